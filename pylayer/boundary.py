@@ -1,0 +1,193 @@
+"""The one module that touches the cffi object: messages in, answers and commands out.
+
+Each function carries the C signature it calls (shim/boundary.h). Nothing that belongs to C leaves this
+module except ``Cell.data``, which is valid until the message is released.
+"""
+
+from __future__ import annotations
+
+from ._policy import ffi, lib
+from .values import COUNTER_NAMES, CacheData, Cell, DeviceFacts, DeviceState, Plan, Program
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+CREATE_INSTANCE = lib.PYLAYER_MSG_CREATE_INSTANCE
+PLAN_DEVICE = lib.PYLAYER_MSG_PLAN_DEVICE
+DEVICE_CREATED = lib.PYLAYER_MSG_DEVICE_CREATED
+ADMIT_CACHE = lib.PYLAYER_MSG_ADMIT_CACHE
+CACHE_REFUSED = lib.PYLAYER_MSG_CACHE_REFUSED
+CELL = lib.PYLAYER_MSG_CELL
+FLUSH_DEVICE = lib.PYLAYER_MSG_FLUSH_DEVICE
+FLUSH_PROCESS = lib.PYLAYER_MSG_FLUSH_PROCESS
+
+_shim = lib.pylayer_shim()
+
+
+def _text(array: Any) -> str:
+    return ffi.string(array).decode("utf-8", "replace")  # type: ignore[no-any-return]
+
+
+class Message:
+    """One message from the layer. Release it exactly once; its sender may be waiting."""
+
+    __slots__ = ("_c", "device", "type")
+
+    def __init__(self, c: Any) -> None:
+        self._c = c
+        self.type: int = c.type
+        self.device: int = c.device
+
+    def release(self) -> None:
+        """void release(PylayerMessage *): wakes the sender if it was not answered, and frees the message."""
+        _shim.release(self._c)
+
+    def program(self, executable: str) -> Program:
+        """The program behind CREATE_INSTANCE or PLAN_DEVICE."""
+        c = self._c.instance if self.type == CREATE_INSTANCE else self._c.info.instance
+        return Program(
+            api_version=c.api_version,
+            application=_text(c.application_name),
+            application_version=c.application_version,
+            engine=_text(c.engine_name),
+            engine_version=c.engine_version,
+            executable=executable,
+        )
+
+    def device_facts(self) -> DeviceFacts:
+        """The device of PLAN_DEVICE."""
+        c = self._c.info
+        return DeviceFacts(
+            api_version=c.api_version,
+            cache_control_requested=bool(c.cache_control_requested),
+            cache_control_supported=bool(c.cache_control_supported),
+            device_id=c.device_id,
+            device_name=_text(c.device_name),
+            driver_id=c.driver_id,
+            driver_info=_text(c.driver_info),
+            driver_name=_text(c.driver_name),
+            driver_version=c.driver_version,
+            feedback_supported=bool(c.feedback_supported),
+            pipeline_cache_uuid=bytes(ffi.buffer(c.pipeline_cache_uuid)),
+            vendor_id=c.vendor_id,
+        )
+
+    def answer_plan(self, plan: Plan) -> bool:
+        """int32_t answer(PylayerMessage *): False when vkCreateDevice has gone on without."""
+        out = self._c.plan
+        for name in Plan.__slots__:
+            setattr(out, name, getattr(plan, name))
+        return bool(_shim.answer(self._c) == 0)
+
+    def device_state(self) -> DeviceState:
+        """The outcome in DEVICE_CREATED."""
+        c = self._c.created
+        return DeviceState(
+            cache_control=bool(c.cache_control),
+            carrier=c.carrier,
+            empty_cache_bytes=c.empty_cache_bytes,
+            feedback=bool(c.feedback),
+        )
+
+    def cache_data(self) -> CacheData:
+        """The initial data of ADMIT_CACHE or CACHE_REFUSED."""
+        c = self._c.cache
+        return CacheData(
+            cache=c.cache,
+            data_is_null=bool(c.data_is_null),
+            data_size=c.data_size,
+            header=bytes(ffi.buffer(c.header, c.header_size)),
+            result=c.result,
+        )
+
+    def answer_verdict(self, verdict: int) -> bool:
+        """int32_t answer(PylayerMessage *): False when vkCreatePipelineCache has gone on without."""
+        self._c.verdict = verdict
+        return bool(_shim.answer(self._c) == 0)
+
+    def cell(self) -> Cell:
+        """The cell of CELL; ``data`` is a view of the message's own memory."""
+        c = self._c.cell
+        data = memoryview(ffi.buffer(c.data, c.size)) if c.size else memoryview(b"")
+        return Cell(create_ns=c.create_ns, data=data, flags=c.flags, kind=c.kind)
+
+
+def next_message(timeout_ns: int) -> Message | None:
+    """PylayerMessage *next(int64_t timeout_ns)"""
+    c = _shim.next(timeout_ns)
+    return Message(c) if c else None
+
+
+def is_open() -> bool:
+    """int32_t is_open(void)"""
+    return bool(_shim.is_open())
+
+
+def stop() -> None:
+    """void stop(void)"""
+    _shim.stop()
+
+
+def load_records(device: int, data: bytes, offsets: Sequence[int], sizes: Sequence[int]) -> int:
+    """int64_t load_records(uint64_t, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
+    uint64_t count): records the driver took, -1 when the device is gone."""
+    count = len(offsets)
+    return int(
+        _shim.load_records(
+            device,
+            ffi.from_buffer("uint8_t[]", data),
+            ffi.new("uint64_t[]", offsets),
+            ffi.new("uint64_t[]", sizes),
+            count,
+        )
+    )
+
+
+def load_done(device: int) -> None:
+    """int32_t load_done(uint64_t device)"""
+    _shim.load_done(device)
+
+
+def make_plain(device: int, kind: int) -> None:
+    """int32_t make_plain(uint64_t device, int32_t kind)"""
+    _shim.make_plain(device, kind)
+
+
+def switch_off(device: int) -> None:
+    """int32_t switch_off(uint64_t device)"""
+    _shim.switch_off(device)
+
+
+def read_merged(device: int) -> bytes | None:
+    """int64_t read_merged(uint64_t, uint8_t *data, uint64_t size): all data of the layer's cache, None where
+    the driver does not give it."""
+    for _ in range(4):  # the cache may grow between the two calls
+        size = _shim.read_merged(device, ffi.NULL, 0)
+        if size <= 0:
+            return None
+        data = bytearray(size)
+        written = _shim.read_merged(device, ffi.from_buffer("uint8_t[]", data), size)
+        if written > 0:
+            return bytes(memoryview(data)[:written])
+    return None
+
+
+def counters(device: int) -> dict[str, int] | None:
+    """int32_t counters(uint64_t, PylayerCounters *): None when the device is gone."""
+    out = ffi.new("PylayerCounters *")
+    if _shim.counters(device, out) != 0:
+        return None
+    return {name: getattr(out, name) for name in COUNTER_NAMES}
+
+
+def log_wanted(level: int) -> bool:
+    """int32_t log_wanted(int32_t level)"""
+    return bool(_shim.log_wanted(level))
+
+
+def log(level: int, text: str) -> None:
+    """void log(int32_t level, const char *text)"""
+    if _shim.log_wanted(level):
+        _shim.log(level, text.encode("utf-8", "replace"))

@@ -1,0 +1,49 @@
+"""VkPipelineCacheHeaderVersionOne: may these bytes be initial data of a VkPipelineCache on this device?
+
+Vulkan 1.4, 'Pipeline Cache Header': 16 bytes of headerSize, headerVersion, vendorID, deviceID, little-endian
+whatever the host's byte order, then the 16 bytes of pipelineCacheUUID.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from .values import CacheData, DeviceFacts
+
+HEADER = struct.Struct("<IIII16s")
+HEADER_VERSION_ONE = 1  # VK_PIPELINE_CACHE_HEADER_VERSION_ONE
+
+#: Outcomes of ``judge``, each with what it means for a person.
+OUTCOMES = {
+    "accepted": "the header is this driver's",
+    "zero-length": "a pointer to no data",
+    "null": "a length without data",
+    "truncated": "shorter than a pipeline cache header",
+    "wrong-length": "the header's own length cannot be right",
+    "wrong-version": "a header version that this Vulkan does not define",
+    "wrong-vendor": "written for another vendor's device",
+    "wrong-device": "written for another device",
+    "wrong-uuid": "written by another driver build",
+}
+
+
+def judge(data: CacheData, facts: DeviceFacts) -> str:
+    """The outcome, one of ``OUTCOMES``, for the initial data of one vkCreatePipelineCache."""
+    if data.data_is_null:
+        return "null" if data.data_size else "zero-length"
+    if data.data_size == 0:
+        return "zero-length"
+    if data.data_size < HEADER.size or len(data.header) < HEADER.size:
+        return "truncated"
+    length, version, vendor, device, uuid = HEADER.unpack_from(data.header)
+    if version != HEADER_VERSION_ONE:
+        return "wrong-version"
+    if not HEADER.size <= length <= data.data_size:
+        return "wrong-length"
+    if vendor != facts.vendor_id:
+        return "wrong-vendor"
+    if device != facts.device_id:
+        return "wrong-device"
+    if uuid != facts.pipeline_cache_uuid:
+        return "wrong-uuid"
+    return "accepted"

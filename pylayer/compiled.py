@@ -1,0 +1,70 @@
+"""The compiled copy of a policy file: what the program's process reads instead of YAML.
+
+Named by the XXH3-128 of the YAML's bytes, this package's version and the schema's, so a copy can be missing
+but never old. Its first line is the XXH3-128 of the rest.
+"""
+
+from __future__ import annotations
+
+import os
+
+import xxhash
+
+from . import __version__, flat
+from .store.files import replace_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: Raised when the meaning of a policy file's content changes.
+SCHEMA_VERSION = 1
+
+
+def copy_path(root: str, text: bytes) -> str:
+    """Where the compiled copy of a policy file with these bytes lies below a store's root."""
+    name = xxhash.xxh3_128_hexdigest(text + f"\0{__version__}\0{SCHEMA_VERSION}".encode())
+    return os.path.join(root, "policy", f"{name}.flat")
+
+
+def read_copy(path: str) -> dict[str, Any] | None:
+    """The document in a compiled copy; None where it is missing or damaged."""
+    try:
+        with open(path, "rb") as file:
+            digest, _, body = file.read(1 << 20).partition(b"\n")
+        if xxhash.xxh3_128_hexdigest(body).encode() != digest:
+            return None
+        return flat.loads(body.decode("utf-8"))
+    except (OSError, ValueError):
+        return None
+
+
+def write_copy(path: str, document: dict[str, Any]) -> None:
+    """Writes a compiled copy, whole or not at all.
+
+    Raises OSError.
+    """
+    body = flat.dumps(document).encode("utf-8")
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    replace_file(path, xxhash.xxh3_128_hexdigest(body).encode() + b"\n" + body)
+
+
+def load(config_path: str, root: str | None) -> dict[str, Any]:
+    """The document of a policy file, from its compiled copy where there is one.
+
+    Raises ``config.PolicyFileError`` for a file that cannot be used, OSError where it cannot be read.
+    """
+    with open(config_path, "rb") as file:
+        text = file.read(1 << 20)
+    path = copy_path(root, text) if root else None
+    document = read_copy(path) if path else None
+    if document is None:
+        from . import config  # PyYAML: 13 ms, once per change of the file
+
+        document = config.parse(text.decode("utf-8", "replace"), config_path)
+        if path:
+            try:
+                write_copy(path, document)
+            except OSError:
+                pass  # a read-only store; the file is parsed again next time
+    return document

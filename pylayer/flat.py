@@ -1,0 +1,103 @@
+"""Nested settings as lines of text, for what the program's process reads: the json module costs it 7 ms.
+
+A line is ``key.key=T:value`` with T one of s (text), i (integer), f (float), b (1 or 0), n (null), d (empty
+mapping), l (empty list). List items have their index as key. ``%``, newline, ``.`` and ``=`` in a key, and
+``%`` and newline in a value are written as %XX.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+_KEY_ESCAPES = {"%": "%25", "\n": "%0A", ".": "%2E", "=": "%3D", "[": "%5B"}
+_VALUE_ESCAPES = {"%": "%25", "\n": "%0A"}
+
+
+def _escape(text: str, escapes: dict[str, str]) -> str:
+    for plain, escaped in escapes.items():
+        if plain in text:
+            text = text.replace(plain, escaped)
+    return text
+
+
+def _unescape(text: str) -> str:
+    if "%" not in text:
+        return text
+    head, *rest = text.split("%")
+    return head + "".join(chr(int(part[:2], 16)) + part[2:] for part in rest)
+
+
+def _lines(value: Any, key: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        if not value:
+            yield f"{key}=d:"
+        for name, inner in value.items():
+            yield from _lines(inner, (key + "." if key else "") + _escape(str(name), _KEY_ESCAPES))
+    elif isinstance(value, (list, tuple)):
+        if not value:
+            yield f"{key}=l:"
+        for index, inner in enumerate(value):
+            yield from _lines(inner, (key + "." if key else "") + f"[{index}")
+    elif isinstance(value, bool):
+        yield f"{key}=b:{int(value)}"
+    elif isinstance(value, int):
+        yield f"{key}=i:{value}"
+    elif isinstance(value, float):
+        yield f"{key}=f:{value!r}"
+    elif value is None:
+        yield f"{key}=n:"
+    else:
+        yield f"{key}=s:{_escape(str(value), _VALUE_ESCAPES)}"
+
+
+def dumps(value: dict[str, Any]) -> str:
+    """Text of a mapping whose leaves are str, int, float, bool or None."""
+    return "\n".join(_lines(value, "")) + "\n" if value else "\n"
+
+
+def _leaf(kind: str, text: str) -> Any:
+    if kind == "s":
+        return _unescape(text)
+    if kind == "i":
+        return int(text)
+    if kind == "b":
+        return text == "1"
+    if kind == "f":
+        return float(text)
+    return {"n": None, "d": {}, "l": []}[kind]
+
+
+def _lists(value: Any) -> Any:
+    """Mappings whose keys are list indices become lists."""
+    if not isinstance(value, dict):
+        return value
+    if value and all(name.startswith("[") for name in value):
+        return [_lists(inner) for inner in value.values()]
+    return {_unescape(name): _lists(inner) for name, inner in value.items()}
+
+
+def loads(text: str) -> dict[str, Any]:
+    """The mapping that ``dumps`` wrote.
+
+    Raises ValueError for anything else.
+    """
+    result: dict[str, Any] = {}
+    try:
+        for line in text.split("\n"):
+            if not line:
+                continue
+            path, _, rest = line.partition("=")
+            *outer, last = path.split(".")
+            place = result
+            for name in outer:
+                place = place.setdefault(name, {})
+            place[last] = _leaf(rest[0], rest[2:])
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"not settings text: {error}") from error
+    unlisted = _lists(result)
+    if not isinstance(unlisted, dict):
+        raise ValueError("not settings text: a list")
+    return unlisted

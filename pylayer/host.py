@@ -1,0 +1,377 @@
+"""The policy thread: takes messages from the layer, lets policy decide, keeps what is to be kept.
+
+Whatever goes wrong with one message stays with that message: it is answered with nothing, which means 'do
+nothing', logged, and the next one is taken.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from . import boundary, settings
+from .paths import UntrustedDirectory, config_file, executable_name, require_own, store_root
+from .policy import Policy, choose_carrier
+from .session import DeviceSession
+from .store import runs
+from .values import (
+    CARRIER_OFF,
+    LOG_DEBUG,
+    LOG_INFO,
+    LOG_WARN,
+    VERDICT_EMPTY,
+    Program,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from .store.folder import Batch
+
+#: Statistics of a program that only hits change without a message; they are looked at this often.
+STATISTICS_INTERVAL_NS = 5_000_000_000
+#: After the last event statistics are written and snapshots taken when nothing happened for this long.
+QUIET_NS = 1_000_000_000
+#: Cells written with one system call; IOV_MAX is 1024 and a record has three pieces.
+WRITE_RECORDS = 256
+#: So many failures one after another, and a user's policy class is replaced by the built-in one.
+MAX_FAILURES = 8
+
+
+class _LogStream:
+    """sys.stdout and sys.stderr: what a policy prints goes to the log, not to the program's terminal."""
+
+    def __init__(self, level: int) -> None:
+        self._level = level
+        self._rest = ""
+
+    def write(self, text: str) -> int:
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in lines:
+            if line.strip():
+                boundary.log(self._level, line)
+        return len(text)
+
+    def flush(self) -> None:
+        pass
+
+
+def _describe(error: BaseException) -> str:
+    """An exception in one line, with the place in a user's file where it happened."""
+    place = ""
+    traceback = error.__traceback__
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        place = f" ({os.path.basename(code.co_filename)}, line {traceback.tb_lineno})"
+        traceback = traceback.tb_next
+    return f"{type(error).__name__}: {error}{place}"
+
+
+class Loading:
+    """A store being read for a device: verified while the driver creates the device, then handed over."""
+
+    def __init__(self, session: DeviceSession) -> None:
+        self.session = session
+        self.device_exists = False
+        self._verified: list[Batch] = []
+        self._source: Iterator[Batch] | None = session.verify()
+
+    def step(self) -> bool:
+        """A piece of work of about a millisecond; False when there is nothing to do now."""
+        if self._source is not None:
+            batch = next(self._source, None)
+            if batch is None:
+                self._source = None
+            else:
+                self._verified.append(batch)
+        elif not self.device_exists:
+            return False
+        if self.device_exists:
+            while self._verified:
+                self.session.hand_over(self._verified.pop(0))
+        return True
+
+    @property
+    def finished(self) -> bool:
+        return self.device_exists and self._source is None and not self._verified
+
+
+class Host:
+    """Policy's side of one process."""
+
+    def __init__(self) -> None:
+        self.executable = executable_name()
+        self.root = store_root()
+        self.document: dict[str, Any] = {}
+        self.policy = Policy()
+        self.sessions: dict[int, DeviceSession] = {}
+        self.loading: dict[int, Loading] = {}
+        self.failures = 0
+        self._dirty = False
+        self._last_statistics = time.monotonic_ns()
+        self._pruned = False
+
+    # ---- start -----------------------------------------------------------------------------------
+
+    def configure(self) -> None:
+        """Reads the policy file and the user's policy class; what cannot be used leaves the defaults in force."""
+        path = config_file()
+        if path is None or not os.path.exists(path):
+            return
+        try:
+            require_own(os.path.dirname(path))
+            from . import compiled
+
+            self.document = compiled.load(path, self.root)
+        except (OSError, ValueError) as error:
+            boundary.log(LOG_WARN, f"{error}; the defaults are in force")
+            return
+        wanted = settings.top_setting(self.document, "policy")
+        if wanted:
+            try:
+                self.policy = self._user_policy(wanted, settings.top_setting(self.document, "policy_path"))
+            except BaseException as error:
+                boundary.log(
+                    LOG_WARN, f"policy {wanted} cannot be used: {_describe(error)}; the built-in one is in force"
+                )
+
+    @staticmethod
+    def _user_policy(wanted: str, directory: str | None) -> Policy:
+        if not directory:
+            raise ValueError("policy_path, the directory that holds the module, is not set")
+        require_own(directory)
+        module_name, _, class_name = wanted.partition(":")
+        sys.path.insert(0, directory)
+        try:
+            module = __import__(module_name)
+        finally:
+            sys.path.remove(directory)
+        policy = getattr(module, class_name)()
+        if not isinstance(policy, Policy):
+            raise TypeError(f"{class_name} is not a subclass of pylayer.policy.Policy")
+        return policy
+
+    # ---- messages --------------------------------------------------------------------------------
+
+    def plan_device(self, message: boundary.Message) -> None:
+        """PLAN_DEVICE: identity, settings, policy; then the store is read while the driver goes on."""
+        program = message.program(self.executable)
+        facts = message.device_facts()
+        session = DeviceSession(
+            boundary,  # type: ignore[arg-type]
+            message.device,
+            program,
+            facts,
+            self.root,
+            settings.top_setting(self.document, "share"),
+        )
+        session.settings = settings.settings_for(self.document, program, facts)
+        plan = self.policy.plan_device(program, facts, session.settings)
+        self.sessions[message.device] = session
+        if not message.answer_plan(plan):
+            del self.sessions[message.device]
+            boundary.log(LOG_WARN, f"the plan for {facts.device_name} came too late; it runs without the layer")
+            return
+        _, _, session.reason = choose_carrier(session.settings, facts)
+        if plan.carrier != CARRIER_OFF:
+            self.loading[message.device] = Loading(session)
+        else:
+            boundary.log(LOG_INFO, f"{facts.device_name}: carrier off, {session.reason}")
+
+    def device_created(self, message: boundary.Message) -> None:
+        """DEVICE_CREATED: the carrier in force."""
+        session = self.sessions[message.device]
+        session.state = message.device_state()
+        names = ("off", "cells", "snapshot")
+        boundary.log(
+            LOG_INFO,
+            f"{session.facts.device_name}: carrier {names[session.state.carrier]} for {session.program.name}, "
+            f"{session.reason}; identity {session.identity.name}",
+        )
+        loading = self.loading.get(message.device)
+        if loading is not None:
+            loading.device_exists = True
+            if session.state.carrier == CARRIER_OFF:
+                self.loading.pop(message.device)
+        self.policy.device_created(session.program, session.facts, session.state)
+
+    def admit_cache(self, message: boundary.Message) -> None:
+        """ADMIT_CACHE: may this data pass?"""
+        session = self.sessions[message.device]
+        data = message.cache_data()
+        verdict, outcome = self.policy.admit_cache(data, session.facts, session.settings)
+        message.answer_verdict(verdict)
+        session.cache_outcome(outcome)
+        level = LOG_WARN if verdict == VERDICT_EMPTY else LOG_DEBUG
+        meaning = "; the program gets an empty cache" if verdict == VERDICT_EMPTY else ""
+        boundary.log(level, f"application cache of {data.data_size} bytes: {outcome}{meaning}")
+
+    def cache_refused(self, message: boundary.Message) -> None:
+        """CACHE_REFUSED: the driver failed on data that looked right."""
+        data = message.cache_data()
+        self.sessions[message.device].cache_outcome("driver-error")
+        boundary.log(
+            LOG_WARN,
+            f"the driver failed ({data.result}) on an application cache of {data.data_size} bytes; "
+            "the program gets an empty cache",
+        )
+
+    def cells(self, first: boundary.Message) -> boundary.Message | None:
+        """A run of CELL messages of one device, stored with one write; returns the message behind them."""
+        session = self.sessions.get(first.device)
+        messages: list[boundary.Message] = []
+        parts: list[bytes | memoryview] = []
+        message: boundary.Message | None = first
+        try:
+            while message is not None and message.type == boundary.CELL and message.device == first.device:
+                messages.append(message)
+                if session is not None:
+                    self._guard(self._take_cell, message, session, parts)
+                if len(messages) == WRITE_RECORDS:
+                    return None
+                message = boundary.next_message(0)
+            return message
+        finally:
+            if session is not None:
+                self._guard(session.write_cells, parts)
+            for taken in messages:
+                taken.release()
+
+    def _take_cell(
+        self, message: boundary.Message, session: DeviceSession, parts: list[bytes | memoryview]
+    ) -> None:
+        cell = message.cell()
+        if self.policy.keep_cell(cell, session.program, session.settings):
+            parts.extend(session.new_cell(cell))
+
+    def flush_device(self, message: boundary.Message) -> None:
+        """FLUSH_DEVICE: the device is about to go; everything of it has been taken from the queue already."""
+        session = self.sessions.pop(message.device, None)
+        self.loading.pop(message.device, None)
+        if session is None:
+            return
+        counters = self._settle(session)
+        session.close()
+        self.policy.device_destroyed(session.program, session.facts, counters)
+
+    def flush_process(self) -> None:
+        """FLUSH_PROCESS: exit() with devices alive."""
+        for session in self.sessions.values():
+            counters = self._settle(session)
+            self.policy.device_destroyed(session.program, session.facts, counters)
+
+    def _settle(self, session: DeviceSession) -> dict[str, int]:
+        counters = session.read_counters()
+        if counters:
+            session.snapshot(counters)
+            session.write_run()
+        return counters
+
+    def handle(self, message: boundary.Message) -> None:
+        """One message, whatever its type, except CELL."""
+        kind = message.type
+        if kind == boundary.PLAN_DEVICE:
+            self.plan_device(message)
+        elif kind == boundary.DEVICE_CREATED:
+            self.device_created(message)
+        elif kind == boundary.ADMIT_CACHE:
+            self.admit_cache(message)
+        elif kind == boundary.CACHE_REFUSED:
+            self.cache_refused(message)
+        elif kind == boundary.FLUSH_DEVICE:
+            self.flush_device(message)
+        elif kind == boundary.FLUSH_PROCESS:
+            self.flush_process()
+        elif kind == boundary.CREATE_INSTANCE and boundary.log_wanted(LOG_DEBUG):
+            boundary.log(LOG_DEBUG, f"vkCreateInstance by {message.program(self.executable).name}")
+
+    # ---- loop ------------------------------------------------------------------------------------
+
+    def _guard(self, function: Any, *arguments: Any) -> bool:
+        """Calls what may contain a user's code. SystemExit and KeyboardInterrupt end nothing here."""
+        try:
+            function(*arguments)
+        except BaseException as error:
+            self.failures += 1
+            boundary.log(LOG_INFO, f"policy failed, nothing is done for this call: {_describe(error)}")
+            if self.failures == MAX_FAILURES and type(self.policy) is not Policy:
+                self.policy = Policy()
+                boundary.log(LOG_WARN, "the policy class failed too often; the built-in one is in force")
+            return False
+        self.failures = 0
+        return True
+
+    def _step_loading(self) -> bool:
+        busy = False
+        for serial, loading in list(self.loading.items()):
+            busy |= loading.step()
+            if loading.finished:
+                del self.loading[serial]
+                loading.session.load_finished()
+        return busy
+
+    def _idle(self) -> None:
+        """Nothing happened for a while: statistics, snapshots, old runs."""
+        self._last_statistics = time.monotonic_ns()
+        self._dirty = False
+        for session in self.sessions.values():
+            self._settle(session)
+        if self.root and not self._pruned:
+            self._pruned = True
+            runs.prune(self.root)
+
+    def _timeout(self, busy: bool) -> int:
+        if busy:
+            return 0
+        if self._dirty:
+            return QUIET_NS
+        return STATISTICS_INTERVAL_NS if self.sessions else -1
+
+    def loop(self) -> None:
+        """Until the process ends or the mailbox is closed."""
+        busy = False
+        while True:
+            message = boundary.next_message(self._timeout(busy))
+            while message is not None:
+                self._dirty = True
+                if message.type == boundary.CELL:
+                    message = self.cells(message)
+                else:
+                    try:
+                        self._guard(self.handle, message)
+                    finally:
+                        message.release()
+                    message = None
+            if not boundary.is_open():
+                return
+            stepped = [False]
+            if self.loading and not self._guard(lambda: stepped.append(self._step_loading())):
+                self._give_up_loading()
+            was_busy, busy = busy, stepped[-1]
+            quiet = not was_busy and not busy and not self._dirty
+            if quiet or time.monotonic_ns() - self._last_statistics > STATISTICS_INTERVAL_NS:
+                self._guard(self._idle)
+
+    def _give_up_loading(self) -> None:
+        """A store that cannot be read must not keep the program waiting."""
+        for serial in self.loading:
+            boundary.load_done(serial)
+        self.loading.clear()
+
+
+def run() -> None:
+    """Called once by the shim on the policy thread, and stays there."""
+    sys.stdout = _LogStream(LOG_INFO)  # type: ignore[assignment]
+    sys.stderr = _LogStream(LOG_WARN)  # type: ignore[assignment]
+    host = Host()
+    try:
+        host.configure()
+        host.loop()
+    finally:
+        boundary.stop()
+
+
+__all__ = ["Host", "UntrustedDirectory", "run"]

@@ -1,0 +1,54 @@
+"""The identity of a driver build on a device: cache data crosses to a driver only under an equal one."""
+
+from __future__ import annotations
+
+import struct
+import sys
+
+import xxhash
+
+from .values import DeviceFacts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: Pointer size in bytes and byte order: drivers write native structures into their data.
+ABI = f"{struct.calcsize('P') * 8}-bit {sys.byteorder}-endian"
+
+
+class Identity:
+    """vendorID, deviceID, driverVersion, pipelineCacheUUID, ABI, driverID, driverName and driverInfo.
+
+    ``digest`` is the XXH3-128 (16 bytes) of the canonical text, ``name`` its hexadecimal form, which names
+    the folder in the store.
+    """
+
+    __slots__ = ("digest", "fields", "name")
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self.fields = fields
+        text = "\n".join(f"{key}={fields[key]}" for key in sorted(fields))
+        self.digest: bytes = xxhash.xxh3_128_digest(text.encode())
+        self.name: str = self.digest.hex()
+
+    @classmethod
+    def of(cls, facts: DeviceFacts) -> Identity:
+        """The identity of a physical device."""
+        return cls(
+            {
+                "abi": ABI,
+                "device_id": facts.device_id,
+                "driver_id": facts.driver_id,
+                "driver_info": facts.driver_info,
+                "driver_name": facts.driver_name,
+                "driver_version": facts.driver_version,
+                "pipeline_cache_uuid": facts.pipeline_cache_uuid.hex(),
+                "vendor_id": facts.vendor_id,
+            }
+        )
+
+
+def program_id(executable: str, application: str) -> int:
+    """XXH3-64 that stands for a program in the store; names of programs never become paths."""
+    return xxhash.xxh3_64_intdigest(f"{executable}\0{application}".encode())

@@ -1,0 +1,276 @@
+"""One device of the program: its identity, what was loaded for it, and what is kept of it.
+
+Plain Python over a ``commands`` object, which is the ``boundary`` module in a program's process and a fake
+in tests.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+import xxhash
+
+from . import __version__
+from .identity import Identity, program_id
+from .store import journal, runs
+from .store.folder import Folder, Loaded, note_parts
+from .values import (
+    CARRIER_NAMES,
+    CARRIER_OFF,
+    CELL_ADOPTED,
+    CELL_AFTER_LOAD,
+    CELL_EMPTY,
+    KIND_NAMES,
+    KINDS_THAT_COMPILE,
+    LOG_DEBUG,
+    LOG_INFO,
+    LOG_WARN,
+    Cell,
+    DeviceFacts,
+    DeviceState,
+    Program,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+    from typing import Any
+
+    from .store.folder import Batch
+
+#: A failed write is tried again after this long; until then cells are counted as lost.
+RETRY_SECONDS = 10.0
+
+
+class DeviceSession:
+    """Everything policy holds for one VkDevice, from its plan to its end."""
+
+    def __init__(
+        self, commands: ModuleType, serial: int, program: Program, facts: DeviceFacts, root: str | None, share: str
+    ) -> None:
+        self.commands = commands
+        self.serial = serial
+        self.program = program
+        self.facts = facts
+        self.settings: dict[str, Any] = {}
+        self.identity = Identity.of(facts)
+        self.program_id = program_id(program.executable, program.application)
+        self.state: DeviceState | None = None
+        self.loaded = Loaded()
+        self.load_ns = 0
+        self.load_records = 0
+        self.stored_bytes = 0
+        self.stored_records = 0
+        self.write_errors = 0
+        self.duplicates = 0
+        self.refused: dict[str, int] = {}
+        self.reason = ""
+        self.started = time.time()
+        self._load_all = share == "all"
+        self._folder = Folder(root, self.identity) if root else None
+        self._journal: journal.Journal | None = None
+        self._retry_at = 0.0
+        self._snapshot_digest = b""
+        self._snapshot_seen = -1
+        self._run = runs.RunFile(root) if root else None
+        self._totals: dict[str, int] = {}
+        self._own_digests: set[bytes] = set()
+
+    def log(self, level: int, text: str) -> None:
+        """One line, with the device's name where the process has several."""
+        self.commands.log(level, text)
+
+    # ---- loading ---------------------------------------------------------------------------------
+
+    def verify(self) -> Iterator[Batch]:
+        """Reads and verifies the store, batch by batch."""
+        if self._folder is not None:
+            yield from self._folder.load(None if self._load_all else self.program_id, self.loaded)
+
+    def hand_over(self, batch: Batch) -> None:
+        """Gives one batch to the driver."""
+        start = time.monotonic_ns()
+        taken = self.commands.load_records(self.serial, batch.data, batch.offsets, batch.sizes)
+        self.load_ns += time.monotonic_ns() - start
+        self.load_records += max(taken, 0)
+        if 0 <= taken < len(batch.offsets):
+            self.log(LOG_WARN, f"the driver refused {len(batch.offsets) - taken} stored records")
+
+    def load_finished(self) -> None:
+        """Everything was handed over: pipeline creations that wait go on."""
+        for kind in range(len(KIND_NAMES)):
+            if self.loaded.plain_kinds >> kind & 1:
+                self.commands.make_plain(self.serial, kind)
+        if self.loaded.stub:
+            self._stub("was found to keep nothing")
+        self.commands.load_done(self.serial)
+        for what in self.loaded.damage[:8]:
+            self.log(LOG_WARN, f"not used: {what}")
+        if len(self.loaded.damage) > 8:
+            self.log(LOG_WARN, f"not used: {len(self.loaded.damage) - 8} more damaged records")
+        self.log(LOG_INFO, f"loaded {self.load_records} records, {self.loaded.bytes} bytes, for {self.program.name}")
+
+    # ---- keeping ---------------------------------------------------------------------------------
+
+    def _write(self, parts: list[bytes | memoryview]) -> bool:
+        if self._folder is None or time.monotonic() < self._retry_at:
+            return False
+        try:
+            if self._journal is None:
+                self._folder.prepare()
+                self._journal = journal.Journal(self._folder.path, self.identity, self.program_id)
+            self._journal.append(parts)
+            return True
+        except OSError as error:
+            self._retry_at = time.monotonic() + RETRY_SECONDS
+            self.write_errors += 1
+            if self.write_errors == 1:
+                self.log(
+                    LOG_WARN,
+                    f"pipelines cannot be stored in {self._folder.path}: {error.strerror or error}; "
+                    "the program goes on, and storing is tried again",
+                )
+            return False
+
+    def new_cell(self, cell: Cell) -> list[bytes | memoryview]:
+        """The pieces to write for a cell, none where it is known already."""
+        if cell.flags & CELL_EMPTY:
+            self._empty_cell(cell)
+            return []
+        digest = xxhash.xxh3_128_digest(cell.data)
+        if digest in self.loaded.digests:
+            self._known_cell(cell)
+            return []
+        if digest in self._own_digests:  # two threads compiled the same pipeline at once
+            self.duplicates += 1
+            return []
+        self._own_digests.add(digest)
+        return journal.record_parts(
+            journal.CELL, cell.data, digest, cell.kind, cell.flags & CELL_ADOPTED, cell.create_ns
+        )
+
+    def write_cells(self, parts: list[bytes | memoryview]) -> None:
+        """Stores the pieces that ``new_cell`` gave, in one write."""
+        records = len(parts) // 3
+        if records and self._write(parts):
+            self.stored_records += records
+            self.stored_bytes += sum(len(part) for part in parts)
+
+    def _empty_cell(self, cell: Cell) -> None:
+        """A linked pipeline or a library may rightly add nothing; a whole one that does tells of a stub."""
+        if cell.kind in KINDS_THAT_COMPILE and not self.loaded.digests and not self._own_digests:
+            self._write(note_parts({"stub": True}))
+            self._stub("keeps nothing")
+
+    def _known_cell(self, cell: Cell) -> None:
+        """The store had this very cell merged, and the probe missed all the same: probes never hit."""
+        self.duplicates += 1
+        if cell.flags & CELL_AFTER_LOAD and not self.loaded.plain_kinds >> cell.kind & 1:
+            self._plain(cell.kind, "the driver compiled what the store already held")
+
+    def _plain(self, kind: int, why: str) -> None:
+        self.loaded.plain_kinds |= 1 << kind
+        self.commands.make_plain(self.serial, kind)
+        self._write(note_parts({"plain_kind": kind}))
+        self.log(LOG_INFO, f"{KIND_NAMES[kind]} pipelines are created without a probe: {why}")
+
+    def _stub(self, what: str) -> None:
+        self.reason = f"this driver's VkPipelineCache {what}"
+        self.commands.switch_off(self.serial)
+        self.state = None
+        self.log(LOG_INFO, f"{self.facts.device_name}: {self.reason}, so nothing can be stored; the layer stays out")
+
+    def cache_outcome(self, outcome: str) -> None:
+        """Counts what became of an application's initial data."""
+        if outcome != "accepted":
+            self.refused[outcome] = self.refused.get(outcome, 0) + 1
+
+    # ---- snapshot --------------------------------------------------------------------------------
+
+    def snapshot_wanted(self, counters: dict[str, int]) -> bool:
+        """Whether something may have been compiled that is in no cell."""
+        if self.state is None or self.state.carrier == CARRIER_OFF:
+            return False
+        told = counters["plain_compiled"] if self.state.feedback else counters["plain"]
+        return told + counters["absorbed"] > 0
+
+    def snapshot(self, counters: dict[str, int]) -> None:
+        """Keeps the whole of the layer's cache where it holds more than the last snapshot."""
+        if self._folder is None or not self.snapshot_wanted(counters) or counters["plain"] == self._snapshot_seen:
+            return
+        self._snapshot_seen = counters["plain"]
+        data = self.commands.read_merged(self.serial)
+        if not data or (self.state and len(data) <= self.state.empty_cache_bytes):
+            return
+        digest = xxhash.xxh3_128_digest(data)
+        if digest in self.loaded.digests or digest in self._own_digests:
+            return
+        try:
+            path = self._folder.write_snapshot(
+                self.program_id, data, counters["plain_ns"], list(self.loaded.snapshots)
+            )
+        except OSError as error:
+            self.write_errors += 1
+            self.log(LOG_WARN, f"a snapshot cannot be stored: {error.strerror or error}")
+            return
+        self._own_digests.add(digest)
+        self.loaded.snapshots = [path]
+        self.stored_records += 1
+        self.stored_bytes += len(data)
+        self.log(LOG_DEBUG, f"snapshot of {len(data)} bytes")
+
+    # ---- statistics ------------------------------------------------------------------------------
+
+    def read_counters(self) -> dict[str, int]:
+        """The device's totals; the last ones known when it is gone."""
+        totals = self.commands.counters(self.serial)
+        if totals is not None:
+            self._totals = totals
+        return self._totals
+
+    def write_run(self) -> None:
+        """Puts the run's statistics where `pylayer stats` finds them."""
+        totals = self._totals
+        if self._run is None or not totals:
+            return
+        try:
+            self._run.write(
+                {
+                    "version": 1,
+                    "pylayer": __version__,
+                    "pid": os.getpid(),
+                    "started": self.started,
+                    "program": self.program.name,
+                    "executable": self.program.executable,
+                    "application": self.program.application,
+                    "engine": self.program.engine,
+                    "identity": self.identity.name,
+                    "device": self.facts.device_name,
+                    "driver": self.facts.driver_name,
+                    "driver_info": self.facts.driver_info,
+                    "carrier": CARRIER_NAMES[self.state.carrier] if self.state else "off",
+                    "reason": self.reason,
+                    "counters": totals,
+                    "refused": self.refused,
+                    "duplicates": self.duplicates,
+                    "loaded_records": self.load_records,
+                    "loaded_bytes": self.loaded.bytes,
+                    "load_ns": self.load_ns,
+                    "damaged_records": len(self.loaded.damage),
+                    "mean_compile_ns": self.loaded.mean_create_ns,
+                    "stored_records": self.stored_records,
+                    "stored_bytes": self.stored_bytes,
+                    "write_errors": self.write_errors,
+                }
+            )
+        except OSError as error:
+            self.write_errors += 1
+            if self.write_errors == 1:
+                self.log(LOG_WARN, f"statistics cannot be written: {error.strerror or error}")
+
+    def close(self) -> None:
+        """Ends the journal."""
+        if self._journal is not None:
+            self._journal.close()

@@ -1,0 +1,1 @@
+"""The store on disk: files, journals, snapshots and the records in them."""

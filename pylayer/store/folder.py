@@ -1,0 +1,170 @@
+"""One identity's folder in the store: what is read when a device is created, and what is added to it.
+
+    <root>/store/<identity>/identity                    the identity's fields, as settings text
+    <root>/store/<identity>/<program>-<unique>.journal  cells and notes of one process
+    <root>/store/<identity>/<program>-<unique>.snapshot a whole VkPipelineCache of one process
+
+No file is ever changed by another process than the one that made it, so two processes need no lock. A
+snapshot is deleted only by a process that loaded it and has written one that contains it.
+"""
+
+from __future__ import annotations
+
+import os
+
+import xxhash
+
+from .. import flat
+from ..identity import Identity
+from ..paths import make_private
+from . import journal
+from .files import replace_file, unique_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+#: Records handed over at once: 256 cells of 5 KB keep the policy thread from a request for under 2 ms.
+BATCH_RECORDS = 256
+
+
+class Loaded:
+    """What a load found: the digests of everything handed over, notes, totals and damage."""
+
+    def __init__(self) -> None:
+        self.digests: set[bytes] = set()
+        self.plain_kinds = 0
+        self.stub = False
+        self.bytes = 0
+        self.create_ns = 0
+        self.timed_cells = 0
+        self.damage: list[str] = []
+        self.snapshots: list[str] = []
+
+    @property
+    def mean_create_ns(self) -> float:
+        """What compiling one of the stored cells took, on average."""
+        return self.create_ns / self.timed_cells if self.timed_cells else 0.0
+
+
+class Batch:
+    """Records that verified, as places in one file's bytes."""
+
+    __slots__ = ("data", "offsets", "sizes")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.offsets: list[int] = []
+        self.sizes: list[int] = []
+
+
+class Folder:
+    """The folder of one identity. Creating the object touches nothing on disk."""
+
+    def __init__(self, root: str, identity: Identity) -> None:
+        self.root = root
+        self.identity = identity
+        self.path = os.path.join(root, "store", identity.name)
+
+    def prepare(self) -> None:
+        """Makes the folder and the description in it.
+
+        Raises OSError, ``paths.UntrustedDirectory`` included.
+        """
+        make_private(self.root)
+        make_private(self.path)
+        description = os.path.join(self.path, "identity")
+        if not os.path.exists(description):
+            replace_file(description, flat.dumps(self.identity.fields).encode())
+
+    def files(self, program: int | None) -> list[str]:
+        """Paths of journals and snapshots of one program, of all programs for None, oldest first."""
+        try:
+            names = os.listdir(self.path)
+        except OSError:
+            return []
+        prefix = "" if program is None else f"{program:016x}-"
+        return [
+            os.path.join(self.path, name)
+            for name in sorted(names, key=lambda name: name.partition("-")[2])
+            if name.startswith(prefix) and name.endswith((".journal", ".snapshot"))
+        ]
+
+    def load(self, program: int | None, loaded: Loaded) -> Iterator[Batch]:
+        """Reads and verifies everything stored, in batches to hand over; fills ``loaded`` as it goes."""
+        for path in self.files(program):
+            try:
+                data = journal.read_file(path)
+            except FileNotFoundError:
+                continue  # a snapshot that another process has just replaced by a larger one
+            except OSError as error:
+                loaded.damage.append(f"{path}: {error.strerror or error}")
+                continue
+            reason = journal.check_file_header(data, self.identity)
+            if reason != "ok":
+                loaded.damage.append(f"{path}: {reason}")
+                continue
+            if path.endswith(".snapshot"):
+                loaded.snapshots.append(path)
+            yield from self._load_records(path, data, loaded)
+
+    @staticmethod
+    def _load_records(path: str, data: bytes, loaded: Loaded) -> Iterator[Batch]:
+        damage: list[str] = []
+        batch = Batch(data)
+        digests = loaded.digests
+        for magic, _kind, flags, start, size, create_ns, digest in journal.scan(data, damage):
+            if magic == journal.NOTE:
+                _read_note(data[start : start + size], loaded)
+                continue
+            if digest in digests:
+                continue
+            digests.add(digest)
+            batch.offsets.append(start)
+            batch.sizes.append(size)
+            loaded.bytes += size
+            if create_ns and not flags:
+                loaded.create_ns += create_ns
+                loaded.timed_cells += 1
+            if len(batch.offsets) == BATCH_RECORDS:
+                yield batch
+                batch = Batch(data)
+        if batch.offsets:
+            yield batch
+        loaded.damage.extend(f"{path}: {what}" for what in damage)
+
+    def write_snapshot(self, program: int, data: bytes, create_ns: int, superseded: list[str]) -> str:
+        """Keeps a whole VkPipelineCache and deletes the snapshots that it contains; returns its path.
+
+        Raises OSError; the superseded ones are then still there.
+        """
+        self.prepare()
+        path = os.path.join(self.path, f"{program:016x}-{unique_name()}.snapshot")
+        digest = xxhash.xxh3_128_digest(data)
+        parts = journal.record_parts(journal.SNAPSHOT, data, digest, create_ns=create_ns)
+        replace_file(path, b"".join([journal.file_header(self.identity, program), *parts]))
+        for old in superseded:
+            try:
+                os.unlink(old)
+            except OSError:
+                pass  # another process deleted it, or it stays and is loaded twice
+        return path
+
+
+def note_parts(note: dict[str, Any]) -> list[bytes | memoryview]:
+    """A note as the pieces of a record."""
+    data = flat.dumps(note).encode()
+    return journal.record_parts(journal.NOTE, data, xxhash.xxh3_128_digest(data))
+
+
+def _read_note(data: bytes, loaded: Loaded) -> None:
+    try:
+        note = flat.loads(data.decode())
+    except ValueError:
+        return
+    kind = note.get("plain_kind")
+    if isinstance(kind, int) and 0 <= kind < 8:
+        loaded.plain_kinds |= 1 << kind
+    if note.get("stub") is True:
+        loaded.stub = True

@@ -1,0 +1,71 @@
+"""One small file a run of a program and device: what `pylayer stats` adds up.
+
+    <root>/runs/<unique>.run   settings text, replaced whole while the program runs
+"""
+
+from __future__ import annotations
+
+import os
+
+from .. import flat
+from .files import replace_file, unique_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+#: Beyond this many runs the oldest are deleted, a quarter at a time.
+MAX_RUNS = 2000
+
+
+class RunFile:
+    """The file of one run on one device."""
+
+    def __init__(self, root: str) -> None:
+        self.directory = os.path.join(root, "runs")
+        self.path = os.path.join(self.directory, f"{unique_name()}.run")
+        self._written = ""
+
+    def write(self, values: dict[str, Any]) -> None:
+        """Replaces the file's content. Raises OSError."""
+        text = flat.dumps(values)
+        if text == self._written:
+            return
+        os.makedirs(self.directory, mode=0o700, exist_ok=True)
+        replace_file(self.path, text.encode())
+        self._written = text
+
+
+def prune(root: str) -> int:
+    """Deletes the oldest runs beyond ``MAX_RUNS``; returns how many."""
+    directory = os.path.join(root, "runs")
+    try:
+        names = sorted(name for name in os.listdir(directory) if name.endswith(".run"))
+    except OSError:
+        return 0
+    if len(names) <= MAX_RUNS:
+        return 0
+    removed = 0
+    for name in names[: len(names) - MAX_RUNS * 3 // 4]:
+        try:
+            os.unlink(os.path.join(directory, name))
+            removed += 1
+        except OSError:
+            pass  # another process prunes too
+    return removed
+
+
+def read_all(root: str) -> Iterator[dict[str, Any]]:
+    """Every run that can be read, oldest first."""
+    directory = os.path.join(root, "runs")
+    try:
+        names = sorted(name for name in os.listdir(directory) if name.endswith(".run"))
+    except OSError:
+        return
+    for name in names:
+        try:
+            with open(os.path.join(directory, name), encoding="utf-8") as file:
+                yield flat.loads(file.read(1 << 20))
+        except (OSError, ValueError):
+            continue

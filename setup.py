@@ -1,0 +1,62 @@
+"""Builds the two shared objects of vk-pylayer; everything else is in pyproject.toml.
+
+``pylayer/libVkLayer_pylayer_pipeline_cache.so``
+    the Vulkan layer: plain C, does not link libpython.
+``pylayer/_policy.*.so``
+    the policy library: built by cffi, links the private libpython in ``pylayer/_private``, opened by the layer.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+sys.path.insert(0, str(Path("shim/policy").resolve()))
+import private_python  # noqa: E402
+
+LAYER = "pylayer.libVkLayer_pylayer_pipeline_cache"
+POLICY = "pylayer._policy"
+WARNINGS = ["-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes"]
+
+layer = Extension(
+    LAYER,
+    sources=sorted(str(path) for path in Path("shim/layer").glob("*.c")),
+    depends=[str(path) for path in [*Path("shim").rglob("*.h"), *Path("shim").rglob("*.inc")]],
+    define_macros=[],
+    extra_compile_args=["-std=gnu11", "-O2", "-fvisibility=hidden", *WARNINGS],
+    extra_link_args=["-Wl,--version-script=shim/layer.map", "-Wl,-z,nodelete", "-Wl,-z,defs", "-lpthread", "-ldl"],
+)
+
+
+class BuildBoth(build_ext):
+    """Names the layer as loaders expect it and tells it the policy library's file name."""
+
+    def get_ext_filename(self, fullname: str) -> str:
+        if fullname == LAYER or fullname == LAYER.rpartition(".")[2]:
+            return str(Path(*fullname.split("."))) + ".so"
+        return super().get_ext_filename(fullname)
+
+    def run(self) -> None:
+        private = private_python.make()
+        super().run()
+        target = Path(self.get_ext_fullpath(POLICY)).parent / "_private"
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(private, target, ignore=shutil.ignore_patterns("complete"))
+
+    def build_extension(self, ext: Extension) -> None:
+        if ext.name == LAYER:
+            policy = next(other for other in self.extensions if other.name == POLICY)
+            name = Path(self.get_ext_fullpath(policy.name)).name
+            ext.define_macros.append(("PYLAYER_POLICY_LIBRARY", f'"{name}"'))
+        super().build_extension(ext)
+
+
+setup(
+    cffi_modules=["shim/policy/build_policy.py:ffibuilder"],
+    ext_modules=[layer],
+    cmdclass={"build_ext": BuildBoth},
+)

@@ -1,0 +1,233 @@
+/*
+ * boundary.h - everything that passes between the layer (C) and policy (Python).
+ *
+ * One header, two readers: the C compiler and cffi's cdef. cffi reads the part below the line
+ * "cdef begins here", so that part holds plain declarations only.
+ *
+ * The shape. The layer owns a mailbox. Application threads put messages in, one policy thread takes
+ * them out. A *request* has a sender that waits for the answer until a deadline; an *event* has
+ * nobody waiting. In the other direction the policy thread calls *commands*, the functions of
+ * PylayerShim.
+ *
+ * Ownership. A message belongs to the policy thread from next() until release(); every pointer in it
+ * is valid for exactly that long. Nothing in a message points to the application's memory, because
+ * a sender that gave up waiting returns to the application, which then frees what it passed in.
+ * Memory that a command receives from Python is read before the command returns and never kept.
+ *
+ * Zero means 'do nothing'. A request whose answer is late, missing or zero goes to the driver exactly
+ * as the application made it. No value here is a VkResult that reaches the application.
+ */
+#ifndef PYLAYER_BOUNDARY_H
+#define PYLAYER_BOUNDARY_H
+
+#include <stdint.h>
+
+/* ---- cdef begins here ---- */
+
+/* Raised whenever a declaration below changes; both libraries refuse a partner of another number. */
+#define PYLAYER_BOUNDARY_VERSION 1
+
+#define PYLAYER_NAME_BYTES 256 /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
+#define PYLAYER_UUID_BYTES 16  /* VK_UUID_SIZE */
+#define PYLAYER_CACHE_HEADER_BYTES 32 /* sizeof(VkPipelineCacheHeaderVersionOne) */
+#define PYLAYER_PATH_BYTES 1024
+
+enum PylayerLogLevel {
+    PYLAYER_LOG_ERROR = 1,
+    PYLAYER_LOG_WARN = 2,
+    PYLAYER_LOG_INFO = 3,
+    PYLAYER_LOG_DEBUG = 4,
+};
+
+/* How new pipelines of a device are kept (DESIGN: the carrier). */
+enum PylayerCarrier {
+    PYLAYER_CARRIER_OFF = 0,
+    PYLAYER_CARRIER_CELLS = 1,
+    PYLAYER_CARRIER_SNAPSHOT = 2,
+};
+
+/*
+ * Kinds of pipeline that a driver may treat differently from each other when it looks into a
+ * VkPipelineCache. They index bit masks and counters; they never decide what is correct.
+ */
+enum PylayerPipelineKind {
+    PYLAYER_KIND_COMPUTE = 0,
+    PYLAYER_KIND_GRAPHICS = 1,
+    PYLAYER_KIND_GRAPHICS_LIBRARY = 2,      /* VK_PIPELINE_CREATE_LIBRARY_BIT_KHR */
+    PYLAYER_KIND_GRAPHICS_FAST_LINKED = 3,  /* linked without LINK_TIME_OPTIMIZATION */
+    PYLAYER_KIND_GRAPHICS_OPTIMIZED_LINK = 4,
+    PYLAYER_KIND_RAY_TRACING = 5,
+    PYLAYER_KIND_RAY_TRACING_LIBRARY = 6,
+    PYLAYER_KIND_RAY_TRACING_LINKED = 7,
+};
+#define PYLAYER_KIND_COUNT 8
+
+enum PylayerMessageType {
+    PYLAYER_MSG_CREATE_INSTANCE = 1, /* event: instance; sent before the driver is called */
+    PYLAYER_MSG_PLAN_DEVICE = 2,      /* request: device -> plan */
+    PYLAYER_MSG_DEVICE_CREATED = 3,   /* event: created */
+    PYLAYER_MSG_ADMIT_CACHE = 4,      /* request: cache -> verdict */
+    PYLAYER_MSG_CACHE_REFUSED = 5,    /* event: cache; the driver failed on admitted data */
+    PYLAYER_MSG_CELL = 6,             /* event: cell */
+    PYLAYER_MSG_FLUSH_DEVICE = 7,     /* request: vkDestroyDevice waits */
+    PYLAYER_MSG_FLUSH_PROCESS = 8,    /* request: exit() waits */
+};
+
+/* What one vkCreateInstance said about the program. Strings are UTF-8, cut at the array's end. */
+typedef struct PylayerInstanceInfo {
+    uint32_t api_version; /* VkApplicationInfo::apiVersion, VK_API_VERSION_1_0 where absent */
+    uint32_t application_version;
+    uint32_t engine_version;
+    char application_name[PYLAYER_NAME_BYTES];
+    char engine_name[PYLAYER_NAME_BYTES];
+} PylayerInstanceInfo;
+
+/* The physical device below a vkCreateDevice, and what can be enabled on it. */
+typedef struct PylayerDeviceInfo {
+    PylayerInstanceInfo instance;
+    uint32_t api_version; /* VkPhysicalDeviceProperties::apiVersion */
+    uint32_t vendor_id;
+    uint32_t device_id;
+    uint32_t driver_version;
+    uint32_t driver_id; /* VkDriverId; 0 where the driver cannot say (Vulkan 1.0) */
+    uint8_t pipeline_cache_uuid[PYLAYER_UUID_BYTES];
+    char device_name[PYLAYER_NAME_BYTES];
+    char driver_name[PYLAYER_NAME_BYTES];
+    char driver_info[PYLAYER_NAME_BYTES];
+    uint8_t cache_control_supported; /* pipelineCreationCacheControl */
+    uint8_t cache_control_requested; /* the application enables it itself */
+    uint8_t feedback_supported;      /* VK_EXT_pipeline_creation_feedback or Vulkan 1.3 */
+} PylayerDeviceInfo;
+
+/* Answer to PLAN_DEVICE. All zero: the device runs as if the layer were not there. */
+typedef struct PylayerPlan {
+    uint8_t carrier;           /* PylayerCarrier wanted */
+    uint8_t fallback_carrier;  /* PylayerCarrier where cache control cannot be enabled */
+    uint8_t check_caches;      /* ask ADMIT_CACHE for the application's initial data */
+    uint8_t seed_caches;       /* merge the store into an application's cache that lacks a pipeline */
+    uint8_t adopt;             /* keep what the driver's own disk cache answers */
+    uint8_t plain_kinds;       /* bit mask of PylayerPipelineKind: never probe these */
+    int64_t load_wait_ns;      /* longest wait of one pipeline creation for the store */
+    int64_t answer_wait_ns;    /* longest wait for a verdict */
+    int64_t flush_wait_ns;     /* longest wait at vkDestroyDevice and exit */
+    uint64_t queue_bytes;      /* events beyond this many bytes waiting are dropped and counted */
+} PylayerPlan;
+
+typedef struct PylayerDeviceCreated {
+    uint8_t carrier;       /* PylayerCarrier in force: wanted, fallback or off */
+    uint8_t cache_control; /* enabled, by the application or by the layer */
+    uint8_t feedback;      /* VkPipelineCreationFeedback can be asked for */
+    uint64_t empty_cache_bytes; /* vkGetPipelineCacheData of an empty VkPipelineCache */
+} PylayerDeviceCreated;
+
+/* vkCreatePipelineCache with initial data. The layer copies the header, never the whole data. */
+typedef struct PylayerCacheInfo {
+    uint64_t cache;     /* serial number of the vkCreatePipelineCache call, from 1 */
+    uint64_t data_size; /* VkPipelineCacheCreateInfo::initialDataSize */
+    uint32_t header_size; /* bytes of header[] that data_size allowed to copy */
+    int32_t result;     /* CACHE_REFUSED: the driver's VkResult */
+    uint8_t data_is_null; /* pInitialData was NULL */
+    uint8_t header[PYLAYER_CACHE_HEADER_BYTES];
+} PylayerCacheInfo;
+
+enum PylayerVerdict {
+    PYLAYER_VERDICT_NONE = 0,  /* as the application made it */
+    PYLAYER_VERDICT_PASS = 1,
+    PYLAYER_VERDICT_EMPTY = 2, /* create the cache with no initial data */
+};
+
+enum PylayerCellFlags {
+    PYLAYER_CELL_ADOPTED = 1,    /* the driver's disk cache answered; nothing was compiled */
+    PYLAYER_CELL_AFTER_LOAD = 2, /* the store was wholly merged when the probe missed */
+    PYLAYER_CELL_EMPTY = 4,      /* the driver put nothing into the cell; data is NULL */
+};
+
+/* What creating one pipeline added to a fresh VkPipelineCache. */
+typedef struct PylayerCell {
+    uint8_t kind;        /* PylayerPipelineKind */
+    uint8_t flags;       /* PylayerCellFlags */
+    uint64_t size;       /* bytes of data */
+    uint64_t create_ns;  /* duration of the vkCreate*Pipelines call that compiled it */
+    const uint8_t *data; /* owned by the message */
+} PylayerCell;
+
+typedef struct PylayerMessage {
+    int32_t type;    /* PylayerMessageType */
+    uint64_t device; /* serial number of the device in this process, from 1; 0: none */
+    uint64_t time_ns; /* CLOCK_MONOTONIC when it was sent */
+    union {
+        PylayerInstanceInfo instance;
+        PylayerDeviceInfo info;
+        PylayerDeviceCreated created;
+        PylayerCacheInfo cache;
+        PylayerCell cell;
+    };
+    PylayerPlan plan; /* PLAN_DEVICE: the answer, zeroed when sent */
+    int32_t verdict;  /* ADMIT_CACHE: the answer, zeroed when sent */
+} PylayerMessage;
+
+/* Totals of one device since its creation. Times are nanoseconds of wall clock, summed over threads. */
+typedef struct PylayerCounters {
+    uint64_t pipelines;        /* created for the application, all ways */
+    uint64_t hits;             /* answered by a VkPipelineCache: the layer's or the application's */
+    uint64_t application_hits; /* of those, by the application's own cache */
+    uint64_t compiled;         /* compiled into a cell that is kept */
+    uint64_t adopted;          /* answered by the driver's own cache, then kept as a cell */
+    uint64_t uncacheable;      /* created anew, and the driver put nothing into the cell */
+    uint64_t plain;            /* created without a probe: snapshot carrier and plain kinds */
+    uint64_t plain_compiled;   /* of those, not found in a cache according to creation feedback */
+    uint64_t passed;           /* calls' pipelines that the layer did not touch */
+    uint64_t compile_required; /* the application asked not to compile, and nothing was found */
+    uint64_t failed;           /* the driver returned an error */
+    uint64_t caches_emptied;   /* application caches whose initial data was refused */
+    uint64_t absorbed;         /* snapshot carrier: application caches merged into the layer's */
+    uint64_t events_dropped;   /* cells lost because the queue was full or policy had ended */
+    uint64_t answers_late;     /* requests that went on without an answer */
+    uint64_t hit_ns;
+    uint64_t compile_ns;
+    uint64_t plain_ns;
+    uint64_t load_wait_ns;     /* pipeline creations that waited for the store */
+    uint64_t load_failed;      /* records that the driver refused as initial data */
+} PylayerCounters;
+
+/*
+ * Commands. Called by the policy thread only, without the GIL (cffi releases it). They return
+ * 0 or a count on success, -1 where the device is gone or the call failed; a device that is being
+ * destroyed waits for the command in progress.
+ */
+typedef struct PylayerShim {
+    uint32_t boundary_version;
+
+    /* Next message, or NULL after timeout_ns (negative: no limit). Cells linger up to 20 ms so that
+     * they are taken in batches; any other message ends the wait at once. */
+    PylayerMessage *(*next)(int64_t timeout_ns);
+    /* Wakes the sender of a request. Returns 0, or -1 when the sender no longer waits. */
+    int32_t (*answer)(PylayerMessage *message);
+    /* Ends the ownership of a message; unanswered requests are answered with what they hold. */
+    void (*release)(PylayerMessage *message);
+
+    /* Makes count caches from base+offsets[i], sizes[i] bytes each, and merges them into the device's
+     * cache. Returns how many the driver took. base needs to live only during the call. */
+    int64_t (*load_records)(uint64_t device, const uint8_t *base, const uint64_t *offsets,
+                            const uint64_t *sizes, uint64_t count);
+    /* Everything stored was handed over: pipeline creations stop waiting. */
+    int32_t (*load_done)(uint64_t device);
+    /* Never probe this kind again on this device. */
+    int32_t (*make_plain)(uint64_t device, int32_t kind);
+    /* From now on the device creates everything as if the layer were not there. */
+    int32_t (*switch_off)(uint64_t device);
+    /* vkGetPipelineCacheData of the device's merged cache: bytes written, or needed when data is NULL. */
+    int64_t (*read_merged)(uint64_t device, uint8_t *data, uint64_t size);
+    int32_t (*counters)(uint64_t device, PylayerCounters *out);
+    /* Whether a line of this level would be written. */
+    int32_t (*log_wanted)(int32_t level);
+    void (*log)(int32_t level, const char *text);
+    /* 0 once next() will never give a message again. */
+    int32_t (*is_open)(void);
+    /* Ends next() with NULL for ever; later requests pass at once. Callable from any thread. */
+    void (*stop)(void);
+    /* Sends FLUSH_PROCESS, waits for the answer up to timeout_ns, then stops. Any thread but policy's. */
+    void (*flush_and_stop)(int64_t timeout_ns);
+} PylayerShim;
+
+#endif

@@ -1,0 +1,231 @@
+/*
+ * cells.c - the layer's own VkPipelineCache ("merged") and the cells that go into it.
+ *
+ * A cell is a VkPipelineCache into which exactly one pipeline was compiled. Its data is stored by itself;
+ * merged into the device's cache it is found by the driver's own keys, so the layer needs none.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "layer.h"
+
+/* Caches created before one merge while loading: few enough to keep memory low, many enough that the
+ * merge's fixed cost does not count. */
+#define LOAD_BATCH 64
+
+static VkPipelineCache create_cache(Device *device, const void *data, size_t size, bool one_thread)
+{
+    /* Cells belong to one thread. VUID-VkPipelineCacheCreateInfo-pipelineCreationCacheControl-02892: the
+     * flag needs the feature. */
+    VkPipelineCacheCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
+        .flags = one_thread && device->cache_control ? VK_PIPELINE_CACHE_CREATE_EXTERNALLY_SYNCHRONIZED_BIT_EXT : 0,
+        .initialDataSize = size,
+        .pInitialData = data,
+    };
+    VkPipelineCache cache = VK_NULL_HANDLE;
+    /* No application allocator: the object outlives the call that it would belong to (RULES 1.12). */
+    if (device->create_pipeline_cache(device->handle, &info, NULL, &cache) != VK_SUCCESS)
+        return VK_NULL_HANDLE;
+    return cache;
+}
+
+/* All data of a cache, malloc'ed; NULL when it cannot be read. The size may grow between the two calls
+ * (RULES 1.11), hence the loop. */
+static uint8_t *read_cache(Device *device, VkPipelineCache cache, size_t *size)
+{
+    for (int attempt = 0; attempt < 4; attempt++) {
+        size_t wanted = 0;
+        if (device->get_pipeline_cache_data(device->handle, cache, &wanted, NULL) != VK_SUCCESS || wanted == 0)
+            return NULL;
+        uint8_t *data = malloc(wanted);
+        if (!data)
+            return NULL;
+        *size = wanted;
+        VkResult result = device->get_pipeline_cache_data(device->handle, cache, size, data);
+        if (result == VK_SUCCESS && *size <= wanted)
+            return data;
+        free(data);
+        if (result != VK_INCOMPLETE)
+            return NULL;
+    }
+    return NULL;
+}
+
+bool cells_open(Device *device)
+{
+    if (!device->create_pipeline_cache || !device->get_pipeline_cache_data || !device->merge_pipeline_caches)
+        return false;
+    device->merged = create_cache(device, NULL, 0, false);
+    if (device->merged == VK_NULL_HANDLE)
+        return false;
+    device->empty_data = read_cache(device, device->merged, &device->empty_size);
+    return true;
+}
+
+void cells_close(Device *device)
+{
+    if (device->merged != VK_NULL_HANDLE)
+        device->destroy_pipeline_cache(device->handle, device->merged, NULL);
+    device->merged = VK_NULL_HANDLE;
+    free(device->empty_data);
+    device->empty_data = NULL;
+}
+
+VkPipelineCache cell_create(Device *device)
+{
+    return create_cache(device, NULL, 0, true);
+}
+
+/* merge_mutex is held. */
+static bool merge_into_layer_locked(Device *device, uint32_t source_count, const VkPipelineCache *sources)
+{
+    pthread_rwlock_wrlock(&device->merged_lock);
+    VkResult result = device->merge_pipeline_caches(device->handle, device->merged, source_count, sources);
+    pthread_rwlock_unlock(&device->merged_lock);
+    atomic_fetch_add(&device->cells_generation, 1);
+    return result == VK_SUCCESS;
+}
+
+static void merge_cell(Device *device, VkPipelineCache cell, AppCache *app_cache)
+{
+    pthread_mutex_lock(&device->merge_mutex);
+    bool up_to_date = app_cache && atomic_load(&app_cache->seeded) == atomic_load(&device->cells_generation);
+    merge_into_layer_locked(device, 1, &cell);
+    if (app_cache) {
+        pthread_rwlock_wrlock(&app_cache->lock);
+        device->merge_pipeline_caches(device->handle, atomic_load(&app_cache->handle), 1, &cell);
+        pthread_rwlock_unlock(&app_cache->lock);
+        if (up_to_date)
+            atomic_store(&app_cache->seeded, atomic_load(&device->cells_generation));
+    }
+    pthread_mutex_unlock(&device->merge_mutex);
+}
+
+bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, enum PylayerPipelineKind kind,
+                 uint8_t flags, uint64_t create_ns)
+{
+    size_t size = 0;
+    uint8_t *data = read_cache(device, cell, &size);
+    bool empty = data && size == device->empty_size && memcmp(data, device->empty_data, size) == 0;
+    if (!empty)
+        merge_cell(device, cell, app_cache);
+    device->destroy_pipeline_cache(device->handle, cell, NULL);
+
+    PylayerMessage *message = data ? message_new(PYLAYER_MSG_CELL, device->serial) : NULL;
+    if (!message) {
+        free(data);
+        count(&device->counters.events_dropped, 1);
+        return !empty;
+    }
+    if (empty) {
+        free(data);
+        data = NULL;
+        size = 0;
+        flags |= PYLAYER_CELL_EMPTY;
+    }
+    message->cell = (PylayerCell){
+        .kind = (uint8_t)kind, .flags = flags, .size = size, .create_ns = create_ns, .data = data};
+    if (!mailbox_post(message, device->plan.queue_bytes))
+        count(&device->counters.events_dropped, 1);
+    return !empty;
+}
+
+void cells_seed(Device *device, AppCache *app_cache)
+{
+    if (atomic_load(&app_cache->seeded) == atomic_load(&device->cells_generation))
+        return;
+    pthread_mutex_lock(&device->merge_mutex);
+    unsigned generation = atomic_load(&device->cells_generation);
+    pthread_rwlock_wrlock(&app_cache->lock);
+    pthread_rwlock_rdlock(&device->merged_lock);
+    device->merge_pipeline_caches(device->handle, atomic_load(&app_cache->handle), 1, &device->merged);
+    pthread_rwlock_unlock(&device->merged_lock);
+    pthread_rwlock_unlock(&app_cache->lock);
+    atomic_store(&app_cache->seeded, generation);
+    pthread_mutex_unlock(&device->merge_mutex);
+}
+
+void cells_absorb(Device *device, AppCache *app_cache)
+{
+    VkPipelineCache source = atomic_load(&app_cache->handle);
+    pthread_mutex_lock(&device->merge_mutex);
+    pthread_rwlock_rdlock(&app_cache->lock);
+    merge_into_layer_locked(device, 1, &source);
+    count(&device->counters.absorbed, 1);
+    pthread_rwlock_unlock(&app_cache->lock);
+    pthread_mutex_unlock(&device->merge_mutex);
+}
+
+static uint64_t load_batch(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
+                           uint64_t batch)
+{
+    VkPipelineCache caches[LOAD_BATCH];
+    uint32_t made = 0;
+    for (uint64_t i = 0; i < batch; i++) {
+        VkPipelineCache cache = create_cache(device, base + offsets[i], sizes[i], true);
+        if (cache != VK_NULL_HANDLE)
+            caches[made++] = cache;
+    }
+    if (made) {
+        pthread_mutex_lock(&device->merge_mutex);
+        if (!merge_into_layer_locked(device, made, caches))
+            log_line(PYLAYER_LOG_WARN, "the driver could not merge %u stored pipelines", made);
+        pthread_mutex_unlock(&device->merge_mutex);
+    }
+    for (uint32_t i = 0; i < made; i++)
+        device->destroy_pipeline_cache(device->handle, caches[i], NULL);
+    return made;
+}
+
+int64_t cells_load(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
+                   uint64_t record_count)
+{
+    if (device->merged == VK_NULL_HANDLE)
+        return -1;
+    uint64_t taken = 0;
+    for (uint64_t done = 0; done < record_count; done += LOAD_BATCH) {
+        uint64_t batch = record_count - done < LOAD_BATCH ? record_count - done : LOAD_BATCH;
+        taken += load_batch(device, base, offsets + done, sizes + done, batch);
+    }
+    count(&device->counters.load_failed, record_count - taken);
+    return (int64_t)taken;
+}
+
+int64_t cells_read_merged(Device *device, uint8_t *data, uint64_t size)
+{
+    if (device->merged == VK_NULL_HANDLE)
+        return -1;
+    size_t bytes = data ? (size_t)size : 0;
+    pthread_rwlock_rdlock(&device->merged_lock);
+    VkResult result = device->get_pipeline_cache_data(device->handle, device->merged, &bytes, data);
+    pthread_rwlock_unlock(&device->merged_lock);
+    return result == VK_SUCCESS ? (int64_t)bytes : -1;
+}
+
+void cells_load_done(Device *device)
+{
+    pthread_mutex_lock(&device->load_mutex);
+    atomic_store(&device->loaded, 1);
+    pthread_cond_broadcast(&device->load_cond);
+    pthread_mutex_unlock(&device->load_mutex);
+}
+
+bool cells_wait_loaded(Device *device)
+{
+    if (atomic_load_explicit(&device->loaded, memory_order_acquire))
+        return true;
+    uint64_t give_up = device->created_ns + (uint64_t)device->plan.load_wait_ns;
+    uint64_t start = now_ns();
+    if (start >= give_up)
+        return false;
+    struct timespec deadline = {.tv_sec = (time_t)(give_up / 1000000000ull),
+                                .tv_nsec = (long)(give_up % 1000000000ull)};
+    int waited = 0;
+    pthread_mutex_lock(&device->load_mutex);
+    while (!atomic_load(&device->loaded) && waited == 0)
+        waited = pthread_cond_timedwait(&device->load_cond, &device->load_mutex, &deadline);
+    pthread_mutex_unlock(&device->load_mutex);
+    count(&device->counters.load_wait_ns, now_ns() - start);
+    return atomic_load(&device->loaded);
+}

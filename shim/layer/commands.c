@@ -1,0 +1,128 @@
+/* commands.c - what policy can do: the functions of PylayerShim. Called on the policy thread. */
+#include "layer.h"
+
+static int64_t load_records(uint64_t serial, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
+                            uint64_t record_count)
+{
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    int64_t result = cells_load(device, base, offsets, sizes, record_count);
+    device_command_end(device);
+    return result;
+}
+
+static int32_t load_done(uint64_t serial)
+{
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    cells_load_done(device);
+    device_command_end(device);
+    return 0;
+}
+
+static int32_t make_plain(uint64_t serial, int32_t kind)
+{
+    if (kind < 0 || kind >= PYLAYER_KIND_COUNT)
+        return -1;
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    atomic_fetch_or(&device->plain_kinds, 1u << kind);
+    device_command_end(device);
+    return 0;
+}
+
+static int32_t switch_off(uint64_t serial)
+{
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    atomic_store(&device->carrier, PYLAYER_CARRIER_OFF);
+    cells_load_done(device);
+    device_command_end(device);
+    return 0;
+}
+
+static int64_t read_merged(uint64_t serial, uint8_t *data, uint64_t size)
+{
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    int64_t result = cells_read_merged(device, data, size);
+    device_command_end(device);
+    return result;
+}
+
+static int32_t read_counters(uint64_t serial, PylayerCounters *out)
+{
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+#define READ(name) out->name = atomic_load_explicit(&device->counters.name, memory_order_relaxed)
+    READ(pipelines);
+    READ(hits);
+    READ(application_hits);
+    READ(compiled);
+    READ(adopted);
+    READ(uncacheable);
+    READ(plain);
+    READ(plain_compiled);
+    READ(passed);
+    READ(compile_required);
+    READ(failed);
+    READ(caches_emptied);
+    READ(absorbed);
+    READ(events_dropped);
+    READ(answers_late);
+    READ(hit_ns);
+    READ(compile_ns);
+    READ(plain_ns);
+    READ(load_wait_ns);
+    READ(load_failed);
+#undef READ
+    device_command_end(device);
+    return 0;
+}
+
+static void write_log(int32_t level, const char *text)
+{
+    log_line((enum PylayerLogLevel)level, "%s", text);
+}
+
+static int32_t log_wanted(int32_t level)
+{
+    return log_enabled((enum PylayerLogLevel)level);
+}
+
+static int32_t is_open(void)
+{
+    return mailbox_is_open();
+}
+
+static void flush_and_stop(int64_t timeout_ns)
+{
+    PylayerMessage *message = message_new(PYLAYER_MSG_FLUSH_PROCESS, 0);
+    mailbox_request(message, timeout_ns);
+    message_done(message);
+    mailbox_close();
+}
+
+const PylayerShim shim_commands = {
+    .boundary_version = PYLAYER_BOUNDARY_VERSION,
+    .next = mailbox_next,
+    .answer = mailbox_answer,
+    .release = mailbox_release,
+    .load_records = load_records,
+    .load_done = load_done,
+    .make_plain = make_plain,
+    .switch_off = switch_off,
+    .read_merged = read_merged,
+    .counters = read_counters,
+    .log_wanted = log_wanted,
+    .log = write_log,
+    .is_open = is_open,
+    .stop = mailbox_close,
+    .flush_and_stop = flush_and_stop,
+};

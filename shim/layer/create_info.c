@@ -1,0 +1,211 @@
+/* create_info.c - see create_info.h */
+#include <string.h>
+
+#include "create_info.h"
+
+size_t create_info_size(enum BindPoint point)
+{
+    switch (point) {
+    case BIND_GRAPHICS:
+        return sizeof(VkGraphicsPipelineCreateInfo);
+    case BIND_COMPUTE:
+        return sizeof(VkComputePipelineCreateInfo);
+    default:
+        return sizeof(VkRayTracingPipelineCreateInfoKHR);
+    }
+}
+
+const void *create_info_at(const PipelineCall *call, uint32_t index)
+{
+    return (const char *)call->infos + index * create_info_size(call->point);
+}
+
+static enum PylayerPipelineKind kind_of(const PipelineCall *call, const AnyCreateInfo *info, uint64_t flags,
+                                        bool chains_libraries)
+{
+    bool library = flags & VK_PIPELINE_CREATE_LIBRARY_BIT_KHR;
+    if (call->point == BIND_COMPUTE)
+        return PYLAYER_KIND_COMPUTE;
+    if (call->point == BIND_RAY_TRACING) {
+        if (library)
+            return PYLAYER_KIND_RAY_TRACING_LIBRARY;
+        return info->ray_tracing.pLibraryInfo && info->ray_tracing.pLibraryInfo->libraryCount
+                   ? PYLAYER_KIND_RAY_TRACING_LINKED
+                   : PYLAYER_KIND_RAY_TRACING;
+    }
+    if (library)
+        return PYLAYER_KIND_GRAPHICS_LIBRARY;
+    if (!chains_libraries)
+        return PYLAYER_KIND_GRAPHICS;
+    return flags & COMPAT_PIPELINE_CREATE_LINK_TIME_OPTIMIZATION ? PYLAYER_KIND_GRAPHICS_OPTIMIZED_LINK
+                                                                 : PYLAYER_KIND_GRAPHICS_FAST_LINKED;
+}
+
+void element_read(Element *element, const PipelineCall *call, uint32_t index)
+{
+    const AnyCreateInfo *info = create_info_at(call, index);
+    bool chains_libraries = false;
+    element->flags2 = NULL;
+    element->app_feedback = NULL;
+    element->untouchable = false;
+    element->plain = false;
+    element->copies = NULL;
+    element->last_copy = NULL;
+    element->feedback.flags = 0;
+    for (const VkBaseInStructure *node = info->head.pNext; node; node = node->pNext) {
+        switch ((int)node->sType) {
+        case COMPAT_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2:
+            element->flags2 = (const void *)node;
+            break;
+        case VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO_EXT:
+            element->app_feedback = (const void *)node;
+            break;
+        case COMPAT_STRUCTURE_TYPE_PIPELINE_BINARY_INFO:
+            element->untouchable |= ((const CompatPipelineBinaryInfo *)(const void *)node)->binaryCount > 0;
+            break;
+        case VK_STRUCTURE_TYPE_PIPELINE_LIBRARY_CREATE_INFO_KHR:
+            chains_libraries = ((const VkPipelineLibraryCreateInfoKHR *)(const void *)node)->libraryCount > 0;
+            break;
+        default:
+            break;
+        }
+    }
+    /* Chained flags replace the legacy ones (RULES 1.6). */
+    element->flags = element->flags2 ? element->flags2->flags : info->head.flags;
+    element->untouchable |= element->flags2 && (element->flags & COMPAT_PIPELINE_CREATE_2_CAPTURE_DATA);
+    element->kind = kind_of(call, info, element->flags, chains_libraries);
+}
+
+/* Replaces the chained flags by a copy; a second struct of the type would be invalid (sType-unique). */
+static bool replace_flags2(Element *element, uint64_t flags, AnyCreateInfo *out)
+{
+    if (out->head.pNext == (const void *)element->flags2) {
+        element->own_flags2 = *element->flags2;
+        element->own_flags2.flags = flags;
+        out->head.pNext = &element->own_flags2;
+        return true;
+    }
+    element->copies =
+        pnext_copy_until(out->head.pNext, element->flags2, pnext_pipeline_struct_size, &element->last_copy);
+    if (!element->copies)
+        return false;
+    ((CompatPipelineCreateFlags2 *)element->last_copy)->flags = flags;
+    out->head.pNext = element->copies;
+    return true;
+}
+
+bool element_prepare(Element *element, const PipelineCall *call, uint32_t index, uint64_t set, uint64_t clear,
+                     AnyCreateInfo *out)
+{
+    memcpy(out, create_info_at(call, index), create_info_size(call->point));
+    uint64_t flags = (element->flags | set) & ~clear;
+    bool changed = true;
+    if (flags != element->flags) {
+        if (element->flags2)
+            changed = replace_flags2(element, flags, out);
+        else
+            out->head.flags = (VkPipelineCreateFlags)flags;
+    }
+    if (element->app_feedback) {
+        /* Outputs: a driver that leaves them unwritten must not be believed. */
+        element->app_feedback->pPipelineCreationFeedback->flags = 0;
+    } else if (call->device->feedback) {
+        element->feedback.flags = 0;
+        /* VUID-VkGraphicsPipelineCreateInfo-pipelineStageCreationFeedbackCount-06594: 0 stages will do. */
+        element->own_feedback = (VkPipelineCreationFeedbackCreateInfoEXT){
+            .sType = VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO_EXT,
+            .pNext = out->head.pNext,
+            .pPipelineCreationFeedback = &element->feedback,
+        };
+        out->head.pNext = &element->own_feedback;
+    }
+    return changed;
+}
+
+void element_release(Element *element)
+{
+    if (element->copies)
+        pnext_free_copies(element->copies, element->last_copy);
+    element->copies = NULL;
+}
+
+const VkPipelineCreationFeedbackEXT *element_feedback(const Element *element)
+{
+    const VkPipelineCreationFeedbackEXT *feedback =
+        element->app_feedback ? element->app_feedback->pPipelineCreationFeedback : &element->feedback;
+    return feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT_EXT ? feedback : NULL;
+}
+
+void element_clear_application_hit(const Element *element)
+{
+    const VkPipelineCreationFeedbackCreateInfoEXT *info = element->app_feedback;
+    if (!info)
+        return;
+    const VkPipelineCreationFeedbackFlagsEXT hit =
+        VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT;
+    info->pPipelineCreationFeedback->flags &= ~hit;
+    for (uint32_t i = 0; i < info->pipelineStageCreationFeedbackCount; i++)
+        info->pPipelineStageCreationFeedbacks[i].flags &= ~hit;
+}
+
+typedef struct BasePipeline {
+    VkPipeline *handle;
+    int32_t *index;
+} BasePipeline;
+
+static BasePipeline base_of(enum BindPoint point, AnyCreateInfo *info)
+{
+    switch (point) {
+    case BIND_GRAPHICS:
+        return (BasePipeline){&info->graphics.basePipelineHandle, &info->graphics.basePipelineIndex};
+    case BIND_COMPUTE:
+        return (BasePipeline){&info->compute.basePipelineHandle, &info->compute.basePipelineIndex};
+    default:
+        return (BasePipeline){&info->ray_tracing.basePipelineHandle, &info->ray_tracing.basePipelineIndex};
+    }
+}
+
+static int32_t base_index(const PipelineCall *call, uint32_t index)
+{
+    return *base_of(call->point, (AnyCreateInfo *)(uintptr_t)create_info_at(call, index)).index;
+}
+
+bool create_info_derives_within_call(const PipelineCall *call, uint32_t index, uint64_t flags)
+{
+    if (!(flags & VK_PIPELINE_CREATE_DERIVATIVE_BIT))
+        return false;
+    int32_t base = base_index(call, index);
+    /* VUID-vkCreateGraphicsPipelines-flags-00720: only an earlier element can be the parent. */
+    return base >= 0 && (uint32_t)base < index;
+}
+
+uint64_t create_info_flags_to_clear(const PipelineCall *call, uint32_t index, uint64_t flags)
+{
+    bool orphan = create_info_derives_within_call(call, index, flags) &&
+                  call->pipelines[base_index(call, index)] == VK_NULL_HANDLE;
+    return orphan ? (uint64_t)VK_PIPELINE_CREATE_DERIVATIVE_BIT : 0;
+}
+
+void create_info_detach(const PipelineCall *call, uint32_t index, uint64_t flags, AnyCreateInfo *info)
+{
+    if (!create_info_derives_within_call(call, index, flags))
+        return;
+    BasePipeline base = base_of(call->point, info);
+    *base.handle = call->pipelines[*base.index];
+    *base.index = -1;
+}
+
+VkResult call_driver(const PipelineCall *call, VkPipelineCache cache, uint32_t count, const void *infos,
+                      VkPipeline *pipelines)
+{
+    Device *device = call->device;
+    switch (call->point) {
+    case BIND_GRAPHICS:
+        return device->create_graphics_pipelines(device->handle, cache, count, infos, call->allocator, pipelines);
+    case BIND_COMPUTE:
+        return device->create_compute_pipelines(device->handle, cache, count, infos, call->allocator, pipelines);
+    default:
+        return device->create_ray_tracing_pipelines(device->handle, call->deferred, cache, count, infos,
+                                                    call->allocator, pipelines);
+    }
+}

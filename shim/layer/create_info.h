@@ -1,0 +1,86 @@
+/*
+ * create_info.h - VkGraphics-, VkCompute- and VkRayTracingPipelineCreateInfo seen as one.
+ *
+ * The three begin alike (sType, pNext, flags) and end with the base pipeline. What the layer changes is the
+ * flags, the feedback chained in front and the base pipeline's index, always in a copy.
+ */
+#ifndef PYLAYER_CREATE_INFO_H
+#define PYLAYER_CREATE_INFO_H
+
+#include "pnext.h"
+
+enum BindPoint { BIND_GRAPHICS, BIND_COMPUTE, BIND_RAY_TRACING };
+
+typedef struct CreateInfoHead {
+    VkStructureType sType;
+    const void *pNext;
+    VkPipelineCreateFlags flags;
+} CreateInfoHead;
+
+/* Room for one create info of any bind point. */
+typedef union AnyCreateInfo {
+    CreateInfoHead head;
+    VkGraphicsPipelineCreateInfo graphics;
+    VkComputePipelineCreateInfo compute;
+    VkRayTracingPipelineCreateInfoKHR ray_tracing;
+} AnyCreateInfo;
+
+/* One call of the application. */
+typedef struct PipelineCall {
+    Device *device;
+    enum BindPoint point;
+    VkDeferredOperationKHR deferred;
+    VkPipelineCache cache;
+    uint32_t count;
+    const void *infos;
+    const VkAllocationCallbacks *allocator;
+    VkPipeline *pipelines;
+} PipelineCall;
+
+/* What one create info asks for, read from it once, and the storage that a changed copy needs. */
+typedef struct Element {
+    uint64_t flags; /* VkPipelineCreateFlags2 where chained, else the legacy flags */
+    const CompatPipelineCreateFlags2 *flags2;
+    const VkPipelineCreationFeedbackCreateInfoEXT *app_feedback;
+    enum PylayerPipelineKind kind;
+    bool untouchable; /* uses pipeline binaries: VUID 09616, 09617 forbid a VkPipelineCache beside them */
+    bool plain;       /* created without a probe */
+    CompatPipelineCreateFlags2 own_flags2;
+    VkPipelineCreationFeedbackCreateInfoEXT own_feedback;
+    VkPipelineCreationFeedbackEXT feedback;
+    VkBaseOutStructure *copies, *last_copy;
+} Element;
+
+#define FAIL_ON_COMPILE ((uint64_t)VK_PIPELINE_CREATE_FAIL_ON_PIPELINE_COMPILE_REQUIRED_BIT_EXT)
+#define EARLY_RETURN ((uint64_t)VK_PIPELINE_CREATE_EARLY_RETURN_ON_FAILURE_BIT_EXT)
+
+const void *create_info_at(const PipelineCall *call, uint32_t index);
+void element_read(Element *element, const PipelineCall *call, uint32_t index);
+/*
+ * Writes to *out the create info of this element with flags set and cleared and with creation feedback
+ * chained where the device has it. False: the flags cannot be changed, *out is as the application made it
+ * (with feedback). Release with element_release.
+ */
+bool element_prepare(Element *element, const PipelineCall *call, uint32_t index, uint64_t set, uint64_t clear,
+                     AnyCreateInfo *out);
+void element_release(Element *element);
+/* The driver's answer about the pipeline; NULL where none was asked for or it gave none. */
+const VkPipelineCreationFeedbackEXT *element_feedback(const Element *element);
+/* The application passed no cache in which this pipeline was found: RULES 1.8. */
+void element_clear_application_hit(const Element *element);
+
+/*
+ * A create info that leaves the call it came from: its basePipelineIndex, which counts within the call,
+ * becomes the handle of the pipeline created there (RULES 1.6). Returns the flags that must go: DERIVATIVE
+ * where the parent failed.
+ */
+bool create_info_derives_within_call(const PipelineCall *call, uint32_t index, uint64_t flags);
+uint64_t create_info_flags_to_clear(const PipelineCall *call, uint32_t index, uint64_t flags);
+void create_info_detach(const PipelineCall *call, uint32_t index, uint64_t flags, AnyCreateInfo *info);
+
+/* vkCreate*Pipelines of the next layer. infos points to count create infos in the call's own layout. */
+VkResult call_driver(const PipelineCall *call, VkPipelineCache cache, uint32_t count, const void *infos,
+                      VkPipeline *pipelines);
+size_t create_info_size(enum BindPoint point);
+
+#endif

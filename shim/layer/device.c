@@ -1,0 +1,284 @@
+/*
+ * device.c - vkCreateDevice asks policy for a plan and enables what the plan needs; vkDestroyDevice
+ * waits, within its bound, for what is still to be written.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pnext.h"
+
+/* Covers an interpreter that is still booting on a busy machine. A policy that hangs costs it once. */
+#define PLAN_WAIT_NS 2000000000ll
+
+static pthread_mutex_t devices_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct DeviceNode {
+    Device *device;
+    struct DeviceNode *next;
+} *devices;
+static atomic_ullong next_serial = 1;
+
+Device *device_command_begin(uint64_t serial)
+{
+    Device *found = NULL;
+    pthread_mutex_lock(&devices_mutex);
+    for (struct DeviceNode *node = devices; node && !found; node = node->next)
+        if (node->device->serial == serial)
+            found = node->device;
+    if (found)
+        pthread_mutex_lock(&found->command_mutex);
+    pthread_mutex_unlock(&devices_mutex);
+    return found;
+}
+
+void device_command_end(Device *device)
+{
+    pthread_mutex_unlock(&device->command_mutex);
+}
+
+static bool announce(Device *device)
+{
+    struct DeviceNode *node = malloc(sizeof *node);
+    if (!node)
+        return false;
+    node->device = device;
+    pthread_mutex_lock(&devices_mutex);
+    node->next = devices;
+    devices = node;
+    pthread_mutex_unlock(&devices_mutex);
+    return true;
+}
+
+static void retract(Device *device)
+{
+    pthread_mutex_lock(&devices_mutex);
+    for (struct DeviceNode **at = &devices; *at; at = &(*at)->next) {
+        if ((*at)->device == device) {
+            struct DeviceNode *node = *at;
+            *at = node->next;
+            free(node);
+            break;
+        }
+    }
+    pthread_mutex_unlock(&devices_mutex);
+    /* A command that found the device before it was taken off the list ends first. */
+    pthread_mutex_lock(&device->command_mutex);
+    pthread_mutex_unlock(&device->command_mutex);
+}
+
+static VkLayerDeviceCreateInfo *find_link(const VkDeviceCreateInfo *info)
+{
+    const VkLayerDeviceCreateInfo *node = info->pNext;
+    while (node && !(node->sType == VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO &&
+                     node->function == VK_LAYER_LINK_INFO))
+        node = node->pNext;
+    return (VkLayerDeviceCreateInfo *)(uintptr_t)node;
+}
+
+/* What Python makes the identity from. */
+static void describe_device(PylayerDeviceInfo *out, const Instance *instance, VkPhysicalDevice physical)
+{
+    VkPhysicalDeviceDriverProperties driver = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
+    VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                              .pNext = &driver};
+    /* A driver that does not know the driver struct leaves it zeroed. */
+    if (instance->get_properties2)
+        instance->get_properties2(physical, &properties);
+    else
+        instance->get_properties(physical, &properties.properties);
+    const VkPhysicalDeviceProperties *base = &properties.properties;
+    out->instance = instance->info;
+    out->api_version = base->apiVersion;
+    out->vendor_id = base->vendorID;
+    out->device_id = base->deviceID;
+    out->driver_version = base->driverVersion;
+    out->driver_id = (uint32_t)driver.driverID;
+    memcpy(out->pipeline_cache_uuid, base->pipelineCacheUUID, PYLAYER_UUID_BYTES);
+    snprintf(out->device_name, sizeof out->device_name, "%s", base->deviceName);
+    snprintf(out->driver_name, sizeof out->driver_name, "%s", driver.driverName);
+    snprintf(out->driver_info, sizeof out->driver_info, "%s", driver.driverInfo);
+}
+
+static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, FeatureSupport *support)
+{
+    if (!mailbox_is_open())
+        return;
+    PylayerMessage *message = message_new(PYLAYER_MSG_PLAN_DEVICE, device->serial);
+    if (!message)
+        return;
+    describe_device(&message->info, device->instance, device->physical);
+    *support = features_query(device->instance, device->physical, info, message->info.api_version);
+    message->info.cache_control_supported = support->cache_control;
+    message->info.cache_control_requested = support->cache_control_requested;
+    message->info.feedback_supported = support->feedback;
+    if (mailbox_request(message, PLAN_WAIT_NS))
+        device->plan = message->plan;
+    else
+        log_line(PYLAYER_LOG_WARN, "no plan for the device within %lld ms; it runs without the layer",
+                 PLAN_WAIT_NS / 1000000);
+    message_done(message);
+}
+
+static VkResult call_down(Device *device, VkLayerDeviceLink *mine, const VkDeviceCreateInfo *info,
+                          const VkAllocationCallbacks *allocator, VkDevice *handle)
+{
+    PFN_vkCreateDevice create =
+        (PFN_vkCreateDevice)mine->pfnNextGetInstanceProcAddr(device->instance->handle, "vkCreateDevice");
+    /* In the chain that is passed down, which may hold our copy of the loader's node. */
+    VkLayerDeviceCreateInfo *link = find_link(info);
+    link->u.pLayerInfo = mine->pNext;
+    return create ? create(device->physical, info, allocator, handle) : VK_ERROR_INITIALIZATION_FAILED;
+}
+
+static VkResult create_below(Device *device, const VkDeviceCreateInfo *info, const VkAllocationCallbacks *allocator,
+                             const FeatureSupport *support, VkLayerDeviceLink *mine, VkDevice *handle)
+{
+    DeviceRequest request = {.cache_control = support->cache_control_requested, .feedback = support->feedback_enabled};
+    VkDevice untouched = *handle;
+    if (device->plan.carrier == PYLAYER_CARRIER_CELLS) {
+        device_request_build(&request, info, support);
+        if (request.changed) {
+            VkResult result = call_down(device, mine, &request.info, allocator, handle);
+            device_request_free(&request);
+            if (result == VK_SUCCESS) {
+                device->cache_control = request.cache_control;
+                device->feedback = request.feedback;
+                return result;
+            }
+            log_line(PYLAYER_LOG_WARN, "vkCreateDevice failed (%d) with pipelineCreationCacheControl added; "
+                                       "calling it as the application did", result);
+            *handle = untouched;
+        }
+    }
+    device->cache_control = support->cache_control_requested;
+    device->feedback = support->feedback_enabled;
+    return call_down(device, mine, info, allocator, handle);
+}
+
+static void resolve(Device *device, PFN_vkGetDeviceProcAddr next)
+{
+    VkDevice handle = device->handle;
+    device->get_device_proc_addr = next;
+#define RESOLVE(member, name) device->member = (PFN_##name)next(handle, #name)
+    RESOLVE(destroy_device, vkDestroyDevice);
+    RESOLVE(create_pipeline_cache, vkCreatePipelineCache);
+    RESOLVE(destroy_pipeline_cache, vkDestroyPipelineCache);
+    RESOLVE(get_pipeline_cache_data, vkGetPipelineCacheData);
+    RESOLVE(merge_pipeline_caches, vkMergePipelineCaches);
+    RESOLVE(create_graphics_pipelines, vkCreateGraphicsPipelines);
+    RESOLVE(create_compute_pipelines, vkCreateComputePipelines);
+    RESOLVE(create_ray_tracing_pipelines, vkCreateRayTracingPipelinesKHR);
+    RESOLVE(destroy_pipeline, vkDestroyPipeline);
+#undef RESOLVE
+}
+
+static void init_locks(Device *device)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&device->load_cond, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&device->load_mutex, NULL);
+    pthread_mutex_init(&device->merge_mutex, NULL);
+    pthread_mutex_init(&device->app_caches_mutex, NULL);
+    pthread_mutex_init(&device->command_mutex, NULL);
+    rwlock_init_for_merging(&device->merged_lock);
+}
+
+/* The carrier in force: what the plan wants where this device can do it. */
+static void open_carrier(Device *device)
+{
+    int carrier = device->plan.carrier;
+    if (carrier == PYLAYER_CARRIER_CELLS && !device->cache_control)
+        carrier = device->plan.fallback_carrier;
+    if (carrier != PYLAYER_CARRIER_OFF && !cells_open(device)) {
+        log_line(PYLAYER_LOG_WARN, "the driver refused an empty pipeline cache; the layer keeps nothing");
+        carrier = PYLAYER_CARRIER_OFF;
+    }
+    atomic_store(&device->carrier, carrier);
+    atomic_store(&device->plain_kinds, device->plan.plain_kinds);
+    PylayerMessage *message = message_new(PYLAYER_MSG_DEVICE_CREATED, device->serial);
+    if (message) {
+        message->created.carrier = (uint8_t)carrier;
+        message->created.cache_control = device->cache_control;
+        message->created.feedback = device->feedback;
+        message->created.empty_cache_bytes = device->empty_size;
+    }
+    if (!mailbox_post(message, UINT64_MAX) || carrier == PYLAYER_CARRIER_OFF)
+        cells_load_done(device);
+}
+
+static void device_free(Device *device)
+{
+    pthread_cond_destroy(&device->load_cond);
+    pthread_mutex_destroy(&device->load_mutex);
+    pthread_mutex_destroy(&device->merge_mutex);
+    pthread_mutex_destroy(&device->app_caches_mutex);
+    pthread_mutex_destroy(&device->command_mutex);
+    pthread_rwlock_destroy(&device->merged_lock);
+    free(device);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
+                                                  const VkAllocationCallbacks *allocator, VkDevice *handle)
+{
+    Instance *instance = dispatch_find(&instance_table, dispatch_key(physical));
+    VkLayerDeviceCreateInfo *link = find_link(info);
+    if (!instance || !link || !link->u.pLayerInfo)
+        return VK_ERROR_INITIALIZATION_FAILED;
+    VkLayerDeviceLink *mine = link->u.pLayerInfo;
+    Device *device = calloc(1, sizeof *device);
+    if (!device)
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
+    init_locks(device);
+    device->instance = instance;
+    device->physical = physical;
+    device->serial = atomic_fetch_add(&next_serial, 1);
+
+    FeatureSupport support = {0};
+    if (instance->active)
+        ask_for_plan(device, info, &support);
+    VkResult result = create_below(device, info, allocator, &support, mine, handle);
+    if (result != VK_SUCCESS) {
+        device_free(device);
+        return result;
+    }
+    device->handle = *handle;
+    device->created_ns = now_ns();
+    resolve(device, mine->pfnNextGetDeviceProcAddr);
+    if (!dispatch_insert(&device_table, dispatch_key(*handle), device)) {
+        device->destroy_device(*handle, allocator);
+        device_free(device);
+        return VK_ERROR_TOO_MANY_OBJECTS;
+    }
+    if (device->plan.carrier != PYLAYER_CARRIER_OFF || device->plan.check_caches) {
+        if (!announce(device))
+            device->plan = (PylayerPlan){0};
+        open_carrier(device);
+        policy_flush_at_exit();
+    }
+    return VK_SUCCESS;
+}
+
+VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice handle, const VkAllocationCallbacks *allocator)
+{
+    if (!handle)
+        return;
+    Device *device = dispatch_find(&device_table, dispatch_key(handle));
+    if (!device)
+        return;
+    if (device->plan.carrier != PYLAYER_CARRIER_OFF || device->plan.check_caches) {
+        PylayerMessage *message = message_new(PYLAYER_MSG_FLUSH_DEVICE, device->serial);
+        if (!mailbox_request(message, device->plan.flush_wait_ns))
+            log_line(PYLAYER_LOG_WARN, "policy did not finish writing before vkDestroyDevice went on");
+        message_done(message);
+        if (!process_is_forked_child())
+            retract(device);
+    }
+    cells_close(device);
+    app_caches_free(device);
+    dispatch_remove(&device_table, dispatch_key(handle));
+    device->destroy_device(handle, allocator);
+    device_free(device);
+}

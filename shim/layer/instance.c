@@ -1,0 +1,164 @@
+/*
+ * instance.c - vkCreateInstance and vkDestroyInstance. Creating the first instance starts policy, whose
+ * interpreter then boots while the driver does its own start-up.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "pnext.h"
+
+#define PROPERTIES2_EXTENSION VK_KHR_GET_PHYSICAL_DEVICE_PROPERTIES_2_EXTENSION_NAME
+
+static VkLayerInstanceCreateInfo *find_link(const VkInstanceCreateInfo *info)
+{
+    const VkLayerInstanceCreateInfo *node = info->pNext;
+    while (node && !(node->sType == VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO &&
+                     node->function == VK_LAYER_LINK_INFO))
+        node = node->pNext;
+    return (VkLayerInstanceCreateInfo *)(uintptr_t)node;
+}
+
+static void copy_name(char *to, const char *from)
+{
+    snprintf(to, PYLAYER_NAME_BYTES, "%s", from ? from : "");
+}
+
+static void describe_program(PylayerInstanceInfo *out, const VkApplicationInfo *application)
+{
+    memset(out, 0, sizeof *out);
+    out->api_version = VK_API_VERSION_1_0;
+    if (!application)
+        return;
+    if (application->apiVersion)
+        out->api_version = application->apiVersion;
+    out->application_version = application->applicationVersion;
+    out->engine_version = application->engineVersion;
+    copy_name(out->application_name, application->pApplicationName);
+    copy_name(out->engine_name, application->pEngineName);
+}
+
+/*
+ * A Vulkan 1.0 instance can tell the driver's identity and features only with
+ * VK_KHR_get_physical_device_properties2, on which the device extensions depend too
+ * (VUID-vkCreateDevice-ppEnabledExtensionNames-01387). The loader itself implements it.
+ */
+static bool wants_properties2(const VkInstanceCreateInfo *info, uint32_t api_version)
+{
+    if (api_version >= VK_API_VERSION_1_1)
+        return false;
+    for (uint32_t i = 0; i < info->enabledExtensionCount; i++)
+        if (strcmp(info->ppEnabledExtensionNames[i], PROPERTIES2_EXTENSION) == 0)
+            return false;
+    return true;
+}
+
+static VkResult create_with_properties2(PFN_vkCreateInstance create, const VkInstanceCreateInfo *info,
+                                        const VkAllocationCallbacks *allocator, VkInstance *handle)
+{
+    const char **names = malloc((info->enabledExtensionCount + 1) * sizeof *names);
+    if (!names)
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
+    if (info->enabledExtensionCount)
+        memcpy(names, info->ppEnabledExtensionNames, info->enabledExtensionCount * sizeof *names);
+    VkInstanceCreateInfo changed = *info;
+    names[changed.enabledExtensionCount++] = PROPERTIES2_EXTENSION;
+    changed.ppEnabledExtensionNames = names;
+    VkResult result = create(&changed, allocator, handle);
+    free(names);
+    return result;
+}
+
+static VkResult create_below(VkLayerInstanceCreateInfo *link, const VkInstanceCreateInfo *info,
+                             const VkAllocationCallbacks *allocator, bool add_properties2, VkInstance *handle)
+{
+    VkLayerInstanceLink *mine = link->u.pLayerInfo;
+    PFN_vkCreateInstance create =
+        (PFN_vkCreateInstance)mine->pfnNextGetInstanceProcAddr(VK_NULL_HANDLE, "vkCreateInstance");
+    if (!create)
+        return VK_ERROR_INITIALIZATION_FAILED;
+    VkInstance untouched = *handle;
+    link->u.pLayerInfo = mine->pNext; /* LLP_LAYER_12: before calling down */
+    if (add_properties2) {
+        VkResult result = create_with_properties2(create, info, allocator, handle);
+        if (result == VK_SUCCESS)
+            return result;
+        /* Exactly as the application made it; the layers below advanced the link too (RULES 3.2). */
+        link->u.pLayerInfo = mine->pNext;
+        *handle = untouched;
+    }
+    return create(info, allocator, handle);
+}
+
+static void resolve(Instance *instance, const VkLayerInstanceLink *link)
+{
+    PFN_vkGetInstanceProcAddr next = link->pfnNextGetInstanceProcAddr;
+    VkInstance handle = instance->handle;
+    instance->get_instance_proc_addr = next;
+    instance->get_physical_device_proc_addr = link->pfnNextGetPhysicalDeviceProcAddr;
+    instance->destroy_instance = (PFN_vkDestroyInstance)next(handle, "vkDestroyInstance");
+    instance->get_properties = (PFN_vkGetPhysicalDeviceProperties)next(handle, "vkGetPhysicalDeviceProperties");
+    instance->get_properties2 =
+        (PFN_vkGetPhysicalDeviceProperties2)next(handle, "vkGetPhysicalDeviceProperties2");
+    if (!instance->get_properties2 || instance->info.api_version < VK_API_VERSION_1_1)
+        instance->get_properties2 =
+            (PFN_vkGetPhysicalDeviceProperties2)next(handle, "vkGetPhysicalDeviceProperties2KHR");
+    instance->get_features2 = (PFN_vkGetPhysicalDeviceFeatures2)next(handle, "vkGetPhysicalDeviceFeatures2");
+    if (!instance->get_features2 || instance->info.api_version < VK_API_VERSION_1_1)
+        instance->get_features2 = (PFN_vkGetPhysicalDeviceFeatures2)next(handle, "vkGetPhysicalDeviceFeatures2KHR");
+    instance->enumerate_device_extensions = (PFN_vkEnumerateDeviceExtensionProperties)next(
+        handle, "vkEnumerateDeviceExtensionProperties");
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *info,
+                                                    const VkAllocationCallbacks *allocator, VkInstance *handle)
+{
+    VkLayerInstanceCreateInfo *link = find_link(info);
+    if (!link || !link->u.pLayerInfo)
+        return VK_ERROR_INITIALIZATION_FAILED;
+    VkLayerInstanceLink *mine = link->u.pLayerInfo;
+
+    /* The loader activates installed layers in setuid programs too (RULES 3.7). */
+    bool elevated = getauxval(AT_SECURE) != 0;
+    PylayerInstanceInfo program;
+    describe_program(&program, info->pApplicationInfo);
+    bool active = !elevated && !process_is_forked_child() && policy_start();
+    if (active) {
+        PylayerMessage *message = message_new(PYLAYER_MSG_CREATE_INSTANCE, 0);
+        if (message)
+            message->instance = program;
+        mailbox_post(message, UINT64_MAX);
+    }
+
+    Instance *instance = calloc(1, sizeof *instance);
+    if (!instance)
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
+    VkResult result =
+        create_below(link, info, allocator, active && wants_properties2(info, program.api_version), handle);
+    if (result != VK_SUCCESS) {
+        free(instance);
+        return result;
+    }
+    instance->handle = *handle;
+    instance->info = program;
+    instance->active = active;
+    resolve(instance, mine);
+    if (!dispatch_insert(&instance_table, dispatch_key(*handle), instance)) {
+        instance->destroy_instance(*handle, allocator);
+        free(instance);
+        return VK_ERROR_TOO_MANY_OBJECTS;
+    }
+    return VK_SUCCESS;
+}
+
+VKAPI_ATTR void VKAPI_CALL layer_DestroyInstance(VkInstance handle, const VkAllocationCallbacks *allocator)
+{
+    if (!handle)
+        return;
+    Instance *instance = dispatch_remove(&instance_table, dispatch_key(handle));
+    if (!instance)
+        return;
+    instance->destroy_instance(handle, allocator);
+    free(instance);
+}

@@ -1,0 +1,273 @@
+/*
+ * layer.h - what the files of the layer share: the objects, who owns them, and the calls between rooms.
+ *
+ * loader.c          negotiation, vkGet*ProcAddr, names to hooks
+ * dispatch.c        dispatch key -> Instance or Device
+ * instance.c        vkCreateInstance, vkDestroyInstance
+ * device.c          vkCreateDevice, vkDestroyDevice, the plan
+ * features.c        what is added to VkDeviceCreateInfo
+ * pnext.c           reading and copying pNext chains
+ * pipeline_cache.c  the application's VkPipelineCache objects
+ * pipelines.c       vkCreate*Pipelines: probe, miss, result codes
+ * create_info.c     the three create infos seen as one
+ * cells.c           the layer's merged VkPipelineCache and the cells that go into it
+ * mailbox.c         messages to the policy thread, and its waiting
+ * commands.c        the functions that policy calls
+ * policy_thread.c   finding and running the policy library
+ * log.c             PYLAYER_LOG
+ */
+#ifndef PYLAYER_LAYER_H
+#define PYLAYER_LAYER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <vulkan/vk_layer.h>
+#include <vulkan/vulkan.h>
+
+#include "../boundary.h"
+#include "vk_compat.h"
+
+#define LAYER_NAME "VK_LAYER_PYLAYER_pipeline_cache"
+
+/* ---- dispatch.c ------------------------------------------------------------------------------ */
+
+/* Instances and devices alive at once in one process. The table never grows, so that readers need
+ * no lock; an object that does not fit is left to the driver alone. */
+#define MAX_DISPATCH_OBJECTS 4096
+
+/* The dispatch key: the loader's table pointer at the start of every dispatchable handle. */
+static inline void *dispatch_key(const void *handle)
+{
+    return *(void *const *)handle;
+}
+
+typedef struct DispatchTable {
+    struct {
+        _Atomic(void *) key;
+        _Atomic(void *) object;
+    } slots[MAX_DISPATCH_OBJECTS];
+} DispatchTable;
+
+extern DispatchTable instance_table, device_table;
+
+bool dispatch_insert(DispatchTable *table, void *key, void *object);
+void *dispatch_remove(DispatchTable *table, void *key);
+void *dispatch_find(DispatchTable *table, void *key);
+
+/* ---- instance.c ------------------------------------------------------------------------------ */
+
+typedef struct Instance {
+    VkInstance handle;
+    PylayerInstanceInfo info;
+    bool active; /* false: policy never started; every call below passes */
+    PFN_vkGetInstanceProcAddr get_instance_proc_addr;
+    PFN_GetPhysicalDeviceProcAddr get_physical_device_proc_addr;
+    PFN_vkDestroyInstance destroy_instance;
+    PFN_vkGetPhysicalDeviceProperties get_properties;
+    PFN_vkGetPhysicalDeviceProperties2 get_properties2; /* NULL on a plain Vulkan 1.0 instance */
+    PFN_vkGetPhysicalDeviceFeatures2 get_features2;
+    PFN_vkEnumerateDeviceExtensionProperties enumerate_device_extensions;
+} Instance;
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *, const VkAllocationCallbacks *,
+                                                    VkInstance *);
+VKAPI_ATTR void VKAPI_CALL layer_DestroyInstance(VkInstance, const VkAllocationCallbacks *);
+
+/* ---- device.c -------------------------------------------------------------------------------- */
+
+/* The application's VkPipelineCache, beside the driver's handle that it keeps using. */
+typedef struct AppCache {
+    _Atomic(VkPipelineCache) handle; /* VK_NULL_HANDLE: free, may be reused */
+    struct AppCache *next;           /* same bucket; never unlinked before the device goes */
+    pthread_rwlock_t lock;           /* creation reads, merging into it writes */
+    bool from_data;                  /* created with initial data: not known to be this driver's own work */
+    atomic_uint seeded;              /* Device::cells_generation when last seeded, 0: never */
+} AppCache;
+
+#define APP_CACHE_BUCKETS 64
+
+typedef struct Device {
+    VkDevice handle;
+    uint64_t serial;
+    Instance *instance;
+    VkPhysicalDevice physical;
+    PylayerPlan plan;
+    atomic_int carrier; /* PylayerCarrier in force; only ever goes to OFF */
+    bool cache_control;
+    bool feedback;
+
+    PFN_vkGetDeviceProcAddr get_device_proc_addr;
+    PFN_vkDestroyDevice destroy_device;
+    PFN_vkCreatePipelineCache create_pipeline_cache;
+    PFN_vkDestroyPipelineCache destroy_pipeline_cache;
+    PFN_vkGetPipelineCacheData get_pipeline_cache_data;
+    PFN_vkMergePipelineCaches merge_pipeline_caches;
+    PFN_vkCreateGraphicsPipelines create_graphics_pipelines;
+    PFN_vkCreateComputePipelines create_compute_pipelines;
+    PFN_vkCreateRayTracingPipelinesKHR create_ray_tracing_pipelines;
+    PFN_vkDestroyPipeline destroy_pipeline;
+
+    /* The layer's own cache: all cells merged. Created with the device, never handed out. */
+    VkPipelineCache merged; /* VK_NULL_HANDLE where carrier is off */
+    pthread_rwlock_t merged_lock;
+    atomic_uint cells_generation; /* raised by every merge into merged */
+    /* One merge at a time in a device. A merge locks its destination and its sources; with several
+     * at once two merges in opposite directions could wait for each other (RULES 2.4: drivers do). */
+    pthread_mutex_t merge_mutex;
+    uint8_t *empty_data; /* vkGetPipelineCacheData of an empty cache: what 'nothing was kept' looks like */
+    size_t empty_size;
+
+    /* Loading. loaded goes from 0 to 1 once; nobody waits for it later than created_ns + load_wait_ns. */
+    uint64_t created_ns;
+    atomic_int loaded;
+    pthread_mutex_t load_mutex;
+    pthread_cond_t load_cond;
+
+    atomic_uint plain_kinds; /* bit mask of PylayerPipelineKind */
+
+    pthread_mutex_t app_caches_mutex; /* writers only */
+    _Atomic(AppCache *) app_caches[APP_CACHE_BUCKETS];
+
+    /* Held while the policy thread runs a command on this device; vkDestroyDevice waits for its end. */
+    pthread_mutex_t command_mutex;
+
+    struct {
+        atomic_ullong pipelines, hits, application_hits, compiled, adopted, uncacheable, plain, plain_compiled,
+            passed, compile_required, failed, caches_emptied, absorbed, events_dropped, answers_late, hit_ns, compile_ns,
+            plain_ns, load_wait_ns, load_failed;
+    } counters;
+} Device;
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice, const VkDeviceCreateInfo *,
+                                                  const VkAllocationCallbacks *, VkDevice *);
+VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice, const VkAllocationCallbacks *);
+
+/* Device by serial number, its command mutex held; NULL when it is gone. Policy thread only. */
+Device *device_command_begin(uint64_t serial);
+void device_command_end(Device *device);
+
+/* Creation holds such a lock for reading, merging for writing. A waiting merge goes first: under a steady
+ * stream of hits a reader-preferring lock would never let a miss in. */
+void rwlock_init_for_merging(pthread_rwlock_t *lock);
+
+static inline void count(atomic_ullong *counter, uint64_t amount)
+{
+    atomic_fetch_add_explicit(counter, amount, memory_order_relaxed);
+}
+
+/* ---- features.c ------------------------------------------------------------------------------ */
+
+typedef struct FeatureSupport {
+    bool cache_control;           /* the driver has pipelineCreationCacheControl */
+    bool cache_control_requested; /* the application enables it */
+    bool cache_control_core;      /* Vulkan 1.3: needs no extension name */
+    bool feedback;                /* VkPipelineCreationFeedback can be had */
+    bool feedback_enabled;        /* by Vulkan 1.3 or by the application */
+} FeatureSupport;
+
+/* A VkDeviceCreateInfo made from the application's. What it points to lives until device_request_free. */
+typedef struct DeviceRequest {
+    VkDeviceCreateInfo info;
+    bool changed;       /* differs from the application's */
+    bool cache_control; /* enabled by this request */
+    bool feedback;
+    VkPhysicalDevicePipelineCreationCacheControlFeatures features;
+    const char **extensions;
+    VkBaseOutStructure *copies, *last_copy; /* chain copied up to the struct that had to change */
+} DeviceRequest;
+
+FeatureSupport features_query(const Instance *instance, VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
+                              uint32_t device_api_version);
+void device_request_build(DeviceRequest *request, const VkDeviceCreateInfo *info, const FeatureSupport *support);
+void device_request_free(DeviceRequest *request);
+
+/* ---- pipeline_cache.c ------------------------------------------------------------------------ */
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice, const VkPipelineCacheCreateInfo *,
+                                                         const VkAllocationCallbacks *, VkPipelineCache *);
+VKAPI_ATTR void VKAPI_CALL layer_DestroyPipelineCache(VkDevice, VkPipelineCache, const VkAllocationCallbacks *);
+VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineCacheData(VkDevice, VkPipelineCache, size_t *, void *);
+VKAPI_ATTR VkResult VKAPI_CALL layer_MergePipelineCaches(VkDevice, VkPipelineCache, uint32_t,
+                                                         const VkPipelineCache *);
+AppCache *app_cache_find(Device *device, VkPipelineCache handle);
+void app_caches_free(Device *device);
+
+/* ---- cells.c --------------------------------------------------------------------------------- */
+
+bool cells_open(Device *device);
+void cells_close(Device *device);
+/* A new empty cache for one thread and one pipeline; VK_NULL_HANDLE where the driver refuses. */
+VkPipelineCache cell_create(Device *device);
+/* Reads the cell, merges it into the layer's cache and, when given, the application's, destroys it
+ * and tells policy. The cell must hold no more than what creating one pipeline added. False: the driver put
+ * nothing into it. */
+bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, enum PylayerPipelineKind kind,
+                 uint8_t flags, uint64_t create_ns);
+/* Merges the layer's cache into an application's that lacked a pipeline which the layer has. */
+void cells_seed(Device *device, AppCache *app_cache);
+/* Snapshot carrier: what went into an application's cache is kept as if it had gone into the layer's. */
+void cells_absorb(Device *device, AppCache *app_cache);
+int64_t cells_load(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
+                   uint64_t count);
+int64_t cells_read_merged(Device *device, uint8_t *data, uint64_t size);
+void cells_load_done(Device *device);
+/* Waits for the store, at most as long as the plan allows. True when it is wholly merged. */
+bool cells_wait_loaded(Device *device);
+
+/* ---- pipelines.c ----------------------------------------------------------------------------- */
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateGraphicsPipelines(VkDevice, VkPipelineCache, uint32_t,
+                                                             const VkGraphicsPipelineCreateInfo *,
+                                                             const VkAllocationCallbacks *, VkPipeline *);
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateComputePipelines(VkDevice, VkPipelineCache, uint32_t,
+                                                            const VkComputePipelineCreateInfo *,
+                                                            const VkAllocationCallbacks *, VkPipeline *);
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateRayTracingPipelinesKHR(VkDevice, VkDeferredOperationKHR, VkPipelineCache,
+                                                                  uint32_t,
+                                                                  const VkRayTracingPipelineCreateInfoKHR *,
+                                                                  const VkAllocationCallbacks *, VkPipeline *);
+
+/* ---- mailbox.c ------------------------------------------------------------------------------- */
+
+void mailbox_open(void);
+void mailbox_close(void);
+bool mailbox_is_open(void);
+/* In the child of fork() there is no policy thread, and locks may be held by threads that are gone. */
+bool process_is_forked_child(void);
+void process_watch_fork(void);
+
+PylayerMessage *message_new(enum PylayerMessageType type, uint64_t device);
+/* An event: the mailbox takes the message and, for a cell, its data. False: dropped, and freed. */
+bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes);
+/* A request: true when it was answered in time; the sender then owns a valid answer. Always ends with
+ * message_done. */
+bool mailbox_request(PylayerMessage *message, int64_t timeout_ns);
+void message_done(PylayerMessage *message);
+
+PylayerMessage *mailbox_next(int64_t timeout_ns);
+int32_t mailbox_answer(PylayerMessage *message);
+void mailbox_release(PylayerMessage *message);
+
+/* ---- commands.c, policy_thread.c ------------------------------------------------------------- */
+
+extern const PylayerShim shim_commands;
+
+/* Starts policy once in this process. False: it cannot run here, and the log says why. */
+bool policy_start(void);
+/* Called after a device was created: exit() without vkDestroyDevice then writes what is still queued. */
+void policy_flush_at_exit(void);
+
+/* ---- log.c ----------------------------------------------------------------------------------- */
+
+void log_line(enum PylayerLogLevel level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool log_enabled(enum PylayerLogLevel level);
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+uint64_t now_ns(void);
+
+#endif

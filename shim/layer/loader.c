@@ -1,0 +1,172 @@
+/*
+ * loader.c - the loader's way in: negotiation, vkGetInstanceProcAddr, vkGetDeviceProcAddr.
+ *
+ * What is not in the tables below is answered with the next layer's pointer, so that a call which the
+ * layer does not intercept costs nothing.
+ */
+#include <string.h>
+
+#include "layer.h"
+
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetInstanceProcAddr(VkInstance, const char *);
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetDeviceProcAddr(VkDevice, const char *);
+
+typedef struct Hook {
+    const char *name;
+    PFN_vkVoidFunction function;
+} Hook;
+
+#define HOOK(name) {"vk" #name, (PFN_vkVoidFunction)layer_##name}
+
+static const VkLayerProperties layer_properties = {
+    .layerName = LAYER_NAME,
+    .specVersion = VK_MAKE_API_VERSION(0, 1, 4, 0),
+    .implementationVersion = 1,
+    .description = "Pipeline caching that survives: validated, transparent, visible",
+};
+
+/* LLP_LAYER_15/16: a layer lists itself and, having no extensions of its own, none. */
+static VkResult list_one_layer(uint32_t *property_count, VkLayerProperties *properties)
+{
+    if (!properties) {
+        *property_count = 1;
+        return VK_SUCCESS;
+    }
+    if (*property_count < 1)
+        return VK_INCOMPLETE;
+    *property_count = 1;
+    properties[0] = layer_properties;
+    return VK_SUCCESS;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL layer_EnumerateInstanceLayerProperties(uint32_t *property_count,
+                                                                             VkLayerProperties *properties)
+{
+    return list_one_layer(property_count, properties);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL layer_EnumerateDeviceLayerProperties(VkPhysicalDevice physical,
+                                                                           uint32_t *property_count,
+                                                                           VkLayerProperties *properties)
+{
+    (void)physical;
+    return list_one_layer(property_count, properties);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL layer_EnumerateInstanceExtensionProperties(const char *layer_name,
+                                                                                 uint32_t *property_count,
+                                                                                 VkExtensionProperties *properties)
+{
+    (void)properties;
+    if (!layer_name || strcmp(layer_name, LAYER_NAME) != 0)
+        return VK_ERROR_LAYER_NOT_PRESENT;
+    *property_count = 0;
+    return VK_SUCCESS;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL layer_EnumerateDeviceExtensionProperties(VkPhysicalDevice physical,
+                                                                               const char *layer_name,
+                                                                               uint32_t *property_count,
+                                                                               VkExtensionProperties *properties)
+{
+    if (layer_name && strcmp(layer_name, LAYER_NAME) == 0) {
+        *property_count = 0;
+        return VK_SUCCESS;
+    }
+    Instance *instance = dispatch_find(&instance_table, dispatch_key(physical));
+    if (!instance || !instance->enumerate_device_extensions)
+        return VK_ERROR_INITIALIZATION_FAILED;
+    return instance->enumerate_device_extensions(physical, layer_name, property_count, properties);
+}
+
+static const Hook instance_hooks[] = {
+    HOOK(GetInstanceProcAddr),
+    HOOK(CreateInstance),
+    HOOK(DestroyInstance),
+    HOOK(CreateDevice),
+    HOOK(EnumerateInstanceLayerProperties),
+    HOOK(EnumerateInstanceExtensionProperties),
+    HOOK(EnumerateDeviceLayerProperties),
+    HOOK(EnumerateDeviceExtensionProperties),
+};
+
+/* Intercepted on every device. */
+static const Hook device_hooks[] = {
+    HOOK(GetDeviceProcAddr),
+    HOOK(DestroyDevice),
+};
+
+/* Intercepted where the device has a carrier, or its application caches are checked. */
+static const Hook pipeline_hooks[] = {
+    HOOK(CreatePipelineCache),     HOOK(DestroyPipelineCache),   HOOK(GetPipelineCacheData),
+    HOOK(MergePipelineCaches),     HOOK(CreateGraphicsPipelines), HOOK(CreateComputePipelines),
+    HOOK(CreateRayTracingPipelinesKHR),
+};
+
+static PFN_vkVoidFunction find_hook(const Hook *hooks, size_t hook_count, const char *name)
+{
+    for (size_t i = 0; i < hook_count; i++)
+        if (strcmp(hooks[i].name, name) == 0)
+            return hooks[i].function;
+    return NULL;
+}
+
+#define FIND(hooks, name) find_hook(hooks, sizeof(hooks) / sizeof(hooks)[0], name)
+
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetInstanceProcAddr(VkInstance handle, const char *name)
+{
+    PFN_vkVoidFunction hook = FIND(instance_hooks, name);
+    if (hook)
+        return hook;
+    Instance *instance = handle ? dispatch_find(&instance_table, dispatch_key(handle)) : NULL;
+    if (!instance)
+        return NULL;
+    PFN_vkVoidFunction next = instance->get_instance_proc_addr(instance->handle, name);
+    if (!next || !instance->active)
+        return next;
+    /* Device commands asked of the instance: the hook finds its device at each call. LLP_LAYER_18: only
+     * what the next layer knows too. */
+    hook = FIND(device_hooks, name);
+    if (!hook)
+        hook = FIND(pipeline_hooks, name);
+    return hook ? hook : next;
+}
+
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetDeviceProcAddr(VkDevice handle, const char *name)
+{
+    Device *device = dispatch_find(&device_table, dispatch_key(handle));
+    if (!device)
+        return NULL;
+    PFN_vkVoidFunction hook = FIND(device_hooks, name);
+    if (hook)
+        return hook;
+    PFN_vkVoidFunction next = device->get_device_proc_addr(handle, name);
+    if (!next)
+        return NULL;
+    bool intercepts = device->plan.carrier != PYLAYER_CARRIER_OFF || device->plan.check_caches;
+    hook = intercepts ? FIND(pipeline_hooks, name) : NULL;
+    return hook ? hook : next;
+}
+
+/* Physical-device commands unknown to the loader: none of them are ours. */
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetPhysicalDeviceProcAddr(VkInstance handle, const char *name)
+{
+    Instance *instance = handle ? dispatch_find(&instance_table, dispatch_key(handle)) : NULL;
+    if (!instance || !instance->get_physical_device_proc_addr)
+        return NULL;
+    return instance->get_physical_device_proc_addr(instance->handle, name);
+}
+
+/* The only exported name besides what the C runtime needs (LLP_LAYER_4/5, RULES 3.1). */
+__attribute__((visibility("default"))) VKAPI_ATTR VkResult VKAPI_CALL
+vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *interface)
+{
+    if (!interface || interface->sType != LAYER_NEGOTIATE_INTERFACE_STRUCT ||
+        interface->loaderLayerInterfaceVersion < 2)
+        return VK_ERROR_INITIALIZATION_FAILED;
+    interface->loaderLayerInterfaceVersion = 2;
+    interface->pfnGetInstanceProcAddr = layer_GetInstanceProcAddr;
+    interface->pfnGetDeviceProcAddr = layer_GetDeviceProcAddr;
+    interface->pfnGetPhysicalDeviceProcAddr = layer_GetPhysicalDeviceProcAddr;
+    return VK_SUCCESS;
+}

@@ -1,0 +1,269 @@
+/*
+ * mailbox.c - messages from application threads to the policy thread.
+ *
+ * One queue under one mutex. The policy thread holds that mutex for the length of a list operation and
+ * never while it runs Python, and the hit path of pipeline creation does not come here at all.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "layer.h"
+
+/* Cells wait this long for company, so that a burst of compiles costs one wake-up and one write. Nothing
+ * else waits: somebody may be waiting for it. */
+#define LINGER_NS 20000000ull
+
+typedef struct Envelope {
+    PylayerMessage message; /* first: the policy thread sees only this */
+    struct Envelope *next;
+    bool request;
+    bool answered;
+    uint64_t bytes;
+    unsigned holders; /* sender of a request, queue or policy thread */
+} Envelope;
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t arrivals; /* the policy thread waits here */
+static pthread_cond_t answers;  /* senders of requests wait here */
+
+static Envelope *head, *tail;
+static uint64_t queued_bytes;
+static unsigned queued_urgent;
+static bool open_, draining;
+static atomic_bool forked_child;
+
+/* Policy is stalled from a request that went unanswered until the next message is taken. While it is,
+ * requests do not wait: a policy that hangs costs one deadline, not one per call. */
+static uint64_t taken, stalled_at = UINT64_MAX;
+
+static void child_after_fork(void)
+{
+    /* A flag and nothing else: a mutex may be held by a thread that does not exist here (RULES 4.6). */
+    atomic_store(&forked_child, true);
+}
+
+void process_watch_fork(void)
+{
+    pthread_atfork(NULL, NULL, child_after_fork);
+}
+
+bool process_is_forked_child(void)
+{
+    return atomic_load_explicit(&forked_child, memory_order_relaxed);
+}
+
+static struct timespec deadline_at(uint64_t time_ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(time_ns / 1000000000ull), .tv_nsec = (long)(time_ns % 1000000000ull)};
+}
+
+void mailbox_open(void)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&arrivals, &attributes);
+    pthread_cond_init(&answers, &attributes);
+    pthread_condattr_destroy(&attributes);
+    pthread_mutex_lock(&mutex);
+    open_ = true;
+    pthread_mutex_unlock(&mutex);
+}
+
+bool mailbox_is_open(void)
+{
+    if (process_is_forked_child())
+        return false;
+    pthread_mutex_lock(&mutex);
+    bool result = open_;
+    pthread_mutex_unlock(&mutex);
+    return result;
+}
+
+static void free_envelope(Envelope *envelope)
+{
+    if (envelope->message.type == PYLAYER_MSG_CELL)
+        free((void *)(uintptr_t)envelope->message.cell.data);
+    free(envelope);
+}
+
+/* The mutex is held. */
+static void drop_holder_locked(Envelope *envelope)
+{
+    if (--envelope->holders == 0)
+        free_envelope(envelope);
+}
+
+static bool is_urgent(const Envelope *envelope)
+{
+    return envelope->message.type != PYLAYER_MSG_CELL;
+}
+
+static Envelope *pop_locked(void)
+{
+    Envelope *envelope = head;
+    head = envelope->next;
+    if (!head)
+        tail = NULL;
+    queued_bytes -= envelope->bytes;
+    if (is_urgent(envelope))
+        queued_urgent--;
+    return envelope;
+}
+
+void mailbox_close(void)
+{
+    if (process_is_forked_child())
+        return;
+    pthread_mutex_lock(&mutex);
+    if (open_) {
+        open_ = false;
+        while (head)
+            drop_holder_locked(pop_locked());
+        pthread_cond_broadcast(&answers);
+        pthread_cond_broadcast(&arrivals);
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
+PylayerMessage *message_new(enum PylayerMessageType type, uint64_t device)
+{
+    Envelope *envelope = calloc(1, sizeof *envelope);
+    if (!envelope)
+        return NULL;
+    envelope->holders = 1;
+    envelope->message.type = type;
+    envelope->message.device = device;
+    envelope->message.time_ns = now_ns();
+    return &envelope->message;
+}
+
+static void push_locked(Envelope *envelope)
+{
+    bool was_empty = head == NULL;
+    envelope->next = NULL;
+    if (tail)
+        tail->next = envelope;
+    else
+        head = envelope;
+    tail = envelope;
+    queued_bytes += envelope->bytes;
+    if (is_urgent(envelope))
+        queued_urgent++;
+    if (was_empty || is_urgent(envelope))
+        pthread_cond_signal(&arrivals);
+}
+
+bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes)
+{
+    if (!message)
+        return false;
+    Envelope *envelope = (Envelope *)message;
+    envelope->bytes = sizeof *envelope + (message->type == PYLAYER_MSG_CELL ? message->cell.size : 0);
+    if (process_is_forked_child()) {
+        free_envelope(envelope);
+        return false;
+    }
+    pthread_mutex_lock(&mutex);
+    bool accepted = open_ && queued_bytes + envelope->bytes <= queue_bytes;
+    if (accepted)
+        push_locked(envelope);
+    pthread_mutex_unlock(&mutex);
+    if (!accepted)
+        free_envelope(envelope);
+    return accepted;
+}
+
+bool mailbox_request(PylayerMessage *message, int64_t timeout_ns)
+{
+    if (!message || process_is_forked_child())
+        return false;
+    Envelope *envelope = (Envelope *)message;
+    envelope->request = true;
+    struct timespec deadline = deadline_at(now_ns() + (uint64_t)(timeout_ns > 0 ? timeout_ns : 0));
+    pthread_mutex_lock(&mutex);
+    if (open_ && taken != stalled_at) {
+        envelope->holders++;
+        push_locked(envelope);
+        int waited = 0;
+        while (open_ && !envelope->answered && waited != ETIMEDOUT)
+            waited = pthread_cond_timedwait(&answers, &mutex, &deadline);
+        if (open_ && !envelope->answered)
+            stalled_at = taken;
+    }
+    bool answered = envelope->answered;
+    pthread_mutex_unlock(&mutex);
+    return answered;
+}
+
+void message_done(PylayerMessage *message)
+{
+    if (!message)
+        return;
+    Envelope *envelope = (Envelope *)message;
+    if (process_is_forked_child())
+        return;
+    pthread_mutex_lock(&mutex);
+    drop_holder_locked(envelope);
+    pthread_mutex_unlock(&mutex);
+}
+
+/* When a message may be taken: at once behind an urgent one or while a batch is being drained, else when
+ * the oldest cell has lingered. UINT64_MAX: nothing is there. */
+static uint64_t ready_at_locked(void)
+{
+    if (!head)
+        return UINT64_MAX;
+    return queued_urgent || draining ? 0 : head->message.time_ns + LINGER_NS;
+}
+
+PylayerMessage *mailbox_next(int64_t timeout_ns)
+{
+    uint64_t give_up = timeout_ns < 0 ? UINT64_MAX : now_ns() + (uint64_t)timeout_ns;
+    Envelope *envelope = NULL;
+    pthread_mutex_lock(&mutex);
+    taken++;
+    if (!head)
+        draining = false;
+    while (open_) {
+        uint64_t ready = ready_at_locked();
+        uint64_t now = now_ns();
+        if (ready <= now) {
+            draining = true;
+            envelope = pop_locked();
+            break;
+        }
+        if (now >= give_up)
+            break;
+        uint64_t wake = ready < give_up ? ready : give_up;
+        if (wake == UINT64_MAX) {
+            pthread_cond_wait(&arrivals, &mutex);
+        } else {
+            struct timespec deadline = deadline_at(wake);
+            pthread_cond_timedwait(&arrivals, &mutex, &deadline);
+        }
+    }
+    pthread_mutex_unlock(&mutex);
+    return envelope ? &envelope->message : NULL;
+}
+
+int32_t mailbox_answer(PylayerMessage *message)
+{
+    Envelope *envelope = (Envelope *)message;
+    pthread_mutex_lock(&mutex);
+    /* One holder left: the sender gave up and the policy thread is the last to know. */
+    bool waiting = envelope->request && envelope->holders > 1 && !envelope->answered;
+    if (waiting) {
+        envelope->answered = true;
+        pthread_cond_broadcast(&answers);
+    }
+    pthread_mutex_unlock(&mutex);
+    return waiting ? 0 : -1;
+}
+
+void mailbox_release(PylayerMessage *message)
+{
+    mailbox_answer(message);
+    message_done(message);
+}

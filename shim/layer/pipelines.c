@@ -1,0 +1,420 @@
+/*
+ * pipelines.c - vkCreateGraphicsPipelines, vkCreateComputePipelines, vkCreateRayTracingPipelinesKHR.
+ *
+ * A hit is one call to the driver: the application's call with FAIL_ON_PIPELINE_COMPILE_REQUIRED, against
+ * its own cache or, when it passed none, the layer's. Pipelines that this leaves out are created one by one,
+ * each in a cell. Results are those that the driver would have given without the layer (RULES 1.7).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "create_info.h"
+
+/* Create infos in one call that fit on the stack; applications rarely pass more than one. */
+#define STACK_ELEMENTS 8
+
+typedef struct Batch {
+    PipelineCall *call;
+    AppCache *app_cache; /* NULL: the application passed none, or one the layer does not know */
+    Element *elements;
+    char *infos; /* changed copies, in the call's own layout */
+    VkResult result;
+    bool after_load; /* the probe saw everything that the store holds */
+    uint32_t created_here; /* pipelines that this call compiled so far */
+} Batch;
+
+/* Several pipelines may fail in different ways; an error outweighs a success code such as
+ * VK_PIPELINE_COMPILE_REQUIRED. */
+static VkResult worse(VkResult sofar, VkResult result)
+{
+    if (result == VK_SUCCESS || (sofar < 0 && result > 0))
+        return sofar;
+    return result;
+}
+
+static VkResult pass_through(PipelineCall *call)
+{
+    count(&call->device->counters.passed, call->count);
+    return call_driver(call, call->cache, call->count, call->infos, call->pipelines);
+}
+
+static pthread_rwlock_t *lock_of(Batch *batch, VkPipelineCache cache)
+{
+    if (cache == batch->call->device->merged)
+        return &batch->call->device->merged_lock;
+    return batch->app_cache ? &batch->app_cache->lock : NULL;
+}
+
+static VkResult call_with_cache(Batch *batch, VkPipelineCache cache, uint32_t info_count, const void *infos,
+                                VkPipeline *pipelines, uint64_t *duration_ns)
+{
+    pthread_rwlock_t *lock = lock_of(batch, cache);
+    if (lock)
+        pthread_rwlock_rdlock(lock);
+    uint64_t start = now_ns();
+    VkResult result = call_driver(batch->call, cache, info_count, infos, pipelines);
+    *duration_ns = now_ns() - start;
+    if (lock)
+        pthread_rwlock_unlock(lock);
+    return result;
+}
+
+/* One element of the batch by itself. infos is NULL-safe storage for its changed copy. */
+static VkResult create_one(Batch *batch, uint32_t index, VkPipelineCache cache, uint64_t set, VkPipeline *pipeline,
+                           uint64_t *duration_ns)
+{
+    PipelineCall *call = batch->call;
+    Element *element = &batch->elements[index];
+    AnyCreateInfo info;
+    uint64_t clear = create_info_flags_to_clear(call, index, element->flags);
+    element_release(element);
+    bool prepared = element_prepare(element, call, index, set, clear, &info);
+    if (!prepared && (set & FAIL_ON_COMPILE))
+        return VK_PIPELINE_COMPILE_REQUIRED_EXT;
+    create_info_detach(call, index, element->flags, &info);
+    *pipeline = VK_NULL_HANDLE;
+    return call_with_cache(batch, cache, 1, &info, pipeline, duration_ns);
+}
+
+/* Stage feedbacks that fit here are put back after an adoption overwrote them. */
+#define SAVED_STAGES 16
+
+/*
+ * The driver's own disk cache answered, so nothing was compiled, and the store lacks it. Creating the
+ * pipeline once more, in a cell, costs what a disk cache hit costs, once.
+ */
+static void adopt(Batch *batch, uint32_t index)
+{
+    PipelineCall *call = batch->call;
+    Device *device = call->device;
+    Element *element = &batch->elements[index];
+    const VkPipelineCreationFeedbackCreateInfoEXT *app = element->app_feedback;
+    uint32_t stages = app ? app->pipelineStageCreationFeedbackCount : 0;
+    VkPipelineCache cell = stages <= SAVED_STAGES ? cell_create(device) : VK_NULL_HANDLE;
+    if (cell == VK_NULL_HANDLE)
+        return;
+    VkPipelineCreationFeedbackEXT saved = {0}, saved_stages[SAVED_STAGES];
+    if (app)
+        saved = *app->pPipelineCreationFeedback;
+    if (stages)
+        memcpy(saved_stages, app->pPipelineStageCreationFeedbacks, stages * sizeof *saved_stages);
+    VkPipeline again = VK_NULL_HANDLE;
+    uint64_t duration = 0;
+    VkResult result = create_one(batch, index, cell, FAIL_ON_COMPILE, &again, &duration);
+    if (app)
+        *app->pPipelineCreationFeedback = saved;
+    if (stages)
+        memcpy(app->pPipelineStageCreationFeedbacks, saved_stages, stages * sizeof *saved_stages);
+    if (again != VK_NULL_HANDLE)
+        device->destroy_pipeline(device->handle, again, call->allocator);
+    if (result != VK_SUCCESS) {
+        device->destroy_pipeline_cache(device->handle, cell, NULL);
+        return;
+    }
+    count(&device->counters.adopted, 1);
+    cell_finish(device, cell, batch->app_cache, element->kind,
+                PYLAYER_CELL_ADOPTED | (batch->after_load ? PYLAYER_CELL_AFTER_LOAD : 0), duration);
+}
+
+/* A probe created the pipeline. from_layer: found in the layer's cache, not in one the application passed. */
+static void note_hit(Batch *batch, uint32_t index, bool from_layer)
+{
+    Device *device = batch->call->device;
+    Element *element = &batch->elements[index];
+    const VkPipelineCreationFeedbackEXT *feedback = element_feedback(element);
+    bool in_cache = !feedback ||
+                    (feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT);
+    if (from_layer)
+        element_clear_application_hit(element);
+    count(&device->counters.pipelines, 1);
+    if (!in_cache && device->plan.adopt) {
+        adopt(batch, index);
+        return;
+    }
+    count(&device->counters.hits, 1);
+    if (!from_layer)
+        count(&device->counters.application_hits, 1);
+}
+
+static void note_plain(Batch *batch, uint32_t index, bool from_layer, uint64_t duration_ns)
+{
+    Device *device = batch->call->device;
+    const VkPipelineCreationFeedbackEXT *feedback = element_feedback(&batch->elements[index]);
+    count(&device->counters.pipelines, 1);
+    count(&device->counters.plain, 1);
+    count(&device->counters.plain_ns, duration_ns);
+    if (feedback && !(feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT))
+        count(&device->counters.plain_compiled, 1);
+    if (from_layer)
+        element_clear_application_hit(&batch->elements[index]);
+}
+
+/* Looks into the layer's cache for what the application's lacks, or for what this call has just compiled. */
+static bool probe_layer(Batch *batch, uint32_t index)
+{
+    Device *device = batch->call->device;
+    bool worth_it = batch->app_cache || batch->created_here > 0;
+    if (!worth_it || batch->elements[index].plain)
+        return false;
+    uint64_t duration = 0;
+    VkResult result = create_one(batch, index, device->merged, FAIL_ON_COMPILE, &batch->call->pipelines[index],
+                                 &duration);
+    if (result != VK_SUCCESS || batch->call->pipelines[index] == VK_NULL_HANDLE)
+        return false;
+    count(&device->counters.hit_ns, duration);
+    if (batch->app_cache && device->plan.seed_caches)
+        cells_seed(device, batch->app_cache);
+    note_hit(batch, index, true);
+    return true;
+}
+
+/* Exactly as the application made it, by itself. */
+static VkResult create_as_asked(Batch *batch, uint32_t index)
+{
+    PipelineCall *call = batch->call;
+    Device *device = call->device;
+    uint64_t duration = 0;
+    VkResult result = create_one(batch, index, call->cache, 0, &call->pipelines[index], &duration);
+    if (result == VK_SUCCESS) {
+        count(&device->counters.pipelines, 1);
+        count(&device->counters.plain, 1);
+        count(&device->counters.plain_ns, duration);
+    } else if (result == VK_PIPELINE_COMPILE_REQUIRED_EXT) {
+        count(&device->counters.compile_required, 1);
+    } else {
+        count(&device->counters.failed, 1);
+    }
+    return result;
+}
+
+static VkResult compile_into_cell(Batch *batch, uint32_t index)
+{
+    PipelineCall *call = batch->call;
+    Device *device = call->device;
+    Element *element = &batch->elements[index];
+    VkPipelineCache cell = cell_create(device);
+    if (cell == VK_NULL_HANDLE)
+        return create_as_asked(batch, index);
+    uint64_t duration = 0;
+    VkResult result = create_one(batch, index, cell, 0, &call->pipelines[index], &duration);
+    if (result != VK_SUCCESS) {
+        device->destroy_pipeline_cache(device->handle, cell, NULL);
+        return create_as_asked(batch, index);
+    }
+    batch->created_here++;
+    count(&device->counters.pipelines, 1);
+    count(&device->counters.compile_ns, duration);
+    element_clear_application_hit(element);
+    bool kept = cell_finish(device, cell, batch->app_cache, element->kind,
+                            batch->after_load ? PYLAYER_CELL_AFTER_LOAD : 0, duration);
+    count(kept ? &device->counters.compiled : &device->counters.uncacheable, 1);
+    return VK_SUCCESS;
+}
+
+static VkResult create_missing(Batch *batch, uint32_t index)
+{
+    Element *element = &batch->elements[index];
+    if (batch->app_cache && !element->plain)
+        batch->after_load = cells_wait_loaded(batch->call->device);
+    if (probe_layer(batch, index))
+        return VK_SUCCESS;
+    if (element->flags & FAIL_ON_COMPILE) {
+        count(&batch->call->device->counters.compile_required, 1);
+        return VK_PIPELINE_COMPILE_REQUIRED_EXT;
+    }
+    return element->plain ? create_as_asked(batch, index) : compile_into_cell(batch, index);
+}
+
+/* EARLY_RETURN_ON_FAILURE: this element and all behind it are VK_NULL_HANDLE, also those already created. */
+static void return_early(Batch *batch, uint32_t index)
+{
+    PipelineCall *call = batch->call;
+    for (uint32_t i = index; i < call->count; i++) {
+        if (call->pipelines[i] != VK_NULL_HANDLE)
+            call->device->destroy_pipeline(call->device->handle, call->pipelines[i], call->allocator);
+        call->pipelines[i] = VK_NULL_HANDLE;
+    }
+}
+
+static void create_all_missing(Batch *batch)
+{
+    PipelineCall *call = batch->call;
+    for (uint32_t i = 0; i < call->count; i++) {
+        if (call->pipelines[i] != VK_NULL_HANDLE)
+            continue;
+        VkResult result = create_missing(batch, i);
+        batch->result = worse(batch->result, result);
+        if (result == VK_SUCCESS)
+            continue;
+        call->pipelines[i] = VK_NULL_HANDLE;
+        if (batch->elements[i].flags & EARLY_RETURN) {
+            return_early(batch, i);
+            return;
+        }
+    }
+}
+
+/* The whole call at once, not allowed to compile. Leaves VK_NULL_HANDLE where something is missing. */
+static VkResult probe_all(Batch *batch)
+{
+    PipelineCall *call = batch->call;
+    Device *device = call->device;
+    VkPipelineCache cache = call->cache != VK_NULL_HANDLE ? call->cache : device->merged;
+    bool from_layer = call->cache == VK_NULL_HANDLE;
+    size_t stride = create_info_size(call->point);
+    unsigned plain_kinds = atomic_load_explicit(&device->plain_kinds, memory_order_relaxed);
+    for (uint32_t i = 0; i < call->count; i++) {
+        Element *element = &batch->elements[i];
+        element->plain = plain_kinds >> element->kind & 1;
+        AnyCreateInfo *info = (AnyCreateInfo *)(void *)(batch->infos + i * stride);
+        AnyCreateInfo changed;
+        /* EARLY_RETURN is the layer's to obey: a miss in front must not hide the hits behind it. */
+        if (!element_prepare(element, call, i, element->plain ? 0 : FAIL_ON_COMPILE, EARLY_RETURN, &changed))
+            element->plain = true;
+        memcpy(info, &changed, stride);
+        call->pipelines[i] = VK_NULL_HANDLE;
+    }
+    uint64_t duration = 0;
+    VkResult result = call_with_cache(batch, cache, call->count, batch->infos, call->pipelines, &duration);
+    count(&device->counters.hit_ns, result == VK_SUCCESS ? duration : 0);
+    for (uint32_t i = 0; i < call->count; i++) {
+        if (call->pipelines[i] == VK_NULL_HANDLE)
+            continue;
+        if (batch->elements[i].plain)
+            note_plain(batch, i, from_layer, call->count == 1 ? duration : 0);
+        else
+            note_hit(batch, i, from_layer);
+    }
+    return result;
+}
+
+static VkResult create_with_cells(Batch *batch)
+{
+    PipelineCall *call = batch->call;
+    Device *device = call->device;
+    /* What is about to arrive must not be compiled. With an application cache only a miss has to wait. */
+    if (call->cache == VK_NULL_HANDLE)
+        batch->after_load = cells_wait_loaded(device);
+    VkResult result = probe_all(batch);
+    if (result == VK_ERROR_DEVICE_LOST)
+        batch->result = result;
+    else if (result != VK_SUCCESS)
+        create_all_missing(batch);
+    for (uint32_t i = 0; i < call->count; i++)
+        element_release(&batch->elements[i]);
+    return batch->result;
+}
+
+/* The snapshot carrier: the application's call with the layer's cache where it passed none. */
+static VkResult create_with_snapshot(Batch *batch)
+{
+    PipelineCall *call = batch->call;
+    Device *device = call->device;
+    if (call->cache != VK_NULL_HANDLE) {
+        count(&device->counters.pipelines, call->count);
+        count(&device->counters.plain, call->count);
+        uint64_t duration = 0;
+        VkResult result = call_with_cache(batch, call->cache, call->count, call->infos, call->pipelines, &duration);
+        count(&device->counters.plain_ns, duration);
+        return result;
+    }
+    cells_wait_loaded(device);
+    uint64_t duration = 0;
+    size_t stride = create_info_size(call->point);
+    for (uint32_t i = 0; i < call->count; i++) {
+        AnyCreateInfo changed;
+        element_prepare(&batch->elements[i], call, i, 0, 0, &changed);
+        memcpy(batch->infos + i * stride, &changed, stride);
+    }
+    VkResult result =
+        call_with_cache(batch, device->merged, call->count, batch->infos, call->pipelines, &duration);
+    for (uint32_t i = 0; i < call->count; i++) {
+        if (call->pipelines[i] != VK_NULL_HANDLE)
+            note_plain(batch, i, true, i == 0 ? duration : 0);
+        element_release(&batch->elements[i]);
+    }
+    return result;
+}
+
+static VkResult create_pipelines(PipelineCall call)
+{
+    Device *device = call.device;
+    int carrier = atomic_load_explicit(&device->carrier, memory_order_relaxed);
+    /* A deferred operation reads its parameters later than the call returns (RULES 1.10). */
+    if (carrier == PYLAYER_CARRIER_OFF || call.count == 0 || call.deferred != VK_NULL_HANDLE ||
+        process_is_forked_child())
+        return pass_through(&call);
+
+    Element few[STACK_ELEMENTS];
+    AnyCreateInfo few_infos[STACK_ELEMENTS];
+    void *heap = NULL;
+    Batch batch = {.call = &call, .elements = few, .infos = (char *)few_infos};
+    if (call.count > STACK_ELEMENTS) {
+        heap = malloc((size_t)call.count * (sizeof(Element) + sizeof(AnyCreateInfo)));
+        if (!heap)
+            return pass_through(&call);
+        batch.infos = heap;
+        batch.elements = (Element *)(void *)((AnyCreateInfo *)heap + call.count);
+    }
+    bool untouchable = false;
+    for (uint32_t i = 0; i < call.count; i++) {
+        element_read(&batch.elements[i], &call, i);
+        untouchable |= batch.elements[i].untouchable;
+    }
+    VkResult result;
+    batch.app_cache = app_cache_find(device, call.cache);
+    if (untouchable)
+        result = pass_through(&call);
+    else if (carrier == PYLAYER_CARRIER_SNAPSHOT)
+        result = create_with_snapshot(&batch);
+    else
+        result = create_with_cells(&batch);
+    free(heap);
+    return result;
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateGraphicsPipelines(VkDevice handle, VkPipelineCache cache,
+                                                             uint32_t info_count,
+                                                             const VkGraphicsPipelineCreateInfo *infos,
+                                                             const VkAllocationCallbacks *allocator,
+                                                             VkPipeline *pipelines)
+{
+    return create_pipelines((PipelineCall){.device = dispatch_find(&device_table, dispatch_key(handle)),
+                                           .point = BIND_GRAPHICS,
+                                           .cache = cache,
+                                           .count = info_count,
+                                           .infos = infos,
+                                           .allocator = allocator,
+                                           .pipelines = pipelines});
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateComputePipelines(VkDevice handle, VkPipelineCache cache,
+                                                            uint32_t info_count,
+                                                            const VkComputePipelineCreateInfo *infos,
+                                                            const VkAllocationCallbacks *allocator,
+                                                            VkPipeline *pipelines)
+{
+    return create_pipelines((PipelineCall){.device = dispatch_find(&device_table, dispatch_key(handle)),
+                                           .point = BIND_COMPUTE,
+                                           .cache = cache,
+                                           .count = info_count,
+                                           .infos = infos,
+                                           .allocator = allocator,
+                                           .pipelines = pipelines});
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateRayTracingPipelinesKHR(VkDevice handle, VkDeferredOperationKHR deferred,
+                                                                  VkPipelineCache cache, uint32_t info_count,
+                                                                  const VkRayTracingPipelineCreateInfoKHR *infos,
+                                                                  const VkAllocationCallbacks *allocator,
+                                                                  VkPipeline *pipelines)
+{
+    return create_pipelines((PipelineCall){.device = dispatch_find(&device_table, dispatch_key(handle)),
+                                           .point = BIND_RAY_TRACING,
+                                           .deferred = deferred,
+                                           .cache = cache,
+                                           .count = info_count,
+                                           .infos = infos,
+                                           .allocator = allocator,
+                                           .pipelines = pipelines});
+}

@@ -1,0 +1,35 @@
+/*
+ * pnext.h - pNext chains: reading them, and copying the part in front of a node that must change.
+ *
+ * Nothing here writes through the application's pointers: chains may lie in read-only memory and may be
+ * in use by other threads (RULES 1.6).
+ */
+#ifndef PYLAYER_PNEXT_H
+#define PYLAYER_PNEXT_H
+
+#include "layer.h"
+
+static inline const VkBaseInStructure *pnext_find(const void *chain, VkStructureType type)
+{
+    const VkBaseInStructure *node = chain;
+    while (node && node->sType != type)
+        node = node->pNext;
+    return node;
+}
+
+/* Bytes of a struct that may stand in front of one we change; 0: unknown, so it cannot be copied. */
+size_t pnext_device_struct_size(VkStructureType type);
+size_t pnext_pipeline_struct_size(VkStructureType type);
+
+typedef size_t (*PnextSizeFn)(VkStructureType);
+
+/*
+ * Copies the nodes of chain up to and including last, linked in the same order; the copy of last points
+ * to what followed it. Returns the first copy and stores the copy of last; NULL when a struct of unknown
+ * size lies in between or memory is short. Free with pnext_free_copies(first, last copy).
+ */
+VkBaseOutStructure *pnext_copy_until(const void *chain, const void *last, PnextSizeFn size_of,
+                                     VkBaseOutStructure **last_copy);
+void pnext_free_copies(VkBaseOutStructure *first, VkBaseOutStructure *last_copy);
+
+#endif

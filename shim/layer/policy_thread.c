@@ -1,0 +1,129 @@
+/*
+ * policy_thread.c - one thread a process owns policy: it opens the policy library, which links libpython,
+ * and stays in it. The layer itself does not link libpython, because a layer with a missing library
+ * vanishes without a word (RULES 3.4).
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "layer.h"
+
+#ifndef PYLAYER_POLICY_LIBRARY
+#error "the build names the policy library's file"
+#endif
+
+/* Python's own frames need little (RULES 4.9); reading YAML recurses. */
+#define STACK_BYTES (2u << 20)
+#define EXIT_FLUSH_NS 1000000000ll
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool started;
+
+typedef int (*PolicyRunFn)(const PylayerShim *shim, int python_in_process);
+
+/* Opened with RTLD_LOCAL by the program itself: not visible to dlsym(RTLD_DEFAULT). */
+static int find_libpython(struct dl_phdr_info *info, size_t size, void *unused)
+{
+    (void)size;
+    (void)unused;
+    const char *name = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
+    return name && strncmp(name, "/libpython3", 11) == 0;
+}
+
+/*
+ * A Python in the program comes before ours wherever symbols are looked up: everything of ours would bind to
+ * it (RULES 4.3). RTLD_DEEPBIND turns the order around. Not used otherwise, since it also passes over
+ * replacements of malloc and the sanitizers.
+ */
+static bool program_holds_python(void)
+{
+    return dlsym(RTLD_DEFAULT, "Py_IsInitialized") || dl_iterate_phdr(find_libpython, NULL);
+}
+
+static bool library_path(char *path, size_t size)
+{
+    Dl_info self;
+    if (!dladdr((void *)(uintptr_t)policy_start, &self) || !self.dli_fname)
+        return false;
+    const char *slash = strrchr(self.dli_fname, '/');
+    int length = snprintf(path, size, "%.*s/" PYLAYER_POLICY_LIBRARY, slash ? (int)(slash - self.dli_fname) : 1,
+                          slash ? self.dli_fname : ".");
+    return length > 0 && (size_t)length < size;
+}
+
+/* Also when a policy ends its thread from inside. */
+static void ended(void *unused)
+{
+    (void)unused;
+    mailbox_close();
+}
+
+static void *policy_main(void *unused)
+{
+    (void)unused;
+    pthread_cleanup_push(ended, NULL);
+    char path[PATH_MAX];
+    bool python_in_process = program_holds_python();
+    int flags = RTLD_NOW | RTLD_LOCAL | (python_in_process ? RTLD_DEEPBIND : 0);
+    void *library = library_path(path, sizeof path) ? dlopen(path, flags) : NULL;
+    PolicyRunFn run = library ? (PolicyRunFn)(uintptr_t)dlsym(library, "pylayer_policy_run") : NULL;
+    if (run) {
+        run(&shim_commands, python_in_process);
+    } else {
+        const char *reason = dlerror();
+        log_line(PYLAYER_LOG_INFO, "policy cannot start, the layer does nothing: %s", reason ? reason : path);
+    }
+    pthread_cleanup_pop(1);
+    return NULL;
+}
+
+static void start(void)
+{
+    process_watch_fork();
+    mailbox_open();
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    /* The program's signals are delivered to the program's threads. */
+    sigset_t all, previous;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &previous);
+    pthread_t thread;
+    int result = pthread_create(&thread, &attributes, policy_main, NULL);
+    pthread_sigmask(SIG_SETMASK, &previous, NULL);
+    pthread_attr_destroy(&attributes);
+    if (result != 0) {
+        log_line(PYLAYER_LOG_INFO, "no thread for policy (%s); the layer does nothing", strerror(result));
+        mailbox_close();
+        return;
+    }
+    pthread_setname_np(thread, "pylayer-policy");
+    started = true;
+}
+
+bool policy_start(void)
+{
+    pthread_once(&once, start);
+    return started && mailbox_is_open();
+}
+
+static void flush_at_exit(void)
+{
+    if (started && mailbox_is_open())
+        shim_commands.flush_and_stop(EXIT_FLUSH_NS);
+}
+
+/* Handlers run in reverse order, so one registered behind the driver's own runs while the driver is whole. */
+void policy_flush_at_exit(void)
+{
+    static atomic_int registered;
+    if (atomic_fetch_add(&registered, 1) < 4)
+        atexit(flush_at_exit);
+}

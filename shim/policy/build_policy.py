@@ -1,0 +1,46 @@
+"""cffi description of the policy library: the boundary header and the interpreter that runs beside it.
+
+setup.py hands ``ffibuilder`` to cffi's setuptools integration. One shared object results, ``pylayer._policy``:
+the layer opens it for ``pylayer_policy_run``, and the interpreter imports it as the module that holds the
+boundary.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cffi import FFI
+from private_python import PRIVATE_LIBRARY, embedded_python
+
+SHIM = Path("shim")
+MARK = "/* ---- cdef begins here ---- */"
+
+
+def boundary_declarations() -> str:
+    """The part of boundary.h that cffi reads."""
+    text = (SHIM / "boundary.h").read_text()
+    return text.split(MARK, 1)[1].rsplit("#endif", 1)[0]
+
+
+def c_string(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+python = embedded_python()
+
+ffibuilder = FFI()
+ffibuilder.cdef(boundary_declarations() + "\nconst PylayerShim *pylayer_shim(void);\n")
+ffibuilder.set_source(
+    "pylayer._policy",
+    '#include "shim/policy/interpreter.h"',
+    sources=["shim/policy/interpreter.c"],
+    include_dirs=["."],
+    define_macros=[
+        ("PYLAYER_STDLIB", c_string(python.stdlib)),
+        ("PYLAYER_PREFIX", c_string(python.prefix)),
+    ],
+    extra_compile_args=["-std=gnu11", "-O2", "-Wall", "-Wextra"],
+    # setup.py has made the private copy by the time the linker runs.
+    extra_link_args=[str(PRIVATE_LIBRARY), "-Wl,-rpath,$ORIGIN/_private/lib", "-Wl,-z,nodelete"],
+    py_limited_api=False,  # interpreter.c needs PyConfig
+)

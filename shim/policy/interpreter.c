@@ -1,0 +1,212 @@
+/*
+ * interpreter.c - a private interpreter in somebody else's process.
+ *
+ * Compiled into the cffi-built policy library, which links a copy of libpython under a name of its own
+ * (shim/policy/private_python.py says why). CPython is initialised isolated before cffi or any extension
+ * module is touched: no environment variables, no user site, no site module, no signal handlers
+ * (RULES 4.1, 4.4).
+ */
+#define _GNU_SOURCE
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <signal.h>
+#include <string.h>
+
+#include "interpreter.h"
+
+#if !defined(PYLAYER_STDLIB) || !defined(PYLAYER_PREFIX)
+#error "the build says where the embedded Python's standard library is"
+#endif
+
+static const PylayerShim *shim;
+
+const PylayerShim *pylayer_shim(void)
+{
+    return shim;
+}
+
+/* The package by its own path, so that the rest of site-packages, whose extension modules are bound to no
+ * particular libpython, stays out of reach. */
+static const char bootstrap[] =
+    "def start(site, dlopen_flags):\n"
+    "    import sys\n"
+    "    import _frozen_importlib as importer\n"
+    "    import _frozen_importlib_external as external\n"
+    "    if dlopen_flags:\n"
+    "        sys.setdlopenflags(dlopen_flags)\n"
+    "    spec = external.spec_from_file_location(\n"
+    "        'pylayer', site + '/pylayer/__init__.py', submodule_search_locations=[site + '/pylayer'])\n"
+    "    package = importer.module_from_spec(spec)\n"
+    "    sys.modules['pylayer'] = package\n"
+    "    spec.loader.exec_module(package)\n"
+    "    import pylayer.host\n"
+    "    return pylayer.host.run\n";
+
+static void log_text(int level, const char *what, const char *detail)
+{
+    char line[900];
+    snprintf(line, sizeof line, "%s: %s", what, detail ? detail : "no reason given");
+    shim->log(level, line);
+}
+
+/* The pending exception as one line; clears it. SystemExit is an exception like any other here. */
+static void log_exception(const char *what)
+{
+    PyObject *type, *value, *traceback;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    PyObject *text = value ? PyObject_Str(value) : NULL;
+    const char *utf8 = text ? PyUnicode_AsUTF8(text) : NULL;
+    char line[700];
+    snprintf(line, sizeof line, "%s %s", type ? ((PyTypeObject *)type)->tp_name : "", utf8 ? utf8 : "");
+    log_text(PYLAYER_LOG_INFO, what, line);
+    PyErr_Clear();
+    Py_XDECREF(text);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+}
+
+/* <site>/pylayer/_policy...so -> <site> */
+static int site_directory(char *out, size_t size)
+{
+    Dl_info self;
+    if (!dladdr((void *)(uintptr_t)pylayer_shim, &self) || !self.dli_fname)
+        return 0;
+    int length = snprintf(out, size, "%s", self.dli_fname);
+    if (length <= 0 || (size_t)length >= size)
+        return 0;
+    for (int i = 0; i < 2; i++) {
+        char *slash = strrchr(out, '/');
+        if (!slash || slash == out)
+            return 0;
+        *slash = '\0';
+    }
+    return 1;
+}
+
+static PyStatus set_text(PyConfig *config, wchar_t **field, const char *text)
+{
+    return PyConfig_SetBytesString(config, field, text);
+}
+
+static PyStatus add_path(PyConfig *config, const char *path)
+{
+    wchar_t *wide = Py_DecodeLocale(path, NULL);
+    if (!wide)
+        return PyStatus_NoMemory();
+    PyStatus status = PyWideStringList_Append(&config->module_search_paths, wide);
+    PyMem_RawFree(wide);
+    return status;
+}
+
+static PyStatus configure(PyConfig *config, const char *site)
+{
+    PyStatus status;
+    config->site_import = 0;
+    config->install_signal_handlers = 0;
+    config->configure_c_stdio = 0;
+    config->write_bytecode = 0;
+    config->pathconfig_warnings = 0;
+    config->buffered_stdio = 0;
+    config->module_search_paths_set = 1;
+    const struct {
+        wchar_t **field;
+        const char *text;
+    } texts[] = {
+        {&config->program_name, "pylayer"},    {&config->executable, ""},
+        {&config->base_executable, ""},        {&config->prefix, PYLAYER_PREFIX},
+        {&config->base_prefix, PYLAYER_PREFIX}, {&config->exec_prefix, PYLAYER_PREFIX},
+        {&config->base_exec_prefix, PYLAYER_PREFIX},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        if (PyStatus_Exception(status = set_text(config, texts[i].field, texts[i].text)))
+            return status;
+    char dynload[PATH_MAX], packages[PATH_MAX];
+    snprintf(dynload, sizeof dynload, "%s/pylayer/_private/dynload", site);
+    snprintf(packages, sizeof packages, "%s/pylayer/_private/site", site);
+    const char *const paths[] = {PYLAYER_STDLIB, dynload, packages};
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
+        if (PyStatus_Exception(status = add_path(config, paths[i])))
+            return status;
+    return Py_InitializeFromConfig(config);
+}
+
+static int initialise(const char *site)
+{
+    PyPreConfig before;
+    PyPreConfig_InitIsolatedConfig(&before);
+    before.utf8_mode = 1;
+    before.configure_locale = 0;
+    PyStatus status = Py_PreInitialize(&before);
+    if (!PyStatus_Exception(status)) {
+        PyConfig config;
+        PyConfig_InitIsolatedConfig(&config);
+        status = configure(&config, site);
+        PyConfig_Clear(&config);
+    }
+    if (PyStatus_Exception(status)) {
+        log_text(PYLAYER_LOG_INFO, "Python did not start, the layer does nothing", status.err_msg);
+        return 0;
+    }
+    /* The program's output is not ours to write to. */
+    PySys_SetObject("stdout", Py_None);
+    PySys_SetObject("stderr", Py_None);
+    return 1;
+}
+
+/* pylayer.host.run, or NULL with an exception set. */
+static PyObject *load_policy(const char *site, int dlopen_flags)
+{
+    PyObject *names = PyDict_New();
+    PyObject *run = NULL;
+    if (names && PyDict_SetItemString(names, "__builtins__", PyEval_GetBuiltins()) == 0) {
+        PyObject *done = PyRun_String(bootstrap, Py_file_input, names, names);
+        PyObject *start = done ? PyDict_GetItemString(names, "start") : NULL;
+        if (start)
+            run = PyObject_CallFunction(start, "si", site, dlopen_flags);
+        Py_XDECREF(done);
+    }
+    Py_XDECREF(names);
+    return run;
+}
+
+static void run_policy(const char *site, int dlopen_flags)
+{
+    /* Importing signal, which a module may do, replaces a default SIGINT handler even here (RULES 4.5). */
+    struct sigaction before, after;
+    sigaction(SIGINT, NULL, &before);
+    PyObject *run = load_policy(site, dlopen_flags);
+    sigaction(SIGINT, NULL, &after);
+    if (before.sa_handler == SIG_DFL && after.sa_handler != SIG_DFL)
+        sigaction(SIGINT, &before, NULL);
+    if (!run) {
+        log_exception("policy cannot be loaded, the layer does nothing");
+        return;
+    }
+    PyObject *result = PyObject_CallNoArgs(run);
+    if (!result)
+        log_exception("policy ended, the layer does nothing from now on");
+    Py_XDECREF(result);
+    Py_DECREF(run);
+}
+
+__attribute__((visibility("default"))) int pylayer_policy_run(const PylayerShim *commands, int python_in_process)
+{
+    char site[PATH_MAX];
+    shim = commands;
+    if (commands->boundary_version != PYLAYER_BOUNDARY_VERSION || !site_directory(site, sizeof site)) {
+        commands->log(PYLAYER_LOG_INFO, "layer and policy library do not belong together; the layer does nothing");
+        return -1;
+    }
+    if (!initialise(site))
+        return -1;
+    /* The program's Python stands first in the search for symbols; ours has to look at itself first. */
+    run_policy(site, python_in_process ? RTLD_NOW | RTLD_DEEPBIND : 0);
+    /* Never finalized (RULES 4.7); the thread only lets go. */
+    PyEval_SaveThread();
+    return 0;
+}

@@ -1,0 +1,118 @@
+"""The private copy of CPython that the policy library links.
+
+Why a copy. Extension modules do not say which libpython they need; they take its symbols from whatever is
+in the process. Under the Vulkan loader, which opens layers RTLD_LOCAL, that is nothing, or the Python of the
+program. Promoting libpython to RTLD_GLOBAL would make a Python that the program embeds later bind to ours.
+Using the program's own interpreter fails too: ncnn's binding holds the GIL from vkCreateInstance to the last
+pipeline, so a policy that needs this GIL could not answer one request (measured).
+
+So the build copies libpython under another soname, and copies the standard library's extension modules and
+the few packages that run in the program's process, each patched to need that soname. They bind to each other
+whatever else is in the process, and hold a GIL that is nobody else's.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+BUILD = Path("build/private_python")
+VERSION = sysconfig.get_config_var("py_version_short")
+SONAME = f"libpylayer-python{VERSION}.so.1.0"
+PRIVATE_LIBRARY = BUILD / "lib" / SONAME
+
+# What runs in the program's process besides the standard library and this package.
+PACKAGES = ["_cffi_backend", "xxhash", "yaml", "fastjsonschema"]
+
+# Extension modules that policy cannot want there: tests, terminals, window systems, old databases.
+LEFT_OUT = re.compile(r"_?(test|xx|tkinter|curses|readline|dbm|gdbm|nis|ossaudiodev|crypt|spwd|ctypes_test)")
+
+
+class EmbeddedPython(NamedTuple):
+    """Where the Python that is copied lives: absolute paths of library, modules and prefix."""
+
+    version: str
+    library: str
+    stdlib: str
+    dynload: str
+    prefix: str
+
+
+def embedded_python() -> EmbeddedPython:
+    """The shared libpython of the Python that runs the build.
+
+    Raises SystemExit with one sentence where it has none.
+    """
+    directory = Path(sysconfig.get_config_var("LIBDIR") or "")
+    multiarch = sysconfig.get_config_var("MULTIARCH") or ""
+    prefix = sysconfig.get_config_var("installed_base")
+    # Debian's python3 is static; its shared library comes with the package libpython3.x.
+    names = [sysconfig.get_config_var("INSTSONAME") or "", f"libpython{VERSION}.so.1.0", f"libpython{VERSION}.so"]
+    for place in (directory, directory / multiarch, Path("/usr/lib") / multiarch):
+        for name in names:
+            if ".so" in name and (place / name).exists():
+                return EmbeddedPython(
+                    version=VERSION,
+                    library=str((place / name).resolve()),
+                    stdlib=sysconfig.get_path("stdlib", vars={"installed_base": prefix}),
+                    dynload=sysconfig.get_config_var("DESTSHARED"),
+                    prefix=prefix,
+                )
+    raise SystemExit(
+        f"pylayer embeds Python, and no shared libpython{VERSION} was found for {directory}; "
+        f"install libpython{VERSION} (Debian, Ubuntu) or a Python built with --enable-shared"
+    )
+
+
+def patch(path: Path, *options: str) -> None:
+    # Debug information triples the size and is in the original.
+    subprocess.run(["strip", "--strip-unneeded", str(path)], check=True)
+    subprocess.run(["patchelf", *options, str(path)], check=True)
+
+
+def package_files(package: str) -> Iterator[tuple[Path, Path]]:
+    """Files of an importable package or module, each with its path below a site directory."""
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        raise SystemExit(f"the build needs the package that provides {package}")
+    origin = Path(spec.origin)
+    if not spec.submodule_search_locations:
+        yield origin, Path(origin.name)
+        return
+    for path in sorted(origin.parent.rglob("*")):
+        if path.suffix in (".py", ".so"):
+            yield path, path.relative_to(origin.parent.parent)
+
+
+def copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+    if target.suffix == ".so":
+        patch(target, "--add-needed", SONAME)
+
+
+def make() -> Path:
+    """Makes build/private_python and returns it. Does nothing when it is there and complete."""
+    done = BUILD / "complete"
+    python = embedded_python()
+    stamp = f"{python!r} {PACKAGES!r}"
+    if done.exists() and done.read_text() == stamp:
+        return BUILD
+    shutil.rmtree(BUILD, ignore_errors=True)
+    PRIVATE_LIBRARY.parent.mkdir(parents=True)
+    shutil.copyfile(python.library, PRIVATE_LIBRARY)
+    patch(PRIVATE_LIBRARY, "--set-soname", SONAME)
+    for module in sorted(Path(python.dynload).glob("*.so")):
+        if not LEFT_OUT.match(module.name):
+            copy(module, BUILD / "dynload" / module.name)
+    for package in PACKAGES:
+        for source, relative in package_files(package):
+            copy(source, BUILD / "site" / relative)
+    done.write_text(stamp)
+    return BUILD
