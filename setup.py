@@ -16,10 +16,12 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 sys.path.insert(0, str(Path("shim/policy").resolve()))
+import freeze  # noqa: E402
 import private_python  # noqa: E402
 
 LAYER = "pylayer.libVkLayer_pylayer_pipeline_cache"
 POLICY = "pylayer._policy"
+FROZEN = Path("build/frozen_modules.h")
 WARNINGS = ["-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes"]
 
 layer = Extension(
@@ -42,6 +44,9 @@ class BuildBoth(build_ext):
 
     def run(self) -> None:
         private = private_python.make()
+        frozen = freeze.write(FROZEN)
+        policy = next(extension for extension in self.extensions if extension.name == POLICY)
+        policy.depends += [str(frozen), *layer.depends]
         super().run()
         target = Path(self.get_ext_fullpath(POLICY)).parent / "_private"
         shutil.rmtree(target, ignore_errors=True)

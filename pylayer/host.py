@@ -10,25 +10,18 @@ import os
 import sys
 import time
 
+# Only what the first plan needs: a program waits for it in vkCreateDevice. Session and store follow after.
 from . import boundary, settings
-from .paths import UntrustedDirectory, config_file, executable_name, require_own, store_root
+from .paths import config_file, executable_name, require_own, store_root
 from .policy import Policy, choose_carrier
-from .session import DeviceSession
-from .store import runs
-from .values import (
-    CARRIER_OFF,
-    LOG_DEBUG,
-    LOG_INFO,
-    LOG_WARN,
-    VERDICT_EMPTY,
-    Program,
-)
+from .values import CARRIER_NAMES, CARRIER_OFF, LOG_DEBUG, LOG_INFO, LOG_WARN, VERDICT_EMPTY, Plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from .session import DeviceSession
     from .store.folder import Batch
 
 #: Statistics of a program that only hits change without a message; they are looked at this often.
@@ -82,7 +75,9 @@ class Loading:
     def step(self) -> bool:
         """A piece of work of about a millisecond; False when there is nothing to do now."""
         if self._source is not None:
+            start = time.monotonic_ns()
             batch = next(self._source, None)
+            self.session.verify_ns += time.monotonic_ns() - start
             if batch is None:
                 self._source = None
             else:
@@ -157,9 +152,18 @@ class Host:
     # ---- messages --------------------------------------------------------------------------------
 
     def plan_device(self, message: boundary.Message) -> None:
-        """PLAN_DEVICE: identity, settings, policy; then the store is read while the driver goes on."""
+        """PLAN_DEVICE: settings and policy first; the store is read while the driver creates the device."""
         program = message.program(self.executable)
         facts = message.device_facts()
+        wanted = settings.settings_for(self.document, program, facts)
+        plan = self.policy.plan_device(program, facts, wanted)
+        if not isinstance(plan, Plan):
+            raise TypeError(f"plan_device returned {type(plan).__name__}, not a Plan")
+        if not message.answer_plan(plan):
+            boundary.log(LOG_WARN, f"the plan for {facts.device_name} came too late; it runs without the layer")
+            return
+        from .session import DeviceSession
+
         session = DeviceSession(
             boundary,  # type: ignore[arg-type]
             message.device,
@@ -168,14 +172,9 @@ class Host:
             self.root,
             settings.top_setting(self.document, "share"),
         )
-        session.settings = settings.settings_for(self.document, program, facts)
-        plan = self.policy.plan_device(program, facts, session.settings)
+        session.settings = wanted
+        _, _, session.reason = choose_carrier(wanted, facts)
         self.sessions[message.device] = session
-        if not message.answer_plan(plan):
-            del self.sessions[message.device]
-            boundary.log(LOG_WARN, f"the plan for {facts.device_name} came too late; it runs without the layer")
-            return
-        _, _, session.reason = choose_carrier(session.settings, facts)
         if plan.carrier != CARRIER_OFF:
             self.loading[message.device] = Loading(session)
         else:
@@ -185,10 +184,9 @@ class Host:
         """DEVICE_CREATED: the carrier in force."""
         session = self.sessions[message.device]
         session.state = message.device_state()
-        names = ("off", "cells", "snapshot")
         boundary.log(
             LOG_INFO,
-            f"{session.facts.device_name}: carrier {names[session.state.carrier]} for {session.program.name}, "
+            f"{session.facts.device_name}: carrier {CARRIER_NAMES[session.state.carrier]} for {session.program.name}, "
             f"{session.reason}; identity {session.identity.name}",
         )
         loading = self.loading.get(message.device)
@@ -240,9 +238,7 @@ class Host:
             for taken in messages:
                 taken.release()
 
-    def _take_cell(
-        self, message: boundary.Message, session: DeviceSession, parts: list[bytes | memoryview]
-    ) -> None:
+    def _take_cell(self, message: boundary.Message, session: DeviceSession, parts: list[bytes | memoryview]) -> None:
         cell = message.cell()
         if self.policy.keep_cell(cell, session.program, session.settings):
             parts.extend(session.new_cell(cell))
@@ -320,6 +316,8 @@ class Host:
         for session in self.sessions.values():
             self._settle(session)
         if self.root and not self._pruned:
+            from .store import runs
+
             self._pruned = True
             runs.prune(self.root)
 
@@ -372,6 +370,3 @@ def run() -> None:
         host.loop()
     finally:
         boundary.stop()
-
-
-__all__ = ["Host", "UntrustedDirectory", "run"]

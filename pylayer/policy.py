@@ -6,7 +6,6 @@ thread waiting; an exception in it means 'do nothing', and the program goes on a
 
 from __future__ import annotations
 
-from .cache_header import judge
 from .settings import DEFAULTS
 from .values import (
     CARRIER_CELLS,
@@ -73,6 +72,8 @@ class Policy:
 
     def admit_cache(self, data: CacheData, facts: DeviceFacts, settings: dict[str, Any]) -> tuple[int, str]:
         """Request: may this initial data reach the driver? The verdict, and the outcome's name."""
+        from .cache_header import judge  # not before the first plan: a program waits for that
+
         outcome = judge(data, facts)
         return (VERDICT_PASS if outcome == "accepted" else VERDICT_EMPTY), outcome
 

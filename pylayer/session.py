@@ -59,6 +59,7 @@ class DeviceSession:
         self.program_id = program_id(program.executable, program.application)
         self.state: DeviceState | None = None
         self.loaded = Loaded()
+        self.verify_ns = 0
         self.load_ns = 0
         self.load_records = 0
         self.stored_bytes = 0
@@ -208,9 +209,7 @@ class DeviceSession:
         if digest in self.loaded.digests or digest in self._own_digests:
             return
         try:
-            path = self._folder.write_snapshot(
-                self.program_id, data, counters["plain_ns"], list(self.loaded.snapshots)
-            )
+            path = self._folder.write_snapshot(self.program_id, data, counters["plain_ns"], list(self.loaded.snapshots))
         except OSError as error:
             self.write_errors += 1
             self.log(LOG_WARN, f"a snapshot cannot be stored: {error.strerror or error}")
@@ -257,6 +256,7 @@ class DeviceSession:
                     "duplicates": self.duplicates,
                     "loaded_records": self.load_records,
                     "loaded_bytes": self.loaded.bytes,
+                    "verify_ns": self.verify_ns,
                     "load_ns": self.load_ns,
                     "damaged_records": len(self.loaded.damage),
                     "mean_compile_ns": self.loaded.mean_create_ns,

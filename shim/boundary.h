@@ -27,8 +27,8 @@
 /* Raised whenever a declaration below changes; both libraries refuse a partner of another number. */
 #define PYLAYER_BOUNDARY_VERSION 1
 
-#define PYLAYER_NAME_BYTES 256 /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
-#define PYLAYER_UUID_BYTES 16  /* VK_UUID_SIZE */
+#define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
+#define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
 #define PYLAYER_CACHE_HEADER_BYTES 32 /* sizeof(VkPipelineCacheHeaderVersionOne) */
 #define PYLAYER_PATH_BYTES 1024
 
@@ -53,8 +53,8 @@ enum PylayerCarrier {
 enum PylayerPipelineKind {
     PYLAYER_KIND_COMPUTE = 0,
     PYLAYER_KIND_GRAPHICS = 1,
-    PYLAYER_KIND_GRAPHICS_LIBRARY = 2,      /* VK_PIPELINE_CREATE_LIBRARY_BIT_KHR */
-    PYLAYER_KIND_GRAPHICS_FAST_LINKED = 3,  /* linked without LINK_TIME_OPTIMIZATION */
+    PYLAYER_KIND_GRAPHICS_LIBRARY = 2,     /* VK_PIPELINE_CREATE_LIBRARY_BIT_KHR */
+    PYLAYER_KIND_GRAPHICS_FAST_LINKED = 3, /* linked without LINK_TIME_OPTIMIZATION */
     PYLAYER_KIND_GRAPHICS_OPTIMIZED_LINK = 4,
     PYLAYER_KIND_RAY_TRACING = 5,
     PYLAYER_KIND_RAY_TRACING_LIBRARY = 6,
@@ -64,13 +64,13 @@ enum PylayerPipelineKind {
 
 enum PylayerMessageType {
     PYLAYER_MSG_CREATE_INSTANCE = 1, /* event: instance; sent before the driver is called */
-    PYLAYER_MSG_PLAN_DEVICE = 2,      /* request: device -> plan */
-    PYLAYER_MSG_DEVICE_CREATED = 3,   /* event: created */
-    PYLAYER_MSG_ADMIT_CACHE = 4,      /* request: cache -> verdict */
-    PYLAYER_MSG_CACHE_REFUSED = 5,    /* event: cache; the driver failed on admitted data */
-    PYLAYER_MSG_CELL = 6,             /* event: cell */
-    PYLAYER_MSG_FLUSH_DEVICE = 7,     /* request: vkDestroyDevice waits */
-    PYLAYER_MSG_FLUSH_PROCESS = 8,    /* request: exit() waits */
+    PYLAYER_MSG_PLAN_DEVICE = 2,     /* request: device -> plan */
+    PYLAYER_MSG_DEVICE_CREATED = 3,  /* event: created */
+    PYLAYER_MSG_ADMIT_CACHE = 4,     /* request: cache -> verdict */
+    PYLAYER_MSG_CACHE_REFUSED = 5,   /* event: cache; the driver failed on admitted data */
+    PYLAYER_MSG_CELL = 6,            /* event: cell */
+    PYLAYER_MSG_FLUSH_DEVICE = 7,    /* request: vkDestroyDevice waits */
+    PYLAYER_MSG_FLUSH_PROCESS = 8,   /* request: exit() waits */
 };
 
 /* What one vkCreateInstance said about the program. Strings are UTF-8, cut at the array's end. */
@@ -101,37 +101,37 @@ typedef struct PylayerDeviceInfo {
 
 /* Answer to PLAN_DEVICE. All zero: the device runs as if the layer were not there. */
 typedef struct PylayerPlan {
-    uint8_t carrier;           /* PylayerCarrier wanted */
-    uint8_t fallback_carrier;  /* PylayerCarrier where cache control cannot be enabled */
-    uint8_t check_caches;      /* ask ADMIT_CACHE for the application's initial data */
-    uint8_t seed_caches;       /* merge the store into an application's cache that lacks a pipeline */
-    uint8_t adopt;             /* keep what the driver's own disk cache answers */
-    uint8_t plain_kinds;       /* bit mask of PylayerPipelineKind: never probe these */
-    int64_t load_wait_ns;      /* longest wait of one pipeline creation for the store */
-    int64_t answer_wait_ns;    /* longest wait for a verdict */
-    int64_t flush_wait_ns;     /* longest wait at vkDestroyDevice and exit */
-    uint64_t queue_bytes;      /* events beyond this many bytes waiting are dropped and counted */
+    uint8_t carrier;          /* PylayerCarrier wanted */
+    uint8_t fallback_carrier; /* PylayerCarrier where cache control cannot be enabled */
+    uint8_t check_caches;     /* ask ADMIT_CACHE for the application's initial data */
+    uint8_t seed_caches;      /* merge the store into an application's cache that lacks a pipeline */
+    uint8_t adopt;            /* keep what the driver's own disk cache answers */
+    uint8_t plain_kinds;      /* bit mask of PylayerPipelineKind: never probe these */
+    int64_t load_wait_ns;     /* longest wait of one pipeline creation for the store */
+    int64_t answer_wait_ns;   /* longest wait for a verdict */
+    int64_t flush_wait_ns;    /* longest wait at vkDestroyDevice and exit */
+    uint64_t queue_bytes;     /* events beyond this many bytes waiting are dropped and counted */
 } PylayerPlan;
 
 typedef struct PylayerDeviceCreated {
-    uint8_t carrier;       /* PylayerCarrier in force: wanted, fallback or off */
-    uint8_t cache_control; /* enabled, by the application or by the layer */
-    uint8_t feedback;      /* VkPipelineCreationFeedback can be asked for */
+    uint8_t carrier;            /* PylayerCarrier in force: wanted, fallback or off */
+    uint8_t cache_control;      /* enabled, by the application or by the layer */
+    uint8_t feedback;           /* VkPipelineCreationFeedback can be asked for */
     uint64_t empty_cache_bytes; /* vkGetPipelineCacheData of an empty VkPipelineCache */
 } PylayerDeviceCreated;
 
 /* vkCreatePipelineCache with initial data. The layer copies the header, never the whole data. */
 typedef struct PylayerCacheInfo {
-    uint64_t cache;     /* serial number of the vkCreatePipelineCache call, from 1 */
-    uint64_t data_size; /* VkPipelineCacheCreateInfo::initialDataSize */
+    uint64_t cache;       /* serial number of the vkCreatePipelineCache call, from 1 */
+    uint64_t data_size;   /* VkPipelineCacheCreateInfo::initialDataSize */
     uint32_t header_size; /* bytes of header[] that data_size allowed to copy */
-    int32_t result;     /* CACHE_REFUSED: the driver's VkResult */
+    int32_t result;       /* CACHE_REFUSED: the driver's VkResult */
     uint8_t data_is_null; /* pInitialData was NULL */
     uint8_t header[PYLAYER_CACHE_HEADER_BYTES];
 } PylayerCacheInfo;
 
 enum PylayerVerdict {
-    PYLAYER_VERDICT_NONE = 0,  /* as the application made it */
+    PYLAYER_VERDICT_NONE = 0, /* as the application made it */
     PYLAYER_VERDICT_PASS = 1,
     PYLAYER_VERDICT_EMPTY = 2, /* create the cache with no initial data */
 };
@@ -152,8 +152,8 @@ typedef struct PylayerCell {
 } PylayerCell;
 
 typedef struct PylayerMessage {
-    int32_t type;    /* PylayerMessageType */
-    uint64_t device; /* serial number of the device in this process, from 1; 0: none */
+    int32_t type;     /* PylayerMessageType */
+    uint64_t device;  /* serial number of the device in this process, from 1; 0: none */
     uint64_t time_ns; /* CLOCK_MONOTONIC when it was sent */
     union {
         PylayerInstanceInfo instance;
@@ -186,8 +186,8 @@ typedef struct PylayerCounters {
     uint64_t hit_ns;
     uint64_t compile_ns;
     uint64_t plain_ns;
-    uint64_t load_wait_ns;     /* pipeline creations that waited for the store */
-    uint64_t load_failed;      /* records that the driver refused as initial data */
+    uint64_t load_wait_ns; /* pipeline creations that waited for the store */
+    uint64_t load_failed;  /* records that the driver refused as initial data */
 } PylayerCounters;
 
 /*
@@ -208,8 +208,8 @@ typedef struct PylayerShim {
 
     /* Makes count caches from base+offsets[i], sizes[i] bytes each, and merges them into the device's
      * cache. Returns how many the driver took. base needs to live only during the call. */
-    int64_t (*load_records)(uint64_t device, const uint8_t *base, const uint64_t *offsets,
-                            const uint64_t *sizes, uint64_t count);
+    int64_t (*load_records)(uint64_t device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
+                            uint64_t count);
     /* Everything stored was handed over: pipeline creations stop waiting. */
     int32_t (*load_done)(uint64_t device);
     /* Never probe this kind again on this device. */

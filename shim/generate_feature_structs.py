@@ -42,9 +42,7 @@ def main(header: str) -> None:
     with tempfile.NamedTemporaryFile("w", suffix=".c") as probe:
         probe.write(f'#include "{Path(header).resolve()}"\n')
         for _, count, name in lines:
-            probe.write(
-                f"_Static_assert(sizeof({name}) == ((2*sizeof(void*) + 4*{count} + 7) & ~7ul), \"{name}\");\n"
-            )
+            probe.write(f'_Static_assert(sizeof({name}) == ((2*sizeof(void*) + 4*{count} + 7) & ~7ul), "{name}");\n')
         probe.flush()
         subprocess.run(["cc", f"-I{Path(header).parents[1]}", "-fsyntax-only", probe.name], check=True)
     print(f"{len(lines)} structs")

@@ -1,6 +1,6 @@
 """One small file a run of a program and device: what `pylayer stats` adds up.
 
-    <root>/runs/<unique>.run   settings text, replaced whole while the program runs
+``<root>/runs/<unique>.run`` is settings text, replaced whole while the program runs.
 """
 
 from __future__ import annotations

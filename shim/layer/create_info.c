@@ -141,8 +141,7 @@ void element_clear_application_hit(const Element *element)
     const VkPipelineCreationFeedbackCreateInfoEXT *info = element->app_feedback;
     if (!info)
         return;
-    const VkPipelineCreationFeedbackFlagsEXT hit =
-        VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT;
+    const VkPipelineCreationFeedbackFlagsEXT hit = VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT;
     info->pPipelineCreationFeedback->flags &= ~hit;
     for (uint32_t i = 0; i < info->pipelineStageCreationFeedbackCount; i++)
         info->pPipelineStageCreationFeedbacks[i].flags &= ~hit;
@@ -196,7 +195,7 @@ void create_info_detach(const PipelineCall *call, uint32_t index, uint64_t flags
 }
 
 VkResult call_driver(const PipelineCall *call, VkPipelineCache cache, uint32_t count, const void *infos,
-                      VkPipeline *pipelines)
+                     VkPipeline *pipelines)
 {
     Device *device = call->device;
     switch (call->point) {

@@ -80,7 +80,7 @@ void create_info_detach(const PipelineCall *call, uint32_t index, uint64_t flags
 
 /* vkCreate*Pipelines of the next layer. infos points to count create infos in the call's own layout. */
 VkResult call_driver(const PipelineCall *call, VkPipelineCache cache, uint32_t count, const void *infos,
-                      VkPipeline *pipelines);
+                     VkPipeline *pipelines);
 size_t create_info_size(enum BindPoint point);
 
 #endif

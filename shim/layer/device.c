@@ -15,7 +15,7 @@ static pthread_mutex_t devices_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct DeviceNode {
     Device *device;
     struct DeviceNode *next;
-} *devices;
+} * devices;
 static atomic_ullong next_serial = 1;
 
 Device *device_command_begin(uint64_t serial)
@@ -69,8 +69,8 @@ static void retract(Device *device)
 static VkLayerDeviceCreateInfo *find_link(const VkDeviceCreateInfo *info)
 {
     const VkLayerDeviceCreateInfo *node = info->pNext;
-    while (node && !(node->sType == VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO &&
-                     node->function == VK_LAYER_LINK_INFO))
+    while (node &&
+           !(node->sType == VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO && node->function == VK_LAYER_LINK_INFO))
         node = node->pNext;
     return (VkLayerDeviceCreateInfo *)(uintptr_t)node;
 }
@@ -145,8 +145,10 @@ static VkResult create_below(Device *device, const VkDeviceCreateInfo *info, con
                 device->feedback = request.feedback;
                 return result;
             }
-            log_line(PYLAYER_LOG_WARN, "vkCreateDevice failed (%d) with pipelineCreationCacheControl added; "
-                                       "calling it as the application did", result);
+            log_line(PYLAYER_LOG_WARN,
+                     "vkCreateDevice failed (%d) with pipelineCreationCacheControl added; "
+                     "calling it as the application did",
+                     result);
             *handle = untouched;
         }
     }
@@ -268,13 +270,13 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice handle, const VkAllocati
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
     if (!device)
         return;
-    if (device->plan.carrier != PYLAYER_CARRIER_OFF || device->plan.check_caches) {
+    bool announced = device->plan.carrier != PYLAYER_CARRIER_OFF || device->plan.check_caches;
+    if (announced && !process_is_forked_child()) {
         PylayerMessage *message = message_new(PYLAYER_MSG_FLUSH_DEVICE, device->serial);
         if (!mailbox_request(message, device->plan.flush_wait_ns))
             log_line(PYLAYER_LOG_WARN, "policy did not finish writing before vkDestroyDevice went on");
         message_done(message);
-        if (!process_is_forked_child())
-            retract(device);
+        retract(device);
     }
     cells_close(device);
     app_caches_free(device);

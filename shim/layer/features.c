@@ -70,8 +70,7 @@ FeatureSupport features_query(const Instance *instance, VkPhysicalDevice physica
     if (offered.cache_control && instance->get_features2) {
         VkPhysicalDevicePipelineCreationCacheControlFeatures control = {
             .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_CREATION_CACHE_CONTROL_FEATURES};
-        VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
-                                              .pNext = &control};
+        VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &control};
         instance->get_features2(physical, &features);
         support.cache_control = control.pipelineCreationCacheControl;
     }
@@ -140,9 +139,8 @@ void device_request_build(DeviceRequest *request, const VkDeviceCreateInfo *info
     request->feedback = support->feedback;
     if ((name_cache_control || name_feedback) && !add_extensions(request, name_cache_control, name_feedback)) {
         device_request_free(request);
-        *request = (DeviceRequest){.info = *info,
-                                   .cache_control = support->cache_control_requested,
-                                   .feedback = support->feedback_enabled};
+        *request = (DeviceRequest){
+            .info = *info, .cache_control = support->cache_control_requested, .feedback = support->feedback_enabled};
     }
 }
 

@@ -14,8 +14,8 @@
 static VkLayerInstanceCreateInfo *find_link(const VkInstanceCreateInfo *info)
 {
     const VkLayerInstanceCreateInfo *node = info->pNext;
-    while (node && !(node->sType == VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO &&
-                     node->function == VK_LAYER_LINK_INFO))
+    while (node &&
+           !(node->sType == VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO && node->function == VK_LAYER_LINK_INFO))
         node = node->pNext;
     return (VkLayerInstanceCreateInfo *)(uintptr_t)node;
 }
@@ -99,16 +99,15 @@ static void resolve(Instance *instance, const VkLayerInstanceLink *link)
     instance->get_physical_device_proc_addr = link->pfnNextGetPhysicalDeviceProcAddr;
     instance->destroy_instance = (PFN_vkDestroyInstance)next(handle, "vkDestroyInstance");
     instance->get_properties = (PFN_vkGetPhysicalDeviceProperties)next(handle, "vkGetPhysicalDeviceProperties");
-    instance->get_properties2 =
-        (PFN_vkGetPhysicalDeviceProperties2)next(handle, "vkGetPhysicalDeviceProperties2");
+    instance->get_properties2 = (PFN_vkGetPhysicalDeviceProperties2)next(handle, "vkGetPhysicalDeviceProperties2");
     if (!instance->get_properties2 || instance->info.api_version < VK_API_VERSION_1_1)
         instance->get_properties2 =
             (PFN_vkGetPhysicalDeviceProperties2)next(handle, "vkGetPhysicalDeviceProperties2KHR");
     instance->get_features2 = (PFN_vkGetPhysicalDeviceFeatures2)next(handle, "vkGetPhysicalDeviceFeatures2");
     if (!instance->get_features2 || instance->info.api_version < VK_API_VERSION_1_1)
         instance->get_features2 = (PFN_vkGetPhysicalDeviceFeatures2)next(handle, "vkGetPhysicalDeviceFeatures2KHR");
-    instance->enumerate_device_extensions = (PFN_vkEnumerateDeviceExtensionProperties)next(
-        handle, "vkEnumerateDeviceExtensionProperties");
+    instance->enumerate_device_extensions =
+        (PFN_vkEnumerateDeviceExtensionProperties)next(handle, "vkEnumerateDeviceExtensionProperties");
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *info,

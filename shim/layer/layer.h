@@ -136,8 +136,8 @@ typedef struct Device {
     pthread_mutex_t command_mutex;
 
     struct {
-        atomic_ullong pipelines, hits, application_hits, compiled, adopted, uncacheable, plain, plain_compiled,
-            passed, compile_required, failed, caches_emptied, absorbed, events_dropped, answers_late, hit_ns, compile_ns,
+        atomic_ullong pipelines, hits, application_hits, compiled, adopted, uncacheable, plain, plain_compiled, passed,
+            compile_required, failed, caches_emptied, absorbed, events_dropped, answers_late, hit_ns, compile_ns,
             plain_ns, load_wait_ns, load_failed;
     } counters;
 } Device;
@@ -191,8 +191,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice, const VkPipel
                                                          const VkAllocationCallbacks *, VkPipelineCache *);
 VKAPI_ATTR void VKAPI_CALL layer_DestroyPipelineCache(VkDevice, VkPipelineCache, const VkAllocationCallbacks *);
 VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineCacheData(VkDevice, VkPipelineCache, size_t *, void *);
-VKAPI_ATTR VkResult VKAPI_CALL layer_MergePipelineCaches(VkDevice, VkPipelineCache, uint32_t,
-                                                         const VkPipelineCache *);
+VKAPI_ATTR VkResult VKAPI_CALL layer_MergePipelineCaches(VkDevice, VkPipelineCache, uint32_t, const VkPipelineCache *);
 AppCache *app_cache_find(Device *device, VkPipelineCache handle);
 void app_caches_free(Device *device);
 
@@ -211,8 +210,7 @@ bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, enum
 void cells_seed(Device *device, AppCache *app_cache);
 /* Snapshot carrier: what went into an application's cache is kept as if it had gone into the layer's. */
 void cells_absorb(Device *device, AppCache *app_cache);
-int64_t cells_load(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-                   uint64_t count);
+int64_t cells_load(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes, uint64_t count);
 int64_t cells_read_merged(Device *device, uint8_t *data, uint64_t size);
 void cells_load_done(Device *device);
 /* Waits for the store, at most as long as the plan allows. True when it is wholly merged. */
@@ -227,8 +225,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateComputePipelines(VkDevice, VkPipeline
                                                             const VkComputePipelineCreateInfo *,
                                                             const VkAllocationCallbacks *, VkPipeline *);
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreateRayTracingPipelinesKHR(VkDevice, VkDeferredOperationKHR, VkPipelineCache,
-                                                                  uint32_t,
-                                                                  const VkRayTracingPipelineCreateInfoKHR *,
+                                                                  uint32_t, const VkRayTracingPipelineCreateInfoKHR *,
                                                                   const VkAllocationCallbacks *, VkPipeline *);
 
 /* ---- mailbox.c ------------------------------------------------------------------------------- */

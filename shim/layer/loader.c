@@ -16,7 +16,10 @@ typedef struct Hook {
     PFN_vkVoidFunction function;
 } Hook;
 
-#define HOOK(name) {"vk" #name, (PFN_vkVoidFunction)layer_##name}
+#define HOOK(name)                                                                                                     \
+    {                                                                                                                  \
+        "vk" #name, (PFN_vkVoidFunction)layer_##name                                                                   \
+    }
 
 static const VkLayerProperties layer_properties = {
     .layerName = LAYER_NAME,
@@ -97,9 +100,17 @@ static const Hook device_hooks[] = {
 };
 
 /* Intercepted where the device has a carrier, or its application caches are checked. */
+static const Hook cache_hooks[] = {
+    HOOK(CreatePipelineCache),
+    HOOK(DestroyPipelineCache),
+    HOOK(GetPipelineCacheData),
+    HOOK(MergePipelineCaches),
+};
+
+/* Intercepted where the device has a carrier. */
 static const Hook pipeline_hooks[] = {
-    HOOK(CreatePipelineCache),     HOOK(DestroyPipelineCache),   HOOK(GetPipelineCacheData),
-    HOOK(MergePipelineCaches),     HOOK(CreateGraphicsPipelines), HOOK(CreateComputePipelines),
+    HOOK(CreateGraphicsPipelines),
+    HOOK(CreateComputePipelines),
     HOOK(CreateRayTracingPipelinesKHR),
 };
 
@@ -128,6 +139,8 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetInstanceProcAddr(VkInst
      * what the next layer knows too. */
     hook = FIND(device_hooks, name);
     if (!hook)
+        hook = FIND(cache_hooks, name);
+    if (!hook)
         hook = FIND(pipeline_hooks, name);
     return hook ? hook : next;
 }
@@ -143,8 +156,11 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetDeviceProcAddr(VkDevice
     PFN_vkVoidFunction next = device->get_device_proc_addr(handle, name);
     if (!next)
         return NULL;
-    bool intercepts = device->plan.carrier != PYLAYER_CARRIER_OFF || device->plan.check_caches;
-    hook = intercepts ? FIND(pipeline_hooks, name) : NULL;
+    bool keeps = device->plan.carrier != PYLAYER_CARRIER_OFF;
+    if (keeps || device->plan.check_caches)
+        hook = FIND(cache_hooks, name);
+    if (!hook && keeps)
+        hook = FIND(pipeline_hooks, name);
     return hook ? hook : next;
 }
 

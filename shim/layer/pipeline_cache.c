@@ -104,8 +104,7 @@ static bool policy_refuses(Device *device, uint64_t serial, const VkPipelineCach
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice handle, const VkPipelineCacheCreateInfo *info,
-                                                         const VkAllocationCallbacks *allocator,
-                                                         VkPipelineCache *cache)
+                                                         const VkAllocationCallbacks *allocator, VkPipelineCache *cache)
 {
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
     if (process_is_forked_child())

@@ -19,7 +19,7 @@ typedef struct Batch {
     Element *elements;
     char *infos; /* changed copies, in the call's own layout */
     VkResult result;
-    bool after_load; /* the probe saw everything that the store holds */
+    bool after_load;       /* the probe saw everything that the store holds */
     uint32_t created_here; /* pipelines that this call compiled so far */
 } Batch;
 
@@ -122,8 +122,8 @@ static void note_hit(Batch *batch, uint32_t index, bool from_layer)
     Device *device = batch->call->device;
     Element *element = &batch->elements[index];
     const VkPipelineCreationFeedbackEXT *feedback = element_feedback(element);
-    bool in_cache = !feedback ||
-                    (feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT);
+    bool in_cache =
+        !feedback || (feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT);
     if (from_layer)
         element_clear_application_hit(element);
     count(&device->counters.pipelines, 1);
@@ -157,8 +157,8 @@ static bool probe_layer(Batch *batch, uint32_t index)
     if (!worth_it || batch->elements[index].plain)
         return false;
     uint64_t duration = 0;
-    VkResult result = create_one(batch, index, device->merged, FAIL_ON_COMPILE, &batch->call->pipelines[index],
-                                 &duration);
+    VkResult result =
+        create_one(batch, index, device->merged, FAIL_ON_COMPILE, &batch->call->pipelines[index], &duration);
     if (result != VK_SUCCESS || batch->call->pipelines[index] == VK_NULL_HANDLE)
         return false;
     count(&device->counters.hit_ns, duration);
@@ -326,8 +326,7 @@ static VkResult create_with_snapshot(Batch *batch)
         element_prepare(&batch->elements[i], call, i, 0, 0, &changed);
         memcpy(batch->infos + i * stride, &changed, stride);
     }
-    VkResult result =
-        call_with_cache(batch, device->merged, call->count, batch->infos, call->pipelines, &duration);
+    VkResult result = call_with_cache(batch, device->merged, call->count, batch->infos, call->pipelines, &duration);
     for (uint32_t i = 0; i < call->count; i++) {
         if (call->pipelines[i] != VK_NULL_HANDLE)
             note_plain(batch, i, true, i == 0 ? duration : 0);
@@ -388,8 +387,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateGraphicsPipelines(VkDevice handle, Vk
                                            .pipelines = pipelines});
 }
 
-VKAPI_ATTR VkResult VKAPI_CALL layer_CreateComputePipelines(VkDevice handle, VkPipelineCache cache,
-                                                            uint32_t info_count,
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateComputePipelines(VkDevice handle, VkPipelineCache cache, uint32_t info_count,
                                                             const VkComputePipelineCreateInfo *infos,
                                                             const VkAllocationCallbacks *allocator,
                                                             VkPipeline *pipelines)

@@ -15,6 +15,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "build/frozen_modules.h"
 #include "interpreter.h"
 
 #if !defined(PYLAYER_STDLIB) || !defined(PYLAYER_PREFIX)
@@ -28,22 +29,16 @@ const PylayerShim *pylayer_shim(void)
     return shim;
 }
 
-/* The package by its own path, so that the rest of site-packages, whose extension modules are bound to no
- * particular libpython, stays out of reach. */
-static const char bootstrap[] =
-    "def start(site, dlopen_flags):\n"
-    "    import sys\n"
-    "    import _frozen_importlib as importer\n"
-    "    import _frozen_importlib_external as external\n"
-    "    if dlopen_flags:\n"
-    "        sys.setdlopenflags(dlopen_flags)\n"
-    "    spec = external.spec_from_file_location(\n"
-    "        'pylayer', site + '/pylayer/__init__.py', submodule_search_locations=[site + '/pylayer'])\n"
-    "    package = importer.module_from_spec(spec)\n"
-    "    sys.modules['pylayer'] = package\n"
-    "    spec.loader.exec_module(package)\n"
-    "    import pylayer.host\n"
-    "    return pylayer.host.run\n";
+/* The package's modules are frozen (shim/policy/freeze.py); what is not is found in its directory. The rest
+ * of site-packages, whose extension modules are bound to no particular libpython, stays out of reach. */
+static const char bootstrap[] = "def start(site, dlopen_flags):\n"
+                                "    import sys\n"
+                                "    if dlopen_flags:\n"
+                                "        sys.setdlopenflags(dlopen_flags)\n"
+                                "    import pylayer\n"
+                                "    pylayer.__path__.append(site + '/pylayer')\n"
+                                "    import pylayer.host\n"
+                                "    return pylayer.host.run\n";
 
 static void log_text(int level, const char *what, const char *detail)
 {
@@ -117,15 +112,18 @@ static PyStatus configure(PyConfig *config, const char *site)
         wchar_t **field;
         const char *text;
     } texts[] = {
-        {&config->program_name, "pylayer"},    {&config->executable, ""},
-        {&config->base_executable, ""},        {&config->prefix, PYLAYER_PREFIX},
-        {&config->base_prefix, PYLAYER_PREFIX}, {&config->exec_prefix, PYLAYER_PREFIX},
+        {&config->program_name, "pylayer"},
+        {&config->executable, ""},
+        {&config->base_executable, ""},
+        {&config->prefix, PYLAYER_PREFIX},
+        {&config->base_prefix, PYLAYER_PREFIX},
+        {&config->exec_prefix, PYLAYER_PREFIX},
         {&config->base_exec_prefix, PYLAYER_PREFIX},
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (PyStatus_Exception(status = set_text(config, texts[i].field, texts[i].text)))
             return status;
-    char dynload[PATH_MAX], packages[PATH_MAX];
+    char dynload[PATH_MAX + 64], packages[PATH_MAX + 64];
     snprintf(dynload, sizeof dynload, "%s/pylayer/_private/dynload", site);
     snprintf(packages, sizeof packages, "%s/pylayer/_private/site", site);
     const char *const paths[] = {PYLAYER_STDLIB, dynload, packages};
@@ -137,6 +135,7 @@ static PyStatus configure(PyConfig *config, const char *site)
 
 static int initialise(const char *site)
 {
+    PyImport_FrozenModules = frozen_modules;
     PyPreConfig before;
     PyPreConfig_InitIsolatedConfig(&before);
     before.utf8_mode = 1;

@@ -1,0 +1,28 @@
+// Instance and device, made as the command line asks.
+#ifndef DEMO_CONTEXT_H
+#define DEMO_CONTEXT_H
+
+#include "options.h"
+
+#include <vulkan/vulkan.h>
+
+typedef struct {
+    VkInstance instance;
+    VkPhysicalDevice physical;
+    VkDevice device;
+    VkPhysicalDeviceProperties properties;
+    uint32_t api; // what both the program and the device speak
+    char driver[VK_MAX_DRIVER_NAME_SIZE + VK_MAX_DRIVER_INFO_SIZE + 4];
+    uint32_t ray_recursion; // with ray tracing
+    PFN_vkCreateRayTracingPipelinesKHR create_ray_tracing_pipelines;
+    uint64_t create_instance_ns;
+    uint64_t create_device_ns;
+} Context;
+
+void context_create_instance(Context *context, const Options *options);
+void context_create_device(Context *context, const Options *options);
+void context_destroy(Context *context);
+
+uint64_t now_ns(void);
+
+#endif

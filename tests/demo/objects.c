@@ -1,0 +1,265 @@
+#include "objects.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void must(VkResult result, const char *call)
+{
+    if (result != VK_SUCCESS)
+        die("%s: VkResult %d", call, result);
+}
+
+// ---- Shader modules --------------------------------------------------------------------------------------------
+
+static void create_modules(Objects *objects, const Context *context, const Options *options)
+{
+    uint32_t first = options->kind == KIND_RAY_TRACING ? RAYS_FIRST : 0,
+             end = options->kind == KIND_RAY_TRACING ? SHADER_COUNT : RAYS_FIRST;
+    for (uint32_t i = first; i < end; ++i) {
+        const Code *code = context->api < VK_API_VERSION_1_1 ? &shaders[i].code_10 : &shaders[i].code_11;
+        const VkShaderModuleCreateInfo info = {
+            .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = code->bytes, .pCode = code->words};
+        must(vkCreateShaderModule(context->device, &info, NULL, &objects->modules[i]), "vkCreateShaderModule");
+    }
+}
+
+// ---- Layouts ---------------------------------------------------------------------------------------------------
+
+// As compute.glsl declares them.
+static const VkDescriptorType compute_bindings[] = {
+    VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,         VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+    VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,         VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+    VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER,         VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER,
+    VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER, VK_DESCRIPTOR_TYPE_STORAGE_IMAGE,
+};
+
+// As graphics.glsl and skinned.vert declare them.
+static const VkDescriptorType graphics_bindings[] = {
+    VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER,         VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER,
+    VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER, VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER,
+    VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER, VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER,
+    VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER, VK_DESCRIPTOR_TYPE_COMBINED_IMAGE_SAMPLER,
+    VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,         VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+};
+
+// As raytracing.glsl declares them.
+static const VkDescriptorType rays_bindings[] = {
+    VK_DESCRIPTOR_TYPE_ACCELERATION_STRUCTURE_KHR,
+    VK_DESCRIPTOR_TYPE_STORAGE_IMAGE,
+    VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER,
+    VK_DESCRIPTOR_TYPE_STORAGE_BUFFER,
+};
+
+static const struct {
+    const VkDescriptorType *types;
+    uint32_t count;
+    VkShaderStageFlags stages;
+    uint32_t push_bytes;
+} layout_table[LAYOUT_COUNT] = {
+    [LAYOUT_COMPUTE] = {compute_bindings, sizeof compute_bindings / sizeof *compute_bindings,
+                        VK_SHADER_STAGE_COMPUTE_BIT, 32},
+    [LAYOUT_GRAPHICS] = {graphics_bindings, sizeof graphics_bindings / sizeof *graphics_bindings,
+                         VK_SHADER_STAGE_VERTEX_BIT | VK_SHADER_STAGE_FRAGMENT_BIT, 96},
+    [LAYOUT_RAYS] = {rays_bindings, sizeof rays_bindings / sizeof *rays_bindings,
+                     VK_SHADER_STAGE_RAYGEN_BIT_KHR | VK_SHADER_STAGE_CLOSEST_HIT_BIT_KHR |
+                         VK_SHADER_STAGE_MISS_BIT_KHR,
+                     0},
+};
+
+static void create_layout(Objects *objects, VkDevice device, LayoutName name)
+{
+    VkDescriptorSetLayoutBinding bindings[16] = {{0}};
+    for (uint32_t i = 0; i < layout_table[name].count; ++i)
+        bindings[i] = (VkDescriptorSetLayoutBinding){.binding = i,
+                                                     .descriptorType = layout_table[name].types[i],
+                                                     .descriptorCount = 1,
+                                                     .stageFlags = layout_table[name].stages};
+    const VkDescriptorSetLayoutCreateInfo set = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
+                                                 .bindingCount = layout_table[name].count,
+                                                 .pBindings = bindings};
+    must(vkCreateDescriptorSetLayout(device, &set, NULL, &objects->sets[name]), "vkCreateDescriptorSetLayout");
+    const VkPushConstantRange range = {.stageFlags = layout_table[name].stages, .size = layout_table[name].push_bytes};
+    const VkPipelineLayoutCreateInfo layout = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+        .setLayoutCount = 1,
+        .pSetLayouts = &objects->sets[name],
+        .pushConstantRangeCount = range.size ? 1 : 0,
+        .pPushConstantRanges = &range,
+    };
+    must(vkCreatePipelineLayout(device, &layout, NULL, &objects->layouts[name]), "vkCreatePipelineLayout");
+}
+
+static void create_layouts(Objects *objects, VkDevice device, const Options *options)
+{
+    if (options->kind == KIND_RAY_TRACING) {
+        create_layout(objects, device, LAYOUT_RAYS);
+        return;
+    }
+    create_layout(objects, device, LAYOUT_COMPUTE);
+    create_layout(objects, device, LAYOUT_GRAPHICS);
+}
+
+// ---- Render passes ---------------------------------------------------------------------------------------------
+
+uint32_t pass_colors(Pass pass)
+{
+    return pass == PASS_GBUFFER ? 3 : 1;
+}
+
+// Only formats that every implementation can draw to and blend.
+static VkFormat color_format(Pass pass, uint32_t choice, uint32_t attachment)
+{
+    static const VkFormat lit[COLOR_FORMATS] = {VK_FORMAT_R16G16B16A16_SFLOAT, VK_FORMAT_R8G8B8A8_UNORM,
+                                                VK_FORMAT_A2B10G10R10_UNORM_PACK32};
+    static const VkFormat screen[COLOR_FORMATS] = {VK_FORMAT_B8G8R8A8_SRGB, VK_FORMAT_R8G8B8A8_UNORM,
+                                                   VK_FORMAT_R16G16B16A16_SFLOAT};
+    static const VkFormat gbuffer[3][COLOR_FORMATS] = {
+        {VK_FORMAT_R8G8B8A8_SRGB, VK_FORMAT_R8G8B8A8_UNORM, VK_FORMAT_R8G8B8A8_SRGB},
+        {VK_FORMAT_R16G16B16A16_SFLOAT, VK_FORMAT_A2B10G10R10_UNORM_PACK32, VK_FORMAT_R8G8B8A8_UNORM},
+        {VK_FORMAT_R8G8B8A8_UNORM, VK_FORMAT_R8G8B8A8_UNORM, VK_FORMAT_B8G8R8A8_UNORM},
+    };
+    return pass == PASS_GBUFFER ? gbuffer[attachment][choice] : pass == PASS_SCREEN ? screen[choice] : lit[choice];
+}
+
+static VkAttachmentDescription attachment(VkFormat format, VkSampleCountFlagBits samples, VkImageLayout layout)
+{
+    return (VkAttachmentDescription){
+        .format = format,
+        .samples = samples,
+        .loadOp = VK_ATTACHMENT_LOAD_OP_CLEAR,
+        .storeOp = VK_ATTACHMENT_STORE_OP_STORE,
+        .stencilLoadOp = VK_ATTACHMENT_LOAD_OP_DONT_CARE,
+        .stencilStoreOp = VK_ATTACHMENT_STORE_OP_DONT_CARE,
+        .initialLayout = VK_IMAGE_LAYOUT_UNDEFINED,
+        .finalLayout = layout,
+    };
+}
+
+static VkRenderPass create_pass(VkDevice device, Pass pass, uint32_t format, VkSampleCountFlagBits samples)
+{
+    VkAttachmentDescription attachments[4];
+    VkAttachmentReference colors[3];
+    uint32_t count = pass_colors(pass);
+    for (uint32_t i = 0; i < count; ++i) {
+        attachments[i] = attachment(color_format(pass, format, i), samples, VK_IMAGE_LAYOUT_COLOR_ATTACHMENT_OPTIMAL);
+        colors[i] = (VkAttachmentReference){i, VK_IMAGE_LAYOUT_COLOR_ATTACHMENT_OPTIMAL};
+    }
+    const VkAttachmentReference depth = {count, VK_IMAGE_LAYOUT_DEPTH_STENCIL_ATTACHMENT_OPTIMAL};
+    bool has_depth = pass != PASS_SCREEN;
+    if (has_depth)
+        attachments[count] = attachment(VK_FORMAT_D16_UNORM, samples, VK_IMAGE_LAYOUT_DEPTH_STENCIL_ATTACHMENT_OPTIMAL);
+    const VkSubpassDescription subpass = {
+        .pipelineBindPoint = VK_PIPELINE_BIND_POINT_GRAPHICS,
+        .colorAttachmentCount = count,
+        .pColorAttachments = colors,
+        .pDepthStencilAttachment = has_depth ? &depth : NULL,
+    };
+    const VkRenderPassCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_RENDER_PASS_CREATE_INFO,
+        .attachmentCount = count + (has_depth ? 1 : 0),
+        .pAttachments = attachments,
+        .subpassCount = 1,
+        .pSubpasses = &subpass,
+    };
+    VkRenderPass created;
+    must(vkCreateRenderPass(device, &info, NULL, &created), "vkCreateRenderPass");
+    return created;
+}
+
+static void create_passes(Objects *objects, VkDevice device)
+{
+    for (uint32_t pass = 0; pass < PASS_COUNT; ++pass)
+        for (uint32_t format = 0; format < COLOR_FORMATS; ++format) {
+            objects->passes[pass][format][0] = create_pass(device, (Pass)pass, format, VK_SAMPLE_COUNT_1_BIT);
+            objects->passes[pass][format][1] = create_pass(device, (Pass)pass, format, VK_SAMPLE_COUNT_4_BIT);
+        }
+}
+
+// ---- The program's own cache -----------------------------------------------------------------------------------
+
+// Everything in the file; NULL and no bytes when there is no such file, as on a program's first start.
+static void *read_file(const char *path, size_t *bytes)
+{
+    *bytes = 0;
+    FILE *file = fopen(path, "rb");
+    if (!file) {
+        if (errno != ENOENT)
+            die("%s: %s", path, strerror(errno));
+        return NULL;
+    }
+    fseek(file, 0, SEEK_END);
+    long size = ftell(file);
+    rewind(file);
+    void *data = malloc(size > 0 ? (size_t)size : 1);
+    if (size < 0 || !data || fread(data, 1, (size_t)size, file) != (size_t)size)
+        die("%s cannot be read", path);
+    fclose(file);
+    *bytes = (size_t)size;
+    return data;
+}
+
+static void create_cache(Objects *objects, VkDevice device, const Options *options)
+{
+    if (options->cache == CACHE_NONE)
+        return;
+    void *data = options->cache == CACHE_FILE ? read_file(options->cache_file, &objects->cache_loaded_bytes) : NULL;
+    const VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
+                                            .initialDataSize = objects->cache_loaded_bytes,
+                                            .pInitialData = data};
+    uint64_t start = now_ns();
+    VkResult result = vkCreatePipelineCache(device, &info, NULL, &objects->cache);
+    objects->create_cache_ns = now_ns() - start;
+    free(data);
+    must(result, "vkCreatePipelineCache");
+}
+
+size_t cache_size(const Objects *objects, VkDevice device)
+{
+    size_t size = 0;
+    if (objects->cache)
+        must(vkGetPipelineCacheData(device, objects->cache, &size, NULL), "vkGetPipelineCacheData");
+    return size;
+}
+
+void cache_save(const Objects *objects, VkDevice device, const char *path)
+{
+    size_t size = cache_size(objects, device);
+    void *data = malloc(size ? size : 1);
+    if (!data)
+        die("no memory for %zu bytes of cache data", size);
+    must(vkGetPipelineCacheData(device, objects->cache, &size, data), "vkGetPipelineCacheData");
+    FILE *file = fopen(path, "wb");
+    if (!file)
+        die("%s: %s", path, strerror(errno));
+    size_t written = fwrite(data, 1, size, file);
+    if (fclose(file) != 0 || written != size)
+        die("%s cannot be written", path);
+    free(data);
+}
+
+// ---- All of them -----------------------------------------------------------------------------------------------
+
+void objects_create(Objects *objects, const Context *context, const Options *options)
+{
+    memset(objects, 0, sizeof *objects);
+    create_modules(objects, context, options);
+    create_layouts(objects, context->device, options);
+    if (options->kind != KIND_RAY_TRACING && options->kind != KIND_COMPUTE)
+        create_passes(objects, context->device);
+    create_cache(objects, context->device, options);
+}
+
+void objects_destroy(Objects *objects, VkDevice device)
+{
+    vkDestroyPipelineCache(device, objects->cache, NULL);
+    for (uint32_t i = 0; i < PASS_COUNT * COLOR_FORMATS * SAMPLE_COUNTS; ++i)
+        vkDestroyRenderPass(device, (&objects->passes[0][0][0])[i], NULL);
+    for (uint32_t i = 0; i < LAYOUT_COUNT; ++i) {
+        vkDestroyPipelineLayout(device, objects->layouts[i], NULL);
+        vkDestroyDescriptorSetLayout(device, objects->sets[i], NULL);
+    }
+    for (uint32_t i = 0; i < SHADER_COUNT; ++i)
+        vkDestroyShaderModule(device, objects->modules[i], NULL);
+}

@@ -1,0 +1,35 @@
+// The objects that pipelines are made from: modules, layouts, render passes, the cache.
+#ifndef DEMO_OBJECTS_H
+#define DEMO_OBJECTS_H
+
+#include "context.h"
+#include "options.h"
+#include "shaders.h"
+
+enum { COLOR_FORMATS = 3, SAMPLE_COUNTS = 2 };
+
+typedef enum { PASS_FORWARD, PASS_SCREEN, PASS_GBUFFER, PASS_COUNT } Pass;
+
+typedef enum { LAYOUT_COMPUTE, LAYOUT_GRAPHICS, LAYOUT_RAYS, LAYOUT_COUNT } LayoutName;
+
+typedef struct {
+    VkShaderModule modules[SHADER_COUNT];
+    VkDescriptorSetLayout sets[LAYOUT_COUNT];
+    VkPipelineLayout layouts[LAYOUT_COUNT];
+    VkRenderPass passes[PASS_COUNT][COLOR_FORMATS][SAMPLE_COUNTS];
+    VkPipelineCache cache;
+    uint64_t create_cache_ns;
+    size_t cache_loaded_bytes;
+} Objects;
+
+uint32_t pass_colors(Pass pass);
+
+void objects_create(Objects *objects, const Context *context, const Options *options);
+void objects_destroy(Objects *objects, VkDevice device);
+
+// The size of the program's own cache, 0 without one.
+size_t cache_size(const Objects *objects, VkDevice device);
+
+void cache_save(const Objects *objects, VkDevice device, const char *path);
+
+#endif

@@ -1,0 +1,42 @@
+// The command line of the demo program.
+#ifndef DEMO_OPTIONS_H
+#define DEMO_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum { KIND_MIXED, KIND_COMPUTE, KIND_GRAPHICS, KIND_RAY_TRACING, KIND_LIBRARIES } Kind;
+typedef enum { CACHE_NONE, CACHE_OBJECT, CACHE_FILE } CacheMode;
+typedef enum { EXIT_DESTROY, EXIT_RETURN, EXIT_EXIT, EXIT_UNDERSCORE, EXIT_ABORT } ExitMode;
+typedef enum { FORK_NONE, FORK_EXIT, FORK_UNDERSCORE, FORK_CREATE } ForkMode;
+
+typedef struct {
+    Kind kind;
+    uint32_t count;
+    uint32_t batch;
+    uint32_t threads;
+    uint64_t seed;
+    CacheMode cache;
+    const char *cache_file;
+    const char *cache_save;
+    bool feedback;
+    bool fail_on_compile_required;
+    bool early_return;
+    bool derivatives;
+    uint32_t api; // VK_API_VERSION_1_0 to _1_3
+    bool features13;
+    bool cache_control; // also set when a flag above needs the feature
+    const char *device; // NULL: choose
+    ExitMode exit_mode;
+    ForkMode fork_mode;
+    uint32_t repeat_instances;
+    bool json;
+} Options;
+
+// Exits with status 0 for --help and 2 for a wrong command line.
+Options options_parse(int argc, char **argv);
+
+// Prints one line to stderr and exits with status 1.
+_Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,104 @@
+// An ordinary Vulkan program that creates pipelines and does nothing with them. It needs neither memory nor a queue
+// that works, and it knows of no layer: what happens to its pipelines is between the loader, the layers and the driver.
+
+#include "context.h"
+#include "objects.h"
+#include "options.h"
+#include "report.h"
+#include "run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// Whether this process is the child that creates pipelines, too.
+static bool is_child;
+
+// Returns in the parent, and in a child that is to create pipelines.
+static pid_t fork_child(ForkMode mode)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    if (child < 0)
+        die("fork failed");
+    if (child > 0)
+        return child;
+    if (mode == FORK_EXIT)
+        exit(0);
+    if (mode == FORK_UNDERSCORE)
+        _exit(0);
+    is_child = true;
+    return 0;
+}
+
+static void repeat_instances(const Options *options)
+{
+    for (uint32_t i = 0; i < options->repeat_instances; ++i) {
+        Context context = {.instance = VK_NULL_HANDLE};
+        context_create_instance(&context, options);
+        context_create_device(&context, options);
+        context_destroy(&context);
+    }
+}
+
+// Ends the process with every Vulkan object still alive. Returns only when main is to return.
+static void leave(ExitMode mode, int status)
+{
+    switch (mode) {
+    case EXIT_EXIT:
+        exit(status);
+    case EXIT_UNDERSCORE:
+        _exit(status);
+    case EXIT_ABORT:
+        abort();
+    default:
+        return;
+    }
+}
+
+static int child_result(pid_t child)
+{
+    int status = 0;
+    if (child > 0 && waitpid(child, &status, 0) != child)
+        die("waitpid failed");
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    Options options = options_parse(argc, argv);
+    repeat_instances(&options);
+
+    Context context = {.instance = VK_NULL_HANDLE};
+    context_create_instance(&context, &options);
+    pid_t child = options.fork_mode == FORK_NONE ? 0 : fork_child(options.fork_mode);
+    context_create_device(&context, &options);
+
+    Objects objects;
+    objects_create(&objects, &context, &options);
+    Report report = {.context = &context, .objects = &objects, .options = &options};
+    Tally tally = run(&context, &objects, &options, &report.create_wall_ns);
+    report.tally = &tally;
+    report.cache_bytes = cache_size(&objects, context.device);
+    if (options.cache_save && !is_child)
+        cache_save(&objects, context.device, options.cache_save);
+    report.forked = child > 0;
+    report.child_status = child_result(child);
+    if (!is_child)
+        report_print(&report);
+
+    int status = tally.failed > 0 || report.child_status != 0;
+    if (tally.failed > 0)
+        fprintf(stderr, "pipelines: %llu pipelines failed\n", (unsigned long long)tally.failed);
+    if (report.child_status != 0)
+        fprintf(stderr, "pipelines: the child ended with status 0x%x\n", (unsigned)report.child_status);
+    if (options.exit_mode != EXIT_DESTROY) {
+        leave(options.exit_mode, status);
+        return status;
+    }
+    tally_destroy(&tally, context.device);
+    objects_destroy(&objects, context.device);
+    context_destroy(&context);
+    return status;
+}

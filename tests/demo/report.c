@@ -1,0 +1,114 @@
+#include "report.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct {
+    double median, mean, p99;
+} Times;
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static Times times_of(Tally *tally)
+{
+    uint64_t n = tally->pipelines;
+    if (n == 0)
+        return (Times){0, 0, 0};
+    qsort(tally->samples, n, sizeof *tally->samples, by_value);
+    double middle = (tally->samples[(n - 1) / 2] + tally->samples[n / 2]) / 2;
+    return (Times){middle, (double)tally->create_ns / (double)n, tally->samples[(n * 99 + 99) / 100 - 1]};
+}
+
+// clang-format off: names in a row
+static void print_result(VkResult result)
+{
+    switch (result) {
+#define NAME(r) case r: printf("\"" #r "\""); return
+    NAME(VK_SUCCESS);
+    NAME(VK_PIPELINE_COMPILE_REQUIRED);
+    NAME(VK_ERROR_OUT_OF_HOST_MEMORY);
+    NAME(VK_ERROR_OUT_OF_DEVICE_MEMORY);
+    NAME(VK_ERROR_INITIALIZATION_FAILED);
+    NAME(VK_ERROR_DEVICE_LOST);
+    NAME(VK_ERROR_INVALID_SHADER_NV);
+    NAME(VK_ERROR_UNKNOWN);
+#undef NAME
+    default:
+        printf("\"%d\"", result);
+    }
+}
+// clang-format on
+
+static void print_text(const char *text)
+{
+    putchar('"');
+    for (; *text; ++text) {
+        if (*text == '"' || *text == '\\')
+            putchar('\\');
+        if ((unsigned char)*text >= 0x20)
+            putchar(*text);
+    }
+    putchar('"');
+}
+
+static void print_json(const Report *r, Times times)
+{
+    const Tally *t = r->tally;
+    printf("{\"driver\": ");
+    print_text(r->context->driver);
+    printf(", \"device\": ");
+    print_text(r->context->properties.deviceName);
+    printf(", \"api\": \"%u.%u\"", VK_API_VERSION_MAJOR(r->context->api), VK_API_VERSION_MINOR(r->context->api));
+    printf(", \"pipelines\": %" PRIu64 ", \"created\": %" PRIu64 ", \"failed\": %" PRIu64
+           ", \"null_handles\": %" PRIu64,
+           t->pipelines, t->created, t->failed, t->null_handles);
+    printf(", \"compile_required\": %" PRIu64, t->compile_required);
+    printf(", \"feedback\": {\"valid\": %" PRIu64 ", \"application_cache_hit\": %" PRIu64 ", \"untouched\": %" PRIu64
+           "}",
+           t->feedback_valid, t->feedback_cache_hit, t->feedback_untouched);
+    printf(", \"create_instance_ns\": %" PRIu64 ", \"create_device_ns\": %" PRIu64 ", \"create_cache_ns\": %" PRIu64,
+           r->context->create_instance_ns, r->context->create_device_ns, r->objects->create_cache_ns);
+    printf(", \"cache_loaded_bytes\": %zu, \"cache_bytes\": %zu", r->objects->cache_loaded_bytes, r->cache_bytes);
+    printf(", \"create_ns_total\": %" PRIu64 ", \"create_wall_ns\": %" PRIu64, t->create_ns, r->create_wall_ns);
+    printf(", \"per_pipeline_ns\": {\"median\": %.0f, \"mean\": %.0f, \"p99\": %.0f}", times.median, times.mean,
+           times.p99);
+    printf(", \"calls\": %" PRIu64 ", \"results\": [", t->calls);
+    for (uint32_t i = 0; i < t->result_count; ++i) {
+        printf(i ? ", " : "");
+        print_result(t->results[i]);
+    }
+    printf("]");
+    if (r->forked)
+        printf(", \"child_status\": %d", r->child_status);
+    printf("}\n");
+}
+
+static void print_line(const Report *r, Times times)
+{
+    const Tally *t = r->tally;
+    printf("%s: %" PRIu64 " of %" PRIu64 " pipelines in %.1f ms; median %.1f us, mean %.1f us, p99 %.1f us",
+           r->context->properties.deviceName, t->created, t->pipelines, (double)t->create_ns / 1e6, times.median / 1e3,
+           times.mean / 1e3, times.p99 / 1e3);
+    if (t->compile_required)
+        printf("; %" PRIu64 " need a compile", t->compile_required);
+    if (r->options->feedback)
+        printf("; %" PRIu64 " cache hits of %" PRIu64 " with feedback", t->feedback_cache_hit, t->feedback_valid);
+    if (r->options->cache != CACHE_NONE)
+        printf("; cache %zu bytes, %zu loaded", r->cache_bytes, r->objects->cache_loaded_bytes);
+    printf("\n");
+}
+
+void report_print(const Report *report)
+{
+    Times times = times_of(report->tally);
+    if (report->options->json)
+        print_json(report, times);
+    else
+        print_line(report, times);
+    fflush(stdout);
+}

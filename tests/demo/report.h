@@ -1,0 +1,20 @@
+// What the program prints in the end.
+#ifndef DEMO_REPORT_H
+#define DEMO_REPORT_H
+
+#include "run.h"
+
+typedef struct {
+    const Context *context;
+    const Objects *objects;
+    const Options *options;
+    Tally *tally; // its samples get sorted
+    uint64_t create_wall_ns;
+    size_t cache_bytes;
+    bool forked;
+    int child_status; // of waitpid, with --fork
+} Report;
+
+void report_print(const Report *report);
+
+#endif

@@ -1,0 +1,359 @@
+#include "run.h"
+
+#include "recipes.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum { CALL_COMPUTE, CALL_GRAPHICS, CALL_RAYS, CALL_KINDS } Call;
+
+// The create infos that wait for the next call of one kind.
+typedef struct {
+    Recipe *recipes;
+    void *infos;
+    VkPipeline *handles;
+    uint32_t count;
+    VkPipeline last; // of the call before: what a derivative may be based on
+} Batch;
+
+typedef struct {
+    const Context *context;
+    const Options *options;
+    Kitchen kitchen;
+    uint32_t begin, end;
+    Batch batches[CALL_KINDS];
+    Tally tally;
+} Worker;
+
+static void *allocate(size_t count, size_t size)
+{
+    void *memory = calloc(count ? count : 1, size);
+    if (!memory)
+        die("out of memory");
+    return memory;
+}
+
+// ---- Counting --------------------------------------------------------------------------------------------------
+
+static void note_result(Tally *tally, VkResult result)
+{
+    for (uint32_t i = 0; i < tally->result_count; ++i)
+        if (tally->results[i] == result)
+            return;
+    if (tally->result_count < MAX_RESULTS)
+        tally->results[tally->result_count++] = result;
+}
+
+static void note_feedback(Tally *tally, const Recipe *recipe)
+{
+    VkPipelineCreationFeedbackFlags flags = recipe->feedback.flags;
+    if (flags == FEEDBACK_UNTOUCHED) {
+        ++tally->feedback_untouched;
+        return;
+    }
+    if (!(flags & VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT))
+        return;
+    ++tally->feedback_valid;
+    if (flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT)
+        ++tally->feedback_cache_hit;
+}
+
+static void note_call(Tally *tally, const Options *options, const Batch *batch, VkResult result, uint64_t ns)
+{
+    bool refused =
+        result == VK_PIPELINE_COMPILE_REQUIRED && (options->fail_on_compile_required || options->early_return);
+    ++tally->calls;
+    tally->create_ns += ns;
+    note_result(tally, result);
+    for (uint32_t i = 0; i < batch->count; ++i) {
+        VkPipeline handle = batch->handles[i];
+        tally->samples[tally->pipelines] = (double)ns / batch->count;
+        tally->handles[tally->pipelines++] = handle;
+        if (handle)
+            ++tally->created;
+        else
+            ++tally->null_handles, ++*(refused ? &tally->compile_required : &tally->failed);
+        if (options->feedback)
+            note_feedback(tally, &batch->recipes[i]);
+    }
+}
+
+// ---- Calls -----------------------------------------------------------------------------------------------------
+
+// What a derivative is based on: an earlier create info of the same call (index), or else a pipeline of the
+// call before (handle). Never both: VUID-VkGraphicsPipelineCreateInfo-flags-07986.
+typedef struct {
+    VkPipelineCreateFlags flags;
+    VkPipeline handle;
+    int32_t index;
+} Base;
+
+static Base base_of(const Options *options, const Batch *batch, uint32_t i)
+{
+    Base base = {.index = -1};
+    if (!options->derivatives)
+        return base;
+    base.flags = VK_PIPELINE_CREATE_ALLOW_DERIVATIVES_BIT;
+    if (i > 0)
+        base.index = (int32_t)(i - 1) / 2;
+    else
+        base.handle = batch->last;
+    if (i > 0 || base.handle)
+        base.flags |= VK_PIPELINE_CREATE_DERIVATIVE_BIT;
+    return base;
+}
+
+static VkResult call_compute(Worker *worker, Batch *batch, uint64_t *ns)
+{
+    VkComputePipelineCreateInfo *infos = batch->infos;
+    for (uint32_t i = 0; i < batch->count; ++i) {
+        Base base = base_of(worker->options, batch, i);
+        infos[i] = batch->recipes[i].compute;
+        infos[i].flags |= base.flags;
+        infos[i].basePipelineHandle = base.handle;
+        infos[i].basePipelineIndex = base.index;
+    }
+    uint64_t start = now_ns();
+    VkResult result = vkCreateComputePipelines(worker->context->device, worker->kitchen.objects->cache, batch->count,
+                                               infos, NULL, batch->handles);
+    *ns = now_ns() - start;
+    return result;
+}
+
+static VkResult call_graphics(Worker *worker, Batch *batch, uint64_t *ns)
+{
+    VkGraphicsPipelineCreateInfo *infos = batch->infos;
+    for (uint32_t i = 0; i < batch->count; ++i) {
+        Base base = base_of(worker->options, batch, i);
+        infos[i] = batch->recipes[i].graphics;
+        infos[i].flags |= base.flags;
+        infos[i].basePipelineHandle = base.handle;
+        infos[i].basePipelineIndex = base.index;
+    }
+    uint64_t start = now_ns();
+    VkResult result = vkCreateGraphicsPipelines(worker->context->device, worker->kitchen.objects->cache, batch->count,
+                                                infos, NULL, batch->handles);
+    *ns = now_ns() - start;
+    return result;
+}
+
+static VkResult call_rays(Worker *worker, Batch *batch, uint64_t *ns)
+{
+    VkRayTracingPipelineCreateInfoKHR *infos = batch->infos;
+    for (uint32_t i = 0; i < batch->count; ++i) {
+        Base base = base_of(worker->options, batch, i);
+        infos[i] = batch->recipes[i].rays;
+        infos[i].flags |= base.flags;
+        infos[i].basePipelineHandle = base.handle;
+        infos[i].basePipelineIndex = base.index;
+    }
+    uint64_t start = now_ns();
+    VkResult result = worker->context->create_ray_tracing_pipelines(worker->context->device, VK_NULL_HANDLE,
+                                                                    worker->kitchen.objects->cache, batch->count, infos,
+                                                                    NULL, batch->handles);
+    *ns = now_ns() - start;
+    return result;
+}
+
+// Does the call for everything in the batch; the handles stay readable until the next recipe comes in.
+static void flush(Worker *worker, Call kind)
+{
+    static VkResult (*const calls[CALL_KINDS])(Worker *, Batch *, uint64_t *) = {call_compute, call_graphics,
+                                                                                 call_rays};
+    // A create call has to write every handle; one that it leaves out counts as a failure.
+    static const VkPipeline unwritten = (VkPipeline)(uintptr_t)0x5a5a5a5a5a5a5a5au;
+    Batch *batch = &worker->batches[kind];
+    if (batch->count == 0)
+        return;
+    for (uint32_t i = 0; i < batch->count; ++i)
+        batch->handles[i] = unwritten;
+    uint64_t ns = 0;
+    VkResult result = calls[kind](worker, batch, &ns);
+    for (uint32_t i = 0; i < batch->count; ++i)
+        if (batch->handles[i] == unwritten)
+            batch->handles[i] = VK_NULL_HANDLE;
+    note_call(&worker->tally, worker->options, batch, result, ns);
+    batch->last = batch->handles[batch->count - 1];
+    batch->count = 0;
+}
+
+static Recipe *next_recipe(Worker *worker, Call kind)
+{
+    Batch *batch = &worker->batches[kind];
+    return &batch->recipes[batch->count++];
+}
+
+static void flush_when_full(Worker *worker, Call kind, uint32_t size)
+{
+    if (worker->batches[kind].count >= size)
+        flush(worker, kind);
+}
+
+// ---- Which pipelines -------------------------------------------------------------------------------------------
+
+static void add_pipeline(Worker *worker, uint32_t number)
+{
+    const Options *options = worker->options;
+    if (options->kind == KIND_RAY_TRACING) {
+        ray_tracing_recipe(next_recipe(worker, CALL_RAYS), &worker->kitchen, number);
+        flush_when_full(worker, CALL_RAYS, options->batch);
+        return;
+    }
+    bool mixed_kinds = options->kind == KIND_MIXED;
+    bool compute = mixed_kinds ? number % 2 == 0 : options->kind == KIND_COMPUTE;
+    Call kind = compute ? CALL_COMPUTE : CALL_GRAPHICS;
+    (compute ? compute_recipe : graphics_recipe)(next_recipe(worker, kind), &worker->kitchen,
+                                                 mixed_kinds ? number / 2 : number);
+    flush_when_full(worker, kind, options->batch);
+}
+
+// Four libraries, a fast link and an optimized one: as an engine does that first needs any pipeline and then a good one.
+static void add_libraries(Worker *worker, uint32_t number, Recipe *whole)
+{
+    uint32_t size = worker->options->batch < LIBRARY_PARTS ? worker->options->batch : LIBRARY_PARTS;
+    VkPipeline parts[LIBRARY_PARTS];
+    uint64_t first = worker->tally.pipelines;
+    graphics_recipe(whole, &worker->kitchen, number);
+    for (uint32_t i = 0; i < LIBRARY_PARTS; ++i) {
+        library_recipe(next_recipe(worker, CALL_GRAPHICS), whole, &worker->kitchen, i);
+        flush_when_full(worker, CALL_GRAPHICS, size);
+    }
+    flush(worker, CALL_GRAPHICS);
+    for (uint32_t i = 0; i < LIBRARY_PARTS; ++i) {
+        parts[i] = worker->tally.handles[first + i];
+        if (!parts[i])
+            return; // nothing to link
+    }
+    for (int optimized = 0; optimized < 2; ++optimized) {
+        linked_recipe(next_recipe(worker, CALL_GRAPHICS), &worker->kitchen, parts, optimized);
+        flush_when_full(worker, CALL_GRAPHICS, size);
+    }
+    flush(worker, CALL_GRAPHICS);
+}
+
+static void *work(void *argument)
+{
+    Worker *worker = argument;
+    Recipe *whole = allocate(1, sizeof *whole);
+    for (uint32_t number = worker->begin; number < worker->end; ++number)
+        if (worker->options->kind == KIND_LIBRARIES)
+            add_libraries(worker, number, whole);
+        else
+            add_pipeline(worker, number);
+    for (uint32_t kind = 0; kind < CALL_KINDS; ++kind)
+        flush(worker, (Call)kind);
+    free(whole);
+    return NULL;
+}
+
+// ---- Workers ---------------------------------------------------------------------------------------------------
+
+static uint64_t most_pipelines(const Options *options, uint32_t count)
+{
+    return options->kind == KIND_LIBRARIES ? (uint64_t)count * (LIBRARY_PARTS + 2) : count;
+}
+
+static void worker_create(Worker *worker, const Context *context, const Objects *objects, const Options *options,
+                          uint32_t number)
+{
+    static const size_t info_sizes[CALL_KINDS] = {sizeof(VkComputePipelineCreateInfo),
+                                                  sizeof(VkGraphicsPipelineCreateInfo),
+                                                  sizeof(VkRayTracingPipelineCreateInfoKHR)};
+    uint32_t slots = options->batch > LIBRARY_PARTS ? options->batch : LIBRARY_PARTS;
+    memset(worker, 0, sizeof *worker);
+    worker->context = context;
+    worker->options = options;
+    worker->kitchen = (Kitchen){.objects = objects, .options = options, .ray_recursion = context->ray_recursion};
+    if (options->fail_on_compile_required)
+        worker->kitchen.flags |= VK_PIPELINE_CREATE_FAIL_ON_PIPELINE_COMPILE_REQUIRED_BIT;
+    if (options->early_return)
+        worker->kitchen.flags |= VK_PIPELINE_CREATE_EARLY_RETURN_ON_FAILURE_BIT;
+    worker->begin = (uint32_t)((uint64_t)options->count * number / options->threads);
+    worker->end = (uint32_t)((uint64_t)options->count * (number + 1) / options->threads);
+    for (uint32_t kind = 0; kind < CALL_KINDS; ++kind) {
+        worker->batches[kind].recipes = allocate(slots, sizeof(Recipe));
+        worker->batches[kind].infos = allocate(slots, info_sizes[kind]);
+        worker->batches[kind].handles = allocate(slots, sizeof(VkPipeline));
+    }
+    uint64_t most = most_pipelines(options, worker->end - worker->begin);
+    worker->tally.samples = allocate(most, sizeof(double));
+    worker->tally.handles = allocate(most, sizeof(VkPipeline));
+}
+
+static void worker_destroy(Worker *worker)
+{
+    for (uint32_t kind = 0; kind < CALL_KINDS; ++kind) {
+        free(worker->batches[kind].recipes);
+        free(worker->batches[kind].infos);
+        free(worker->batches[kind].handles);
+    }
+    free(worker->tally.samples);
+    free(worker->tally.handles);
+}
+
+static void add_tally(Tally *sum, const Tally *part)
+{
+    memcpy(sum->samples + sum->pipelines, part->samples, part->pipelines * sizeof *sum->samples);
+    memcpy(sum->handles + sum->pipelines, part->handles, part->pipelines * sizeof *sum->handles);
+    sum->pipelines += part->pipelines;
+    sum->created += part->created;
+    sum->failed += part->failed;
+    sum->null_handles += part->null_handles;
+    sum->compile_required += part->compile_required;
+    sum->calls += part->calls;
+    sum->feedback_valid += part->feedback_valid;
+    sum->feedback_cache_hit += part->feedback_cache_hit;
+    sum->feedback_untouched += part->feedback_untouched;
+    sum->create_ns += part->create_ns;
+    for (uint32_t i = 0; i < part->result_count; ++i)
+        note_result(sum, part->results[i]);
+}
+
+static void check_count(const Options *options)
+{
+    uint64_t compute = compute_limit(), graphics = graphics_limit(),
+             both = 2 * (compute < graphics ? compute : graphics);
+    uint64_t limits[] = {[KIND_MIXED] = both,
+                         [KIND_COMPUTE] = compute,
+                         [KIND_GRAPHICS] = graphics,
+                         [KIND_RAY_TRACING] = ray_tracing_limit(),
+                         [KIND_LIBRARIES] = graphics};
+    if (options->count > limits[options->kind])
+        die("there are only %llu distinct pipelines of this kind", (unsigned long long)limits[options->kind]);
+}
+
+Tally run(const Context *context, const Objects *objects, const Options *options, uint64_t *wall_ns)
+{
+    check_count(options);
+    Worker *workers = allocate(options->threads, sizeof *workers);
+    pthread_t *threads = allocate(options->threads, sizeof *threads);
+    for (uint32_t i = 0; i < options->threads; ++i)
+        worker_create(&workers[i], context, objects, options, i);
+    uint64_t start = now_ns();
+    for (uint32_t i = 1; i < options->threads; ++i)
+        if (pthread_create(&threads[i], NULL, work, &workers[i]) != 0)
+            die("no more threads");
+    work(&workers[0]);
+    for (uint32_t i = 1; i < options->threads; ++i)
+        pthread_join(threads[i], NULL);
+    *wall_ns = now_ns() - start;
+    uint64_t most = most_pipelines(options, options->count);
+    Tally sum = {.samples = allocate(most, sizeof(double)), .handles = allocate(most, sizeof(VkPipeline))};
+    for (uint32_t i = 0; i < options->threads; ++i) {
+        add_tally(&sum, &workers[i].tally);
+        worker_destroy(&workers[i]);
+    }
+    free(threads);
+    free(workers);
+    return sum;
+}
+
+void tally_destroy(Tally *tally, VkDevice device)
+{
+    for (uint64_t i = 0; i < tally->pipelines; ++i)
+        vkDestroyPipeline(device, tally->handles[i], NULL);
+    free(tally->handles);
+    free(tally->samples);
+}

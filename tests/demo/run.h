@@ -1,0 +1,33 @@
+// Creates the pipelines and counts what came of it.
+#ifndef DEMO_RUN_H
+#define DEMO_RUN_H
+
+#include "context.h"
+#include "objects.h"
+#include "options.h"
+
+enum { MAX_RESULTS = 8 };
+
+typedef struct {
+    uint64_t pipelines; // asked for
+    uint64_t created;
+    uint64_t failed; // no handle, for no reason that the program's flags allow
+    uint64_t null_handles;
+    uint64_t compile_required; // no handle from a call that returned VK_PIPELINE_COMPILE_REQUIRED
+    uint64_t calls;
+    uint64_t feedback_valid;
+    uint64_t feedback_cache_hit;
+    uint64_t feedback_untouched; // the driver wrote nothing at all
+    uint64_t create_ns;          // in the create calls, of all threads together
+    VkResult results[MAX_RESULTS];
+    uint32_t result_count;
+    double *samples;     // nanoseconds of each pipeline: its call's time, divided by the call's pipelines
+    VkPipeline *handles; // `pipelines` of them, VK_NULL_HANDLE where there is none
+} Tally;
+
+// The time from the first call to the last, all threads at work, is stored in wall_ns.
+Tally run(const Context *context, const Objects *objects, const Options *options, uint64_t *wall_ns);
+
+void tally_destroy(Tally *tally, VkDevice device);
+
+#endif
