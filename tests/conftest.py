@@ -1,0 +1,34 @@
+"""Fixtures of all tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from world import PACKAGE, ROOT, Run, World
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """RADV null hardware."""
+    return World(tmp_path)
+
+
+@pytest.fixture
+def lavapipe(tmp_path: Path) -> World:
+    """Lavapipe, which renders and whose pipeline cache is a stub."""
+    return World(tmp_path, "lavapipe")
+
+
+@pytest.fixture
+def demo(world: World) -> Callable[..., Run]:
+    """``world.demo``."""
+    return world.demo
+
+
+@pytest.fixture(autouse=True)
+def installed_package() -> Iterator[None]:
+    """Tests speak of what users get: the installed package, not the checkout."""
+    assert PACKAGE.parent != ROOT, "the tests run against the installed package; use `make test`"
+    yield

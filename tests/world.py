@@ -1,0 +1,128 @@
+"""A world to run programs in: drivers without a GPU, a store, manifests, and the demo program.
+
+Nothing is skipped where something is missing: `make test` installs and builds it all.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pylayer
+from pylayer import LAYER_NAME
+from pylayer.store.runs import read_all
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD = ROOT / "build"
+PACKAGE = Path(pylayer.__file__).parent
+NULL_HARDWARE = "VK_LAYER_PYLAYER_TEST_null_hardware"
+FAULTS = "VK_LAYER_PYLAYER_TEST_faults"
+
+#: What a shell that runs the tests may have set, and no test wants.
+FOREIGN = ("VK_", "PYLAYER_", "MESA_", "RADV_", "XDG_", "PYTHON", "QSG_", "QT_")
+
+
+def icd_file(name: str) -> str:
+    found = sorted(glob.glob(f"/usr/share/vulkan/icd.d/{name}_icd*.json"))
+    assert found, f"the driver {name} is not installed; `make test` installs it"
+    return found[0]
+
+
+def clean_environment() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if not key.startswith(FOREIGN)}
+
+
+def driver_environment(driver: str) -> dict[str, str]:
+    """RADV null hardware (``radv``) or Lavapipe (``lavapipe``), without Mesa's own disk cache."""
+    icd = icd_file({"radv": "radeon", "lavapipe": "lvp"}[driver])
+    environment = {"VK_DRIVER_FILES": icd, "VK_ICD_FILENAMES": icd, "MESA_SHADER_CACHE_DISABLE": "1"}
+    if driver == "radv":
+        environment["RADV_FORCE_FAMILY"] = "navi21"
+    return environment
+
+
+class Run(dict[str, Any]):
+    """The demo's JSON, with the process's ``stderr``, ``stdout`` and ``returncode``."""
+
+    stderr: str
+    stdout: str
+    returncode: int
+
+
+class World:
+    """One store, one set of manifests, and the environment of programs run in it."""
+
+    def __init__(self, directory: Path, driver: str = "radv") -> None:
+        self.directory = directory
+        self.store = directory / "store"
+        self.manifests = directory / "manifests"
+        self.manifests.mkdir()
+        self.install_manifest(PACKAGE)
+        self.environment = {
+            **clean_environment(),
+            **driver_environment(driver),
+            "VK_ADD_LAYER_PATH": f"{self.manifests}:{BUILD / 'tests'}",
+            "VK_INSTANCE_LAYERS": LAYER_NAME,
+            "PYLAYER_STORE": str(self.store),
+            "PYLAYER_LOG": "debug",
+            "HOME": str(directory / "home"),
+        }
+
+    def install_manifest(self, package: Path) -> None:
+        template = (PACKAGE / "data" / "manifests" / "VkLayer_pylayer_pipeline_cache.json.in").read_text()
+        library = package / "libVkLayer_pylayer_pipeline_cache.so"
+        text = template.replace("@LIBRARY_PATH@", str(library))
+        (self.manifests / "VkLayer_pylayer_pipeline_cache.json").write_text(text)
+
+    def run(
+        self, command: list[str], check: bool = True, timeout: float = 120, **environment: str | None
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs a program; a variable given as None is unset."""
+        merged = {**self.environment, **environment}
+        process = subprocess.run(
+            command,
+            env={key: value for key, value in merged.items() if value is not None},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            cwd=self.directory,
+        )
+        if check:
+            assert process.returncode == 0, f"exit {process.returncode}\n{process.stdout}\n{process.stderr}"
+        return process
+
+    def demo(self, *arguments: str | int, check: bool = True, layers: str | None = LAYER_NAME, **environment: Any) -> Run:
+        """Runs the demo program; ``layers`` None runs it without any."""
+        command = [str(BUILD / "demo" / "pipelines"), "--json", *map(str, arguments)]
+        process = self.run(command, check=check, VK_INSTANCE_LAYERS=layers, **environment)
+        lines = [line for line in process.stdout.splitlines() if line.startswith("{")]
+        result = Run(json.loads(lines[-1]) if lines else {})
+        result.stdout, result.stderr, result.returncode = process.stdout, process.stderr, process.returncode
+        return result
+
+    def runs(self) -> list[dict[str, Any]]:
+        """What the layer wrote about every run, oldest first."""
+        return list(read_all(str(self.store)))
+
+    def last(self) -> dict[str, int]:
+        """The counters of the newest run."""
+        return self.runs()[-1]["counters"]  # type: ignore[no-any-return]
+
+
+def python_hosts() -> list[str]:
+    """Other Python interpreters on this machine, one a version, for tests of programs that are Python."""
+    found: dict[str, str] = {}
+    candidates = [sys.executable, "/usr/bin/python3", *glob.glob("/usr/bin/python3.[0-9]*"), *glob.glob("/usr/local/bin/python3.[0-9]*")]
+    candidates += glob.glob(str(Path.home() / ".pyenv" / "versions" / "3.*" / "bin" / "python3"))
+    for candidate in candidates:
+        if candidate.endswith("config") or not os.access(candidate, os.X_OK):
+            continue
+        answer = subprocess.run([candidate, "-c", "import sys; print(sys.version)"], capture_output=True, text=True)
+        if answer.returncode == 0:
+            found.setdefault(answer.stdout.strip(), candidate)
+    return sorted(found.values())
