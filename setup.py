@@ -28,7 +28,7 @@ layer = Extension(
     LAYER,
     sources=sorted(str(path) for path in Path("shim/layer").glob("*.c")),
     depends=[str(path) for path in [*Path("shim").rglob("*.h"), *Path("shim").rglob("*.inc")]],
-    define_macros=[],
+    define_macros=[("PYLAYER_PRIVATE_PYTHON", f'"{private_python.SONAME}"')],
     extra_compile_args=["-std=gnu11", "-O2", "-fvisibility=hidden", *WARNINGS],
     extra_link_args=["-Wl,--version-script=shim/layer.map", "-Wl,-z,nodelete", "-Wl,-z,defs", "-lpthread", "-ldl"],
 )

@@ -6,6 +6,8 @@ module except ``Cell.data``, which is valid until the message is released.
 
 from __future__ import annotations
 
+import os
+
 from ._policy import ffi, lib
 from .values import COUNTER_NAMES, CacheData, Cell, DeviceFacts, DeviceState, Plan, Program
 
@@ -180,6 +182,12 @@ def counters(device: int) -> dict[str, int] | None:
     if _shim.counters(device, out) != 0:
         return None
     return {name: getattr(out, name) for name in COUNTER_NAMES}
+
+
+def environment(name: str, default: str = "") -> str:
+    """const char *environment(const char *): a variable of the program's environment."""
+    value = _shim.environment(name.encode())
+    return os.fsdecode(ffi.string(value)) if value else default
 
 
 def log_wanted(level: int) -> bool:

@@ -1,8 +1,8 @@
 """Nested settings as lines of text, for what the program's process reads: the json module costs it 7 ms.
 
 A line is ``key.key=T:value`` with T one of s (text), i (integer), f (float), b (1 or 0), n (null), d (empty
-mapping), l (empty list). List items have their index as key. ``%``, newline, ``.`` and ``=`` in a key, and
-``%`` and newline in a value are written as %XX.
+mapping), l (empty list). List items have ``[`` and their index as key. ``%``, line ends, ``.``, ``=`` and ``[`` in
+a key, and ``%`` and line ends in a value are written as %XX.
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-_KEY_ESCAPES = {"%": "%25", "\n": "%0A", ".": "%2E", "=": "%3D", "[": "%5B"}
-_VALUE_ESCAPES = {"%": "%25", "\n": "%0A"}
+_KEY_ESCAPES = {"%": "%25", "\n": "%0A", "\r": "%0D", ".": "%2E", "=": "%3D", "[": "%5B"}
+_VALUE_ESCAPES = {"%": "%25", "\n": "%0A", "\r": "%0D"}
+#: Deeper text was not written by ``dumps`` for any setting or statistic.
+_MAX_DEPTH = 32
 
 
 def _escape(text: str, escapes: dict[str, str]) -> str:
@@ -30,17 +32,18 @@ def _unescape(text: str) -> str:
     return head + "".join(chr(int(part[:2], 16)) + part[2:] for part in rest)
 
 
-def _lines(value: Any, key: str) -> Iterator[str]:
+def _lines(value: Any, key: str | None) -> Iterator[str]:
+    prefix = "" if key is None else f"{key}."
     if isinstance(value, dict):
         if not value:
             yield f"{key}=d:"
         for name, inner in value.items():
-            yield from _lines(inner, (key + "." if key else "") + _escape(str(name), _KEY_ESCAPES))
+            yield from _lines(inner, prefix + _escape(str(name), _KEY_ESCAPES))
     elif isinstance(value, (list, tuple)):
         if not value:
             yield f"{key}=l:"
         for index, inner in enumerate(value):
-            yield from _lines(inner, (key + "." if key else "") + f"[{index}")
+            yield from _lines(inner, f"{prefix}[{index}")
     elif isinstance(value, bool):
         yield f"{key}=b:{int(value)}"
     elif isinstance(value, int):
@@ -55,7 +58,7 @@ def _lines(value: Any, key: str) -> Iterator[str]:
 
 def dumps(value: dict[str, Any]) -> str:
     """Text of a mapping whose leaves are str, int, float, bool or None."""
-    return "\n".join(_lines(value, "")) + "\n" if value else "\n"
+    return "\n".join(_lines(value, None)) + "\n" if value else "\n"
 
 
 def _leaf(kind: str, text: str) -> Any:
@@ -91,13 +94,15 @@ def loads(text: str) -> dict[str, Any]:
                 continue
             path, _, rest = line.partition("=")
             *outer, last = path.split(".")
+            if len(outer) >= _MAX_DEPTH:
+                raise ValueError(f"{len(outer)} levels")
             place = result
             for name in outer:
                 place = place.setdefault(name, {})
             place[last] = _leaf(rest[0], rest[2:])
+        unlisted = _lists(result)
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"not settings text: {error}") from error
-    unlisted = _lists(result)
     if not isinstance(unlisted, dict):
         raise ValueError("not settings text: a list")
     return unlisted

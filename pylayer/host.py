@@ -11,7 +11,7 @@ import sys
 import time
 
 # Only what the first plan needs: a program waits for it in vkCreateDevice. Session and store follow after.
-from . import boundary, settings
+from . import boundary, paths, settings
 from .paths import config_file, executable_name, require_own, store_root
 from .policy import Policy, choose_carrier
 from .values import CARRIER_NAMES, CARRIER_OFF, LOG_DEBUG, LOG_INFO, LOG_WARN, VERDICT_EMPTY, Plan
@@ -364,6 +364,7 @@ def run() -> None:
     """Called once by the shim on the policy thread, and stays there."""
     sys.stdout = _LogStream(LOG_INFO)  # type: ignore[assignment]
     sys.stderr = _LogStream(LOG_WARN)  # type: ignore[assignment]
+    paths.getenv = boundary.environment
     host = Host()
     try:
         host.configure()

@@ -7,6 +7,7 @@ import sys
 
 import xxhash
 
+from . import flat
 from .values import DeviceFacts
 
 TYPE_CHECKING = False
@@ -20,15 +21,15 @@ ABI = f"{struct.calcsize('P') * 8}-bit {sys.byteorder}-endian"
 class Identity:
     """vendorID, deviceID, driverVersion, pipelineCacheUUID, ABI, driverID, driverName and driverInfo.
 
-    ``digest`` is the XXH3-128 (16 bytes) of the canonical text, ``name`` its hexadecimal form, which names
-    the folder in the store.
+    ``digest`` is the XXH3-128 (16 bytes) of the fields as settings text in the order of their names, ``name``
+    its hexadecimal form, which names the folder in the store.
     """
 
     __slots__ = ("digest", "fields", "name")
 
     def __init__(self, fields: dict[str, Any]) -> None:
         self.fields = fields
-        text = "\n".join(f"{key}={fields[key]}" for key in sorted(fields))
+        text = flat.dumps({key: fields[key] for key in sorted(fields)})
         self.digest: bytes = xxhash.xxh3_128_digest(text.encode())
         self.name: str = self.digest.hex()
 

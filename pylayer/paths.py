@@ -5,22 +5,30 @@ from __future__ import annotations
 import os
 import stat
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+#: Looks up a variable; in a program's process the layer does it, which knows the program's own environment.
+getenv: Callable[[str, str], str] = os.environ.get
+
 
 class UntrustedDirectory(OSError):
     """A store or configuration directory that another user owns or may write to."""
 
 
 def _base(variable: str, fallback: str) -> str | None:
-    value = os.environ.get(variable, "")
+    value = getenv(variable, "")
     if value.startswith("/"):  # XDG Base Directory: relative paths are invalid
         return value
-    home = os.environ.get("HOME", "")
+    home = getenv("HOME", "")
     return os.path.join(home, fallback) if home.startswith("/") else None
 
 
 def store_root() -> str | None:
     """``PYLAYER_STORE``, else ``$XDG_CACHE_HOME/pylayer``, else ``~/.cache/pylayer``; None without a home."""
-    wanted = os.environ.get("PYLAYER_STORE", "")
+    wanted = getenv("PYLAYER_STORE", "")
     if wanted:
         return os.path.abspath(wanted)
     base = _base("XDG_CACHE_HOME", ".cache")
@@ -29,7 +37,7 @@ def store_root() -> str | None:
 
 def config_file() -> str | None:
     """``PYLAYER_CONFIG``, else ``$XDG_CONFIG_HOME/pylayer/policy.yaml``; None without a home."""
-    wanted = os.environ.get("PYLAYER_CONFIG", "")
+    wanted = getenv("PYLAYER_CONFIG", "")
     if wanted:
         return os.path.abspath(wanted)
     base = _base("XDG_CONFIG_HOME", ".config")

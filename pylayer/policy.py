@@ -66,7 +66,7 @@ class Policy:
             flush_wait_ns=int(settings["flush_wait_ms"] * MS),
             load_wait_ns=int(settings["load_wait_ms"] * MS),
             plain_kinds=0,
-            queue_bytes=settings["queue_mib"] << 20,
+            queue_bytes=int(settings["queue_mib"]) << 20,
             seed_caches=settings["seed_application_caches"],
         )
 

@@ -31,9 +31,8 @@ TOP_DEFAULTS: dict[str, Any] = {"policy": None, "policy_path": None, "share": "p
 def glob_matches(pattern: str, text: str) -> bool:
     """Shell-like match of a whole text with ``*`` and ``?``, ignoring case; fnmatch would import re (5 ms)."""
     pattern, text = pattern.lower(), text.lower()
-    at = star = mark = -1
-    position = 0
-    at = 0
+    star = mark = -1
+    at = position = 0
     while position < len(text):
         if at < len(pattern) and pattern[at] == "*":
             star, mark = at, position

@@ -219,6 +219,9 @@ typedef struct PylayerShim {
     /* vkGetPipelineCacheData of the device's merged cache: bytes written, or needed when data is NULL. */
     int64_t (*read_merged)(uint64_t device, uint8_t *data, uint64_t size);
     int32_t (*counters)(uint64_t device, PylayerCounters *out);
+    /* secure_getenv in the program's own scope: where RTLD_DEEPBIND is used, the interpreter's libc may see
+     * another environ than the program's. NULL: not set. Valid until the program changes its environment. */
+    const char *(*environment)(const char *name);
     /* Whether a line of this level would be written. */
     int32_t (*log_wanted)(int32_t level);
     void (*log)(int32_t level, const char *text);

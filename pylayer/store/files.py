@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import time
 
+#: Pieces that Linux writes with one call.
+IOV_MAX = 1024
+
 
 def unique_name() -> str:
     """A name that no other process makes, also on another machine or in another container that shares the
@@ -18,7 +21,7 @@ def write_all(fd: int, parts: list[bytes | memoryview]) -> int:
     Raises OSError, after which the file may end in a part of them.
     """
     total = sum(len(part) for part in parts)
-    written = os.writev(fd, parts)
+    written = os.writev(fd, parts[:IOV_MAX])
     if written < total:
         rest = memoryview(b"".join(parts))[written:]
         while rest:
@@ -39,6 +42,6 @@ def replace_file(path: str, data: bytes) -> None:
         finally:
             os.close(fd)
         os.rename(temporary, path)
-    except OSError:
+    except BaseException:
         os.unlink(temporary)
         raise

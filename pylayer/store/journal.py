@@ -98,6 +98,7 @@ class Journal:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         self._fd = os.open(path, flags, 0o600)
         self.path = path
+        self._size = 0
         self._size = write_all(self._fd, [file_header(self._identity, self._program)])
 
     def append(self, parts: list[bytes | memoryview]) -> None:
@@ -112,10 +113,14 @@ class Journal:
             raise
 
     def _abandon(self) -> None:
-        """Cuts off what a failed write left, so that it cannot be mistaken for a torn tail of this run."""
+        """Cuts off what a failed write left, so that it cannot be mistaken for a torn tail of this run. A file
+        without a record goes: tries on a full disk would leave one each."""
         if self._fd >= 0:
             try:
                 os.ftruncate(self._fd, self._size)
+                if self.path and self._size <= FILE_HEADER.size:
+                    os.unlink(self.path)
+                    self.path = None
             except OSError:
                 pass  # a reader skips what does not verify
         self.close()
@@ -206,15 +211,24 @@ def scan(data: bytes, damage: list[str]) -> Iterator[ScannedRecord]:
 
 
 def _next_record(data: bytes, at: int) -> int:
-    """Where the next record header that verifies starts; the end of the data where there is none."""
-    candidates = [data.find(magic, at) for magic in (CELL, SNAPSHOT, NOTE)]
-    found = [place for place in candidates if place >= 0]
-    while found:
-        place = min(found)
+    """Where the next record header that verifies starts; the end of the data where there is none.
+
+    Looks at each byte once for each magic, whatever the data holds.
+    """
+    end = len(data)
+    places = dict.fromkeys((CELL, SNAPSHOT, NOTE), -1)
+    while True:
+        for magic, place in places.items():
+            if place < at:
+                found = data.find(magic, at)
+                places[magic] = end if found < 0 else found
+        place = min(places.values())
+        if place + RECORD_HEADER.size > end:
+            return end
         head = data[place : place + RECORD_HEADER.size]
-        aligned = place % ALIGNMENT == 0 and len(head) == RECORD_HEADER.size
-        if aligned and xxhash.xxh3_64_intdigest(head[:HASHED_RECORD_HEADER]) == RECORD_HEADER.unpack(head)[6]:
+        if (
+            place % ALIGNMENT == 0
+            and xxhash.xxh3_64_intdigest(head[:HASHED_RECORD_HEADER]) == RECORD_HEADER.unpack(head)[6]
+        ):
             return place
-        candidates = [data.find(magic, place + 1) for magic in (CELL, SNAPSHOT, NOTE)]
-        found = [other for other in candidates if other >= 0]
-    return len(data)
+        at = place + 1

@@ -1,4 +1,7 @@
 /* commands.c - what policy can do: the functions of PylayerShim. Called on the policy thread. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+
 #include "layer.h"
 
 static int64_t load_records(uint64_t serial, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
@@ -86,6 +89,11 @@ static int32_t read_counters(uint64_t serial, PylayerCounters *out)
     return 0;
 }
 
+static const char *environment(const char *name)
+{
+    return secure_getenv(name);
+}
+
 static void write_log(int32_t level, const char *text)
 {
     log_line((enum PylayerLogLevel)level, "%s", text);
@@ -120,6 +128,7 @@ const PylayerShim shim_commands = {
     .switch_off = switch_off,
     .read_merged = read_merged,
     .counters = read_counters,
+    .environment = environment,
     .log_wanted = log_wanted,
     .log = write_log,
     .is_open = is_open,

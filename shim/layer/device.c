@@ -114,8 +114,7 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
     if (mailbox_request(message, PLAN_WAIT_NS))
         device->plan = message->plan;
     else
-        log_line(PYLAYER_LOG_WARN, "no plan for the device within %lld ms; it runs without the layer",
-                 PLAN_WAIT_NS / 1000000);
+        log_line(PYLAYER_LOG_WARN, "policy gave no plan for the device; it runs without the layer");
     message_done(message);
 }
 

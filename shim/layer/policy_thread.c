@@ -14,8 +14,8 @@
 
 #include "layer.h"
 
-#ifndef PYLAYER_POLICY_LIBRARY
-#error "the build names the policy library's file"
+#if !defined(PYLAYER_POLICY_LIBRARY) || !defined(PYLAYER_PRIVATE_PYTHON)
+#error "the build names the policy library's file and the private libpython's"
 #endif
 
 /* Python's own frames need little (RULES 4.9); reading YAML recurses. */
@@ -46,15 +46,47 @@ static bool program_holds_python(void)
     return dlsym(RTLD_DEFAULT, "Py_IsInitialized") || dl_iterate_phdr(find_libpython, NULL);
 }
 
-static bool library_path(char *path, size_t size)
+/* A file that lies below the layer's own directory. */
+static bool path_beside_layer(char *path, size_t size, const char *file)
 {
     Dl_info self;
     if (!dladdr((void *)(uintptr_t)policy_start, &self) || !self.dli_fname)
         return false;
     const char *slash = strrchr(self.dli_fname, '/');
-    int length = snprintf(path, size, "%.*s/" PYLAYER_POLICY_LIBRARY, slash ? (int)(slash - self.dli_fname) : 1,
-                          slash ? self.dli_fname : ".");
+    int length =
+        snprintf(path, size, "%.*s/%s", slash ? (int)(slash - self.dli_fname) : 1, slash ? self.dli_fname : ".", file);
     return length > 0 && (size_t)length < size;
+}
+
+/* An interrupted installation leaves a library that is too short, and the dynamic linker answers that with
+ * SIGBUS. The section headers stand at the end of the file. A missing file is the linker's to report. */
+static bool library_is_whole(const char *path)
+{
+    FILE *file = fopen(path, "rbe");
+    if (!file)
+        return true;
+    ElfW(Ehdr) header;
+    bool whole = fread(&header, sizeof header, 1, file) == 1 && fseek(file, 0, SEEK_END) == 0 &&
+                 (uint64_t)ftell(file) >= header.e_shoff + (uint64_t)header.e_shnum * header.e_shentsize;
+    fclose(file);
+    return whole;
+}
+
+static void *open_policy_library(void)
+{
+    static const char *const files[] = {"_private/lib/" PYLAYER_PRIVATE_PYTHON, PYLAYER_POLICY_LIBRARY};
+    char path[PATH_MAX] = "";
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        if (path_beside_layer(path, sizeof path, files[i]) && library_is_whole(path))
+            continue;
+        log_line(PYLAYER_LOG_INFO, "policy cannot start, the layer does nothing: %s is damaged; install pylayer again",
+                 path);
+        return NULL;
+    }
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | (program_holds_python() ? RTLD_DEEPBIND : 0));
+    if (!library)
+        log_line(PYLAYER_LOG_INFO, "policy cannot start, the layer does nothing: %s", dlerror());
+    return library;
 }
 
 /* Also when a policy ends its thread from inside. */
@@ -68,17 +100,13 @@ static void *policy_main(void *unused)
 {
     (void)unused;
     pthread_cleanup_push(ended, NULL);
-    char path[PATH_MAX];
-    bool python_in_process = program_holds_python();
-    int flags = RTLD_NOW | RTLD_LOCAL | (python_in_process ? RTLD_DEEPBIND : 0);
-    void *library = library_path(path, sizeof path) ? dlopen(path, flags) : NULL;
+    void *library = open_policy_library();
     PolicyRunFn run = library ? (PolicyRunFn)(uintptr_t)dlsym(library, "pylayer_policy_run") : NULL;
-    if (run) {
-        run(&shim_commands, python_in_process);
-    } else {
-        const char *reason = dlerror();
-        log_line(PYLAYER_LOG_INFO, "policy cannot start, the layer does nothing: %s", reason ? reason : path);
-    }
+    if (run)
+        run(&shim_commands, program_holds_python());
+    else if (library)
+        log_line(PYLAYER_LOG_INFO, "policy cannot start, the layer does nothing: " PYLAYER_POLICY_LIBRARY
+                                   " is not of this build; install pylayer again");
     pthread_cleanup_pop(1);
     return NULL;
 }

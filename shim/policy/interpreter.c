@@ -31,14 +31,18 @@ const PylayerShim *pylayer_shim(void)
 
 /* The package's modules are frozen (shim/policy/freeze.py); what is not is found in its directory. The rest
  * of site-packages, whose extension modules are bound to no particular libpython, stays out of reach. */
-static const char bootstrap[] = "def start(site, dlopen_flags):\n"
-                                "    import sys\n"
-                                "    if dlopen_flags:\n"
-                                "        sys.setdlopenflags(dlopen_flags)\n"
-                                "    import pylayer\n"
-                                "    pylayer.__path__.append(site + '/pylayer')\n"
-                                "    import pylayer.host\n"
-                                "    return pylayer.host.run\n";
+/* clang-format off */
+static const char bootstrap[] =
+    "def start(site, stdlib, dlopen_flags):\n"
+    "    import sys, encodings\n"
+    "    encodings.__path__.append(stdlib + '/encodings')\n"
+    "    if dlopen_flags:\n"
+    "        sys.setdlopenflags(dlopen_flags)\n"
+    "    import pylayer\n"
+    "    pylayer.__path__.append(site + '/pylayer')\n"
+    "    import pylayer.host\n"
+    "    return pylayer.host.run\n";
+/* clang-format on */
 
 static void log_text(int level, const char *what, const char *detail)
 {
@@ -166,7 +170,7 @@ static PyObject *load_policy(const char *site, int dlopen_flags)
         PyObject *done = PyRun_String(bootstrap, Py_file_input, names, names);
         PyObject *start = done ? PyDict_GetItemString(names, "start") : NULL;
         if (start)
-            run = PyObject_CallFunction(start, "si", site, dlopen_flags);
+            run = PyObject_CallFunction(start, "ssi", site, PYLAYER_STDLIB, dlopen_flags);
         Py_XDECREF(done);
     }
     Py_XDECREF(names);

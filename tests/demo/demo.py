@@ -137,7 +137,7 @@ def show(result: dict[str, Any]) -> None:
             str(row["hits"]),
             f"{row['total_ms']:.1f} ms",
             f"{row['per_pipeline_us']:.1f} µs",
-            f"{row['times_faster']:.1f} x",
+            f"{row['times_faster']:.{0 if row['times_faster'] >= 10 else 1}f} x",
         )
     console.print(table)
     warm = result["rows"][-1]

@@ -1,0 +1,1 @@
+"""The ``pylayer`` command. Nothing here is imported in a program's process."""

@@ -1,0 +1,278 @@
+"""What ``pylayer doctor`` looks at before the devices. Each check says what was found and what to do about it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import tempfile
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from .. import LAYER_NAME, config
+from ..paths import config_file, make_private, require_own, store_root
+from ..settings import top_setting
+from ..store.files import unique_name, write_all
+from . import layer_files
+from .children import probe
+from .environment import with_layer
+from .output import Failure, human_bytes, one_line
+from .run import LOG_LEVELS
+
+OK, WARNING, PROBLEM, SKIPPED = "ok", "warning", "problem", "skipped"
+
+#: VK_ADD_LAYER_PATH, by which ``pylayer run`` shows the manifest to the loader, came with this version.
+ADD_LAYER_PATH_SINCE = (1, 3, 207)
+LOW_SPACE_BYTES = 256 << 20
+#: As written to the store to see whether that works: about one compiled pipeline.
+TRIAL_BYTES = 4096
+
+REINSTALL = "The layer cannot be loaded; install vk-pylayer again."
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing looked at: what was found, and, where that is not fine, what it means and what to do."""
+
+    name: str
+    status: str
+    found: str
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class PolicyFile:
+    """The policy in force, and the check that found it; the defaults where the file cannot be used."""
+
+    check: Check
+    document: dict[str, Any]
+
+
+def skipped(name: str, reason: str) -> Check:
+    """A check that an earlier problem makes impossible."""
+    return Check(name, SKIPPED, f"not checked: {reason}")
+
+
+def check_loader() -> Check:
+    """The Vulkan loader, asked by the vulkan package."""
+    outcome = probe("loader")
+    if outcome.failure:
+        return Check(
+            "loader",
+            PROBLEM,
+            f"the Vulkan loader cannot be used: {outcome.failure}",
+            "No Vulkan program can start here. Install libvulkan1 (Debian, Ubuntu), vulkan-loader (Fedora) or "
+            "vulkan-icd-loader (Arch).",
+        )
+    number = outcome.found["version"]
+    version = (number >> 22 & 0x7F, number >> 12 & 0x3FF, number & 0xFFF)
+    found = f"Vulkan {'.'.join(map(str, version))}, {outcome.found['library']}"
+    if version < ADD_LAYER_PATH_SINCE:
+        return Check(
+            "loader",
+            WARNING,
+            found,
+            f"pylayer run needs a loader of at least {'.'.join(map(str, ADD_LAYER_PATH_SINCE))}; with this one use "
+            f"pylayer install and VK_INSTANCE_LAYERS={LAYER_NAME}.",
+        )
+    return Check("loader", OK, found)
+
+
+def check_library() -> Check:
+    """The layer's library opens, and is a layer."""
+    path = layer_files.library_path()
+    if not path.is_file():
+        return Check("library", PROBLEM, f"{path} is missing", REINSTALL)
+    outcome = probe("library", str(path))
+    if outcome.failure:
+        return Check("library", PROBLEM, f"{path} does not load: {outcome.failure}", REINSTALL)
+    if not outcome.found.get("negotiates"):
+        return Check("library", PROBLEM, f"{path} loads, but it is not a Vulkan layer", REINSTALL)
+    return Check("library", OK, f"{path} loads")
+
+
+def check_interpreter() -> Check:
+    """The private Python that policy runs in."""
+    path = layer_files.private_python()
+    means = "The layer does nothing without it; install vk-pylayer again."
+    if path is None:
+        return Check("interpreter", PROBLEM, "the private copy of libpython is missing", means)
+    outcome = probe("interpreter", str(path))
+    if outcome.failure:
+        return Check("interpreter", PROBLEM, f"{path} does not load: {outcome.failure}", means)
+    size = human_bytes(path.stat().st_size)
+    return Check("interpreter", OK, f"Python {outcome.found['version']}, private copy of {size}: {path}")
+
+
+def check_manifest(root: str) -> Check:
+    """The loader finds the layer in the environment that ``pylayer run`` makes."""
+    try:
+        environment = with_layer(os.environ, str(layer_files.run_directory(root)))
+    except Failure as failure:
+        return Check("manifest", PROBLEM, one_line(failure.message), "pylayer run starts programs without the layer.")
+    outcome = probe("layers", environment=environment)
+    if outcome.failure:
+        return Check("manifest", PROBLEM, f"the loader's list of layers: {outcome.failure}", "See the loader above.")
+    if LAYER_NAME not in outcome.found["layers"]:
+        return Check(
+            "manifest",
+            PROBLEM,
+            f"the loader does not list {LAYER_NAME} under pylayer run",
+            "Something keeps it out: VK_LOADER_LAYERS_DISABLE, a loader settings file (vkconfig), or a loader older "
+            "than 1.3.207. VK_LOADER_DEBUG=layer,error pylayer run -- vulkaninfo --summary shows what the loader does.",
+        )
+    return Check("manifest", OK, "the loader lists the layer under pylayer run")
+
+
+def check_installed() -> Check:
+    """What ``pylayer install`` left, if it was used."""
+    try:
+        path = layer_files.installed_manifest()
+        text = path.read_text(encoding="utf-8")
+    except Failure as failure:
+        return Check("installed", OK, f"no: {one_line(failure.message)}")
+    except FileNotFoundError:
+        return Check("installed", OK, "no; pylayer run needs no installation")
+    except (OSError, UnicodeDecodeError) as error:
+        return Check("installed", WARNING, f"{path} cannot be read: {error}", "Run pylayer install again.")
+    try:
+        library = str(json.loads(text)["layer"]["library_path"])
+    except (ValueError, KeyError, TypeError):
+        return Check("installed", WARNING, f"{path} is not a manifest", "Run pylayer install again.")
+    if library == str(layer_files.library_path()):
+        return Check("installed", OK, f"yes: {path}")
+    state = "another installation's layer" if Path(library).exists() else "a layer that is no longer there"
+    return Check(
+        "installed", WARNING, f"{path} leads to {state}: {library}", "pylayer install makes it lead to this one."
+    )
+
+
+def _log_lines(path: Path) -> list[tuple[str, str]]:
+    """Level and text of each line that the layer wrote."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:
+        return []
+    parts = (line.split(": ", 2) for line in lines if line.startswith("pylayer: "))
+    return [(part[1], part[2]) for part in parts if len(part) == 3]
+
+
+def check_start(root: str) -> Check:
+    """The layer in a real process: its interpreter boots, and policy answers for a device. With the user's policy
+    file, and a store of its own, so that no statistics are left behind."""
+    with tempfile.TemporaryDirectory(prefix="pylayer-doctor-") as scratch:
+        log = Path(scratch, "log")
+        changes = {"PYLAYER_LOG": "debug", "PYLAYER_LOG_FILE": str(log), "PYLAYER_STORE": str(Path(scratch, "store"))}
+        environment = with_layer({**os.environ, **changes}, str(layer_files.run_directory(root)))
+        outcome = probe("start", str(log), environment=environment)
+        lines = _log_lines(log)
+    complaints = [text for level, text in lines if level in ("error", "warn") or "the layer does nothing" in text]
+    booted = any(text.startswith("vkCreateInstance by ") for _, text in lines)
+    if not booted:
+        reason = complaints[0] if complaints else outcome.failure or "the loader did not load it"
+        return Check("start", PROBLEM, f"the layer did not start: {reason}", "Programs run as if it were not there.")
+    plans = [text for _, text in lines if ": carrier " in text]
+    if outcome.failure and not plans:
+        return Check("start", WARNING, f"Python started; then the program: {outcome.failure}", "See the devices below.")
+    if complaints:
+        return Check("start", WARNING, f"the layer starts, and says: {'; '.join(complaints)}", "See the lines below.")
+    device = f" and answered for {plans[0].partition(': carrier ')[0]}" if plans else ""
+    return Check("start", OK, f"policy started in a program's process{device}")
+
+
+def check_policy() -> PolicyFile:
+    """The policy file in force."""
+    path = config_file()
+    named = bool(os.environ.get("PYLAYER_CONFIG"))
+    if path is None or not os.path.lexists(path):
+        found = f"no policy file at {path}: the defaults are in force" if path else "the defaults are in force"
+        advice = "PYLAYER_CONFIG names a file that does not exist." if named else ""
+        return PolicyFile(Check("policy", WARNING if named else OK, found, advice), {})
+    try:
+        document = config.read(path)
+        require_own(os.path.dirname(path))
+        if top_setting(document, "policy") and top_setting(document, "policy_path"):
+            require_own(top_setting(document, "policy_path"))
+    except (OSError, ValueError) as error:
+        return PolicyFile(
+            Check("policy", WARNING, one_line(error), "The defaults are in force until that is mended."), {}
+        )
+    policy_class = top_setting(document, "policy")
+    decides = f", decisions by the class {policy_class}" if policy_class else ""
+    return PolicyFile(Check("policy", OK, f"{path} is valid{decides}"), document)
+
+
+def _try_writing(root: str) -> None:
+    """Writes, flushes to the disk and deletes a file. Raises OSError."""
+    make_private(root)
+    path = os.path.join(root, f"doctor-{unique_name()}.tmp")
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        write_all(fd, [bytes(TRIAL_BYTES)])
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+        os.unlink(path)
+
+
+def check_store() -> Check:
+    """The store can really be written to."""
+    root = store_root()
+    if root is None:
+        return Check(
+            "store",
+            PROBLEM,
+            "neither HOME, XDG_CACHE_HOME nor PYLAYER_STORE is set",
+            "Nothing can be kept; set PYLAYER_STORE to a directory of your own.",
+        )
+    try:
+        _try_writing(root)
+        status, free = Path(root).stat(), shutil.disk_usage(root).free
+    except OSError as error:
+        return Check(
+            "store",
+            PROBLEM,
+            f"{root} cannot be written: {error.strerror or error}",
+            "Pipelines are compiled anew in every run; make it writable for you alone, or set PYLAYER_STORE.",
+        )
+    mode = stat.filemode(status.st_mode)
+    found = f"{root} can be written ({mode}, user {status.st_uid}), {human_bytes(free)} free"
+    if free < LOW_SPACE_BYTES:
+        return Check("store", WARNING, found, "What does not fit on the disk is not kept.")
+    return Check("store", OK, found)
+
+
+def _disables(pattern: str) -> bool:
+    """Whether one item of VK_LOADER_LAYERS_DISABLE names the layer."""
+    return pattern in ("~all~", "~explicit~") or fnmatchcase(LAYER_NAME.lower(), pattern.strip().lower())
+
+
+def check_environment(installed: bool) -> list[Check]:
+    """What in this environment changes how the layer works."""
+    checks = []
+
+    def note(status: str, found: str, advice: str) -> None:
+        checks.append(Check("environment", status, found, advice))
+
+    if os.geteuid() != os.getuid() or os.getegid() != os.getgid():
+        note(PROBLEM, "this process runs with another user's rights", "The layer does nothing in such programs.")
+    elif os.geteuid() == 0 and os.environ.get("SUDO_USER"):
+        found = f"sudo: root's store and policy were looked at, not {os.environ['SUDO_USER']}'s"
+        note(WARNING, found, "Run pylayer doctor without sudo.")
+    disabled = os.environ.get("VK_LOADER_LAYERS_DISABLE", "")
+    if any(_disables(pattern) for pattern in disabled.split(",")):
+        found = f"VK_LOADER_LAYERS_DISABLE={disabled} names the layer"
+        note(WARNING, found, "Loaders since 1.3.234 do not load it; take it out of that list.")
+    if installed and "VK_LAYER_PATH" in os.environ:
+        note(
+            WARNING,
+            f"VK_LAYER_PATH={os.environ['VK_LAYER_PATH']} replaces the directories where layers are looked for",
+            "The installed layer is not found there; pylayer run finds its way.",
+        )
+    level = os.environ.get("PYLAYER_LOG", "")
+    if level and level not in LOG_LEVELS:
+        note(WARNING, f"PYLAYER_LOG={level} is no level", f"Nothing is logged; levels are {', '.join(LOG_LEVELS)}.")
+    return checks or [Check("environment", OK, "nothing in it is in the layer's way")]

@@ -1,0 +1,72 @@
+"""Running the probes of ``probe.py``: a crash or a hang costs a child process and becomes a sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .environment import without_layer
+
+#: Longest time for one probe. The slowest one boots an interpreter and a driver, compilers included.
+TIMEOUT_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a probe found until its end, and what ended it early: empty text where nothing did."""
+
+    found: dict[str, Any]
+    failure: str
+
+
+def _text(output: str | bytes | None) -> str:
+    return output.decode("utf-8", "replace") if isinstance(output, bytes) else output or ""
+
+
+def _findings(output: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for line in output.split("\n"):
+        try:
+            found.update(json.loads(line))
+        except ValueError:
+            continue  # a line that a crash cut off
+    return found
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def probe(*arguments: str, environment: Mapping[str, str] | None = None) -> Outcome:
+    """Runs one probe, without the layer unless ``environment`` asks for it."""
+    command = [sys.executable, "-P", str(Path(__file__).with_name("probe.py")), *arguments]
+    try:
+        child = subprocess.run(
+            command,
+            env=without_layer(os.environ) if environment is None else environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=TIMEOUT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        return Outcome(_findings(_text(error.stdout)), f"did not end within {TIMEOUT_SECONDS} s")
+    except OSError as error:
+        return Outcome({}, f"{sys.executable} could not be started: {error.strerror or error}")
+    found = _findings(_text(child.stdout))
+    if child.returncode == 0:
+        return Outcome(found, "")
+    if child.returncode < 0:
+        return Outcome(found, f"crashed with {_signal_name(-child.returncode)}")
+    lines = [line for line in _text(child.stderr).split("\n") if line.strip()]
+    return Outcome(found, lines[-1].strip() if lines else f"ended with exit status {child.returncode}")

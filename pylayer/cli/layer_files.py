@@ -1,0 +1,89 @@
+"""The layer's library and the manifests that lead a loader to it."""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+from pathlib import Path
+
+import xxhash
+
+import pylayer
+
+from ..paths import _base, make_private
+from ..store.files import replace_file
+from .output import Failure
+
+MANIFEST_NAME = "VkLayer_pylayer_pipeline_cache.json"
+LIBRARY_NAME = "libVkLayer_pylayer_pipeline_cache.so"
+
+
+def package_directory() -> Path:
+    """Where this pylayer is installed."""
+    return Path(pylayer.__file__).absolute().parent
+
+
+def library_path() -> Path:
+    """The layer's library, whether it is there or not."""
+    return package_directory() / LIBRARY_NAME
+
+
+def private_python() -> Path | None:
+    """The copy of libpython that policy runs in; None where the installation lacks it."""
+    return next(iter(sorted((package_directory() / "_private" / "lib").glob("libpylayer-python*.so*"))), None)
+
+
+def manifest_text() -> str:
+    """The manifest, with the absolute path of this installation's library.
+
+    Raises Failure where the installation is not complete.
+    """
+    if not library_path().is_file():
+        raise Failure(f"{library_path()} is missing, so there is no layer to load; install vk-pylayer again")
+    template = importlib.resources.files("pylayer").joinpath("data", "manifests", MANIFEST_NAME + ".in")
+    try:
+        text = template.read_text(encoding="utf-8")
+    except OSError as error:
+        raise Failure(f"{template} cannot be read ({error.strerror}); install vk-pylayer again") from error
+    return text.replace("@LIBRARY_PATH@", json.dumps(str(library_path()))[1:-1])
+
+
+def write_manifest(path: Path, text: str) -> bool:
+    """Makes ``path`` hold ``text``, whole or not at all; False where it did already.
+
+    Raises OSError.
+    """
+    try:
+        if path.read_bytes() == text.encode():
+            return False
+    except OSError:
+        pass  # not there, or not readable: replaced
+    replace_file(str(path), text.encode())
+    return True
+
+
+def run_directory(root: str) -> Path:
+    """A private directory in the store with the manifest for one ``pylayer run``. It is named by its content, so
+    that installations and versions side by side do not disturb each other.
+
+    Raises Failure and OSError.
+    """
+    text = manifest_text()
+    directory = Path(root, "manifests", xxhash.xxh3_128_hexdigest(text.encode()))
+    if ":" in str(directory):
+        raise Failure(f"{root} has a colon in its name, which separates directories for the loader; use another --store")
+    for place in (Path(root), directory.parent, directory):
+        make_private(str(place))
+    write_manifest(directory / MANIFEST_NAME, text)
+    return directory
+
+
+def installed_manifest() -> Path:
+    """Where ``pylayer install`` puts the manifest: the loader looks for explicit layers there.
+
+    Raises Failure without a home directory.
+    """
+    base = _base("XDG_DATA_HOME", ".local/share")
+    if base is None:
+        raise Failure("neither XDG_DATA_HOME nor HOME is an absolute path, so there is no data directory; set one")
+    return Path(base, "vulkan", "explicit_layer.d", MANIFEST_NAME)

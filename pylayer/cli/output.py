@@ -1,0 +1,88 @@
+"""What all commands share: exit statuses, errors of one line, JSON, tables, and numbers for people.
+
+rich is imported by the functions that draw: ``pylayer run`` stands before every start of a program.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+EXIT_OK, EXIT_PROBLEM, EXIT_USAGE = 0, 1, 2
+EXIT_STATUSES = "Exit status: 0 fine, 1 a problem was found, 2 wrong use."
+HELP = {"help_option_names": ["-h", "--help"]}
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with units in key names.")
+
+
+def one_line(text: object) -> str:
+    """A message without the line ends that a library put into it."""
+    return " ".join(str(text).split())
+
+
+def fail(message: str) -> None:
+    """One line on standard error."""
+    click.echo(f"pylayer: {one_line(message)}", err=True)
+
+
+class Failure(click.ClickException):
+    """Ends the command with one line that says what happened, what it means and what to do."""
+
+    def __init__(self, message: str, exit_code: int = EXIT_PROBLEM) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Called by click."""
+        fail(self.message)
+
+
+def console(stderr: bool = False) -> Console:
+    """A console with colours on a terminal only, none where NO_COLOR is set, and 80 columns elsewhere."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """One JSON object on standard output."""
+    click.echo(json.dumps(value, indent=2))
+
+
+def shorten(text: str, width: int) -> str:
+    """``text`` in at most ``width`` columns: both ends tell more of a program's name than its middle."""
+    if len(text) <= width:
+        return text
+    if width < 2:
+        return text[:width]
+    tail = (width - 1) // 2
+    return text[: width - 1 - tail] + "…" + text[len(text) - tail :]
+
+
+def human_bytes(count: int) -> str:
+    """A size in at most 8 characters."""
+    if count < 1024:
+        return f"{count} B"
+    size = float(count)
+    for unit in ("KiB", "MiB", "GiB"):
+        size /= 1024
+        if size < 1000:
+            break
+    return f"{size:.1f} {unit}" if size < 100 else f"{size:.0f} {unit}"
+
+
+def human_time(nanoseconds: float) -> str:
+    """A duration in at most 8 characters, milliseconds where they are readable."""
+    milliseconds = nanoseconds / 1e6
+    if abs(milliseconds) < 1000:
+        return f"{milliseconds:.1f} ms" if abs(milliseconds) < 100 else f"{milliseconds:.0f} ms"
+    seconds = milliseconds / 1000
+    if abs(seconds) < 600:
+        return f"{seconds:.1f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if abs(minutes) < 600 else f"{minutes / 60:.0f} h"

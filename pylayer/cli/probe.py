@@ -1,0 +1,313 @@
+"""What ``pylayer doctor`` tries out in a child process, because libraries and drivers may crash.
+
+Run as a file, with no import from this package, so that it works where the package itself is broken:
+
+    python probe.py loader | layers | library PATH | interpreter PATH | devices | device N | start LOGFILE
+
+Each finding is one JSON object on a line of standard output, written as soon as it is known: what a crash
+cuts off is the rest. Errors are the last line of standard error.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+#: SPIR-V 1.0 of a compute shader, ``void main() {}``, by hand; the first word count is the upper half of a word.
+SPIRV = b"".join(
+    word.to_bytes(4, sys.byteorder)
+    for word in (
+        *(0x07230203, 0x00010000, 0, 5, 0),  # magic, version 1.0, no generator, ids below 5, schema
+        *(2 << 16 | 17, 1),  # OpCapability Shader
+        *(3 << 16 | 14, 0, 1),  # OpMemoryModel Logical GLSL450
+        *(5 << 16 | 15, 5, 1, 0x6E69616D, 0),  # OpEntryPoint GLCompute %1 "main"
+        *(6 << 16 | 16, 1, 17, 1, 1, 1),  # OpExecutionMode %1 LocalSize 1 1 1
+        *(2 << 16 | 19, 2),  # %2 = OpTypeVoid
+        *(3 << 16 | 33, 3, 2),  # %3 = OpTypeFunction %2
+        *(5 << 16 | 54, 2, 1, 0, 3),  # %1 = OpFunction %2 None %3
+        *(2 << 16 | 248, 4),  # %4 = OpLabel
+        1 << 16 | 253,  # OpReturn
+        1 << 16 | 56,  # OpFunctionEnd
+    )
+)
+CACHE_CONTROL_EXTENSION = "VK_EXT_pipeline_creation_cache_control"
+FEEDBACK_EXTENSION = "VK_EXT_pipeline_creation_feedback"
+VULKAN_1_1, VULKAN_1_3 = 1 << 22 | 1 << 12, 1 << 22 | 3 << 12
+#: The layer's first line comes while the interpreter boots; a loaded machine needs its time.
+LOG_WAIT_SECONDS = 10.0
+
+#: The driver's words, if any, go to standard error with ours.
+_results = os.dup(1)
+os.dup2(2, 1)
+
+
+def tell(**finding: Any) -> None:
+    """One finding."""
+    os.write(_results, json.dumps(finding).encode() + b"\n")
+
+
+def give_up(message: str) -> NoReturn:
+    """Ends the probe with its reason."""
+    print(message, file=sys.stderr)
+    sys.exit(1)
+
+
+def load_vulkan() -> Any:
+    """The vulkan package, which opens the loader."""
+    try:
+        import vulkan
+    except (ImportError, OSError) as error:
+        give_up(f"{type(error).__name__}: {error}")
+    return vulkan
+
+
+def check(vk: Any, result: int, function: str) -> None:
+    """Ends the probe where a Vulkan function failed."""
+    if result < 0:
+        error = vk.exception_codes.get(result)
+        give_up(f"{function} returned {error.__name__ if error else 'an error'} ({result})")
+
+
+def enumerate_all(vk: Any, function: Any, name: str, item: str, *handles: Any) -> list[Any]:
+    """Vulkan's way of asking for a list: first its length, then its items."""
+    count = vk.ffi.new("uint32_t *")
+    check(vk, function(*handles, count, vk.ffi.NULL), name)
+    items = vk.ffi.new(item, count[0])
+    check(vk, function(*handles, count, items), name)
+    return list(items[0 : count[0]])
+
+
+def text(vk: Any, array: Any) -> str:
+    """A C string as text."""
+    return str(vk.ffi.string(array).decode("utf-8", "replace"))
+
+
+def loader_version(vk: Any) -> int:
+    """vkEnumerateInstanceVersion, which a loader of Vulkan 1.0 lacks."""
+    try:
+        function = vk.lib.vkEnumerateInstanceVersion
+    except AttributeError:
+        return 1 << 22
+    version = vk.ffi.new("uint32_t *")
+    check(vk, function(version), "vkEnumerateInstanceVersion")
+    return int(version[0])
+
+
+def probe_loader() -> None:
+    """The loader's version and file."""
+    vk = load_vulkan()
+    mapped = Path("/proc/self/maps").read_text(errors="replace").split("\n")
+    files = [line.split(None, 5)[5] for line in mapped if "/libvulkan.so" in line]
+    tell(version=loader_version(vk), library=files[0] if files else "libvulkan.so.1")
+
+
+def probe_layers() -> None:
+    """The names of all layers that the loader finds."""
+    vk = load_vulkan()
+    function, name = vk.lib.vkEnumerateInstanceLayerProperties, "vkEnumerateInstanceLayerProperties"
+    layers = enumerate_all(vk, function, name, "VkLayerProperties[]")
+    tell(layers=[text(vk, layer.layerName) for layer in layers])
+
+
+def probe_library(path: str) -> None:
+    """Opens the layer as the loader does, and looks for the function that the loader calls first."""
+    try:
+        library = ctypes.CDLL(path, mode=os.RTLD_LAZY | os.RTLD_LOCAL)
+    except OSError as error:
+        give_up(str(error))
+    tell(negotiates=hasattr(library, "vkNegotiateLoaderLayerInterfaceVersion"))
+
+
+def probe_interpreter(path: str) -> None:
+    """The version of the private libpython, asked of itself."""
+    try:
+        library = ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_DEEPBIND)
+        version = library.Py_GetVersion
+    except (AttributeError, OSError) as error:
+        give_up(str(error))
+    version.restype = ctypes.c_char_p
+    tell(version=version().decode().split()[0])
+
+
+def create_instance(vk: Any) -> Any:
+    """An instance of Vulkan 1.3, or of what the loader has."""
+    application = vk.ffi.new("VkApplicationInfo *")
+    name = vk.ffi.new("char[]", b"pylayer doctor")
+    application.sType = vk.VK_STRUCTURE_TYPE_APPLICATION_INFO
+    application.pApplicationName = name
+    application.apiVersion = min(max(loader_version(vk) & ~0xFFF, 1 << 22), VULKAN_1_3)
+    info = vk.ffi.new("VkInstanceCreateInfo *")
+    info.sType = vk.VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO
+    info.pApplicationInfo = application
+    instance = vk.ffi.new("VkInstance *")
+    check(vk, vk.lib.vkCreateInstance(info, vk.ffi.NULL, instance), "vkCreateInstance")
+    return instance[0]
+
+
+def physical_devices(vk: Any, instance: Any) -> list[Any]:
+    """All physical devices."""
+    function, name = vk.lib.vkEnumeratePhysicalDevices, "vkEnumeratePhysicalDevices"
+    return enumerate_all(vk, function, name, "VkPhysicalDevice[]", instance)
+
+
+def cache_control_supported(vk: Any, physical: Any, core: bool, extensions: set[str]) -> bool:
+    """The feature pipelineCreationCacheControl, which the carrier 'cells' needs."""
+    if not core and CACHE_CONTROL_EXTENSION not in extensions:
+        return False
+    control = vk.ffi.new("VkPhysicalDevicePipelineCreationCacheControlFeatures *")
+    control.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_CREATION_CACHE_CONTROL_FEATURES
+    features = vk.ffi.new("VkPhysicalDeviceFeatures2 *")
+    features.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2
+    features.pNext = control
+    vk.lib.vkGetPhysicalDeviceFeatures2(physical, features)
+    return bool(control.pipelineCreationCacheControl)
+
+
+def device_facts(vk: Any, physical: Any) -> dict[str, Any]:
+    """What the layer learns of the device when a program creates one: ``values.DeviceFacts``, UUID in hexadecimal."""
+    driver = vk.ffi.new("VkPhysicalDeviceDriverProperties *")
+    driver.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES
+    properties = vk.ffi.new("VkPhysicalDeviceProperties2 *")
+    properties.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2
+    properties.pNext = driver
+    vk.lib.vkGetPhysicalDeviceProperties2(physical, properties)
+    base = properties.properties
+    function, name = vk.lib.vkEnumerateDeviceExtensionProperties, "vkEnumerateDeviceExtensionProperties"
+    listed = enumerate_all(vk, function, name, "VkExtensionProperties[]", physical, vk.ffi.NULL)
+    extensions = {text(vk, extension.extensionName) for extension in listed}
+    core = min(base.apiVersion, loader_version(vk)) >= VULKAN_1_3
+    return {
+        "api_version": base.apiVersion,
+        "cache_control_requested": False,
+        "cache_control_supported": cache_control_supported(vk, physical, core, extensions),
+        "device_id": base.deviceID,
+        "device_name": text(vk, base.deviceName),
+        "driver_id": int(driver.driverID),
+        "driver_info": text(vk, driver.driverInfo),
+        "driver_name": text(vk, driver.driverName),
+        "driver_version": base.driverVersion,
+        "feedback_supported": core or FEEDBACK_EXTENSION in extensions,
+        "pipeline_cache_uuid": bytes(vk.ffi.buffer(base.pipelineCacheUUID)).hex(),
+        "vendor_id": base.vendorID,
+    }
+
+
+def create_device(vk: Any, physical: Any) -> Any:
+    """A device with one queue and nothing enabled."""
+    priority = vk.ffi.new("float[]", [1.0])
+    queue = vk.ffi.new("VkDeviceQueueCreateInfo *")
+    queue.sType = vk.VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO
+    queue.queueCount = 1
+    queue.pQueuePriorities = priority
+    info = vk.ffi.new("VkDeviceCreateInfo *")
+    info.sType = vk.VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO
+    info.queueCreateInfoCount = 1
+    info.pQueueCreateInfos = queue
+    device = vk.ffi.new("VkDevice *")
+    check(vk, vk.lib.vkCreateDevice(physical, info, vk.ffi.NULL, device), "vkCreateDevice")
+    return device[0]
+
+
+def create_pipeline(vk: Any, device: Any, cache: Any) -> None:
+    """One compute pipeline from ``SPIRV``; it ends with the process."""
+    code = vk.ffi.from_buffer("uint32_t[]", SPIRV)
+    module_info = vk.ffi.new("VkShaderModuleCreateInfo *")
+    module_info.sType = vk.VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO
+    module_info.codeSize = len(SPIRV)
+    module_info.pCode = code
+    module = vk.ffi.new("VkShaderModule *")
+    check(vk, vk.lib.vkCreateShaderModule(device, module_info, vk.ffi.NULL, module), "vkCreateShaderModule")
+    layout_info = vk.ffi.new("VkPipelineLayoutCreateInfo *")
+    layout_info.sType = vk.VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO
+    layout = vk.ffi.new("VkPipelineLayout *")
+    check(vk, vk.lib.vkCreatePipelineLayout(device, layout_info, vk.ffi.NULL, layout), "vkCreatePipelineLayout")
+    entry_point = vk.ffi.new("char[]", b"main")
+    info = vk.ffi.new("VkComputePipelineCreateInfo *")
+    info.sType = vk.VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO
+    info.stage.sType = vk.VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO
+    info.stage.stage = vk.VK_SHADER_STAGE_COMPUTE_BIT
+    info.stage.module = module[0]
+    info.stage.pName = entry_point
+    info.layout = layout[0]
+    pipeline = vk.ffi.new("VkPipeline *")
+    result = vk.lib.vkCreateComputePipelines(device, cache, 1, info, vk.ffi.NULL, pipeline)
+    check(vk, result, "vkCreateComputePipelines")
+
+
+def cache_data(vk: Any, device: Any, cache: Any) -> bytes:
+    """vkGetPipelineCacheData."""
+    size = vk.ffi.new("size_t *")
+    check(vk, vk.lib.vkGetPipelineCacheData(device, cache, size, vk.ffi.NULL), "vkGetPipelineCacheData")
+    data = vk.ffi.new("uint8_t[]", size[0])
+    check(vk, vk.lib.vkGetPipelineCacheData(device, cache, size, data), "vkGetPipelineCacheData")
+    return bytes(vk.ffi.buffer(data, size[0]))
+
+
+def probe_devices() -> None:
+    """How many physical devices there are."""
+    vk = load_vulkan()
+    tell(count=len(physical_devices(vk, create_instance(vk))))
+
+
+def probe_device(number: str) -> None:
+    """One device: what it is, and whether its VkPipelineCache keeps a pipeline."""
+    vk = load_vulkan()
+    physical = physical_devices(vk, create_instance(vk))[int(number)]
+    tell(facts=device_facts(vk, physical))
+    device = create_device(vk, physical)
+    info = vk.ffi.new("VkPipelineCacheCreateInfo *")
+    info.sType = vk.VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO
+    cache = vk.ffi.new("VkPipelineCache *")
+    check(vk, vk.lib.vkCreatePipelineCache(device, info, vk.ffi.NULL, cache), "vkCreatePipelineCache")
+    empty = cache_data(vk, device, cache[0])
+    create_pipeline(vk, device, cache[0])
+    filled = cache_data(vk, device, cache[0])
+    tell(empty_cache_bytes=len(empty), filled_cache_bytes=len(filled), keeps_pipelines=empty != filled)
+
+
+def wait_for_log(path: Path, wanted: str) -> None:
+    """Until the layer's policy has written a line that contains ``wanted``, or long enough."""
+    end = time.monotonic() + LOG_WAIT_SECONDS
+    while time.monotonic() < end:
+        log = path.read_text(errors="replace") if path.exists() else ""
+        if wanted in log or "the layer does nothing" in log:
+            return
+        time.sleep(0.01)
+
+
+def probe_start(log: str) -> None:
+    """An instance, and a device where one can be created, under the layer, whose log goes to the file ``log``."""
+    vk = load_vulkan()
+    instance = create_instance(vk)
+    wait_for_log(Path(log), "vkCreateInstance by")
+    for physical in physical_devices(vk, instance)[:1]:
+        started = time.monotonic_ns()
+        device = create_device(vk, physical)
+        tell(create_device_ns=time.monotonic_ns() - started)
+        wait_for_log(Path(log), "carrier ")
+        vk.lib.vkDestroyDevice(device, vk.ffi.NULL)
+    tell(finished=True)
+
+
+PROBES: dict[str, Callable[..., None]] = {
+    "loader": probe_loader,
+    "layers": probe_layers,
+    "library": probe_library,
+    "interpreter": probe_interpreter,
+    "devices": probe_devices,
+    "device": probe_device,
+    "start": probe_start,
+}
+
+if __name__ == "__main__":
+    try:
+        PROBES[sys.argv[1]](*sys.argv[2:])
+    except AttributeError as error:  # a function that this loader does not export
+        give_up(f"the loader is too old: {error}")
+    os._exit(0)  # a driver's own destructors are not what is probed

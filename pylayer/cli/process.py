@@ -1,0 +1,81 @@
+"""Starting a program so that its signals and its exit status are those it has without pylayer."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
+
+from .output import Failure
+
+# env(1) and every shell end with these.
+EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, EXIT_SIGNAL_BASE = 126, 127, 128
+
+#: Ignored by Python for itself; a program expects the defaults.
+RESET_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)
+PASSED_ON = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+
+_Started = TypeVar("_Started")
+
+
+def _start(start: Callable[[list[str]], _Started], command: list[str]) -> _Started:
+    """Calls ``start`` with the command, like execvp(3) with /bin/sh for a script without '#!'.
+
+    Raises Failure with env(1)'s exit status.
+    """
+    name = command[0]
+    try:
+        try:
+            return start(command)
+        except OSError as error:
+            if error.errno != errno.ENOEXEC:
+                raise
+            return start(["/bin/sh", shutil.which(name) or name, *command[1:]])
+    except FileNotFoundError as error:
+        place = "there is no such file" if "/" in name else "no directory in PATH has it"
+        if "/" in name and os.path.exists(name):
+            place = "the interpreter that it names does not exist"
+        message = f"{name} was not started: {place}; check the command behind 'pylayer run --'"
+        raise Failure(message, EXIT_NOT_FOUND) from error
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        message = f"{name} was not started: {reason}; check that it is a program and may be executed"
+        raise Failure(message, EXIT_NOT_EXECUTABLE) from error
+
+
+def replace_by(command: list[str], environment: dict[str, str]) -> NoReturn:
+    """The process becomes the program.
+
+    Raises Failure where it cannot be started.
+    """
+    for number in RESET_SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    _start(lambda words: os.execvpe(words[0], words, environment), command)
+    raise AssertionError("execvpe does not return")
+
+
+def wait_for(command: list[str], environment: dict[str, str]) -> int:
+    """Runs the program, passes signals on to it, and returns its exit status, 128 + n for one that signal n ended.
+
+    Raises Failure where it cannot be started.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # an ignored one would leave no status to wait for
+    watched = {signal.SIGCHLD, *PASSED_ON}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
+
+    def spawn(words: list[str]) -> int:
+        return os.posix_spawnp(words[0], words, environment, setsigmask=before, setsigdef=RESET_SIGNALS)
+
+    child = _start(spawn, command)
+    while True:
+        received = signal.sigwaitinfo(watched)
+        if received.si_signo == signal.SIGCHLD:
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                code = os.waitstatus_to_exitcode(status)
+                return code if code >= 0 else EXIT_SIGNAL_BASE - code
+        elif received.si_code <= 0:  # sent by a process; the terminal's own have reached the program already
+            os.kill(child, received.si_signo)

@@ -1,0 +1,96 @@
+"""``pylayer run``: one program under the layer, with nothing installed."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import click
+
+from ..paths import require_own, store_root
+from . import layer_files
+from .environment import with_layer
+from .output import EXIT_USAGE, HELP, Failure, fail, one_line
+from .process import replace_by, wait_for
+
+LOG_LEVELS = ("error", "warn", "info", "debug")
+
+
+def _checked_policy(path: str) -> str:
+    """The absolute path of a policy file that the layer will accept.
+
+    Raises Failure.
+    """
+    from .. import config  # PyYAML, only where it is needed
+
+    path = os.path.abspath(path)
+    try:
+        config.read(path)
+        require_own(os.path.dirname(path))
+    except (OSError, ValueError) as error:
+        raise Failure(f"{one_line(error)}; nothing was started", EXIT_USAGE) from error
+    return path
+
+
+def _environment(root: str | None, changes: dict[str, str | None]) -> dict[str, str]:
+    """What the program gets. Where the layer cannot be offered the program starts all the same, with one line
+    that says why."""
+    environment = {**os.environ, **{variable: value for variable, value in changes.items() if value}}
+    try:
+        if root is None:
+            raise Failure("neither HOME, XDG_CACHE_HOME nor PYLAYER_STORE is set; use --store")
+        return with_layer(environment, str(layer_files.run_directory(root)))
+    except Failure as failure:
+        problem = failure.message
+    except OSError as error:
+        problem = f"{root} cannot be used as store ({error.strerror or error}); choose another with --store"
+    fail(f"the program runs without the layer: {problem}")
+    return environment
+
+
+def _print_summary(root: str | None, since: float) -> None:
+    """The table of the runs that began at or after ``since``, on standard error."""
+    from . import totals
+    from .stats import print_tables
+
+    found = [run for run in totals.read_runs(root) if run.started >= since] if root else []
+    if found:
+        print_tables(totals.add_up(root, found), stderr=True)
+    else:
+        fail("nothing was recorded: the program created no Vulkan device under the layer; see pylayer doctor")
+
+
+@click.command(
+    context_settings={**HELP, "allow_interspersed_args": False},
+    epilog="Exit status: the program's own; 127 where it is not found, 126 where it cannot be executed, "
+    "128 + n with --summary where signal n ended it, 2 wrong use.",
+)
+@click.option("--policy", metavar="FILE", help="Policy file for this run (PYLAYER_CONFIG).")
+@click.option("--store", metavar="DIR", help="Where pipelines are kept for this run (PYLAYER_STORE).")
+@click.option("--log", type=click.Choice(LOG_LEVELS), help="What the layer writes to standard error (PYLAYER_LOG).")
+@click.option("--summary", is_flag=True, help="Wait for the program, then print its statistics to standard error.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- APP [ARGS]...")
+def run(policy: str | None, store: str | None, log: str | None, summary: bool, command: tuple[str, ...]) -> None:
+    """Run a program under the layer; nothing is installed.
+
+    \b
+    Example:
+      pylayer run --log warn -- vkcube --c 100
+    As a Steam launch option:
+      pylayer run -- %command%
+    """
+    root = os.path.abspath(store) if store else store_root()
+    environment = _environment(
+        root,
+        {
+            "PYLAYER_CONFIG": _checked_policy(policy) if policy else None,
+            "PYLAYER_STORE": root if store else None,
+            "PYLAYER_LOG": log,
+        },
+    )
+    if not summary:
+        replace_by(list(command), environment)
+    started = time.time()
+    status = wait_for(list(command), environment)
+    _print_summary(root, started)
+    raise click.exceptions.Exit(status)

@@ -1,0 +1,154 @@
+"""``pylayer stats``: what the layer did, by program and driver."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..cache_header import OUTCOMES
+from ..paths import store_root
+from . import totals
+from .output import (
+    EXIT_STATUSES,
+    HELP,
+    Failure,
+    console,
+    human_bytes,
+    human_time,
+    json_option,
+    print_json,
+    shorten,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from .totals import Total
+
+HEADINGS = ("runs", "created", "hits", "compiled", "refused", "spent", "saved", "on disk")
+#: The program's column is cut to what is left beside the numbers, but not below this.
+LEAST_NAME = 12
+
+#: Numbers that are worth a line only when they are not zero.
+REMARKS = {
+    "adopted": "{} pipelines came from the driver's own cache and were stored too",
+    "uncacheable": "{} pipelines left nothing to store",
+    "damaged_records": "{} damaged records in the store were left out",
+    "load_failed": "{} stored records were refused by the driver",
+    "events_dropped": "{} compiled pipelines were not stored, because more came than the queue holds (queue_mib)",
+    "answers_late": "{} times the program went on before policy answered",
+    "write_errors": "{} times the store could not be written; see pylayer doctor",
+    "failed": "{} pipelines the driver could not create",
+}
+
+
+def _cells(total: Total) -> list[str]:
+    numbers = total.numbers
+    return [
+        str(total.runs),
+        str(numbers["pipelines"]),
+        str(numbers["hits"]),
+        str(numbers["compiled"]),
+        str(sum(total.refused.values())),
+        human_time(total.spent_ns),
+        "?" if total.saved_ns is None else human_time(total.saved_ns),
+        human_bytes(total.disk_bytes),
+    ]
+
+
+def _remarks(total: Total) -> list[str]:
+    texts = [text.format(total.numbers[key]) for key, text in REMARKS.items() if total.numbers[key]]
+    for outcome, count in total.refused.items():
+        meaning = f", {OUTCOMES[outcome]}" if outcome in OUTCOMES else ""
+        texts.append(f"cache data refused {count} times: {outcome}{meaning}")
+    if total.newest.texts["carrier"] == "off":
+        texts.append(f"nothing is stored: {total.newest.texts['reason']}")
+    return texts
+
+
+def _print_identity(out: Console, group: list[Total]) -> None:
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    texts = group[0].newest.texts
+    driver = ", ".join(text for text in (texts["driver"], texts["driver_info"]) if text)
+    out.print(Text(texts["device"] or "unknown device", style="bold"))
+    out.print(Text(f"{driver or 'unknown driver'}; identity {group[0].newest.identity}", style="dim"))
+    rows = [_cells(total) for total in group]
+    widths = [max(len(cell) for cell in column) for column in zip(HEADINGS, *rows, strict=True)]
+    gap = 2 if sum(widths) + 2 * len(widths) + LEAST_NAME <= out.width else 1
+    name_width = max(LEAST_NAME, out.width - sum(widths) - gap * len(widths))
+    table = Table(box=None, padding=(0, 0, 0, gap), pad_edge=False)
+    table.add_column("program", no_wrap=True)
+    for heading, width in zip(HEADINGS, widths, strict=True):
+        table.add_column(heading, justify="right", no_wrap=True, min_width=width)
+    for total, row in zip(group, rows, strict=True):
+        table.add_row(Text(shorten(total.name, name_width)), *row)
+    out.print(table)
+    for total in group:
+        for remark in _remarks(total):
+            out.print(Padding(Text(f"{total.name}: {remark}", style="yellow"), (0, 0, 0, 2)))
+
+
+def print_tables(found: list[Total], stderr: bool = False) -> None:
+    """One table for each driver identity."""
+    out = console(stderr)
+    identities: dict[str, list[Total]] = {}
+    for total in found:
+        identities.setdefault(total.newest.identity, []).append(total)
+    for number, group in enumerate(identities.values()):
+        if number:
+            out.print()
+        _print_identity(out, group)
+
+
+def _sum(found: list[Total]) -> dict[str, Any]:
+    """The same over all programs; an estimate that is not known counts as nothing."""
+    return {
+        "runs": sum(total.runs for total in found),
+        **{key: sum(total.numbers[key] for total in found) for key in ("pipelines", "hits", "compiled", "stored_bytes")},
+        "refused_caches": sum(sum(total.refused.values()) for total in found),
+        "spent_ns": sum(total.spent_ns for total in found),
+        "saved_estimate_ns": sum(total.saved_ns or 0 for total in found),
+        "disk_bytes": sum(total.disk_bytes for total in found),
+    }
+
+
+@click.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.option("--app", metavar="GLOB", help="Only programs whose name matches, with * and ?, in any case.")
+@click.option("--last", is_flag=True, help="Only the newest run of each program.")
+@json_option
+def stats(app: str | None, last: bool, as_json: bool) -> None:
+    """Show what the layer did, for each driver and program.
+
+    spent is the time that creating pipelines took under the layer, waiting for the store included. saved is an
+    estimate: the hits times what compiling one of the program's stored pipelines took on average, less the time
+    of the hits. refused counts cache data of the programs themselves that was not theirs to use here. on disk
+    is what the store holds now for the program.
+
+    \b
+    Example:
+      pylayer stats --app "blender*" --last
+    """
+    root = store_root()
+    if root is None:
+        raise Failure("neither HOME, XDG_CACHE_HOME nor PYLAYER_STORE is set, so there is no store to read; set one")
+    found = totals.add_up(root, (run for run in totals.read_runs(root) if app is None or run.matches(app)), last)
+    if as_json:
+        print_json({"store": root, "programs": [total.as_json() for total in found], "total": _sum(found)})
+        return
+    if not found:
+        name = f"No run of a program named {app}" if app else "Nothing"
+        click.echo(f"{name} is recorded in {root} yet; start one with: pylayer run -- APP")
+        return
+    print_tables(found)
+    total = _sum(found)
+    out = console()
+    out.print(
+        f"\n{human_bytes(total['stored_bytes'])} written by these runs, {human_bytes(total['disk_bytes'])} on disk "
+        f"in {root}; saved is an estimate (pylayer stats --help)",
+        style="dim",
+        soft_wrap=not out.is_terminal,
+    )

@@ -1,0 +1,154 @@
+"""Adding up what runs wrote into the store, by program and driver identity."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from ..identity import program_id
+from ..settings import glob_matches
+from ..store import runs
+
+#: Of a run's counters, those that are added up and reported under their own name.
+COUNTERS = (
+    "pipelines",
+    "hits",
+    "application_hits",
+    "compiled",
+    "adopted",
+    "uncacheable",
+    "plain",
+    "passed",
+    "compile_required",
+    "failed",
+    "events_dropped",
+    "answers_late",
+    "load_failed",
+    "hit_ns",
+    "compile_ns",
+    "plain_ns",
+    "load_wait_ns",
+)
+#: Of a run's other values, those that are added up.
+SUMS = ("stored_records", "stored_bytes", "damaged_records", "write_errors")
+SPENT = ("hit_ns", "compile_ns", "plain_ns", "load_wait_ns")
+
+
+def _number(values: Any, key: str) -> float:
+    """A number from a file that anything may have happened to."""
+    value = values.get(key) if isinstance(values, dict) else None
+    return value if isinstance(value, (int, float)) else 0
+
+
+class Run:
+    """One run of a program on a device, as the layer's policy wrote it."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.executable = str(values.get("executable", "unknown"))
+        self.application = str(values.get("application", ""))
+        self.identity = str(values.get("identity", "unknown"))
+        #: What a table shows.
+        self.texts = {key: str(values.get(key, "")) for key in ("program", "device", "driver", "driver_info")}
+        self.texts |= {key: str(values.get(key, "")) for key in ("engine", "carrier", "reason")}
+        self.started = _number(values, "started")
+        self.numbers = {key: int(_number(values.get("counters"), key)) for key in COUNTERS}
+        self.numbers |= {key: int(_number(values, key)) for key in SUMS}
+        self.mean_compile_ns = _number(values, "mean_compile_ns")
+        refused = values.get("refused")
+        self.refused = {str(key): int(_number(refused, key)) for key in refused} if isinstance(refused, dict) else {}
+
+    def matches(self, pattern: str) -> bool:
+        """Whether a pattern names the executable, the application, or both together."""
+        return any(glob_matches(pattern, name) for name in (self.executable, self.application, self.texts["program"]))
+
+
+class Total:
+    """The runs of one program under one identity."""
+
+    def __init__(self, group: list[Run], disk_bytes: int) -> None:
+        self.newest = max(group, key=lambda run: run.started)
+        self.runs = len(group)
+        self.first_started = min(run.started for run in group)
+        self.numbers = {key: sum(run.numbers[key] for run in group) for key in (*COUNTERS, *SUMS)}
+        self.refused: dict[str, int] = {}
+        for run in group:
+            for outcome, count in run.refused.items():
+                self.refused[outcome] = self.refused.get(outcome, 0) + count
+        self.spent_ns = sum(self.numbers[key] for key in SPENT)
+        self.disk_bytes = disk_bytes
+        self.saved_ns = self._saved(group)
+
+    def _saved(self, group: list[Run]) -> int | None:
+        """An estimate: what compiling every hit would have taken, less what the hits took.
+
+        A compilation is taken to last the mean of those stored when the run began, or, where none was, of those
+        in all runs of the program. None where nothing is known. Hits in the program's own cache count too:
+        whether it or the layer put the pipeline there is not known.
+        """
+        compiled, compile_ns = self.numbers["compiled"], self.numbers["compile_ns"]
+        own_mean = compile_ns / compiled if compiled else 0.0
+        saved, known = 0.0, not self.numbers["hits"]
+        for run in group:
+            mean = run.mean_compile_ns or own_mean
+            if run.numbers["hits"] and mean:
+                saved += run.numbers["hits"] * mean - run.numbers["hit_ns"]
+                known = True
+        return round(saved) if known else None
+
+    @property
+    def name(self) -> str:
+        """The program's name for people."""
+        return self.newest.texts["program"] or self.newest.executable
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything, with units in key names; times of day in seconds since 1970."""
+        newest = self.newest
+        return {
+            **newest.texts,
+            "executable": newest.executable,
+            "application": newest.application,
+            "identity": newest.identity,
+            "runs": self.runs,
+            "first_started_s": self.first_started,
+            "last_started_s": newest.started,
+            **self.numbers,
+            "refused_caches": sum(self.refused.values()),
+            "refused": self.refused,
+            "spent_ns": self.spent_ns,
+            "saved_estimate_ns": self.saved_ns,
+            "disk_bytes": self.disk_bytes,
+        }
+
+
+def read_runs(root: str) -> list[Run]:
+    """Every run in the store that can be read."""
+    return [Run(values) for values in runs.read_all(root)]
+
+
+def _disk_bytes(root: str, run: Run) -> int:
+    """What the program has in the store under the run's identity."""
+    if not run.identity.isalnum():
+        return 0  # not a folder of the store
+    prefix = f"{program_id(run.executable, run.application):016x}-"
+    size = 0
+    try:
+        with os.scandir(os.path.join(root, "store", run.identity)) as entries:
+            for entry in entries:
+                if entry.name.startswith(prefix) and entry.name.endswith((".journal", ".snapshot")):
+                    size += entry.stat(follow_symlinks=False).st_size
+    except OSError:
+        pass  # no such folder, or a file that was just replaced
+    return size
+
+
+def add_up(root: str, found: Iterable[Run], newest_only: bool = False) -> list[Total]:
+    """Totals by identity and program, the program that ran last first."""
+    groups: dict[tuple[str, str, str], list[Run]] = {}
+    for run in found:
+        groups.setdefault((run.identity, run.executable, run.application), []).append(run)
+    totals = []
+    for group in groups.values():
+        chosen = [max(group, key=lambda run: run.started)] if newest_only else group
+        totals.append(Total(chosen, _disk_bytes(root, chosen[0])))
+    return sorted(totals, key=lambda total: total.newest.started, reverse=True)

@@ -1,0 +1,326 @@
+"""Whatever becomes of Python in the process, the program runs on, and one line says why the layer does nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from world import BUILD, PACKAGE, World, python_hosts
+
+HOST = Path(__file__).parent / "python_host.py"
+
+
+def assert_unharmed(world: World, reason: str, seconds: float = 10, **environment: str) -> None:
+    """The demo runs to its end as without the layer, and a line of the log has the reason."""
+    result = world.demo("--count", 8, PYLAYER_LOG="info", **environment)
+    assert result["created"] == 8 and result["results"] == ["VK_SUCCESS"]
+    lines = [line for line in result.stderr.splitlines() if line.startswith("pylayer:")]
+    assert any(reason in line for line in lines), lines
+    assert result["create_instance_ns"] + result["create_device_ns"] < seconds * 1e9
+    silent = world.demo("--count", 8, PYLAYER_LOG=None, **environment)
+    assert silent["created"] == 8 and "pylayer" not in silent.stderr
+
+
+@pytest.fixture
+def broken(world: World, tmp_path: Path) -> Path:
+    """A copy of the installed package that a test may damage, with the manifest pointing to it."""
+    copy = tmp_path / "site" / "pylayer"
+    shutil.copytree(PACKAGE, copy)
+    world.install_manifest(copy)
+    return copy
+
+
+def test_copied_package_works(world: World, broken: Path) -> None:
+    """The package works wherever it lies, so the tests below fail for the damage that they do."""
+    world.demo("--count", 8)
+    assert world.last()["compiled"] == 8
+
+
+def test_missing_libpython(world: World, broken: Path) -> None:
+    """Without libpython the program runs unharmed."""
+    for library in (broken / "_private" / "lib").iterdir():
+        library.unlink()
+    assert_unharmed(world, "policy cannot start")
+
+
+def test_wrong_libpython(world: World, broken: Path) -> None:
+    """A library that is not libpython in its place is refused by the dynamic linker, in one line."""
+    (library,) = (broken / "_private" / "lib").iterdir()
+    source = broken / "wrong.c"
+    source.write_text("int Py_IsInitialized(void) { return 0; }\n")
+    subprocess.run(["cc", "-shared", "-fPIC", f"-Wl,-soname,{library.name}", "-o", library, source], check=True)
+    assert_unharmed(world, "policy cannot start")
+
+
+def test_truncated_libpython(world: World, broken: Path) -> None:
+    """Half a libpython is refused."""
+    (library,) = (broken / "_private" / "lib").iterdir()
+    library.write_bytes(library.read_bytes()[:4000])
+    assert_unharmed(world, "policy cannot start")
+
+
+def test_missing_policy_library(world: World, broken: Path) -> None:
+    """Without the policy library the program runs unharmed."""
+    for library in broken.glob("_policy*.so"):
+        library.unlink()
+    assert_unharmed(world, "policy cannot start")
+
+
+def test_policy_library_of_another_build(world: World, broken: Path, tmp_path: Path) -> None:
+    """A policy library without the entry point is no policy library."""
+    (library,) = broken.glob("_policy*.so")
+    source = tmp_path / "empty.c"
+    source.write_text("int nothing;\n")
+    library.unlink()
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    assert_unharmed(world, "policy cannot start")
+
+
+def test_missing_package_inside(world: World, broken: Path) -> None:
+    """A missing extension module ends policy with the module's name."""
+    shutil.rmtree(broken / "_private" / "site")
+    assert_unharmed(world, "_cffi_backend")
+
+
+def test_missing_standard_library(world: World, broken: Path) -> None:
+    """Damaged modules of the private interpreter end policy, not the program."""
+    shutil.rmtree(broken / "_private" / "dynload")
+    result = world.demo("--count", 8, PYLAYER_LOG="info")
+    assert result["created"] == 8
+
+
+@pytest.mark.parametrize(
+    "variable",
+    ["PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONPLATLIBDIR", "PYTHONCASEOK", "PYTHONMALLOC", "PYTHONUTF8"],
+)
+def test_python_variables_do_not_reach_the_interpreter(world: World, tmp_path: Path, variable: str) -> None:
+    """No PYTHON* variable changes the private interpreter: the layer works."""
+    (tmp_path / "sitecustomize.py").write_text("raise SystemExit(7)\n")
+    (tmp_path / "struct.py").write_text("raise SystemExit(8)\n")
+    value = str(tmp_path) if variable == "PYTHONPATH" else "/nonexistent"
+    world.demo("--count", 8, **{variable: value})
+    assert world.last()["compiled"] == 8
+
+
+def test_working_directory_is_not_searched(world: World) -> None:
+    """Modules in the program's working directory are not imported."""
+    for name in ("struct", "xxhash", "pylayer", "os", "encodings"):
+        (world.directory / f"{name}.py").write_text("raise SystemExit(9)\n")
+    world.demo("--count", 8)
+    assert world.last()["compiled"] == 8
+
+
+# ---- policies that misbehave -------------------------------------------------------------------
+
+BODIES = {
+    "raises": "raise RuntimeError('no')",
+    "exits": "raise SystemExit(3)",
+    "interrupts": "raise KeyboardInterrupt",
+    "returns nothing": "return None",
+    "returns nonsense": "return object()",
+    "recurses": "return self.plan_device(program, facts, settings)",
+    "calls sys.exit": "import sys; sys.exit(4)",
+}
+
+
+def write_policy(world: World, plan: str = "", top: str = "", **methods: str) -> dict[str, str]:
+    """A policy class with these bodies, and the environment that switches it on."""
+    directory = world.directory / "policies"
+    directory.mkdir(mode=0o700)
+    bodies = {"plan_device": ("program, facts, settings", plan)} if plan else {}
+    signatures = {"keep_cell": "cell, program, settings", "admit_cache": "data, facts, settings"}
+    signatures |= {"device_created": "program, facts, state", "device_destroyed": "program, facts, counters"}
+    bodies |= {name: (signatures[name], body) for name, body in methods.items()}
+    text = f"from pylayer.policy import Policy\n{top}\nclass Mine(Policy):\n    pass\n"
+    for name, (parameters, body) in bodies.items():
+        text += f"    def {name}(self, {parameters}):\n        {body}\n"
+    (directory / "mine.py").write_text(text)
+    config = world.directory / "policy.yaml"
+    config.write_text(f"policy: mine:Mine\npolicy_path: {directory}\n")
+    return {"PYLAYER_CONFIG": str(config)}
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_policy_that_fails_to_plan(world: World, body: str) -> None:
+    """A policy that cannot plan a device leaves the device as if the layer were not there."""
+    assert_unharmed(world, "policy failed", **write_policy(world, BODIES[body]))
+
+
+def test_policy_that_sleeps_for_ever(world: World) -> None:
+    """A policy that never answers costs one deadline, and the program runs as without the layer."""
+    assert_unharmed(world, "gave no plan for the device", **write_policy(world, "import time; time.sleep(1000)"))
+
+
+def test_policy_that_computes_for_ever(world: World) -> None:
+    """A policy that never returns costs one deadline."""
+    environment = write_policy(world, "while True: pass")
+    result = world.demo("--count", 8, "--repeat-instances", 3, **environment)
+    assert result["created"] == 8
+    # Four devices were created; only the first waited.
+    assert result["create_device_ns"] < 1e9
+
+
+def test_policy_that_raises_for_each_cell(world: World) -> None:
+    """A policy that fails for each cell is replaced by the built-in one, which keeps what follows."""
+    environment = write_policy(world, keep_cell="raise SystemExit(5)")
+    result = world.demo("--count", 40, **environment)
+    assert result["created"] == 40
+    assert "policy failed" in result.stderr and "built-in one is in force" in result.stderr
+    assert 0 < world.runs()[-1]["stored_records"] < 40
+
+
+def test_policy_that_hangs_in_an_event(world: World) -> None:
+    """A policy that hangs in an event delays vkDestroyDevice by its bound and no pipeline at all."""
+    environment = write_policy(world, keep_cell="import time; time.sleep(1000)")
+    result = world.demo("--count", 8, **environment)
+    assert result["created"] == 8
+    assert "did not finish writing" in result.stderr
+
+
+@pytest.mark.parametrize("top", ["raise SystemExit(6)", "import nonexistent_module", "def broken(:", "1/0"])
+def test_policy_module_that_cannot_be_imported(world: World, top: str) -> None:
+    """A policy module that fails to import leaves the built-in policy in force, with one line."""
+    environment = write_policy(world, top=top)
+    result = world.demo("--count", 8, **environment)
+    assert "cannot be used" in result.stderr and "built-in one is in force" in result.stderr
+    assert world.last()["compiled"] == 8
+
+
+def test_policy_prints_nowhere(world: World) -> None:
+    """What a policy prints goes to the log, not to the program's output."""
+    environment = write_policy(world, device_created="print('hello from policy')")
+    result = world.demo("--count", 8, **environment)
+    assert "hello from policy" not in result.stdout
+    assert "pylayer: info: hello from policy" in result.stderr
+
+
+def test_policy_file_with_an_error(world: World) -> None:
+    """A policy file that cannot be used is reported with file and line, and the defaults hold."""
+    config = world.directory / "policy.yaml"
+    config.write_text("settings:\n  carrier: fast\n")
+    result = world.demo("--count", 8, PYLAYER_CONFIG=str(config))
+    assert f"{config}, line 2" in result.stderr and "the defaults are in force" in result.stderr
+    assert world.last()["compiled"] == 8
+
+
+def test_policy_file_switches_off(world: World) -> None:
+    """A rule that switches the carrier off for this program does just that."""
+    config = world.directory / "policy.yaml"
+    config.write_text('rules:\n  - match: {executable: "pipe*"}\n    set: {carrier: "off"}\n')
+    result = world.demo("--count", 8, PYLAYER_CONFIG=str(config))
+    assert "carrier off, switched off by the policy file" in result.stderr
+    assert not list(world.store.glob("store/*/*.journal"))
+
+
+# ---- programs that are Python -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("interpreter", python_hosts())
+@pytest.mark.parametrize("gil", ["gil", "nogil", "busy"])
+def test_program_is_python(world: World, interpreter: str, gil: str) -> None:
+    """A Python program of the same or another version, holding the GIL or not, compiles once and lives on."""
+    words = ["nogil", "busy"] if gil == "busy" else [gil]
+    command = [interpreter, str(HOST), str(BUILD / "demo" / "libpipelines.so"), *words, "--count", "12"]
+    for _ in range(2):
+        process = world.run(command)
+        assert json.loads(process.stdout.splitlines()[-1])["status"] == 0
+    first, second = (run["counters"] for run in world.runs())
+    assert (first["compiled"], second["compiled"], second["hits"]) == (12, 0, 12)
+    assert first["answers_late"] == second["answers_late"] == 0
+    assert "python_host.py" in world.runs()[0]["program"]
+
+
+def test_python_that_comes_later(world: World, tmp_path: Path) -> None:
+    """A program that embeds Python after the layer started its own gets its own Python, and the layer works."""
+    import sysconfig
+
+    source = tmp_path / "embed.c"
+    source.write_text(
+        """
+        #include <dlfcn.h>
+        #include <getopt.h>
+        #include <stdio.h>
+        int main(int argc, char **argv) {
+            void *program = dlopen(argv[1], RTLD_NOW);
+            int (*run)(int, char **) = (int (*)(int, char **))dlsym(program, "main");
+            char *arguments[] = {"pipelines", "--count", "8", "--no-destroy", NULL};
+            if (!run || run(4, arguments)) return 1;
+            void *python = dlopen(argv[2], RTLD_NOW | RTLD_GLOBAL);
+            if (!python) { puts(dlerror()); return 2; }
+            void (*start)(int) = (void (*)(int))dlsym(python, "Py_InitializeEx");
+            int (*code)(const char *) = (int (*)(const char *))dlsym(python, "PyRun_SimpleString");
+            start(0);
+            int status = code("import math, json, sys; assert 'pylayer' not in sys.modules; print('mine', math.pi, flush=True)");
+            optind = 1;
+                return status || run(4, arguments);
+        }
+        """
+    )
+    program = tmp_path / "embed"
+    subprocess.run(["cc", "-O1", "-o", program, source, "-ldl"], check=True)
+    directory = Path(sysconfig.get_config_var("LIBDIR"))
+    version = sysconfig.get_config_var("py_version_short")
+    places = [directory, directory / (sysconfig.get_config_var("MULTIARCH") or "")]
+    libpython = next(p / f"libpython{version}.so.1.0" for p in places if (p / f"libpython{version}.so.1.0").exists())
+    process = world.run(
+        [str(program), str(BUILD / "demo" / "libpipelines.so"), str(libpython)],
+        PYTHONHOME=sysconfig.get_config_var("installed_base"),
+    )
+    assert "mine 3.14" in process.stdout
+    assert [run["counters"]["pipelines"] for run in world.runs()] == [8, 8]
+
+
+# ---- the process ---------------------------------------------------------------------------------
+
+
+def test_two_instances_at_once(world: World) -> None:
+    """Two instances with a device each work beside each other."""
+    process = world.run([str(BUILD / "tests" / "two_instances")])
+    assert "two instances" in process.stdout
+    assert [run["counters"]["compiled"] for run in world.runs()] in ([1, 1], [1, 0], [0, 1])
+
+
+def test_functions_that_are_not_intercepted(world: World) -> None:
+    """vkGetDeviceProcAddr gives the driver's own pointer for what the layer does not intercept."""
+    command = [str(BUILD / "tests" / "pointers")]
+    alone = json.loads(world.run(command, VK_INSTANCE_LAYERS=None).stdout)
+    under = json.loads(world.run(command).stdout)
+    different = {name for name in alone if alone[name] != under[name]}
+    assert different == {
+        # vkGetDeviceProcAddr and vkDestroyDevice are the loader's own either way.
+        "vkCreatePipelineCache",
+        "vkDestroyPipelineCache",
+        "vkGetPipelineCacheData",
+        "vkMergePipelineCaches",
+        "vkCreateGraphicsPipelines",
+        "vkCreateComputePipelines",
+    }
+
+
+def test_signal_handlers_stay(world: World) -> None:
+    """The program's handling of SIGINT is what it was: interrupting it ends it."""
+    command = [str(BUILD / "demo" / "pipelines"), "--count", "4000"]
+    process = subprocess.Popen(command, env=world.environment, stderr=subprocess.DEVNULL)
+    try:
+        while not list(world.store.glob("store/*/*.journal")):
+            assert process.poll() is None
+        process.send_signal(2)
+        assert process.wait(10) == -2
+    finally:
+        process.kill()
+
+
+def test_elevated_process(world: World, tmp_path: Path) -> None:
+    """A setuid program gets a layer that does nothing and reads nothing."""
+    program = tmp_path / "pipelines"
+    shutil.copy(BUILD / "demo" / "pipelines", program)
+    os.chown(program, 65534, 65534)
+    program.chmod(0o4755)
+    tmp_path.chmod(0o755)
+    result = world.run([str(program), "--count", "2"], check=False)
+    assert "pylayer:" not in result.stderr
+    assert not world.store.exists()

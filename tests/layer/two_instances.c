@@ -1,0 +1,71 @@
+/* Two instances with a device each, alive at once, each creating the same compute pipeline. */
+#include <stdio.h>
+#include <vulkan/vulkan.h>
+
+/* void main() {} for a workgroup of one, assembled by hand. */
+static const uint32_t shader[] = {
+    0x07230203, 0x00010000, 0, 6, 0, /* magic, version 1.0, generator, bound, schema */
+    0x00020011, 1,                   /* OpCapability Shader */
+    0x0003000e, 0, 1,                /* OpMemoryModel Logical GLSL450 */
+    0x0005000f, 5, 4, 0x6e69616d, 0, /* OpEntryPoint GLCompute %4 "main" */
+    0x00060010, 4, 17, 1, 1, 1,      /* OpExecutionMode %4 LocalSize 1 1 1 */
+    0x00020013, 2,                   /* %2 = OpTypeVoid */
+    0x00030021, 3, 2,                /* %3 = OpTypeFunction %2 */
+    0x00050036, 2, 4, 0, 3,          /* %4 = OpFunction %2 None %3 */
+    0x000200f8, 5,                   /* %5 = OpLabel */
+    0x000100fd, 0x00010038,          /* OpReturn, OpFunctionEnd */
+};
+
+static VkDevice create(VkInstance *instance)
+{
+    VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_1};
+    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &application};
+    VkPhysicalDevice physical;
+    VkDevice device;
+    uint32_t one = 1;
+    if (vkCreateInstance(&info, NULL, instance) || vkEnumeratePhysicalDevices(*instance, &one, &physical) < 0)
+        return VK_NULL_HANDLE;
+    float priority = 1;
+    VkDeviceQueueCreateInfo queue = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
+    VkDeviceCreateInfo device_info = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .queueCreateInfoCount = 1, .pQueueCreateInfos = &queue};
+    return vkCreateDevice(physical, &device_info, NULL, &device) ? VK_NULL_HANDLE : device;
+}
+
+static int use(VkDevice device)
+{
+    VkShaderModuleCreateInfo module_info = {
+        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = sizeof shader, .pCode = shader};
+    VkPipelineLayoutCreateInfo layout_info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO};
+    VkComputePipelineCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO};
+    info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
+    info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
+    info.stage.pName = "main";
+    VkPipeline pipeline;
+    if (vkCreateShaderModule(device, &module_info, NULL, &info.stage.module) ||
+        vkCreatePipelineLayout(device, &layout_info, NULL, &info.layout) ||
+        vkCreateComputePipelines(device, VK_NULL_HANDLE, 1, &info, NULL, &pipeline))
+        return 1;
+    vkDestroyPipeline(device, pipeline, NULL);
+    vkDestroyPipelineLayout(device, info.layout, NULL);
+    vkDestroyShaderModule(device, info.stage.module, NULL);
+    return 0;
+}
+
+int main(void)
+{
+    VkInstance instances[2];
+    VkDevice devices[2] = {create(&instances[0]), create(&instances[1])};
+    if (!devices[0] || !devices[1] || use(devices[1]) || use(devices[0]))
+        return 1;
+    /* Not in the order of creation. */
+    vkDestroyDevice(devices[0], NULL);
+    vkDestroyInstance(instances[0], NULL);
+    if (use(devices[1]))
+        return 1;
+    vkDestroyDevice(devices[1], NULL);
+    vkDestroyInstance(instances[1], NULL);
+    puts("two instances, two devices");
+    return 0;
+}
