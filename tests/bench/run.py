@@ -1,0 +1,165 @@
+"""What the layer costs and saves, against named baselines, in one interleaved run: `make bench`.
+
+Every round runs baseline and layer one after the other, so that a machine whose speed drifts treats both
+alike; a figure is the median over rounds of the rounds' ratios. On RADV null hardware (a real compiler, no
+GPU) with Mesa's disk cache off.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from rich.console import Console
+from rich.table import Table
+from world import World
+
+
+class Figure:
+    """One comparison: samples of baseline and layer, in nanoseconds, and what the project promises."""
+
+    def __init__(self, name: str, baseline: str, limit: float, unit: str = "us", difference: bool = False) -> None:
+        self.name = name
+        self.baseline = baseline
+        self.limit = limit  # a ratio, or milliseconds where difference
+        self.unit = unit
+        self.difference = difference
+        self.samples: list[tuple[float, float]] = []
+
+    def add(self, baseline_ns: float, layer_ns: float) -> None:
+        self.samples.append((baseline_ns, layer_ns))
+
+    @property
+    def result(self) -> float:
+        if self.difference:
+            return statistics.median(layer - base for base, layer in self.samples) / 1e6
+        return statistics.median(layer / base for base, layer in self.samples)
+
+    def as_dict(self) -> dict[str, object]:
+        values = [layer - base if self.difference else layer / base for base, layer in self.samples]
+        return {
+            "name": self.name,
+            "baseline": self.baseline,
+            "rounds": len(self.samples),
+            "baseline_ns": statistics.median(base for base, _ in self.samples),
+            "layer_ns": statistics.median(layer for _, layer in self.samples),
+            "difference_ms" if self.difference else "ratio": self.result,
+            "spread": [min(values), max(values)],
+            "limit": self.limit,
+            "met": self.result <= self.limit,
+        }
+
+
+class Bench:
+    def __init__(self, count: int, directory: Path, console: Console) -> None:
+        self.world = World(directory)
+        self.world.environment["PYLAYER_LOG"] = "error"
+        self.count = count
+        self.console = console
+        self.blob = directory / "application.cache"
+
+    def fresh_store(self) -> None:
+        shutil.rmtree(self.world.store, ignore_errors=True)
+
+    def cold(self, rounds: int) -> Figure:
+        figure = Figure("cold, per pipeline", "the driver alone, no cache", 1.03)
+        for _ in range(rounds):
+            alone = self.world.demo("--count", self.count, layers=None)
+            self.fresh_store()
+            under = self.world.demo("--count", self.count)
+            figure.add(alone["create_ns_total"] / self.count, under["create_ns_total"] / self.count)
+        return figure
+
+    def warm(self, rounds: int) -> list[Figure]:
+        hit = Figure("warm, per pipeline", "the application's own VkPipelineCache from one blob", 1.15)
+        first = Figure("warm, all, with the wait for the store", "the same, with vkCreatePipelineCache", 1.5, "ms")
+        load = Figure(f"load of {self.count} pipelines", "vkCreatePipelineCache of them as one blob", 1.5, "ms")
+        self.world.demo("--count", self.count, "--cache", "object", "--cache-save", self.blob, layers=None)
+        self.fresh_store()
+        self.world.demo("--count", self.count)
+        for _ in range(rounds):
+            alone = self.world.demo("--count", self.count, "--cache", self.blob, layers=None)
+            under = self.world.demo("--count", self.count)
+            run = self.world.runs()[-1]
+            counters = run["counters"]
+            assert counters["compiled"] == 0 and counters["hits"] == self.count, counters
+            waited = counters["load_wait_ns"]
+            hit.add(alone["create_ns_total"] / self.count, (under["create_ns_total"] - waited) / self.count)
+            first.add(alone["create_ns_total"] + alone["create_cache_ns"], under["create_ns_total"])
+            load.add(alone["create_cache_ns"], run["verify_ns"] + run["load_ns"])
+        return [hit, load, first]
+
+    def start(self, rounds: int) -> Figure:
+        figure = Figure("vkCreateInstance + vkCreateDevice", "the driver alone", 5.0, "ms", difference=True)
+        for _ in range(rounds):
+            alone, under = (self.world.demo("--count", 1, layers=layers) for layers in (None, self.layers))
+            figure.add(*(run["create_instance_ns"] + run["create_device_ns"] for run in (alone, under)))
+        return figure
+
+    @property
+    def layers(self) -> str:
+        return self.world.environment["VK_INSTANCE_LAYERS"]
+
+    def speedup(self, cold: Figure, warm: Figure) -> float:
+        base = statistics.median(base for base, _ in cold.samples)
+        return base / statistics.median(layer for _, layer in warm.samples)
+
+
+def show(console: Console, figures: list[Figure], speedup: float) -> None:
+    table = Table(title="pylayer benchmark: medians over interleaved rounds")
+    for heading, justify in (("what", "left"), ("baseline", "left"), ("alone", "right"), ("layer", "right")):
+        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
+    table.add_column("result", justify="right")
+    table.add_column("limit", justify="right")
+    for figure in figures:
+        values = figure.as_dict()
+        scale = {"us": 1e3, "ms": 1e6}[figure.unit]
+        base, layer = (f"{values[key] / scale:.2f} {figure.unit}" for key in ("baseline_ns", "layer_ns"))  # type: ignore[operator]
+        shown, limit = (
+            (f"{figure.result:+.1f} ms", f"+{figure.limit:.0f} ms")
+            if figure.difference
+            else (f"{figure.result:.2f} x", f"{figure.limit:.2f} x")
+        )
+        mark = "" if values["met"] else " (over)"
+        table.add_row(figure.name, figure.baseline, base, layer, shown + mark, limit)
+    console.print(table)
+    console.print(f"A stored pipeline is created {speedup:.0f} times faster than it is compiled.")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=560, help="pipelines a run (560)")
+    parser.add_argument("--rounds", type=int, default=25, help="rounds of the warm figures (25)")
+    parser.add_argument("--cold-rounds", type=int, default=7, help="rounds of the cold figure (7)")
+    parser.add_argument("--json", type=Path, default=Path("build/bench.json"), help="where the figures go")
+    options = parser.parse_args()
+    console = Console(width=None if sys.stdout.isatty() else 120)
+    with tempfile.TemporaryDirectory(prefix="pylayer-bench-") as directory:
+        bench = Bench(options.count, Path(directory), console)
+        steps: list[Callable[[], Figure | list[Figure]]] = [
+            lambda: bench.start(options.rounds),
+            lambda: bench.warm(options.rounds),
+            lambda: bench.cold(options.cold_rounds),
+        ]
+        figures: list[Figure] = []
+        for step in steps:
+            done = step()
+            figures += done if isinstance(done, list) else [done]
+    by_name = {figure.name: figure for figure in figures}
+    speedup = bench.speedup(by_name["cold, per pipeline"], by_name["warm, per pipeline"])
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    document = {"figures": [figure.as_dict() for figure in figures], "speedup": speedup}
+    options.json.write_text(json.dumps(document, indent=2) + "\n")
+    show(console, figures, speedup)
+    console.print(f"Figures as JSON: {options.json}")
+
+
+if __name__ == "__main__":
+    main()

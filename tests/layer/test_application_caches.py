@@ -1,0 +1,109 @@
+"""Initial data of vkCreatePipelineCache: what is not this driver's becomes an empty cache."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+from world import World
+
+HEADER = struct.Struct("<IIII16s")
+
+
+@pytest.fixture
+def saved(world: World, tmp_path: Path) -> Path:
+    """A cache file that this driver wrote for 20 pipelines, without the layer."""
+    path = tmp_path / "application.cache"
+    world.demo("--count", 20, "--cache", "object", "--cache-save", path, layers=None)
+    return path
+
+
+def change(path: Path, **fields: object) -> None:
+    data = path.read_bytes()
+    names = ("length", "version", "vendor", "device", "uuid")
+    values = dict(zip(names, HEADER.unpack_from(data), strict=True)) | fields
+    path.write_bytes(HEADER.pack(*(values[name] for name in names)) + data[HEADER.size :])
+
+
+def test_good_data_reaches_the_driver(world: World, saved: Path) -> None:
+    """An application's own intact cache is used as it is: every pipeline is a hit, and truly the application's."""
+    result = world.demo("--count", 20, "--cache", saved, "--feedback")
+    assert result["feedback"]["application_cache_hit"] == 20
+    counters = world.last()
+    assert (counters["application_hits"], counters["compiled"], counters["caches_emptied"]) == (20, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "outcome"),
+    [
+        ({"length": 0}, "wrong-length"),
+        ({"length": 31}, "wrong-length"),
+        ({"length": 0xFFFFFFFF}, "wrong-length"),
+        ({"version": 0}, "wrong-version"),
+        ({"version": 2}, "wrong-version"),
+        ({"vendor": 0x10DE}, "wrong-vendor"),
+        ({"device": 0xFFFF}, "wrong-device"),
+        ({"uuid": bytes(16)}, "wrong-uuid"),
+    ],
+)
+def test_wrong_header(world: World, saved: Path, fields: dict[str, object], outcome: str) -> None:
+    """Data with a wrong header becomes an empty cache, named in the log and counted."""
+    change(saved, **fields)
+    result = world.demo("--count", 20, "--cache", saved)
+    assert result["created"] == 20
+    assert f"{outcome}; the program gets an empty cache" in result.stderr
+    run = world.runs()[-1]
+    assert run["counters"]["caches_emptied"] == 1 and run["counters"]["compiled"] == 20
+    assert run["refused"] == {outcome: 1}
+
+
+@pytest.mark.parametrize("size", [1, 16, 31])
+def test_truncated_header(world: World, saved: Path, size: int) -> None:
+    """Data too short for a header becomes an empty cache."""
+    saved.write_bytes(saved.read_bytes()[:size])
+    result = world.demo("--count", 4, "--cache", saved)
+    assert result["created"] == 4 and "truncated; the program gets an empty cache" in result.stderr
+
+
+def test_header_only(world: World, saved: Path) -> None:
+    """A header without entries is what an empty cache gives out, and passes."""
+    saved.write_bytes(saved.read_bytes()[:32])
+    result = world.demo("--count", 4, "--cache", saved)
+    assert result["created"] == 4 and world.last()["caches_emptied"] == 0
+
+
+def test_refused_cache_is_filled_again(world: World, saved: Path, tmp_path: Path) -> None:
+    """After its data was refused, the application's cache holds everything when it is saved."""
+    change(saved, uuid=bytes(16))
+    repaired = tmp_path / "repaired.cache"
+    world.demo("--count", 20, "--cache", saved, "--cache-save", repaired)
+    alone = world.demo("--count", 20, "--cache", repaired, "--feedback", layers=None)
+    assert alone["feedback"]["application_cache_hit"] == 20
+
+
+def test_policy_may_let_everything_pass(world: World, saved: Path) -> None:
+    """With application_caches: pass the driver gets the data unseen."""
+    change(saved, uuid=bytes(16))
+    config = world.directory / "policy.yaml"
+    config.write_text("settings: {application_caches: pass}\n")
+    world.demo("--count", 4, "--cache", saved, PYLAYER_CONFIG=str(config))
+    assert world.last()["caches_emptied"] == 0
+
+
+def test_checked_also_where_nothing_is_kept(world: World, saved: Path) -> None:
+    """With the carrier off an application's cache is still checked."""
+    change(saved, device=1)
+    config = world.directory / "policy.yaml"
+    config.write_text("settings: {carrier: 'off'}\n")
+    result = world.demo("--count", 4, "--cache", saved, PYLAYER_CONFIG=str(config))
+    assert result["created"] == 4 and "wrong-device" in result.stderr
+    assert world.last()["caches_emptied"] == 1
+
+
+def test_zero_length_with_a_pointer(world: World) -> None:
+    """A pointer to no data becomes an empty cache."""
+    from world import BUILD
+
+    process = world.run([str(BUILD / "tests" / "zero_length_cache")])
+    assert "created" in process.stdout and "zero-length; the program gets an empty cache" in process.stderr

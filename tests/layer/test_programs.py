@@ -1,0 +1,94 @@
+"""Programs that nobody here wrote, each twice under the layer: the second run compiles nothing."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from world import LAYER_NAME, NULL_HARDWARE, ROOT, World, icd_file
+
+PROGRAMS = ROOT / "tests" / "programs"
+UNDER_BOTH = f"{LAYER_NAME}:{NULL_HARDWARE}"
+
+
+def twice(world: World, command: list[str], least: int, **environment: str | None) -> list[dict[str, int]]:
+    """Counters of two runs; the first compiles at least ``least`` pipelines, the second none."""
+    for _ in range(2):
+        world.run(command, VK_INSTANCE_LAYERS=UNDER_BOTH, **environment)
+    first, second = (run["counters"] for run in world.runs())
+    assert first["compiled"] >= least and first["pipelines"] == second["pipelines"]
+    assert second["compiled"] == second["uncacheable"] == second["failed"] == 0
+    assert second["hits"] == second["pipelines"]
+    assert first["answers_late"] == second["answers_late"] == first["events_dropped"] == 0
+    return [first, second]
+
+
+@pytest.mark.parametrize(("script", "least"), [("wgpu_compute.py", 10), ("wgpu_render.py", 8)])
+def test_wgpu(world: World, script: str, least: int) -> None:
+    """wgpu, which uses no VkPipelineCache, compiles nothing in its second run."""
+    _, second = twice(world, [sys.executable, str(PROGRAMS / script)], least)
+    assert second["application_hits"] == 0
+
+
+def test_ncnn(world: World, tmp_path: Path) -> None:
+    """ncnn, which uses an empty VkPipelineCache and holds Python's GIL throughout, compiles nothing in its second run."""
+    drivers = tmp_path / "data" / "vulkan" / "icd.d"
+    drivers.mkdir(parents=True)
+    shutil.copy(icd_file("radeon"), drivers)
+    twice(
+        world,
+        [sys.executable, str(PROGRAMS / "ncnn_inference.py")],
+        30,
+        # ncnn opens the driver itself, past all layers, when one of these is set.
+        VK_DRIVER_FILES=None,
+        VK_ICD_FILENAMES=None,
+        XDG_DATA_DIRS=str(tmp_path / "data"),
+    )
+
+
+def test_qt_quick(world: World, tmp_path: Path) -> None:
+    """Qt Quick, which saves and loads a cache file of its own, compiles nothing in its second run, nor when its
+    file is lost."""
+    cache = tmp_path / "qt.cache"
+    command = ["xvfb-run", "-a", sys.executable, str(PROGRAMS / "qt_quick.py"), str(cache)]
+    home = {"XDG_CACHE_HOME": str(tmp_path / "qt")}
+    twice(world, command, 5, **home)
+    cache.unlink()
+    shutil.rmtree(tmp_path / "qt")
+    world.run(command, VK_INSTANCE_LAYERS=UNDER_BOTH, **home)
+    assert world.last()["compiled"] == 0
+    alone = cache.read_bytes()
+    assert len(alone) > 10_000
+
+
+def test_vkcube_draws_the_same_picture(lavapipe: World, tmp_path: Path) -> None:
+    """vkcube on Lavapipe draws the same picture with and without the layer, which reports a stub cache."""
+    pictures = []
+    for name, layers in (("without", None), ("with", LAYER_NAME)):
+        picture = tmp_path / f"{name}.png"
+        process = lavapipe.run([str(PROGRAMS / "vkcube_picture.sh"), str(picture)], VK_INSTANCE_LAYERS=layers)
+        pictures.append(picture.read_bytes())
+        assert ("stub" in process.stderr) == bool(layers)
+    assert pictures[0] == pictures[1] and len(pictures[0]) > 1000
+
+
+def test_picture_is_a_cube(lavapipe: World, tmp_path: Path) -> None:
+    """The compared picture shows something: a blank one would always be equal."""
+    picture = tmp_path / "cube.png"
+    lavapipe.run([str(PROGRAMS / "vkcube_picture.sh"), str(picture)], VK_INSTANCE_LAYERS=None)
+    probe = subprocess.run(["file", str(picture)], capture_output=True, text=True, check=True)
+    assert "PNG image data" in probe.stdout
+    import zlib
+
+    data = picture.read_bytes()
+    pixels = b""
+    at = 8
+    while at < len(data):
+        length = int.from_bytes(data[at : at + 4], "big")
+        if data[at + 4 : at + 8] == b"IDAT":
+            pixels += data[at + 8 : at + 8 + length]
+        at += 12 + length
+    assert len(set(zlib.decompress(pixels))) > 50
