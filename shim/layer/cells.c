@@ -9,10 +9,6 @@
 
 #include "layer.h"
 
-/* Caches created before one merge while loading: few enough to keep memory low, many enough that the
- * merge's fixed cost does not count. */
-#define LOAD_BATCH 64
-
 static VkPipelineCache create_cache(Device *device, const void *data, size_t size, bool one_thread)
 {
     /* Cells belong to one thread. VUID-VkPipelineCacheCreateInfo-pipelineCreationCacheControl-02892: the
@@ -30,10 +26,11 @@ static VkPipelineCache create_cache(Device *device, const void *data, size_t siz
     return cache;
 }
 
-/* All data of a cache, malloc'ed; NULL when it cannot be read. The size may grow between the two calls
- * (RULES 1.11), hence the loop. */
+/* All data of a cache, malloc'ed; NULL, and a size of 0, when it cannot be read. The size may grow between
+ * the two calls (RULES 1.11), hence the loop. */
 static uint8_t *read_cache(Device *device, VkPipelineCache cache, size_t *size)
 {
+    *size = 0;
     for (int attempt = 0; attempt < 4; attempt++) {
         size_t wanted = 0;
         if (device->get_pipeline_cache_data(device->handle, cache, &wanted, NULL) != VK_SUCCESS || wanted == 0)
@@ -41,10 +38,12 @@ static uint8_t *read_cache(Device *device, VkPipelineCache cache, size_t *size)
         uint8_t *data = malloc(wanted);
         if (!data)
             return NULL;
-        *size = wanted;
-        VkResult result = device->get_pipeline_cache_data(device->handle, cache, size, data);
-        if (result == VK_SUCCESS && *size <= wanted)
+        size_t got = wanted;
+        VkResult result = device->get_pipeline_cache_data(device->handle, cache, &got, data);
+        if (result == VK_SUCCESS && got <= wanted) {
+            *size = got;
             return data;
+        }
         free(data);
         if (result != VK_INCOMPLETE)
             return NULL;
@@ -107,11 +106,14 @@ bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, enum
 {
     size_t size = 0;
     uint8_t *data = read_cache(device, cell, &size);
-    bool empty = data && size == device->empty_size && memcmp(data, device->empty_data, size) == 0;
+    bool empty =
+        data && device->empty_data && size == device->empty_size && memcmp(data, device->empty_data, size) == 0;
     if (!empty)
         merge_cell(device, cell, app_cache);
     device->destroy_pipeline_cache(device->handle, cell, NULL);
 
+    if (!data && atomic_exchange(&device->said_unreadable, 1) == 0)
+        log_line(PYLAYER_LOG_WARN, "the driver does not give the data of a pipeline cache; what it compiles is lost");
     PylayerMessage *message = data ? message_new(PYLAYER_MSG_CELL, device->serial) : NULL;
     if (!message) {
         free(data);
@@ -157,67 +159,25 @@ void cells_absorb(Device *device, AppCache *app_cache)
     pthread_mutex_unlock(&device->merge_mutex);
 }
 
-static uint64_t load_batch(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-                           uint64_t batch)
+uint64_t cells_merge_records(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
+                             uint32_t record_count)
 {
-    VkPipelineCache caches[LOAD_BATCH];
+    VkPipelineCache caches[CELLS_MERGED_AT_ONCE];
     uint32_t made = 0;
-    for (uint64_t i = 0; i < batch; i++) {
+    for (uint32_t i = 0; i < record_count && i < CELLS_MERGED_AT_ONCE; i++) {
         VkPipelineCache cache = create_cache(device, base + offsets[i], sizes[i], true);
         if (cache != VK_NULL_HANDLE)
             caches[made++] = cache;
     }
+    bool merged = false;
     if (made) {
         pthread_mutex_lock(&device->merge_mutex);
-        if (!merge_into_layer_locked(device, made, caches))
-            log_line(PYLAYER_LOG_WARN, "the driver could not merge %u stored pipelines", made);
+        merged = merge_into_layer_locked(device, made, caches);
         pthread_mutex_unlock(&device->merge_mutex);
     }
     for (uint32_t i = 0; i < made; i++)
         device->destroy_pipeline_cache(device->handle, caches[i], NULL);
-    return made;
-}
-
-typedef struct LoadPart {
-    Device *device;
-    const uint8_t *base;
-    const uint64_t *offsets, *sizes;
-    uint64_t record_count, taken;
-} LoadPart;
-
-static void *load_part(void *argument)
-{
-    LoadPart *part = argument;
-    for (uint64_t done = 0; done < part->record_count; done += LOAD_BATCH) {
-        uint64_t left = part->record_count - done;
-        part->taken += load_batch(part->device, part->base, part->offsets + done, part->sizes + done,
-                                  left < LOAD_BATCH ? left : LOAD_BATCH);
-    }
-    return NULL;
-}
-
-/* Cells are independent of each other until the merge, and a pipeline creation may be waiting: a second
- * thread takes half of them where there are enough to pay for it (measured: 60 us for the thread, 5 us a cell). */
-#define TWO_THREADS_FROM 64
-
-int64_t cells_load(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-                   uint64_t record_count)
-{
-    if (device->merged == VK_NULL_HANDLE)
-        return -1;
-    uint64_t half = record_count >= TWO_THREADS_FROM ? record_count / 2 : 0;
-    LoadPart mine = {device, base, offsets + half, sizes + half, record_count - half, 0};
-    LoadPart other = {device, base, offsets, sizes, half, 0};
-    pthread_t thread;
-    bool helped = half && pthread_create(&thread, NULL, load_part, &other) == 0;
-    load_part(&mine);
-    if (helped)
-        pthread_join(thread, NULL);
-    else
-        load_part(&other);
-    uint64_t taken = mine.taken + other.taken;
-    count(&device->counters.load_failed, record_count - taken);
-    return (int64_t)taken;
+    return merged ? made : 0;
 }
 
 int64_t cells_read_merged(Device *device, uint8_t *data, uint64_t size)
@@ -229,31 +189,4 @@ int64_t cells_read_merged(Device *device, uint8_t *data, uint64_t size)
     VkResult result = device->get_pipeline_cache_data(device->handle, device->merged, &bytes, data);
     pthread_rwlock_unlock(&device->merged_lock);
     return result == VK_SUCCESS ? (int64_t)bytes : -1;
-}
-
-void cells_load_done(Device *device)
-{
-    pthread_mutex_lock(&device->load_mutex);
-    atomic_store(&device->loaded, 1);
-    pthread_cond_broadcast(&device->load_cond);
-    pthread_mutex_unlock(&device->load_mutex);
-}
-
-bool cells_wait_loaded(Device *device)
-{
-    if (atomic_load_explicit(&device->loaded, memory_order_acquire))
-        return true;
-    uint64_t give_up = device->created_ns + (uint64_t)device->plan.load_wait_ns;
-    uint64_t start = now_ns();
-    if (start >= give_up)
-        return false;
-    struct timespec deadline = {.tv_sec = (time_t)(give_up / 1000000000ull),
-                                .tv_nsec = (long)(give_up % 1000000000ull)};
-    int waited = 0;
-    pthread_mutex_lock(&device->load_mutex);
-    while (!atomic_load(&device->loaded) && waited == 0)
-        waited = pthread_cond_timedwait(&device->load_cond, &device->load_mutex, &deadline);
-    pthread_mutex_unlock(&device->load_mutex);
-    count(&device->counters.load_wait_ns, now_ns() - start);
-    return atomic_load(&device->loaded);
 }

@@ -10,7 +10,7 @@ static int64_t load_records(uint64_t serial, const uint8_t *base, const uint64_t
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    int64_t result = cells_load(device, base, offsets, sizes, record_count);
+    int64_t result = loading_merge(device, base, offsets, sizes, record_count);
     device_command_end(device);
     return result;
 }
@@ -20,7 +20,7 @@ static int32_t load_done(uint64_t serial)
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    cells_load_done(device);
+    loading_done(device);
     device_command_end(device);
     return 0;
 }
@@ -43,7 +43,7 @@ static int32_t switch_off(uint64_t serial)
     if (!device)
         return -1;
     atomic_store(&device->carrier, PYLAYER_CARRIER_OFF);
-    cells_load_done(device);
+    loading_done(device);
     device_command_end(device);
     return 0;
 }

@@ -15,7 +15,7 @@ static pthread_mutex_t devices_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct DeviceNode {
     Device *device;
     struct DeviceNode *next;
-} * devices;
+} *devices;
 static atomic_ullong next_serial = 1;
 
 Device *device_command_begin(uint64_t serial)
@@ -178,9 +178,9 @@ static void init_locks(Device *device)
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&device->load_cond, &monotonic);
+    pthread_cond_init(&device->loading.changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    pthread_mutex_init(&device->load_mutex, NULL);
+    pthread_mutex_init(&device->loading.mutex, NULL);
     pthread_mutex_init(&device->merge_mutex, NULL);
     pthread_mutex_init(&device->app_caches_mutex, NULL);
     pthread_mutex_init(&device->command_mutex, NULL);
@@ -207,13 +207,13 @@ static void open_carrier(Device *device)
         message->created.empty_cache_bytes = device->empty_size;
     }
     if (!mailbox_post(message, UINT64_MAX) || carrier == PYLAYER_CARRIER_OFF)
-        cells_load_done(device);
+        loading_done(device);
 }
 
 static void device_free(Device *device)
 {
-    pthread_cond_destroy(&device->load_cond);
-    pthread_mutex_destroy(&device->load_mutex);
+    pthread_cond_destroy(&device->loading.changed);
+    pthread_mutex_destroy(&device->loading.mutex);
     pthread_mutex_destroy(&device->merge_mutex);
     pthread_mutex_destroy(&device->app_caches_mutex);
     pthread_mutex_destroy(&device->command_mutex);

@@ -11,6 +11,7 @@
  * pipelines.c       vkCreate*Pipelines: probe, miss, result codes
  * create_info.c     the three create infos seen as one
  * cells.c           the layer's merged VkPipelineCache and the cells that go into it
+ * loading.c         stored records on their way into it
  * mailbox.c         messages to the policy thread, and its waiting
  * commands.c        the functions that policy calls
  * policy_thread.c   finding and running the policy library
@@ -90,6 +91,16 @@ typedef struct AppCache {
 
 #define APP_CACHE_BUCKETS 64
 
+/* Records that policy hands over, in its memory and during its call, and how far they are. */
+typedef struct Loading {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    atomic_int done; /* goes from 0 to 1 once: everything stored is merged */
+    const uint8_t *base;
+    const uint64_t *offsets, *sizes;
+    uint64_t count, next, finished, taken;
+} Loading;
+
 typedef struct Device {
     VkDevice handle;
     uint64_t serial;
@@ -121,11 +132,9 @@ typedef struct Device {
     uint8_t *empty_data; /* vkGetPipelineCacheData of an empty cache: what 'nothing was kept' looks like */
     size_t empty_size;
 
-    /* Loading. loaded goes from 0 to 1 once; nobody waits for it later than created_ns + load_wait_ns. */
+    /* Nobody waits for the store later than created_ns + load_wait_ns. */
     uint64_t created_ns;
-    atomic_int loaded;
-    pthread_mutex_t load_mutex;
-    pthread_cond_t load_cond;
+    Loading loading;
 
     atomic_uint plain_kinds; /* bit mask of PylayerPipelineKind */
 
@@ -210,11 +219,22 @@ bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, enum
 void cells_seed(Device *device, AppCache *app_cache);
 /* Snapshot carrier: what went into an application's cache is kept as if it had gone into the layer's. */
 void cells_absorb(Device *device, AppCache *app_cache);
-int64_t cells_load(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes, uint64_t count);
 int64_t cells_read_merged(Device *device, uint8_t *data, uint64_t size);
-void cells_load_done(Device *device);
-/* Waits for the store, at most as long as the plan allows. True when it is wholly merged. */
-bool cells_wait_loaded(Device *device);
+/* Makes caches of at most CELLS_MERGED_AT_ONCE records and merges them; how many the driver took. */
+#define CELLS_MERGED_AT_ONCE 32
+uint64_t cells_merge_records(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
+                             uint32_t record_count);
+
+/* ---- loading.c ------------------------------------------------------------------------------- */
+
+/* Makes caches of the records and merges them, together with threads in loading_wait. How many the driver
+ * took; -1: the device keeps no cache. */
+int64_t loading_merge(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
+                      uint64_t record_count);
+/* Everything stored was handed over: nobody waits any longer. */
+void loading_done(Device *device);
+/* Waits for the store, at most as long as the plan allows, and helps. True when it is wholly merged. */
+bool loading_wait(Device *device);
 
 /* ---- pipelines.c ----------------------------------------------------------------------------- */
 

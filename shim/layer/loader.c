@@ -16,10 +16,7 @@ typedef struct Hook {
     PFN_vkVoidFunction function;
 } Hook;
 
-#define HOOK(name)                                                                                                     \
-    {                                                                                                                  \
-        "vk" #name, (PFN_vkVoidFunction)layer_##name                                                                   \
-    }
+#define HOOK(name) {"vk" #name, (PFN_vkVoidFunction)layer_##name}
 
 static const VkLayerProperties layer_properties = {
     .layerName = LAYER_NAME,

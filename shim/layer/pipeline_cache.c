@@ -130,7 +130,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice handle, const 
     AppCache *app_cache = app_cache_add(device, *cache, info->initialDataSize > 0 && !refused);
     /* Without a probe a miss cannot be seen, so the snapshot carrier seeds beforehand. */
     if (app_cache && device->plan.seed_caches && atomic_load(&device->carrier) == PYLAYER_CARRIER_SNAPSHOT) {
-        cells_wait_loaded(device);
+        loading_wait(device);
         cells_seed(device, app_cache);
     }
     return VK_SUCCESS;

@@ -215,7 +215,7 @@ static VkResult create_missing(Batch *batch, uint32_t index)
 {
     Element *element = &batch->elements[index];
     if (batch->app_cache && !element->plain)
-        batch->after_load = cells_wait_loaded(batch->call->device);
+        batch->after_load = loading_wait(batch->call->device);
     if (probe_layer(batch, index))
         return VK_SUCCESS;
     if (element->flags & FAIL_ON_COMPILE) {
@@ -294,7 +294,7 @@ static VkResult create_with_cells(Batch *batch)
     Device *device = call->device;
     /* What is about to arrive must not be compiled. With an application cache only a miss has to wait. */
     if (call->cache == VK_NULL_HANDLE)
-        batch->after_load = cells_wait_loaded(device);
+        batch->after_load = loading_wait(device);
     VkResult result = probe_all(batch);
     if (result == VK_ERROR_DEVICE_LOST)
         batch->result = result;
@@ -318,7 +318,7 @@ static VkResult create_with_snapshot(Batch *batch)
         count(&device->counters.plain_ns, duration);
         return result;
     }
-    cells_wait_loaded(device);
+    loading_wait(device);
     uint64_t duration = 0;
     size_t stride = create_info_size(call->point);
     for (uint32_t i = 0; i < call->count; i++) {

@@ -59,9 +59,7 @@ def header() -> str:
         code = marshal.dumps(compile(path.read_bytes(), f"{name}.py", "exec", dont_inherit=True, optimize=2))
         arrays.append(c_array(f"frozen_{index}", code))
         package = int(path.name == "__init__.py")
-        rows.append(
-            f'    {{.name = "{name}", .code = frozen_{index}, .size = {len(code)}, .is_package = {package}}},'
-        )
+        rows.append(f'    {{.name = "{name}", .code = frozen_{index}, .size = {len(code)}, .is_package = {package}}},')
     table = "static const struct _frozen frozen_modules[] = {\n" + "\n".join(rows) + "\n    {.name = NULL},\n};\n"
     return "\n".join([*arrays, table])
 

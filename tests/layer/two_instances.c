@@ -4,16 +4,16 @@
 
 /* void main() {} for a workgroup of one, assembled by hand. */
 static const uint32_t shader[] = {
-    0x07230203, 0x00010000, 0, 6, 0, /* magic, version 1.0, generator, bound, schema */
-    0x00020011, 1,                   /* OpCapability Shader */
-    0x0003000e, 0, 1,                /* OpMemoryModel Logical GLSL450 */
-    0x0005000f, 5, 4, 0x6e69616d, 0, /* OpEntryPoint GLCompute %4 "main" */
-    0x00060010, 4, 17, 1, 1, 1,      /* OpExecutionMode %4 LocalSize 1 1 1 */
-    0x00020013, 2,                   /* %2 = OpTypeVoid */
-    0x00030021, 3, 2,                /* %3 = OpTypeFunction %2 */
-    0x00050036, 2, 4, 0, 3,          /* %4 = OpFunction %2 None %3 */
-    0x000200f8, 5,                   /* %5 = OpLabel */
-    0x000100fd, 0x00010038,          /* OpReturn, OpFunctionEnd */
+    0x07230203, 0x00010000, 0,  6,          0,    /* magic, version 1.0, generator, bound, schema */
+    0x00020011, 1,                                /* OpCapability Shader */
+    0x0003000e, 0,          1,                    /* OpMemoryModel Logical GLSL450 */
+    0x0005000f, 5,          4,  0x6e69616d, 0,    /* OpEntryPoint GLCompute %4 "main" */
+    0x00060010, 4,          17, 1,          1, 1, /* OpExecutionMode %4 LocalSize 1 1 1 */
+    0x00020013, 2,                                /* %2 = OpTypeVoid */
+    0x00030021, 3,          2,                    /* %3 = OpTypeFunction %2 */
+    0x00050036, 2,          4,  0,          3,    /* %4 = OpFunction %2 None %3 */
+    0x000200f8, 5,                                /* %5 = OpLabel */
+    0x000100fd, 0x00010038,                       /* OpReturn, OpFunctionEnd */
 };
 
 static VkDevice create(VkInstance *instance)

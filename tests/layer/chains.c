@@ -1,0 +1,122 @@
+/*
+ * Creates one compute pipeline several times with chains of pNext that a program may pass, and prints for each
+ * the VkResult, whether a pipeline came, and whether any byte of the program's structures changed.
+ *
+ * Structures newer than the headers of Debian bookworm are declared here, with numbers from the registry.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <vulkan/vulkan.h>
+
+typedef struct Flags2 {
+    VkStructureType sType;
+    const void *pNext;
+    uint64_t flags;
+} Flags2;
+
+typedef struct Features {
+    VkStructureType sType;
+    void *pNext;
+    VkBool32 feature;
+} Features;
+
+#define TYPE_FLAGS2 ((VkStructureType)1000470005)
+#define TYPE_MAINTENANCE5 ((VkStructureType)1000470000)
+#define TYPE_PIPELINE_BINARY ((VkStructureType)1000483000)
+#define TYPE_UNKNOWN ((VkStructureType)2000000001)
+#define CAPTURE_DATA 0x80000000ull
+#define DISABLE_OPTIMIZATION 1ull
+#define FAIL_ON_COMPILE 0x100ull
+
+/* void main() {} for a workgroup of one, assembled by hand. */
+static const uint32_t shader[] = {
+    0x07230203, 0x00010000, 0, 6,          0, 0x00020011, 1, 0x0003000e, 0,          1,          0x0005000f, 5, 4,
+    0x6e69616d, 0,          0x00060010,    4, 17,         1, 1,          1,          0x00020013, 2,          0x00030021,
+    3,          2,          0x00050036,    2, 4,          0, 3,          0x000200f8, 5,          0x000100fd, 0x00010038,
+};
+
+static VkDevice device;
+static VkComputePipelineCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO};
+
+static void attempt(const char *name, const void *chain, VkPipelineCreateFlags legacy)
+{
+    static unsigned char before[3][64], after[3][64];
+    info.pNext = chain;
+    info.flags = legacy;
+    const VkBaseInStructure *node = chain;
+    for (int i = 0; node && i < 3; i++, node = node->pNext)
+        memcpy(before[i], node, sizeof(Flags2));
+    VkComputePipelineCreateInfo copy = info;
+    VkPipeline pipeline = (VkPipeline)1;
+    VkResult result = vkCreateComputePipelines(device, VK_NULL_HANDLE, 1, &info, NULL, &pipeline);
+    int changed = memcmp(&copy, &info, sizeof info) != 0;
+    node = chain;
+    for (int i = 0; node && i < 3; i++, node = node->pNext) {
+        memcpy(after[i], node, sizeof(Flags2));
+        changed |= memcmp(before[i], after[i], sizeof(Flags2)) != 0;
+    }
+    printf("%s result=%d pipeline=%d changed=%d\n", name, result, pipeline != VK_NULL_HANDLE, changed);
+    if (pipeline != VK_NULL_HANDLE)
+        vkDestroyPipeline(device, pipeline, NULL);
+}
+
+int main(void)
+{
+    VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_3};
+    VkInstanceCreateInfo instance_info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+                                          .pApplicationInfo = &application};
+    VkInstance instance;
+    VkPhysicalDevice physical;
+    uint32_t one = 1;
+    float priority = 1;
+    Features binary = {TYPE_PIPELINE_BINARY, NULL, VK_TRUE};
+    Features maintenance5 = {TYPE_MAINTENANCE5, &binary, VK_TRUE};
+    VkPhysicalDevicePipelineCreationCacheControlFeatures control = {
+        VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_CREATION_CACHE_CONTROL_FEATURES, &maintenance5, VK_TRUE};
+    const char *extensions[] = {"VK_KHR_maintenance5", "VK_KHR_pipeline_binary"};
+    VkDeviceQueueCreateInfo queue = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
+    VkDeviceCreateInfo device_info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                                      .pNext = &control,
+                                      .queueCreateInfoCount = 1,
+                                      .pQueueCreateInfos = &queue,
+                                      .enabledExtensionCount = 2,
+                                      .ppEnabledExtensionNames = extensions};
+    VkShaderModuleCreateInfo module = {
+        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = sizeof shader, .pCode = shader};
+    VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO};
+    info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
+    info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
+    info.stage.pName = "main";
+    if (vkCreateInstance(&instance_info, NULL, &instance) ||
+        vkEnumeratePhysicalDevices(instance, &one, &physical) < 0 ||
+        vkCreateDevice(physical, &device_info, NULL, &device) ||
+        vkCreateShaderModule(device, &module, NULL, &info.stage.module) ||
+        vkCreatePipelineLayout(device, &layout, NULL, &info.layout))
+        return 1;
+
+    Flags2 probe = {TYPE_FLAGS2, NULL, FAIL_ON_COMPILE};
+    attempt("flags2-may-not-compile", &probe, 0);
+    Flags2 capture = {TYPE_FLAGS2, NULL, CAPTURE_DATA};
+    attempt("capture", &capture, 0);
+    Flags2 first = {TYPE_FLAGS2, NULL, DISABLE_OPTIMIZATION};
+    attempt("flags2-first", &first, 0);
+    Flags2 last = {TYPE_FLAGS2, NULL, 0};
+    VkPipelineCreationFeedback feedback = {0};
+    VkPipelineCreationFeedbackCreateInfo wants = {VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO, &last,
+                                                  &feedback, 0, NULL};
+    attempt("flags2-behind-known", &wants, 0);
+    Features unknown = {TYPE_UNKNOWN, &last, 7};
+    attempt("flags2-behind-unknown", &unknown, 0);
+    Features alone = {TYPE_UNKNOWN, NULL, 7};
+    attempt("unknown-alone", &alone, 0);
+    /* Chained flags replace these: the pipeline may be compiled. */
+    attempt("legacy-ignored", &last, (VkPipelineCreateFlags)FAIL_ON_COMPILE);
+    attempt("plain-again", NULL, 0);
+
+    vkDestroyPipelineLayout(device, info.layout, NULL);
+    vkDestroyShaderModule(device, info.stage.module, NULL);
+    vkDestroyDevice(device, NULL);
+    vkDestroyInstance(instance, NULL);
+    return 0;
+}

@@ -1,0 +1,42 @@
+"""pNext chains: flags that moved into a struct, structs nobody knows, and calls that must pass untouched."""
+
+from __future__ import annotations
+
+from world import BUILD, World
+
+CHAINS = [str(BUILD / "tests" / "chains")]
+
+
+def lines(output: str) -> dict[str, str]:
+    return dict(line.split(" ", 1) for line in output.splitlines())
+
+
+def test_results_are_the_drivers(world: World) -> None:
+    """Every chain gives the result that it gives without the layer, and nothing of the program's is written to."""
+    alone = lines(world.run(CHAINS, VK_INSTANCE_LAYERS=None).stdout)
+    cold = lines(world.run(CHAINS).stdout)
+    assert alone == cold
+    assert all(line.endswith("changed=0") for line in cold.values())
+    assert alone["flags2-may-not-compile"].startswith("result=1000297000 pipeline=0")
+    assert alone["legacy-ignored"].startswith("result=0 pipeline=1")
+
+
+def test_captures_pass_untouched(world: World) -> None:
+    """A call with CAPTURE_DATA reaches the driver as it was made, and is counted as passed."""
+    world.run(CHAINS)
+    counters = world.last()
+    assert counters["passed"] == 1
+    # Two compile (optimized and not); what stands behind an unknown struct cannot be asked and is made plainly.
+    assert counters["compiled"] == 2
+    assert counters["plain"] == 1
+    assert counters["compile_required"] == 1
+    assert counters["pipelines"] == 6
+
+
+def test_warm_chains_hit(world: World) -> None:
+    """The second run compiles nothing, whatever stands in the chains."""
+    world.run(CHAINS)
+    warm = lines(world.run(CHAINS).stdout)
+    counters = world.last()
+    assert counters["compiled"] == counters["compile_required"] == 0
+    assert warm["flags2-may-not-compile"].startswith("result=0 pipeline=1")
