@@ -16,8 +16,8 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 sys.path.insert(0, str(Path("shim/policy").resolve()))
-import freeze  # noqa: E402
-import private_python  # noqa: E402
+import freeze
+import private_python
 
 LAYER = "pylayer.libVkLayer_pylayer_pipeline_cache"
 POLICY = "pylayer._policy"

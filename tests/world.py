@@ -96,7 +96,9 @@ class World:
             assert process.returncode == 0, f"exit {process.returncode}\n{process.stdout}\n{process.stderr}"
         return process
 
-    def demo(self, *arguments: str | int, check: bool = True, layers: str | None = LAYER_NAME, **environment: Any) -> Run:
+    def demo(
+        self, *arguments: str | int, check: bool = True, layers: str | None = LAYER_NAME, **environment: Any
+    ) -> Run:
         """Runs the demo program; ``layers`` None runs it without any."""
         command = [str(BUILD / "demo" / "pipelines"), "--json", *map(str, arguments)]
         process = self.run(command, check=check, VK_INSTANCE_LAYERS=layers, **environment)
@@ -117,7 +119,12 @@ class World:
 def python_hosts() -> list[str]:
     """Other Python interpreters on this machine, one a version, for tests of programs that are Python."""
     found: dict[str, str] = {}
-    candidates = [sys.executable, "/usr/bin/python3", *glob.glob("/usr/bin/python3.[0-9]*"), *glob.glob("/usr/local/bin/python3.[0-9]*")]
+    candidates = [
+        sys.executable,
+        "/usr/bin/python3",
+        *glob.glob("/usr/bin/python3.[0-9]*"),
+        *glob.glob("/usr/local/bin/python3.[0-9]*"),
+    ]
     candidates += glob.glob(str(Path.home() / ".pyenv" / "versions" / "3.*" / "bin" / "python3"))
     for candidate in candidates:
         if candidate.endswith("config") or not os.access(candidate, os.X_OK):

@@ -12,14 +12,15 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from .. import LAYER_NAME, config
-from ..paths import config_file, make_private, require_own, store_root
+from .. import LAYER_NAME
+from ..paths import config_file, make_private, store_root
 from ..settings import top_setting
 from ..store.files import unique_name, write_all
 from . import layer_files
 from .children import probe
 from .environment import with_layer
 from .output import Failure, human_bytes, one_line
+from .policy_file import read_trusted
 from .run import LOG_LEVELS
 
 OK, WARNING, PROBLEM, SKIPPED = "ok", "warning", "problem", "skipped"
@@ -41,14 +42,6 @@ class Check:
     status: str
     found: str
     advice: str = ""
-
-
-@dataclass(frozen=True)
-class PolicyFile:
-    """The policy in force, and the check that found it; the defaults where the file cannot be used."""
-
-    check: Check
-    document: dict[str, Any]
 
 
 def skipped(name: str, reason: str) -> Check:
@@ -183,26 +176,21 @@ def check_start(root: str) -> Check:
     return Check("start", OK, f"policy started in a program's process{device}")
 
 
-def check_policy() -> PolicyFile:
-    """The policy file in force."""
+def check_policy() -> tuple[Check, dict[str, Any]]:
+    """The policy file, and its document: empty, which means the defaults, where it cannot be used."""
     path = config_file()
     named = bool(os.environ.get("PYLAYER_CONFIG"))
     if path is None or not os.path.lexists(path):
         found = f"no policy file at {path}: the defaults are in force" if path else "the defaults are in force"
         advice = "PYLAYER_CONFIG names a file that does not exist." if named else ""
-        return PolicyFile(Check("policy", WARNING if named else OK, found, advice), {})
+        return Check("policy", WARNING if named else OK, found, advice), {}
     try:
-        document = config.read(path)
-        require_own(os.path.dirname(path))
-        if top_setting(document, "policy") and top_setting(document, "policy_path"):
-            require_own(top_setting(document, "policy_path"))
+        document = read_trusted(path)
     except (OSError, ValueError) as error:
-        return PolicyFile(
-            Check("policy", WARNING, one_line(error), "The defaults are in force until that is mended."), {}
-        )
+        return Check("policy", WARNING, one_line(error), "The defaults are in force until that is mended."), {}
     policy_class = top_setting(document, "policy")
     decides = f", decisions by the class {policy_class}" if policy_class else ""
-    return PolicyFile(Check("policy", OK, f"{path} is valid{decides}"), document)
+    return Check("policy", OK, f"{path} is valid{decides}"), document
 
 
 def _try_writing(root: str) -> None:
@@ -250,7 +238,7 @@ def _disables(pattern: str) -> bool:
     return pattern in ("~all~", "~explicit~") or fnmatchcase(LAYER_NAME.lower(), pattern.strip().lower())
 
 
-def check_environment(installed: bool) -> list[Check]:
+def check_environment() -> list[Check]:
     """What in this environment changes how the layer works."""
     checks = []
 
@@ -266,11 +254,11 @@ def check_environment(installed: bool) -> list[Check]:
     if any(_disables(pattern) for pattern in disabled.split(",")):
         found = f"VK_LOADER_LAYERS_DISABLE={disabled} names the layer"
         note(WARNING, found, "Loaders since 1.3.234 do not load it; take it out of that list.")
-    if installed and "VK_LAYER_PATH" in os.environ:
+    if "VK_LAYER_PATH" in os.environ:
         note(
             WARNING,
             f"VK_LAYER_PATH={os.environ['VK_LAYER_PATH']} replaces the directories where layers are looked for",
-            "The installed layer is not found there; pylayer run finds its way.",
+            "pylayer run adds its own; a layer that pylayer install put into the usual place is not found.",
         )
     level = os.environ.get("PYLAYER_LOG", "")
     if level and level not in LOG_LEVELS:

@@ -14,6 +14,9 @@ from .children import probe
 
 #: Conditions of a rule that doctor, which looks at no program in particular, cannot judge.
 PROGRAM_CONDITIONS = {"executable", "application", "engine"}
+INSTALL_DRIVER = (
+    "Install the Vulkan driver of your GPU, such as mesa-vulkan-drivers; VK_DRIVER_FILES chooses one of several."
+)
 
 
 @dataclass
@@ -39,9 +42,7 @@ def _choose(device: Device, facts: DeviceFacts, document: dict[str, Any]) -> Non
     """Identity and carrier, as policy gets them from the same facts."""
     device.name, device.driver, device.driver_info = facts.device_name, facts.driver_name, facts.driver_info
     device.identity = Identity.of(facts).name
-    anybody = Program(
-        api_version=0, application="", application_version=0, engine="", engine_version=0, executable=""
-    )
+    anybody = Program(api_version=0, application="", application_version=0, engine="", engine_version=0, executable="")
     carrier, _, device.reason = choose_carrier(settings_for(document, anybody, facts), facts)
     device.carrier = CARRIER_NAMES[carrier]
     if any(PROGRAM_CONDITIONS & set(rule["match"]) for rule in document.get("rules") or []):
@@ -58,7 +59,7 @@ def _measure(device: Device, found: dict[str, Any]) -> None:
     device.empty_cache_bytes, device.filled_cache_bytes = empty, filled
     if not found["keeps_pipelines"]:
         device.measured = f"the driver's VkPipelineCache keeps nothing: {empty} bytes before and after a compilation"
-        device.carriers = dict.fromkeys(device.carriers, "useless: the driver's VkPipelineCache keeps nothing")
+        device.carriers = dict.fromkeys(device.carriers, "the driver's VkPipelineCache keeps nothing")
         device.advice = "Nothing can be stored for this device; the layer stays out of the way."
         device.status = WARNING
         return
@@ -90,11 +91,11 @@ def find_devices(document: dict[str, Any]) -> tuple[Check, list[Device]]:
     outcome = probe("devices")
     if outcome.failure:
         found = f"the drivers cannot be asked for devices: {outcome.failure}"
-        return Check("devices", PROBLEM, found, "VK_DRIVER_FILES=/path/to/icd.json chooses a single driver."), []
+        return Check("devices", PROBLEM, found, INSTALL_DRIVER), []
     devices = [examine(number, document) for number in range(outcome.found["count"])]
     if not devices:
         found = "there is no Vulkan device"
-        return Check("devices", PROBLEM, found, "Install the driver of your GPU, such as mesa-vulkan-drivers."), []
+        return Check("devices", PROBLEM, found, INSTALL_DRIVER), []
     if all(device.status == PROBLEM for device in devices):
         return Check("devices", PROBLEM, "no device could be used", "See the devices below."), devices
     useful = [device for device in devices if device.status == OK and device.carrier != CARRIER_NAMES[CARRIER_OFF]]

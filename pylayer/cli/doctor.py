@@ -28,25 +28,24 @@ def _examine() -> tuple[list[Check], list[Device]]:
 
     store = checks.check_store()
     loader = checks.check_loader()
-    policy = checks.check_policy()
-    installed = checks.check_installed()
-    found = [loader, checks.check_library(), checks.check_interpreter()]
-    found += checks.check_environment(installed.found.startswith("yes"))
-    broken = [check.name for check in found if check.status == PROBLEM]
+    library, interpreter = checks.check_library(), checks.check_interpreter()
+    policy, document = checks.check_policy()
+    devices: list[Device] = []
+    listed = skipped("devices", "the loader must work first")
+    if loader.status != PROBLEM:
+        listed, devices = find_devices(document)
+    broken = [check.name for check in (loader, library, interpreter) if check.status == PROBLEM]
     # Where the store cannot be written the rest is looked at all the same.
     with TemporaryDirectory(prefix="pylayer-doctor-") as scratch:
         root = (store_root() if store.status != PROBLEM else None) or scratch
         manifest = start = skipped("manifest", f"{' and '.join(broken)} must work first")
         if not broken:
             manifest = checks.check_manifest(root)
-        start = skipped("start", "the loader must find the layer first")
-        if manifest.status == OK:
+        start = skipped("start", "the loader must find the layer and a driver first")
+        if manifest.status == OK and listed.status != PROBLEM:
             start = checks.check_start(root)
-    devices: list[Device] = []
-    listed = skipped("devices", "the loader must work first")
-    if loader.status != PROBLEM:
-        listed, devices = find_devices(policy.document)
-    return [*found[:3], manifest, start, policy.check, store, installed, *found[3:], listed], devices
+    others = [policy, store, checks.check_installed(), *checks.check_environment(), listed]
+    return [loader, library, interpreter, manifest, start, *others], devices
 
 
 def _print_checks(out: Console, found: list[Check]) -> None:
@@ -74,12 +73,12 @@ def _print_device(out: Console, device: Device) -> None:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     driver = ", ".join(text for text in (device.driver, device.driver_info) if text)
-    others = [f"{name} {state}" for name, state in device.carriers.items() if name != device.carrier]
+    others = [name for name, state in device.carriers.items() if state == "possible" and name != device.carrier]
     for name, text in (
         ("driver", driver),
         ("identity", device.identity),
         ("carrier", f"{device.carrier}: {device.reason}" if device.carrier else ""),
-        ("others", "; ".join(others)),
+        ("also possible", ", ".join(others)),
         ("measured", device.measured),
         ("", device.advice),
     ):

@@ -35,7 +35,7 @@ def install(as_json: bool) -> None:
         changed = layer_files.write_manifest(path, text)
     except OSError as error:
         raise Failure(
-            f"{path} cannot be written ({error.strerror or error}); nothing was installed, and pylayer run works without"
+            f"{path} cannot be written ({error.strerror or error}); nothing was installed, pylayer run works without"
         ) from error
     library = str(layer_files.library_path())
     if as_json:

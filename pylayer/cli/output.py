@@ -33,13 +33,17 @@ def fail(message: str) -> None:
 class Failure(click.ClickException):
     """Ends the command with one line that says what happened, what it means and what to do."""
 
-    def __init__(self, message: str, exit_code: int = EXIT_PROBLEM) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
+    exit_code = EXIT_PROBLEM
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Called by click."""
         fail(self.message)
+
+
+class WrongUse(Failure):
+    """A failure that the user's own words on the command line caused."""
+
+    exit_code = EXIT_USAGE
 
 
 def console(stderr: bool = False) -> Console:
@@ -68,17 +72,18 @@ def human_bytes(count: int) -> str:
     """A size in at most 8 characters."""
     if count < 1024:
         return f"{count} B"
-    size = float(count)
-    for unit in ("KiB", "MiB", "GiB"):
+    size, units = count / 1024, ["KiB", "MiB", "GiB"]
+    while size >= 1000 and len(units) > 1:
         size /= 1024
-        if size < 1000:
-            break
-    return f"{size:.1f} {unit}" if size < 100 else f"{size:.0f} {unit}"
+        units.pop(0)
+    return f"{size:.1f} {units[0]}" if size < 100 else f"{size:.0f} {units[0]}"
 
 
 def human_time(nanoseconds: float) -> str:
     """A duration in at most 8 characters, milliseconds where they are readable."""
     milliseconds = nanoseconds / 1e6
+    if 0 < abs(milliseconds) < 1:
+        return f"{milliseconds:.2f} ms"
     if abs(milliseconds) < 1000:
         return f"{milliseconds:.1f} ms" if abs(milliseconds) < 100 else f"{milliseconds:.0f} ms"
     seconds = milliseconds / 1000

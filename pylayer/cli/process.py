@@ -11,8 +11,8 @@ from typing import NoReturn, TypeVar
 
 from .output import Failure
 
-# env(1) and every shell end with these.
-EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, EXIT_SIGNAL_BASE = 126, 127, 128
+#: A program that signal n ended counts as this plus n, as in every shell.
+EXIT_SIGNAL_BASE = 128
 
 #: Ignored by Python for itself; a program expects the defaults.
 RESET_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)
@@ -21,10 +21,22 @@ PASSED_ON = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signa
 _Started = TypeVar("_Started")
 
 
+class NotFound(Failure):
+    """There is no such program; the exit status is env(1)'s."""
+
+    exit_code = 127
+
+
+class NotExecutable(Failure):
+    """The program is there and cannot be started; the exit status is env(1)'s."""
+
+    exit_code = 126
+
+
 def _start(start: Callable[[list[str]], _Started], command: list[str]) -> _Started:
     """Calls ``start`` with the command, like execvp(3) with /bin/sh for a script without '#!'.
 
-    Raises Failure with env(1)'s exit status.
+    Raises NotFound and NotExecutable.
     """
     name = command[0]
     try:
@@ -38,18 +50,17 @@ def _start(start: Callable[[list[str]], _Started], command: list[str]) -> _Start
         place = "there is no such file" if "/" in name else "no directory in PATH has it"
         if "/" in name and os.path.exists(name):
             place = "the interpreter that it names does not exist"
-        message = f"{name} was not started: {place}; check the command behind 'pylayer run --'"
-        raise Failure(message, EXIT_NOT_FOUND) from error
+        raise NotFound(f"{name} was not started: {place}; check the command behind 'pylayer run --'") from error
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         message = f"{name} was not started: {reason}; check that it is a program and may be executed"
-        raise Failure(message, EXIT_NOT_EXECUTABLE) from error
+        raise NotExecutable(message) from error
 
 
 def replace_by(command: list[str], environment: dict[str, str]) -> NoReturn:
     """The process becomes the program.
 
-    Raises Failure where it cannot be started.
+    Raises NotFound and NotExecutable.
     """
     for number in RESET_SIGNALS:
         signal.signal(number, signal.SIG_DFL)
@@ -60,7 +71,7 @@ def replace_by(command: list[str], environment: dict[str, str]) -> NoReturn:
 def wait_for(command: list[str], environment: dict[str, str]) -> int:
     """Runs the program, passes signals on to it, and returns its exit status, 128 + n for one that signal n ended.
 
-    Raises Failure where it cannot be started.
+    Raises NotFound and NotExecutable.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # an ignored one would leave no status to wait for
     watched = {signal.SIGCHLD, *PASSED_ON}

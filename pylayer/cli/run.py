@@ -7,10 +7,10 @@ import time
 
 import click
 
-from ..paths import require_own, store_root
+from ..paths import store_root
 from . import layer_files
 from .environment import with_layer
-from .output import EXIT_USAGE, HELP, Failure, fail, one_line
+from .output import HELP, Failure, WrongUse, fail
 from .process import replace_by, wait_for
 
 LOG_LEVELS = ("error", "warn", "info", "debug")
@@ -19,16 +19,15 @@ LOG_LEVELS = ("error", "warn", "info", "debug")
 def _checked_policy(path: str) -> str:
     """The absolute path of a policy file that the layer will accept.
 
-    Raises Failure.
+    Raises WrongUse.
     """
-    from .. import config  # PyYAML, only where it is needed
+    from .policy_file import read_trusted  # PyYAML, only where it is needed
 
     path = os.path.abspath(path)
     try:
-        config.read(path)
-        require_own(os.path.dirname(path))
+        read_trusted(path)
     except (OSError, ValueError) as error:
-        raise Failure(f"{one_line(error)}; nothing was started", EXIT_USAGE) from error
+        raise WrongUse(f"{error}; nothing was started") from error
     return path
 
 
@@ -54,7 +53,7 @@ def _print_summary(root: str | None, since: float) -> None:
     from .stats import print_tables
 
     found = [run for run in totals.read_runs(root) if run.started >= since] if root else []
-    if found:
+    if root and found:
         print_tables(totals.add_up(root, found), stderr=True)
     else:
         fail("nothing was recorded: the program created no Vulkan device under the layer; see pylayer doctor")

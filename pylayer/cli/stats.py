@@ -30,16 +30,19 @@ HEADINGS = ("runs", "created", "hits", "compiled", "refused", "spent", "saved", 
 #: The program's column is cut to what is left beside the numbers, but not below this.
 LEAST_NAME = 12
 
+SUMMED = ("pipelines", "hits", "compiled", "stored_bytes")
+
 #: Numbers that are worth a line only when they are not zero.
 REMARKS = {
-    "adopted": "{} pipelines came from the driver's own cache and were stored too",
-    "uncacheable": "{} pipelines left nothing to store",
-    "damaged_records": "{} damaged records in the store were left out",
-    "load_failed": "{} stored records were refused by the driver",
-    "events_dropped": "{} compiled pipelines were not stored, because more came than the queue holds (queue_mib)",
-    "answers_late": "{} times the program went on before policy answered",
-    "write_errors": "{} times the store could not be written; see pylayer doctor",
-    "failed": "{} pipelines the driver could not create",
+    "adopted": "pipelines taken over from the driver's own cache",
+    "plain": "pipelines created without a look into the cache first, hits among them not counted",
+    "uncacheable": "pipelines that left nothing to store",
+    "damaged_records": "damaged records in the store, left out",
+    "load_failed": "stored records that the driver refused",
+    "events_dropped": "compiled pipelines not stored, because more came than the queue holds (queue_mib)",
+    "answers_late": "times that the program went on before policy answered",
+    "write_errors": "failures to write to the store (see pylayer doctor)",
+    "failed": "pipelines that the driver could not create",
 }
 
 
@@ -49,7 +52,7 @@ def _cells(total: Total) -> list[str]:
         str(total.runs),
         str(numbers["pipelines"]),
         str(numbers["hits"]),
-        str(numbers["compiled"]),
+        str(numbers["compiled"] + numbers["plain_compiled"]),
         str(sum(total.refused.values())),
         human_time(total.spent_ns),
         "?" if total.saved_ns is None else human_time(total.saved_ns),
@@ -58,10 +61,10 @@ def _cells(total: Total) -> list[str]:
 
 
 def _remarks(total: Total) -> list[str]:
-    texts = [text.format(total.numbers[key]) for key, text in REMARKS.items() if total.numbers[key]]
+    texts = [f"{text}: {total.numbers[key]}" for key, text in REMARKS.items() if total.numbers[key]]
     for outcome, count in total.refused.items():
-        meaning = f", {OUTCOMES[outcome]}" if outcome in OUTCOMES else ""
-        texts.append(f"cache data refused {count} times: {outcome}{meaning}")
+        meaning = f" ({OUTCOMES[outcome]})" if outcome in OUTCOMES else ""
+        texts.append(f"cache data refused as {outcome}{meaning}: {count}")
     if total.newest.texts["carrier"] == "off":
         texts.append(f"nothing is stored: {total.newest.texts['reason']}")
     return texts
@@ -89,7 +92,7 @@ def _print_identity(out: Console, group: list[Total]) -> None:
     out.print(table)
     for total in group:
         for remark in _remarks(total):
-            out.print(Padding(Text(f"{total.name}: {remark}", style="yellow"), (0, 0, 0, 2)))
+            out.print(Padding(Text(f"{shorten(total.name, 32)}: {remark}", style="yellow"), (0, 0, 0, 2)))
 
 
 def print_tables(found: list[Total], stderr: bool = False) -> None:
@@ -108,7 +111,7 @@ def _sum(found: list[Total]) -> dict[str, Any]:
     """The same over all programs; an estimate that is not known counts as nothing."""
     return {
         "runs": sum(total.runs for total in found),
-        **{key: sum(total.numbers[key] for total in found) for key in ("pipelines", "hits", "compiled", "stored_bytes")},
+        **{key: sum(total.numbers[key] for total in found) for key in SUMMED},
         "refused_caches": sum(sum(total.refused.values()) for total in found),
         "spent_ns": sum(total.spent_ns for total in found),
         "saved_estimate_ns": sum(total.saved_ns or 0 for total in found),
@@ -124,8 +127,8 @@ def stats(app: str | None, last: bool, as_json: bool) -> None:
     """Show what the layer did, for each driver and program.
 
     spent is the time that creating pipelines took under the layer, waiting for the store included. saved is an
-    estimate: the hits times what compiling one of the program's stored pipelines took on average, less the time
-    of the hits. refused counts cache data of the programs themselves that was not theirs to use here. on disk
+    estimate: the hits, one for each stored pipeline and run, times what compiling one took on average, less the
+    time of the hits. refused counts cache data of the programs themselves that was not theirs to use here. on disk
     is what the store holds now for the program.
 
     \b
@@ -146,9 +149,6 @@ def stats(app: str | None, last: bool, as_json: bool) -> None:
     print_tables(found)
     total = _sum(found)
     out = console()
-    out.print(
-        f"\n{human_bytes(total['stored_bytes'])} written by these runs, {human_bytes(total['disk_bytes'])} on disk "
-        f"in {root}; saved is an estimate (pylayer stats --help)",
-        style="dim",
-        soft_wrap=not out.is_terminal,
-    )
+    written, on_disk = human_bytes(total["stored_bytes"]), human_bytes(total["disk_bytes"])
+    out.print(f"\n{written} written by these runs, {on_disk} on disk; saved is an estimate (--help).", style="dim")
+    out.print(f"Store: {root}", style="dim", soft_wrap=True)

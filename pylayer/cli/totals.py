@@ -19,6 +19,7 @@ COUNTERS = (
     "adopted",
     "uncacheable",
     "plain",
+    "plain_compiled",
     "passed",
     "compile_required",
     "failed",
@@ -31,7 +32,7 @@ COUNTERS = (
     "load_wait_ns",
 )
 #: Of a run's other values, those that are added up.
-SUMS = ("stored_records", "stored_bytes", "damaged_records", "write_errors")
+SUMS = ("loaded_records", "stored_records", "stored_bytes", "damaged_records", "write_errors")
 SPENT = ("hit_ns", "compile_ns", "plain_ns", "load_wait_ns")
 
 
@@ -80,19 +81,22 @@ class Total:
         self.saved_ns = self._saved(group)
 
     def _saved(self, group: list[Run]) -> int | None:
-        """An estimate: what compiling every hit would have taken, less what the hits took.
+        """An estimate: what compiling the hits again would have taken, less what they took.
 
-        A compilation is taken to last the mean of those stored when the run began, or, where none was, of those
-        in all runs of the program. None where nothing is known. Hits in the program's own cache count too:
-        whether it or the layer put the pipeline there is not known.
+        A stored record saves one compilation a run: more hits than records are pipelines created twice, or linked
+        from libraries, which the driver does fast by itself. A compilation is taken to last the mean of those
+        stored when the run began, or, where none was, of those in all runs of the program. None where nothing is
+        known. Hits in the program's own cache count too: whether it or the layer put the pipeline there is not
+        known.
         """
         compiled, compile_ns = self.numbers["compiled"], self.numbers["compile_ns"]
         own_mean = compile_ns / compiled if compiled else 0.0
         saved, known = 0.0, not self.numbers["hits"]
         for run in group:
-            mean = run.mean_compile_ns or own_mean
-            if run.numbers["hits"] and mean:
-                saved += run.numbers["hits"] * mean - run.numbers["hit_ns"]
+            hits, mean = run.numbers["hits"], run.mean_compile_ns or own_mean
+            if hits and mean:
+                replaced = min(hits, run.numbers["loaded_records"])
+                saved += replaced * (mean - run.numbers["hit_ns"] / hits)
                 known = True
         return round(saved) if known else None
 

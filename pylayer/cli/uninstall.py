@@ -29,6 +29,6 @@ def uninstall(as_json: bool) -> None:
     if as_json:
         print_json({"manifest": str(path), "removed": removed})
     elif removed:
-        click.echo(f"Removed: {path}\nStored pipelines stay in {store_root()}; delete that directory to be rid of them.")
+        click.echo(f"Removed: {path}\nStored pipelines stay in {store_root()}; delete it to be rid of them.")
     else:
         click.echo(f"Nothing to remove: {path} is not there.")

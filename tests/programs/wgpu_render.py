@@ -206,7 +206,7 @@ def main():
 
     if os.environ.get("PYLAYER_TEST_CHECK") == "1":
         middle = list(pixels[(SIZE // 2 * SIZE + SIZE // 2) * 4 :][:4])
-        if any(abs(a - b) > 1 for a, b in zip(middle, (255, 128, 64, 255))):
+        if any(abs(a - b) > 1 for a, b in zip(middle, (255, 128, 64, 255), strict=True)):
             sys.exit(f"wgpu_render: the middle of the picture is {middle}")
     print(f"wgpu_render: {len(pipelines)} pipelines on {adapter.info['device']}")
 

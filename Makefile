@@ -1,0 +1,108 @@
+# make demo   the layer at work on an unmodified program, as a table
+# make test   lint and all tests
+# make bench  what the layer costs and saves
+# make lint   formatters, linters, mypy --strict, the C sources with every warning an error
+# make format what the formatters of make lint want, done
+# make setup  the virtual environment in .venv with pylayer in it
+# make clean  removes what the above made
+#
+# On Debian and Ubuntu each installs the system packages that it needs when run as root, and names them in one line
+# otherwise. PYTHON=/path/to/python chooses the Python that is embedded: 3.11 to 3.13 with a shared libpython.
+
+PYTHON ?=
+export PYTHON
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+SOURCES := setup.py pyproject.toml $(shell find pylayer shim config manifests -type f ! -name "*.pyc")
+C_FILES := $(shell find shim tests -name '*.[ch]')
+SHIM_C := $(wildcard shim/layer/*.c shim/policy/*.c)
+
+# The programs for the tests need more packages than the rest.
+PACKAGES := $(if $(filter test,$(MAKECMDGOALS)),test,demo)
+
+demo: programs-demo setup
+	@$(BIN)/python tests/demo/demo.py
+
+test: setup $(VENV)/extra-test lint programs $(VALIDATION)
+	$(BIN)/pytest -q --durations=10
+
+bench: setup programs
+	$(BIN)/python tests/bench/run.py
+
+setup: $(VENV)/installed
+
+system-packages:
+	@.ci/system-packages $(PACKAGES)
+
+# ---- .venv ---------------------------------------------------------------------------------------
+
+# Made anew where another Python is asked for; what was built for the old one goes with it.
+python: | system-packages
+	@if [ -n "$(PYTHON)" ] || [ ! -x $(BIN)/python ]; then \
+	    python=$$(.ci/find-python) || exit 1; \
+	    if [ "$$python" != "$$(cat $(VENV)/python 2>/dev/null)" ]; then \
+	        echo "pylayer: $(VENV) with $$python"; \
+	        rm -rf $(VENV) build/lib* build/temp* build/bdist* build/private_python && \
+	        "$$python" -m venv $(VENV) && echo "$$python" >$(VENV)/python; \
+	    fi; \
+	fi
+
+# pip builds in build/; a module that was renamed would stay in build/lib* and be installed for ever.
+$(VENV)/installed: $(SOURCES) | python
+	@echo "pylayer: building and installing into $(VENV)"
+	@rm -rf build/lib* build/bdist*
+	@$(PIP) install .
+	@touch $@
+
+# Tools of the lists in pyproject.toml's optional dependencies.
+$(VENV)/extra-%: pyproject.toml | $(VENV)/installed
+	@echo "pylayer: installing what pyproject.toml lists as '$*'"
+	@$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project'] \
+	    ['optional-dependencies']['$*'], sep='\n')" >$(VENV)/$*.txt
+	@$(PIP) install -r $(VENV)/$*.txt
+	@touch $@
+
+# ---- Programs for demo, tests and benchmarks -----------------------------------------------------
+
+programs-demo: | system-packages
+	@$(MAKE) --no-print-directory -s -f tests/demo/Makefile
+
+programs: programs-demo
+	@set -e; for file in $(filter-out tests/demo/%,$(wildcard tests/*/Makefile)); do \
+	    $(MAKE) --no-print-directory -s -f $$file; \
+	done
+
+# The Khronos validation layer. Debian bookworm's own is too old for what the tests need, and is left alone.
+VALIDATION := build/validation/layer/VkLayer_khronos_validation.json
+$(VALIDATION): | system-packages
+	@if grep -q '^VERSION_CODENAME=bookworm' /etc/os-release; then tests/validation/fetch.sh; fi
+
+# ---- Checks without running anything -------------------------------------------------------------
+
+lint: setup $(VENV)/extra-lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	@echo "$(BIN)/clang-format --dry-run -Werror over shim/ and tests/"
+	@$(BIN)/clang-format --dry-run -Werror $(C_FILES)
+	@echo "$(CC) -Wall -Wextra -Werror over shim/"
+	@include=$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('include'))"); \
+	for file in $(SHIM_C); do \
+	    $(CC) -std=gnu11 -O2 -fPIC -Wall -Wextra -Wshadow -Wstrict-prototypes -Werror -I. -isystem "$$include" \
+	        -DPYLAYER_POLICY_LIBRARY='""' -DPYLAYER_PRIVATE_PYTHON='""' -DPYLAYER_STDLIB='""' -DPYLAYER_PREFIX='""' \
+	        -c -o /dev/null $$file || exit 1; \
+	done
+
+format: setup $(VENV)/extra-lint
+	$(BIN)/ruff check --fix --quiet .
+	$(BIN)/ruff format .
+	@$(BIN)/clang-format -i $(C_FILES)
+
+clean:
+	rm -rf build $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache
+
+.PHONY: demo test bench setup system-packages python programs-demo programs lint format clean
+.NOTPARALLEL:

@@ -1,0 +1,271 @@
+"""``pylayer doctor``: each thing that can be wrong is found, named, and told what to do about."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli.user import User
+from world import PACKAGE
+
+from pylayer.cli import children
+from pylayer.store.runs import read_all
+
+LIBRARY = "libVkLayer_pylayer_pipeline_cache.so"
+
+#: A driver that ends the process as soon as it is asked for anything.
+CRASHING_DRIVER = """
+#include <stdlib.h>
+__attribute__((visibility("default"))) int vk_icdNegotiateLoaderICDInterfaceVersion(unsigned *version) { abort(); }
+"""
+
+
+def doctor(user: User, status: int = 0, **environment: str) -> tuple[dict[str, dict[str, str]], list[dict[str, Any]]]:
+    """Checks by name, and devices."""
+    found = user.json("doctor", status=status, **environment)
+    assert found["works"] is (status == 0)
+    return {check["name"]: check for check in found["checks"]}, found["devices"]
+
+
+def damaged_copy(user: User, directory: Path) -> tuple[Path, dict[str, str]]:
+    """A copy of the installed package, and the environment in which it is the one that is run."""
+    package = directory / "copy" / "pylayer"
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    return package, {"PYTHONPATH": str(package.parent)}
+
+
+# ---- drivers ---------------------------------------------------------------------------------------
+
+
+def test_radv(user: User) -> None:
+    """On RADV everything is fine: identity and carrier are those of a real run, and its cache was seen to grow."""
+    checks, devices = doctor(user)
+    assert {check["status"] for check in checks.values()} == {"ok"}
+    (device,) = devices
+    assert device["status"] == "ok" and device["driver"] == "radv"
+    assert device["carrier"] == "cells" and "pipelineCreationCacheControl" in device["reason"]
+    assert device["filled_cache_bytes"] > device["empty_cache_bytes"] > 0
+    user.demo(4)
+    (run,) = read_all(str(user.store))
+    assert (device["identity"], device["name"], device["carrier"]) == (run["identity"], run["device"], run["carrier"])
+
+
+def test_lavapipe(lavapipe_user: User) -> None:
+    """On Lavapipe the layer works, has nothing to do, and doctor names the stub and its measured size."""
+    checks, devices = doctor(lavapipe_user)
+    assert checks["start"]["status"] == "ok" and checks["devices"]["status"] == "warning"
+    (device,) = devices
+    assert device["carrier"] == "off" and "Lavapipe" in device["reason"] and "stub" in device["reason"]
+    assert device["empty_cache_bytes"] == device["filled_cache_bytes"] == 32
+    assert "keeps nothing" in device["measured"]
+
+
+def test_text(user: User) -> None:
+    """The report for people has a line for each check and each fact of the device, in 80 columns."""
+    done = user.pylayer("doctor")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    for name in ("loader", "library", "interpreter", "manifest", "start", "policy", "store", "environment"):
+        assert any(line.split()[:2] == ["ok", name] for line in lines), name
+    for name in ("driver", "identity", "carrier", "measured"):
+        assert any(line.split()[:1] == [name] for line in lines), name
+    assert lines[-1] == "The layer works here."
+
+
+def test_leaves_no_trace_in_statistics(user: User) -> None:
+    """doctor starts the layer for real, and no run of it appears in the user's statistics."""
+    doctor(user)
+    assert list(read_all(str(user.store))) == []
+    assert {path.name for path in user.store.iterdir()} == {"manifests"}
+
+
+def test_no_driver(user: User) -> None:
+    """Without a driver the layer cannot work; the loader's answer is told, and how to go on."""
+    environment = {"VK_DRIVER_FILES": "/nonexistent.json", "VK_ICD_FILENAMES": "/nonexistent.json"}
+    checks, devices = doctor(user, 1, **environment)
+    assert checks["devices"]["status"] == "problem" and "river" in checks["devices"]["found"]
+    assert checks["start"]["status"] == "skipped" and devices == []
+
+
+def test_crashing_driver(user: User, tmp_path: Path) -> None:
+    """A driver that crashes is a line in the report."""
+    source, library, icd = tmp_path / "crash.c", tmp_path / "libcrash.so", tmp_path / "crash.json"
+    source.write_text(CRASHING_DRIVER)
+    subprocess.run(["cc", "-shared", "-fPIC", "-w", "-o", library, source], check=True)
+    icd.write_text(
+        f'{{"file_format_version": "1.0.0", "ICD": {{"library_path": "{library}", "api_version": "1.3.0"}}}}'
+    )
+    checks, _ = doctor(user, 1, VK_DRIVER_FILES=str(icd), VK_ICD_FILENAMES=str(icd))
+    assert "SIGABRT" in checks["devices"]["found"]
+
+
+# ---- the installation ------------------------------------------------------------------------------
+
+
+def test_library_removed(user: User, tmp_path: Path) -> None:
+    """A package without the layer's library is found, and says to install again."""
+    package, environment = damaged_copy(user, tmp_path)
+    (package / LIBRARY).unlink()
+    checks, _ = doctor(user, 1, **environment)
+    assert checks["library"]["status"] == "problem" and "missing" in checks["library"]["found"]
+    assert "install" in checks["library"]["advice"]
+    assert checks["manifest"]["status"] == checks["start"]["status"] == "skipped"
+
+
+def test_library_broken(user: User, tmp_path: Path) -> None:
+    """A library that does not load is found with the dynamic linker's own words."""
+    package, environment = damaged_copy(user, tmp_path)
+    (package / LIBRARY).write_bytes(b"no library" * 1000)
+    checks, _ = doctor(user, 1, **environment)
+    assert checks["library"]["status"] == "problem" and "ELF" in checks["library"]["found"]
+
+
+def test_library_truncated(user: User, tmp_path: Path) -> None:
+    """An interrupted installation, whose library ends in the middle, costs the probe and not the report."""
+    package, environment = damaged_copy(user, tmp_path)
+    data = (package / LIBRARY).read_bytes()
+    (package / LIBRARY).write_bytes(data[: len(data) // 20])
+    checks, _ = doctor(user, 1, **environment)
+    assert checks["library"]["status"] == "problem" and "does not load" in checks["library"]["found"]
+
+
+def test_another_library(user: User, tmp_path: Path) -> None:
+    """A library that loads and is no layer is told apart."""
+    package, environment = damaged_copy(user, tmp_path)
+    source = tmp_path / "empty.c"
+    source.write_text("int nothing;\n")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", package / LIBRARY, source], check=True)
+    checks, _ = doctor(user, 1, **environment)
+    assert "not a Vulkan layer" in checks["library"]["found"]
+
+
+def test_interpreter_missing(user: User, tmp_path: Path) -> None:
+    """A package without its private Python is found: the layer would silently do nothing."""
+    package, environment = damaged_copy(user, tmp_path)
+    shutil.rmtree(package / "_private" / "lib")
+    checks, _ = doctor(user, 1, **environment)
+    assert checks["interpreter"]["status"] == "problem"
+
+
+def test_policy_library_missing(user: User, tmp_path: Path) -> None:
+    """Where everything loads and policy still does not start, the layer's own reason is shown."""
+    package, environment = damaged_copy(user, tmp_path)
+    for library in package.glob("_policy*.so"):
+        library.unlink()
+    checks, _ = doctor(user, 1, **environment)
+    assert checks["start"]["status"] == "problem" and "_policy" in checks["start"]["found"]
+
+
+def test_python_module_missing(user: User, tmp_path: Path) -> None:
+    """A module that policy needs in the program's process and that is gone is named."""
+    package, environment = damaged_copy(user, tmp_path)
+    shutil.rmtree(package / "_private" / "site")
+    checks, _ = doctor(user, 1, **environment)
+    assert checks["start"]["status"] == "problem", checks["start"]
+
+
+# ---- the user's things -----------------------------------------------------------------------------
+
+
+def test_policy_file_broken(user: User) -> None:
+    """A policy file that cannot be used is a warning with its place, since the defaults are in force then."""
+    policy = user.home / ".config" / "pylayer" / "policy.yaml"
+    policy.parent.mkdir(parents=True)
+    policy.write_text("settings:\n  carrier: cell\n")
+    checks, _ = doctor(user)
+    assert checks["policy"]["status"] == "warning"
+    assert f"{policy}, line 2" in checks["policy"]["found"] and "defaults" in checks["policy"]["advice"]
+
+
+def test_policy_file_decides(user: User) -> None:
+    """The carrier shown is what the user's policy file makes of the device."""
+    policy = user.home / ".config" / "pylayer" / "policy.yaml"
+    policy.parent.mkdir(parents=True)
+    policy.write_text('rules: [{match: {vendor: 0x1002}, set: {carrier: "off"}}]\n')
+    checks, (device,) = doctor(user)
+    assert str(policy) in checks["policy"]["found"]
+    assert device["carrier"] == "off" and "policy file" in device["reason"]
+
+
+def test_policy_file_missing(user: User) -> None:
+    """PYLAYER_CONFIG with a file that does not exist is a warning."""
+    checks, _ = doctor(user, PYLAYER_CONFIG="/nonexistent.yaml")
+    assert checks["policy"]["status"] == "warning" and "PYLAYER_CONFIG" in checks["policy"]["advice"]
+
+
+def test_policy_class_broken(user: User, tmp_path: Path) -> None:
+    """A policy class that cannot be loaded is found by starting the layer."""
+    policy = tmp_path / "policies" / "policy.yaml"
+    policy.parent.mkdir(mode=0o700)
+    policy.write_text(f"policy: nowhere:Nothing\npolicy_path: {policy.parent}\n")
+    checks, _ = doctor(user, PYLAYER_CONFIG=str(policy))
+    assert checks["start"]["status"] == "warning" and "nowhere" in checks["start"]["found"]
+
+
+def test_store_unusable(user: User) -> None:
+    """A store that cannot be written is a problem, and the rest is looked at all the same."""
+    (user.home / "file").write_text("")
+    checks, devices = doctor(user, 1, PYLAYER_STORE=str(user.home / "file" / "store"))
+    assert checks["store"]["status"] == "problem"
+    assert checks["start"]["status"] == "ok" and len(devices) == 1
+
+
+def test_store_writable_by_others(user: User) -> None:
+    """A store that others may write to is refused by the layer, so it is a problem here."""
+    user.store.mkdir(parents=True)
+    user.store.chmod(0o777)
+    checks, _ = doctor(user, 1)
+    assert checks["store"]["status"] == "problem" and "chmod go-w" in checks["store"]["found"]
+
+
+def test_layer_disabled(user: User) -> None:
+    """VK_LOADER_LAYERS_DISABLE keeps the layer out: the loader does not list it, and the variable is named."""
+    checks, _ = doctor(user, 1, VK_LOADER_LAYERS_DISABLE="*PYLAYER*")
+    assert checks["manifest"]["status"] == "problem"
+    assert checks["environment"]["status"] == "warning" and "VK_LOADER_LAYERS_DISABLE" in checks["environment"]["found"]
+
+
+def test_layer_switched_on_already(user: User) -> None:
+    """A session that has the layer switched on for everything changes nothing: drivers are asked without it."""
+    user.pylayer("install")
+    checks, (device,) = doctor(user, VK_INSTANCE_LAYERS="VK_LAYER_PYLAYER_pipeline_cache")
+    assert checks["installed"]["found"].startswith("yes") and device["status"] == "ok"
+    assert list(read_all(str(user.store))) == []
+
+
+def test_log_level_unknown(user: User) -> None:
+    """A PYLAYER_LOG that is no level is named, since the layer then says nothing."""
+    checks, _ = doctor(user, PYLAYER_LOG="loud")
+    assert checks["environment"]["status"] == "warning" and "loud" in checks["environment"]["found"]
+
+
+def test_installed_manifest_stale(user: User) -> None:
+    """An installed manifest that leads to a library that is gone is a warning."""
+    user.pylayer("install")
+    manifest = user.data / "vulkan" / "explicit_layer.d" / "VkLayer_pylayer_pipeline_cache.json"
+    manifest.write_text(manifest.read_text().replace(str(PACKAGE), "/nonexistent"))
+    checks, _ = doctor(user)
+    assert checks["installed"]["status"] == "warning" and "/nonexistent" in checks["installed"]["found"]
+
+
+def test_no_loader(user: User, tmp_path: Path) -> None:
+    """Where the vulkan package cannot open a loader, doctor says what to install and skips what needs one."""
+    fake = tmp_path / "fake" / "vulkan"
+    fake.mkdir(parents=True)
+    (fake / "__init__.py").write_text('raise OSError("Cannot find Vulkan SDK version")\n')
+    checks, devices = doctor(user, 1, PYTHONPATH=str(fake.parent))
+    assert checks["loader"]["status"] == "problem" and "libvulkan1" in checks["loader"]["advice"]
+    assert checks["devices"]["status"] == "skipped" and devices == []
+
+
+def test_probe_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library that never returns costs its time limit and becomes a sentence."""
+    source, library = tmp_path / "hang.c", tmp_path / "libhang.so"
+    source.write_text("#include <unistd.h>\n__attribute__((constructor)) static void hang(void) { pause(); }\n")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    monkeypatch.setattr(children, "TIMEOUT_SECONDS", 1)
+    assert children.probe("library", str(library)).failure == "did not end within 1 s"

@@ -1,0 +1,302 @@
+"""``pylayer run``: the environment it makes, and a program that ends as it would without pylayer."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from cli.user import DEMO, User
+
+from pylayer import LAYER_NAME
+from pylayer.store.runs import read_all
+
+MANIFEST = "VkLayer_pylayer_pipeline_cache.json"
+
+
+def program_environment(user: User, *options: str, **environment: str) -> dict[str, str]:
+    """What a program gets from ``pylayer run``."""
+    done = user.pylayer("run", *options, "--", "env", "-0", **environment)
+    assert done.returncode == 0 and done.stderr == ""
+    return dict(entry.split("=", 1) for entry in done.stdout.split("\0") if entry)
+
+
+def manifests(user: User) -> list[Path]:
+    return sorted(user.store.glob(f"manifests/*/{MANIFEST}"))
+
+
+# ---- the end of the program ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("option", [[], ["--summary"]])
+def test_exit_status(user: User, option: list[str]) -> None:
+    """The program's exit status is pylayer's."""
+    assert user.pylayer("run", *option, "--", "sh", "-c", "exit 3").returncode == 3
+
+
+def test_signal(user: User) -> None:
+    """A program that a signal ends looks to its parent as if it had been started without pylayer."""
+    assert user.pylayer("run", "--", "sh", "-c", "kill -TERM $$").returncode == -signal.SIGTERM
+
+
+def test_signal_with_summary(user: User) -> None:
+    """With --summary pylayer is still there, and says with 128 + n that signal n ended the program."""
+    assert user.pylayer("run", "--summary", "--", "sh", "-c", "kill -TERM $$").returncode == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("option", [[], ["--summary"]])
+def test_signals_reach_the_program(user: User, option: list[str]) -> None:
+    """A signal sent to pylayer reaches the program, which decides what it means."""
+    script = "trap 'exit 7' TERM; echo ready; while :; do sleep 0.02; done"
+    process = subprocess.Popen(
+        **user.process(("run", *option, "--", "sh", "-c", script)), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=20)
+    assert process.returncode == 7
+
+
+@pytest.mark.parametrize("option", [[], ["--summary"]])
+def test_signal_dispositions(user: User, option: list[str]) -> None:
+    """The program ignores and blocks no signal that it would not ignore and block without pylayer."""
+    command = ["grep", "-E", "^Sig(Ign|Blk)", "/proc/self/status"]
+
+    def signals(output: str) -> list[int]:
+        # glibc's posix_spawn leaves its own two, 32 and 33, ignored; no program can use them.
+        return [int(line.split()[1], 16) & ~(3 << 31) for line in output.splitlines()]
+
+    plain = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert signals(user.pylayer("run", *option, "--", *command).stdout) == signals(plain.stdout)
+
+
+@pytest.mark.parametrize("option", [[], ["--summary"]])
+@pytest.mark.parametrize("name", ["no-such-program", "/no/such/program"])
+def test_not_found(user: User, option: list[str], name: str) -> None:
+    """A program that is not there ends with env's status 127 and one line."""
+    done = user.pylayer("run", *option, "--", name)
+    assert done.returncode == 127
+    assert done.stderr.startswith(f"pylayer: {name} was not started: ") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", [[], ["--summary"]])
+def test_not_executable(user: User, option: list[str]) -> None:
+    """A file that may not be executed, and a directory, end with env's status 126 and one line."""
+    plain = user.directory / "plain"
+    plain.write_text("text\n")
+    for name in (plain, user.directory):
+        done = user.pylayer("run", *option, "--", name)
+        assert done.returncode == 126
+        assert done.stderr.startswith(f"pylayer: {name} was not started: ") and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("option", [[], ["--summary"]])
+def test_script_without_interpreter_line(user: User, option: list[str]) -> None:
+    """A script without '#!' runs with sh, as it does from a shell and from env."""
+    script = user.directory / "script"
+    script.write_text('echo "$1"; exit 5\n')
+    script.chmod(0o755)
+    done = user.pylayer("run", *option, "--", script, "word")
+    assert (done.returncode, done.stdout) == (5, "word\n")
+
+
+def test_missing_interpreter(user: User) -> None:
+    """A script whose interpreter is missing is told apart from a missing script."""
+    script = user.directory / "script"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+    done = user.pylayer("run", "--", script)
+    assert done.returncode == 127 and "interpreter" in done.stderr
+
+
+@pytest.mark.parametrize("separator", [["--"], []])
+def test_arguments_are_the_programs(user: User, separator: list[str]) -> None:
+    """Everything behind the program's name reaches it, also what looks like pylayer's options or another '--'."""
+    done = user.pylayer("run", *separator, "printf", "%s,", "--summary", "--", "-h", "")
+    assert done.stdout == "--summary,--,-h,,"
+
+
+# ---- the environment -------------------------------------------------------------------------------
+
+
+def test_environment(user: User) -> None:
+    """Where nothing is set, the layer is asked for, and its manifest's directory added to the loader's own."""
+    environment = program_environment(user)
+    (manifest,) = manifests(user)
+    assert environment["VK_INSTANCE_LAYERS"] == LAYER_NAME
+    assert environment["VK_ADD_LAYER_PATH"] == str(manifest.parent)
+    new = {"VK_INSTANCE_LAYERS", "VK_ADD_LAYER_PATH", "_"}
+    assert {key: value for key, value in environment.items() if key not in new} == {
+        key: value for key, value in user.environment.items() if key not in new
+    }
+
+
+def test_manifest(user: User) -> None:
+    """The manifest is private, names an existing library by an absolute path, and is not written again."""
+    program_environment(user)
+    (manifest,) = manifests(user)
+    library = Path(json.loads(manifest.read_text())["layer"]["library_path"])
+    assert library.is_absolute() and library.is_file()
+    for directory in (manifest.parent, manifest.parent.parent, user.store):
+        assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    before = manifest.stat()
+    program_environment(user)
+    assert manifests(user) == [manifest]
+    assert (manifest.stat().st_ino, manifest.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_damaged_manifest(user: User) -> None:
+    """A manifest that somebody changed is replaced."""
+    program_environment(user)
+    (manifest,) = manifests(user)
+    good = manifest.read_text()
+    manifest.write_text("{")
+    program_environment(user)
+    assert manifest.read_text() == good
+
+
+def test_add_layer_path_is_kept(user: User) -> None:
+    """A VK_ADD_LAYER_PATH that is there stays, behind ours."""
+    environment = program_environment(user, VK_ADD_LAYER_PATH="/one:/two")
+    assert environment["VK_ADD_LAYER_PATH"] == f"{manifests(user)[0].parent}:/one:/two"
+
+
+@pytest.mark.parametrize("value", ["/one:/two", ""])
+def test_layer_path(user: User, value: str) -> None:
+    """Where VK_LAYER_PATH is set, even to nothing, the loader ignores VK_ADD_LAYER_PATH, so ours is put there."""
+    environment = program_environment(user, VK_LAYER_PATH=value)
+    ours = str(manifests(user)[0].parent)
+    assert environment["VK_LAYER_PATH"] == (f"{ours}:{value}" if value else ours)
+    assert "VK_ADD_LAYER_PATH" not in environment
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("VK_LAYER_other", f"{LAYER_NAME}:VK_LAYER_other"),
+        (LAYER_NAME, LAYER_NAME),
+        (f"VK_LAYER_a:{LAYER_NAME}:VK_LAYER_b", f"{LAYER_NAME}:VK_LAYER_a:VK_LAYER_b"),
+        ("", LAYER_NAME),
+    ],
+)
+def test_instance_layers(user: User, before: str, after: str) -> None:
+    """The layer comes first and once; the others stay in their order."""
+    assert program_environment(user, VK_INSTANCE_LAYERS=before)["VK_INSTANCE_LAYERS"] == after
+
+
+def test_run_within_run(user: User) -> None:
+    """pylayer run under pylayer run changes nothing more."""
+    once = program_environment(user)
+    twice = program_environment(user, **once)
+    assert once.pop("_", "") is not None and twice.pop("_", "") is not None
+    assert once == twice
+
+
+@pytest.mark.parametrize("layer_path", [None, "", "/nonexistent"])
+def test_layer_works(user: User, layer_path: str | None) -> None:
+    """A program that knows nothing of pylayer has its pipelines stored, whatever VK_LAYER_PATH says."""
+    user.demo(4, **({} if layer_path is None else {"VK_LAYER_PATH": layer_path}))
+    (run,) = read_all(str(user.store))
+    assert run["counters"]["compiled"] == 4
+
+
+def test_store_and_log(user: User, tmp_path: Path) -> None:
+    """--store keeps this run's pipelines elsewhere, also from a relative path, and --log makes the layer talk."""
+    done = user.pylayer("run", "--store", "other", "--log", "info", "--", DEMO, "--count", 4)
+    assert done.returncode == 0 and "pylayer: info: " in done.stderr
+    assert len(list(read_all(str(user.directory / "other")))) == 1
+    assert not user.store.exists()
+
+
+def test_unusable_store(user: User) -> None:
+    """Where the store cannot be used, the program runs all the same, without the layer, and one line says so."""
+    (user.home / "file").write_text("")
+    done = user.pylayer("run", "--store", user.home / "file" / "store", "--", "sh", "-c", "echo ran; exit 4")
+    assert (done.returncode, done.stdout) == (4, "ran\n")
+    assert done.stderr.startswith("pylayer: the program runs without the layer: ") and done.stderr.count("\n") == 1
+
+
+def test_untrusted_store(user: User) -> None:
+    """A store that others may write to is not used; the line says what to do, and the program runs."""
+    user.store.mkdir(parents=True)
+    user.store.chmod(0o777)
+    done = user.pylayer("run", "--", "sh", "-c", "echo $VK_INSTANCE_LAYERS")
+    assert (done.returncode, done.stdout) == (0, "\n")
+    assert "chmod go-w" in done.stderr
+
+
+# ---- --policy --------------------------------------------------------------------------------------
+
+
+def test_policy(user: User) -> None:
+    """--policy gives the program an absolute path, and the layer obeys the file."""
+    (user.directory / "policy.yaml").write_text("settings: {carrier: snapshot}\n")
+    environment = program_environment(user, "--policy", "policy.yaml")
+    assert environment["PYLAYER_CONFIG"] == str(user.directory / "policy.yaml")
+    assert user.pylayer("run", "--policy", "policy.yaml", "--", DEMO, "--count", 4).returncode == 0
+    assert [run["carrier"] for run in read_all(str(user.store))] == ["snapshot"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("settings:\n  carrier: cell\n", "line 2"),
+        ("settings:\n  colour: red\n", "colour"),
+        ("settings: [", "not YAML"),
+        ("a: \0\n", "not YAML"),
+        (None, "cannot be read"),
+    ],
+)
+def test_bad_policy(user: User, text: str | None, told: str) -> None:
+    """A policy file that cannot be used is one clear line with file and place, status 2, and nothing is run."""
+    policy = user.directory / "policy.yaml"
+    if text is not None:
+        policy.write_text(text)
+    done = user.pylayer("run", "--policy", policy, "--", "touch", "started")
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1 and str(policy) in done.stderr and told in done.stderr
+    assert "nothing was started" in done.stderr
+    assert not (user.directory / "started").exists()
+
+
+def test_untrusted_policy(user: User) -> None:
+    """A policy file in a directory that others may write to, which the layer would refuse, is refused at once."""
+    directory = user.directory / "shared"
+    directory.mkdir()
+    directory.chmod(0o777)
+    (directory / "policy.yaml").write_text("share: all\n")
+    done = user.pylayer("run", "--policy", directory / "policy.yaml", "--", "true")
+    assert done.returncode == 2 and "chmod go-w" in done.stderr
+
+
+# ---- --summary -------------------------------------------------------------------------------------
+
+
+def test_summary(user: User) -> None:
+    """--summary prints the table of just this run to standard error, and leaves standard output to the program."""
+    user.demo(20)
+    done = user.pylayer("run", "--summary", "--", DEMO, "--count", 20, "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["created"] == 20
+    (row,) = [line.split() for line in done.stderr.splitlines() if line.startswith("pipelines ")]
+    assert row[1:5] == ["1", "20", "20", "0"]
+
+
+def test_summary_of_nothing(user: User) -> None:
+    """A program without Vulkan gets one line instead of a table."""
+    done = user.pylayer("run", "--summary", "--", "true")
+    assert done.returncode == 0
+    assert done.stderr.startswith("pylayer: nothing was recorded: ") and done.stderr.count("\n") == 1
+
+
+def test_same_process(user: User) -> None:
+    """Without --summary the program takes pylayer's place: its process is the one that was started."""
+    process = subprocess.Popen(**user.process(("run", "--", "sh", "-c", "echo $$")), stdout=subprocess.PIPE)
+    output, _ = process.communicate(timeout=20)
+    assert int(output) == process.pid
+    assert os.WEXITSTATUS(process.returncode) == 0

@@ -1,0 +1,236 @@
+"""``pylayer stats``: the numbers, and how they are shown."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+from typing import Any
+
+import pytest
+from cli.user import User
+
+from pylayer.store.runs import RunFile
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9]")
+IDENTITY = "0123456789abcdef0123456789abcdef"
+
+
+def write_run(user: User, **values: Any) -> None:
+    """A run as the layer writes it; ``counters`` are the ones that are not zero."""
+    base: dict[str, Any] = {
+        "version": 1,
+        "started": 1.0,
+        "program": "game",
+        "executable": "game",
+        "application": "",
+        "identity": IDENTITY,
+        "device": "A device",
+        "driver": "a driver",
+        "driver_info": "1.0",
+        "carrier": "cells",
+        "reason": "",
+        "counters": {},
+        "refused": {},
+        "mean_compile_ns": 0.0,
+        "stored_bytes": 0,
+    }
+    RunFile(str(user.store)).write({**base, **values})
+
+
+def run_on_terminal(user: User, *arguments: str, **environment: str) -> str:
+    """What ``pylayer`` writes where its standard output is a terminal."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        **user.process(arguments, TERM="xterm-256color", **environment), stdout=theirs, stdin=theirs, close_fds=True
+    )
+    os.close(theirs)
+    output = b""
+    while True:
+        try:
+            piece = os.read(ours, 65536)
+        except OSError:  # the other end is closed
+            break
+        if not piece:
+            break
+        output += piece
+    os.close(ours)
+    assert process.wait(timeout=20) == 0
+    return output.decode()
+
+
+# ---- numbers ---------------------------------------------------------------------------------------
+
+
+def test_two_runs(user: User) -> None:
+    """A program run twice: everything compiled once, everything hit the second time, and time saved."""
+    user.demo(20)
+    user.demo(20)
+    (program,) = user.json("stats")["programs"]
+    assert program["program"] == "pipelines" and program["carrier"] == "cells"
+    assert (program["runs"], program["pipelines"], program["hits"], program["compiled"]) == (2, 40, 20, 20)
+    assert program["refused_caches"] == 0 and program["refused"] == {}
+    spent = sum(program[key] for key in ("hit_ns", "compile_ns", "plain_ns", "load_wait_ns"))
+    assert program["spent_ns"] == spent > 0
+    mean = program["compile_ns"] / 20
+    assert program["saved_estimate_ns"] == pytest.approx(20 * mean - program["hit_ns"], rel=0.05)
+    files = [path for path in user.store.rglob("*") if path.suffix in (".journal", ".snapshot")]
+    assert program["disk_bytes"] == sum(path.stat().st_size for path in files) >= program["stored_bytes"] > 0
+
+
+def test_last(user: User) -> None:
+    """--last shows the newest run only, which compiled nothing."""
+    user.demo(20)
+    user.demo(20)
+    (program,) = user.json("stats", "--last")["programs"]
+    assert (program["runs"], program["pipelines"], program["hits"], program["compiled"]) == (1, 20, 20, 0)
+
+
+def test_saved_from_stored_cells(user: User) -> None:
+    """A run's own mean of the stored cells comes first in the estimate of the time saved."""
+    write_run(user, counters={"compiled": 1, "compile_ns": 9_000_000})
+    hits = {"hits": 10, "hit_ns": 1_000_000}
+    write_run(user, started=2.0, counters=hits, loaded_records=10, mean_compile_ns=2_000_000.0)
+    (program,) = user.json("stats")["programs"]
+    assert program["saved_estimate_ns"] == 10 * 2_000_000 - 1_000_000
+
+
+def test_saved_from_other_runs(user: User) -> None:
+    """Where a run knows no mean, that of all the program's runs is taken."""
+    write_run(user, counters={"compiled": 2, "compile_ns": 6_000_000})
+    write_run(user, started=2.0, counters={"hits": 10, "hit_ns": 1_000_000}, loaded_records=10)
+    (program,) = user.json("stats")["programs"]
+    assert program["saved_estimate_ns"] == 10 * 3_000_000 - 1_000_000
+
+
+def test_saved_by_stored_pipelines_only(user: User) -> None:
+    """Hits beyond the stored pipelines, such as links of libraries, are not called saved compilations."""
+    hits = {"hits": 10, "hit_ns": 1_000_000, "compiled": 1, "compile_ns": 2_000_000}
+    write_run(user, counters=hits)
+    assert user.json("stats", "--last")["programs"][0]["saved_estimate_ns"] == 0
+    write_run(user, started=2.0, counters=hits, loaded_records=4)
+    assert user.json("stats", "--last")["programs"][0]["saved_estimate_ns"] == 4 * (2_000_000 - 100_000)
+
+
+def test_saved_unknown(user: User) -> None:
+    """Where nothing is known of what compiling takes, no number is made up."""
+    write_run(user, counters={"hits": 10, "hit_ns": 1_000_000})
+    assert user.json("stats")["programs"][0]["saved_estimate_ns"] is None
+    assert " ? " in user.pylayer("stats").stdout
+
+
+def test_programs_and_identities_are_apart(user: User) -> None:
+    """Runs are added up for each program under each driver identity."""
+    write_run(user, counters={"pipelines": 1})
+    write_run(user, counters={"pipelines": 2}, identity="f" * 32)
+    write_run(user, counters={"pipelines": 4}, executable="tool", program="tool")
+    write_run(user, counters={"pipelines": 8})
+    found = user.json("stats")
+    numbers = {(item["program"], item["identity"][0]): item["pipelines"] for item in found["programs"]}
+    assert numbers == {("game", "0"): 9, ("game", "f"): 2, ("tool", "0"): 4}
+    assert found["total"]["pipelines"] == 15 and found["total"]["runs"] == 4
+
+
+@pytest.mark.parametrize("pattern", ["game", "GA*", "*(The Game)", "The Game", "g?me"])
+def test_app(user: User, pattern: str) -> None:
+    """--app finds executable, application and both together, in any case."""
+    write_run(user, program="game (The Game)", application="The Game")
+    write_run(user, program="tool", executable="tool")
+    assert [item["executable"] for item in user.json("stats", "--app", pattern)["programs"]] == ["game"]
+
+
+def test_app_that_never_ran(user: User) -> None:
+    """A pattern that matches nothing says so and ends with status 0."""
+    write_run(user)
+    done = user.pylayer("stats", "--app", "nobody")
+    assert done.returncode == 0 and "nobody" in done.stdout and done.stdout.count("\n") == 1
+
+
+def test_empty_store(user: User) -> None:
+    """An empty store is one friendly line that tells how to start; as JSON it is an empty list."""
+    done = user.pylayer("stats")
+    assert done.returncode == 0
+    assert done.stdout.count("\n") == 1 and "pylayer run -- APP" in done.stdout
+    assert user.json("stats")["programs"] == []
+
+
+def test_damaged_run_files(user: User) -> None:
+    """Run files that are damaged or not ours cost nothing but themselves."""
+    write_run(user, counters={"pipelines": 3})
+    runs = user.store / "runs"
+    (runs / "1.run").write_bytes(os.urandom(200))
+    (runs / "2.run").write_text("counters=i:3\nrefused=s:x\nstarted=s:never\nidentity=s:../../etc\n")
+    (runs / "3.run").write_text("")
+    programs = user.json("stats")["programs"]
+    assert 3 in [item["pipelines"] for item in programs]
+    assert user.pylayer("stats").returncode == 0
+
+
+# ---- how it looks ----------------------------------------------------------------------------------
+
+WIDE = {"pipelines": 987654, "hits": 100000, "compiled": 23456, "hit_ns": 10**12, "compile_ns": 10**13}
+
+
+@pytest.mark.parametrize("program", ["game", "An-Exceedingly-Long-Name-Win64-Shipping.exe (An Exceedingly Long Name)"])
+def test_80_columns(user: User, program: str) -> None:
+    """The table fits 80 columns, with a wide program's name cut in the middle, and no number cut at all."""
+    write_run(user, program=program, counters=WIDE, refused={"wrong-uuid": 12345})
+    lines = user.pylayer("stats", COLUMNS="80").stdout.splitlines()
+    (row,) = [line for line in lines if "987654" in line]
+    assert len(row.rstrip()) <= 80
+    for text in ("987654", "100000", "23456", "12345"):
+        assert text in row.split()
+    if len(program) > 20:
+        name = row.split()[0] if "…" in row.split()[0] else row[:20]
+        assert name.startswith("An-E") and "…" in row and "…" not in row[20:]
+    assert all(len(line) <= 80 for line in lines if not line.startswith("Store: "))
+
+
+def test_remarks(user: User) -> None:
+    """Trouble is told under the table, by name, and only where there was some."""
+    write_run(user, counters={"adopted": 7, "events_dropped": 2, "answers_late": 1}, refused={"wrong-uuid": 3})
+    text = " ".join(user.pylayer("stats", COLUMNS="200").stdout.split())
+    assert "pipelines taken over from the driver's own cache: 7" in text
+    assert "cache data refused as wrong-uuid (written by another driver build): 3" in text
+    assert "compiled pipelines not stored, because more came than the queue holds (queue_mib): 2" in text
+    assert "times that the program went on before policy answered: 1" in text
+    assert "damaged" not in text
+
+
+def test_device_that_keeps_nothing(lavapipe_user: User) -> None:
+    """On Lavapipe the table says that nothing is stored, and why."""
+    lavapipe_user.demo(4)
+    text = " ".join(lavapipe_user.pylayer("stats", COLUMNS="200").stdout.split())
+    assert "nothing is stored: Lavapipe's VkPipelineCache is a stub" in text
+
+
+def test_colours_on_a_terminal(user: User) -> None:
+    """A terminal gets colours, a pipe none."""
+    write_run(user, counters={"adopted": 7})
+    assert COLOUR.search(run_on_terminal(user, "stats"))
+    assert "\x1b" not in user.pylayer("stats").stdout
+
+
+def test_no_color(user: User) -> None:
+    """NO_COLOR takes the colours away on a terminal too."""
+    write_run(user, counters={"adopted": 7})
+    output = run_on_terminal(user, "stats", NO_COLOR="1")
+    assert "game" in output and not COLOUR.search(output)
+
+
+def test_markup_in_names(user: User) -> None:
+    """A program's name is shown as it is, whatever it contains."""
+    write_run(user, program="[red]x[/] :smile:", executable="x")
+    assert "[red]x[/] :smile:" in user.pylayer("stats", COLUMNS="120").stdout
+
+
+def test_json_is_complete(user: User) -> None:
+    """Every duration and size in the JSON has its unit in its key."""
+    user.demo(4)
+    (program,) = user.json("stats")["programs"]
+    numbers = [key for key, value in program.items() if isinstance(value, float | int)]
+    for word in ("spent", "saved", "stored_b", "disk", "hit_", "compile_n", "started"):
+        assert all(key.endswith(("_ns", "_bytes", "_s")) for key in numbers if word in key), word
+    assert json.dumps(program)
