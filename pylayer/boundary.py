@@ -78,9 +78,8 @@ class Message:
 
     def answer_plan(self, plan: Plan) -> bool:
         """int32_t answer(PylayerMessage *): False when vkCreateDevice has gone on without."""
-        out = self._c.plan
-        for name in Plan.__slots__:
-            setattr(out, name, getattr(plan, name))
+        # Whole or not at all: a plan with a value that does not fit must not be half in force.
+        self._c.plan = ffi.new("PylayerPlan *", plan.as_dict())[0]
         return bool(_shim.answer(self._c) == 0)
 
     def device_state(self) -> DeviceState:

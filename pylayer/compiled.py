@@ -11,6 +11,7 @@ import os
 import xxhash
 
 from . import __version__, flat
+from .paths import make_private, require_own
 from .store.files import replace_file
 
 TYPE_CHECKING = False
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Raised when the meaning of a policy file's content changes.
 SCHEMA_VERSION = 1
+#: Longer files are refused.
+MAX_BYTES = 1 << 20
 
 
 def copy_path(root: str, text: bytes) -> str:
@@ -28,10 +31,11 @@ def copy_path(root: str, text: bytes) -> str:
 
 
 def read_copy(path: str) -> dict[str, Any] | None:
-    """The document in a compiled copy; None where it is missing or damaged."""
+    """The document in a compiled copy; None where it is missing, damaged or of another user."""
     try:
+        require_own(os.path.dirname(path))
         with open(path, "rb") as file:
-            digest, _, body = file.read(1 << 20).partition(b"\n")
+            digest, _, body = file.read(8 * MAX_BYTES).partition(b"\n")
         if xxhash.xxh3_128_hexdigest(body).encode() != digest:
             return None
         return flat.loads(body.decode("utf-8"))
@@ -42,10 +46,11 @@ def read_copy(path: str) -> dict[str, Any] | None:
 def write_copy(path: str, document: dict[str, Any]) -> None:
     """Writes a compiled copy, whole or not at all.
 
-    Raises OSError.
+    Raises OSError, ValueError for text that UTF-8 cannot hold.
     """
     body = flat.dumps(document).encode("utf-8")
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    make_private(os.path.dirname(os.path.dirname(path)))
+    make_private(os.path.dirname(path))
     replace_file(path, xxhash.xxh3_128_hexdigest(body).encode() + b"\n" + body)
 
 
@@ -55,16 +60,16 @@ def load(config_path: str, root: str | None) -> dict[str, Any]:
     Raises ``config.PolicyFileError`` for a file that cannot be used, OSError where it cannot be read.
     """
     with open(config_path, "rb") as file:
-        text = file.read(1 << 20)
+        text = file.read(MAX_BYTES + 1)
     path = copy_path(root, text) if root else None
     document = read_copy(path) if path else None
     if document is None:
         from . import config  # PyYAML: 13 ms, once per change of the file
 
-        document = config.parse(text.decode("utf-8", "replace"), config_path)
+        document = config.parse_bytes(text, config_path)
         if path:
             try:
                 write_copy(path, document)
-            except OSError:
+            except (OSError, ValueError):
                 pass  # a read-only store; the file is parsed again next time
     return document

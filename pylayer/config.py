@@ -8,14 +8,62 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import Any
 
 import fastjsonschema
 import yaml
 
+from .compiled import MAX_BYTES
+
 
 class PolicyFileError(ValueError):
     """A policy file that cannot be used. The text names file, line, key, what was found and what is allowed."""
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML as people expect it: ``off``, ``yes`` and the like are text (``carrier: off``), as in YAML 1.2, and a
+    key that stands twice is an error."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[tuple[str, str]] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if (key.tag, key.value) in seen:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"the key '{key.value}' stands twice", key.start_mark
+                    )
+                seen.add((key.tag, key.value))
+        return super().construct_mapping(node, deep)
+
+
+_BOOL = "tag:yaml.org,2002:bool"
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != _BOOL]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(_BOOL, re.compile("^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
+
+#: What the schema's types are called in messages.
+TYPE_WORDS = {
+    "array": "a list",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "null": "null",
+    "number": "a number",
+    "object": "a mapping",
+    "string": "text",
+}
+
+
+def _shown(value: Any) -> str:
+    """What was found, on one line and not longer than it helps."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, (dict, list)):
+        return f"a {'mapping' if isinstance(value, dict) else 'list'}"
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def schema() -> dict[str, Any]:
@@ -47,24 +95,31 @@ def _explain(error: fastjsonschema.JsonSchemaValueException) -> tuple[list[Any],
     key = ".".join(str(part) for part in path) or "the file"
     definition = error.definition or {}
     if error.rule == "additionalProperties":
-        unknown = sorted(set(error.value) - set(definition["properties"]))
+        unknown = sorted((name for name in error.value if name not in definition["properties"]), key=str)[0]
         allowed = ", ".join(sorted(definition["properties"]))
-        return [*path, unknown[0]], f"unknown key '{unknown[0]}' in {key}; allowed: {allowed}"
+        return [*path, unknown], f"unknown key {_shown(unknown)} in {key}; allowed: {allowed}"
     if error.rule == "enum":
-        return path, f"{key} is {error.value!r}; allowed: {', '.join(definition['enum'])}"
+        return path, f"{key} is {_shown(error.value)}; allowed: {', '.join(definition['enum'])}"
     if error.rule == "required":
         missing = [name for name in definition["required"] if name not in error.value]
-        return path, f"{key} lacks {', '.join(missing)}"
+        return path, f"{key} lacks {', '.join(missing)}; allowed: {', '.join(sorted(definition['properties']))}"
+    types = definition.get("type")
     allowed = {
-        "type": f"a {definition.get('type')}",
+        "type": " or ".join(TYPE_WORDS[name] for name in (types if isinstance(types, list) else [types]) if name),
         "minimum": f"at least {definition.get('minimum')}",
         "maximum": f"at most {definition.get('maximum')}",
         "pattern": {"^/": "an absolute path"}.get(definition.get("pattern", ""), "module:Class"),
         "minProperties": "at least one condition",
-    }.get(error.rule, error.message)
-    if isinstance(definition.get("type"), list) and error.rule == "type":
-        allowed = " or ".join(definition["type"])
-    return path, f"{key} is {error.value!r}; allowed: {allowed}"
+    }.get(str(error.rule), error.message)
+    return path, f"{key} is {_shown(error.value)}; allowed: {allowed}"
+
+
+def _number_at_fault(value: Any, path: list[Any]) -> list[Any] | None:
+    """Path of a number that is none, which no minimum or maximum catches."""
+    if isinstance(value, float) and value != value:
+        return path
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return next((found for name, part in inner if (found := _number_at_fault(part, [*path, name])) is not None), None)
 
 
 def parse(text: str, name: str) -> dict[str, Any]:
@@ -73,14 +128,18 @@ def parse(text: str, name: str) -> dict[str, Any]:
     Raises PolicyFileError.
     """
     try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        document = yaml.safe_load(text)
+        node = yaml.compose(text, Loader=_Loader)
+        document = yaml.load(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
+        mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
-        raise PolicyFileError(f"{name}, line {line}: not YAML: {error.problem}") from error
-    except yaml.YAMLError as error:
-        raise PolicyFileError(f"{name}: not YAML: {error}") from error
+        what = ", ".join(part for part in (error.context, error.problem) if part)
+        raise PolicyFileError(f"{name}, line {line}: not YAML: {what}") from error
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise PolicyFileError(f"{name}, line {line}: not YAML: {error.reason}") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise PolicyFileError(f"{name}: not YAML: {' '.join(str(error).split())}") from error
     if document is None:
         return {}
     try:
@@ -88,7 +147,23 @@ def parse(text: str, name: str) -> dict[str, Any]:
     except fastjsonschema.JsonSchemaValueException as error:
         path, problem = _explain(error)
         raise PolicyFileError(f"{name}, line {_line_of(node, path)}: {problem}") from error
+    fault = _number_at_fault(document, [])
+    if fault is not None:
+        key = ".".join(str(part) for part in fault)
+        raise PolicyFileError(f"{name}, line {_line_of(node, fault)}: {key} is nan; allowed: a number")
     return document  # type: ignore[no-any-return]
+
+
+def parse_bytes(data: bytes, name: str) -> dict[str, Any]:
+    """As ``parse``, for a file's bytes."""
+    if len(data) > MAX_BYTES:
+        raise PolicyFileError(f"{name}: longer than {MAX_BYTES} bytes")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise PolicyFileError(f"{name}, line {line}: not UTF-8") from error
+    return parse(text, name)
 
 
 def read(path: str) -> dict[str, Any]:
@@ -97,8 +172,8 @@ def read(path: str) -> dict[str, Any]:
     Raises PolicyFileError, also where the file cannot be read.
     """
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise PolicyFileError(f"{path}: cannot be read: {error}") from error
-    return parse(text, path)
+        with open(path, "rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise PolicyFileError(f"{path}: cannot be read: {error.strerror or error}") from error
+    return parse_bytes(data, path)

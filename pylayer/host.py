@@ -12,7 +12,7 @@ import time
 
 # Only what the first plan needs: a program waits for it in vkCreateDevice. Session and store follow after.
 from . import boundary, paths, settings
-from .paths import config_file, executable_name, require_own, store_root
+from .paths import config_file, executable_name, require_own, require_own_file, store_root
 from .policy import Policy, choose_carrier
 from .values import CARRIER_NAMES, CARRIER_OFF, LOG_DEBUG, LOG_INFO, LOG_WARN, VERDICT_EMPTY, Plan
 
@@ -32,6 +32,8 @@ QUIET_NS = 1_000_000_000
 WRITE_RECORDS = 256
 #: So many failures one after another, and a user's policy class is replaced by the built-in one.
 MAX_FAILURES = 8
+#: What a policy prints without an end of line is cut into lines of this many characters.
+MAX_LINE = 4096
 
 
 class _LogStream:
@@ -43,6 +45,9 @@ class _LogStream:
 
     def write(self, text: str) -> int:
         *lines, self._rest = (self._rest + text).split("\n")
+        if len(self._rest) > MAX_LINE:
+            lines.append(self._rest)
+            self._rest = ""
         for line in lines:
             if line.strip():
                 boundary.log(self._level, line)
@@ -60,7 +65,11 @@ def _describe(error: BaseException) -> str:
         code = traceback.tb_frame.f_code
         place = f" ({os.path.basename(code.co_filename)}, line {traceback.tb_lineno})"
         traceback = traceback.tb_next
-    return f"{type(error).__name__}: {error}{place}"
+    try:
+        text = " ".join(str(error).split())[:500]
+    except BaseException as failure:  # a user's exception, a user's __str__
+        text = f"(its text failed with {type(failure).__name__})"
+    return f"{type(error).__name__}: {text}{place}"
 
 
 class Loading:
@@ -89,8 +98,14 @@ class Loading:
                 self.session.hand_over(self._verified.pop(0))
         return True
 
+    def give_up(self) -> None:
+        """Nothing more is read or handed over."""
+        self._source = None
+        self._verified.clear()
+
     @property
     def finished(self) -> bool:
+        """Everything was handed over."""
         return self.device_exists and self._source is None and not self._verified
 
 
@@ -113,16 +128,21 @@ class Host:
 
     def configure(self) -> None:
         """Reads the policy file and the user's policy class; what cannot be used leaves the defaults in force."""
+        if self.root is None:
+            boundary.log(LOG_WARN, "there is no home directory and PYLAYER_STORE is not set: nothing is stored")
         path = config_file()
         if path is None or not os.path.exists(path):
             return
         try:
-            require_own(os.path.dirname(path))
+            require_own_file(path)
             from . import compiled
 
             self.document = compiled.load(path, self.root)
         except (OSError, ValueError) as error:
             boundary.log(LOG_WARN, f"{error}; the defaults are in force")
+            return
+        except Exception as error:
+            boundary.log(LOG_WARN, f"{path} cannot be used: {_describe(error)}; the defaults are in force")
             return
         wanted = settings.top_setting(self.document, "policy")
         if wanted:
@@ -151,21 +171,31 @@ class Host:
 
     # ---- messages --------------------------------------------------------------------------------
 
+    def _ask(self, method: str, wanted: type, *arguments: Any) -> Any:
+        """Calls the policy and counts how often it fails in a row; ``wanted`` is what it has to return."""
+        try:
+            answer = getattr(self.policy, method)(*arguments)
+            if not isinstance(answer, wanted):
+                raise TypeError(f"{method} returned {type(answer).__name__}, not a {wanted.__name__}")
+        except BaseException:
+            self.failures += 1
+            raise
+        self.failures = 0
+        return answer
+
     def plan_device(self, message: boundary.Message) -> None:
         """PLAN_DEVICE: settings and policy first; the store is read while the driver creates the device."""
         program = message.program(self.executable)
         facts = message.device_facts()
         wanted = settings.settings_for(self.document, program, facts)
-        plan = self.policy.plan_device(program, facts, wanted)
-        if not isinstance(plan, Plan):
-            raise TypeError(f"plan_device returned {type(plan).__name__}, not a Plan")
+        plan = self._ask("plan_device", Plan, program, facts, wanted)
         if not message.answer_plan(plan):
             boundary.log(LOG_WARN, f"the plan for {facts.device_name} came too late; it runs without the layer")
             return
         from .session import DeviceSession
 
         session = DeviceSession(
-            boundary,  # type: ignore[arg-type]
+            boundary,
             message.device,
             program,
             facts,
@@ -173,7 +203,8 @@ class Host:
             settings.top_setting(self.document, "share"),
         )
         session.settings = wanted
-        _, _, session.reason = choose_carrier(wanted, facts)
+        carrier, _, reason = choose_carrier(wanted, facts)
+        session.reason = reason if plan.carrier == carrier else "chosen by the policy class"
         self.sessions[message.device] = session
         if plan.carrier != CARRIER_OFF:
             self.loading[message.device] = Loading(session)
@@ -182,7 +213,10 @@ class Host:
 
     def device_created(self, message: boundary.Message) -> None:
         """DEVICE_CREATED: the carrier in force."""
-        session = self.sessions[message.device]
+        session = self.sessions.get(message.device)
+        if session is None:  # its plan was answered, and then something failed
+            boundary.switch_off(message.device)
+            return
         session.state = message.device_state()
         boundary.log(
             LOG_INFO,
@@ -194,13 +228,15 @@ class Host:
             loading.device_exists = True
             if session.state.carrier == CARRIER_OFF:
                 self.loading.pop(message.device)
-        self.policy.device_created(session.program, session.facts, session.state)
+        self._ask("device_created", object, session.program, session.facts, session.state)
 
     def admit_cache(self, message: boundary.Message) -> None:
         """ADMIT_CACHE: may this data pass?"""
-        session = self.sessions[message.device]
+        session = self.sessions.get(message.device)
+        if session is None:
+            return
         data = message.cache_data()
-        verdict, outcome = self.policy.admit_cache(data, session.facts, session.settings)
+        verdict, outcome = self._ask("admit_cache", tuple, data, session.facts, session.settings)
         message.answer_verdict(verdict)
         session.cache_outcome(outcome)
         level = LOG_WARN if verdict == VERDICT_EMPTY else LOG_DEBUG
@@ -210,7 +246,9 @@ class Host:
     def cache_refused(self, message: boundary.Message) -> None:
         """CACHE_REFUSED: the driver failed on data that looked right."""
         data = message.cache_data()
-        self.sessions[message.device].cache_outcome("driver-error")
+        session = self.sessions.get(message.device)
+        if session is not None:
+            session.cache_outcome("driver-error")
         boundary.log(
             LOG_WARN,
             f"the driver failed ({data.result}) on an application cache of {data.data_size} bytes; "
@@ -221,13 +259,14 @@ class Host:
         """A run of CELL messages of one device, stored with one write; returns the message behind them."""
         session = self.sessions.get(first.device)
         messages: list[boundary.Message] = []
+        views: list[memoryview] = []
         parts: list[bytes | memoryview] = []
         message: boundary.Message | None = first
         try:
             while message is not None and message.type == boundary.CELL and message.device == first.device:
                 messages.append(message)
                 if session is not None:
-                    self._guard(self._take_cell, message, session, parts)
+                    self._guard(self._take_cell, message, session, parts, views)
                 if len(messages) == WRITE_RECORDS:
                     return None
                 message = boundary.next_message(0)
@@ -235,12 +274,24 @@ class Host:
         finally:
             if session is not None:
                 self._guard(session.write_cells, parts)
+            for view in views:
+                try:
+                    view.release()  # a policy that kept the cell gets an exception, not the program's memory
+                except BufferError:
+                    pass
             for taken in messages:
                 taken.release()
 
-    def _take_cell(self, message: boundary.Message, session: DeviceSession, parts: list[bytes | memoryview]) -> None:
+    def _take_cell(
+        self,
+        message: boundary.Message,
+        session: DeviceSession,
+        parts: list[bytes | memoryview],
+        views: list[memoryview],
+    ) -> None:
         cell = message.cell()
-        if self.policy.keep_cell(cell, session.program, session.settings):
+        views.append(cell.data)
+        if self._ask("keep_cell", object, cell, session.program, session.settings):
             parts.extend(session.new_cell(cell))
 
     def flush_device(self, message: boundary.Message) -> None:
@@ -249,15 +300,21 @@ class Host:
         self.loading.pop(message.device, None)
         if session is None:
             return
-        counters = self._settle(session)
-        session.close()
-        self.policy.device_destroyed(session.program, session.facts, counters)
+        try:
+            counters = self._settle(session)
+        finally:
+            session.close()
+        if counters:  # else there never was a device
+            self._ask("device_destroyed", object, session.program, session.facts, counters)
 
     def flush_process(self) -> None:
         """FLUSH_PROCESS: exit() with devices alive."""
         for session in self.sessions.values():
-            counters = self._settle(session)
-            self.policy.device_destroyed(session.program, session.facts, counters)
+            self._guard(self._settle, session)
+        for session in self.sessions.values():
+            totals = session.read_counters()
+            if totals:
+                self._guard(self._ask, "device_destroyed", object, session.program, session.facts, totals)
 
     def _settle(self, session: DeviceSession) -> dict[str, int]:
         counters = session.read_counters()
@@ -291,30 +348,27 @@ class Host:
         try:
             function(*arguments)
         except BaseException as error:
-            self.failures += 1
             boundary.log(LOG_INFO, f"policy failed, nothing is done for this call: {_describe(error)}")
-            if self.failures == MAX_FAILURES and type(self.policy) is not Policy:
+            if self.failures >= MAX_FAILURES and type(self.policy) is not Policy:
                 self.policy = Policy()
+                self.failures = 0
                 boundary.log(LOG_WARN, "the policy class failed too often; the built-in one is in force")
             return False
-        self.failures = 0
         return True
 
-    def _step_loading(self) -> bool:
-        busy = False
+    def _step_loading(self, stepped: list[bool]) -> None:
         for serial, loading in list(self.loading.items()):
-            busy |= loading.step()
+            stepped.append(loading.step())
             if loading.finished:
-                del self.loading[serial]
                 loading.session.load_finished()
-        return busy
+                del self.loading[serial]
 
     def _idle(self) -> None:
         """Nothing happened for a while: statistics, snapshots, old runs."""
         self._last_statistics = time.monotonic_ns()
         self._dirty = False
         for session in self.sessions.values():
-            self._settle(session)
+            self._guard(self._settle, session)
         if self.root and not self._pruned:
             from .store import runs
 
@@ -333,6 +387,7 @@ class Host:
         busy = False
         while True:
             message = boundary.next_message(self._timeout(busy))
+            waited_in_vain = message is None and not busy
             while message is not None:
                 self._dirty = True
                 if message.type == boundary.CELL:
@@ -345,28 +400,32 @@ class Host:
                     message = None
             if not boundary.is_open():
                 return
-            stepped = [False]
-            if self.loading and not self._guard(lambda: stepped.append(self._step_loading())):
-                self._give_up_loading()
-            was_busy, busy = busy, stepped[-1]
-            quiet = not was_busy and not busy and not self._dirty
-            if quiet or time.monotonic_ns() - self._last_statistics > STATISTICS_INTERVAL_NS:
+            busy = False
+            if self.loading:
+                stepped: list[bool] = []
+                if not self._guard(self._step_loading, stepped):
+                    self._give_up_loading()
+                busy = any(stepped)
+            if waited_in_vain or time.monotonic_ns() - self._last_statistics > STATISTICS_INTERVAL_NS:
                 self._guard(self._idle)
 
     def _give_up_loading(self) -> None:
-        """A store that cannot be read must not keep the program waiting."""
-        for serial in self.loading:
-            boundary.load_done(serial)
-        self.loading.clear()
+        """A store that cannot be read must not keep the program waiting. Of a device that does not exist yet
+        the layer is told once it does."""
+        for serial, loading in list(self.loading.items()):
+            loading.give_up()
+            if loading.device_exists:
+                del self.loading[serial]
+                boundary.load_done(serial)
 
 
 def run() -> None:
     """Called once by the shim on the policy thread, and stays there."""
-    sys.stdout = _LogStream(LOG_INFO)  # type: ignore[assignment]
-    sys.stderr = _LogStream(LOG_WARN)  # type: ignore[assignment]
+    sys.stdout = _LogStream(LOG_INFO)
+    sys.stderr = _LogStream(LOG_WARN)
     paths.getenv = boundary.environment
-    host = Host()
     try:
+        host = Host()
         host.configure()
         host.loop()
     finally:

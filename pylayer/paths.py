@@ -14,8 +14,12 @@ if TYPE_CHECKING:
 getenv: Callable[[str, str], str] = os.environ.get
 
 
+#: Interpreters whose scripts are the programs; a version may follow.
+_INTERPRETERS = ("java", "javaw", "lua", "luajit", "node", "nodejs", "perl", "ruby")
+
+
 class UntrustedDirectory(OSError):
-    """A store or configuration directory that another user owns or may write to."""
+    """A store or configuration that another user owns or may write to."""
 
 
 def _base(variable: str, fallback: str) -> str | None:
@@ -44,13 +48,26 @@ def config_file() -> str | None:
     return os.path.join(base, "pylayer", "policy.yaml") if base else None
 
 
-def require_own(path: str) -> None:
-    """Raises UntrustedDirectory where somebody else could have written what is in ``path``."""
+def _require_own(path: str, sticky_is_fine: bool) -> None:
     status = os.stat(path)
     if status.st_uid not in (os.geteuid(), 0):
         raise UntrustedDirectory(f"{path} belongs to user {status.st_uid}; it is not used")
-    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX:
+    if sticky_is_fine and status.st_mode & stat.S_ISVTX:
+        return
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise UntrustedDirectory(f"{path} can be written by others (chmod go-w {path}); it is not used")
+
+
+def require_own(path: str) -> None:
+    """Raises UntrustedDirectory where somebody else could have written what is in ``path``."""
+    _require_own(path, sticky_is_fine=False)
+
+
+def require_own_file(path: str) -> None:
+    """Raises UntrustedDirectory where somebody else could have written the file ``path``. In a directory like
+    /tmp others can add files, but not replace this one."""
+    _require_own(os.path.dirname(path), sticky_is_fine=True)
+    _require_own(path, sticky_is_fine=False)
 
 
 def make_private(path: str) -> None:
@@ -62,24 +79,42 @@ def make_private(path: str) -> None:
     require_own(path)
 
 
+def _runs_scripts(name: str) -> bool:
+    if name.startswith("qemu-"):
+        return not name.startswith("qemu-system")
+    return (
+        name.startswith(("python", "pypy", "wine", "ld-linux", "ld-musl"))
+        or name.rstrip("0123456789.-") in _INTERPRETERS
+    )
+
+
+def program_name(executable: str, arguments: list[bytes]) -> str:
+    """The name of a program from its executable's and its whole command line."""
+    if not _runs_scripts(executable):
+        return executable
+    # Wine takes its own name out of the command line, which then begins with the Windows program.
+    first = 0 if arguments and arguments[0].lower().endswith(b".exe") else 1
+    for argument in arguments[first:]:
+        if argument in (b"-c", b"-e"):
+            return f"{executable} {argument.decode()}"
+        if argument and not argument.startswith(b"-"):
+            script = argument.decode("utf-8", "replace").replace("\\", "/")
+            return f"{executable} {os.path.basename(script)}"
+    return executable
+
+
 def executable_name() -> str:
     """What program this is: the executable's name, for an interpreter with the script's.
 
-    From /proc/self, because argv[0] can be anything.
+    From /proc/self, because argv[0] can be anything. Valid UTF-8 whatever the file is called.
     """
     try:
-        name = os.path.basename(os.readlink("/proc/self/exe"))
+        name = os.path.basename(os.readlink(b"/proc/self/exe")).decode("utf-8", "replace")
     except OSError:
         return "unknown"
-    if not name.startswith(("python", "wine", "java", "perl", "ruby", "node", "lua", "qemu-", "ld-linux")):
-        return name
     try:
         with open("/proc/self/cmdline", "rb") as file:
-            arguments = file.read(65536).split(b"\0")[1:]
+            arguments = file.read(65536).split(b"\0")
     except OSError:
-        return name
-    for argument in arguments:
-        if argument and not argument.startswith(b"-"):
-            script = argument.decode("utf-8", "replace").replace("\\", "/")
-            return f"{name} {os.path.basename(script)}"
-    return name
+        arguments = []
+    return program_name(name, arguments)

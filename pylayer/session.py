@@ -65,6 +65,7 @@ class DeviceSession:
         self.stored_bytes = 0
         self.stored_records = 0
         self.write_errors = 0
+        self.lost_records = 0
         self.duplicates = 0
         self.refused: dict[str, int] = {}
         self.reason = ""
@@ -73,14 +74,13 @@ class DeviceSession:
         self._folder = Folder(root, self.identity) if root else None
         self._journal: journal.Journal | None = None
         self._retry_at = 0.0
-        self._snapshot_digest = b""
-        self._snapshot_seen = -1
+        self._snapshot_seen = (-1, -1)
         self._run = runs.RunFile(root) if root else None
         self._totals: dict[str, int] = {}
         self._own_digests: set[bytes] = set()
 
     def log(self, level: int, text: str) -> None:
-        """One line, with the device's name where the process has several."""
+        """One line of the log."""
         self.commands.log(level, text)
 
     # ---- loading ---------------------------------------------------------------------------------
@@ -96,6 +96,8 @@ class DeviceSession:
         taken = self.commands.load_records(self.serial, batch.data, batch.offsets, batch.sizes)
         self.load_ns += time.monotonic_ns() - start
         self.load_records += max(taken, 0)
+        if batch.snapshot and taken == len(batch.offsets):
+            self.loaded.snapshots.append(batch.snapshot)
         if 0 <= taken < len(batch.offsets):
             self.log(LOG_WARN, f"the driver refused {len(batch.offsets) - taken} stored records")
 
@@ -125,15 +127,20 @@ class DeviceSession:
             self._journal.append(parts)
             return True
         except OSError as error:
-            self._retry_at = time.monotonic() + RETRY_SECONDS
-            self.write_errors += 1
-            if self.write_errors == 1:
-                self.log(
-                    LOG_WARN,
-                    f"pipelines cannot be stored in {self._folder.path}: {error.strerror or error}; "
-                    "the program goes on, and storing is tried again",
-                )
+            self._journal = None  # its folder may be gone
+            self._write_failed(error)
             return False
+
+    def _write_failed(self, error: OSError) -> None:
+        assert self._folder is not None
+        self._retry_at = time.monotonic() + RETRY_SECONDS
+        self.write_errors += 1
+        if self.write_errors == 1:
+            self.log(
+                LOG_WARN,
+                f"pipelines cannot be stored in {self._folder.path}: {error.strerror or error}; "
+                "the program goes on, and storing is tried again",
+            )
 
     def new_cell(self, cell: Cell) -> list[bytes | memoryview]:
         """The pieces to write for a cell, none where it is known already."""
@@ -155,12 +162,18 @@ class DeviceSession:
     def write_cells(self, parts: list[bytes | memoryview]) -> None:
         """Stores the pieces that ``new_cell`` gave, in one write."""
         records = len(parts) // 3
-        if records and self._write(parts):
+        if not records:
+            return
+        if self._write(parts):
             self.stored_records += records
             self.stored_bytes += sum(len(part) for part in parts)
+        else:
+            self.lost_records += records
 
     def _empty_cell(self, cell: Cell) -> None:
         """A linked pipeline or a library may rightly add nothing; a whole one that does tells of a stub."""
+        if self.loaded.stub:
+            return
         if cell.kind in KINDS_THAT_COMPILE and not self.loaded.digests and not self._own_digests:
             self._write(note_parts({"stub": True}))
             self._stub("keeps nothing")
@@ -178,6 +191,7 @@ class DeviceSession:
         self.log(LOG_INFO, f"{KIND_NAMES[kind]} pipelines are created without a probe: {why}")
 
     def _stub(self, what: str) -> None:
+        self.loaded.stub = True
         self.reason = f"this driver's VkPipelineCache {what}"
         self.commands.switch_off(self.serial)
         self.state = None
@@ -199,9 +213,12 @@ class DeviceSession:
 
     def snapshot(self, counters: dict[str, int]) -> None:
         """Keeps the whole of the layer's cache where it holds more than the last snapshot."""
-        if self._folder is None or not self.snapshot_wanted(counters) or counters["plain"] == self._snapshot_seen:
+        seen = (counters["plain"], counters["absorbed"])
+        if self._folder is None or not self.snapshot_wanted(counters) or seen == self._snapshot_seen:
             return
-        self._snapshot_seen = counters["plain"]
+        if time.monotonic() < self._retry_at:
+            return
+        self._snapshot_seen = seen
         data = self.commands.read_merged(self.serial)
         if not data or (self.state and len(data) <= self.state.empty_cache_bytes):
             return
@@ -211,8 +228,8 @@ class DeviceSession:
         try:
             path = self._folder.write_snapshot(self.program_id, data, counters["plain_ns"], list(self.loaded.snapshots))
         except OSError as error:
-            self.write_errors += 1
-            self.log(LOG_WARN, f"a snapshot cannot be stored: {error.strerror or error}")
+            self._snapshot_seen = (-1, -1)
+            self._write_failed(error)
             return
         self._own_digests.add(digest)
         self.loaded.snapshots = [path]
@@ -263,6 +280,7 @@ class DeviceSession:
                     "stored_records": self.stored_records,
                     "stored_bytes": self.stored_bytes,
                     "write_errors": self.write_errors,
+                    "lost_records": self.lost_records,
                 }
             )
         except OSError as error:

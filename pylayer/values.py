@@ -74,7 +74,7 @@ class Record:
         return {name: getattr(self, name) for name in self.__slots__}
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and self.as_dict() == other.as_dict()  # type: ignore[attr-defined]
+        return type(other) is type(self) and self.as_dict() == other.as_dict()
 
     def __hash__(self) -> int:
         return hash(tuple(self.as_dict().values()))

@@ -29,6 +29,15 @@ def write_all(fd: int, parts: list[bytes | memoryview]) -> int:
     return total
 
 
+def sync_file(path: str) -> None:
+    """Returns when the file's content is on the disk. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def replace_file(path: str, data: bytes) -> None:
     """Writes ``data`` to ``path``: temporary file in the same directory, then rename.
 

@@ -16,9 +16,9 @@ import xxhash
 
 from .. import flat
 from ..identity import Identity
-from ..paths import make_private
+from ..paths import make_private, require_own
 from . import journal
-from .files import replace_file, unique_name
+from .files import replace_file, sync_file, unique_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class Loaded:
         self.create_ns = 0
         self.timed_cells = 0
         self.damage: list[str] = []
+        #: Snapshots that hold nothing which the device's cache lacks; ``Batch.snapshot`` are still to come.
         self.snapshots: list[str] = []
 
     @property
@@ -49,12 +50,13 @@ class Loaded:
 
 
 class Batch:
-    """Records that verified, as places in one file's bytes."""
+    """Records that verified, as places in one file's bytes; ``snapshot`` is the path of a snapshot's file."""
 
-    __slots__ = ("data", "offsets", "sizes")
+    __slots__ = ("data", "offsets", "sizes", "snapshot")
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, snapshot: str | None = None) -> None:
         self.data = data
+        self.snapshot = snapshot
         self.offsets: list[int] = []
         self.sizes: list[int] = []
 
@@ -72,11 +74,14 @@ class Folder:
 
         Raises OSError, ``paths.UntrustedDirectory`` included.
         """
-        make_private(self.root)
-        make_private(self.path)
+        for directory in self._directories():
+            make_private(directory)
         description = os.path.join(self.path, "identity")
         if not os.path.exists(description):
             replace_file(description, flat.dumps(self.identity.fields).encode())
+
+    def _directories(self) -> tuple[str, str, str]:
+        return self.root, os.path.dirname(self.path), self.path
 
     def files(self, program: int | None) -> list[str]:
         """Paths of journals and snapshots of one program, of all programs for None, oldest first."""
@@ -93,45 +98,65 @@ class Folder:
 
     def load(self, program: int | None, loaded: Loaded) -> Iterator[Batch]:
         """Reads and verifies everything stored, in batches to hand over; fills ``loaded`` as it goes."""
-        for path in self.files(program):
-            try:
-                data = journal.read_file(path)
-            except FileNotFoundError:
-                continue  # a snapshot that another process has just replaced by a larger one
-            except OSError as error:
-                loaded.damage.append(f"{path}: {error.strerror or error}")
-                continue
-            reason = journal.check_file_header(data, self.identity)
-            if reason != "ok":
-                loaded.damage.append(f"{path}: {reason}")
-                continue
-            if path.endswith(".snapshot"):
-                loaded.snapshots.append(path)
-            yield from self._load_records(path, data, loaded)
+        try:
+            for directory in self._directories():
+                require_own(directory)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            loaded.damage.append(str(error))
+            return
+        seen: set[str] = set()
+        vanished = True
+        while vanished:  # a snapshot that another process has just replaced by a larger one
+            vanished = False
+            for path in self.files(program):
+                if path in seen:
+                    continue
+                seen.add(path)
+                try:
+                    data = journal.read_file(path)
+                except FileNotFoundError:
+                    vanished = True
+                    continue
+                except OSError as error:
+                    loaded.damage.append(f"{path}: {error.strerror or error}")
+                    continue
+                reason = journal.check_file_header(data, self.identity)
+                if reason != "ok":
+                    loaded.damage.append(f"{path}: {reason}")
+                    continue
+                yield from self._load_records(path, data, loaded)
 
     @staticmethod
     def _load_records(path: str, data: bytes, loaded: Loaded) -> Iterator[Batch]:
         damage: list[str] = []
-        batch = Batch(data)
+        snapshot = path if path.endswith(".snapshot") else None
+        batch = Batch(data, snapshot)
+        batches = 0
         digests = loaded.digests
         for magic, _kind, flags, start, size, create_ns, digest in journal.scan(data, damage):
             if magic == journal.NOTE:
                 _read_note(data[start : start + size], loaded)
                 continue
-            if digest in digests:
+            if magic not in (journal.CELL, journal.SNAPSHOT) or digest in digests:
                 continue
             digests.add(digest)
             batch.offsets.append(start)
             batch.sizes.append(size)
             loaded.bytes += size
-            if create_ns and not flags:
+            if create_ns and not flags and magic == journal.CELL:
                 loaded.create_ns += create_ns
                 loaded.timed_cells += 1
             if len(batch.offsets) == BATCH_RECORDS:
                 yield batch
-                batch = Batch(data)
+                batches += 1
+                batch = Batch(data, snapshot)
         if batch.offsets:
             yield batch
+            batches += 1
+        if snapshot and not batches:
+            loaded.snapshots.append(snapshot)
         loaded.damage.extend(f"{path}: {what}" for what in damage)
 
     def write_snapshot(self, program: int, data: bytes, create_ns: int, superseded: list[str]) -> str:
@@ -144,6 +169,11 @@ class Folder:
         digest = xxhash.xxh3_128_digest(data)
         parts = journal.record_parts(journal.SNAPSHOT, data, digest, create_ns=create_ns)
         replace_file(path, b"".join([journal.file_header(self.identity, program), *parts]))
+        if superseded:
+            try:
+                sync_file(path)  # else a power failure could take the old ones and the new one
+            except OSError:
+                return path
         for old in superseded:
             try:
                 os.unlink(old)

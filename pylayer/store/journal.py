@@ -213,7 +213,7 @@ def scan(data: bytes, damage: list[str]) -> Iterator[ScannedRecord]:
 def _next_record(data: bytes, at: int) -> int:
     """Where the next record header that verifies starts; the end of the data where there is none.
 
-    Looks at each byte once for each magic, whatever the data holds.
+    Looks at each byte once for each magic, whatever the data holds, and so ends soon for any data.
     """
     end = len(data)
     places = dict.fromkeys((CELL, SNAPSHOT, NOTE), -1)
@@ -231,4 +231,4 @@ def _next_record(data: bytes, at: int) -> int:
             and xxhash.xxh3_64_intdigest(head[:HASHED_RECORD_HEADER]) == RECORD_HEADER.unpack(head)[6]
         ):
             return place
-        at = place + 1
+        at = (place // ALIGNMENT + 1) * ALIGNMENT

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from .. import flat
+from ..paths import make_private
 from .files import replace_file, unique_name
 
 TYPE_CHECKING = False
@@ -23,6 +24,7 @@ class RunFile:
     """The file of one run on one device."""
 
     def __init__(self, root: str) -> None:
+        self.root = root
         self.directory = os.path.join(root, "runs")
         self.path = os.path.join(self.directory, f"{unique_name()}.run")
         self._written = ""
@@ -32,7 +34,8 @@ class RunFile:
         text = flat.dumps(values)
         if text == self._written:
             return
-        os.makedirs(self.directory, mode=0o700, exist_ok=True)
+        make_private(self.root)
+        make_private(self.directory)
         replace_file(self.path, text.encode())
         self._written = text
 

@@ -1,0 +1,138 @@
+"""The compiled copy of a policy file: used without YAML, never old, never trusted when damaged."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.things import give_to_another_user, run_python
+
+from pylayer import compiled, config
+
+TEXT = "share: all\nsettings: {carrier: off, load_wait_ms: 0.5}\nrules:\n- {match: {vendor: 1}, set: {}}\n"
+DOCUMENT: dict[str, Any] = {
+    "share": "all",
+    "settings": {"carrier": "off", "load_wait_ms": 0.5},
+    "rules": [{"match": {"vendor": 1}, "set": {}}],
+}
+
+LOAD = """
+import sys
+from pylayer import compiled
+document = compiled.load(sys.argv[1], sys.argv[2])
+print(document["share"], document["settings"]["carrier"], "yaml" in sys.modules, "re" in sys.modules)
+"""
+
+
+@pytest.fixture
+def policy_file(tmp_path: Path) -> Path:
+    path = tmp_path / "policy.yaml"
+    path.write_text(TEXT)
+    return path
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    return str(tmp_path / "root")
+
+
+def copies(root: str) -> list[Path]:
+    return sorted(Path(root, "policy").iterdir())
+
+
+def test_copy_is_used_without_yaml(policy_file: Path, root: str) -> None:
+    """The first process parses YAML and leaves a copy; the next imports neither PyYAML nor re for it."""
+    assert run_python(LOAD, str(policy_file), root).split() == ["all", "off", "True", "True"]
+    assert run_python(LOAD, str(policy_file), root).split() == ["all", "off", "False", "False"]
+
+
+def test_document_is_the_same(policy_file: Path, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The copy holds what YAML said, types and empty mappings included."""
+    assert compiled.load(str(policy_file), root) == DOCUMENT
+    monkeypatch.setattr(config, "parse_bytes", None)
+    assert compiled.load(str(policy_file), root) == DOCUMENT
+
+
+def test_copies_are_private(policy_file: Path, root: str) -> None:
+    """Where the copy is the first thing written to a store, the store is its owner's alone whatever the umask."""
+    umask = os.umask(0)
+    try:
+        compiled.load(str(policy_file), root)
+    finally:
+        os.umask(umask)
+    for directory in (root, os.path.join(root, "policy")):
+        assert os.stat(directory).st_mode & 0o777 == 0o700
+    assert copies(root)[0].stat().st_mode & 0o777 == 0o600
+
+
+def test_changed_file(policy_file: Path, root: str) -> None:
+    """A changed file is compiled again; the old copy still serves the old text."""
+    compiled.load(str(policy_file), root)
+    policy_file.write_text("share: program\n")
+    assert compiled.load(str(policy_file), root) == {"share": "program"}
+    assert len(copies(root)) == 2
+    policy_file.write_text(TEXT)
+    assert compiled.load(str(policy_file), root) == DOCUMENT
+    assert len(copies(root)) == 2
+
+
+@pytest.mark.parametrize("version", ["__version__", "SCHEMA_VERSION"])
+def test_another_version(policy_file: Path, root: str, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    """Another version of this package or of the schema does not take the copy."""
+    compiled.load(str(policy_file), root)
+    monkeypatch.setattr(compiled, version, "other")
+    compiled.load(str(policy_file), root)
+    assert len(copies(root)) == 2
+
+
+def test_every_damage_is_noticed(policy_file: Path, root: str) -> None:
+    """A copy with any byte changed, cut anywhere or empty is ignored, and the file is parsed again."""
+    compiled.load(str(policy_file), root)
+    (copy,) = copies(root)
+    whole = copy.read_bytes()
+    damaged = [whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :] for at in range(len(whole))]
+    damaged += [whole[:at] for at in range(len(whole))]
+    for data in damaged:
+        copy.write_bytes(data)
+        assert compiled.read_copy(str(copy)) is None
+    assert compiled.load(str(policy_file), root) == DOCUMENT
+    assert copy.read_bytes() == whole
+
+
+def test_copy_of_another_user(policy_file: Path, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy in a directory that somebody else owns or may write to is not read."""
+    compiled.load(str(policy_file), root)
+    (copy,) = copies(root)
+    os.chmod(copy.parent, 0o777)
+    assert compiled.read_copy(str(copy)) is None
+    os.chmod(copy.parent, 0o700)
+    assert compiled.read_copy(str(copy)) == DOCUMENT
+    give_to_another_user(copy.parent, monkeypatch)
+    assert compiled.read_copy(str(copy)) is None
+
+
+def test_store_that_cannot_be_written(policy_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read-only store, or none, costs the copy and nothing else."""
+    (tmp_path / "file").touch()
+    assert compiled.load(str(policy_file), str(tmp_path / "file" / "root")) == DOCUMENT
+    assert compiled.load(str(policy_file), None) == DOCUMENT
+
+
+def test_text_that_utf8_cannot_hold(policy_file: Path, root: str) -> None:
+    """A lone surrogate in a pattern cannot be kept as a copy, and is no reason to refuse the file."""
+    policy_file.write_text('rules:\n- {match: {engine: "\\ud800"}, set: {}}\n')
+    assert compiled.load(str(policy_file), root)["rules"][0]["match"] == {"engine": "\ud800"}
+
+
+def test_bad_file(policy_file: Path, root: str) -> None:
+    """A file that cannot be used raises the error that names it, every time, and leaves no copy."""
+    for content in (b"share: some", b"\xff", b"#" * (compiled.MAX_BYTES + 1)):
+        policy_file.write_bytes(content)
+        for _ in range(2):
+            with pytest.raises(config.PolicyFileError, match=str(policy_file)):
+                compiled.load(str(policy_file), root)
+    assert not os.path.exists(root)
+    with pytest.raises(OSError):
+        compiled.load(str(policy_file) + ".none", root)

@@ -1,0 +1,191 @@
+"""Policy files: the default one documents and equals what is in force, and errors say where and what."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pylayer
+from pylayer import config
+from pylayer.settings import DEFAULTS, TOP_DEFAULTS
+
+DEFAULT_FILE = Path(pylayer.__file__).parent / "data" / "config" / "default.yaml"
+SETTINGS_KEYS = (
+    "adopt_driver_cache, answer_wait_ms, application_caches, carrier, flush_wait_ms, load_wait_ms, queue_mib, "
+    "seed_application_caches"
+)
+TOP_KEYS = "policy, policy_path, rules, settings, share"
+CONDITIONS = "application, device, driver, engine, executable, vendor"
+
+
+def test_default_file_equals_the_defaults() -> None:
+    """default.yaml is valid and says exactly what holds without it."""
+    document = config.read(str(DEFAULT_FILE))
+    assert document.pop("settings") == DEFAULTS
+    assert document.pop("rules") == []
+    assert document == TOP_DEFAULTS
+
+
+def test_every_key_is_documented() -> None:
+    """Each key of the schema stands in default.yaml with a comment, each choice with its meaning, each condition."""
+    text = DEFAULT_FILE.read_text()
+    lines = text.split("\n")
+    schema = config.schema()
+    settings = schema["definitions"]["settings"]["properties"]
+    for key, definition in {**schema["properties"], **settings}.items():
+        at = next((index for index, line in enumerate(lines) if re.match(rf" *{key}:", line)), None)
+        assert at is not None, key
+        before = next(line for line in reversed(lines[:at]) if not re.match(r" *[a-z_]+: ", line))
+        assert "#" in lines[at] or before.lstrip().startswith("#") or key == "settings", key
+        for choice in definition.get("enum", []):
+            assert re.search(rf"^ *#   {choice} +\S", text, re.M), (key, choice)
+    conditions = schema["properties"]["rules"]["items"]["properties"]["match"]["properties"]
+    line = next(line for line in lines if line.startswith("# Conditions:"))
+    assert all(name in line for name in conditions)
+
+
+def test_examples_in_the_default_file_are_valid() -> None:
+    """The rules that default.yaml shows as comments work when the comment signs are taken away."""
+    text = DEFAULT_FILE.read_text()
+    head, _, examples = text.partition("rules: []\n")
+    document = config.parse(head + "rules:\n" + re.sub(r"^#", "", examples, flags=re.M), "example")
+    assert len(document["rules"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "problem"),
+    [
+        # what the YAML itself gets wrong
+        ("a: [1", 1, "not YAML: while parsing a flow sequence, expected ',' or ']', but got '<stream end>'"),
+        ("share: all\nx: 'a", 2, "not YAML: while scanning a quoted scalar, found unexpected end of stream"),
+        (
+            "\n\ta: 1",
+            2,
+            "not YAML: while scanning for the next token, found character '\\t' that cannot start any token",
+        ),
+        ("share: all\n\n\0", 3, "not YAML: special characters are not allowed"),
+        ("share: 2001-99-99", 0, "not YAML: month must be in 1..12"),
+        ("? [a]\n: 1", 1, "not YAML: while constructing a mapping, found unhashable key"),
+        (
+            "share: all\n---\nshare: all",
+            2,
+            "not YAML: expected a single document in the stream, but found another document",
+        ),
+        (
+            "share: !!python/name:os.system x",
+            1,
+            "not YAML: could not determine a constructor for the tag 'tag:yaml.org,2002:python/name:os.system'",
+        ),
+        ("share: all\nsettings: {}\nshare: all", 3, "not YAML: the key 'share' stands twice"),
+        ("settings:\n  queue_mib: 1\n  queue_mib: 2", 3, "not YAML: the key 'queue_mib' stands twice"),
+        # documents of another shape
+        ("- a", 1, "the file is a list; allowed: a mapping"),
+        ("text", 1, "the file is 'text'; allowed: a mapping"),
+        ("settings:", 1, "settings is null; allowed: a mapping"),
+        ("share: all\nsettings: [a]", 2, "settings is a list; allowed: a mapping"),
+        ("rules: {}", 1, "rules is a mapping; allowed: a list"),
+        ("rules:\n- a", 2, "rules.0 is 'a'; allowed: a mapping"),
+        # unknown keys
+        ("share: all\nshared: 1", 2, f"unknown key 'shared' in the file; allowed: {TOP_KEYS}"),
+        ("1: a\nb: c", 1, f"unknown key 1 in the file; allowed: {TOP_KEYS}"),
+        ("settings:\n  carrier: auto\n  carier: off", 3, f"unknown key 'carier' in settings; allowed: {SETTINGS_KEYS}"),
+        (
+            "rules:\n- match: {vendor: 1}\n  set:\n    nope: 1",
+            4,
+            f"unknown key 'nope' in rules.0.set; allowed: {SETTINGS_KEYS}",
+        ),
+        ("rules:\n- match: {gpu: x}\n  set: {}", 2, f"unknown key 'gpu' in rules.0.match; allowed: {CONDITIONS}"),
+        ("rules:\n- match: {vendor: 1}\n  set: {}\n  why: x", 4, "unknown key 'why' in rules.0; allowed: match, set"),
+        # values
+        ("share: some", 1, "share is 'some'; allowed: program, all"),
+        ("share: null", 1, "share is null; allowed: program, all"),
+        ("settings:\n  carrier: binaries", 2, "settings.carrier is 'binaries'; allowed: auto, cells, snapshot, off"),
+        ("settings: {carrier: false}", 1, "settings.carrier is false; allowed: auto, cells, snapshot, off"),
+        ("settings: {application_caches: x}", 1, "settings.application_caches is 'x'; allowed: check, pass"),
+        ("settings: {adopt_driver_cache: yes}", 1, "settings.adopt_driver_cache is 'yes'; allowed: true or false"),
+        ("settings: {queue_mib: '64'}", 1, "settings.queue_mib is '64'; allowed: a whole number"),
+        ("settings: {queue_mib: 1.5}", 1, "settings.queue_mib is 1.5; allowed: a whole number"),
+        ("settings: {queue_mib: 0}", 1, "settings.queue_mib is 0; allowed: at least 1"),
+        ("settings: {queue_mib: 5000}", 1, "settings.queue_mib is 5000; allowed: at most 4096"),
+        ("settings: {queue_mib: true}", 1, "settings.queue_mib is true; allowed: a whole number"),
+        ("settings: {load_wait_ms: -1}", 1, "settings.load_wait_ms is -1; allowed: at least 0"),
+        ("settings: {load_wait_ms: .inf}", 1, "settings.load_wait_ms is inf; allowed: at most 60000"),
+        ("settings:\n  load_wait_ms: .nan", 2, "settings.load_wait_ms is nan; allowed: a number"),
+        ("settings: {answer_wait_ms: soon}", 1, "settings.answer_wait_ms is 'soon'; allowed: a number"),
+        ("policy: MyPolicy", 1, "policy is 'MyPolicy'; allowed: module:Class"),
+        ("policy: 5", 1, "policy is 5; allowed: text or null"),
+        ("policy_path: policies", 1, "policy_path is 'policies'; allowed: an absolute path"),
+        (f"policy: {'x' * 200}", 1, f"policy is '{'x' * 76}...; allowed: module:Class"),
+        ('policy: "a\\nb"', 1, "policy is 'a\\nb'; allowed: module:Class"),
+        # rules
+        ("rules:\n- match: {vendor: 1}", 2, "rules.0 lacks set; allowed: match, set"),
+        ("rules:\n- {}", 2, "rules.0 lacks match, set; allowed: match, set"),
+        ("rules:\n- match: {}\n  set: {}", 2, "rules.0.match is a mapping; allowed: at least one condition"),
+        (
+            "rules:\n- match: {vendor: 1}\n  set: {}\n- match:\n    vendor: amd\n  set: {}",
+            5,
+            "rules.1.match.vendor is 'amd'; allowed: a whole number",
+        ),
+        (
+            "rules:\n- match: {vendor: 4294967296}\n  set: {}",
+            2,
+            "rules.0.match.vendor is 4294967296; allowed: at most 4294967295",
+        ),
+        ("rules:\n- match: {vendor: -1}\n  set: {}", 2, "rules.0.match.vendor is -1; allowed: at least 0"),
+        ("rules:\n- match: {executable: 7}\n  set: {}", 2, "rules.0.match.executable is 7; allowed: text"),
+    ],
+)
+def test_errors(text: str, line: int, problem: str) -> None:
+    """An error is one line: file, line, key, what was found and what is allowed."""
+    with pytest.raises(config.PolicyFileError) as caught:
+        config.parse(text, "policy")
+    assert str(caught.value) == (f"policy, line {line}: {problem}" if line else f"policy: {problem}")
+
+
+@pytest.mark.parametrize("text", ["[" * 1000, "{" * 1000, "a: &a [*a]", "settings: &a {carrier: *a}", "? ? ? a"])
+def test_hostile_yaml(text: str) -> None:
+    """Nesting without end and structures that contain themselves are errors of the file like any other."""
+    with pytest.raises(config.PolicyFileError) as caught:
+        config.parse(text, "policy")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "document"),
+    [
+        ("", {}),
+        ("# nothing\n", {}),
+        ("settings: {carrier: off}", {"settings": {"carrier": "off"}}),
+        ("settings: {adopt_driver_cache: False}", {"settings": {"adopt_driver_cache": False}}),
+        ("settings: {load_wait_ms: 0.5, queue_mib: 0x10}", {"settings": {"load_wait_ms": 0.5, "queue_mib": 16}}),
+        ("policy: a:B\npolicy_path: /p", {"policy": "a:B", "policy_path": "/p"}),
+        (
+            "rules:\n- match: {vendor: 0x10de, device: 'RTX*'}\n  set: {carrier: snapshot}",
+            {"rules": [{"match": {"vendor": 0x10DE, "device": "RTX*"}, "set": {"carrier": "snapshot"}}]},
+        ),
+    ],
+)
+def test_accepted(text: str, document: dict[str, Any]) -> None:
+    """What people write: off without quotes, hexadecimal numbers, fractions, nothing at all."""
+    assert config.parse(text, "policy") == document
+
+
+def test_read_names_the_file(tmp_path: Path) -> None:
+    """A file that is missing, a directory, no UTF-8 or far too long is an error that names it."""
+    for name, content, message in (
+        ("missing", None, "cannot be read: No such file or directory"),
+        ("latin", b"share: all\n# caf\xe9", "not UTF-8"),
+        ("long", b"#" * (1 << 20) + b"\nshare: some", "longer than 1048576 bytes"),
+    ):
+        path = tmp_path / name
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(config.PolicyFileError) as caught:
+            config.read(str(path))
+        assert str(caught.value).startswith(str(path))
+        assert str(caught.value).endswith(message)
+    with pytest.raises(config.PolicyFileError, match="Is a directory"):
+        config.read(str(tmp_path))

@@ -1,0 +1,268 @@
+"""What is decided from a device's facts: cache headers, identities, carriers and plans."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+import xxhash
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from unit.things import facts, program
+
+from pylayer.cache_header import OUTCOMES, judge
+from pylayer.identity import ABI, Identity, program_id
+from pylayer.policy import MS, Policy, choose_carrier
+from pylayer.settings import DEFAULTS
+from pylayer.values import (
+    CARRIER_CELLS,
+    CARRIER_OFF,
+    CARRIER_SNAPSHOT,
+    COUNTER_NAMES,
+    VERDICT_EMPTY,
+    VERDICT_PASS,
+    CacheData,
+    DeviceFacts,
+    Plan,
+)
+
+UUID = bytes(range(16))
+GOOD = struct.pack("<IIII16s", 32, 1, 0x1002, 0x73BF, UUID)
+
+
+def cache_data(header: bytes, size: int | None = None, is_null: bool = False) -> CacheData:
+    size = len(header) if size is None else size
+    return CacheData(cache=1, data_is_null=is_null, data_size=size, header=header[:32], result=0)
+
+
+def header(length: int = 32, version: int = 1, vendor: int = 0x1002, device: int = 0x73BF, uuid: bytes = UUID) -> bytes:
+    return struct.pack("<IIII16s", length, version, vendor, device, uuid)
+
+
+CASES = [
+    ("accepted", cache_data(GOOD)),
+    ("accepted", cache_data(GOOD, 1 << 40)),
+    ("accepted", cache_data(header(length=40), 41)),
+    ("zero-length", cache_data(b"", 0)),
+    ("zero-length", cache_data(b"", 0, is_null=True)),
+    ("null", cache_data(b"", 100, is_null=True)),
+    ("truncated", cache_data(GOOD[:1])),
+    ("truncated", cache_data(GOOD[:31])),
+    ("truncated", cache_data(GOOD[:20], 100)),
+    ("wrong-length", cache_data(header(length=0), 100)),
+    ("wrong-length", cache_data(header(length=31), 100)),
+    ("wrong-length", cache_data(header(length=101), 100)),
+    ("wrong-length", cache_data(header(length=2**32 - 1), 100)),
+    ("wrong-version", cache_data(header(version=0), 100)),
+    ("wrong-version", cache_data(header(version=2), 100)),
+    ("wrong-version", cache_data(bytes(32), 100)),
+    ("wrong-version", cache_data(struct.pack(">IIII16s", 32, 1, 0x1002, 0x73BF, UUID), 100)),
+    ("wrong-vendor", cache_data(header(vendor=0x10DE), 100)),
+    ("wrong-device", cache_data(header(device=1), 100)),
+    ("wrong-uuid", cache_data(header(uuid=UUID[:15] + b"\x10"), 100)),
+]
+
+
+@pytest.mark.parametrize(("outcome", "data"), CASES)
+def test_judge(outcome: str, data: CacheData) -> None:
+    """Each thing that can be wrong with a header has its outcome; only accepted data passes."""
+    assert judge(data, facts()) == outcome
+    verdict, named = Policy().admit_cache(data, facts(), DEFAULTS)
+    assert (verdict, named) == (VERDICT_PASS if outcome == "accepted" else VERDICT_EMPTY, outcome)
+
+
+def test_every_outcome_is_tested_and_explained() -> None:
+    """No outcome without a test above and a sentence for people."""
+    assert {outcome for outcome, _ in CASES} == set(OUTCOMES)
+    assert all(OUTCOMES.values())
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=40), st.integers(0, 2**64 - 1), st.booleans())
+def test_judge_takes_anything(data: bytes, size: int, is_null: bool) -> None:
+    """Whatever a program passes, the outcome has a name, and only this driver's header is accepted."""
+    outcome = judge(cache_data(data, size, is_null), facts())
+    assert outcome in OUTCOMES
+    assert outcome != "accepted" or data[4:32] == GOOD[4:]
+
+
+# ---- identity ----------------------------------------------------------------------------------------
+
+FIELDS = {
+    "abi": "64-bit little-endian",
+    "device_id": 0x73BF,
+    "driver_id": 3,
+    "driver_info": "Mesa 25.0.7",
+    "driver_name": "radv",
+    "driver_version": 104857607,
+    "pipeline_cache_uuid": "000102030405060708090a0b0c0d0e0f",
+    "vendor_id": 0x1002,
+}
+
+
+def test_identity_is_pinned() -> None:
+    """These fields have had this name ever since; another name would leave every store behind unread."""
+    assert Identity(FIELDS).name == "b806ea7b6b14ce02629cbeefe96fe1d7"
+    assert program_id("stutter", "Stutter") == 0xE4685CB3B99C6FF1
+
+
+def test_identity_of_a_device() -> None:
+    """The identity holds what DESIGN lists, and the bytes of the digest are its name."""
+    identity = Identity.of(facts())
+    assert identity.fields == {**FIELDS, "abi": ABI}
+    assert bytes.fromhex(identity.name) == identity.digest
+    assert len(identity.digest) == 16
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"vendor_id": 1},
+        {"device_id": 1},
+        {"driver_version": 1},
+        {"driver_id": 4},
+        {"driver_name": "amdvlk"},
+        {"driver_info": "Mesa 25.0.8"},
+        {"pipeline_cache_uuid": bytes(16)},
+    ],
+)
+def test_each_field_changes_the_identity(changes: dict[str, Any]) -> None:
+    """Data crosses to a driver under an equal identity only, so each field counts."""
+    assert Identity.of(facts(**changes)).digest != Identity.of(facts()).digest
+
+
+def test_abi_changes_the_identity() -> None:
+    """A 32-bit process has an identity of its own."""
+    assert Identity({**FIELDS, "abi": "32-bit little-endian"}).digest != Identity(FIELDS).digest
+
+
+@pytest.mark.parametrize(
+    "changes", [{"device_name": "x"}, {"api_version": 1}, {"feedback_supported": False}, {"cache_control_supported": 0}]
+)
+def test_other_facts_do_not(changes: dict[str, Any]) -> None:
+    """What does not belong to the driver build leaves the identity as it is."""
+    assert Identity.of(facts(**changes)).digest == Identity.of(facts()).digest
+
+
+def test_fields_cannot_run_into_each_other() -> None:
+    """A line end in one field does not make the text of two other fields."""
+    one = Identity.of(facts(driver_info="A\ndriver_name=B", driver_name="C"))
+    other = Identity.of(facts(driver_info="A", driver_name="B\ndriver_name=C"))
+    assert one.digest != other.digest
+
+
+def test_order_of_fields_does_not_count() -> None:
+    """Equal fields are an equal identity in any order."""
+    assert Identity(dict(reversed(FIELDS.items()))).digest == Identity(FIELDS).digest
+
+
+def test_program_id() -> None:
+    """Executable and application both count, and do not run into each other."""
+    numbers = {program_id(*names) for names in (("a", "b"), ("ab", ""), ("", "ab"), ("a", "c"), ("b", "b"))}
+    assert len(numbers) == 5
+    assert program_id("a", "b") == xxhash.xxh3_64_intdigest(b"a\0b")
+
+
+# ---- plan --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("wanted", "device", "carrier", "fallback"),
+    [
+        ("auto", {}, CARRIER_CELLS, CARRIER_SNAPSHOT),
+        ("auto", {"cache_control_supported": False}, CARRIER_SNAPSHOT, CARRIER_SNAPSHOT),
+        (
+            "auto",
+            {"cache_control_supported": False, "cache_control_requested": True},
+            CARRIER_CELLS,
+            CARRIER_SNAPSHOT,
+        ),
+        ("auto", {"driver_id": 13}, CARRIER_OFF, CARRIER_OFF),
+        ("cells", {"driver_id": 13}, CARRIER_CELLS, CARRIER_SNAPSHOT),
+        ("cells", {"cache_control_supported": False}, CARRIER_SNAPSHOT, CARRIER_SNAPSHOT),
+        ("snapshot", {}, CARRIER_SNAPSHOT, CARRIER_SNAPSHOT),
+        ("snapshot", {"driver_id": 13}, CARRIER_SNAPSHOT, CARRIER_SNAPSHOT),
+        ("off", {}, CARRIER_OFF, CARRIER_OFF),
+    ],
+)
+def test_choose_carrier(wanted: str, device: dict[str, Any], carrier: int, fallback: int) -> None:
+    """The carrier follows the policy file where the device can do it, and has a reason in words."""
+    chosen, otherwise, reason = choose_carrier({**DEFAULTS, "carrier": wanted}, facts(**device))
+    assert (chosen, otherwise) == (carrier, fallback)
+    assert reason
+
+
+def test_stub_driver_is_named() -> None:
+    """A driver whose cache keeps nothing is named in the reason, so that the log says why nothing is stored."""
+    assert "Lavapipe" in choose_carrier(DEFAULTS, facts(driver_id=13))[2]
+
+
+def test_plan() -> None:
+    """Settings become a plan in nanoseconds and bytes; fractions and whole numbers written as 8.0 included."""
+    wanted = {**DEFAULTS, "load_wait_ms": 0.5, "queue_mib": 8.0, "application_caches": "pass"}
+    plan = Policy().plan_device(program(), facts(), wanted)
+    assert plan == Plan(
+        adopt=True,
+        answer_wait_ns=200 * MS,
+        carrier=CARRIER_CELLS,
+        check_caches=False,
+        fallback_carrier=CARRIER_SNAPSHOT,
+        flush_wait_ns=1000 * MS,
+        load_wait_ns=MS // 2,
+        plain_kinds=0,
+        queue_bytes=8 << 20,
+        seed_caches=True,
+    )
+    assert all(type(value) in (int, bool) for value in plan.as_dict().values())
+
+
+# ---- values ------------------------------------------------------------------------------------------
+
+
+def test_record_needs_every_field() -> None:
+    """A value with a field missing, or one that it does not have, is not made."""
+    values = facts().as_dict()
+    with pytest.raises(TypeError, match="DeviceFacts has no colour"):
+        DeviceFacts(**values, colour=1)
+    del values["vendor_id"]
+    with pytest.raises(KeyError, match="vendor_id"):
+        DeviceFacts(**values)
+
+
+def test_records_compare_by_value() -> None:
+    """Equal fields are equal values with equal hashes; another class with the same fields is another value."""
+    assert facts() == facts()
+    assert hash(facts()) == hash(facts())
+    assert facts() != facts(vendor_id=1)
+    assert facts() != "facts"
+    assert facts() != type("Other", (DeviceFacts,), {})(**facts().as_dict())
+    assert len({facts(), facts(), facts(vendor_id=1)}) == 2
+
+
+def test_record_shows_its_fields() -> None:
+    """The repr can be read, and nothing can be added to a value."""
+    data = cache_data(b"ab")
+    assert repr(data) == "CacheData(cache=1, data_is_null=False, data_size=2, header=b'ab', result=0)"
+    with pytest.raises(AttributeError):
+        data.other = 1
+
+
+@pytest.mark.parametrize(
+    ("executable", "application", "name"),
+    [
+        ("stutter", "", "stutter"),
+        ("stutter", "Stutter", "stutter"),
+        ("stutter-bin", "STUTTER", "stutter-bin"),
+        ("wine64-preloader", "Doom", "wine64-preloader (Doom)"),
+    ],
+)
+def test_program_name(executable: str, application: str, name: str) -> None:
+    """The application's own name stands beside the executable's where it says more."""
+    assert program(executable=executable, application=application).name == name
+
+
+def test_counters_are_those_of_the_boundary() -> None:
+    """No counter twice, and those that policy reads are among them."""
+    assert len(set(COUNTER_NAMES)) == len(COUNTER_NAMES)
+    assert {"plain", "plain_compiled", "plain_ns", "absorbed"} < set(COUNTER_NAMES)

@@ -1,0 +1,76 @@
+"""Settings text: what is written comes back, and anything else is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pylayer import flat
+
+TEXT = st.text(alphabet=st.characters(codec="utf-8"), max_size=12)
+#: Characters that mean something in the format are tried more often than chance would.
+MARKED = st.text(alphabet="%=.[\n\r:#a0", max_size=6)
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT | MARKED
+VALUES = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT | MARKED, inner, max_size=3), max_leaves=8
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.dictionaries(TEXT | MARKED, VALUES, max_size=4))
+def test_round_trip(document: dict[str, Any]) -> None:
+    """Any nested mapping of text, numbers, truth values and null comes back equal, types included."""
+    text = flat.dumps(document)
+    assert "\r" not in text  # a reader in text mode takes it for a line end
+    again = flat.loads(text)
+    assert again == document
+    assert repr(again) == repr(document)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(alphabet="%=.[\nsifbndl:a0", max_size=40) | st.text(max_size=40))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    """Text of any kind gives a mapping or ValueError, never another exception."""
+    try:
+        assert isinstance(flat.loads(text), dict)
+    except ValueError:
+        pass
+
+
+def test_format() -> None:
+    """The text is one line a leaf, so that people can read it."""
+    document: dict[str, Any] = {"a": {"b": 1, "c.d": "x\ny"}, "e": [True, None, 0.5, {}, []], "f": {"[": ""}}
+    assert flat.dumps(document) == (
+        "a.b=i:1\na.c%2Ed=s:x%0Ay\ne.[0=b:1\ne.[1=n:\ne.[2=f:0.5\ne.[3=d:\ne.[4=l:\nf.%5B=s:\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a",
+        "a=",
+        "a=i:",
+        "a=i:x",
+        "a=q:1",
+        "a=s:%zz",
+        "a=s:1\na.b=i:1",
+        "a=i:1\na.b.c=i:1",
+        "[0=i:1",
+        "a.%=i:1",
+        ".".join("a" * 200_000) + "=i:1",
+    ],
+    ids=range(11),
+)
+def test_refused(text: str) -> None:
+    """What dumps never writes raises ValueError, however deep or contradictory it is."""
+    with pytest.raises(ValueError):
+        flat.loads(text)
+
+
+def test_empty() -> None:
+    """Nothing is an empty mapping."""
+    assert flat.loads("") == flat.loads(flat.dumps({})) == {}

@@ -1,0 +1,191 @@
+"""Where things are kept, whom a directory may belong to, and what a program is called."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from unit.things import give_to_another_user
+
+from pylayer import paths
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The variables that are set, and no others."""
+    variables: dict[str, str] = {}
+    monkeypatch.setattr(paths, "getenv", variables.get)
+    return variables
+
+
+@pytest.mark.parametrize(
+    ("variables", "store", "policy"),
+    [
+        ({}, None, None),
+        ({"HOME": "/home/x"}, "/home/x/.cache/pylayer", "/home/x/.config/pylayer/policy.yaml"),
+        ({"HOME": "relative"}, None, None),
+        ({"HOME": ""}, None, None),
+        (
+            {"HOME": "/home/x", "XDG_CACHE_HOME": "/c", "XDG_CONFIG_HOME": "/k"},
+            "/c/pylayer",
+            "/k/pylayer/policy.yaml",
+        ),
+        (
+            {"HOME": "/home/x", "XDG_CACHE_HOME": "c", "XDG_CONFIG_HOME": "./k"},
+            "/home/x/.cache/pylayer",
+            "/home/x/.config/pylayer/policy.yaml",
+        ),
+        ({"XDG_CACHE_HOME": "/c"}, "/c/pylayer", None),
+        (
+            {"HOME": "/home/x", "XDG_CACHE_HOME": "/c", "PYLAYER_STORE": "/s", "PYLAYER_CONFIG": "/p.yaml"},
+            "/s",
+            "/p.yaml",
+        ),
+        ({"HOME": "/home/x", "PYLAYER_STORE": "", "PYLAYER_CONFIG": ""}, "/home/x/.cache/pylayer", None),
+    ],
+)
+def test_places(environment: dict[str, str], variables: dict[str, str], store: str | None, policy: str | None) -> None:
+    """PYLAYER_* first, then XDG, then the home directory; empty and relative XDG and HOME values do not count."""
+    environment.update(variables)
+    assert paths.store_root() == store
+    assert policy is None or paths.config_file() == policy
+
+
+def test_relative_own_variables(environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PYLAYER_STORE and PYLAYER_CONFIG may be relative to where the program started."""
+    monkeypatch.chdir(tmp_path)
+    environment.update({"PYLAYER_STORE": "store/", "PYLAYER_CONFIG": "../p.yaml"})
+    assert paths.store_root() == str(tmp_path / "store")
+    assert paths.config_file() == str(tmp_path.parent / "p.yaml")
+
+
+def test_make_private(tmp_path: Path) -> None:
+    """A directory is made for its owner alone, and one that is there is taken as it is."""
+    path = tmp_path / "a"
+    paths.make_private(str(path))
+    assert path.stat().st_mode & 0o777 == 0o700
+    os.chmod(path, 0o755)
+    paths.make_private(str(path))
+    with pytest.raises(OSError):
+        (tmp_path / "file").touch()
+        paths.make_private(str(tmp_path / "file"))
+
+
+@pytest.mark.parametrize(
+    ("mode", "trusted"),
+    [(0o700, True), (0o755, True), (0o500, True), (0o770, False), (0o702, False), (0o777, False), (0o1777, False)],
+)
+def test_directory_that_others_may_write(tmp_path: Path, mode: int, trusted: bool) -> None:
+    """A directory that a group or everybody may write to is refused with the command that helps."""
+    path = tmp_path / "it"
+    path.mkdir()
+    os.chmod(path, mode)
+    if trusted:
+        paths.require_own(str(path))
+        return
+    with pytest.raises(paths.UntrustedDirectory) as caught:
+        paths.require_own(str(path))
+    assert str(caught.value) == f"{path} can be written by others (chmod go-w {path}); it is not used"
+
+
+def test_directory_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another user's directory is refused and the user named; through a link too."""
+    path = tmp_path / "it"
+    path.mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    give_to_another_user(path, monkeypatch)
+    for name in (path, link):
+        with pytest.raises(paths.UntrustedDirectory) as caught:
+            paths.require_own(str(name))
+        assert str(caught.value) == f"{name} belongs to user {os.stat(path).st_uid}; it is not used"
+
+
+def test_root_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What root owns and only root can write is as good as the user's own."""
+    monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    paths.require_own("/usr")
+
+
+def test_file_in_a_shared_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of one's own in a directory like /tmp is used; one that others could write or replace is not."""
+    path = tmp_path / "policy.yaml"
+    path.touch(0o644)
+    paths.require_own_file(str(path))
+    os.chmod(tmp_path, 0o1777)
+    paths.require_own_file(str(path))
+    os.chmod(path, 0o666)
+    with pytest.raises(paths.UntrustedDirectory):
+        paths.require_own_file(str(path))
+    os.chmod(path, 0o644)
+    os.chmod(tmp_path, 0o777)
+    with pytest.raises(paths.UntrustedDirectory):
+        paths.require_own_file(str(path))
+    os.chmod(tmp_path, 0o1777)
+    give_to_another_user(path, monkeypatch)
+    with pytest.raises(paths.UntrustedDirectory):
+        paths.require_own_file(str(path))
+
+
+@pytest.mark.parametrize(
+    ("executable", "command_line", "name"),
+    [
+        ("blender", ["anything"], "blender"),
+        ("luanti", ["luanti", "--go", "world"], "luanti"),
+        ("python3.11", ["python", "/opt/tool/train.py", "x"], "python3.11 train.py"),
+        ("python3.11", ["python", "-I", "-m", "app"], "python3.11 app"),
+        ("python3.11", ["python", "-c", "import this\nprint('/x')"], "python3.11 -c"),
+        ("python3.11", ["python"], "python3.11"),
+        ("python3.11", [], "python3.11"),
+        ("node", ["node", "--flag", "", "app.js"], "node app.js"),
+        ("nodemon", ["nodemon", "app.js"], "nodemon"),
+        ("perl5.36", ["perl", "-e", "print 1"], "perl5.36 -e"),
+        ("java", ["java", "-Xmx1g", "-jar", "/g/game.jar"], "java game.jar"),
+        ("wine64-preloader", ["C:\\Games\\Stutter\\Stutter.EXE", "-dx12"], "wine64-preloader Stutter.EXE"),
+        ("wine64-preloader", ["wine", "Z:\\g\\game.exe"], "wine64-preloader game.exe"),
+        ("qemu-x86_64-static", ["qemu-x86_64-static", "/usr/bin/vkcube"], "qemu-x86_64-static vkcube"),
+        ("qemu-system-x86_64", ["qemu-system-x86_64", "disk.img"], "qemu-system-x86_64"),
+        ("ld-linux-x86-64.so.2", ["ld-linux-x86-64.so.2", "/usr/bin/vkcube"], "ld-linux-x86-64.so.2 vkcube"),
+        ("python3", ["python3", "caf\udce9.py"], "python3 caf\ufffd.py"),
+    ],
+)
+def test_program_name(executable: str, command_line: list[str], name: str) -> None:
+    """Interpreters are called by their script; other programs by their executable, whatever their arguments."""
+    assert paths.program_name(executable, [os.fsencode(argument) for argument in command_line] + [b""]) == name
+
+
+PRINT_NAME = "import sys; from pylayer.paths import executable_name; print(ascii(executable_name()))"
+
+
+def test_executable_name_of_a_script(tmp_path: Path) -> None:
+    """A process that runs a script has the script's name in its own."""
+    script = tmp_path / "tool.py"
+    script.write_text(PRINT_NAME)
+    done = subprocess.run([sys.executable, "-I", str(script)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == repr(f"{os.path.basename(os.path.realpath(sys.executable))} tool.py")
+
+
+def test_executable_name_is_valid_text(tmp_path: Path) -> None:
+    """An executable whose name is no UTF-8 still gives text that can be hashed, logged and stored."""
+    name = os.fsencode(tmp_path) + b"/caf\xe9"
+    shutil.copy(os.path.realpath(sys.executable), os.fsdecode(name))
+    package = Path(paths.__file__).parents[1]
+    code = f"import sys; sys.path[:0] = {[str(package), *sys.path]!r}\n{PRINT_NAME}"
+    environment = {**os.environ, "PYTHONHOME": sys.base_prefix, "LD_LIBRARY_PATH": f"{sys.base_prefix}/lib"}
+    done = subprocess.run([name, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == ascii("caf\ufffd")
+
+
+def test_executable_name_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where /proc says nothing the program is unknown, and no error."""
+
+    def fail(path: bytes) -> bytes:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "readlink", fail)
+    assert paths.executable_name() == "unknown"

@@ -1,0 +1,452 @@
+"""One device's session, over a layer that only remembers what it was told."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from unit.things import KIND_GRAPHICS, KIND_LIBRARY, FakeCommands, cell, counters, facts, program, record, write_journal
+
+from pylayer import session as session_module
+from pylayer.session import DeviceSession
+from pylayer.store import journal, runs
+from pylayer.store.folder import Folder, Loaded
+from pylayer.values import (
+    CARRIER_CELLS,
+    CARRIER_OFF,
+    CARRIER_SNAPSHOT,
+    CELL_ADOPTED,
+    CELL_AFTER_LOAD,
+    CELL_EMPTY,
+    LOG_INFO,
+    LOG_WARN,
+    Cell,
+    DeviceState,
+)
+
+SERIAL = 5
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    return str(tmp_path / "root")
+
+
+@pytest.fixture
+def commands() -> FakeCommands:
+    return FakeCommands()
+
+
+class Clock:
+    """time.monotonic, under control."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    result = Clock()
+    monkeypatch.setattr(time, "monotonic", result)
+    return result
+
+
+Make = Callable[..., DeviceSession]
+
+
+@pytest.fixture
+def make(root: str, commands: FakeCommands) -> Make:
+    """Makes a session of a device that exists."""
+
+    def new(share: str = "program", carrier: int = CARRIER_CELLS, **changes: Any) -> DeviceSession:
+        session = DeviceSession(commands, SERIAL, program(), facts(**changes), root, share)
+        session.state = DeviceState(cache_control=True, carrier=carrier, empty_cache_bytes=32, feedback=True)
+        return session
+
+    return new
+
+
+def load(session: DeviceSession) -> None:
+    for batch in session.verify():
+        session.hand_over(batch)
+    session.load_finished()
+
+
+def keep(session: DeviceSession, *cells: Cell) -> None:
+    parts: list[bytes | memoryview] = []
+    for one in cells:
+        parts += session.new_cell(one)
+    session.write_cells(parts)
+
+
+def stored(session: DeviceSession, root: str) -> list[tuple[bytes, int, int, int]]:
+    """Data, kind, flags and duration of every cell and snapshot on disk."""
+    found = []
+    for path in Folder(root, session.identity).files(None):
+        data = journal.read_file(path)
+        for magic, kind, flags, start, size, create_ns, _ in journal.scan(data, []):
+            if magic != journal.NOTE:
+                found.append((data[start : start + size], kind, flags, create_ns))
+    return found
+
+
+def reloaded(session: DeviceSession, root: str) -> Loaded:
+    """What the next process finds."""
+    loaded = Loaded()
+    list(Folder(root, session.identity).load(session.program_id, loaded))
+    return loaded
+
+
+# ---- cells -------------------------------------------------------------------------------------------
+
+
+def test_new_cell_is_stored(make: Make, root: str) -> None:
+    """A new cell is on disk when the write returns, with its kind, duration and whether it was adopted."""
+    session = make()
+    keep(
+        session,
+        cell(b"one", CELL_AFTER_LOAD, KIND_GRAPHICS, 500),
+        cell(b"two", CELL_ADOPTED | CELL_AFTER_LOAD, create_ns=7),
+    )
+    assert stored(session, root) == [(b"one", KIND_GRAPHICS, 0, 500), (b"two", 0, CELL_ADOPTED, 7)]
+    assert (session.stored_records, session.write_errors, session.lost_records) == (2, 0, 0)
+    assert session.stored_bytes == len(record(b"one") + record(b"two"))
+
+
+def test_next_process_loads_it(make: Make, commands: FakeCommands) -> None:
+    """What one session stored is handed to the driver by the next, and the waiting creations go on."""
+    keep(make(), cell(b"one"), cell(b"two"))
+    load(make())
+    assert commands.loaded == [b"one", b"two"]
+    assert commands.done == [SERIAL]
+
+
+def test_own_duplicate(make: Make, commands: FakeCommands, root: str) -> None:
+    """A pipeline that two threads compiled at once is stored once, and says nothing about the driver."""
+    session = make()
+    load(session)
+    keep(session, cell(b"one", CELL_AFTER_LOAD))
+    keep(session, cell(b"one", CELL_AFTER_LOAD), cell(b"one", CELL_AFTER_LOAD))
+    assert len(stored(session, root)) == 1
+    assert (session.duplicates, commands.plain) == (2, [])
+
+
+def test_duplicate_of_a_loaded_cell(make: Make, commands: FakeCommands, root: str) -> None:
+    """A probe that misses what the store already gave the driver will always miss: the kind becomes plain, for
+    later processes too, and once."""
+    keep(make(), cell(b"one", kind=KIND_GRAPHICS))
+    session = make()
+    load(session)
+    keep(session, *[cell(b"one", CELL_AFTER_LOAD, KIND_GRAPHICS)] * 3)
+    assert commands.plain == [(SERIAL, KIND_GRAPHICS)]
+    assert session.duplicates == 3
+    assert len(stored(session, root)) == 1
+    assert reloaded(session, root).plain_kinds == 1 << KIND_GRAPHICS
+    commands.plain.clear()
+    load(make())
+    assert commands.plain == [(SERIAL, KIND_GRAPHICS)]
+
+
+def test_duplicate_compiled_before_the_load(make: Make, commands: FakeCommands, root: str) -> None:
+    """A pipeline compiled while the store was still being read says nothing about the driver."""
+    keep(make(), cell(b"one"))
+    session = make()
+    load(session)
+    keep(session, cell(b"one"), cell(b"one", CELL_ADOPTED))
+    assert (commands.plain, session.duplicates) == ([], 2)
+    assert reloaded(session, root).plain_kinds == 0
+
+
+@pytest.mark.parametrize("kind", [0, 1, 5])
+def test_empty_cell_of_a_whole_pipeline(make: Make, commands: FakeCommands, root: str, kind: int) -> None:
+    """A driver that puts nothing into a cell keeps nothing: the layer stays out, is said to once, and remembers."""
+    session = make()
+    load(session)
+    keep(session, *[cell(b"", CELL_EMPTY, kind)] * 4)
+    assert commands.switched_off == [SERIAL]
+    assert len([line for line in commands.lines(LOG_INFO) if "keeps nothing" in line]) == 1
+    assert session.reason == "this driver's VkPipelineCache keeps nothing"
+    assert len(Folder(root, session.identity).files(None)) == 1
+    assert reloaded(session, root).stub is True
+    commands.switched_off.clear()
+    following = make()
+    load(following)
+    assert commands.switched_off == [SERIAL]
+    assert "found to keep nothing" in following.reason
+
+
+@pytest.mark.parametrize("kind", [2, 3, 4, 6, 7])
+def test_empty_cell_of_a_library(make: Make, commands: FakeCommands, root: str, kind: int) -> None:
+    """Libraries and linked pipelines may add nothing, and no conclusion is drawn."""
+    session = make()
+    keep(session, cell(b"", CELL_EMPTY, kind))
+    assert (commands.switched_off, stored(session, root)) == ([], [])
+    assert kind != KIND_LIBRARY or session.reason == ""
+
+
+def test_empty_cell_of_a_driver_that_keeps_others(make: Make, commands: FakeCommands) -> None:
+    """One pipeline that a driver does not cache does not make it a stub, when it was seen to keep another."""
+    session = make()
+    keep(session, cell(b"one"), cell(b"", CELL_EMPTY))
+    following = make()
+    load(following)
+    keep(following, cell(b"", CELL_EMPTY))
+    assert commands.switched_off == []
+
+
+def test_share(make: Make, commands: FakeCommands, root: str) -> None:
+    """The program's own records are loaded, or everybody's where the policy file says so."""
+    session = make()
+    path = Path(Folder(root, session.identity).path, f"{1:016x}-1.journal")
+    keep(session, cell(b"own"))
+    write_journal(path, session.identity, record(b"foreign"), program_id=1)
+    load(make())
+    assert commands.loaded == [b"own"]
+    commands.loaded.clear()
+    load(make("all"))
+    assert sorted(commands.loaded) == [b"foreign", b"own"]
+
+
+# ---- failures ----------------------------------------------------------------------------------------
+
+
+def test_write_failure(
+    make: Make, commands: FakeCommands, root: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk is said once, what is lost is counted, writing is tried again later, and then works."""
+    session = make()
+    keep(session, cell(b"before"))
+    append = journal.Journal.append
+    tries = []
+
+    def fail(self: journal.Journal, parts: object) -> None:
+        tries.append(clock.now)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(journal.Journal, "append", fail)
+    keep(session, cell(b"1"), cell(b"2"))
+    keep(session, cell(b"3"))
+    clock.now += session_module.RETRY_SECONDS + 1
+    keep(session, cell(b"4"))
+    assert tries == [1000.0, 1011.0]
+    assert (session.write_errors, session.lost_records, session.stored_records) == (2, 4, 1)
+    warnings = commands.lines(LOG_WARN)
+    assert len(warnings) == 1
+    assert "No space left on device" in warnings[0]
+    monkeypatch.setattr(journal.Journal, "append", append)
+    keep(session, cell(b"5"))
+    clock.now += session_module.RETRY_SECONDS + 1
+    keep(session, cell(b"6"))
+    assert sorted(data for data, *_ in stored(session, root)) == [b"6", b"before"]
+    assert (session.lost_records, session.stored_records) == (5, 2)
+
+
+def test_store_deleted_while_running(make: Make, root: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that somebody deleted is made anew when the next journal begins."""
+    monkeypatch.setattr(journal, "MAX_BYTES", 100)
+    session = make()
+    keep(session, cell(b"1"))
+    shutil.rmtree(root)
+    keep(session, cell(b"2"))
+    clock.now += session_module.RETRY_SECONDS + 1
+    keep(session, cell(b"3"))
+    assert [data for data, *_ in stored(session, root)] == [b"3"]
+
+
+def test_store_of_others(make: Make, commands: FakeCommands, root: str) -> None:
+    """A store that others may write to is neither read nor written, and named."""
+    keep(make(), cell(b"one"))
+    os.chmod(root, 0o777)
+    session = make()
+    load(session)
+    keep(session, cell(b"two"))
+    assert commands.loaded == []
+    assert commands.done == [SERIAL]
+    assert all("can be written by others" in line for line in commands.lines(LOG_WARN))
+    assert len(commands.lines(LOG_WARN)) == 2
+    assert session.lost_records == 1
+
+
+def test_without_a_store(commands: FakeCommands) -> None:
+    """Without a home directory everything runs, and nothing is written."""
+    session = DeviceSession(commands, SERIAL, program(), facts(), None, "program")
+    session.state = DeviceState(cache_control=True, carrier=CARRIER_SNAPSHOT, empty_cache_bytes=32, feedback=True)
+    load(session)
+    keep(session, cell(b"one"))
+    session.snapshot(session.read_counters())
+    session.write_run()
+    session.close()
+    assert (commands.done, session.stored_records) == ([SERIAL], 0)
+
+
+def test_refused_records(make: Make, commands: FakeCommands) -> None:
+    """Records that the driver refuses are said, and not counted as loaded."""
+    keep(make(), cell(b"one"))
+    commands.refuses = True
+    session = make()
+    load(session)
+    assert session.load_records == 0
+    assert commands.lines(LOG_WARN) == ["the driver refused 1 stored records"]
+
+
+def test_damage_is_said_within_bounds(make: Make, commands: FakeCommands, root: str) -> None:
+    """Damaged files are named in the log, the first few singly and the rest as a number."""
+    session = make()
+    keep(session, cell(b"one"))
+    for number in range(20):
+        Path(Folder(root, session.identity).path, f"{session.program_id:016x}-{number:02}.journal").touch()
+    load(make())
+    warnings = commands.lines(LOG_WARN)
+    assert len(warnings) == 9
+    assert warnings[-1] == "not used: 12 more damaged records"
+    assert commands.loaded == [b"one"]
+
+
+# ---- snapshots ---------------------------------------------------------------------------------------
+
+
+def snapshots(session: DeviceSession, root: str) -> list[bytes]:
+    return [data for data, *_ in stored(session, root)]
+
+
+def test_snapshot(make: Make, commands: FakeCommands, root: str) -> None:
+    """The whole cache is stored when something was compiled into it, and supersedes what was loaded."""
+    commands.merged = b"one" * 20
+    first = make(carrier=CARRIER_SNAPSHOT)
+    load(first)
+    first.snapshot(counters(plain=1, plain_compiled=1))
+    commands.merged = b"one, two" * 20
+    second = make(carrier=CARRIER_SNAPSHOT)
+    load(second)
+    second.snapshot(counters(plain=2, plain_compiled=1))
+    assert snapshots(second, root) == [b"one, two" * 20]
+    assert commands.loaded == [b"one" * 20]
+
+
+@pytest.mark.parametrize(
+    ("changes", "carrier", "merged"),
+    [
+        ({"plain": 5}, CARRIER_SNAPSHOT, b"x" * 40),
+        ({}, CARRIER_SNAPSHOT, b"x" * 40),
+        ({"plain": 1, "plain_compiled": 1}, CARRIER_OFF, b"x" * 40),
+        ({"plain": 1, "plain_compiled": 1}, CARRIER_SNAPSHOT, b"x" * 32),
+        ({"plain": 1, "plain_compiled": 1}, CARRIER_SNAPSHOT, None),
+    ],
+    ids=["only hits", "nothing", "off", "empty cache", "unreadable cache"],
+)
+def test_no_snapshot(
+    make: Make, commands: FakeCommands, root: str, changes: dict[str, int], carrier: int, merged: bytes | None
+) -> None:
+    """Nothing is stored where nothing was compiled, or the cache is empty or cannot be read."""
+    commands.merged = merged
+    session = make(carrier=carrier)
+    session.snapshot(counters(**changes))
+    assert snapshots(session, root) == []
+
+
+def test_snapshot_without_feedback(make: Make, root: str, commands: FakeCommands) -> None:
+    """Where the driver cannot tell hits from compiles, every creation counts."""
+    session = make(carrier=CARRIER_SNAPSHOT)
+    session.state = DeviceState(cache_control=False, carrier=CARRIER_SNAPSHOT, empty_cache_bytes=32, feedback=False)
+    commands.merged = b"x" * 40
+    session.snapshot(counters(plain=5))
+    assert snapshots(session, root) == [b"x" * 40]
+
+
+def test_snapshot_when_something_changed(make: Make, commands: FakeCommands, root: str) -> None:
+    """The cache is read again when pipelines were created or an application's cache was absorbed, not otherwise."""
+    session = make(carrier=CARRIER_SNAPSHOT)
+    commands.merged = b"x" * 32
+    session.snapshot(counters(plain=1, plain_compiled=1))
+    session.snapshot(counters(plain=1, plain_compiled=1))
+    assert commands.merged_reads == 1
+    commands.merged = b"absorbed" * 8
+    session.snapshot(counters(plain=1, plain_compiled=1, absorbed=1))
+    session.snapshot(counters(plain=2, plain_compiled=1, absorbed=1))
+    assert commands.merged_reads == 3
+    assert snapshots(session, root) == [b"absorbed" * 8]
+    assert session.stored_records == 1
+
+
+@pytest.mark.parametrize("how", ["not handed over", "refused"])
+def test_snapshot_keeps_what_it_does_not_contain(make: Make, commands: FakeCommands, root: str, how: str) -> None:
+    """A stored snapshot that did not get into the driver's cache is not deleted for one without it."""
+    commands.merged = b"stored" * 10
+    first = make(carrier=CARRIER_SNAPSHOT)
+    first.snapshot(counters(plain=1, plain_compiled=1))
+    session = make(carrier=CARRIER_SNAPSHOT)
+    if how == "refused":
+        commands.refuses = True
+        load(session)
+    else:
+        list(session.verify())
+    commands.merged = b"compiled anew" * 10
+    session.snapshot(counters(plain=1, plain_compiled=1))
+    assert snapshots(session, root) == [b"stored" * 10, b"compiled anew" * 10]
+
+
+def test_snapshot_failure(make: Make, commands: FakeCommands, root: str, clock: Clock) -> None:
+    """A snapshot that cannot be written is said once, and tried again later although nothing changed."""
+    Path(root).touch()
+    session = make(carrier=CARRIER_SNAPSHOT)
+    commands.merged = b"x" * 40
+    for _ in range(5):
+        session.snapshot(counters(plain=1, plain_compiled=1))
+        clock.now += session_module.RETRY_SECONDS / 2 + 1
+    assert session.write_errors == 3
+    assert len(commands.lines(LOG_WARN)) == 1
+    os.unlink(root)
+    clock.now += session_module.RETRY_SECONDS
+    session.snapshot(counters(plain=1, plain_compiled=1))
+    assert snapshots(session, root) == [b"x" * 40]
+
+
+# ---- statistics --------------------------------------------------------------------------------------
+
+
+def test_run_statistics(make: Make, commands: FakeCommands, root: str) -> None:
+    """The run's file has the device, the program, the layer's counters and what became of caches and cells."""
+    session = make()
+    commands.totals = counters(pipelines=3, hits=2)
+    keep(session, cell(b"one"))
+    for outcome in ("accepted", "wrong-uuid", "wrong-uuid", "truncated"):
+        session.cache_outcome(outcome)
+    session.read_counters()
+    session.write_run()
+    (run,) = runs.read_all(root)
+    assert run["counters"] == commands.totals
+    assert run["refused"] == {"wrong-uuid": 2, "truncated": 1}
+    assert (run["carrier"], run["stored_records"], run["pid"]) == ("cells", 1, os.getpid())
+    assert run["identity"] == session.identity.name
+    assert run["program"] == "stutter"
+
+
+def test_totals_of_a_device_that_is_gone(make: Make, commands: FakeCommands, root: str) -> None:
+    """When the layer has no counters any more, the last ones known stay."""
+    session = make()
+    assert session.read_counters() == counters()
+    commands.totals = counters(hits=9)
+    session.read_counters()
+    commands.totals = None
+    assert session.read_counters()["hits"] == 9
+    session.write_run()
+    assert next(runs.read_all(root))["counters"]["hits"] == 9
+
+
+def test_statistics_that_cannot_be_written(make: Make, commands: FakeCommands, root: str) -> None:
+    """A run's file that cannot be written is said once."""
+    Path(root).touch()
+    session = make()
+    session.read_counters()
+    session.write_run()
+    session.write_run()
+    assert session.write_errors == 2
+    assert len(commands.lines(LOG_WARN)) == 1

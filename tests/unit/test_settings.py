@@ -1,0 +1,100 @@
+"""Settings in force: patterns, rules and their order."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from unit.things import facts, program
+
+from pylayer.settings import DEFAULTS, glob_matches, settings_for, top_setting
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "matches"),
+    [
+        ("", "", True),
+        ("", "a", False),
+        ("*", "", True),
+        ("**", "anything", True),
+        ("blender*", "Blender-4.1", True),
+        ("blender", "blender-4.1", False),
+        ("*.exe", "wine64 Game.EXE", True),
+        ("a?c", "abc", True),
+        ("a?c", "ac", False),
+        ("*a*b*c*", "xxaxxbxxcxx", True),
+        ("*a*b*c*", "xxaxxcxxbxx", False),
+        ("*ab", "aab", True),
+        ("[ab]", "a", False),
+        ("[ab]", "[ab]", True),
+        ("a.c", "abc", False),
+    ],
+)
+def test_glob(pattern: str, text: str, matches: bool) -> None:
+    """A pattern stands for the whole text, in any case; only * and ? mean something."""
+    assert glob_matches(pattern, text) is matches
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(alphabet="ab*?", max_size=8), st.text(alphabet="abAB*?", max_size=10))
+def test_glob_equals_a_regular_expression(pattern: str, text: str) -> None:
+    """The hand-written match agrees with the obvious regular expression."""
+    expression = "".join({"*": ".*", "?": "."}.get(char, re.escape(char)) for char in pattern)
+    assert glob_matches(pattern, text) is bool(re.fullmatch(expression, text, re.I | re.S))
+
+
+def test_glob_takes_no_exponential_time() -> None:
+    """A pattern of many stars against a long text ends at once."""
+    assert not glob_matches("*a" * 30 + "b", "a" * 3000)
+
+
+def test_defaults() -> None:
+    """An empty document leaves the defaults in force, as a copy."""
+    in_force = settings_for({}, program(), facts())
+    assert in_force == DEFAULTS
+    in_force["carrier"] = "off"
+    assert DEFAULTS["carrier"] == "auto"
+
+
+def test_rules_in_order() -> None:
+    """Settings override defaults, and of the rules that match the later ones win, key by key."""
+    document = {
+        "settings": {"carrier": "cells", "queue_mib": 8},
+        "rules": [
+            {"match": {"vendor": 0x1002}, "set": {"carrier": "snapshot", "flush_wait_ms": 1}},
+            {"match": {"executable": "other"}, "set": {"queue_mib": 1}},
+            {"match": {"executable": "stutter"}, "set": {"carrier": "off"}},
+        ],
+    }
+    in_force = settings_for(document, program(), facts())
+    assert in_force == {**DEFAULTS, "carrier": "off", "queue_mib": 8, "flush_wait_ms": 1}
+
+
+@pytest.mark.parametrize(
+    ("match", "holds"),
+    [
+        ({"executable": "Stutter"}, True),
+        ({"application": "stut*"}, True),
+        ({"engine": "anvil"}, True),
+        ({"device": "*RADV*"}, True),
+        ({"driver": "radv"}, True),
+        ({"vendor": 0x1002}, True),
+        ({"vendor": 0x10DE}, False),
+        ({"vendor": 0x1002, "engine": "other"}, False),
+        ({"vendor": 0x1002, "engine": "*"}, True),
+        ({"device": "RADV"}, False),
+    ],
+)
+def test_conditions(match: dict[str, Any], holds: bool) -> None:
+    """A rule holds when every one of its conditions does."""
+    document = {"rules": [{"match": match, "set": {"carrier": "off"}}]}
+    assert (settings_for(document, program(), facts())["carrier"] == "off") is holds
+
+
+def test_top_settings() -> None:
+    """policy, policy_path and share have defaults of their own."""
+    assert [top_setting({}, key) for key in ("policy", "policy_path", "share")] == [None, None, "program"]
+    assert top_setting({"share": "all"}, "share") == "all"

@@ -1,0 +1,374 @@
+"""The store's folder of one driver, its small files, and the files of runs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xxhash
+from unit.things import facts, give_to_another_user, record, write_journal
+
+from pylayer import flat
+from pylayer.identity import Identity
+from pylayer.store import files, journal, runs
+from pylayer.store import folder as folder_module
+from pylayer.store.folder import Folder, Loaded, note_parts
+
+IDENTITY = Identity.of(facts())
+
+
+def records_of(folder: Folder, loaded: Loaded, program: int | None = 7) -> list[bytes]:
+    """Every record's data that a load hands over."""
+    return [
+        batch.data[start : start + size]
+        for batch in folder.load(program, loaded)
+        for start, size in zip(batch.offsets, batch.sizes, strict=True)
+    ]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    """A folder that is there."""
+    result = Folder(str(tmp_path / "root"), IDENTITY)
+    result.prepare()
+    return result
+
+
+def journal_in(folder: Folder, name: str, *records: bytes) -> Path:
+    return write_journal(Path(folder.path, name), IDENTITY, *records)
+
+
+# ---- replace_file ------------------------------------------------------------------------------------
+
+
+def test_replace_file(tmp_path: Path) -> None:
+    """A file is made, then replaced whole; it is its owner's alone and nothing else is left."""
+    path = tmp_path / "file"
+    files.replace_file(str(path), b"one")
+    files.replace_file(str(path), b"another")
+    assert path.read_bytes() == b"another"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("error", [OSError("no space"), KeyboardInterrupt()])
+def test_replace_file_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    """A write that fails leaves the old content and no temporary file."""
+    path = tmp_path / "file"
+    files.replace_file(str(path), b"old")
+
+    def fail(fd: int, parts: object) -> int:
+        os.write(fd, b"ne")
+        raise error
+
+    monkeypatch.setattr(files, "write_all", fail)
+    with pytest.raises(type(error)):
+        files.replace_file(str(path), b"new")
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_replace_file_without_its_directory(tmp_path: Path) -> None:
+    """A directory that is not there is an OSError."""
+    with pytest.raises(OSError):
+        files.replace_file(str(tmp_path / "none" / "file"), b"")
+
+
+def test_write_all_goes_on_after_a_short_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the system did not take at once is written with further calls."""
+    path = tmp_path / "file"
+    real_write = os.write
+    monkeypatch.setattr(os, "writev", lambda fd, parts: real_write(fd, bytes(parts[0])[:2]))
+    monkeypatch.setattr(os, "write", lambda fd, data: real_write(fd, bytes(data)[:3]))
+    with open(path, "wb") as file:
+        assert files.write_all(file.fileno(), [b"some", memoryview(b" bytes"), b""]) == 10
+    assert path.read_bytes() == b"some bytes"
+
+
+def test_unique_names_sort_by_time() -> None:
+    """Names made later sort later, and two are never equal."""
+    names = []
+    for _ in range(5):
+        names.append(files.unique_name())
+        time.sleep(0.001)
+    assert names == sorted(set(names))
+
+
+# ---- folder ------------------------------------------------------------------------------------------
+
+
+def test_nothing_stored(tmp_path: Path) -> None:
+    """A store that is not there loads as empty and is not made by that."""
+    loaded = Loaded()
+    assert records_of(Folder(str(tmp_path / "root"), IDENTITY), loaded) == []
+    assert (loaded.damage, list(tmp_path.iterdir())) == ([], [])
+
+
+def test_prepare(folder: Folder) -> None:
+    """The folder is described by the identity's fields, and every level of it is its owner's alone."""
+    assert flat.loads(Path(folder.path, "identity").read_text()) == IDENTITY.fields
+    for level in (folder.path, os.path.dirname(folder.path), folder.root):
+        assert os.stat(level).st_mode & 0o777 == 0o700
+
+
+def test_load(folder: Folder) -> None:
+    """The program's own records are loaded, oldest file first; for all programs, everybody's."""
+    journal_in(folder, f"{7:016x}-0002-b.journal", record(b"second"))
+    journal_in(folder, f"{7:016x}-0001-a.journal", record(b"first", create_ns=10), record(b"also", create_ns=30))
+    journal_in(folder, f"{8:016x}-0003-c.journal", record(b"foreign"))
+    Path(folder.path, f"{7:016x}-0004-d.journal.tmp").write_bytes(b"being written")
+    loaded = Loaded()
+    assert records_of(folder, loaded) == [b"first", b"also", b"second"]
+    assert (loaded.bytes, loaded.damage, loaded.mean_create_ns) == (15, [], 20.0)
+    assert loaded.digests == {xxhash.xxh3_128_digest(data) for data in (b"first", b"also", b"second")}
+    assert records_of(folder, Loaded(), None) == [b"first", b"also", b"second", b"foreign"]
+
+
+def test_duplicates_are_loaded_once(folder: Folder) -> None:
+    """Equal data in several records and files is handed over once."""
+    journal_in(folder, f"{7:016x}-1.journal", record(b"same"), record(b"same"), record(b"other"))
+    journal_in(folder, f"{7:016x}-2.journal", record(b"same", kind=1))
+    assert records_of(folder, Loaded()) == [b"same", b"other"]
+
+
+def test_batches_are_bounded(folder: Folder) -> None:
+    """More records than a batch holds come in several batches, each with a record at least."""
+    count = 2 * folder_module.BATCH_RECORDS
+    journal_in(folder, f"{7:016x}-1.journal", *(record(b"%d" % number) for number in range(count)))
+    sizes = [len(batch.offsets) for batch in folder.load(7, Loaded())]
+    assert sizes == [folder_module.BATCH_RECORDS] * 2
+
+
+def test_mean_counts_compiled_cells_only(folder: Folder) -> None:
+    """What the driver's cache answered, and the sum over a snapshot's pipelines, are no compile times."""
+    journal_in(
+        folder, f"{7:016x}-1.journal", record(b"compiled", create_ns=4000), record(b"adopted", flags=1, create_ns=9)
+    )
+    journal_in(folder, f"{7:016x}-2.snapshot", record(b"whole", journal.SNAPSHOT, create_ns=10**9))
+    loaded = Loaded()
+    assert len(records_of(folder, loaded)) == 3
+    assert loaded.mean_create_ns == 4000
+
+
+def test_notes(folder: Folder) -> None:
+    """Notes set plain kinds and the stub; nonsense in a note is passed over."""
+    notes: list[dict[str, Any]] = [
+        {"plain_kind": 1},
+        {"plain_kind": 4},
+        {"plain_kind": 8},
+        {"plain_kind": -1},
+        {"plain_kind": "2"},
+        {},
+    ]
+    records = [b"".join(note_parts(note)) for note in notes]
+    records += [record(b"\xff no settings text", journal.NOTE), record(b".".join([b"a"] * 5000), journal.NOTE)]
+    journal_in(folder, f"{7:016x}-1.journal", *records)
+    loaded = Loaded()
+    assert records_of(folder, loaded) == []
+    assert (loaded.plain_kinds, loaded.stub, loaded.damage) == (1 << 1 | 1 << 4, False, [])
+    journal_in(folder, f"{7:016x}-2.journal", b"".join(note_parts({"stub": True})))
+    loaded = Loaded()
+    records_of(folder, loaded)
+    assert loaded.stub is True
+
+
+def test_unknown_record_stays_with_the_store(folder: Folder) -> None:
+    """A record of a type that this version does not know never reaches a driver, and those behind it do."""
+    journal_in(folder, f"{7:016x}-1.journal", record(b"future", b"BINY"), record(b"known"))
+    loaded = Loaded()
+    assert records_of(folder, loaded) == [b"known"]
+    assert loaded.damage == []
+
+
+def test_damage_is_named_with_its_file(folder: Folder) -> None:
+    """A damaged record, a foreign file and a foreign identity cost themselves alone, and each is named."""
+    hurt = bytearray(record(b"hurt"))
+    hurt[48] ^= 1
+    path = journal_in(folder, f"{7:016x}-1.journal", record(b"good"), bytes(hurt), record(b"fine"))
+    Path(folder.path, f"{7:016x}-2.journal").write_bytes(b"x" * 100)
+    other = Identity.of(facts(driver_version=1))
+    write_journal(Path(folder.path, f"{7:016x}-3.journal"), other, record(b"another driver's"))
+    loaded = Loaded()
+    assert records_of(folder, loaded) == [b"good", b"fine"]
+    assert loaded.damage == [
+        f"{path}: damaged data at byte {64 + len(record(b'good')) + 48}",
+        f"{folder.path}/{7:016x}-2.journal: not a journal",
+        f"{folder.path}/{7:016x}-3.journal: another identity",
+    ]
+
+
+def test_unreadable_file(folder: Folder) -> None:
+    """A file that cannot be read is named, and the others are loaded."""
+    Path(folder.path, f"{7:016x}-1.journal").mkdir()
+    Path(folder.path, f"{7:016x}-2.journal").symlink_to("/nowhere")
+    journal_in(folder, f"{7:016x}-3.journal", record(b"good"))
+    loaded = Loaded()
+    assert records_of(folder, loaded) == [b"good"]
+    assert loaded.damage == [
+        f"{folder.path}/{7:016x}-1.journal: Is a directory",
+        f"{folder.path}/{7:016x}-2.journal: Too many levels of symbolic links",
+    ]
+
+
+@pytest.mark.parametrize("level", ["root", "store", "identity"])
+def test_folder_that_others_may_write(folder: Folder, level: str) -> None:
+    """Where others can write, at any level, nothing is loaded, and the level is named with what to do."""
+    journal_in(folder, f"{7:016x}-1.journal", record(b"planted"))
+    path = {"root": folder.root, "store": os.path.dirname(folder.path), "identity": folder.path}[level]
+    os.chmod(path, 0o1777 if level == "identity" else 0o770)
+    loaded = Loaded()
+    assert records_of(folder, loaded) == []
+    assert loaded.damage == [f"{path} can be written by others (chmod go-w {path}); it is not used"]
+    with pytest.raises(OSError):
+        folder.prepare()
+
+
+def test_folder_of_another_user(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another user owns is not loaded."""
+    journal_in(folder, f"{7:016x}-1.journal", record(b"planted"))
+    give_to_another_user(Path(folder.path), monkeypatch)
+    loaded = Loaded()
+    assert records_of(folder, loaded) == []
+    assert "belongs to user" in loaded.damage[0]
+
+
+def test_snapshot_supersedes(folder: Folder) -> None:
+    """A new snapshot takes the place of those it contains, and of no other."""
+    folder_files = Path(folder.path)
+    kept = folder.write_snapshot(7, b"of another process", 1, [])
+    first = folder.write_snapshot(7, b"first", 10, [])
+    second = folder.write_snapshot(7, b"first and second", 20, [first, first, str(folder_files / "gone")])
+    assert sorted(str(path) for path in folder_files.glob("*.snapshot")) == sorted([kept, second])
+    assert records_of(folder, Loaded()) == [b"of another process", b"first and second"]
+
+
+def test_snapshot_that_cannot_be_written(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the new snapshot fails, the old ones stay."""
+    first = folder.write_snapshot(7, b"first", 10, [])
+
+    def fail(path: str, data: bytes) -> None:
+        raise OSError("no space")
+
+    monkeypatch.setattr(folder_module, "replace_file", fail)
+    with pytest.raises(OSError):
+        folder.write_snapshot(7, b"second", 10, [first])
+    assert records_of(folder, Loaded()) == [b"first"]
+
+
+def test_loaded_snapshots_may_be_superseded_when_taken(folder: Folder) -> None:
+    """A snapshot that is still to be handed over is named by its batch; one that holds nothing new, by the load."""
+    whole = record(b"whole", journal.SNAPSHOT)
+    first = journal_in(folder, f"{7:016x}-1.snapshot", whole)
+    same = journal_in(folder, f"{7:016x}-2.snapshot", whole)
+    damaged = journal_in(folder, f"{7:016x}-3.snapshot", whole[:-20])
+    journal_in(folder, f"{7:016x}-4.journal", record(b"a cell"))
+    loaded = Loaded()
+    assert [batch.snapshot for batch in folder.load(7, loaded)] == [str(first), None]
+    assert loaded.snapshots == [str(same), str(damaged)]
+
+
+def test_snapshot_replaced_while_loading(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A snapshot that vanishes because another process wrote a larger one: the larger one is loaded."""
+    old = folder.write_snapshot(7, b"old", 1, [])
+    journal_in(folder, f"{7:016x}-ffff.journal", record(b"a cell"))
+    read_file = journal.read_file
+    replaced: list[str] = []
+
+    def vanishing(path: str) -> bytes:
+        if path == old and not replaced:
+            replaced.append(folder.write_snapshot(7, b"old and new", 1, [old]))
+        return read_file(path)
+
+    monkeypatch.setattr(journal, "read_file", vanishing)
+    loaded = Loaded()
+    assert sorted(records_of(folder, loaded)) == [b"a cell", b"old and new"]
+    assert loaded.damage == []
+
+
+def test_folder_deleted_while_loading(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that vanish all at once end the load without an error."""
+    paths = [journal_in(folder, f"{7:016x}-{number}.journal", record(b"%d" % number)) for number in range(3)]
+
+    def names(program: int | None) -> Iterator[str]:
+        yield str(paths[0])
+        for path in paths:
+            path.unlink(missing_ok=True)
+        yield from map(str, paths[1:])
+
+    monkeypatch.setattr(folder, "files", names)
+    loaded = Loaded()
+    records_of(folder, loaded)
+    assert loaded.damage == []
+
+
+# ---- runs --------------------------------------------------------------------------------------------
+
+
+def test_run_file(tmp_path: Path) -> None:
+    """A run's values are read back, whatever characters the program's name has."""
+    root = str(tmp_path / "root")
+    values = {"program": "two\nlines\r, 100%=x.y", "counters": {"hits": 3, "hit_ns": 0}, "started": 1.5, "refused": {}}
+    run = runs.RunFile(root)
+    run.write({"program": "before"})
+    run.write(values)
+    assert list(runs.read_all(root)) == [values]
+    assert os.listdir(run.directory) == [os.path.basename(run.path)]
+
+
+def test_run_file_is_written_when_it_changed(tmp_path: Path) -> None:
+    """Equal values do not touch the disk."""
+    run = runs.RunFile(str(tmp_path))
+    run.write({"hits": 1})
+    before = os.stat(run.path).st_ino, os.stat(run.path).st_mtime_ns
+    run.write({"hits": 1})
+    assert (os.stat(run.path).st_ino, os.stat(run.path).st_mtime_ns) == before
+
+
+def test_run_file_leaves_a_private_store(tmp_path: Path) -> None:
+    """Where statistics are the first thing written, and the user's files are open to a group, the store is still
+    its owner's alone, and usable."""
+    root = tmp_path / "root"
+    umask = os.umask(0)
+    try:
+        runs.RunFile(str(root)).write({"hits": 1})
+        Folder(str(root), IDENTITY).prepare()
+    finally:
+        os.umask(umask)
+    for directory, _, _ in os.walk(root):
+        assert os.stat(directory).st_mode & 0o777 == 0o700, directory
+
+
+def test_damaged_run_is_passed_over(tmp_path: Path) -> None:
+    """Files that hold no settings text, and what is no run, are passed over; the rest is read, oldest first."""
+    directory = tmp_path / "runs"
+    directory.mkdir(mode=0o700)
+    (directory / "3.run").write_text("hits=i:3\n")
+    (directory / "1.run").write_text("hits=i:1\n")
+    (directory / "2.run").write_bytes(b"\xff\xfe\0")
+    (directory / "4.run").write_text("hits=i:three\n")
+    (directory / "5.run").mkdir()
+    (directory / "6.run").write_text("a." * 100_000 + "a=i:1\n")
+    (directory / "0.run.tmp").write_text("hits=i:0\n")
+    assert list(runs.read_all(str(tmp_path))) == [{"hits": 1}, {"hits": 3}]
+
+
+@pytest.mark.parametrize(("there", "kept"), [(0, 0), (7, 7), (8, 8), (9, 6), (20, 6)])
+def test_prune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: int, kept: int) -> None:
+    """Up to the limit all runs stay; beyond it the oldest go until three quarters are left."""
+    monkeypatch.setattr(runs, "MAX_RUNS", 8)
+    directory = tmp_path / "runs"
+    directory.mkdir()
+    for number in range(there):
+        (directory / f"{number:04}.run").touch()
+    (directory / "other").touch()
+    assert runs.prune(str(tmp_path)) == there - kept
+    assert sorted(os.listdir(directory)) == [f"{number:04}.run" for number in range(there - kept, there)] + ["other"]
+
+
+def test_no_runs(tmp_path: Path) -> None:
+    """A store without runs has none to read or delete."""
+    assert (list(runs.read_all(str(tmp_path))), runs.prune(str(tmp_path))) == ([], 0)

@@ -1,0 +1,138 @@
+"""Programs, devices and records for tests without Vulkan, and stand-ins for what is C."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xxhash
+
+from pylayer.identity import Identity
+from pylayer.store import journal
+from pylayer.values import COUNTER_NAMES, Cell, DeviceFacts, Program
+
+KIND_COMPUTE, KIND_GRAPHICS, KIND_LIBRARY = 0, 1, 2
+
+
+def facts(**changes: Any) -> DeviceFacts:
+    """A device whose driver has everything."""
+    values: dict[str, Any] = {
+        "api_version": 4206896,
+        "cache_control_requested": False,
+        "cache_control_supported": True,
+        "device_id": 0x73BF,
+        "device_name": "AMD Radeon RX 6800 (RADV NAVI21)",
+        "driver_id": 3,
+        "driver_info": "Mesa 25.0.7",
+        "driver_name": "radv",
+        "driver_version": 104857607,
+        "feedback_supported": True,
+        "pipeline_cache_uuid": bytes(range(16)),
+        "vendor_id": 0x1002,
+    }
+    return DeviceFacts(**{**values, **changes})
+
+
+def program(**changes: Any) -> Program:
+    values: dict[str, Any] = {
+        "api_version": 4206592,
+        "application": "Stutter",
+        "application_version": 1,
+        "engine": "Anvil",
+        "engine_version": 2,
+        "executable": "stutter",
+    }
+    return Program(**{**values, **changes})
+
+
+def cell(data: bytes = b"a compiled pipeline", flags: int = 0, kind: int = KIND_COMPUTE, create_ns: int = 1000) -> Cell:
+    return Cell(create_ns=create_ns, data=memoryview(data), flags=flags, kind=kind)
+
+
+def counters(**changes: int) -> dict[str, int]:
+    return {**dict.fromkeys(COUNTER_NAMES, 0), **changes}
+
+
+def record(data: bytes, magic: bytes = journal.CELL, **fields: int) -> bytes:
+    """The bytes of one record."""
+    return b"".join(journal.record_parts(magic, data, xxhash.xxh3_128_digest(data), **fields))
+
+
+def write_journal(path: Path, identity: Identity, *records: bytes, program_id: int = 7) -> Path:
+    """A file with these records, named as a store names it."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path.write_bytes(journal.file_header(identity, program_id) + b"".join(records))
+    return path
+
+
+def give_to_another_user(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The path belongs to somebody else afterwards, or so it seems where only root could do it."""
+    if os.geteuid() == 0:
+        os.chown(path, 12345, -1)
+    else:
+        own = os.geteuid()
+        monkeypatch.setattr(os, "geteuid", lambda: own + 1)
+
+
+def run_python(code: str, *arguments: str, environment: dict[str, str] | None = None) -> str:
+    """Output of a fresh interpreter that finds what this one finds."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+class FakeCommands:
+    """The layer's side of the boundary, as a session sees it: remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.logged: list[tuple[int, str]] = []
+        self.loaded: list[bytes] = []
+        self.done: list[int] = []
+        self.plain: list[tuple[int, int]] = []
+        self.switched_off: list[int] = []
+        self.totals: dict[str, int] | None = counters()
+        self.merged: bytes | None = None
+        self.merged_reads = 0
+        self.refuses = False
+
+    def log(self, level: int, text: str) -> None:
+        self.logged.append((level, text))
+
+    def log_wanted(self, level: int) -> bool:
+        return True
+
+    def load_records(self, device: int, data: bytes, offsets: list[int], sizes: list[int]) -> int:
+        if self.refuses:
+            return 0
+        self.loaded += [data[start : start + size] for start, size in zip(offsets, sizes, strict=True)]
+        return len(offsets)
+
+    def load_done(self, device: int) -> None:
+        self.done.append(device)
+
+    def make_plain(self, device: int, kind: int) -> None:
+        self.plain.append((device, kind))
+
+    def switch_off(self, device: int) -> None:
+        self.switched_off.append(device)
+
+    def read_merged(self, device: int) -> bytes | None:
+        self.merged_reads += 1
+        return self.merged
+
+    def counters(self, device: int) -> dict[str, int] | None:
+        return self.totals
+
+    def lines(self, level: int) -> list[str]:
+        return [text for logged_level, text in self.logged if logged_level == level]
