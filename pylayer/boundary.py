@@ -6,8 +6,6 @@ module except ``Cell.data``, which is valid until the message is released.
 
 from __future__ import annotations
 
-import os
-
 from ._policy import ffi, lib
 from .values import COUNTER_NAMES, CacheData, Cell, DeviceFacts, DeviceState, Plan, Program
 
@@ -131,24 +129,29 @@ def stop() -> None:
     _shim.stop()
 
 
-def load_records(device: int, data: bytes, offsets: Sequence[int], sizes: Sequence[int]) -> int:
+#: What load_records published, by device: the layer reads it until the next publication.
+_published: dict[int, tuple[Any, ...]] = {}
+
+
+def load_records(device: int, data: bytes | bytearray, offsets: Sequence[int], sizes: Sequence[int]) -> bool:
     """int64_t load_records(uint64_t, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-    uint64_t count): records the driver took, -1 when the device is gone."""
-    count = len(offsets)
-    return int(
-        _shim.load_records(
-            device,
-            ffi.from_buffer("uint8_t[]", data),
-            ffi.new("uint64_t[]", offsets),
-            ffi.new("uint64_t[]", sizes),
-            count,
-        )
+    uint64_t count): finishes the records published before and publishes these. ``data`` must not change until
+    the next call or ``load_done``. False when the device is gone."""
+    arguments = (
+        ffi.from_buffer("uint8_t[]", data),
+        ffi.new("uint64_t[]", offsets),
+        ffi.new("uint64_t[]", sizes),
     )
+    done = _shim.load_records(device, *arguments, len(offsets))
+    _published[device] = arguments
+    return bool(done == 0)
 
 
-def load_done(device: int) -> None:
-    """int32_t load_done(uint64_t device)"""
-    _shim.load_done(device)
+def load_done(device: int) -> int:
+    """int64_t load_done(uint64_t device): how many records the driver took in all, -1 when the device is gone."""
+    taken = int(_shim.load_done(device))
+    _published.pop(device, None)
+    return taken
 
 
 def make_plain(device: int, kind: int) -> None:
@@ -186,7 +189,7 @@ def counters(device: int) -> dict[str, int] | None:
 def environment(name: str, default: str = "") -> str:
     """const char *environment(const char *): a variable of the program's environment."""
     value = _shim.environment(name.encode())
-    return os.fsdecode(ffi.string(value)) if value else default
+    return ffi.string(value).decode("utf-8", "surrogateescape") if value else default  # type: ignore[no-any-return]
 
 
 def log_wanted(level: int) -> bool:

@@ -6,7 +6,6 @@ nothing', logged, and the next one is taken.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 
@@ -63,7 +62,7 @@ def _describe(error: BaseException) -> str:
     traceback = error.__traceback__
     while traceback is not None:
         code = traceback.tb_frame.f_code
-        place = f" ({os.path.basename(code.co_filename)}, line {traceback.tb_lineno})"
+        place = f" ({code.co_filename.rpartition('/')[2]}, line {traceback.tb_lineno})"
         traceback = traceback.tb_next
     try:
         text = " ".join(str(error).split())[:500]
@@ -78,35 +77,34 @@ class Loading:
     def __init__(self, session: DeviceSession) -> None:
         self.session = session
         self.device_exists = False
-        self._verified: list[Batch] = []
+        self._verified: Batch | None = None
         self._source: Iterator[Batch] | None = session.verify()
 
     def step(self) -> bool:
         """A piece of work of about a millisecond; False when there is nothing to do now."""
-        if self._source is not None:
+        if self._verified is None and self._source is not None:
             start = time.monotonic_ns()
-            batch = next(self._source, None)
+            self._verified = next(self._source, None)
             self.session.verify_ns += time.monotonic_ns() - start
-            if batch is None:
+            if self._verified is None:
                 self._source = None
-            else:
-                self._verified.append(batch)
-        elif not self.device_exists:
+            elif not self.device_exists:
+                return True
+        if self._verified is None or not self.device_exists:
             return False
-        if self.device_exists:
-            while self._verified:
-                self.session.hand_over(self._verified.pop(0))
+        batch, self._verified = self._verified, None
+        self.session.hand_over(batch)
         return True
 
     def give_up(self) -> None:
         """Nothing more is read or handed over."""
         self._source = None
-        self._verified.clear()
+        self._verified = None
 
     @property
     def finished(self) -> bool:
         """Everything was handed over."""
-        return self.device_exists and self._source is None and not self._verified
+        return self.device_exists and self._source is None and self._verified is None
 
 
 class Host:
@@ -121,6 +119,8 @@ class Host:
         self.loading: dict[int, Loading] = {}
         self.failures = 0
         self._dirty = False
+        #: An instance was created and no device yet: time to import what a device will need.
+        self._device_expected = False
         self._last_statistics = time.monotonic_ns()
         self._pruned = False
 
@@ -131,7 +131,7 @@ class Host:
         if self.root is None:
             boundary.log(LOG_WARN, "there is no home directory and PYLAYER_STORE is not set: nothing is stored")
         path = config_file()
-        if path is None or not os.path.exists(path):
+        if path is None or not paths.exists(path):
             return
         try:
             require_own_file(path)
@@ -203,6 +203,7 @@ class Host:
             settings.top_setting(self.document, "share"),
         )
         session.settings = wanted
+        session.carrier_planned = plan.carrier
         carrier, _, reason = choose_carrier(wanted, facts)
         session.reason = reason if plan.carrier == carrier else "chosen by the policy class"
         self.sessions[message.device] = session
@@ -218,6 +219,8 @@ class Host:
             boundary.switch_off(message.device)
             return
         session.state = message.device_state()
+        if session.state.carrier != session.carrier_planned:
+            session.reason = "pipelineCreationCacheControl could not be enabled"
         boundary.log(
             LOG_INFO,
             f"{session.facts.device_name}: carrier {CARRIER_NAMES[session.state.carrier]} for {session.program.name}, "
@@ -338,8 +341,13 @@ class Host:
             self.flush_device(message)
         elif kind == boundary.FLUSH_PROCESS:
             self.flush_process()
-        elif kind == boundary.CREATE_INSTANCE and boundary.log_wanted(LOG_DEBUG):
-            boundary.log(LOG_DEBUG, f"vkCreateInstance by {message.program(self.executable).name}")
+        elif kind == boundary.CREATE_INSTANCE:
+            self._device_expected = not self.sessions
+            if boundary.log_wanted(LOG_DEBUG):
+                self._log_instance(message)
+
+    def _log_instance(self, message: boundary.Message) -> None:
+        boundary.log(LOG_DEBUG, f"vkCreateInstance by {message.program(self.executable).name}")
 
     # ---- loop ------------------------------------------------------------------------------------
 
@@ -376,7 +384,7 @@ class Host:
             runs.prune(self.root)
 
     def _timeout(self, busy: bool) -> int:
-        if busy:
+        if busy or self._device_expected:
             return 0
         if self._dirty:
             return QUIET_NS
@@ -387,6 +395,10 @@ class Host:
         busy = False
         while True:
             message = boundary.next_message(self._timeout(busy))
+            if message is None and self._device_expected:
+                self._device_expected = False
+                self._guard(__import__, f"{__package__}.session")
+                continue
             waited_in_vain = message is None and not busy
             while message is not None:
                 self._dirty = True

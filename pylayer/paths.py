@@ -1,17 +1,28 @@
-"""Where pylayer keeps things, and whether a directory may be trusted."""
+"""Where pylayer keeps things, and whether a directory may be trusted.
+
+Imported before a program's first device exists, so with ``posix``, which is built in: importing ``os`` costs 1 ms.
+"""
 
 from __future__ import annotations
 
-import os
-import stat
+import posix
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_WRITABLE_BY_OTHERS = 0o022  # stat.S_IWGRP | stat.S_IWOTH
+_STICKY = 0o1000  # stat.S_ISVTX
+
+
+def _process_environment(name: str, default: str) -> str:
+    import os
+
+    return os.environ.get(name, default)
+
 
 #: Looks up a variable; in a program's process the layer does it, which knows the program's own environment.
-getenv: Callable[[str, str], str] = os.environ.get
+getenv: Callable[[str, str], str] = _process_environment
 
 
 #: Interpreters whose scripts are the programs; a version may follow.
@@ -27,34 +38,47 @@ def _base(variable: str, fallback: str) -> str | None:
     if value.startswith("/"):  # XDG Base Directory: relative paths are invalid
         return value
     home = getenv("HOME", "")
-    return os.path.join(home, fallback) if home.startswith("/") else None
+    return f"{home}/{fallback}" if home.startswith("/") else None
+
+
+def _absolute(path: str) -> str:
+    return path if path.startswith("/") else f"{posix.getcwd()}/{path}"
+
+
+def exists(path: str) -> bool:
+    """Whether something is at ``path`` and can be looked at."""
+    try:
+        posix.stat(path)
+    except OSError:
+        return False
+    return True
 
 
 def store_root() -> str | None:
     """``PYLAYER_STORE``, else ``$XDG_CACHE_HOME/pylayer``, else ``~/.cache/pylayer``; None without a home."""
     wanted = getenv("PYLAYER_STORE", "")
     if wanted:
-        return os.path.abspath(wanted)
+        return _absolute(wanted)
     base = _base("XDG_CACHE_HOME", ".cache")
-    return os.path.join(base, "pylayer") if base else None
+    return f"{base}/pylayer" if base else None
 
 
 def config_file() -> str | None:
     """``PYLAYER_CONFIG``, else ``$XDG_CONFIG_HOME/pylayer/policy.yaml``; None without a home."""
     wanted = getenv("PYLAYER_CONFIG", "")
     if wanted:
-        return os.path.abspath(wanted)
+        return _absolute(wanted)
     base = _base("XDG_CONFIG_HOME", ".config")
-    return os.path.join(base, "pylayer", "policy.yaml") if base else None
+    return f"{base}/pylayer/policy.yaml" if base else None
 
 
 def _require_own(path: str, sticky_is_fine: bool) -> None:
-    status = os.stat(path)
-    if status.st_uid not in (os.geteuid(), 0):
+    status = posix.stat(path)
+    if status.st_uid not in (posix.geteuid(), 0):
         raise UntrustedDirectory(f"{path} belongs to user {status.st_uid}; it is not used")
-    if sticky_is_fine and status.st_mode & stat.S_ISVTX:
+    if sticky_is_fine and status.st_mode & _STICKY:
         return
-    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if status.st_mode & _WRITABLE_BY_OTHERS:
         raise UntrustedDirectory(f"{path} can be written by others (chmod go-w {path}); it is not used")
 
 
@@ -66,7 +90,7 @@ def require_own(path: str) -> None:
 def require_own_file(path: str) -> None:
     """Raises UntrustedDirectory where somebody else could have written the file ``path``. In a directory like
     /tmp others can add files, but not replace this one."""
-    _require_own(os.path.dirname(path), sticky_is_fine=True)
+    _require_own(path.rpartition("/")[0] or "/", sticky_is_fine=True)
     _require_own(path, sticky_is_fine=False)
 
 
@@ -75,6 +99,8 @@ def make_private(path: str) -> None:
 
     Raises OSError, UntrustedDirectory included.
     """
+    import os
+
     os.makedirs(path, mode=0o700, exist_ok=True)
     require_own(path)
 
@@ -99,7 +125,7 @@ def program_name(executable: str, arguments: list[bytes]) -> str:
             return f"{executable} {argument.decode()}"
         if argument and not argument.startswith(b"-"):
             script = argument.decode("utf-8", "replace").replace("\\", "/")
-            return f"{executable} {os.path.basename(script)}"
+            return f"{executable} {script.rpartition('/')[2]}"
     return executable
 
 
@@ -109,7 +135,7 @@ def executable_name() -> str:
     From /proc/self, because argv[0] can be anything. Valid UTF-8 whatever the file is called.
     """
     try:
-        name = os.path.basename(os.readlink(b"/proc/self/exe")).decode("utf-8", "replace")
+        name = posix.readlink(b"/proc/self/exe").rpartition(b"/")[2].decode("utf-8", "replace")
     except OSError:
         return "unknown"
     try:

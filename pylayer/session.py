@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 #: A failed write is tried again after this long; until then cells are counted as lost.
 RETRY_SECONDS = 10.0
+#: Pipelines that leave their cells empty, and none that does not, before a driver's cache counts as a stub.
+STUB_EVIDENCE = 4
 
 
 class DeviceSession:
@@ -57,11 +59,15 @@ class DeviceSession:
         self.settings: dict[str, Any] = {}
         self.identity = Identity.of(facts)
         self.program_id = program_id(program.executable, program.application)
+        self.carrier_planned = CARRIER_OFF
         self.state: DeviceState | None = None
         self.loaded = Loaded()
         self.verify_ns = 0
         self.load_ns = 0
         self.load_records = 0
+        self.wholly_loaded = False
+        self._handed_over = 0
+        self._snapshots_handed_over: list[str] = []
         self.stored_bytes = 0
         self.stored_records = 0
         self.write_errors = 0
@@ -78,6 +84,7 @@ class DeviceSession:
         self._run = runs.RunFile(root) if root else None
         self._totals: dict[str, int] = {}
         self._own_digests: set[bytes] = set()
+        self._empty_cells = 0
 
     def log(self, level: int, text: str) -> None:
         """One line of the log."""
@@ -91,15 +98,13 @@ class DeviceSession:
             yield from self._folder.load(None if self._load_all else self.program_id, self.loaded)
 
     def hand_over(self, batch: Batch) -> None:
-        """Gives one batch to the driver."""
+        """Publishes one batch for the driver."""
         start = time.monotonic_ns()
-        taken = self.commands.load_records(self.serial, batch.data, batch.offsets, batch.sizes)
+        self.commands.load_records(self.serial, batch.data, batch.offsets, batch.sizes)
         self.load_ns += time.monotonic_ns() - start
-        self.load_records += max(taken, 0)
-        if batch.snapshot and taken == len(batch.offsets):
-            self.loaded.snapshots.append(batch.snapshot)
-        if 0 <= taken < len(batch.offsets):
-            self.log(LOG_WARN, f"the driver refused {len(batch.offsets) - taken} stored records")
+        self._handed_over += len(batch.offsets)
+        if batch.snapshot:
+            self._snapshots_handed_over.append(batch.snapshot)
 
     def load_finished(self) -> None:
         """Everything was handed over: pipeline creations that wait go on."""
@@ -108,7 +113,17 @@ class DeviceSession:
                 self.commands.make_plain(self.serial, kind)
         if self.loaded.stub:
             self._stub("was found to keep nothing")
-        self.commands.load_done(self.serial)
+        start = time.monotonic_ns()
+        taken = self.commands.load_done(self.serial)
+        self.load_ns += time.monotonic_ns() - start
+        self.load_records = max(taken, 0)
+        self.wholly_loaded = taken == self._handed_over
+        if self.wholly_loaded:
+            self.loaded.snapshots += self._snapshots_handed_over
+        elif taken >= 0:
+            self.log(LOG_WARN, f"the driver refused {self._handed_over - taken} stored records")
+        for what in self.loaded.torn:
+            self.log(LOG_DEBUG, f"not used: {what}")
         for what in self.loaded.damage[:8]:
             self.log(LOG_WARN, f"not used: {what}")
         if len(self.loaded.damage) > 8:
@@ -171,17 +186,19 @@ class DeviceSession:
             self.lost_records += records
 
     def _empty_cell(self, cell: Cell) -> None:
-        """A linked pipeline or a library may rightly add nothing; a whole one that does tells of a stub."""
-        if self.loaded.stub:
+        """A linked pipeline or a library may rightly add nothing, and so may a single whole one; when the first
+        ``STUB_EVIDENCE`` whole ones do, the driver's cache is a stub."""
+        if self.loaded.stub or cell.kind not in KINDS_THAT_COMPILE:
             return
-        if cell.kind in KINDS_THAT_COMPILE and not self.loaded.digests and not self._own_digests:
+        self._empty_cells += 1
+        if self._empty_cells >= STUB_EVIDENCE and not self.loaded.digests and not self._own_digests:
             self._write(note_parts({"stub": True}))
             self._stub("keeps nothing")
 
     def _known_cell(self, cell: Cell) -> None:
         """The store had this very cell merged, and the probe missed all the same: probes never hit."""
         self.duplicates += 1
-        if cell.flags & CELL_AFTER_LOAD and not self.loaded.plain_kinds >> cell.kind & 1:
+        if self.wholly_loaded and cell.flags & CELL_AFTER_LOAD and not self.loaded.plain_kinds >> cell.kind & 1:
             self._plain(cell.kind, "the driver compiled what the store already held")
 
     def _plain(self, kind: int, why: str) -> None:

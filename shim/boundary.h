@@ -12,7 +12,7 @@
  * Ownership. A message belongs to the policy thread from next() until release(); every pointer in it
  * is valid for exactly that long. Nothing in a message points to the application's memory, because
  * a sender that gave up waiting returns to the application, which then frees what it passed in.
- * Memory that a command receives from Python is read before the command returns and never kept.
+ * Memory that a command receives from Python is read before the command returns, but for load_records.
  *
  * Zero means 'do nothing'. A request whose answer is late, missing or zero goes to the driver exactly
  * as the application made it. No value here is a VkResult that reaches the application.
@@ -69,7 +69,7 @@ enum PylayerMessageType {
     PYLAYER_MSG_ADMIT_CACHE = 4,     /* request: cache -> verdict */
     PYLAYER_MSG_CACHE_REFUSED = 5,   /* event: cache; the driver failed on admitted data */
     PYLAYER_MSG_CELL = 6,            /* event: cell */
-    PYLAYER_MSG_FLUSH_DEVICE = 7,    /* request: vkDestroyDevice waits */
+    PYLAYER_MSG_FLUSH_DEVICE = 7,    /* request: vkDestroyDevice waits; event: vkCreateDevice failed after its plan */
     PYLAYER_MSG_FLUSH_PROCESS = 8,   /* request: exit() waits */
 };
 
@@ -175,7 +175,7 @@ typedef struct PylayerCounters {
     uint64_t adopted;          /* answered by the driver's own cache, then kept as a cell */
     uint64_t uncacheable;      /* created anew, and the driver put nothing into the cell */
     uint64_t plain;            /* created without a probe: snapshot carrier and plain kinds */
-    uint64_t plain_compiled;   /* of those, not found in a cache according to creation feedback */
+    uint64_t plain_compiled;   /* of those, not found in a cache by creation feedback, or the driver did not tell */
     uint64_t passed;           /* calls' pipelines that the layer did not touch */
     uint64_t compile_required; /* the application asked not to compile, and nothing was found */
     uint64_t failed;           /* the driver returned an error */
@@ -206,12 +206,13 @@ typedef struct PylayerShim {
     /* Ends the ownership of a message; unanswered requests are answered with what they hold. */
     void (*release)(PylayerMessage *message);
 
-    /* Makes count caches from base+offsets[i], sizes[i] bytes each, and merges them into the device's
-     * cache. Returns how many the driver took. base needs to live only during the call. */
+    /* Publishes count records, base+offsets[i] with sizes[i] bytes each, to become caches and be merged into
+     * the device's. Returns once the records published before are finished; the memory of these ones is used
+     * until the next load_records or load_done of the device returns. */
     int64_t (*load_records)(uint64_t device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
                             uint64_t count);
-    /* Everything stored was handed over: pipeline creations stop waiting. */
-    int32_t (*load_done)(uint64_t device);
+    /* Finishes what was published; pipeline creations stop waiting. How many records the driver took in all. */
+    int64_t (*load_done)(uint64_t device);
     /* Never probe this kind again on this device. */
     int32_t (*make_plain)(uint64_t device, int32_t kind);
     /* From now on the device creates everything as if the layer were not there. */

@@ -58,6 +58,12 @@ MAX_BYTES = 32 << 20
 #: Nothing larger is read: a file that big is not a journal of ours, snapshots included.
 MAX_READ_BYTES = 1 << 30
 
+#: Read at once: small enough to be in the cache when it is hashed, large enough that few calls are made.
+PART_BYTES = 128 << 10
+
+#: What damage of a tail begins with that its writer may still be writing, or died writing.
+TORN = "truncated"
+
 _PADDING = bytes(ALIGNMENT)
 
 
@@ -132,26 +138,62 @@ class Journal:
         self._fd = -1
 
 
-def read_file(path: str) -> bytes:
-    """A journal's bytes, private to this process: a mapped file could change after it was verified, or be
-    cut and raise SIGBUS.
-
-    Raises OSError, also for what is too large to be a journal.
-    """
+def _open(path: str) -> tuple[int, int]:
+    """Descriptor and size of a journal. Raises OSError, also for what is too large to be one."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    try:
-        size = os.fstat(fd).st_size
-        if size > MAX_READ_BYTES:
-            raise OSError(f"{path} has {size} bytes, more than a journal can have")
-        data = os.read(fd, size)
-        while len(data) < size:
-            more = os.read(fd, size - len(data))
-            if not more:
-                break
-            data += more
-        return data
-    finally:
+    size = os.fstat(fd).st_size
+    if size > MAX_READ_BYTES:
         os.close(fd)
+        raise OSError(f"{path} has {size} bytes, more than a journal can have")
+    return fd, size
+
+
+def read_file(path: str) -> bytes:
+    """All of a journal's bytes. Raises OSError."""
+    fd, size = _open(path)
+    with open(fd, "rb", buffering=0) as file:
+        return file.read(size)
+
+
+class Reader:
+    """Reads a journal part by part, into two buffers that take turns.
+
+    Copies, because a mapped file could change after it was verified, or be cut and raise SIGBUS. Small buffers
+    used again, because each page of fresh memory costs a fault (measured: reading 2.3 MB at once took 2.0 ms,
+    this way 0.3). What ``parts`` yielded is valid until the part after the next is asked for.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._fd, self.size = _open(path)
+
+    def check_header(self, identity: Identity) -> str:
+        """``ok``, or the named reason why nothing in the file can be used."""
+        return check_file_header(os.pread(self._fd, FILE_HEADER.size, 0), identity)
+
+    def parts(self, damage: list[str]) -> Iterator[tuple[bytearray, list[ScannedRecord]]]:
+        """Buffers with the records in them that verify; what does not is named in ``damage``."""
+        buffers = [bytearray(min(PART_BYTES, max(self.size, 1))) for _ in range(2)]
+        turn, at = 0, FILE_HEADER.size
+        while at < self.size:
+            buffer = buffers[turn]
+            count = os.preadv(self._fd, [buffer], at)
+            found: list[ScannedRecord] = []
+            last = count < len(buffer) or at + count >= self.size
+            done = scan_part(buffer, 0, count, at, None if last else self.size, damage, found)
+            if done == 0 and not last:  # one record is larger than the buffer, and its length verified
+                size = RECORD_HEADER.unpack_from(buffer)[3]
+                buffers[turn] = bytearray(RECORD_HEADER.size + size + -size % ALIGNMENT)
+                continue
+            if found:
+                yield buffer, found
+                turn = 1 - turn
+            if done == 0:
+                return
+            at += done
+
+    def close(self) -> None:
+        """Ends the file."""
+        os.close(self._fd)
 
 
 def check_file_header(data: bytes, identity: Identity) -> str:
@@ -181,50 +223,72 @@ if TYPE_CHECKING:
 
 
 def scan(data: bytes, damage: list[str]) -> Iterator[ScannedRecord]:
-    """Every record whose header and data verify. What does not is skipped and named in ``damage``.
+    """Every record of a whole journal whose header and data verify; the rest is named in ``damage``."""
+    found: list[ScannedRecord] = []
+    scan_part(data, FILE_HEADER.size, len(data), 0, None, damage, found)
+    yield from found
 
-    Nothing is allocated from a length that was not checked against the file.
+
+def scan_part(
+    data: bytes | bytearray,
+    at: int,
+    end: int,
+    base: int,
+    file_size: int | None,
+    damage: list[str],
+    found: list[ScannedRecord],
+) -> int:
+    """Appends every record in ``data[at:end]`` that verifies; returns where the rest begins.
+
+    ``base`` is where ``data`` stands in the file, for messages. ``file_size`` is None where ``end`` is the end of
+    the file; elsewhere a record that does not end before ``end`` is left for the next part. Nothing is allocated
+    from a length that was not checked against the file.
     """
     view = memoryview(data)
     unpack = RECORD_HEADER.unpack_from
     hash64, hash128 = xxhash.xxh3_64_intdigest, xxhash.xxh3_128_digest
-    header_size, end = RECORD_HEADER.size, len(data)
-    at = FILE_HEADER.size
+    header_size = RECORD_HEADER.size
     while at + header_size <= end:
         magic, kind, flags, size, create_ns, digest, hashed = unpack(view, at)
         start = at + header_size
         if hash64(view[at : at + HASHED_RECORD_HEADER]) != hashed:
-            damage.append(f"damaged record header at byte {at}")
-            at = _next_record(data, at + ALIGNMENT)
+            damage.append(f"damaged record header at byte {base + at}")
+            at = _next_record(data, at + ALIGNMENT, end, file_size is None)
             continue
         stop = start + size
         if stop > end:
-            damage.append(f"truncated record at byte {at}")
-            return
+            if file_size is not None and base + stop <= file_size:
+                return at
+            damage.append(f"{TORN} record at byte {base + at}")
+            return end if file_size is None else file_size - base
         if hash128(view[start:stop]) == digest:
-            yield magic, kind, flags, start, size, create_ns, digest
+            found.append((magic, kind, flags, start, size, create_ns, digest))
         else:
-            damage.append(f"damaged data at byte {start}")
+            damage.append(f"damaged data at byte {base + start}")
         at = stop + -size % ALIGNMENT
+    if file_size is not None:
+        return at  # behind end where the padding of the last record goes on
     if at < end:
-        damage.append(f"truncated record header at byte {at}")
+        damage.append(f"{TORN} record header at byte {base + at}")
+    return end
 
 
-def _next_record(data: bytes, at: int) -> int:
-    """Where the next record header that verifies starts; the end of the data where there is none.
+def _next_record(data: bytes | bytearray, at: int, end: int, last: bool) -> int:
+    """Where the next record header that verifies starts in ``data[at:end]``. Where there is none, the end, or
+    in a part that is not the file's last, the last place at which one could begin.
 
     Looks at each byte once for each magic, whatever the data holds, and so ends soon for any data.
     """
-    end = len(data)
     places = dict.fromkeys((CELL, SNAPSHOT, NOTE), -1)
+    nowhere = end if last else max(at, (end - RECORD_HEADER.size) // ALIGNMENT * ALIGNMENT + ALIGNMENT)
     while True:
         for magic, place in places.items():
             if place < at:
-                found = data.find(magic, at)
+                found = data.find(magic, at, end)
                 places[magic] = end if found < 0 else found
         place = min(places.values())
         if place + RECORD_HEADER.size > end:
-            return end
+            return nowhere
         head = data[place : place + RECORD_HEADER.size]
         if (
             place % ALIGNMENT == 0

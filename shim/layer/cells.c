@@ -148,13 +148,15 @@ void cells_seed(Device *device, AppCache *app_cache)
     pthread_mutex_unlock(&device->merge_mutex);
 }
 
-void cells_absorb(Device *device, AppCache *app_cache)
+void cells_absorb(Device *device, AppCache *app_cache, bool at_its_end)
 {
-    VkPipelineCache source = atomic_load(&app_cache->handle);
     pthread_mutex_lock(&device->merge_mutex);
     pthread_rwlock_rdlock(&app_cache->lock);
-    merge_into_layer_locked(device, 1, &source);
-    count(&device->counters.absorbed, 1);
+    VkPipelineCache source = atomic_load(&app_cache->handle);
+    if (source != VK_NULL_HANDLE && !app_cache->from_data && (at_its_end || !app_cache->app_synchronized)) {
+        merge_into_layer_locked(device, 1, &source);
+        count(&device->counters.absorbed, at_its_end);
+    }
     pthread_rwlock_unlock(&app_cache->lock);
     pthread_mutex_unlock(&device->merge_mutex);
 }
@@ -164,13 +166,14 @@ uint64_t cells_merge_records(Device *device, const uint8_t *base, const uint64_t
 {
     VkPipelineCache caches[CELLS_MERGED_AT_ONCE];
     uint32_t made = 0;
-    for (uint32_t i = 0; i < record_count && i < CELLS_MERGED_AT_ONCE; i++) {
+    const atomic_int *abandoned = &device->loading.abandoned;
+    for (uint32_t i = 0; i < record_count && i < CELLS_MERGED_AT_ONCE && !atomic_load(abandoned); i++) {
         VkPipelineCache cache = create_cache(device, base + offsets[i], sizes[i], true);
         if (cache != VK_NULL_HANDLE)
             caches[made++] = cache;
     }
     bool merged = false;
-    if (made) {
+    if (made && !atomic_load(abandoned)) {
         pthread_mutex_lock(&device->merge_mutex);
         merged = merge_into_layer_locked(device, made, caches);
         pthread_mutex_unlock(&device->merge_mutex);

@@ -10,19 +10,19 @@ static int64_t load_records(uint64_t serial, const uint8_t *base, const uint64_t
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    int64_t result = loading_merge(device, base, offsets, sizes, record_count);
+    int64_t result = loading_publish(device, base, offsets, sizes, record_count);
     device_command_end(device);
     return result;
 }
 
-static int32_t load_done(uint64_t serial)
+static int64_t load_done(uint64_t serial)
 {
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    loading_done(device);
+    int64_t taken = loading_done(device);
     device_command_end(device);
-    return 0;
+    return taken;
 }
 
 static int32_t make_plain(uint64_t serial, int32_t kind)
@@ -53,6 +53,9 @@ static int64_t read_merged(uint64_t serial, uint8_t *data, uint64_t size)
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
+    /* The application's caches are read when they are destroyed, which may be never. */
+    if (!data && atomic_load(&device->carrier) == PYLAYER_CARRIER_SNAPSHOT)
+        app_caches_absorb(device);
     int64_t result = cells_read_merged(device, data, size);
     device_command_end(device);
     return result;
@@ -111,10 +114,12 @@ static int32_t is_open(void)
 
 static void flush_and_stop(int64_t timeout_ns)
 {
+    devices_stop_loading();
     PylayerMessage *message = message_new(PYLAYER_MSG_FLUSH_PROCESS, 0);
     mailbox_request(message, timeout_ns);
     message_done(message);
     mailbox_close();
+    devices_end_commands();
 }
 
 const PylayerShim shim_commands = {

@@ -17,12 +17,16 @@ static struct DeviceNode {
     struct DeviceNode *next;
 } *devices;
 static atomic_ullong next_serial = 1;
+static bool commands_ended;
+
+/* exit() does not wait longer for a command than this; the driver hangs then. */
+#define COMMAND_END_SECONDS 1
 
 Device *device_command_begin(uint64_t serial)
 {
     Device *found = NULL;
     pthread_mutex_lock(&devices_mutex);
-    for (struct DeviceNode *node = devices; node && !found; node = node->next)
+    for (struct DeviceNode *node = devices; node && !found && !commands_ended; node = node->next)
         if (node->device->serial == serial)
             found = node->device;
     if (found)
@@ -34,6 +38,27 @@ Device *device_command_begin(uint64_t serial)
 void device_command_end(Device *device)
 {
     pthread_mutex_unlock(&device->command_mutex);
+}
+
+void devices_stop_loading(void)
+{
+    pthread_mutex_lock(&devices_mutex);
+    for (struct DeviceNode *node = devices; node; node = node->next)
+        loading_abandon(node->device);
+    pthread_mutex_unlock(&devices_mutex);
+}
+
+void devices_end_commands(void)
+{
+    struct timespec deadline;
+    clock_gettime(CLOCK_REALTIME, &deadline);
+    deadline.tv_sec += COMMAND_END_SECONDS;
+    pthread_mutex_lock(&devices_mutex);
+    commands_ended = true;
+    for (struct DeviceNode *node = devices; node; node = node->next)
+        if (pthread_mutex_timedlock(&node->device->command_mutex, &deadline) == 0)
+            pthread_mutex_unlock(&node->device->command_mutex);
+    pthread_mutex_unlock(&devices_mutex);
 }
 
 static bool announce(Device *device)
@@ -111,7 +136,8 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
     message->info.cache_control_supported = support->cache_control;
     message->info.cache_control_requested = support->cache_control_requested;
     message->info.feedback_supported = support->feedback;
-    if (mailbox_request(message, PLAN_WAIT_NS))
+    device->planned = mailbox_request(message, PLAN_WAIT_NS);
+    if (device->planned)
         device->plan = message->plan;
     else
         log_line(PYLAYER_LOG_WARN, "policy gave no plan for the device; it runs without the layer");
@@ -134,8 +160,8 @@ static VkResult create_below(Device *device, const VkDeviceCreateInfo *info, con
 {
     DeviceRequest request = {.cache_control = support->cache_control_requested, .feedback = support->feedback_enabled};
     VkDevice untouched = *handle;
-    if (device->plan.carrier == PYLAYER_CARRIER_CELLS) {
-        device_request_build(&request, info, support);
+    if (device->plan.carrier != PYLAYER_CARRIER_OFF) {
+        device_request_build(&request, info, support, device->plan.carrier == PYLAYER_CARRIER_CELLS);
         if (request.changed) {
             VkResult result = call_down(device, mine, &request.info, allocator, handle);
             device_request_free(&request);
@@ -145,7 +171,7 @@ static VkResult create_below(Device *device, const VkDeviceCreateInfo *info, con
                 return result;
             }
             log_line(PYLAYER_LOG_WARN,
-                     "vkCreateDevice failed (%d) with pipelineCreationCacheControl added; "
+                     "vkCreateDevice failed (%d) with what the layer added; "
                      "calling it as the application did",
                      result);
             *handle = untouched;
@@ -221,6 +247,13 @@ static void device_free(Device *device)
     free(device);
 }
 
+/* There is nothing to wait for, but policy forgets the device and what it read for it. */
+static void tell_end(const Device *device)
+{
+    if (device->planned)
+        mailbox_post(message_new(PYLAYER_MSG_FLUSH_DEVICE, device->serial), UINT64_MAX);
+}
+
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
                                                   const VkAllocationCallbacks *allocator, VkDevice *handle)
 {
@@ -242,6 +275,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
         ask_for_plan(device, info, &support);
     VkResult result = create_below(device, info, allocator, &support, mine, handle);
     if (result != VK_SUCCESS) {
+        tell_end(device);
         device_free(device);
         return result;
     }
@@ -250,6 +284,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
     resolve(device, mine->pfnNextGetDeviceProcAddr);
     if (!dispatch_insert(&device_table, dispatch_key(*handle), device)) {
         device->destroy_device(*handle, allocator);
+        tell_end(device);
         device_free(device);
         return VK_ERROR_TOO_MANY_OBJECTS;
     }
@@ -271,11 +306,14 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice handle, const VkAllocati
         return;
     bool announced = device->plan.carrier != PYLAYER_CARRIER_OFF || device->plan.check_caches;
     if (announced && !process_is_forked_child()) {
+        loading_abandon(device);
         PylayerMessage *message = message_new(PYLAYER_MSG_FLUSH_DEVICE, device->serial);
         if (!mailbox_request(message, device->plan.flush_wait_ns))
             log_line(PYLAYER_LOG_WARN, "policy did not finish writing before vkDestroyDevice went on");
         message_done(message);
         retract(device);
+    } else {
+        tell_end(device);
     }
     cells_close(device);
     app_caches_free(device);

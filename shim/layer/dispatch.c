@@ -10,6 +10,20 @@
 DispatchTable instance_table, device_table;
 
 static pthread_mutex_t write_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* The child of a fork has one thread, and the mutex may have been held by one that it lacks. */
+static void lock(void)
+{
+    if (!process_is_forked_child())
+        pthread_mutex_lock(&write_mutex);
+}
+
+static void unlock(void)
+{
+    if (!process_is_forked_child())
+        pthread_mutex_unlock(&write_mutex);
+}
+
 static char tombstone;
 
 static unsigned slot_of(void *key)
@@ -21,7 +35,7 @@ static unsigned slot_of(void *key)
 bool dispatch_insert(DispatchTable *table, void *key, void *object)
 {
     bool inserted = false;
-    pthread_mutex_lock(&write_mutex);
+    lock();
     unsigned slot = slot_of(key);
     for (unsigned i = 0; i < MAX_DISPATCH_OBJECTS && !inserted; i++, slot = (slot + 1) % MAX_DISPATCH_OBJECTS) {
         void *found = atomic_load_explicit(&table->slots[slot].key, memory_order_relaxed);
@@ -31,7 +45,7 @@ bool dispatch_insert(DispatchTable *table, void *key, void *object)
             inserted = true;
         }
     }
-    pthread_mutex_unlock(&write_mutex);
+    unlock();
     return inserted;
 }
 
@@ -56,13 +70,13 @@ void *dispatch_find(DispatchTable *table, void *key)
 
 void *dispatch_remove(DispatchTable *table, void *key)
 {
-    pthread_mutex_lock(&write_mutex);
+    lock();
     int slot = find_slot(table, key);
     void *object = NULL;
     if (slot >= 0) {
         object = atomic_load_explicit(&table->slots[slot].object, memory_order_relaxed);
         atomic_store_explicit(&table->slots[slot].key, &tombstone, memory_order_release);
     }
-    pthread_mutex_unlock(&write_mutex);
+    unlock();
     return object;
 }

@@ -129,10 +129,11 @@ static bool add_cache_control(DeviceRequest *request)
     return true;
 }
 
-void device_request_build(DeviceRequest *request, const VkDeviceCreateInfo *info, const FeatureSupport *support)
+void device_request_build(DeviceRequest *request, const VkDeviceCreateInfo *info, const FeatureSupport *support,
+                          bool want_cache_control)
 {
     *request = (DeviceRequest){.info = *info, .cache_control = support->cache_control_requested};
-    if (support->cache_control && !support->cache_control_requested)
+    if (want_cache_control && support->cache_control && !support->cache_control_requested)
         request->cache_control = request->changed = add_cache_control(request);
     bool name_cache_control = request->changed && !support->cache_control_core;
     bool name_feedback = support->feedback && !support->feedback_enabled;

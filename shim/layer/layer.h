@@ -37,7 +37,7 @@
 /* ---- dispatch.c ------------------------------------------------------------------------------ */
 
 /* Instances and devices alive at once in one process. The table never grows, so that readers need
- * no lock; an object that does not fit is left to the driver alone. */
+ * no lock; creating an object that does not fit fails with VK_ERROR_TOO_MANY_OBJECTS. */
 #define MAX_DISPATCH_OBJECTS 4096
 
 /* The dispatch key: the loader's table pointer at the start of every dispatchable handle. */
@@ -86,19 +86,22 @@ typedef struct AppCache {
     struct AppCache *next;           /* same bucket; never unlinked before the device goes */
     pthread_rwlock_t lock;           /* creation reads, merging into it writes */
     bool from_data;                  /* created with initial data: not known to be this driver's own work */
+    bool app_synchronized;           /* EXTERNALLY_SYNCHRONIZED: used within the application's own calls only */
     atomic_uint seeded;              /* Device::cells_generation when last seeded, 0: never */
 } AppCache;
 
 #define APP_CACHE_BUCKETS 64
 
-/* Records that policy hands over, in its memory and during its call, and how far they are. */
+/* Records that policy published, in its memory until the next publication ends, and how far they are. */
 typedef struct Loading {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    atomic_int done; /* goes from 0 to 1 once: everything stored is merged */
+    atomic_int done;      /* goes from 0 to 1 once: everything stored is merged */
+    atomic_int abandoned; /* device or process end: nothing more is given to the driver */
     const uint8_t *base;
     const uint64_t *offsets, *sizes;
-    uint64_t count, next, finished, taken;
+    uint64_t count, next, finished; /* of this publication */
+    uint64_t published, taken;      /* of all */
 } Loading;
 
 typedef struct Device {
@@ -107,6 +110,7 @@ typedef struct Device {
     Instance *instance;
     VkPhysicalDevice physical;
     PylayerPlan plan;
+    bool planned;       /* policy answered, so that it waits for this device's end */
     atomic_int carrier; /* PylayerCarrier in force; only ever goes to OFF */
     bool cache_control;
     bool feedback;
@@ -131,6 +135,8 @@ typedef struct Device {
     pthread_mutex_t merge_mutex;
     uint8_t *empty_data; /* vkGetPipelineCacheData of an empty cache: what 'nothing was kept' looks like */
     size_t empty_size;
+    atomic_int said_unreadable;    /* the log told that the driver does not give data */
+    atomic_uint kinds_not_adopted; /* bit mask: feedback does not tell the driver's own cache from ours */
 
     /* Nobody waits for the store later than created_ns + load_wait_ns. */
     uint64_t created_ns;
@@ -158,6 +164,9 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice, const VkAllocationCallb
 /* Device by serial number, its command mutex held; NULL when it is gone. Policy thread only. */
 Device *device_command_begin(uint64_t serial);
 void device_command_end(Device *device);
+/* exit(): no device is loaded any further; afterwards, no command reaches a driver that runs its exit handlers. */
+void devices_stop_loading(void);
+void devices_end_commands(void);
 
 /* Creation holds such a lock for reading, merging for writing. A waiting merge goes first: under a steady
  * stream of hits a reader-preferring lock would never let a miss in. */
@@ -191,7 +200,9 @@ typedef struct DeviceRequest {
 
 FeatureSupport features_query(const Instance *instance, VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
                               uint32_t device_api_version);
-void device_request_build(DeviceRequest *request, const VkDeviceCreateInfo *info, const FeatureSupport *support);
+/* Adds creation feedback where it can be had, and cache control where it is wanted too. */
+void device_request_build(DeviceRequest *request, const VkDeviceCreateInfo *info, const FeatureSupport *support,
+                          bool want_cache_control);
 void device_request_free(DeviceRequest *request);
 
 /* ---- pipeline_cache.c ------------------------------------------------------------------------ */
@@ -203,6 +214,8 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineCacheData(VkDevice, VkPipelineCa
 VKAPI_ATTR VkResult VKAPI_CALL layer_MergePipelineCaches(VkDevice, VkPipelineCache, uint32_t, const VkPipelineCache *);
 AppCache *app_cache_find(Device *device, VkPipelineCache handle);
 void app_caches_free(Device *device);
+/* Snapshot carrier: takes over what is in the application's caches now, for a snapshot before they are destroyed. */
+void app_caches_absorb(Device *device);
 
 /* ---- cells.c --------------------------------------------------------------------------------- */
 
@@ -218,22 +231,26 @@ bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, enum
 /* Merges the layer's cache into an application's that lacked a pipeline which the layer has. */
 void cells_seed(Device *device, AppCache *app_cache);
 /* Snapshot carrier: what went into an application's cache is kept as if it had gone into the layer's. */
-void cells_absorb(Device *device, AppCache *app_cache);
+void cells_absorb(Device *device, AppCache *app_cache, bool at_its_end);
 int64_t cells_read_merged(Device *device, uint8_t *data, uint64_t size);
 /* Makes caches of at most CELLS_MERGED_AT_ONCE records and merges them; how many the driver took. */
-#define CELLS_MERGED_AT_ONCE 32
+#define CELLS_MERGED_AT_ONCE 8
 uint64_t cells_merge_records(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
                              uint32_t record_count);
 
 /* ---- loading.c ------------------------------------------------------------------------------- */
 
-/* Makes caches of the records and merges them, together with threads in loading_wait. How many the driver
- * took; -1: the device keeps no cache. */
-int64_t loading_merge(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-                      uint64_t record_count);
-/* Everything stored was handed over: nobody waits any longer. */
-void loading_done(Device *device);
-/* Waits for the store, at most as long as the plan allows, and helps. True when it is wholly merged. */
+/* Finishes, with threads in loading_wait, what was published before, and publishes these records. -1: the
+ * device keeps no cache. */
+int64_t loading_publish(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
+                        uint64_t record_count);
+/* Finishes what is published; nobody waits any longer. How many records the driver took in all, -1 where the
+ * device or the process is ending. */
+int64_t loading_done(Device *device);
+/* Leaves the rest alone: loading_done returns -1, and nobody waits any longer. */
+void loading_abandon(Device *device);
+/* Waits for the store, at most as long as the plan allows, and helps. True when it is wholly merged, without a
+ * record that the driver refused. */
 bool loading_wait(Device *device);
 
 /* ---- pipelines.c ----------------------------------------------------------------------------- */

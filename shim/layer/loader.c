@@ -130,13 +130,14 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetInstanceProcAddr(VkInst
     if (!instance)
         return NULL;
     PFN_vkVoidFunction next = instance->get_instance_proc_addr(instance->handle, name);
-    if (!next || !instance->active)
+    if (!next)
         return next;
     /* Device commands asked of the instance: the hook finds its device at each call. LLP_LAYER_18: only
      * what the next layer knows too. */
     hook = FIND(device_hooks, name);
-    if (!hook)
-        hook = FIND(cache_hooks, name);
+    if (hook || !instance->active)
+        return hook ? hook : next;
+    hook = FIND(cache_hooks, name);
     if (!hook)
         hook = FIND(pipeline_hooks, name);
     return hook ? hook : next;

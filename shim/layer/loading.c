@@ -1,8 +1,8 @@
 /*
  * loading.c - stored records on their way into the layer's cache.
  *
- * Policy hands over records that it verified; they become caches and are merged in slices. Threads that wait
- * for the store, because the application creates a pipeline, take slices too: nobody else is in a hurry, and
+ * Policy publishes records that it verified, and verifies the next ones meanwhile; they become caches and are
+ * merged in slices. Threads that wait for the store, because the application creates a pipeline, take slices: nobody else is in a hurry, and
  * a thread made for it would cost 60 us and an allocator arena of its own (measured: a fresh arena makes
  * vkCreatePipelineCache 1.6 times slower than the main thread's).
  */
@@ -19,6 +19,11 @@ static bool work_on_slice_locked(Device *device)
     uint64_t first = loading->next;
     if (first >= loading->count)
         return false;
+    if (atomic_load(&loading->abandoned)) {
+        loading->finished += loading->count - first;
+        loading->next = loading->count;
+        return true;
+    }
     uint64_t left = loading->count - first;
     uint32_t slice = left < CELLS_MERGED_AT_ONCE ? (uint32_t)left : CELLS_MERGED_AT_ONCE;
     loading->next += slice;
@@ -34,43 +39,72 @@ static bool work_on_slice_locked(Device *device)
     return true;
 }
 
-int64_t loading_merge(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-                      uint64_t record_count)
+static void finish_published_locked(Device *device)
+{
+    Loading *loading = &device->loading;
+    while (loading->finished < loading->count)
+        if (!work_on_slice_locked(device))
+            pthread_cond_wait(&loading->changed, &loading->mutex);
+}
+
+int64_t loading_publish(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
+                        uint64_t record_count)
 {
     if (device->merged == VK_NULL_HANDLE)
         return -1;
     Loading *loading = &device->loading;
     pthread_mutex_lock(&loading->mutex);
+    finish_published_locked(device);
     loading->base = base;
     loading->offsets = offsets;
     loading->sizes = sizes;
-    loading->next = loading->finished = loading->taken = 0;
+    loading->next = loading->finished = 0;
     loading->count = record_count;
+    loading->published += record_count;
     pthread_cond_broadcast(&loading->changed);
-    while (loading->finished < loading->count)
-        if (!work_on_slice_locked(device))
-            pthread_cond_wait(&loading->changed, &loading->mutex);
-    loading->count = loading->next = 0;
-    int64_t taken = (int64_t)loading->taken;
     pthread_mutex_unlock(&loading->mutex);
-    count(&device->counters.load_failed, record_count - (uint64_t)taken);
-    return taken;
+    return 0;
 }
 
-void loading_done(Device *device)
+int64_t loading_done(Device *device)
 {
     Loading *loading = &device->loading;
     pthread_mutex_lock(&loading->mutex);
+    finish_published_locked(device);
+    loading->count = loading->next = loading->finished = 0;
+    int64_t taken = atomic_load(&loading->abandoned) ? -1 : (int64_t)loading->taken;
+    /* Before anybody hears that the store is merged. */
+    if (taken >= 0)
+        count(&device->counters.load_failed, loading->published - loading->taken);
+    loading->published = loading->taken = 0;
     atomic_store(&loading->done, 1);
     pthread_cond_broadcast(&loading->changed);
     pthread_mutex_unlock(&loading->mutex);
+    return taken;
+}
+
+void loading_abandon(Device *device)
+{
+    Loading *loading = &device->loading;
+    pthread_mutex_lock(&loading->mutex);
+    atomic_store(&loading->abandoned, 1);
+    pthread_cond_broadcast(&loading->changed);
+    pthread_mutex_unlock(&loading->mutex);
+}
+
+/* A pipeline whose record the driver refused is compiled again, which says nothing about probes. */
+static bool wholly_merged(Device *device)
+{
+    return atomic_load_explicit(&device->loading.done, memory_order_acquire) &&
+           !atomic_load_explicit(&device->loading.abandoned, memory_order_relaxed) &&
+           atomic_load_explicit(&device->counters.load_failed, memory_order_relaxed) == 0;
 }
 
 bool loading_wait(Device *device)
 {
     Loading *loading = &device->loading;
     if (atomic_load_explicit(&loading->done, memory_order_acquire))
-        return true;
+        return wholly_merged(device);
     uint64_t give_up = device->created_ns + (uint64_t)device->plan.load_wait_ns;
     uint64_t start = now_ns();
     if (start >= give_up)
@@ -79,12 +113,12 @@ bool loading_wait(Device *device)
                                 .tv_nsec = (long)(give_up % 1000000000ull)};
     int waited = 0;
     pthread_mutex_lock(&loading->mutex);
-    while (!atomic_load(&loading->done) && waited != ETIMEDOUT)
+    while (!atomic_load(&loading->done) && !atomic_load(&loading->abandoned) && waited != ETIMEDOUT)
         if (!work_on_slice_locked(device))
             waited = pthread_cond_timedwait(&loading->changed, &loading->mutex, &deadline);
         else if (now_ns() >= give_up)
             waited = ETIMEDOUT;
     pthread_mutex_unlock(&loading->mutex);
     count(&device->counters.load_wait_ns, now_ns() - start);
-    return atomic_load(&loading->done);
+    return wholly_merged(device);
 }

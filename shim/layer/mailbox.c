@@ -183,13 +183,15 @@ bool mailbox_request(PylayerMessage *message, int64_t timeout_ns)
     envelope->request = true;
     struct timespec deadline = deadline_at(now_ns() + (uint64_t)(timeout_ns > 0 ? timeout_ns : 0));
     pthread_mutex_lock(&mutex);
-    if (open_ && taken != stalled_at) {
+    bool wait = taken != stalled_at && timeout_ns > 0;
+    /* What ends a device is said even where nobody can wait for it: policy holds what belongs to it. */
+    if (open_ && (wait || message->type == PYLAYER_MSG_FLUSH_DEVICE)) {
         envelope->holders++;
         push_locked(envelope);
-        int waited = 0;
+        int waited = wait ? 0 : ETIMEDOUT;
         while (open_ && !envelope->answered && waited != ETIMEDOUT)
             waited = pthread_cond_timedwait(&answers, &mutex, &deadline);
-        if (open_ && !envelope->answered)
+        if (open_ && wait && !envelope->answered)
             stalled_at = taken;
     }
     bool answered = envelope->answered;

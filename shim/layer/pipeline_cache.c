@@ -36,26 +36,38 @@ AppCache *app_cache_find(Device *device, VkPipelineCache handle)
 }
 
 /* A cache that cannot be remembered is used as it is, never seeded or merged into. */
-static AppCache *app_cache_add(Device *device, VkPipelineCache handle, bool from_data)
+static AppCache *app_cache_add(Device *device, VkPipelineCache handle, VkPipelineCacheCreateFlags flags, bool from_data)
 {
     unsigned bucket = bucket_of(handle);
+    bool app_synchronized = flags & VK_PIPELINE_CACHE_CREATE_EXTERNALLY_SYNCHRONIZED_BIT_EXT;
     pthread_mutex_lock(&device->app_caches_mutex);
     AppCache *cache = atomic_load_explicit(&device->app_caches[bucket], memory_order_relaxed);
     while (cache && atomic_load_explicit(&cache->handle, memory_order_relaxed) != VK_NULL_HANDLE)
         cache = cache->next;
     if (cache) {
+        pthread_rwlock_wrlock(&cache->lock);
         cache->from_data = from_data;
+        cache->app_synchronized = app_synchronized;
         atomic_store(&cache->seeded, 0);
         atomic_store_explicit(&cache->handle, handle, memory_order_release);
+        pthread_rwlock_unlock(&cache->lock);
     } else if ((cache = calloc(1, sizeof *cache))) {
         rwlock_init_for_merging(&cache->lock);
         cache->from_data = from_data;
+        cache->app_synchronized = app_synchronized;
         atomic_store(&cache->handle, handle);
         cache->next = atomic_load_explicit(&device->app_caches[bucket], memory_order_relaxed);
         atomic_store_explicit(&device->app_caches[bucket], cache, memory_order_release);
     }
     pthread_mutex_unlock(&device->app_caches_mutex);
     return cache;
+}
+
+void app_caches_absorb(Device *device)
+{
+    for (unsigned i = 0; i < APP_CACHE_BUCKETS; i++)
+        for (AppCache *cache = atomic_load(&device->app_caches[i]); cache; cache = cache->next)
+            cells_absorb(device, cache, false);
 }
 
 void app_caches_free(Device *device)
@@ -127,7 +139,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice handle, const 
         count(&device->counters.caches_emptied, 1);
     if (result != VK_SUCCESS)
         return result;
-    AppCache *app_cache = app_cache_add(device, *cache, info->initialDataSize > 0 && !refused);
+    AppCache *app_cache = app_cache_add(device, *cache, info->flags, info->initialDataSize > 0 && !refused);
     /* Without a probe a miss cannot be seen, so the snapshot carrier seeds beforehand. */
     if (app_cache && device->plan.seed_caches && atomic_load(&device->carrier) == PYLAYER_CARRIER_SNAPSHOT) {
         loading_wait(device);
@@ -142,9 +154,12 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyPipelineCache(VkDevice handle, VkPipelin
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
     AppCache *app_cache = process_is_forked_child() ? NULL : app_cache_find(device, cache);
     if (app_cache) {
-        if (!app_cache->from_data && atomic_load(&device->carrier) == PYLAYER_CARRIER_SNAPSHOT)
-            cells_absorb(device, app_cache);
+        if (atomic_load(&device->carrier) == PYLAYER_CARRIER_SNAPSHOT)
+            cells_absorb(device, app_cache, true);
+        /* A snapshot that is being taken reads it to the end. */
+        pthread_rwlock_wrlock(&app_cache->lock);
         atomic_store_explicit(&app_cache->handle, VK_NULL_HANDLE, memory_order_release);
+        pthread_rwlock_unlock(&app_cache->lock);
     }
     device->destroy_pipeline_cache(handle, cache, allocator);
 }

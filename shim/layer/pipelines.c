@@ -81,9 +81,9 @@ static VkResult create_one(Batch *batch, uint32_t index, VkPipelineCache cache, 
 
 /*
  * The driver's own disk cache answered, so nothing was compiled, and the store lacks it. Creating the
- * pipeline once more, in a cell, costs what a disk cache hit costs, once.
+ * pipeline once more, in a cell, costs what a disk cache hit costs, once. False: it could not be had there.
  */
-static void adopt(Batch *batch, uint32_t index)
+static bool adopt(Batch *batch, uint32_t index)
 {
     PipelineCall *call = batch->call;
     Device *device = call->device;
@@ -92,7 +92,7 @@ static void adopt(Batch *batch, uint32_t index)
     uint32_t stages = app ? app->pipelineStageCreationFeedbackCount : 0;
     VkPipelineCache cell = stages <= SAVED_STAGES ? cell_create(device) : VK_NULL_HANDLE;
     if (cell == VK_NULL_HANDLE)
-        return;
+        return false;
     VkPipelineCreationFeedbackEXT saved = {0}, saved_stages[SAVED_STAGES];
     if (app)
         saved = *app->pPipelineCreationFeedback;
@@ -108,12 +108,16 @@ static void adopt(Batch *batch, uint32_t index)
     if (again != VK_NULL_HANDLE)
         device->destroy_pipeline(device->handle, again, call->allocator);
     if (result != VK_SUCCESS) {
+        /* Without our cache the driver would have to compile: ours it was, whatever the feedback says. */
+        if (result == VK_PIPELINE_COMPILE_REQUIRED_EXT)
+            atomic_fetch_or(&device->kinds_not_adopted, 1u << element->kind);
         device->destroy_pipeline_cache(device->handle, cell, NULL);
-        return;
+        return false;
     }
     count(&device->counters.adopted, 1);
     cell_finish(device, cell, batch->app_cache, element->kind,
                 PYLAYER_CELL_ADOPTED | (batch->after_load ? PYLAYER_CELL_AFTER_LOAD : 0), duration);
+    return true;
 }
 
 /* A probe created the pipeline. from_layer: found in the layer's cache, not in one the application passed. */
@@ -127,10 +131,9 @@ static void note_hit(Batch *batch, uint32_t index, bool from_layer)
     if (from_layer)
         element_clear_application_hit(element);
     count(&device->counters.pipelines, 1);
-    if (!in_cache && device->plan.adopt) {
-        adopt(batch, index);
+    unsigned not_adopted = atomic_load_explicit(&device->kinds_not_adopted, memory_order_relaxed);
+    if (!in_cache && device->plan.adopt && !(not_adopted >> element->kind & 1) && adopt(batch, index))
         return;
-    }
     count(&device->counters.hits, 1);
     if (!from_layer)
         count(&device->counters.application_hits, 1);
@@ -143,7 +146,10 @@ static void note_plain(Batch *batch, uint32_t index, bool from_layer, uint64_t d
     count(&device->counters.pipelines, 1);
     count(&device->counters.plain, 1);
     count(&device->counters.plain_ns, duration_ns);
-    if (feedback && !(feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT))
+    /* A driver that was asked and does not tell may have compiled; of fast links drivers have nothing to tell. */
+    bool compiled = feedback ? !(feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT)
+                             : device->feedback && batch->elements[index].kind != PYLAYER_KIND_GRAPHICS_FAST_LINKED;
+    if (compiled)
         count(&device->counters.plain_compiled, 1);
     if (from_layer)
         element_clear_application_hit(&batch->elements[index]);
@@ -295,6 +301,9 @@ static VkResult create_with_cells(Batch *batch)
     /* What is about to arrive must not be compiled. With an application cache only a miss has to wait. */
     if (call->cache == VK_NULL_HANDLE)
         batch->after_load = loading_wait(device);
+    /* Policy may have learnt from the store that this driver keeps nothing. */
+    if (atomic_load_explicit(&device->carrier, memory_order_relaxed) == PYLAYER_CARRIER_OFF)
+        return pass_through(call);
     VkResult result = probe_all(batch);
     if (result == VK_ERROR_DEVICE_LOST)
         batch->result = result;
@@ -310,26 +319,22 @@ static VkResult create_with_snapshot(Batch *batch)
 {
     PipelineCall *call = batch->call;
     Device *device = call->device;
-    if (call->cache != VK_NULL_HANDLE) {
-        count(&device->counters.pipelines, call->count);
-        count(&device->counters.plain, call->count);
-        uint64_t duration = 0;
-        VkResult result = call_with_cache(batch, call->cache, call->count, call->infos, call->pipelines, &duration);
-        count(&device->counters.plain_ns, duration);
-        return result;
-    }
-    loading_wait(device);
-    uint64_t duration = 0;
+    bool from_layer = call->cache == VK_NULL_HANDLE;
+    if (from_layer)
+        loading_wait(device);
     size_t stride = create_info_size(call->point);
     for (uint32_t i = 0; i < call->count; i++) {
         AnyCreateInfo changed;
         element_prepare(&batch->elements[i], call, i, 0, 0, &changed);
         memcpy(batch->infos + i * stride, &changed, stride);
+        call->pipelines[i] = VK_NULL_HANDLE;
     }
-    VkResult result = call_with_cache(batch, device->merged, call->count, batch->infos, call->pipelines, &duration);
+    uint64_t duration = 0;
+    VkResult result = call_with_cache(batch, from_layer ? device->merged : call->cache, call->count, batch->infos,
+                                      call->pipelines, &duration);
     for (uint32_t i = 0; i < call->count; i++) {
         if (call->pipelines[i] != VK_NULL_HANDLE)
-            note_plain(batch, i, true, i == 0 ? duration : 0);
+            note_plain(batch, i, from_layer, i == 0 ? duration : 0);
         element_release(&batch->elements[i]);
     }
     return result;

@@ -11,7 +11,7 @@ import marshal
 from pathlib import Path
 
 #: The standard library's part of the start. Names as imported.
-OUTSIDE = ["encodings", "encodings.aliases", "encodings.utf_8", "struct"]
+OUTSIDE = ["__future__", "encodings", "encodings.aliases", "encodings.utf_8", "struct"]
 
 #: Modules of this package that a program's process always imports. ``config`` is not among them.
 INSIDE = [

@@ -302,7 +302,8 @@ def test_damage_is_said_within_bounds(make: Make, commands: FakeCommands, root: 
     session = make()
     keep(session, cell(b"one"))
     for number in range(20):
-        Path(Folder(root, session.identity).path, f"{session.program_id:016x}-{number:02}.journal").touch()
+        path = Path(Folder(root, session.identity).path, f"{session.program_id:016x}-{number:02}.journal")
+        path.write_bytes(b"not a journal" * 10)
     load(make())
     warnings = commands.lines(LOG_WARN)
     assert len(warnings) == 9
@@ -450,3 +451,15 @@ def test_statistics_that_cannot_be_written(make: Make, commands: FakeCommands, r
     session.write_run()
     assert session.write_errors == 2
     assert len(commands.lines(LOG_WARN)) == 1
+
+
+def test_torn_tail_is_no_damage(make: Make, commands: FakeCommands, root: str) -> None:
+    """A journal that its writer has not finished loses its tail without a warning."""
+    session = make()
+    keep(session, cell(b"one"))
+    (path,) = Path(Folder(root, session.identity).path).glob("*.journal")
+    with path.open("ab") as file:
+        file.write(b"CELL\0\0")
+    load(make())
+    assert commands.lines(LOG_WARN) == []
+    assert commands.loaded == [b"one"]

@@ -135,12 +135,12 @@ def test_duplicates_are_loaded_once(folder: Folder) -> None:
     assert records_of(folder, Loaded()) == [b"same", b"other"]
 
 
-def test_batches_are_bounded(folder: Folder) -> None:
-    """More records than a batch holds come in several batches, each with a record at least."""
-    count = 2 * folder_module.BATCH_RECORDS
-    journal_in(folder, f"{7:016x}-1.journal", *(record(b"%d" % number) for number in range(count)))
+def test_batches_are_bounded(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch holds what is in one part of the file, and there is none without a record."""
+    monkeypatch.setattr(journal, "PART_BYTES", 10 * 64)
+    journal_in(folder, f"{7:016x}-1.journal", *(record(b"%d" % number) for number in range(20)))
     sizes = [len(batch.offsets) for batch in folder.load(7, Loaded())]
-    assert sizes == [folder_module.BATCH_RECORDS] * 2
+    assert sizes == [10, 10]
 
 
 def test_mean_counts_compiled_cells_only(folder: Folder) -> None:
@@ -275,15 +275,15 @@ def test_snapshot_replaced_while_loading(folder: Folder, monkeypatch: pytest.Mon
     """A snapshot that vanishes because another process wrote a larger one: the larger one is loaded."""
     old = folder.write_snapshot(7, b"old", 1, [])
     journal_in(folder, f"{7:016x}-ffff.journal", record(b"a cell"))
-    read_file = journal.read_file
+    reader = journal.Reader
     replaced: list[str] = []
 
-    def vanishing(path: str) -> bytes:
+    def vanishing(path: str) -> journal.Reader:
         if path == old and not replaced:
             replaced.append(folder.write_snapshot(7, b"old and new", 1, [old]))
-        return read_file(path)
+        return reader(path)
 
-    monkeypatch.setattr(journal, "read_file", vanishing)
+    monkeypatch.setattr(journal, "Reader", vanishing)
     loaded = Loaded()
     assert sorted(records_of(folder, loaded)) == [b"a cell", b"old and new"]
     assert loaded.damage == []

@@ -112,14 +112,15 @@ class FakeCommands:
     def log_wanted(self, level: int) -> bool:
         return True
 
-    def load_records(self, device: int, data: bytes, offsets: list[int], sizes: list[int]) -> int:
-        if self.refuses:
-            return 0
-        self.loaded += [data[start : start + size] for start, size in zip(offsets, sizes, strict=True)]
-        return len(offsets)
+    def load_records(self, device: int, data: bytearray, offsets: list[int], sizes: list[int]) -> bool:
+        """Copies at once; the layer reads until the next call."""
+        if not self.refuses:
+            self.loaded += [bytes(data[start : start + size]) for start, size in zip(offsets, sizes, strict=True)]
+        return True
 
-    def load_done(self, device: int) -> None:
+    def load_done(self, device: int) -> int:
         self.done.append(device)
+        return len(self.loaded)
 
     def make_plain(self, device: int, kind: int) -> None:
         self.plain.append((device, kind))

@@ -1,0 +1,165 @@
+/* VK_LAYER_PYLAYER_TEST_faults: a driver with faults, and a witness of what reaches it.
+ *
+ * Stands last in the chain.  PYLAYER_TEST_FAULTS names, separated by commas, what goes wrong:
+ *   no-cache-control              pipelineCreationCacheControl is not reported, its extension is not listed
+ *   device-refuses-cache-control  it is reported, but a device with it enabled cannot be created
+ *   device-refused                no device can be created
+ *   probe-misses[=compute|graphics|ray-tracing]
+ *                                 FAIL_ON_PIPELINE_COMPILE_REQUIRED gives VK_PIPELINE_COMPILE_REQUIRED, always
+ *   cache-data-refused            vkCreatePipelineCache fails when it is given initial data
+ *   cache-refused[=N]             vkCreatePipelineCache fails, the first N times excepted
+ *   stub-cache[=empty]            vkGetPipelineCacheData gives the 32 bytes of the header, or what an empty cache gives
+ *   data-grows                    the first size asked of a cache is too small for what is read then
+ *   data-incomplete               reading the data of a cache gives VK_INCOMPLETE, always
+ *   data-fails[=N]                reading the data of a cache fails; with N only the Nth time
+ *   pipeline-fails=N              the Nth pipeline that may be compiled fails once, out of device memory
+ *   pipelines-refused=M           about one pipeline in M fails always, and the same ones in every process
+ *   merge-fails[=N]               vkMergePipelineCaches fails; with N only the Nth time
+ *   no-feedback                   creation feedback is left unwritten
+ *   feedback-without-hit-bit      creation feedback never tells of a hit
+ *   slow-cache=MS                 making, reading and merging a cache takes this long
+ *
+ * PYLAYER_TEST_FAULTS_LOG names a file.  It gets a line 'faults: VIOLATION ...' for each use of the driver that
+ * Vulkan forbids and a line for each vkCreateDevice.  Checked with or without faults.
+ *
+ * It serves the tests of this repository only, and is no part of the product. */
+#ifndef FAULTS_H
+#define FAULTS_H
+
+#define VK_NO_PROTOTYPES
+#include <vulkan/vulkan.h>
+#include <vulkan/vk_layer.h>
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* ---- settings.c ---- */
+
+typedef struct {
+    bool no_cache_control, device_refuses_cache_control, device_refused;
+    unsigned probe_misses; /* bit mask of compute, graphics, ray tracing */
+    bool cache_data_refused, cache_refused;
+    long cache_refused_after;
+    bool stub_cache, stub_is_empty_cache;
+    bool data_grows, data_incomplete, data_fails, merge_fails;
+    long data_fails_at, merge_fails_at, pipeline_fails_at; /* 0: not in particular */
+    long pipelines_refused;
+    bool no_feedback, feedback_without_hit_bit;
+    long slow_cache_ms;
+} fault_settings;
+
+extern fault_settings faults;
+
+void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* What the headers that this must build with lack. */
+enum {
+    TYPE_PIPELINE_CREATE_FLAGS_2 = 1000470005,
+    TYPE_PIPELINE_BINARY_INFO = 1000483002,
+    TYPE_VULKAN_1_4_FEATURES = 55,
+    TYPE_MAINTENANCE_5_FEATURES = 1000470000,
+};
+typedef struct {
+    VkStructureType sType;
+    const void *pNext;
+    uint64_t flags;
+} flags2_info;
+typedef struct {
+    VkStructureType sType;
+    const void *pNext;
+    uint32_t count;
+    const void *binaries;
+} binary_info;
+
+/* ---- objects.c: what exists, and who is using it ---- */
+
+typedef enum { KIND_CACHE, KIND_PIPELINE, KIND_MODULE } object_kind;
+extern const char *const kind_names[];
+
+typedef struct object {
+    struct object *next;
+    uint64_t handle;
+    object_kind kind;
+    const void *device;
+    bool has_allocator;
+    uint64_t flags;       /* of the create info */
+    uint64_t fingerprint; /* of a module: its code */
+    bool asked_for_size;  /* of a cache */
+    atomic_int users;     /* readers count 1, a writer counts WRITER */
+} object;
+
+object *object_add(object_kind kind, uint64_t handle, const void *device, uint64_t flags, bool has_allocator);
+/* NULL and a violation when there is none. */
+object *object_find(object_kind kind, uint64_t handle, const void *device, const char *command);
+void object_remove(object_kind kind, uint64_t handle, const void *device, bool has_allocator, const char *command);
+/* Says what is still alive on a device that is about to go, and forgets it. */
+void objects_of_device_end(const void *device);
+void begin_use(object *used, bool as_writer, const char *command);
+void end_use(object *used, bool as_writer);
+
+/* Two structs of one type in a chain are forbidden (sType-unique). */
+void check_chain(const void *chain, const char *command);
+const void *find_in_chain(const void *chain, int type);
+
+/* ---- layer.c: the chain ---- */
+
+typedef struct device_state {
+    struct device_state *next;
+    void *key;
+    VkDevice handle;
+    PFN_vkGetDeviceProcAddr get_proc_addr;
+    PFN_vkDestroyDevice destroy;
+    PFN_vkCreatePipelineCache create_cache;
+    PFN_vkDestroyPipelineCache destroy_cache;
+    PFN_vkGetPipelineCacheData get_cache_data;
+    PFN_vkMergePipelineCaches merge_caches;
+    PFN_vkCreateGraphicsPipelines create_graphics;
+    PFN_vkCreateComputePipelines create_compute;
+    PFN_vkCreateRayTracingPipelinesKHR create_ray_tracing;
+    PFN_vkDestroyPipeline destroy_pipeline;
+    PFN_vkCreateShaderModule create_module;
+    PFN_vkDestroyShaderModule destroy_module;
+    bool cache_control;
+    bool feedback;
+    atomic_int calls; /* in progress */
+} device_state;
+
+typedef struct instance_state {
+    struct instance_state *next;
+    void *key;
+    VkInstance handle;
+    uint32_t api;
+    PFN_vkGetInstanceProcAddr get_proc_addr;
+    PFN_vkDestroyInstance destroy;
+    PFN_vkEnumerateDeviceExtensionProperties enumerate_extensions;
+    PFN_vkGetPhysicalDeviceFeatures2 get_features2, get_features2_khr;
+    PFN_vkGetPhysicalDeviceProperties get_properties;
+} instance_state;
+
+device_state *device_of(VkDevice device);
+/* Around every call that a device answers: no two calls may overlap its end, or the exit of the process. */
+device_state *begin_call(VkDevice device, const char *command);
+void end_call(device_state *state);
+
+typedef struct {
+    const char *name;
+    PFN_vkVoidFunction function;
+} entry_point;
+#define ENTRY(name, function) {(name), (PFN_vkVoidFunction)(function)}
+
+/* Each table ends with a NULL name. */
+extern const entry_point cache_entry_points[];
+extern const entry_point pipeline_entry_points[];
+
+/* ---- devices.c: what is reported of a device, and what may be enabled on it ---- */
+
+VkResult enumerate_extensions(instance_state *instance, VkPhysicalDevice physical, const char *layer, uint32_t *count,
+                              VkExtensionProperties *properties);
+void hide_features(VkPhysicalDeviceFeatures2 *features);
+/* Checks a create info and says whether a fault refuses it: VK_SUCCESS where not. */
+VkResult check_device(instance_state *instance, VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
+                      device_state *state);
+
+#endif

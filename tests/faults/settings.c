@@ -1,0 +1,119 @@
+/* What the environment asks for, and the file that tells what was seen. */
+#include "faults.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+fault_settings faults;
+static int log_file = -1;
+
+/* A setting with its own names for values is read here; the others are in the table below. */
+static bool read_special(const char *name, const char *value)
+{
+    if (strcmp(name, "probe-misses") == 0) {
+        static const char *const points[] = {"compute", "graphics", "ray-tracing"};
+        for (unsigned i = 0; i < 3; i++)
+            if (!value || strcmp(value, points[i]) == 0)
+                faults.probe_misses |= 1u << i;
+        return faults.probe_misses != 0;
+    }
+    if (strcmp(name, "stub-cache") == 0) {
+        faults.stub_cache = true;
+        faults.stub_is_empty_cache = value && strcmp(value, "empty") == 0;
+        return true;
+    }
+    return false;
+}
+
+static bool read_setting(const char *name, const char *value)
+{
+    const struct {
+        const char *name;
+        bool *flag;
+        long *number;
+    } table[] = {
+        {"no-cache-control", &faults.no_cache_control, NULL},
+        {"device-refuses-cache-control", &faults.device_refuses_cache_control, NULL},
+        {"device-refused", &faults.device_refused, NULL},
+        {"cache-data-refused", &faults.cache_data_refused, NULL},
+        {"cache-refused", &faults.cache_refused, &faults.cache_refused_after},
+        {"data-grows", &faults.data_grows, NULL},
+        {"data-incomplete", &faults.data_incomplete, NULL},
+        {"data-fails", &faults.data_fails, &faults.data_fails_at},
+        {"merge-fails", &faults.merge_fails, &faults.merge_fails_at},
+        {"pipeline-fails", NULL, &faults.pipeline_fails_at},
+        {"pipelines-refused", NULL, &faults.pipelines_refused},
+        {"no-feedback", &faults.no_feedback, NULL},
+        {"feedback-without-hit-bit", &faults.feedback_without_hit_bit, NULL},
+        {"slow-cache", NULL, &faults.slow_cache_ms},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        if (strcmp(name, table[i].name) != 0)
+            continue;
+        if (table[i].flag)
+            *table[i].flag = true;
+        if (value && table[i].number)
+            *table[i].number = strtol(value, NULL, 10);
+        /* A number where there is none to give, or none where one is needed. */
+        return value ? table[i].number != NULL : table[i].flag != NULL;
+    }
+    return read_special(name, value);
+}
+
+__attribute__((constructor)) static void read_environment(void)
+{
+    const char *path = getenv("PYLAYER_TEST_FAULTS_LOG");
+    if (path && *path)
+        log_file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    const char *wanted = getenv("PYLAYER_TEST_FAULTS");
+    if (!wanted || !*wanted)
+        return;
+    char *copy = strdup(wanted), *rest = copy;
+    for (char *name; copy && (name = strsep(&rest, ",")) != NULL;) {
+        char *value = strchr(name, '=');
+        if (value)
+            *value++ = '\0';
+        if (*name && !read_setting(name, value)) {
+            /* A test that injects nothing would pass. */
+            fprintf(stderr, "faults: no such fault: %s\n", name);
+            abort();
+        }
+    }
+    free(copy);
+}
+
+static void write_line(const char *kind, const char *format, va_list arguments)
+{
+    char line[2048];
+    if (log_file < 0)
+        return;
+    int used = snprintf(line, sizeof line, "faults: %s", kind);
+    int more = vsnprintf(line + used, sizeof line - (size_t)used - 1, format, arguments);
+    size_t length = (size_t)used + (more < 0 ? 0 : (size_t)more);
+    if (length > sizeof line - 2)
+        length = sizeof line - 2;
+    line[length++] = '\n';
+    /* One write a line, so that the lines of threads and processes do not mix. */
+    ssize_t written = write(log_file, line, length);
+    (void)written;
+}
+
+void note(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    write_line("", format, arguments);
+    va_end(arguments);
+}
+
+void violation(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    write_line("VIOLATION ", format, arguments);
+    va_end(arguments);
+}
