@@ -74,6 +74,18 @@ class Message:
             vendor_id=c.vendor_id,
         )
 
+    @property
+    def kept(self) -> bool:
+        """PLAN_DEVICE: the layer found a plan that was kept; nobody waits for another."""
+        return bool(self._c.kept)
+
+    def kept_plan(self) -> tuple[str, bytes, bytes] | None:
+        """PLAN_DEVICE, answered: file name, plan and key to keep it under; None where it cannot be kept."""
+        if not self._c.plan_key_size:
+            return None
+        plan = bytes(ffi.buffer(ffi.addressof(self._c.plan)))
+        return _text(self._c.plan_name), plan, bytes(ffi.buffer(self._c.plan_key, self._c.plan_key_size))
+
     def answer_plan(self, plan: Plan) -> bool:
         """int32_t answer(PylayerMessage *): False when vkCreateDevice has gone on without."""
         # Whole or not at all: a plan with a value that does not fit must not be half in force.

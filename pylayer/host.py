@@ -123,6 +123,8 @@ class Host:
         self._device_expected = False
         self._last_statistics = time.monotonic_ns()
         self._pruned = False
+        #: The policy file was used as it is, and no policy class decides beside it.
+        self._plans_may_be_kept = False
 
     # ---- start -----------------------------------------------------------------------------------
 
@@ -132,6 +134,7 @@ class Host:
             boundary.log(LOG_WARN, "there is no home directory and PYLAYER_STORE is not set: nothing is stored")
         path = config_file()
         if path is None or not paths.exists(path):
+            self._plans_may_be_kept = True
             return
         try:
             require_own_file(path)
@@ -145,6 +148,7 @@ class Host:
             boundary.log(LOG_WARN, f"{path} cannot be used: {_describe(error)}; the defaults are in force")
             return
         wanted = settings.top_setting(self.document, "policy")
+        self._plans_may_be_kept = not wanted
         if wanted:
             try:
                 self.policy = self._user_policy(wanted, settings.top_setting(self.document, "policy_path"))
@@ -189,9 +193,11 @@ class Host:
         facts = message.device_facts()
         wanted = settings.settings_for(self.document, program, facts)
         plan = self._ask("plan_device", Plan, program, facts, wanted)
-        if not message.answer_plan(plan):
+        if not message.kept and not message.answer_plan(plan):
             boundary.log(LOG_WARN, f"the plan for {facts.device_name} came too late; it runs without the layer")
             return
+        if not message.kept and plan.may_be_kept and self._plans_may_be_kept:
+            self._keep_plan(message)
         from .session import DeviceSession
 
         session = DeviceSession(
@@ -211,6 +217,16 @@ class Host:
             self.loading[message.device] = Loading(session)
         else:
             boundary.log(LOG_INFO, f"{facts.device_name}: carrier off, {session.reason}")
+
+    def _keep_plan(self, message: boundary.Message) -> None:
+        from .store import plans
+
+        kept = message.kept_plan()
+        if kept is not None and self.root:
+            try:
+                plans.keep(self.root, *kept)
+            except OSError as error:
+                boundary.log(LOG_DEBUG, f"the plan is not kept: {error.strerror or error}")
 
     def device_created(self, message: boundary.Message) -> None:
         """DEVICE_CREATED: the carrier in force."""
@@ -378,10 +394,11 @@ class Host:
         for session in self.sessions.values():
             self._guard(self._settle, session)
         if self.root and not self._pruned:
-            from .store import runs
+            from .store import plans, runs
 
             self._pruned = True
             runs.prune(self.root)
+            plans.prune(self.root)
 
     def _timeout(self, busy: bool) -> int:
         if busy or self._device_expected:

@@ -65,6 +65,7 @@ class Policy:
             fallback_carrier=fallback,
             flush_wait_ns=int(settings["flush_wait_ms"] * MS),
             load_wait_ns=int(settings["load_wait_ms"] * MS),
+            may_be_kept=type(self) is Policy,
             plain_kinds=0,
             queue_bytes=int(settings["queue_mib"]) << 20,
             seed_caches=settings["seed_application_caches"],

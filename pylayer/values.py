@@ -134,7 +134,11 @@ class DeviceFacts(Record):
 
 
 class Plan(Record):
-    """What the layer shall do for one device. Durations in nanoseconds, ``queue_bytes`` in bytes."""
+    """What the layer shall do for one device. Durations in nanoseconds, ``queue_bytes`` in bytes.
+
+    ``may_be_kept``: the same program, device and policy file always get this plan, so the next run need not wait
+    for Python to make it.
+    """
 
     __slots__ = (
         "adopt",
@@ -144,6 +148,7 @@ class Plan(Record):
         "fallback_carrier",
         "flush_wait_ns",
         "load_wait_ns",
+        "may_be_kept",
         "plain_kinds",
         "queue_bytes",
         "seed_caches",
@@ -155,6 +160,7 @@ class Plan(Record):
     fallback_carrier: int
     flush_wait_ns: int
     load_wait_ns: int
+    may_be_kept: bool
     plain_kinds: int
     queue_bytes: int
     seed_caches: bool

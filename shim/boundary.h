@@ -30,7 +30,8 @@
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
 #define PYLAYER_CACHE_HEADER_BYTES 32 /* sizeof(VkPipelineCacheHeaderVersionOne) */
-#define PYLAYER_PATH_BYTES 1024
+#define PYLAYER_PLAN_NAME_BYTES 32
+#define PYLAYER_PLAN_MAGIC 0x314e414c504c5950ull /* "PYLPLAN1" */
 
 enum PylayerLogLevel {
     PYLAYER_LOG_ERROR = 1,
@@ -107,6 +108,7 @@ typedef struct PylayerPlan {
     uint8_t seed_caches;      /* merge the store into an application's cache that lacks a pipeline */
     uint8_t adopt;            /* keep what the driver's own disk cache answers */
     uint8_t plain_kinds;      /* bit mask of PylayerPipelineKind: never probe these */
+    uint8_t may_be_kept;      /* the same request always gets this plan */
     int64_t load_wait_ns;     /* longest wait of one pipeline creation for the store */
     int64_t answer_wait_ns;   /* longest wait for a verdict */
     int64_t flush_wait_ns;    /* longest wait at vkDestroyDevice and exit */
@@ -163,6 +165,12 @@ typedef struct PylayerMessage {
         PylayerCell cell;
     };
     PylayerPlan plan; /* PLAN_DEVICE: the answer, zeroed when sent */
+    /* PLAN_DEVICE: where a plan for this very request may be kept, and what it is valid for. kept: one was
+     * found, the device has it already and nobody waits. */
+    uint8_t kept;
+    char plan_name[PYLAYER_PLAN_NAME_BYTES];
+    uint64_t plan_key_size;
+    const uint8_t *plan_key; /* owned by the message */
     int32_t verdict;  /* ADMIT_CACHE: the answer, zeroed when sent */
 } PylayerMessage;
 

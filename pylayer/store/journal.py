@@ -248,6 +248,7 @@ def scan_part(
     unpack = RECORD_HEADER.unpack_from
     hash64, hash128 = xxhash.xxh3_64_intdigest, xxhash.xxh3_128_digest
     header_size = RECORD_HEADER.size
+    take = found.append
     while at + header_size <= end:
         magic, kind, flags, size, create_ns, digest, hashed = unpack(view, at)
         start = at + header_size
@@ -262,7 +263,7 @@ def scan_part(
             damage.append(f"{TORN} record at byte {base + at}")
             return end if file_size is None else file_size - base
         if hash128(view[start:stop]) == digest:
-            found.append((magic, kind, flags, start, size, create_ns, digest))
+            take((magic, kind, flags, start, size, create_ns, digest))
         else:
             damage.append(f"damaged data at byte {base + start}")
         at = stop + -size % ALIGNMENT

@@ -136,6 +136,14 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
     message->info.cache_control_supported = support->cache_control;
     message->info.cache_control_requested = support->cache_control_requested;
     message->info.feedback_supported = support->feedback;
+    kept_plans_describe(message);
+    message->kept = kept_plans_find(message, &device->plan);
+    if (message->kept) {
+        device->planned = mailbox_post(message, UINT64_MAX);
+        if (!device->planned)
+            device->plan = (PylayerPlan){0};
+        return;
+    }
     device->planned = mailbox_request(message, PLAN_WAIT_NS);
     if (device->planned)
         device->plan = message->plan;

@@ -14,6 +14,7 @@
  * loading.c         stored records on their way into it
  * mailbox.c         messages to the policy thread, and its waiting
  * commands.c        the functions that policy calls
+ * kept_plans.c      plans that policy made for the same request before
  * policy_thread.c   finding and running the policy library
  * log.c             PYLAYER_LOG
  */
@@ -96,6 +97,7 @@ typedef struct AppCache {
 typedef struct Loading {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
+    atomic_uint changes;  /* counts what changed is signalled for */
     atomic_int done;      /* goes from 0 to 1 once: everything stored is merged */
     atomic_int abandoned; /* device or process end: nothing more is given to the driver */
     const uint8_t *base;
@@ -294,6 +296,14 @@ extern const PylayerShim shim_commands;
 bool policy_start(void);
 /* Called after a device was created: exit() without vkDestroyDevice then writes what is still queued. */
 void policy_flush_at_exit(void);
+
+/* ---- kept_plans.c ---------------------------------------------------------------------------- */
+
+/* Before policy reads anything: remembers the policy file's state. */
+void kept_plans_start(void);
+/* Fills in what the plan of this PLAN_DEVICE request depends on, for the search here and for policy to keep. */
+void kept_plans_describe(PylayerMessage *message);
+bool kept_plans_find(const PylayerMessage *message, PylayerPlan *plan);
 
 /* ---- log.c ----------------------------------------------------------------------------------- */
 

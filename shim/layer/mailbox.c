@@ -85,6 +85,7 @@ static void free_envelope(Envelope *envelope)
 {
     if (envelope->message.type == PYLAYER_MSG_CELL)
         free((void *)(uintptr_t)envelope->message.cell.data);
+    free((void *)(uintptr_t)envelope->message.plan_key);
     free(envelope);
 }
 

@@ -94,6 +94,8 @@ static void ended(void *unused)
 {
     (void)unused;
     mailbox_close();
+    /* Nothing of the store will come any more. */
+    devices_stop_loading();
 }
 
 static void *policy_main(void *unused)
@@ -114,6 +116,7 @@ static void *policy_main(void *unused)
 static void start(void)
 {
     process_watch_fork();
+    kept_plans_start();
     mailbox_open();
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);

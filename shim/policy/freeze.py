@@ -29,6 +29,7 @@ INSIDE = [
     "pylayer.store.files",
     "pylayer.store.folder",
     "pylayer.store.journal",
+    "pylayer.store.plans",
     "pylayer.store.runs",
     "pylayer.values",
 ]

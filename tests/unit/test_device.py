@@ -210,6 +210,7 @@ def test_plan() -> None:
         fallback_carrier=CARRIER_SNAPSHOT,
         flush_wait_ns=1000 * MS,
         load_wait_ns=MS // 2,
+        may_be_kept=True,
         plain_kinds=0,
         queue_bytes=8 << 20,
         seed_caches=True,

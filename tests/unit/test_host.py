@@ -55,6 +55,7 @@ class FakeMessage:
         self.content = content
         self.releases = 0
         self.plan: Plan | None = None
+        self.kept: bool = content.get("kept", False)
         self.verdict: int | None = None
 
     def release(self) -> None:
@@ -69,6 +70,9 @@ class FakeMessage:
     def answer_plan(self, plan: Plan) -> bool:
         self.plan = plan
         return not self.late
+
+    def kept_plan(self) -> tuple[str, bytes, bytes]:
+        return "name.plan", b"plan", b"key"
 
     def device_state(self) -> DeviceState:
         return DeviceState(
@@ -311,6 +315,29 @@ def test_device_destroyed_while_loading(send: Send, host: Any, boundary: FakeBou
     in_store(root, own("1"), record(b"stored"))
     send(message("PLAN_DEVICE"), message("FLUSH_DEVICE"), None)
     assert (host.loading, host.sessions, boundary.loaded) == ({}, {}, [])
+
+
+# ---- plans that are kept -----------------------------------------------------------------------------
+
+
+def test_plan_is_kept(send: Send, host: Any, root: str) -> None:
+    """The built-in policy's plan is kept for the next run, as plan and key behind a header with their sizes."""
+    from pylayer.store import plans
+
+    host.configure()
+    send(message("PLAN_DEVICE"))
+    data = Path(root, "plans", "name.plan").read_bytes()
+    assert plans.HEADER.unpack_from(data) == (plans.MAGIC, 4, 3, plans.fnv1a(b"plankey"))
+    assert data[plans.HEADER.size :] == b"plankey"
+
+
+def test_kept_plan_is_not_answered(send: Send, host: Any, boundary: FakeBoundary) -> None:
+    """Where the layer found a kept plan nobody waits, and the session is made all the same."""
+    request = message("PLAN_DEVICE", kept=True, late=True)
+    send(request)
+    assert request.plan is None
+    assert list(host.sessions) == [SERIAL]
+    assert not any("too late" in line for line in boundary.lines(LOG_WARN))
 
 
 # ---- cells -------------------------------------------------------------------------------------------

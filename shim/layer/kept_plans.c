@@ -1,0 +1,190 @@
+/*
+ * kept_plans.c - plans that policy made before, for the very same request.
+ *
+ * The interpreter needs 7 ms to make its first plan, and the program would wait for it in vkCreateDevice. A plan
+ * of the built-in policy depends on nothing but the program, the device, the policy file and this build, so
+ * policy keeps it in the store, and the layer takes it from there: Python decided, C carries it once more.
+ *
+ * The key holds all of these as bytes and is compared whole. A file is
+ *    0  Q  magic "PYLPLAN1"
+ *    8  Q  bytes of the plan
+ *   16  Q  bytes of the key
+ *   24  Q  FNV-1a of plan and key
+ *   32     plan (PylayerPlan), then key
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "layer.h"
+
+#define COMMAND_LINE_BYTES 4096
+#define PATH_BYTES 4096
+#define MAX_KEY_BYTES (sizeof(PylayerDeviceInfo) + COMMAND_LINE_BYTES + 3 * PATH_BYTES)
+
+/* What is known of a file without reading it: any change of content, owner or mode changes its ctime. */
+typedef struct FileState {
+    uint64_t device, inode, size, seconds, nanoseconds;
+} FileState;
+
+typedef struct PlanFile {
+    uint64_t magic, plan_size, key_size, checksum;
+} PlanFile;
+
+/* Taken when policy starts, before it reads the policy file: a change in between leads to a key that no later
+ * process has. */
+static FileState policy_file_state;
+static char policy_file[PATH_BYTES];
+
+static uint64_t fnv1a(uint64_t hash, const void *data, size_t size)
+{
+    for (const uint8_t *byte = data, *end = byte + size; byte < end; byte++)
+        hash = (hash ^ *byte) * 0x100000001b3ull;
+    return hash;
+}
+
+#define FNV_START 0xcbf29ce484222325ull
+
+static FileState state_of(const char *path)
+{
+    struct stat found;
+    if (!*path || stat(path, &found) != 0)
+        return (FileState){0};
+    return (FileState){found.st_dev, found.st_ino, (uint64_t)found.st_size, (uint64_t)found.st_ctim.tv_sec,
+                       (uint64_t)found.st_ctim.tv_nsec};
+}
+
+/* As paths.py does it: an own variable, else a base directory of XDG, else one below HOME. Empty: none. */
+static void own_path(char *out, const char *own, const char *xdg, const char *below_home, const char *tail)
+{
+    const char *value = secure_getenv(own), *home = secure_getenv("HOME");
+    int length = 0;
+    *out = '\0';
+    if (value && *value) {
+        char here[PATH_BYTES];
+        if (*value == '/')
+            length = snprintf(out, PATH_BYTES, "%s", value);
+        else if (getcwd(here, sizeof here))
+            length = snprintf(out, PATH_BYTES, "%s/%s", here, value);
+    } else if ((value = secure_getenv(xdg)) && *value == '/') {
+        length = snprintf(out, PATH_BYTES, "%s/%s", value, tail);
+    } else if (home && *home == '/') {
+        length = snprintf(out, PATH_BYTES, "%s/%s/%s", home, below_home, tail);
+    }
+    if (length < 0 || length >= PATH_BYTES)
+        *out = '\0';
+}
+
+void kept_plans_start(void)
+{
+    own_path(policy_file, "PYLAYER_CONFIG", "XDG_CONFIG_HOME", ".config", "pylayer/policy.yaml");
+    policy_file_state = state_of(policy_file);
+}
+
+typedef struct Key {
+    uint8_t *bytes;
+    size_t size;
+} Key;
+
+static void add(Key *key, const void *data, size_t size)
+{
+    if (key->size + size <= MAX_KEY_BYTES)
+        memcpy(key->bytes + key->size, data, size);
+    key->size += size;
+}
+
+/* The program: what it runs, with what arguments; rules match names made from these. */
+static void add_program(Key *key)
+{
+    char text[COMMAND_LINE_BYTES];
+    ssize_t length = readlink("/proc/self/exe", text, sizeof text);
+    add(key, text, length > 0 ? (size_t)length : 0);
+    add(key, "", 1);
+    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    length = fd >= 0 ? read(fd, text, sizeof text) : 0;
+    add(key, text, length > 0 ? (size_t)length : 0);
+    add(key, "", 1);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* This build: a library that was installed anew is another file. */
+static void add_build(Key *key)
+{
+    Dl_info self;
+    FileState state = {0};
+    if (dladdr((void *)(uintptr_t)kept_plans_start, &self) && self.dli_fname)
+        state = state_of(self.dli_fname);
+    add(key, &state, sizeof state);
+}
+
+void kept_plans_describe(PylayerMessage *message)
+{
+    Key key = {.bytes = malloc(MAX_KEY_BYTES)};
+    if (!key.bytes)
+        return;
+    add(&key, &message->info, sizeof message->info);
+    add_program(&key);
+    add_build(&key);
+    add(&key, policy_file, strlen(policy_file) + 1);
+    add(&key, &policy_file_state, sizeof policy_file_state);
+    if (key.size > MAX_KEY_BYTES) {
+        free(key.bytes);
+        return;
+    }
+    message->plan_key = key.bytes;
+    message->plan_key_size = key.size;
+    snprintf(message->plan_name, sizeof message->plan_name, "%016llx.plan",
+             (unsigned long long)fnv1a(FNV_START, key.bytes, key.size));
+}
+
+/* Whole file into memory, if it is ours alone to write and no larger than a plan can be. */
+static uint8_t *read_trusted(const char *path, size_t *size)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return NULL;
+    struct stat found;
+    uint8_t *data = NULL;
+    if (fstat(fd, &found) == 0 && S_ISREG(found.st_mode) && (found.st_uid == geteuid() || found.st_uid == 0) &&
+        !(found.st_mode & (S_IWGRP | S_IWOTH)) && (size_t)found.st_size >= sizeof(PlanFile) &&
+        (size_t)found.st_size <= sizeof(PlanFile) + sizeof(PylayerPlan) + MAX_KEY_BYTES) {
+        *size = (size_t)found.st_size;
+        data = malloc(*size);
+        if (data && read(fd, data, *size) != (ssize_t)*size) {
+            free(data);
+            data = NULL;
+        }
+    }
+    close(fd);
+    return data;
+}
+
+bool kept_plans_find(const PylayerMessage *message, PylayerPlan *plan)
+{
+    char root[PATH_BYTES], path[PATH_BYTES + PYLAYER_PLAN_NAME_BYTES + 8];
+    own_path(root, "PYLAYER_STORE", "XDG_CACHE_HOME", ".cache", "pylayer");
+    if (!*root || !message->plan_key)
+        return false;
+    snprintf(path, sizeof path, "%s/plans/%s", root, message->plan_name);
+    size_t size = 0;
+    uint8_t *data = read_trusted(path, &size);
+    if (!data)
+        return false;
+    PlanFile file;
+    memcpy(&file, data, sizeof file);
+    const uint8_t *body = data + sizeof file;
+    bool found = file.magic == PYLAYER_PLAN_MAGIC && file.plan_size == sizeof *plan &&
+                 file.key_size == message->plan_key_size && size == sizeof file + sizeof *plan + file.key_size &&
+                 file.checksum == fnv1a(FNV_START, body, size - sizeof file) &&
+                 memcmp(body + sizeof *plan, message->plan_key, file.key_size) == 0;
+    if (found)
+        memcpy(plan, body, sizeof *plan);
+    free(data);
+    return found;
+}

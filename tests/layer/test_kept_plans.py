@@ -1,0 +1,111 @@
+"""Plans that policy made before: taken without waiting for Python, and only for the very same request."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from world import PACKAGE, World
+
+
+def plans(world: World) -> list[Path]:
+    return sorted(world.store.glob("plans/*.plan"))
+
+
+def carriers(world: World) -> list[str]:
+    return [run["carrier"] for run in world.runs()]
+
+
+def test_second_run_takes_the_kept_plan(world: World, tmp_path: Path) -> None:
+    """The second run has its plan at once: a policy thread that cannot start does not matter to vkCreateDevice."""
+    world.demo("--count", 4)
+    assert len(plans(world)) == 1
+    before = plans(world)[0].stat().st_ino
+    world.demo("--count", 4)
+    assert plans(world)[0].stat().st_ino == before
+    assert world.last()["hits"] == 4 and carriers(world) == ["cells", "cells"]
+
+
+@pytest.mark.parametrize("how", ["file appears", "file changes", "file goes"])
+def test_policy_file_is_obeyed_at_once(world: World, how: str) -> None:
+    """A policy file that appears, changes or goes makes another plan in the next run."""
+    config = world.directory / "policy.yaml"
+    environment = {"PYLAYER_CONFIG": str(config)}
+    on, off = "settings: {carrier: cells}\n", "settings: {carrier: 'off'}\n"
+    if how != "file appears":
+        config.write_text(on if how == "file changes" else off)
+    first = world.demo("--count", 4, **environment)
+    if how == "file goes":
+        config.unlink()
+    else:
+        config.write_text(off)
+    second = world.demo("--count", 4, **environment)
+    says = "carrier off, switched off by the policy file"
+    assert (says in first.stderr, says in second.stderr) == ((False, True) if how != "file goes" else (True, False))
+
+
+def test_another_program_gets_its_own(world: World) -> None:
+    """Another command line is another request."""
+    world.demo("--count", 4)
+    world.demo("--count", 5)
+    assert len(plans(world)) == 2
+
+
+def test_policy_class_is_asked_every_time(world: World) -> None:
+    """A policy class of the user's own decides in every run; its plans are not kept."""
+    directory = world.directory / "policies"
+    directory.mkdir(mode=0o700)
+    (directory / "mine.py").write_text(
+        "from pylayer.policy import Policy\n"
+        "class Mine(Policy):\n"
+        "    def plan_device(self, program, facts, settings):\n"
+        "        print('asked')\n"
+        "        return super().plan_device(program, facts, settings)\n"
+    )
+    config = world.directory / "policy.yaml"
+    config.write_text(f"policy: mine:Mine\npolicy_path: {directory}\n")
+    for _ in range(2):
+        assert "asked" in world.demo("--count", 4, PYLAYER_CONFIG=str(config)).stderr
+    assert plans(world) == []
+
+
+def test_damaged_plans_are_not_taken(world: World) -> None:
+    """A plan with any byte changed, cut or added is not taken: the program waits for a new one."""
+    world.demo("--count", 1)
+    (path,) = plans(world)
+    good = path.read_bytes()
+    damaged = [good[:size] for size in (0, 8, 31, 40, len(good) - 1)] + [good + b"\0", bytes(len(good))]
+    for at in (0, 9, 17, 25, 32, 33, 34, 40, 60, 100, len(good) - 1):
+        flipped = bytearray(good)
+        flipped[at] ^= 1
+        damaged.append(bytes(flipped))
+    for data in damaged:
+        path.write_bytes(data)
+        result = world.demo("--count", 1)
+        assert result["created"] == 1
+        assert path.read_bytes() == good, "the plan was made and kept again"
+
+
+def test_plan_of_others_is_not_taken(world: World) -> None:
+    """A plan that others could have written is not taken."""
+    world.demo("--count", 1)
+    (path,) = plans(world)
+    good = path.read_bytes()
+    path.chmod(0o666)
+    world.demo("--count", 1)
+    assert path.stat().st_mode & 0o777 == 0o600 and path.read_bytes() == good
+
+
+def test_kept_plan_and_no_python(world: World, tmp_path: Path) -> None:
+    """With a kept plan and a Python that went missing, the program runs on and waits for nothing."""
+    copy = tmp_path / "site" / "pylayer"
+    shutil.copytree(PACKAGE, copy)
+    world.install_manifest(copy)
+    world.demo("--count", 8)
+    assert len(plans(world)) == 1
+    shutil.rmtree(copy / "_private" / "dynload")
+    shutil.rmtree(copy / "_private" / "site")
+    result = world.demo("--count", 8)
+    assert result["created"] == 8
+    assert result["create_ns_total"] < 1.5e9, "it did not wait for the store"
