@@ -201,7 +201,7 @@ def counters(device: int) -> dict[str, int] | None:
 def environment(name: str, default: str = "") -> str:
     """const char *environment(const char *): a variable of the program's environment."""
     value = _shim.environment(name.encode())
-    return ffi.string(value).decode("utf-8", "surrogateescape") if value else default  # type: ignore[no-any-return]
+    return ffi.string(value).decode("utf-8", "surrogateescape") if value else default
 
 
 def log_wanted(level: int) -> bool:

@@ -171,7 +171,7 @@ typedef struct PylayerMessage {
     char plan_name[PYLAYER_PLAN_NAME_BYTES];
     uint64_t plan_key_size;
     const uint8_t *plan_key; /* owned by the message */
-    int32_t verdict;  /* ADMIT_CACHE: the answer, zeroed when sent */
+    int32_t verdict;         /* ADMIT_CACHE: the answer, zeroed when sent */
 } PylayerMessage;
 
 /* Totals of one device since its creation. Times are nanoseconds of wall clock, summed over threads. */

@@ -1,6 +1,6 @@
 """Plans that the layer may take again without waiting for Python; shim/layer/kept_plans.c reads them.
 
-    <root>/plans/<name>   32 bytes of header, the plan, the key: native byte order, for this machine alone
+<root>/plans/<name>   32 bytes of header, the plan, the key: native byte order, for this machine alone
 """
 
 from __future__ import annotations

@@ -254,9 +254,11 @@ def test_python_that_comes_later(world: World, tmp_path: Path) -> None:
             void (*start)(int) = (void (*)(int))dlsym(python, "Py_InitializeEx");
             int (*code)(const char *) = (int (*)(const char *))dlsym(python, "PyRun_SimpleString");
             start(0);
-            int status = code("import math, json, sys; assert 'pylayer' not in sys.modules; print('mine', math.pi, flush=True)");
+            int status = code("import math, json, sys\\n"
+                              "assert 'pylayer' not in sys.modules\\n"
+                              "print('mine', math.pi, flush=True)");
             optind = 1;
-                return status || run(4, arguments);
+            return status || run(4, arguments);
         }
         """
     )

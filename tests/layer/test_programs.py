@@ -34,7 +34,8 @@ def test_wgpu(world: World, script: str, least: int) -> None:
 
 
 def test_ncnn(world: World, tmp_path: Path) -> None:
-    """ncnn, which uses an empty VkPipelineCache and holds Python's GIL throughout, compiles nothing in its second run."""
+    """ncnn, which uses an empty VkPipelineCache and holds Python's GIL throughout, compiles nothing in its second
+    run."""
     drivers = tmp_path / "data" / "vulkan" / "icd.d"
     drivers.mkdir(parents=True)
     shutil.copy(icd_file("radeon"), drivers)
