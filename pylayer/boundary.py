@@ -171,6 +171,11 @@ def make_plain(device: int, kind: int) -> None:
     _shim.make_plain(device, kind)
 
 
+def stop_adopting(device: int, kind: int) -> None:
+    """int32_t stop_adopting(uint64_t device, int32_t kind)"""
+    _shim.stop_adopting(device, kind)
+
+
 def switch_off(device: int) -> None:
     """int32_t switch_off(uint64_t device)"""
     _shim.switch_off(device)

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
 #: A failed write is tried again after this long; until then cells are counted as lost.
 RETRY_SECONDS = 10.0
-#: Pipelines that leave their cells empty, and none that does not, before a driver's cache counts as a stub.
+#: Pipelines that leave their cells empty, and none that does not, before a driver's cache counts as a stub; and
+#: adoptions in vain before a kind is adopted no more.
 STUB_EVIDENCE = 4
 
 
@@ -85,6 +86,7 @@ class DeviceSession:
         self._totals: dict[str, int] = {}
         self._own_digests: set[bytes] = set()
         self._empty_cells = 0
+        self._vain_adoptions: dict[int, int] = {}
 
     def log(self, level: int, text: str) -> None:
         """One line of the log."""
@@ -188,6 +190,9 @@ class DeviceSession:
     def _empty_cell(self, cell: Cell) -> None:
         """A linked pipeline or a library may rightly add nothing, and so may a single whole one; when the first
         ``STUB_EVIDENCE`` whole ones do, the driver's cache is a stub."""
+        if cell.flags & CELL_ADOPTED:
+            self._vain_adoption(cell)
+            return
         if self.loaded.stub or cell.kind not in KINDS_THAT_COMPILE:
             return
         self._empty_cells += 1
@@ -195,9 +200,20 @@ class DeviceSession:
             self._write(note_parts({"stub": True}))
             self._stub("keeps nothing")
 
+    def _vain_adoption(self, cell: Cell) -> None:
+        """An adopted cell is empty or known already: seen with NVIDIA's driver, whose feedback does not tell of
+        libraries and fast links that they were found in our cache. The probe succeeded, so nothing is amiss."""
+        self._vain_adoptions[cell.kind] = self._vain_adoptions.get(cell.kind, 0) + 1
+        if self._vain_adoptions[cell.kind] == STUB_EVIDENCE:
+            self.commands.stop_adopting(self.serial, cell.kind)
+            self.log(LOG_DEBUG, f"{KIND_NAMES[cell.kind]} pipelines are adopted no more: nothing came of it")
+
     def _known_cell(self, cell: Cell) -> None:
         """The store had this very cell merged, and the probe missed all the same: probes never hit."""
         self.duplicates += 1
+        if cell.flags & CELL_ADOPTED:
+            self._vain_adoption(cell)
+            return
         if self.wholly_loaded and cell.flags & CELL_AFTER_LOAD and not self.loaded.plain_kinds >> cell.kind & 1:
             self._plain(cell.kind, "the driver compiled what the store already held")
 

@@ -223,6 +223,8 @@ typedef struct PylayerShim {
     int64_t (*load_done)(uint64_t device);
     /* Never probe this kind again on this device. */
     int32_t (*make_plain)(uint64_t device, int32_t kind);
+    /* Creation feedback does not tell of this kind whether the driver's own cache answered: adopt no more. */
+    int32_t (*stop_adopting)(uint64_t device, int32_t kind);
     /* From now on the device creates everything as if the layer were not there. */
     int32_t (*switch_off)(uint64_t device);
     /* vkGetPipelineCacheData of the device's merged cache: bytes written, or needed when data is NULL. */

@@ -37,6 +37,18 @@ static int32_t make_plain(uint64_t serial, int32_t kind)
     return 0;
 }
 
+static int32_t stop_adopting(uint64_t serial, int32_t kind)
+{
+    if (kind < 0 || kind >= PYLAYER_KIND_COUNT)
+        return -1;
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    atomic_fetch_or(&device->kinds_not_adopted, 1u << kind);
+    device_command_end(device);
+    return 0;
+}
+
 static int32_t switch_off(uint64_t serial)
 {
     Device *device = device_command_begin(serial);
@@ -130,6 +142,7 @@ const PylayerShim shim_commands = {
     .load_records = load_records,
     .load_done = load_done,
     .make_plain = make_plain,
+    .stop_adopting = stop_adopting,
     .switch_off = switch_off,
     .read_merged = read_merged,
     .counters = read_counters,

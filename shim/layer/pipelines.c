@@ -81,7 +81,7 @@ static VkResult create_one(Batch *batch, uint32_t index, VkPipelineCache cache, 
 
 /*
  * The driver's own disk cache answered, so nothing was compiled, and the store lacks it. Creating the
- * pipeline once more, in a cell, costs what a disk cache hit costs, once. False: it could not be had there.
+ * pipeline once more, in a cell, costs what a disk cache hit costs, once. False: it could not be had there, or nothing came of it.
  */
 static bool adopt(Batch *batch, uint32_t index)
 {
@@ -114,10 +114,11 @@ static bool adopt(Batch *batch, uint32_t index)
         device->destroy_pipeline_cache(device->handle, cell, NULL);
         return false;
     }
-    count(&device->counters.adopted, 1);
-    cell_finish(device, cell, batch->app_cache, element->kind,
-                PYLAYER_CELL_ADOPTED | (batch->after_load ? PYLAYER_CELL_AFTER_LOAD : 0), duration);
-    return true;
+    bool kept = cell_finish(device, cell, batch->app_cache, element->kind,
+                            PYLAYER_CELL_ADOPTED | (batch->after_load ? PYLAYER_CELL_AFTER_LOAD : 0), duration);
+    if (kept)
+        count(&device->counters.adopted, 1);
+    return kept;
 }
 
 /* A probe created the pipeline. from_layer: found in the layer's cache, not in one the application passed. */

@@ -155,7 +155,7 @@ def show(result: dict[str, Any]) -> None:
 def main() -> int:
     """Runs the demo."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--count", type=int, default=400, help="pipelines to create (default 400)")
+    parser.add_argument("--count", type=int, default=1000, help="pipelines to create (default 1000)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
     try:

@@ -155,6 +155,18 @@ def test_duplicate_of_a_loaded_cell(make: Make, commands: FakeCommands, root: st
     assert commands.plain == [(SERIAL, KIND_GRAPHICS)]
 
 
+@pytest.mark.parametrize("data", [b"one", b""])
+def test_adoptions_in_vain(make: Make, commands: FakeCommands, data: bytes) -> None:
+    """Adopted cells that are known or empty say nothing of probes, nor of a stub: the kind is adopted no more."""
+    keep(make(), cell(b"one", kind=KIND_GRAPHICS))
+    session = make()
+    load(session)
+    flags = CELL_ADOPTED | CELL_AFTER_LOAD | (0 if data else CELL_EMPTY)
+    keep(session, *[cell(data, flags, KIND_GRAPHICS)] * 6)
+    assert commands.not_adopted == [(SERIAL, KIND_GRAPHICS)]
+    assert (commands.plain, commands.switched_off) == ([], [])
+
+
 def test_duplicate_compiled_before_the_load(make: Make, commands: FakeCommands, root: str) -> None:
     """A pipeline compiled while the store was still being read says nothing about the driver."""
     keep(make(), cell(b"one"))

@@ -101,6 +101,7 @@ class FakeCommands:
         self.done: list[int] = []
         self.plain: list[tuple[int, int]] = []
         self.switched_off: list[int] = []
+        self.not_adopted: list[tuple[int, int]] = []
         self.totals: dict[str, int] | None = counters()
         self.merged: bytes | None = None
         self.merged_reads = 0
@@ -124,6 +125,9 @@ class FakeCommands:
 
     def make_plain(self, device: int, kind: int) -> None:
         self.plain.append((device, kind))
+
+    def stop_adopting(self, device: int, kind: int) -> None:
+        self.not_adopted.append((device, kind))
 
     def switch_off(self, device: int) -> None:
         self.switched_off.append(device)
