@@ -134,7 +134,9 @@ def show(console: Console, figures: list[Figure], speedup: float) -> None:
         scale = {"us": 1e3, "ms": 1e6}[figure.unit]
         base, layer = (f"{values[key] / scale:.2f} {figure.unit}" for key in ("baseline_ns", "layer_ns"))  # type: ignore[operator]
         shown = f"{figure.result:+.1f} ms" if figure.difference else f"{figure.result:.2f} x"
-        limit = "" if figure.limit is None else f"+{figure.limit:.0f} ms" if figure.difference else f"{figure.limit:.2f} x"
+        limit = ""
+        if figure.limit is not None:
+            limit = f"+{figure.limit:.0f} ms" if figure.difference else f"{figure.limit:.2f} x"
         mark = "" if values["met"] else " (over)"
         table.add_row(figure.name, figure.baseline, base, layer, shown + mark, limit)
     console.print(table)
