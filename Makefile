@@ -20,6 +20,8 @@ SOURCES := setup.py pyproject.toml $(shell find pylayer shim config manifests -t
 C_FILES := $(shell find shim tests -name '*.[ch]')
 SHIM_C := $(wildcard shim/layer/*.c shim/policy/*.c)
 
+VALIDATION := build/validation/layer/VkLayer_khronos_validation.json
+
 # The programs for the tests need more packages than the rest.
 PACKAGES := $(if $(filter test,$(MAKECMDGOALS)),test,demo)
 
@@ -76,7 +78,6 @@ programs: programs-demo
 	done
 
 # The Khronos validation layer. Debian bookworm's own is too old for what the tests need, and is left alone.
-VALIDATION := build/validation/layer/VkLayer_khronos_validation.json
 $(VALIDATION): | system-packages
 	@if grep -q '^VERSION_CODENAME=bookworm' /etc/os-release; then tests/validation/fetch.sh; fi
 
