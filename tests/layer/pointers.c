@@ -1,9 +1,9 @@
 /* Prints where vkGetDeviceProcAddr points for many commands, as JSON: library and offset. */
 #define _GNU_SOURCE
+#include "device.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
-#include <vulkan/vulkan.h>
 
 static const char *const names[] = {
     "vkGetDeviceProcAddr",
@@ -56,19 +56,9 @@ static const char *const names[] = {
 
 int main(void)
 {
-    VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_1};
-    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &application};
     VkInstance instance;
-    VkPhysicalDevice physical;
-    VkDevice device;
-    uint32_t one = 1;
-    float priority = 1;
-    VkDeviceQueueCreateInfo queue = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
-    VkDeviceCreateInfo device_info = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .queueCreateInfoCount = 1, .pQueueCreateInfos = &queue};
-    if (vkCreateInstance(&info, NULL, &instance) || vkEnumeratePhysicalDevices(instance, &one, &physical) < 0 ||
-        vkCreateDevice(physical, &device_info, NULL, &device))
+    VkDevice device = create_device(VK_API_VERSION_1_1, &instance);
+    if (!device)
         return 1;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         void *pointer = (void *)vkGetDeviceProcAddr(device, names[i]);

@@ -1,6 +1,6 @@
 /* Two instances with a device each, alive at once, each creating the same compute pipeline. */
+#include "device.h"
 #include <stdio.h>
-#include <vulkan/vulkan.h>
 
 /* void main() {} for a workgroup of one, assembled by hand. */
 static const uint32_t shader[] = {
@@ -15,23 +15,6 @@ static const uint32_t shader[] = {
     0x000200f8, 5,                                /* %5 = OpLabel */
     0x000100fd, 0x00010038,                       /* OpReturn, OpFunctionEnd */
 };
-
-static VkDevice create(VkInstance *instance)
-{
-    VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_1};
-    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &application};
-    VkPhysicalDevice physical;
-    VkDevice device;
-    uint32_t one = 1;
-    if (vkCreateInstance(&info, NULL, instance) || vkEnumeratePhysicalDevices(*instance, &one, &physical) < 0)
-        return VK_NULL_HANDLE;
-    float priority = 1;
-    VkDeviceQueueCreateInfo queue = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
-    VkDeviceCreateInfo device_info = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .queueCreateInfoCount = 1, .pQueueCreateInfos = &queue};
-    return vkCreateDevice(physical, &device_info, NULL, &device) ? VK_NULL_HANDLE : device;
-}
 
 static int use(VkDevice device)
 {
@@ -56,7 +39,8 @@ static int use(VkDevice device)
 int main(void)
 {
     VkInstance instances[2];
-    VkDevice devices[2] = {create(&instances[0]), create(&instances[1])};
+    VkDevice devices[2] = {create_device(VK_API_VERSION_1_1, &instances[0]),
+                           create_device(VK_API_VERSION_1_1, &instances[1])};
     if (!devices[0] || !devices[1] || use(devices[1]) || use(devices[0]))
         return 1;
     /* Not in the order of creation. */
