@@ -103,7 +103,7 @@ format: setup $(VENV)/extra-lint
 	@$(BIN)/clang-format -i $(C_FILES)
 
 clean:
-	rm -rf build $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf build $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .PHONY: demo test bench setup system-packages python programs-demo programs lint format clean
 .NOTPARALLEL:

@@ -136,11 +136,6 @@ def is_open() -> bool:
     return bool(_shim.is_open())
 
 
-def stop() -> None:
-    """void stop(void)"""
-    _shim.stop()
-
-
 #: What load_records published, by device: the layer reads it until the next publication.
 _published: dict[int, tuple[Any, ...]] = {}
 

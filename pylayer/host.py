@@ -17,7 +17,7 @@ from .values import CARRIER_NAMES, CARRIER_OFF, LOG_DEBUG, LOG_INFO, LOG_WARN, V
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from .session import DeviceSession
@@ -448,14 +448,12 @@ class Host:
                 boundary.load_done(serial)
 
 
-def run() -> None:
-    """Called once by the shim on the policy thread, and stays there."""
+def prepare() -> Callable[[], None]:
+    """Reads the policy file and imports what it names; returns what runs from then on. Called once by the shim on
+    the policy thread, which puts the program's SIGINT handler back afterwards: importing ``signal`` changes it."""
     sys.stdout = _LogStream(LOG_INFO)
     sys.stderr = _LogStream(LOG_WARN)
     paths.getenv = boundary.environment
-    try:
-        host = Host()
-        host.configure()
-        host.loop()
-    finally:
-        boundary.stop()
+    host = Host()
+    host.configure()
+    return host.loop

@@ -238,10 +238,6 @@ typedef struct PylayerShim {
     void (*log)(int32_t level, const char *text);
     /* 0 once next() will never give a message again. */
     int32_t (*is_open)(void);
-    /* Ends next() with NULL for ever; later requests pass at once. Callable from any thread. */
-    void (*stop)(void);
-    /* Sends FLUSH_PROCESS, waits for the answer up to timeout_ns, then stops. Any thread but policy's. */
-    void (*flush_and_stop)(int64_t timeout_ns);
 } PylayerShim;
 
 #endif

@@ -124,16 +124,6 @@ static int32_t is_open(void)
     return mailbox_is_open();
 }
 
-static void flush_and_stop(int64_t timeout_ns)
-{
-    devices_stop_loading();
-    PylayerMessage *message = message_new(PYLAYER_MSG_FLUSH_PROCESS, 0);
-    mailbox_request(message, timeout_ns);
-    message_done(message);
-    mailbox_close();
-    devices_end_commands();
-}
-
 const PylayerShim shim_commands = {
     .boundary_version = PYLAYER_BOUNDARY_VERSION,
     .next = mailbox_next,
@@ -150,6 +140,4 @@ const PylayerShim shim_commands = {
     .log_wanted = log_wanted,
     .log = write_log,
     .is_open = is_open,
-    .stop = mailbox_close,
-    .flush_and_stop = flush_and_stop,
 };

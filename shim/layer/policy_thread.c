@@ -147,8 +147,14 @@ bool policy_start(void)
 
 static void flush_at_exit(void)
 {
-    if (started && mailbox_is_open())
-        shim_commands.flush_and_stop(EXIT_FLUSH_NS);
+    if (!started || !mailbox_is_open())
+        return;
+    devices_stop_loading();
+    PylayerMessage *message = message_new(PYLAYER_MSG_FLUSH_PROCESS, 0);
+    mailbox_request(message, EXIT_FLUSH_NS);
+    message_done(message);
+    mailbox_close();
+    devices_end_commands();
 }
 
 /* Handlers run in reverse order, so one registered behind the driver's own runs while the driver is whole. */

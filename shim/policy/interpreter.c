@@ -41,7 +41,7 @@ static const char bootstrap[] =
     "    import pylayer\n"
     "    pylayer.__path__.append(site + '/pylayer')\n"
     "    import pylayer.host\n"
-    "    return pylayer.host.run\n";
+    "    return pylayer.host.prepare()\n";
 /* clang-format on */
 
 static void log_text(int level, const char *what, const char *detail)
@@ -161,7 +161,7 @@ static int initialise(const char *site)
     return 1;
 }
 
-/* pylayer.host.run, or NULL with an exception set. */
+/* What pylayer.host.prepare returns, or NULL with an exception set. */
 static PyObject *load_policy(const char *site, int dlopen_flags)
 {
     PyObject *names = PyDict_New();
@@ -179,7 +179,7 @@ static PyObject *load_policy(const char *site, int dlopen_flags)
 
 static void run_policy(const char *site, int dlopen_flags)
 {
-    /* Importing signal, which a module may do, replaces a default SIGINT handler even here (RULES 4.5). */
+    /* Importing signal, which a policy may do, replaces a default SIGINT handler even here (RULES 4.5). */
     struct sigaction before, after;
     sigaction(SIGINT, NULL, &before);
     PyObject *run = load_policy(site, dlopen_flags);

@@ -303,10 +303,12 @@ def test_functions_that_are_not_intercepted(world: World) -> None:
     }
 
 
-def test_signal_handlers_stay(world: World) -> None:
-    """The program's handling of SIGINT is what it was: interrupting it ends it."""
+@pytest.mark.parametrize("top", ["", "import signal, subprocess"])
+def test_signal_handlers_stay(world: World, top: str) -> None:
+    """The program's handling of SIGINT is what it was, whatever a policy imports: interrupting it ends it."""
     command = [str(BUILD / "demo" / "pipelines"), "--count", "4000"]
-    process = subprocess.Popen(command, env=world.environment, stderr=subprocess.DEVNULL)
+    environment = world.environment | write_policy(world, top=top)
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
     try:
         while not list(world.store.glob("store/*/*.journal")):
             assert process.poll() is None
@@ -316,6 +318,7 @@ def test_signal_handlers_stay(world: World) -> None:
         process.kill()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a program setuid for somebody else")
 def test_elevated_process(world: World, tmp_path: Path) -> None:
     """A setuid program gets a layer that does nothing and reads nothing."""
     program = tmp_path / "pipelines"

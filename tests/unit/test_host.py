@@ -100,7 +100,6 @@ class FakeBoundary(ModuleType, FakeCommands):
             setattr(self, name, number)
         self.queue: list[FakeMessage | None] = []
         self.timeouts: list[int] = []
-        self.stopped = 0
         self.variables: dict[str, str] = {}
 
     def next_message(self, timeout_ns: int) -> FakeMessage | None:
@@ -109,9 +108,6 @@ class FakeBoundary(ModuleType, FakeCommands):
 
     def is_open(self) -> bool:
         return bool(self.queue)
-
-    def stop(self) -> None:
-        self.stopped += 1
 
     def environment(self, name: str, default: str = "") -> str:
         return self.variables.get(name, default)
@@ -807,11 +803,11 @@ def test_reason_names_the_policy_class(send: Send, host: Any, boundary: FakeBoun
     assert any("carrier snapshot" in line and "policy class" in line for line in boundary.lines(LOG_INFO))
 
 
-# ---- run ---------------------------------------------------------------------------------------------
+# ---- prepare -----------------------------------------------------------------------------------------
 
 
-def test_run(host_module: Any, boundary: FakeBoundary, root: str) -> None:
-    """What a policy prints goes to the log, and the mailbox is closed when the loop ends."""
+def test_prepare(host_module: Any, boundary: FakeBoundary, root: str) -> None:
+    """What a policy prints goes to the log, also while it is imported, and what is returned is the loop."""
 
     def speak() -> str:
         print("hello", "world")
@@ -821,19 +817,6 @@ def test_run(host_module: Any, boundary: FakeBoundary, root: str) -> None:
 
     boundary.queue = []
     host_module.store_root = speak
-    host_module.run()
-    assert boundary.stopped == 1
+    host_module.prepare()()
     assert boundary.lines(LOG_INFO) == ["hello world"]
     assert boundary.lines(LOG_WARN) == ["x" * 10_000]
-
-
-def test_run_that_cannot_start(host_module: Any, boundary: FakeBoundary) -> None:
-    """When policy cannot even be set up, the mailbox is closed, so that nobody waits for it."""
-
-    def fail() -> str:
-        raise FileNotFoundError("the working directory is gone")
-
-    host_module.store_root = fail
-    with pytest.raises(FileNotFoundError):
-        host_module.run()
-    assert boundary.stopped == 1
