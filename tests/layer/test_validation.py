@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
-from world import BUILD, LAYER_NAME, ROOT, World
+from world import BUILD, LAYER_NAME, NULL_HARDWARE, ROOT, World
 
 #: Modes of the demo program, cold and warm. The program alone is clean in all of them.
 MODES: dict[str, list[str | int]] = {
@@ -59,6 +60,21 @@ def test_validation_of_driver_disk_cache(world: World, tmp_path: Path) -> None:
     world.demo("--count", 12, "--feedback", layers=None, **disk)
     assert messages(world, ["--count", 12, "--feedback", "--batch", 3], tmp_path, **disk) == ""
     assert world.last()["adopted"] > 0
+
+
+@pytest.mark.parametrize("script", ["wgpu_compute.py", "wgpu_render.py"])
+def test_validation_of_a_program(world: World, tmp_path: Path, script: str) -> None:
+    """Under wgpu's programs, cold and warm, validation says nothing that it does not say without the layer."""
+    log = tmp_path / "validation.txt"
+    command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--below", NULL_HARDWARE, "--"]
+    command += [sys.executable, str(ROOT / "tests" / "programs" / script)]
+    said = []
+    for layers in (None, LAYER_NAME, LAYER_NAME):
+        world.run(command, VK_INSTANCE_LAYERS=layers)
+        said.append(sorted({line for line in log.read_text().splitlines() if "VUID" in line}))
+    assert said[0] == said[1] == said[2]
+    first, second = (run["counters"] for run in world.runs())
+    assert first["compiled"] > 0 and second["compiled"] == 0
 
 
 def test_validation_is_really_there(world: World, tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 # Runs a program with the Khronos validation layer as the last of its layers, next to the driver: it checks what the
 # layers above it, named in VK_INSTANCE_LAYERS, hand down.
 #
-#   tests/validation/run.sh [--log FILE] [--strict] -- PROGRAM [ARGUMENT...]
+#   tests/validation/run.sh [--log FILE] [--strict] [--below LAYERS] -- PROGRAM [ARGUMENT...]
 #
+# With --below, these layers stand between validation and the driver: those that are part of a test's driver.
 # Messages go to FILE (default build/validation/messages.txt), which holds nothing but messages: empty means clean.
 # The exit status is the program's; with --strict it is 99 when there were messages. It is 125 when the layer was
 # never active, for an empty file would prove nothing then. On Debian bookworm, run fetch.sh once before.
@@ -13,6 +14,7 @@ top=$(cd "$(dirname "$0")/../.." && pwd)
 out=$top/build/validation
 log=$out/messages.txt
 strict=
+below=
 
 fail() { echo "run.sh: $*" >&2; exit 125; }
 
@@ -20,6 +22,7 @@ while [ $# -gt 0 ]; do
     case $1 in
     --log) [ $# -ge 2 ] || fail "--log needs a file"; log=$2; shift 2 ;;
     --strict) strict=1; shift ;;
+    --below) [ $# -ge 2 ] || fail "--below needs layers"; below=$2; shift 2 ;;
     --) shift; break ;;
     *) break ;;
     esac
@@ -35,7 +38,7 @@ mkfifo "$work/log" || fail "no pipe"
 
 layer=VK_LAYER_KHRONOS_validation
 [ ! -d "$out/root" ] || layer=VK_LAYER_KHRONOS_validation_private
-export VK_INSTANCE_LAYERS="${VK_INSTANCE_LAYERS:+$VK_INSTANCE_LAYERS:}$layer"
+export VK_INSTANCE_LAYERS="${VK_INSTANCE_LAYERS:+$VK_INSTANCE_LAYERS:}$layer${below:+:$below}"
 export VK_KHRONOS_VALIDATION_LOG_FILENAME="$work/log"
 export VK_KHRONOS_VALIDATION_DEBUG_ACTION=VK_DBG_LAYER_ACTION_LOG_MSG
 # 'info' brings the line that proves that the layer is there. Every message counts, however often it comes.
