@@ -221,7 +221,8 @@ class Host:
     def _keep_plan(self, message: boundary.Message) -> None:
         from .store import plans
 
-        kept = message.kept_plan()
+        # Settings depend on the program through rules alone.
+        kept = message.plan_to_keep(for_all_programs=not self.document.get("rules"))
         if kept is not None and self.root:
             try:
                 plans.keep(self.root, *kept)

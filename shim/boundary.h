@@ -165,11 +165,14 @@ typedef struct PylayerMessage {
         PylayerCell cell;
     };
     PylayerPlan plan; /* PLAN_DEVICE: the answer, zeroed when sent */
-    /* PLAN_DEVICE: where a plan for this very request may be kept, and what it is valid for. kept: one was
-     * found, the device has it already and nobody waits. */
+    /* PLAN_DEVICE: under what a plan may be kept. The key is what a plan can depend on; its first part does
+     * without the program, for a plan that does not depend on it either. kept: one was found, the device has it
+     * already and nobody waits. */
     uint8_t kept;
-    char plan_name[PYLAYER_PLAN_NAME_BYTES];
+    char plan_name[PYLAYER_PLAN_NAME_BYTES];         /* of the whole key */
+    char general_plan_name[PYLAYER_PLAN_NAME_BYTES]; /* of its first part */
     uint64_t plan_key_size;
+    uint64_t general_plan_key_size;
     const uint8_t *plan_key; /* owned by the message */
     int32_t verdict;         /* ADMIT_CACHE: the answer, zeroed when sent */
 } PylayerMessage;

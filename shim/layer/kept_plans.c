@@ -5,7 +5,8 @@
  * of the built-in policy depends on nothing but the program, the device, the policy file and this build, so
  * policy keeps it in the store, and the layer takes it from there: Python decided, C carries it once more.
  *
- * The key holds all of these as bytes and is compared whole. A file is
+ * The key holds all of these as bytes and is compared whole; a plan that no rule made is kept under the part in
+ * front of the program, for all programs. A file is
  *    0  Q  magic "PYLPLAN1"
  *    8  Q  bytes of the plan
  *   16  Q  bytes of the key
@@ -123,24 +124,34 @@ static void add_build(Key *key)
     add(key, &state, sizeof state);
 }
 
+static void name_plan(char *name, const uint8_t *key, size_t size)
+{
+    snprintf(name, PYLAYER_PLAN_NAME_BYTES, "%016llx.plan", (unsigned long long)fnv1a(FNV_START, key, size));
+}
+
 void kept_plans_describe(PylayerMessage *message)
 {
     Key key = {.bytes = malloc(MAX_KEY_BYTES)};
     if (!key.bytes)
         return;
-    add(&key, &message->info, sizeof message->info);
-    add_program(&key);
+    PylayerDeviceInfo device = message->info;
+    memset(&device.instance, 0, sizeof device.instance);
+    add(&key, &device, sizeof device);
     add_build(&key);
     add(&key, policy_file, strlen(policy_file) + 1);
     add(&key, &policy_file_state, sizeof policy_file_state);
+    size_t general_size = key.size;
+    add(&key, &message->info.instance, sizeof message->info.instance);
+    add_program(&key);
     if (key.size > MAX_KEY_BYTES) {
         free(key.bytes);
         return;
     }
     message->plan_key = key.bytes;
     message->plan_key_size = key.size;
-    snprintf(message->plan_name, sizeof message->plan_name, "%016llx.plan",
-             (unsigned long long)fnv1a(FNV_START, key.bytes, key.size));
+    message->general_plan_key_size = general_size;
+    name_plan(message->plan_name, key.bytes, key.size);
+    name_plan(message->general_plan_name, key.bytes, general_size);
 }
 
 /* Whole file into memory, if it is ours alone to write and no larger than a plan can be. */
@@ -165,13 +176,10 @@ static uint8_t *read_trusted(const char *path, size_t *size)
     return data;
 }
 
-bool kept_plans_find(const PylayerMessage *message, PylayerPlan *plan)
+static bool find(const char *root, const char *name, const uint8_t *key, size_t key_size, PylayerPlan *plan)
 {
-    char root[PATH_BYTES], path[PATH_BYTES + PYLAYER_PLAN_NAME_BYTES + 8];
-    own_path(root, "PYLAYER_STORE", "XDG_CACHE_HOME", ".cache", "pylayer");
-    if (!*root || !message->plan_key)
-        return false;
-    snprintf(path, sizeof path, "%s/plans/%s", root, message->plan_name);
+    char path[PATH_BYTES + PYLAYER_PLAN_NAME_BYTES + 8];
+    snprintf(path, sizeof path, "%s/plans/%s", root, name);
     size_t size = 0;
     uint8_t *data = read_trusted(path, &size);
     if (!data)
@@ -179,12 +187,22 @@ bool kept_plans_find(const PylayerMessage *message, PylayerPlan *plan)
     PlanFile file;
     memcpy(&file, data, sizeof file);
     const uint8_t *body = data + sizeof file;
-    bool found = file.magic == PYLAYER_PLAN_MAGIC && file.plan_size == sizeof *plan &&
-                 file.key_size == message->plan_key_size && size == sizeof file + sizeof *plan + file.key_size &&
+    bool found = file.magic == PYLAYER_PLAN_MAGIC && file.plan_size == sizeof *plan && file.key_size == key_size &&
+                 size == sizeof file + sizeof *plan + key_size &&
                  file.checksum == fnv1a(FNV_START, body, size - sizeof file) &&
-                 memcmp(body + sizeof *plan, message->plan_key, file.key_size) == 0;
+                 memcmp(body + sizeof *plan, key, key_size) == 0;
     if (found)
         memcpy(plan, body, sizeof *plan);
     free(data);
     return found;
+}
+
+bool kept_plans_find(const PylayerMessage *message, PylayerPlan *plan)
+{
+    char root[PATH_BYTES];
+    own_path(root, "PYLAYER_STORE", "XDG_CACHE_HOME", ".cache", "pylayer");
+    const uint8_t *key = message->plan_key;
+    return *root && key &&
+           (find(root, message->general_plan_name, key, message->general_plan_key_size, plan) ||
+            find(root, message->plan_name, key, message->plan_key_size, plan));
 }

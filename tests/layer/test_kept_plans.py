@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from world import PACKAGE, World
+from world import BUILD, PACKAGE, World
 
 
 def plans(world: World) -> list[Path]:
@@ -45,11 +45,31 @@ def test_policy_file_is_obeyed_at_once(world: World, how: str) -> None:
     assert (says in first.stderr, says in second.stderr) == ((False, True) if how != "file goes" else (True, False))
 
 
-def test_another_program_gets_its_own(world: World) -> None:
-    """Another command line is another request."""
+def test_programs_share_a_plan_that_no_rule_made(world: World) -> None:
+    """Without rules one plan serves all programs on a device."""
     world.demo("--count", 4)
-    world.demo("--count", 5)
+    world.demo("--count", 5, "--api", "1.2")
+    assert len(plans(world)) == 1
+
+
+def test_program_that_a_rule_may_match_gets_its_own(world: World) -> None:
+    """With rules another command line is another request."""
+    config = world.directory / "policy.yaml"
+    config.write_text('rules:\n  - match: {executable: "nobody"}\n    set: {carrier: "off"}\n')
+    for count in (4, 5, 4):
+        world.demo("--count", count, PYLAYER_CONFIG=str(config))
     assert len(plans(world)) == 2
+
+
+def test_rule_for_one_program_leaves_others_alone(world: World) -> None:
+    """A plan made for one program is not taken for another."""
+    config = world.directory / "policy.yaml"
+    config.write_text('rules:\n  - match: {application: "pipelines"}\n    set: {carrier: "off"}\n')
+    environment = {"PYLAYER_CONFIG": str(config)}
+    for _ in range(2):
+        assert "carrier off" in world.demo("--count", 1, **environment).stderr
+        other = world.run([str(BUILD / "tests" / "two_instances")], **environment)
+        assert "carrier cells" in other.stderr
 
 
 def test_policy_class_is_asked_every_time(world: World) -> None:

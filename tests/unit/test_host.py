@@ -71,8 +71,8 @@ class FakeMessage:
         self.plan = plan
         return not self.late
 
-    def kept_plan(self) -> tuple[str, bytes, bytes]:
-        return "name.plan", b"plan", b"key"
+    def plan_to_keep(self, for_all_programs: bool) -> tuple[str, bytes, bytes]:
+        return ("all.plan" if for_all_programs else "one.plan"), b"plan", b"key"
 
     def device_state(self) -> DeviceState:
         return DeviceState(
@@ -322,9 +322,17 @@ def test_plan_is_kept(send: Send, host: Any, root: str) -> None:
 
     host.configure()
     send(message("PLAN_DEVICE"))
-    data = Path(root, "plans", "name.plan").read_bytes()
+    data = Path(root, "plans", "all.plan").read_bytes()
     assert plans.HEADER.unpack_from(data) == (plans.MAGIC, 4, 3, plans.fnv1a(b"plankey"))
     assert data[plans.HEADER.size :] == b"plankey"
+
+
+def test_plan_made_by_rules_is_kept_for_its_program(send: Send, host: Any, root: str) -> None:
+    """With rules in the policy file a plan holds for the program that it was made for."""
+    host.configure()
+    host.document = {"rules": [{"match": {"executable": "other"}, "set": {"carrier": "off"}}]}
+    send(message("PLAN_DEVICE"))
+    assert os.listdir(Path(root, "plans")) == ["one.plan"]
 
 
 def test_kept_plan_is_not_answered(send: Send, host: Any, boundary: FakeBoundary) -> None:
