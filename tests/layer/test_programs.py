@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -80,11 +80,8 @@ def test_picture_is_a_cube(lavapipe: World, tmp_path: Path) -> None:
     """The compared picture shows something: a blank one would always be equal."""
     picture = tmp_path / "cube.png"
     lavapipe.run([str(PROGRAMS / "vkcube_picture.sh"), str(picture)], VK_INSTANCE_LAYERS=None)
-    probe = subprocess.run(["file", str(picture)], capture_output=True, text=True, check=True)
-    assert "PNG image data" in probe.stdout
-    import zlib
-
     data = picture.read_bytes()
+    assert data.startswith(b"\x89PNG\r\n\x1a\n")
     pixels = b""
     at = 8
     while at < len(data):
