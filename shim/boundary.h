@@ -40,7 +40,7 @@ enum PylayerLogLevel {
     PYLAYER_LOG_DEBUG = 4,
 };
 
-/* How new pipelines of a device are kept (DESIGN: the carrier). */
+/* How new pipelines of a device are kept: docs/architecture.md, 'Carriers'. */
 enum PylayerCarrier {
     PYLAYER_CARRIER_OFF = 0,
     PYLAYER_CARRIER_CELLS = 1,

@@ -20,14 +20,15 @@ static VkPipelineCache create_cache(Device *device, const void *data, size_t siz
         .pInitialData = data,
     };
     VkPipelineCache cache = VK_NULL_HANDLE;
-    /* No application allocator: the object outlives the call that it would belong to (RULES 1.12). */
+    /* No application allocator: an application's callbacks may be called during its own calls only,
+     * and this object outlives the call (Vulkan, 'Host Memory'). */
     if (device->create_pipeline_cache(device->handle, &info, NULL, &cache) != VK_SUCCESS)
         return VK_NULL_HANDLE;
     return cache;
 }
 
 /* All data of a cache, malloc'ed; NULL, and a size of 0, when it cannot be read. The size may grow between
- * the two calls (RULES 1.11), hence the loop. */
+ * the two calls (Vulkan, vkGetPipelineCacheData), hence the loop. */
 static uint8_t *read_cache(Device *device, VkPipelineCache cache, size_t *size)
 {
     *size = 0;

@@ -70,7 +70,7 @@ void element_read(Element *element, const PipelineCall *call, uint32_t index)
             break;
         }
     }
-    /* Chained flags replace the legacy ones (RULES 1.6). */
+    /* Chained flags replace the legacy ones (Vulkan, VkPipelineCreateFlags2CreateInfo). */
     element->flags = element->flags2 ? element->flags2->flags : info->head.flags;
     element->untouchable |= element->flags2 && (element->flags & COMPAT_PIPELINE_CREATE_2_CAPTURE_DATA);
     element->kind = kind_of(call, info, element->flags, chains_libraries);

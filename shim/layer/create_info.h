@@ -66,12 +66,13 @@ bool element_prepare(Element *element, const PipelineCall *call, uint32_t index,
 void element_release(Element *element);
 /* The driver's answer about the pipeline; NULL where none was asked for or it gave none. */
 const VkPipelineCreationFeedbackEXT *element_feedback(const Element *element);
-/* The application passed no cache in which this pipeline was found: RULES 1.8. */
+/* The application passed no cache in which this pipeline was found, and the bit means just that (Vulkan,
+ * VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT). */
 void element_clear_application_hit(const Element *element);
 
 /*
  * A create info that leaves the call it came from: its basePipelineIndex, which counts within the call,
- * becomes the handle of the pipeline created there (RULES 1.6). Returns the flags that must go: DERIVATIVE
+ * becomes the handle of the pipeline created there. Returns the flags that must go: DERIVATIVE
  * where the parent failed.
  */
 bool create_info_derives_within_call(const PipelineCall *call, uint32_t index, uint64_t flags);

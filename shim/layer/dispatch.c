@@ -3,7 +3,7 @@
  *
  * Open addressing over a fixed table. A removed slot keeps its place as a tombstone, so that a probe
  * sequence which passed it still finds what lies behind. Keys are pointers that the loader reuses after
- * destruction (RULES 3.2), hence removal is explicit.
+ * destruction, hence removal is explicit.
  */
 #include "layer.h"
 

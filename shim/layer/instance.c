@@ -84,7 +84,7 @@ static VkResult create_below(VkLayerInstanceCreateInfo *link, const VkInstanceCr
         VkResult result = create_with_properties2(create, info, allocator, handle);
         if (result == VK_SUCCESS)
             return result;
-        /* Exactly as the application made it; the layers below advanced the link too (RULES 3.2). */
+        /* Exactly as the application made it; the layers below advanced the link too. */
         link->u.pLayerInfo = mine->pNext;
         *handle = untouched;
     }
@@ -118,7 +118,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *
         return VK_ERROR_INITIALIZATION_FAILED;
     VkLayerInstanceLink *mine = link->u.pLayerInfo;
 
-    /* The loader activates installed layers in setuid programs too (RULES 3.7). */
+    /* The loader activates installed layers in setuid programs too: it reads VK_INSTANCE_LAYERS with plain getenv. */
     bool elevated = getauxval(AT_SECURE) != 0;
     PylayerInstanceInfo program;
     describe_program(&program, info->pApplicationInfo);

@@ -133,7 +133,8 @@ typedef struct Device {
     pthread_rwlock_t merged_lock;
     atomic_uint cells_generation; /* raised by every merge into merged */
     /* One merge at a time in a device. A merge locks its destination and its sources; with several
-     * at once two merges in opposite directions could wait for each other (RULES 2.4: drivers do). */
+     * at once two merges in opposite directions could wait for each other: Mesa locks the
+     * destination, then the source. */
     pthread_mutex_t merge_mutex;
     uint8_t *empty_data; /* vkGetPipelineCacheData of an empty cache: what 'nothing was kept' looks like */
     size_t empty_size;

@@ -171,7 +171,7 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetPhysicalDeviceProcAddr(
     return instance->get_physical_device_proc_addr(instance->handle, name);
 }
 
-/* The only exported name besides what the C runtime needs (LLP_LAYER_4/5, RULES 3.1). */
+/* The only exported name besides what the C runtime needs (LLP_LAYER_4/5). */
 __attribute__((visibility("default"))) VKAPI_ATTR VkResult VKAPI_CALL
 vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *interface)
 {

@@ -39,7 +39,7 @@ static uint64_t taken, stalled_at = UINT64_MAX;
 
 static void child_after_fork(void)
 {
-    /* A flag and nothing else: a mutex may be held by a thread that does not exist here (RULES 4.6). */
+    /* A flag and nothing else: a mutex may be held by a thread that does not exist here. */
     atomic_store(&forked_child, true);
 }
 

@@ -3,7 +3,8 @@
  *
  * A hit is one call to the driver: the application's call with FAIL_ON_PIPELINE_COMPILE_REQUIRED, against
  * its own cache or, when it passed none, the layer's. Pipelines that this leaves out are created one by one,
- * each in a cell. Results are those that the driver would have given without the layer (RULES 1.7).
+ * each in a cell. Results are those that the driver would have given without the layer (Vulkan, 'Multiple Pipeline
+ * Creation').
  */
 #include <stdlib.h>
 #include <string.h>
@@ -345,7 +346,7 @@ static VkResult create_pipelines(PipelineCall call)
 {
     Device *device = call.device;
     int carrier = atomic_load_explicit(&device->carrier, memory_order_relaxed);
-    /* A deferred operation reads its parameters later than the call returns (RULES 1.10). */
+    /* A deferred operation reads its parameters later than the call returns (Vulkan, 'Deferred Host Operations'). */
     if (carrier == PYLAYER_CARRIER_OFF || call.count == 0 || call.deferred != VK_NULL_HANDLE ||
         process_is_forked_child())
         return pass_through(&call);

@@ -2,7 +2,7 @@
  * pnext.h - pNext chains: reading them, and copying the part in front of a node that must change.
  *
  * Nothing here writes through the application's pointers: chains may lie in read-only memory and may be
- * in use by other threads (RULES 1.6).
+ * in use by other threads.
  */
 #ifndef PYLAYER_PNEXT_H
 #define PYLAYER_PNEXT_H

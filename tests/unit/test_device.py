@@ -108,7 +108,7 @@ def test_identity_is_pinned() -> None:
 
 
 def test_identity_of_a_device() -> None:
-    """The identity holds what DESIGN lists, and the bytes of the digest are its name."""
+    """The identity holds all that tells driver builds apart, and the bytes of the digest are its name."""
     identity = Identity.of(facts())
     assert identity.fields == {**FIELDS, "abi": ABI}
     assert bytes.fromhex(identity.name) == identity.digest
