@@ -1,7 +1,7 @@
 /*
  * features.c - what the layer adds to a VkDeviceCreateInfo: pipelineCreationCacheControl, and the two
- * extension names below Vulkan 1.3. Nothing is
- * added that the next layer does not offer (VUID-vkCreateDevice-ppEnabledExtensionNames-01387).
+ * extension names below Vulkan 1.3. Nothing is added that the next layer does not offer
+ * (VUID-vkCreateDevice-ppEnabledExtensionNames-01387).
  */
 #include <stdlib.h>
 #include <string.h>

@@ -38,8 +38,8 @@ static int find_libpython(struct dl_phdr_info *info, size_t size, void *unused)
 
 /*
  * A Python in the program comes before ours wherever symbols are looked up: everything of ours would bind to
- * it, also where the versions differ (measured). RTLD_DEEPBIND turns the order around. Not used otherwise, since it also passes over
- * replacements of malloc and the sanitizers.
+ * it, also where the versions differ (measured). RTLD_DEEPBIND turns the order around. Not used otherwise, since
+ * it also passes over replacements of malloc and the sanitizers.
  */
 static bool program_holds_python(void)
 {
