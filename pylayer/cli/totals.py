@@ -9,30 +9,14 @@ from typing import Any
 from ..identity import program_id
 from ..settings import glob_matches
 from ..store import runs
+from ..values import COUNTER_NAMES
 
+#: Counters that are reported in another form, with what was refused and why, or not at all.
+_ELSEWHERE = ("caches_emptied", "absorbed")
 #: Of a run's counters, those that are added up and reported under their own name.
-COUNTERS = (
-    "pipelines",
-    "hits",
-    "application_hits",
-    "compiled",
-    "adopted",
-    "uncacheable",
-    "plain",
-    "plain_compiled",
-    "passed",
-    "compile_required",
-    "failed",
-    "events_dropped",
-    "answers_late",
-    "load_failed",
-    "hit_ns",
-    "compile_ns",
-    "plain_ns",
-    "load_wait_ns",
-)
+COUNTERS = tuple(name for name in COUNTER_NAMES if name not in _ELSEWHERE)
 #: Of a run's other values, those that are added up.
-SUMS = ("loaded_records", "stored_records", "stored_bytes", "damaged_records", "write_errors")
+SUMS = ("loaded_records", "stored_records", "stored_bytes", "lost_records", "damaged_records", "write_errors")
 SPENT = ("hit_ns", "compile_ns", "plain_ns", "load_wait_ns")
 
 

@@ -2,9 +2,9 @@
  * loading.c - stored records on their way into the layer's cache.
  *
  * Policy publishes records that it verified, and verifies the next ones meanwhile; they become caches and are
- * merged in slices. Threads that wait for the store, because the application creates a pipeline, take slices: nobody else is in a hurry, and
- * a thread made for it would cost 60 us and an allocator arena of its own (measured: a fresh arena makes
- * vkCreatePipelineCache 1.6 times slower than the main thread's).
+ * merged in slices. Threads that wait for the store, because the application creates a pipeline, take slices
+ * too: nobody else is in a hurry, and a thread made for it would cost 60 us and an allocator arena of its own
+ * (measured: a fresh arena makes vkCreatePipelineCache 1.6 times slower than the main thread's).
  */
 #include <errno.h>
 #include <sched.h>

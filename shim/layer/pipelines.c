@@ -82,7 +82,8 @@ static VkResult create_one(Batch *batch, uint32_t index, VkPipelineCache cache, 
 
 /*
  * The driver's own disk cache answered, so nothing was compiled, and the store lacks it. Creating the
- * pipeline once more, in a cell, costs what a disk cache hit costs, once. False: it could not be had there, or nothing came of it.
+ * pipeline once more, in a cell, costs what a disk cache hit costs, once. False: it could not be had there, or
+ * nothing came of it.
  */
 static bool adopt(Batch *batch, uint32_t index)
 {
