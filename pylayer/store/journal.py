@@ -148,13 +148,6 @@ def _open(path: str) -> tuple[int, int]:
     return fd, size
 
 
-def read_file(path: str) -> bytes:
-    """All of a journal's bytes. Raises OSError."""
-    fd, size = _open(path)
-    with open(fd, "rb", buffering=0) as file:
-        return file.read(size)
-
-
 class Reader:
     """Reads a journal part by part, into two buffers that take turns.
 
@@ -212,21 +205,9 @@ def check_file_header(data: bytes, identity: Identity) -> str:
     return "ok"
 
 
-def program_of(data: bytes) -> int:
-    """The program of a journal whose header was checked."""
-    return int(FILE_HEADER.unpack_from(data)[4])
-
-
-#: One record of ``scan``: magic, kind, flags, offset of the data, its size, create_ns, digest.
+#: One record of ``scan_part``: magic, kind, flags, offset of the data, its size, create_ns, digest.
 if TYPE_CHECKING:
     ScannedRecord = tuple[bytes, int, int, int, int, int, bytes]
-
-
-def scan(data: bytes, damage: list[str]) -> Iterator[ScannedRecord]:
-    """Every record of a whole journal whose header and data verify; the rest is named in ``damage``."""
-    found: list[ScannedRecord] = []
-    scan_part(data, FILE_HEADER.size, len(data), 0, None, damage, found)
-    yield from found
 
 
 def scan_part(

@@ -26,6 +26,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include <vulkan/vk_layer.h>
 #include <vulkan/vulkan.h>
@@ -311,8 +312,18 @@ bool kept_plans_find(const PylayerMessage *message, PylayerPlan *plan);
 void log_line(enum PylayerLogLevel level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool log_enabled(enum PylayerLogLevel level);
 
-/* ---- time ------------------------------------------------------------------------------------ */
+/* ---- time: CLOCK_MONOTONIC, nanoseconds -------------------------------------------------------- */
 
-uint64_t now_ns(void);
+static inline uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}
+
+static inline struct timespec deadline_at(uint64_t time_ns)
+{
+    return (struct timespec){.tv_sec = (time_t)(time_ns / 1000000000ull), .tv_nsec = (long)(time_ns % 1000000000ull)};
+}
 
 #endif

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <sched.h>
 #include <string.h>
-#include <time.h>
 
 #include "layer.h"
 
@@ -133,8 +132,7 @@ bool loading_wait(Device *device)
     uint64_t start = now_ns();
     if (start >= give_up)
         return false;
-    struct timespec deadline = {.tv_sec = (time_t)(give_up / 1000000000ull),
-                                .tv_nsec = (long)(give_up % 1000000000ull)};
+    struct timespec deadline = deadline_at(give_up);
     int waited = 0;
     pthread_mutex_lock(&loading->mutex);
     while (!atomic_load(&loading->done) && !atomic_load(&loading->abandoned) && waited != ETIMEDOUT) {

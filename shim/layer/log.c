@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "layer.h"
@@ -59,11 +58,4 @@ void log_line(enum PylayerLogLevel level, const char *format, ...)
     /* One write, so that lines of several threads and processes do not mix. */
     ssize_t written = write(log_fd, line, length);
     (void)written;
-}
-
-uint64_t now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
 }

@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "layer.h"
 
@@ -51,11 +50,6 @@ void process_watch_fork(void)
 bool process_is_forked_child(void)
 {
     return atomic_load_explicit(&forked_child, memory_order_relaxed);
-}
-
-static struct timespec deadline_at(uint64_t time_ns)
-{
-    return (struct timespec){.tv_sec = (time_t)(time_ns / 1000000000ull), .tv_nsec = (long)(time_ns % 1000000000ull)};
 }
 
 void mailbox_open(void)

@@ -27,8 +27,7 @@
 #define FAULTS_H
 
 #define VK_NO_PROTOTYPES
-#include <vulkan/vulkan.h>
-#include <vulkan/vk_layer.h>
+#include "../test_layer.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -56,22 +55,9 @@ void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* What the headers that this must build with lack. */
 enum {
-    TYPE_PIPELINE_CREATE_FLAGS_2 = 1000470005,
-    TYPE_PIPELINE_BINARY_INFO = 1000483002,
     TYPE_VULKAN_1_4_FEATURES = 55,
     TYPE_MAINTENANCE_5_FEATURES = 1000470000,
 };
-typedef struct {
-    VkStructureType sType;
-    const void *pNext;
-    uint64_t flags;
-} flags2_info;
-typedef struct {
-    VkStructureType sType;
-    const void *pNext;
-    uint32_t count;
-    const void *binaries;
-} binary_info;
 
 /* ---- objects.c: what exists, and who is using it ---- */
 

@@ -72,25 +72,6 @@ void end_call(device_state *state)
 
 /* ---- creation and destruction ---- */
 
-/* The loader's structures share the sType of the create info they hang on. */
-static VkLayerInstanceCreateInfo *instance_node(const VkInstanceCreateInfo *info)
-{
-    VkLayerInstanceCreateInfo *node = (VkLayerInstanceCreateInfo *)info->pNext;
-    while (node &&
-           !(node->sType == VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO && node->function == VK_LAYER_LINK_INFO))
-        node = (VkLayerInstanceCreateInfo *)node->pNext;
-    return node;
-}
-
-static VkLayerDeviceCreateInfo *device_node(const VkDeviceCreateInfo *info)
-{
-    VkLayerDeviceCreateInfo *node = (VkLayerDeviceCreateInfo *)info->pNext;
-    while (node &&
-           !(node->sType == VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO && node->function == VK_LAYER_LINK_INFO))
-        node = (VkLayerDeviceCreateInfo *)node->pNext;
-    return node;
-}
-
 static void watch_exit(void)
 {
     atexit(at_exit);
@@ -100,7 +81,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreat
                                                            const VkAllocationCallbacks *allocator, VkInstance *instance)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    VkLayerInstanceCreateInfo *link = instance_node(info);
+    VkLayerInstanceCreateInfo *link = instance_node(info, VK_LAYER_LINK_INFO);
     if (!link || !link->u.pLayerInfo)
         return VK_ERROR_INITIALIZATION_FAILED;
     PFN_vkGetInstanceProcAddr next = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
@@ -151,7 +132,7 @@ static VKAPI_ATTR void VKAPI_CALL layer_DestroyInstance(VkInstance instance, con
 static VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
                                                          const VkAllocationCallbacks *allocator, VkDevice *device)
 {
-    VkLayerDeviceCreateInfo *link = device_node(info);
+    VkLayerDeviceCreateInfo *link = device_node(info, VK_LAYER_LINK_INFO);
     if (!link || !link->u.pLayerInfo) {
         violation("vkCreateDevice without a link to the next layer");
         return VK_ERROR_INITIALIZATION_FAILED;
@@ -310,11 +291,5 @@ static PFN_vkVoidFunction VKAPI_CALL layer_GetInstanceProcAddr(VkInstance instan
 __attribute__((visibility("default"))) VKAPI_ATTR VkResult VKAPI_CALL
 vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *interface)
 {
-    if (interface->loaderLayerInterfaceVersion < 2)
-        return VK_ERROR_INITIALIZATION_FAILED;
-    interface->loaderLayerInterfaceVersion = 2;
-    interface->pfnGetInstanceProcAddr = layer_GetInstanceProcAddr;
-    interface->pfnGetDeviceProcAddr = layer_GetDeviceProcAddr;
-    interface->pfnGetPhysicalDeviceProcAddr = NULL;
-    return VK_SUCCESS;
+    return negotiate(interface, layer_GetInstanceProcAddr, layer_GetDeviceProcAddr);
 }

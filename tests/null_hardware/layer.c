@@ -96,23 +96,6 @@ VkResult set_loader_data(VkDevice device, void *object)
     return find_known(device)->SetDeviceLoaderData(device, object);
 }
 
-/* The loader's structures share the sType of the create info they hang on. */
-static VkLayerInstanceCreateInfo *instance_node(const VkInstanceCreateInfo *info, VkLayerFunction function)
-{
-    VkLayerInstanceCreateInfo *node = (VkLayerInstanceCreateInfo *)info->pNext;
-    while (node && !(node->sType == VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO && node->function == function))
-        node = (VkLayerInstanceCreateInfo *)node->pNext;
-    return node;
-}
-
-static VkLayerDeviceCreateInfo *device_node(const VkDeviceCreateInfo *info, VkLayerFunction function)
-{
-    VkLayerDeviceCreateInfo *node = (VkLayerDeviceCreateInfo *)info->pNext;
-    while (node && !(node->sType == VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO && node->function == function))
-        node = (VkLayerDeviceCreateInfo *)node->pNext;
-    return node;
-}
-
 static VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *info,
                                                            const VkAllocationCallbacks *allocator, VkInstance *instance)
 {
@@ -290,11 +273,5 @@ static PFN_vkVoidFunction VKAPI_CALL layer_GetInstanceProcAddr(VkInstance instan
 __attribute__((visibility("default"))) VKAPI_ATTR VkResult VKAPI_CALL
 vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *interface)
 {
-    if (interface->loaderLayerInterfaceVersion < 2)
-        return VK_ERROR_INITIALIZATION_FAILED;
-    interface->loaderLayerInterfaceVersion = 2;
-    interface->pfnGetInstanceProcAddr = layer_GetInstanceProcAddr;
-    interface->pfnGetDeviceProcAddr = layer_GetDeviceProcAddr;
-    interface->pfnGetPhysicalDeviceProcAddr = NULL;
-    return VK_SUCCESS;
+    return negotiate(interface, layer_GetInstanceProcAddr, layer_GetDeviceProcAddr);
 }

@@ -10,20 +10,7 @@
 #include <unistd.h>
 
 /* Newer than the headers that this must build with. */
-#define TYPE_PIPELINE_CREATE_FLAGS_2 1000470005
-#define TYPE_PIPELINE_BINARY_INFO 1000483002
 #define TYPE_PIPELINE_BINARY_FEATURES 1000483000
-typedef struct {
-    VkStructureType sType;
-    const void *pNext;
-    uint64_t flags;
-} flags2_info;
-typedef struct {
-    VkStructureType sType;
-    const void *pNext;
-    uint32_t count;
-    const void *binaries;
-} binary_info;
 typedef struct {
     VkStructureType sType;
     const void *pNext;

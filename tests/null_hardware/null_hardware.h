@@ -11,6 +11,7 @@
 #define NULL_HARDWARE_H
 
 #define VK_NO_PROTOTYPES
+#include "../test_layer.h"
 #include <vulkan/vulkan.h>
 #include <vulkan/vk_layer.h>
 

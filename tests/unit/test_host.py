@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from unit.things import FakeCommands, cell, counters, facts, program, record, write_journal
+from unit.things import FakeCommands, cell, counters, facts, program, record, scan, write_journal
 
 import pylayer
 from pylayer.identity import Identity, program_id
@@ -184,8 +184,8 @@ def own(name: str) -> str:
 def stored(root: str) -> list[bytes]:
     found = []
     for path in Folder(root, Identity.of(facts())).files(None):
-        data = journal.read_file(path)
-        found += [data[start : start + size] for _, _, _, start, size, *_ in journal.scan(data, [])]
+        data = Path(path).read_bytes()
+        found += [data[start : start + size] for _, _, _, start, size, *_ in scan(data, [])]
     return found
 
 

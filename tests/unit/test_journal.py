@@ -12,7 +12,7 @@ import pytest
 import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unit.things import facts, record, run_python, write_journal
+from unit.things import facts, record, run_python, scan, write_journal
 
 from pylayer.identity import Identity
 from pylayer.store import journal
@@ -25,7 +25,7 @@ def contents(data: bytes) -> list[tuple[bytes, int, int, int, bytes]]:
     """Magic, kind, flags, duration and data of every record that is accepted."""
     return [
         (magic, kind, flags, create_ns, data[start : start + size])
-        for magic, kind, flags, start, size, create_ns, _ in journal.scan(data, [])
+        for magic, kind, flags, start, size, create_ns, _ in scan(data, [])
     ]
 
 
@@ -52,13 +52,13 @@ def test_round_trip() -> None:
     """Every record is read back with its kind, flags, duration and data, which starts at a multiple of 16."""
     data = small_journal()
     assert contents(data) == [(journal.CELL, i, 0, 100 + i, bytes(part)) for i, part in enumerate(DATA)]
-    assert all(start % 16 == 0 for _, _, _, start, *_ in journal.scan(data, []))
+    assert all(start % 16 == 0 for _, _, _, start, *_ in scan(data, []))
 
 
 def test_torn_at_every_byte() -> None:
     """A journal cut anywhere gives exactly the records that lie before the cut."""
     whole = small_journal()
-    ends = [start + size for _, _, _, start, size, *_ in journal.scan(whole, [])]
+    ends = [start + size for _, _, _, start, size, *_ in scan(whole, [])]
     expected = contents(whole)
     for cut in range(len(whole)):
         torn = whole[:cut]
@@ -89,12 +89,12 @@ def test_damage_is_named() -> None:
     damage: list[str] = []
     header_hurt = bytearray(whole)
     header_hurt[64 + 8] ^= 1
-    list(journal.scan(bytes(header_hurt), damage))
+    list(scan(bytes(header_hurt), damage))
     data_hurt = bytearray(whole)
     data_hurt[64 + 48] ^= 1
-    list(journal.scan(bytes(data_hurt), damage))
-    list(journal.scan(whole[: 64 + 50], damage))
-    list(journal.scan(whole[: 64 + 20], damage))
+    list(scan(bytes(data_hurt), damage))
+    list(scan(whole[: 64 + 50], damage))
+    list(scan(whole[: 64 + 20], damage))
     assert damage == [
         "damaged record header at byte 64",
         "damaged data at byte 112",
@@ -114,7 +114,7 @@ def test_resync_over_several_damaged_headers() -> None:
             data[at + 30] ^= 0x40
         at += len(one)
     damage: list[str] = []
-    found = [data[start + size - 1] for _, _, _, start, size, *_ in journal.scan(bytes(data), damage)]
+    found = [data[start + size - 1] for _, _, _, start, size, *_ in scan(bytes(data), damage)]
     assert found == [1, 4, 5]
     assert damage == [f"damaged record header at byte {64 + number * len(records[0])}" for number in (0, 2)]
 
@@ -134,7 +134,7 @@ def test_hostile_length(size: int) -> None:
     head += struct.pack("<Q", xxhash.xxh3_64_intdigest(head))
     damage: list[str] = []
     data = journal.file_header(IDENTITY, 7) + record(b"good") + head
-    assert [one[5] for one in journal.scan(data, damage)] == [0]
+    assert [one[5] for one in scan(data, damage)] == [0]
     assert damage == [f"truncated record at byte {64 + len(record(b'good'))}"]
 
 
@@ -142,10 +142,9 @@ def test_empty_file_and_empty_journal(tmp_path: Path) -> None:
     """A file of no bytes is refused by name; a journal without records has none and no damage."""
     empty = tmp_path / "empty.journal"
     empty.touch()
-    assert journal.read_file(str(empty)) == b""
     assert journal.check_file_header(b"", IDENTITY) == "truncated header"
     damage: list[str] = []
-    assert list(journal.scan(journal.file_header(IDENTITY, 7), damage)) == []
+    assert list(scan(journal.file_header(IDENTITY, 7), damage)) == []
     assert damage == []
 
 
@@ -173,11 +172,6 @@ def test_file_header_outcomes(data: bytes, reason: str) -> None:
     assert journal.check_file_header(data, IDENTITY) == reason
 
 
-def test_program_of() -> None:
-    """The header tells the program that wrote it."""
-    assert journal.program_of(journal.file_header(IDENTITY, 2**64 - 1)) == 2**64 - 1
-
-
 def test_two_writers(tmp_path: Path) -> None:
     """Two writers of one program at once use two files, and lose nothing."""
     writers = [journal.Journal(str(tmp_path), IDENTITY, 7) for _ in range(2)]
@@ -189,7 +183,7 @@ def test_two_writers(tmp_path: Path) -> None:
     files = sorted(tmp_path.iterdir())
     assert len(files) == 2
     assert all(path.name.startswith("0000000000000007-") and path.name.endswith(".journal") for path in files)
-    found = sorted(one[4] for path in files for one in contents(journal.read_file(str(path))))
+    found = sorted(one[4] for path in files for one in contents(Path(path).read_bytes()))
     assert found == sorted(b"cell %d" % number for number in range(20))
 
 
@@ -212,7 +206,7 @@ def test_many_records_in_one_append(tmp_path: Path) -> None:
         parts += journal.record_parts(journal.CELL, data, xxhash.xxh3_128_digest(data))
     writer.append(parts)
     writer.close()
-    assert [one[4] for one in contents(journal.read_file(str(writer.path)))] == [b"%d" % n for n in range(1000)]
+    assert [one[4] for one in contents(Path(writer.path).read_bytes())] == [b"%d" % n for n in range(1000)]
 
 
 def test_full_journal_is_followed_by_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,7 +217,7 @@ def test_full_journal_is_followed_by_another(tmp_path: Path, monkeypatch: pytest
         data = b"%d" % number * 50
         writer.append(journal.record_parts(journal.CELL, data, xxhash.xxh3_128_digest(data)))
     writer.close()
-    found = [contents(journal.read_file(str(path))) for path in sorted(tmp_path.iterdir())]
+    found = [contents(Path(path).read_bytes()) for path in sorted(tmp_path.iterdir())]
     assert [len(records) for records in found] == [2, 2, 2]
 
 
@@ -286,8 +280,8 @@ def test_disk_full(tmp_path: Path, limit: int, rollover: int, files: int) -> Non
     found: list[int] = []
     for path in paths:
         damage: list[str] = []
-        data = journal.read_file(str(path))
-        found += [int(data[start : start + 4]) for _, _, _, start, *_ in journal.scan(data, damage)]
+        data = Path(path).read_bytes()
+        found += [int(data[start : start + 4]) for _, _, _, start, *_ in scan(data, damage)]
         assert damage == []
         assert len(data) < 64 + 5 * 900
     assert found == kept
@@ -299,7 +293,7 @@ def test_too_large_to_be_a_journal(tmp_path: Path) -> None:
     with open(path, "wb") as file:
         file.truncate(journal.MAX_READ_BYTES + 1)
     with pytest.raises(OSError, match="more than a journal can have"):
-        journal.read_file(str(path))
+        journal.Reader(str(path))
 
 
 @pytest.mark.parametrize("kind", ["symlink", "directory"])
@@ -311,14 +305,15 @@ def test_only_plain_files_are_read(tmp_path: Path, kind: str) -> None:
     else:
         path.mkdir()
     with pytest.raises(OSError):
-        journal.read_file(str(path))
+        journal.Reader(str(path)).check_header(IDENTITY)
 
 
 def test_pipe_does_not_block(tmp_path: Path) -> None:
-    """A pipe in the store has no bytes, and nobody waits for its writer."""
+    """A pipe in the store is refused, and nobody waits for its writer."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
-    assert journal.read_file(str(path)) == b""
+    with pytest.raises(OSError):
+        journal.Reader(str(path)).check_header(IDENTITY)
 
 
 @settings(max_examples=150, deadline=None)
@@ -327,7 +322,7 @@ def test_any_data_round_trips(parts: list[bytes]) -> None:
     """Data of any bytes and sizes comes back in order."""
     data = journal.file_header(IDENTITY, 7) + b"".join(record(part) for part in parts)
     damage: list[str] = []
-    assert [data[start : start + size] for _, _, _, start, size, *_ in journal.scan(data, damage)] == parts
+    assert [data[start : start + size] for _, _, _, start, size, *_ in scan(data, damage)] == parts
     assert damage == []
 
 

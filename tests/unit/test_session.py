@@ -11,7 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.things import KIND_GRAPHICS, KIND_LIBRARY, FakeCommands, cell, counters, facts, program, record, write_journal
+from unit.things import (
+    KIND_GRAPHICS,
+    KIND_LIBRARY,
+    FakeCommands,
+    cell,
+    counters,
+    facts,
+    program,
+    record,
+    scan,
+    write_journal,
+)
 
 from pylayer import session as session_module
 from pylayer.session import DeviceSession
@@ -91,8 +102,8 @@ def stored(session: DeviceSession, root: str) -> list[tuple[bytes, int, int, int
     """Data, kind, flags and duration of every cell and snapshot on disk."""
     found = []
     for path in Folder(root, session.identity).files(None):
-        data = journal.read_file(path)
-        for magic, kind, flags, start, size, create_ns, _ in journal.scan(data, []):
+        data = Path(path).read_bytes()
+        for magic, kind, flags, start, size, create_ns, _ in scan(data, []):
             if magic != journal.NOTE:
                 found.append((data[start : start + size], kind, flags, create_ns))
     return found

@@ -57,6 +57,13 @@ def counters(**changes: int) -> dict[str, int]:
     return {**dict.fromkeys(COUNTER_NAMES, 0), **changes}
 
 
+def scan(data: bytes, damage: list[str]) -> list[tuple[bytes, int, int, int, int, int, bytes]]:
+    """Every record of a whole journal that verifies; the rest is named in ``damage``."""
+    found: list[tuple[bytes, int, int, int, int, int, bytes]] = []
+    journal.scan_part(data, journal.FILE_HEADER.size, len(data), 0, None, damage, found)
+    return found
+
+
 def record(data: bytes, magic: bytes = journal.CELL, **fields: int) -> bytes:
     """The bytes of one record."""
     return b"".join(journal.record_parts(magic, data, xxhash.xxh3_128_digest(data), **fields))
