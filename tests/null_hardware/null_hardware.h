@@ -12,8 +12,6 @@
 
 #define VK_NO_PROTOTYPES
 #include "../test_layer.h"
-#include <vulkan/vulkan.h>
-#include <vulkan/vk_layer.h>
 
 #include <stdint.h>
 

@@ -1,0 +1,130 @@
+"""The layer as the policy thread sees it, without the layer: a mailbox that is a list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from unit.things import FakeCommands, cell, facts, program, scan, write_journal
+
+from pylayer.identity import Identity, program_id
+from pylayer.store.folder import Folder
+from pylayer.values import (
+    CARRIER_CELLS,
+    CacheData,
+    Cell,
+    DeviceState,
+    Plan,
+)
+
+SERIAL = 5
+TYPES = (
+    "CREATE_INSTANCE",
+    "PLAN_DEVICE",
+    "DEVICE_CREATED",
+    "ADMIT_CACHE",
+    "CACHE_REFUSED",
+    "CELL",
+    "FLUSH_DEVICE",
+    "FLUSH_PROCESS",
+)
+
+
+class FakeMessage:
+    """A message as the layer would send it."""
+
+    def __init__(self, kind: str, device: int = SERIAL, late: bool = False, **content: Any) -> None:
+        self.type = TYPES.index(kind) + 1
+        self.device = device
+        self.late = late
+        self.content = content
+        self.releases = 0
+        self.plan: Plan | None = None
+        self.kept: bool = content.get("kept", False)
+        self.verdict: int | None = None
+
+    def release(self) -> None:
+        self.releases += 1
+
+    def program(self, executable: str) -> Any:
+        return program(executable="stutter")
+
+    def device_facts(self) -> Any:
+        return self.content.get("facts", facts())
+
+    def answer_plan(self, plan: Plan) -> bool:
+        self.plan = plan
+        return not self.late
+
+    def plan_to_keep(self, for_all_programs: bool) -> tuple[str, bytes, bytes]:
+        return ("all.plan" if for_all_programs else "one.plan"), b"plan", b"key"
+
+    def device_state(self) -> DeviceState:
+        return DeviceState(
+            cache_control=True, carrier=self.content.get("carrier", CARRIER_CELLS), empty_cache_bytes=32, feedback=True
+        )
+
+    def cache_data(self) -> CacheData:
+        return CacheData(cache=1, data_is_null=False, data_size=100, header=self.content.get("header", b""), result=-1)
+
+    def answer_verdict(self, verdict: int) -> bool:
+        self.verdict = verdict
+        return True
+
+    def cell(self) -> Cell:
+        return cell(self.content["data"])
+
+
+class FakeBoundary(ModuleType, FakeCommands):
+    """pylayer.boundary without the layer. ``next_message`` ends the loop when nothing is left."""
+
+    def __init__(self) -> None:
+        ModuleType.__init__(self, "pylayer.boundary")
+        FakeCommands.__init__(self)
+        for number, name in enumerate(TYPES, 1):
+            setattr(self, name, number)
+        self.queue: list[FakeMessage | None] = []
+        self.timeouts: list[int] = []
+        self.variables: dict[str, str] = {}
+
+    def next_message(self, timeout_ns: int) -> FakeMessage | None:
+        self.timeouts.append(timeout_ns)
+        return self.queue.pop(0) if self.queue else None
+
+    def is_open(self) -> bool:
+        return bool(self.queue)
+
+    def environment(self, name: str, default: str = "") -> str:
+        return self.variables.get(name, default)
+
+
+Send = Callable[..., None]
+
+
+def message(kind: str, **content: Any) -> FakeMessage:
+    return FakeMessage(kind, **content)
+
+
+def device(**content: Any) -> list[FakeMessage | None]:
+    """What makes a device, and enough rounds of the loop to load its store."""
+    return [message("PLAN_DEVICE", **content), message("DEVICE_CREATED", **content), None, None, None]
+
+
+def in_store(root: str, name: str, *records: bytes) -> Path:
+    folder = Folder(root, Identity.of(facts()))
+    folder.prepare()
+    return write_journal(Path(folder.path, name), folder.identity, *records)
+
+
+def own(name: str) -> str:
+    return f"{program_id('stutter', 'Stutter'):016x}-{name}.journal"
+
+
+def stored(root: str) -> list[bytes]:
+    found = []
+    for path in Folder(root, Identity.of(facts())).files(None):
+        data = Path(path).read_bytes()
+        found += [data[start : start + size] for _, _, _, start, size, *_ in scan(data, [])]
+    return found
