@@ -1,13 +1,13 @@
 """The one module that touches the cffi object: messages in, answers and commands out.
 
 Each function carries the C signature it calls (shim/boundary.h). Nothing that belongs to C leaves this
-module except ``Cell.data``, which is valid until the message is released.
+module except ``Cell.data`` and ``CacheRead.data``, which are valid until the message is released.
 """
 
 from __future__ import annotations
 
 from ._policy import ffi, lib
-from .values import COUNTER_NAMES, CacheData, Cell, DeviceFacts, DeviceState, Plan, Program
+from .values import COUNTER_NAMES, CacheData, CacheRead, Cell, DeviceFacts, DeviceState, Plan, Program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ CACHE_REFUSED = lib.PYLAYER_MSG_CACHE_REFUSED
 CELL = lib.PYLAYER_MSG_CELL
 FLUSH_DEVICE = lib.PYLAYER_MSG_FLUSH_DEVICE
 FLUSH_PROCESS = lib.PYLAYER_MSG_FLUSH_PROCESS
+CACHE_EMPTY = lib.PYLAYER_MSG_CACHE_EMPTY
+CACHE_READ = lib.PYLAYER_MSG_CACHE_READ
 
 _shim = lib.pylayer_shim()
 
@@ -61,6 +63,7 @@ class Message:
         c = self._c.info
         return DeviceFacts(
             api_version=c.api_version,
+            binary_data_compressed=bool(c.binary_data_compressed),
             cache_control_requested=bool(c.cache_control_requested),
             cache_control_supported=bool(c.cache_control_supported),
             device_id=c.device_id,
@@ -102,17 +105,33 @@ class Message:
             carrier=c.carrier,
             empty_cache_bytes=c.empty_cache_bytes,
             feedback=bool(c.feedback),
+            global_key=bytes(ffi.buffer(c.global_key, c.global_key_size)),
         )
 
     def cache_data(self) -> CacheData:
-        """The initial data of ADMIT_CACHE or CACHE_REFUSED."""
+        """The initial data of ADMIT_CACHE or CACHE_REFUSED; of CACHE_EMPTY, that there is none."""
         c = self._c.cache
         return CacheData(
             cache=c.cache,
             data_is_null=bool(c.data_is_null),
             data_size=c.data_size,
+            digest=bytes(ffi.buffer(c.digest)),
             header=bytes(ffi.buffer(c.header, c.header_size)),
+            history="unknown",
             result=c.result,
+            slot=c.slot,
+        )
+
+    def cache_read(self) -> CacheRead:
+        """What the program read in CACHE_READ; ``data`` is a view of the message's own memory."""
+        c = self._c.read
+        return CacheRead(
+            cache=c.cache,
+            data=memoryview(ffi.buffer(c.data, c.size)) if c.data else None,
+            digest=bytes(ffi.buffer(c.digest)),
+            incomplete=bool(c.incomplete),
+            size=c.size,
+            slot=c.slot,
         )
 
     def answer_verdict(self, verdict: int) -> bool:
@@ -124,7 +143,7 @@ class Message:
         """The cell of CELL; ``data`` is a view of the message's own memory."""
         c = self._c.cell
         data = memoryview(ffi.buffer(c.data, c.size)) if c.size else memoryview(b"")
-        return Cell(create_ns=c.create_ns, data=data, flags=c.flags, kind=c.kind)
+        return Cell(create_ns=c.create_ns, data=data, fingerprint=c.fingerprint, flags=c.flags, kind=c.kind)
 
 
 def next_message(timeout_ns: int) -> Message | None:
@@ -157,7 +176,8 @@ def load_records(device: int, data: bytes | bytearray, offsets: Sequence[int], s
 
 
 def load_done(device: int) -> int:
-    """int64_t load_done(uint64_t device): how many records the driver took in all, -1 when the device is gone."""
+    """int64_t load_done(uint64_t device): how many records the driver took since the last ``load_done``, -1 when the
+    device is gone. Another load may follow."""
     taken = int(_shim.load_done(device))
     _published.pop(device, None)
     return taken
@@ -198,6 +218,20 @@ def counters(device: int) -> dict[str, int] | None:
     if _shim.counters(device, out) != 0:
         return None
     return {name: getattr(out, name) for name in COUNTER_NAMES}
+
+
+def fingerprints(device: int) -> bytes | None:
+    """int64_t fingerprints(uint64_t, uint64_t *out, uint64_t capacity): those of all pipelines that the device
+    created, as an array of native uint64_t; None when the device is gone."""
+    capacity = 0
+    while True:  # there may be more of them at the second call
+        out = ffi.new("uint64_t[]", capacity)
+        count = _shim.fingerprints(device, out, capacity)
+        if count < 0:
+            return None
+        if count <= capacity:
+            return bytes(ffi.buffer(out, count * 8))
+        capacity = count + 64
 
 
 def environment(name: str, default: str = "") -> str:

@@ -13,11 +13,21 @@ import time
 from . import boundary, paths, settings
 from .paths import config_file, executable_name, require_own, require_own_file, store_root
 from .policy import Policy, choose_carrier
-from .values import CARRIER_NAMES, CARRIER_OFF, LOG_DEBUG, LOG_INFO, LOG_WARN, VERDICT_EMPTY, Plan
+from .values import (
+    CARRIER_NAMES,
+    CARRIER_OFF,
+    LOG_DEBUG,
+    LOG_INFO,
+    LOG_WARN,
+    VERDICT_EMPTY,
+    VERDICT_PASS,
+    VERDICT_PASS_KEPT,
+    Plan,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
     from typing import Any
 
     from .session import DeviceSession
@@ -122,7 +132,9 @@ class Host:
         #: An instance was created and no device yet: time to import what a device will need.
         self._device_expected = False
         self._last_statistics = time.monotonic_ns()
-        self._pruned = False
+        self._maintenance: Generator[None, None, None] | None = None
+        self._waiting_maintenance: dict[str, DeviceSession] = {}
+        self._last_maintained: DeviceSession | None = None
         #: The policy file was used as it is, and no policy class decides beside it.
         self._plans_may_be_kept = False
 
@@ -207,8 +219,8 @@ class Host:
             facts,
             self.root,
             settings.top_setting(self.document, "share"),
+            wanted,
         )
-        session.settings = wanted
         session.carrier_planned = plan.carrier
         carrier, _, reason = choose_carrier(wanted, facts)
         session.reason = reason if plan.carrier == carrier else "chosen by the policy class"
@@ -245,6 +257,8 @@ class Host:
         )
         loading = self.loading.get(message.device)
         if loading is not None:
+            if session.use_global_key(session.state.global_key):
+                loading = self.loading[message.device] = Loading(session)
             loading.device_exists = True
             if session.state.carrier == CARRIER_OFF:
                 self.loading.pop(message.device)
@@ -256,19 +270,46 @@ class Host:
         if session is None:
             return
         data = message.cache_data()
+        data.history = session.attested(data)
         verdict, outcome = self._ask("admit_cache", tuple, data, session.facts, session.settings)
-        message.answer_verdict(verdict)
-        session.cache_outcome(outcome)
-        level = LOG_WARN if verdict == VERDICT_EMPTY else LOG_DEBUG
-        meaning = "; the program gets an empty cache" if verdict == VERDICT_EMPTY else ""
-        boundary.log(level, f"application cache of {data.data_size} bytes: {outcome}{meaning}")
+        refused = verdict == VERDICT_EMPTY
+        kept = verdict == VERDICT_PASS and session.keeps(data)
+        message.answer_verdict(VERDICT_PASS_KEPT if kept else verdict)
+        session.cache_outcome(outcome, refused)
+        meaning = ""
+        if refused:
+            meaning = "; the program gets an empty cache"
+            if session.restore_cache(data.slot, any_slot=True):
+                meaning += ", and the last good data is merged into it"
+        boundary.log(
+            LOG_WARN if refused else LOG_DEBUG, f"application cache of {data.data_size} bytes: {outcome}{meaning}"
+        )
+
+    def cache_empty(self, message: boundary.Message) -> None:
+        """CACHE_EMPTY: the program loaded nothing; what it read of this cache in an earlier run may be gone."""
+        session = self.sessions.get(message.device)
+        if session is not None and session.restore_cache(message.cache_data().slot, any_slot=False):
+            boundary.log(LOG_INFO, "the program has no data for a cache that it had before: the last good is merged in")
+
+    def cache_read(self, message: boundary.Message) -> None:
+        """CACHE_READ: the program may load this again."""
+        session = self.sessions.get(message.device)
+        if session is None:
+            return
+        read = message.cache_read()
+        try:
+            session.cache_read(read)
+        finally:
+            if read.data is not None:
+                read.data.release()
 
     def cache_refused(self, message: boundary.Message) -> None:
         """CACHE_REFUSED: the driver failed on data that looked right."""
         data = message.cache_data()
         session = self.sessions.get(message.device)
         if session is not None:
-            session.cache_outcome("driver-error")
+            session.cache_outcome("driver-error", refused=True)
+            session.restore_cache(data.slot, any_slot=True)
         boundary.log(
             LOG_WARN,
             f"the driver failed ({data.result}) on an application cache of {data.data_size} bytes; "
@@ -326,6 +367,7 @@ class Host:
             session.close()
         if counters:  # else there never was a device
             self._ask("device_destroyed", object, session.program, session.facts, counters)
+            self._maintain_after(session)
 
     def flush_process(self) -> None:
         """FLUSH_PROCESS: exit() with devices alive."""
@@ -335,11 +377,14 @@ class Host:
             totals = session.read_counters()
             if totals:
                 self._guard(self._ask, "device_destroyed", object, session.program, session.facts, totals)
+            session.close()
+        self._guard(self._maintain_at_exit)
 
     def _settle(self, session: DeviceSession) -> dict[str, int]:
         counters = session.read_counters()
         if counters:
             session.snapshot(counters)
+            session.write_uses()
             session.write_run()
         return counters
 
@@ -354,6 +399,10 @@ class Host:
             self.admit_cache(message)
         elif kind == boundary.CACHE_REFUSED:
             self.cache_refused(message)
+        elif kind == boundary.CACHE_EMPTY:
+            self.cache_empty(message)
+        elif kind == boundary.CACHE_READ:
+            self.cache_read(message)
         elif kind == boundary.FLUSH_DEVICE:
             self.flush_device(message)
         elif kind == boundary.FLUSH_PROCESS:
@@ -394,12 +443,65 @@ class Host:
         self._dirty = False
         for session in self.sessions.values():
             self._guard(self._settle, session)
-        if self.root and not self._pruned:
-            from .store import plans, runs
+            session.sync()
+            if session.wants_maintenance:
+                self._maintain_after(session)
 
-            self._pruned = True
-            runs.prune(self.root)
-            plans.prune(self.root)
+    def _maintain_after(self, session: DeviceSession) -> None:
+        """Folding, repairs and limits for the folder of a session, when there is nothing else to do."""
+        session.maintained_at = session.stored_bytes
+        if session.folder is not None and session.carrier_planned != CARRIER_OFF:
+            self._waiting_maintenance[session.identity.name] = session
+
+    def _step_maintenance(self, stepped: list[bool]) -> None:
+        """A piece of work of about a millisecond."""
+        if self._maintenance is None:
+            session = self._waiting_maintenance.pop(next(iter(self._waiting_maintenance)))
+            self._last_maintained = session
+            self._maintenance = self._maintenance_of(session)
+        try:
+            next(self._maintenance)
+        except StopIteration:
+            self._maintenance = None
+        except OSError as error:
+            self._maintenance = None
+            boundary.log(LOG_INFO, f"the store is left as it is: {error}")
+        stepped.append(self._maintenance is not None or bool(self._waiting_maintenance))
+
+    def _maintenance_of(self, session: DeviceSession, at_exit: bool = False) -> Generator[None, None, None]:
+        from .store.maintenance import Limits, maintain
+
+        assert session.folder is not None
+        limits = Limits(
+            max_store=int(settings.top_setting(self.document, "max_store_mib")) << 20,
+            max_program=int(settings.top_setting(self.document, "max_program_mib")) << 20,
+            compress=bool(session.settings["compress"]),
+        )
+        return maintain(session.folder, session.loaded.damage, limits, self._say, at_exit)
+
+    @staticmethod
+    def _say(text: str) -> None:
+        boundary.log(LOG_INFO, text)
+
+    def _maintain_at_exit(self) -> None:
+        """exit() waits: only what keeps short runs from leaving ever more files."""
+        if self._maintenance is not None:
+            self._maintenance.close()
+            self._maintenance = None
+        sessions = {session.identity.name: session for session in self.sessions.values()}
+        if self._last_maintained is not None:
+            sessions.setdefault(self._last_maintained.identity.name, self._last_maintained)
+        sessions |= self._waiting_maintenance
+        self._waiting_maintenance = {}
+        from .store.maintenance import EXIT_SECONDS
+
+        end = time.monotonic() + EXIT_SECONDS
+        for session in sessions.values():
+            if session.folder is None or session.carrier_planned == CARRIER_OFF:
+                continue
+            for _ in self._maintenance_of(session, at_exit=True):
+                if time.monotonic() > end:
+                    return
 
     def _timeout(self, busy: bool) -> int:
         if busy or self._device_expected:
@@ -436,6 +538,11 @@ class Host:
                 if not self._guard(self._step_loading, stepped):
                     self._give_up_loading()
                 busy = any(stepped)
+            if message is None and not busy and not self.loading and (self._maintenance or self._waiting_maintenance):
+                done: list[bool] = []
+                if not self._guard(self._step_maintenance, done):
+                    self._maintenance = None
+                busy = any(done)
             if waited_in_vain or time.monotonic_ns() - self._last_statistics > STATISTICS_INTERVAL_NS:
                 self._guard(self._idle)
 

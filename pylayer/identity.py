@@ -19,7 +19,8 @@ ABI = f"{struct.calcsize('P') * 8}-bit {sys.byteorder}-endian"
 
 
 class Identity:
-    """vendorID, deviceID, driverVersion, pipelineCacheUUID, ABI, driverID, driverName and driverInfo.
+    """vendorID, deviceID, driverVersion, pipelineCacheUUID, ABI, driverID, driverName and driverInfo, and the global
+    key of VK_KHR_pipeline_binary where the program enabled it.
 
     ``digest`` is the XXH3-128 (16 bytes) of the fields as settings text in the order of their names, ``name``
     its hexadecimal form, which names the folder in the store.
@@ -34,10 +35,11 @@ class Identity:
         self.name: str = self.digest.hex()
 
     @classmethod
-    def of(cls, facts: DeviceFacts) -> Identity:
-        """The identity of a physical device."""
+    def of(cls, facts: DeviceFacts, global_key: bytes = b"") -> Identity:
+        """The identity of a physical device; of a device with pipeline binaries, under their global key."""
         return cls(
             {
+                **({"global_key": global_key.hex()} if global_key else {}),
                 "abi": ABI,
                 "device_id": facts.device_id,
                 "driver_id": facts.driver_id,

@@ -61,8 +61,9 @@ class Policy:
             adopt=settings["adopt_driver_cache"],
             answer_wait_ns=int(settings["answer_wait_ms"] * MS),
             carrier=carrier,
-            check_caches=settings["application_caches"] == "check",
+            check_caches=settings["application_caches"] != "pass",
             fallback_carrier=fallback,
+            keep_cache_bytes=int(settings["keep_cache_mib"]) << 20 if settings["application_caches"] == "attest" else 0,
             flush_wait_ns=int(settings["flush_wait_ms"] * MS),
             load_wait_ns=int(settings["load_wait_ms"] * MS),
             may_be_kept=type(self) is Policy,
@@ -76,6 +77,11 @@ class Policy:
         from .cache_header import judge  # not before the first plan: a program waits for that
 
         outcome = judge(data, facts)
+        if settings["application_caches"] == "attest":
+            if data.history == "stale":
+                return VERDICT_EMPTY, "stale"
+            if outcome == "accepted":
+                return (VERDICT_EMPTY if data.history == "altered" else VERDICT_PASS), data.history
         return (VERDICT_PASS if outcome == "accepted" else VERDICT_EMPTY), outcome
 
     def keep_cell(self, cell: Cell, program: Program, settings: dict[str, Any]) -> bool:

@@ -7,14 +7,18 @@ in tests.
 from __future__ import annotations
 
 import os
+import sys
 import time
 
 import xxhash
 
 from . import __version__
 from .identity import Identity, program_id
-from .store import journal, runs
-from .store.folder import Folder, Loaded, note_parts
+from .store import format, runs
+from .store.folder import Batch, Folder, Loaded, note_parts
+from .store.journal import Journal
+from .store.recency import RECENT_SECONDS, used_parts
+from .store.syncing import Syncer
 from .values import (
     CARRIER_NAMES,
     CARRIER_OFF,
@@ -26,6 +30,8 @@ from .values import (
     LOG_DEBUG,
     LOG_INFO,
     LOG_WARN,
+    CacheData,
+    CacheRead,
     Cell,
     DeviceFacts,
     DeviceState,
@@ -38,7 +44,8 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    from .store.folder import Batch
+    from .store.attestation import Attestations, Blob
+    from .store.format import Damage
 
 #: A failed write is tried again after this long; until then cells are counted as lost.
 RETRY_SECONDS = 10.0
@@ -51,13 +58,20 @@ class DeviceSession:
     """Everything policy holds for one VkDevice, from its plan to its end."""
 
     def __init__(
-        self, commands: ModuleType, serial: int, program: Program, facts: DeviceFacts, root: str | None, share: str
+        self,
+        commands: ModuleType,
+        serial: int,
+        program: Program,
+        facts: DeviceFacts,
+        root: str | None,
+        share: str,
+        settings: dict[str, Any],
     ) -> None:
         self.commands = commands
         self.serial = serial
         self.program = program
         self.facts = facts
-        self.settings: dict[str, Any] = {}
+        self.settings = settings
         self.identity = Identity.of(facts)
         self.program_id = program_id(program.executable, program.application)
         self.carrier_planned = CARRIER_OFF
@@ -75,11 +89,23 @@ class DeviceSession:
         self.lost_records = 0
         self.duplicates = 0
         self.refused: dict[str, int] = {}
+        self.cache_outcomes: dict[str, int] = {}
+        self.restored_caches = 0
         self.reason = ""
         self.started = time.time()
         self._load_all = share == "all"
-        self._folder = Folder(root, self.identity) if root else None
-        self._journal: journal.Journal | None = None
+        self.folder = Folder(root, self.identity) if root else None
+        self._journal: Journal | None = None
+        interval = settings["fsync_interval_ms"]
+        self._syncer = Syncer(None if interval is None else interval / 1000)
+        self._attestations: Attestations | None = None
+        #: The last good data of application caches, to be merged into the layer's.
+        self._to_restore: list[Blob] = []
+        self._restored: set[bytes] = set()
+        self._load_is_over = False
+        self._uses_written: set[int] = set()
+        #: What had been stored when folding and repairs were last asked for; None: not since the load.
+        self.maintained_at: int | None = None
         self._retry_at = 0.0
         self._snapshot_seen = (-1, -1)
         self._run = runs.RunFile(root) if root else None
@@ -92,12 +118,29 @@ class DeviceSession:
         """One line of the log."""
         self.commands.log(level, text)
 
+    def use_global_key(self, global_key: bytes) -> bool:
+        """The device has pipeline binaries, and their global key is part of the identity: what was read so far is
+        another identity's. False where there is no such key."""
+        if not global_key:
+            return False
+        self.identity = Identity.of(self.facts, global_key)
+        if self.folder is not None:
+            self.folder = Folder(self.folder.root, self.identity)
+        self.loaded = Loaded()
+        self._attestations = None
+        return True
+
     # ---- loading ---------------------------------------------------------------------------------
 
     def verify(self) -> Iterator[Batch]:
         """Reads and verifies the store, batch by batch."""
-        if self._folder is not None:
-            yield from self._folder.load(None if self._load_all else self.program_id, self.loaded)
+        if self.folder is not None:
+            yield from self.folder.load(None if self._load_all else self.program_id, self.loaded)
+
+        while self._to_restore:
+            batch = self._read_for_restoring(self._to_restore.pop())
+            if batch is not None:
+                yield batch
 
     def hand_over(self, batch: Batch) -> None:
         """Publishes one batch for the driver."""
@@ -110,6 +153,7 @@ class DeviceSession:
 
     def load_finished(self) -> None:
         """Everything was handed over: pipeline creations that wait go on."""
+        self._load_is_over = True
         for kind in range(len(KIND_NAMES)):
             if self.loaded.plain_kinds >> kind & 1:
                 self.commands.make_plain(self.serial, kind)
@@ -135,27 +179,35 @@ class DeviceSession:
     # ---- keeping ---------------------------------------------------------------------------------
 
     def _write(self, parts: list[bytes | memoryview]) -> bool:
-        if self._folder is None or time.monotonic() < self._retry_at:
+        if self.folder is None or time.monotonic() < self._retry_at:
             return False
         try:
-            if self._journal is None:
-                self._folder.prepare()
-                self._journal = journal.Journal(self._folder.path, self.identity, self.program_id)
-            self._journal.append(parts)
+            try:
+                self._append(self.folder, parts)
+            except FileNotFoundError:
+                self._journal = None  # somebody removed the folder; what he removed is gone, what follows is not
+                self._append(self.folder, parts)
             return True
         except OSError as error:
-            self._journal = None  # its folder may be gone
+            self._journal = None
             self._write_failed(error)
             return False
 
+    def _append(self, folder: Folder, parts: list[bytes | memoryview]) -> None:
+        if self._journal is None:
+            folder.prepare()
+            self._journal = Journal(folder.path, self.identity, self.program_id, self.program.name)
+        self._journal.append(parts)
+        self._syncer.written(self._journal)
+
     def _write_failed(self, error: OSError) -> None:
-        assert self._folder is not None
+        assert self.folder is not None
         self._retry_at = time.monotonic() + RETRY_SECONDS
         self.write_errors += 1
         if self.write_errors == 1:
             self.log(
                 LOG_WARN,
-                f"pipelines cannot be stored in {self._folder.path}: {error.strerror or error}; "
+                f"pipelines cannot be stored in {self.folder.path}: {error.strerror or error}; "
                 "the program goes on, and storing is tried again",
             )
 
@@ -172,8 +224,16 @@ class DeviceSession:
             self.duplicates += 1
             return []
         self._own_digests.add(digest)
-        return journal.record_parts(
-            journal.CELL, cell.data, digest, cell.kind, cell.flags & CELL_ADOPTED, cell.create_ns
+        self._uses_written.add(cell.fingerprint)
+        return format.record_parts(
+            format.CELL,
+            cell.data,
+            digest,
+            cell.kind,
+            cell.flags & CELL_ADOPTED,
+            cell.create_ns,
+            cell.fingerprint,
+            int(time.time()),
         )
 
     def write_cells(self, parts: list[bytes | memoryview]) -> None:
@@ -230,10 +290,83 @@ class DeviceSession:
         self.state = None
         self.log(LOG_INFO, f"{self.facts.device_name}: {self.reason}, so nothing can be stored; the layer stays out")
 
-    def cache_outcome(self, outcome: str) -> None:
+    # ---- application caches ----------------------------------------------------------------------
+
+    @property
+    def attestations(self) -> Attestations | None:
+        """What the program read of its caches in this and earlier runs; None without a store."""
+        if self._attestations is None and self.folder is not None:
+            from .store.attestation import Attestations
+
+            self._attestations = Attestations(self.folder, self.program_id, self.program.name)
+            self._say_damage(self._attestations.damage)
+        return self._attestations
+
+    def attested(self, data: CacheData) -> str:
+        """What is known of initial data: one of ``attestation.OUTCOMES``."""
+        attestations = self.attestations if self.settings["application_caches"] == "attest" else None
+        if attestations is None or data.data_is_null or data.data_size == 0:
+            return "unknown"
+        return attestations.outcome(data.digest, data.data_size)
+
+    def cache_outcome(self, outcome: str, refused: bool) -> None:
         """Counts what became of an application's initial data."""
-        if outcome != "accepted":
-            self.refused[outcome] = self.refused.get(outcome, 0) + 1
+        counts = self.refused if refused else self.cache_outcomes
+        counts[outcome] = counts.get(outcome, 0) + 1
+
+    def cache_read(self, read: CacheRead) -> None:
+        """The program read one of its caches: what it loads later can be compared with this."""
+        attestations = self.attestations if self.settings["application_caches"] == "attest" else None
+        if attestations is None or time.monotonic() < self._retry_at:
+            return
+        try:
+            attestations.attest(read.digest, read.size, read.slot, read.incomplete)
+            if read.data is not None and not read.incomplete:
+                attestations.keep(read.digest, read.slot, read.data)
+        except OSError as error:
+            self._write_failed(error)
+
+    def keeps(self, data: CacheData) -> bool:
+        """Whether a copy of this initial data is kept, so that the layer need not send it again when it is read."""
+        return self._attestations is not None and self._attestations.has(data.digest)
+
+    def restore_cache(self, slot: int, any_slot: bool) -> bool:
+        """Merges the last good data of an application's cache into the layer's, from where it reaches the
+        application's at its first miss. False where there is none."""
+        if not self.settings["seed_application_caches"] or self.state is None or self.state.carrier == CARRIER_OFF:
+            return False
+        attestations = self.attestations if self.settings["application_caches"] == "attest" else None
+        blob = attestations.last_good(slot, any_slot) if attestations is not None else None
+        if blob is None or blob.digest in self._restored:
+            return False
+        self._restored.add(blob.digest)
+        if not self._load_is_over:
+            self._to_restore.append(blob)  # handed over with the store
+            return True
+        batch = self._read_for_restoring(blob)
+        if batch is None:
+            return False
+        self.commands.load_records(self.serial, batch.data, batch.offsets, batch.sizes)
+        self.commands.load_done(self.serial)
+        return True
+
+    def _read_for_restoring(self, blob: Blob) -> Batch | None:
+        assert self._attestations is not None
+        data = self._attestations.read_blob(blob)
+        if data is None:
+            self._say_damage(self._attestations.damage)
+            return None
+        self.restored_caches += 1
+        batch = Batch(data)
+        batch.offsets.append(0)
+        batch.sizes.append(len(data))
+        return batch
+
+    def _say_damage(self, damage: list[Damage]) -> None:
+        for what in damage:
+            self.log(LOG_WARN, f"not used: {what}")
+        self.loaded.damage += damage
+        damage.clear()
 
     # ---- snapshot --------------------------------------------------------------------------------
 
@@ -247,7 +380,7 @@ class DeviceSession:
     def snapshot(self, counters: dict[str, int]) -> None:
         """Keeps the whole of the layer's cache where it holds more than the last snapshot."""
         seen = (counters["plain"], counters["absorbed"])
-        if self._folder is None or not self.snapshot_wanted(counters) or seen == self._snapshot_seen:
+        if self.folder is None or not self.snapshot_wanted(counters) or seen == self._snapshot_seen:
             return
         if time.monotonic() < self._retry_at:
             return
@@ -259,7 +392,9 @@ class DeviceSession:
         if digest in self.loaded.digests or digest in self._own_digests:
             return
         try:
-            path = self._folder.write_snapshot(self.program_id, data, counters["plain_ns"], list(self.loaded.snapshots))
+            path = self.folder.write_snapshot(
+                self.program_id, self.program.name, data, counters["plain_ns"], list(self.loaded.snapshots)
+            )
         except OSError as error:
             self._snapshot_seen = (-1, -1)
             self._write_failed(error)
@@ -269,6 +404,37 @@ class DeviceSession:
         self.stored_records += 1
         self.stored_bytes += len(data)
         self.log(LOG_DEBUG, f"snapshot of {len(data)} bytes")
+
+    # ---- recency ---------------------------------------------------------------------------------
+
+    def write_uses(self) -> None:
+        """Records which pipelines this run created, as far as no run did within a day (store/recency.py)."""
+        if self.folder is None or self.state is None or self.state.carrier == CARRIER_OFF:
+            return
+        seen = self.commands.fingerprints(self.serial)
+        if not seen:
+            return
+        fingerprints = {int.from_bytes(seen[at : at + 8], sys.byteorder) for at in range(0, len(seen), 8)}
+        new = sorted(fingerprints - self._uses_written - self.loaded.used.keys())
+        now = int(time.time())
+        marked = now - self.loaded.last_run < RECENT_SECONDS
+        if not new and marked:
+            return
+        if self._write(used_parts(new, now)):
+            self._uses_written.update(new)
+            self.loaded.last_run = now
+
+    @property
+    def wants_maintenance(self) -> bool:
+        """Once after the load, and again when a journal's worth was stored."""
+        if not self.wholly_loaded:
+            return False
+        return self.maintained_at is None or self.stored_bytes - self.maintained_at >= format.MAX_JOURNAL_BYTES
+
+    def sync(self) -> None:
+        """Puts what was written on the disk itself, by a thread of its own."""
+        if self._journal is not None:
+            self._syncer.start(self._journal)
 
     # ---- statistics ------------------------------------------------------------------------------
 
@@ -303,6 +469,8 @@ class DeviceSession:
                     "reason": self.reason,
                     "counters": totals,
                     "refused": self.refused,
+                    "cache_outcomes": self.cache_outcomes,
+                    "restored_caches": self.restored_caches,
                     "duplicates": self.duplicates,
                     "loaded_records": self.load_records,
                     "loaded_bytes": self.loaded.bytes,
@@ -322,6 +490,13 @@ class DeviceSession:
                 self.log(LOG_WARN, f"statistics cannot be written: {error.strerror or error}")
 
     def close(self) -> None:
-        """Ends the journal."""
+        """Ends the files that this device wrote."""
         if self._journal is not None:
+            self.sync()
             self._journal.close()
+        if self._attestations is not None:
+            try:
+                self._attestations.compact()
+            except OSError:
+                pass  # next time
+            self._attestations.close()

@@ -15,17 +15,26 @@ if TYPE_CHECKING:
 #: What holds where nothing else is said. config/default.yaml documents each key; a test compares the two.
 DEFAULTS: dict[str, Any] = {
     "carrier": "auto",
-    "application_caches": "check",
+    "application_caches": "attest",
+    "keep_cache_mib": 64,
     "seed_application_caches": True,
     "adopt_driver_cache": True,
     "load_wait_ms": 2000,
     "answer_wait_ms": 200,
     "flush_wait_ms": 1000,
     "queue_mib": 64,
+    "fsync_interval_ms": 5000,
+    "compress": True,
 }
 
 #: Keys beside ``settings`` and ``rules``.
-TOP_DEFAULTS: dict[str, Any] = {"policy": None, "policy_path": None, "share": "program"}
+TOP_DEFAULTS: dict[str, Any] = {
+    "policy": None,
+    "policy_path": None,
+    "share": "program",
+    "max_store_mib": 4096,
+    "max_program_mib": 1024,
+}
 
 
 def glob_matches(pattern: str, text: str) -> bool:
@@ -78,5 +87,5 @@ def settings_for(document: dict[str, Any], program: Program, facts: DeviceFacts)
 
 
 def top_setting(document: dict[str, Any], key: str) -> Any:
-    """``policy``, ``policy_path`` or ``share``."""
+    """One of ``TOP_DEFAULTS``."""
     return document.get(key, TOP_DEFAULTS[key])

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 CARRIER_OFF, CARRIER_CELLS, CARRIER_SNAPSHOT = 0, 1, 2
 CARRIER_NAMES = ("off", "cells", "snapshot")
 
-VERDICT_PASS, VERDICT_EMPTY = 1, 2
+VERDICT_PASS, VERDICT_EMPTY, VERDICT_PASS_KEPT = 1, 2, 3
 
 CELL_ADOPTED, CELL_AFTER_LOAD, CELL_EMPTY = 1, 2, 4
 
@@ -55,6 +55,7 @@ COUNTER_NAMES = (
     "plain_ns",
     "load_wait_ns",
     "load_failed",
+    "fingerprints_dropped",
 )
 
 
@@ -107,6 +108,7 @@ class DeviceFacts(Record):
 
     __slots__ = (
         "api_version",
+        "binary_data_compressed",
         "cache_control_requested",
         "cache_control_supported",
         "device_id",
@@ -120,6 +122,7 @@ class DeviceFacts(Record):
         "vendor_id",
     )
     api_version: int
+    binary_data_compressed: bool
     cache_control_requested: bool
     cache_control_supported: bool
     device_id: int
@@ -134,10 +137,11 @@ class DeviceFacts(Record):
 
 
 class Plan(Record):
-    """What the layer shall do for one device. Durations in nanoseconds, ``queue_bytes`` in bytes.
+    """What the layer shall do for one device. Durations in nanoseconds, sizes in bytes.
 
     ``may_be_kept``: the same program, device and policy file always get this plan, so the next run need not wait
-    for Python to make it.
+    for Python to make it. ``keep_cache_bytes``: what the program reads out of a cache comes with ``CacheRead`` up to
+    this size, 0 never.
     """
 
     __slots__ = (
@@ -147,6 +151,7 @@ class Plan(Record):
         "check_caches",
         "fallback_carrier",
         "flush_wait_ns",
+        "keep_cache_bytes",
         "load_wait_ns",
         "may_be_kept",
         "plain_kinds",
@@ -159,6 +164,7 @@ class Plan(Record):
     check_caches: bool
     fallback_carrier: int
     flush_wait_ns: int
+    keep_cache_bytes: int
     load_wait_ns: int
     may_be_kept: bool
     plain_kinds: int
@@ -167,31 +173,63 @@ class Plan(Record):
 
 
 class CacheData(Record):
-    """Initial data that the program gave to vkCreatePipelineCache; ``header`` holds at most 32 bytes of it."""
+    """Initial data that the program gave to vkCreatePipelineCache; ``header`` holds at most 32 bytes of it.
 
-    __slots__ = ("cache", "data_is_null", "data_size", "header", "result")
+    ``digest`` is the XXH3-128 of all of it, zero where there is none; ``slot`` counts the device's caches from 0.
+    ``history`` is what is known of it from earlier runs: ``attested``, ``stale``, ``altered`` or ``unknown``
+    (docs/architecture.md, 'Application caches').
+    """
+
+    __slots__ = ("cache", "data_is_null", "data_size", "digest", "header", "history", "result", "slot")
     cache: int
     data_is_null: bool
     data_size: int
+    digest: bytes
     header: bytes
+    history: str
     result: int
+    slot: int
+
+
+class CacheRead(Record):
+    """What vkGetPipelineCacheData gave to the program. ``data`` is valid during the call only.
+
+    It is None where a copy is here already, where the program's buffer was too small (``incomplete``), and where it
+    is too large to be kept or to wait in the queue.
+    """
+
+    __slots__ = ("cache", "data", "digest", "incomplete", "size", "slot")
+    cache: int
+    data: memoryview | None
+    digest: bytes
+    incomplete: bool
+    size: int
+    slot: int
 
 
 class Cell(Record):
-    """What creating one pipeline added to an empty VkPipelineCache. ``data`` is valid during the call only."""
+    """What creating one pipeline added to an empty VkPipelineCache. ``data`` is valid during the call only.
 
-    __slots__ = ("create_ns", "data", "flags", "kind")
+    ``fingerprint`` tells pipelines apart, approximately and alike in all processes; 0 is unknown.
+    """
+
+    __slots__ = ("create_ns", "data", "fingerprint", "flags", "kind")
     create_ns: int
     data: memoryview
+    fingerprint: int
     flags: int
     kind: int
 
 
 class DeviceState(Record):
-    """What came of a plan: the carrier in force, and the size of an empty VkPipelineCache's data in bytes."""
+    """What came of a plan: the carrier in force, and the size of an empty VkPipelineCache's data in bytes.
 
-    __slots__ = ("cache_control", "carrier", "empty_cache_bytes", "feedback")
+    ``global_key`` is the driver's vkGetPipelineKeyKHR, empty where the program does not enable pipelineBinaries.
+    """
+
+    __slots__ = ("cache_control", "carrier", "empty_cache_bytes", "feedback", "global_key")
     cache_control: bool
     carrier: int
     empty_cache_bytes: int
     feedback: bool
+    global_key: bytes

@@ -25,12 +25,14 @@
 /* ---- cdef begins here ---- */
 
 /* Raised whenever a declaration below changes; both libraries refuse a partner of another number. */
-#define PYLAYER_BOUNDARY_VERSION 1
+#define PYLAYER_BOUNDARY_VERSION 2
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
 #define PYLAYER_CACHE_HEADER_BYTES 32 /* sizeof(VkPipelineCacheHeaderVersionOne) */
 #define PYLAYER_PLAN_NAME_BYTES 32
+#define PYLAYER_DIGEST_BYTES 16                  /* XXH3-128, canonical: most significant byte first */
+#define PYLAYER_GLOBAL_KEY_BYTES 32              /* VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR */
 #define PYLAYER_PLAN_MAGIC 0x314e414c504c5950ull /* "PYLPLAN1" */
 
 enum PylayerLogLevel {
@@ -72,6 +74,8 @@ enum PylayerMessageType {
     PYLAYER_MSG_CELL = 6,            /* event: cell */
     PYLAYER_MSG_FLUSH_DEVICE = 7,    /* request: vkDestroyDevice waits; event: vkCreateDevice failed after its plan */
     PYLAYER_MSG_FLUSH_PROCESS = 8,   /* request: exit() waits */
+    PYLAYER_MSG_CACHE_EMPTY = 9,     /* event: cache; created with no initial data */
+    PYLAYER_MSG_CACHE_READ = 10,     /* event: read; vkGetPipelineCacheData wrote into the application's buffer */
 };
 
 /* What one vkCreateInstance said about the program. Strings are UTF-8, cut at the array's end. */
@@ -98,6 +102,7 @@ typedef struct PylayerDeviceInfo {
     uint8_t cache_control_supported; /* pipelineCreationCacheControl */
     uint8_t cache_control_requested; /* the application enables it itself */
     uint8_t feedback_supported;      /* VK_EXT_pipeline_creation_feedback or Vulkan 1.3 */
+    uint8_t binary_data_compressed;  /* pipelineBinaryCompressedData; 0 without VK_KHR_pipeline_binary */
 } PylayerDeviceInfo;
 
 /* Answer to PLAN_DEVICE. All zero: the device runs as if the layer were not there. */
@@ -113,6 +118,8 @@ typedef struct PylayerPlan {
     int64_t answer_wait_ns;   /* longest wait for a verdict */
     int64_t flush_wait_ns;    /* longest wait at vkDestroyDevice and exit */
     uint64_t queue_bytes;     /* events beyond this many bytes waiting are dropped and counted */
+    /* What an application reads out of its caches is copied for policy up to this size; 0: never. */
+    uint64_t keep_cache_bytes;
 } PylayerPlan;
 
 typedef struct PylayerDeviceCreated {
@@ -120,9 +127,13 @@ typedef struct PylayerDeviceCreated {
     uint8_t cache_control;      /* enabled, by the application or by the layer */
     uint8_t feedback;           /* VkPipelineCreationFeedback can be asked for */
     uint64_t empty_cache_bytes; /* vkGetPipelineCacheData of an empty VkPipelineCache */
+    /* vkGetPipelineKeyKHR without a create info: changes with whatever makes the driver's binaries useless. Only
+     * where the application enabled pipelineBinaries; the rest is zero. */
+    uint32_t global_key_size;
+    uint8_t global_key[PYLAYER_GLOBAL_KEY_BYTES];
 } PylayerDeviceCreated;
 
-/* vkCreatePipelineCache with initial data. The layer copies the header, never the whole data. */
+/* vkCreatePipelineCache. The layer copies the header, never the whole data. */
 typedef struct PylayerCacheInfo {
     uint64_t cache;       /* serial number of the vkCreatePipelineCache call, from 1 */
     uint64_t data_size;   /* VkPipelineCacheCreateInfo::initialDataSize */
@@ -130,12 +141,27 @@ typedef struct PylayerCacheInfo {
     int32_t result;       /* CACHE_REFUSED: the driver's VkResult */
     uint8_t data_is_null; /* pInitialData was NULL */
     uint8_t header[PYLAYER_CACHE_HEADER_BYTES];
+    uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of all initial data; zero when there is none */
+    uint32_t slot;                        /* n-th vkCreatePipelineCache of the device, from 0 */
 } PylayerCacheInfo;
+
+/* What vkGetPipelineCacheData gave to the application. */
+typedef struct PylayerCacheRead {
+    uint64_t cache; /* serial number and slot as in PylayerCacheInfo */
+    uint64_t size;  /* bytes written */
+    uint32_t slot;
+    uint8_t incomplete;                   /* VK_INCOMPLETE: the buffer was too small for all data */
+    uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of the bytes written */
+    /* Owned by the message. NULL where policy has these bytes already (it was sent them, or answered PASS_KEPT),
+     * where they are incomplete or larger than keep_cache_bytes, and where the queue had no room for them. */
+    const uint8_t *data;
+} PylayerCacheRead;
 
 enum PylayerVerdict {
     PYLAYER_VERDICT_NONE = 0, /* as the application made it */
     PYLAYER_VERDICT_PASS = 1,
-    PYLAYER_VERDICT_EMPTY = 2, /* create the cache with no initial data */
+    PYLAYER_VERDICT_EMPTY = 2,     /* create the cache with no initial data */
+    PYLAYER_VERDICT_PASS_KEPT = 3, /* pass; policy has a copy of this data already */
 };
 
 enum PylayerCellFlags {
@@ -151,6 +177,9 @@ typedef struct PylayerCell {
     uint64_t size;       /* bytes of data */
     uint64_t create_ns;  /* duration of the vkCreate*Pipelines call that compiled it */
     const uint8_t *data; /* owned by the message */
+    /* Of what the pipeline's create info says; the same in every process, 0: unknown. Approximate: it never decides
+     * what is correct, it tells which stored records are still in use. */
+    uint64_t fingerprint;
 } PylayerCell;
 
 typedef struct PylayerMessage {
@@ -162,6 +191,7 @@ typedef struct PylayerMessage {
         PylayerDeviceInfo info;
         PylayerDeviceCreated created;
         PylayerCacheInfo cache;
+        PylayerCacheRead read;
         PylayerCell cell;
     };
     PylayerPlan plan; /* PLAN_DEVICE: the answer, zeroed when sent */
@@ -197,8 +227,9 @@ typedef struct PylayerCounters {
     uint64_t hit_ns;
     uint64_t compile_ns;
     uint64_t plain_ns;
-    uint64_t load_wait_ns; /* pipeline creations that waited for the store */
-    uint64_t load_failed;  /* records that the driver refused as initial data */
+    uint64_t load_wait_ns;         /* pipeline creations that waited for the store */
+    uint64_t load_failed;          /* records that the driver refused as initial data */
+    uint64_t fingerprints_dropped; /* creations whose fingerprint found no room */
 } PylayerCounters;
 
 /*
@@ -222,7 +253,9 @@ typedef struct PylayerShim {
      * until the next load_records or load_done of the device returns. */
     int64_t (*load_records)(uint64_t device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
                             uint64_t count);
-    /* Finishes what was published; pipeline creations stop waiting. How many records the driver took in all. */
+    /* Finishes what was published; pipeline creations stop waiting. How many records the driver took in all, of
+     * this load: records may be published again afterwards, for another load that nobody waits for and that ends
+     * with load_done too. */
     int64_t (*load_done)(uint64_t device);
     /* Never probe this kind again on this device. */
     int32_t (*make_plain)(uint64_t device, int32_t kind);
@@ -233,6 +266,9 @@ typedef struct PylayerShim {
     /* vkGetPipelineCacheData of the device's merged cache: bytes written, or needed when data is NULL. */
     int64_t (*read_merged)(uint64_t device, uint8_t *data, uint64_t size);
     int32_t (*counters)(uint64_t device, PylayerCounters *out);
+    /* Writes at most capacity of the distinct fingerprints of pipelines that the device created, in no order. How
+     * many there are in all. */
+    int64_t (*fingerprints)(uint64_t device, uint64_t *out, uint64_t capacity);
     /* secure_getenv in the program's own scope: where RTLD_DEEPBIND is used, the interpreter's libc may see
      * another environ than the program's. NULL: not set. Valid until the program changes its environment. */
     const char *(*environment)(const char *name);

@@ -15,6 +15,7 @@ from typing import Any
 
 import pylayer
 from pylayer import LAYER_NAME
+from pylayer.store.format import KIND_OF_SUFFIX
 from pylayer.store.runs import read_all
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -106,6 +107,11 @@ class World:
         result = Run(json.loads(lines[-1]) if lines else {})
         result.stdout, result.stderr, result.returncode = process.stdout, process.stderr, process.returncode
         return result
+
+    def stored_files(self, *suffixes: str) -> list[Path]:
+        """Files with pipelines in the store, oldest first; of these suffixes where any are given."""
+        wanted = suffixes or tuple(KIND_OF_SUFFIX)
+        return sorted(path for path in self.store.glob("store/*/*") if path.suffix in wanted)
 
     def runs(self) -> list[dict[str, Any]]:
         """What the layer wrote about every run, oldest first."""

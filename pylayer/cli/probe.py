@@ -184,6 +184,7 @@ def device_facts(vk: Any, physical: Any) -> dict[str, Any]:
     core = min(base.apiVersion, loader_version(vk)) >= VULKAN_1_3
     return {
         "api_version": base.apiVersion,
+        "binary_data_compressed": False,  # not asked: no carrier depends on it
         "cache_control_requested": False,
         "cache_control_supported": cache_control_supported(vk, physical, core, extensions),
         "device_id": base.deviceID,

@@ -9,6 +9,7 @@ from typing import Any
 from ..identity import program_id
 from ..settings import glob_matches
 from ..store import runs
+from ..store.format import KIND_OF_SUFFIX
 from ..values import COUNTER_NAMES
 
 #: Counters that are reported in another form, with what was refused and why, or not at all.
@@ -123,7 +124,7 @@ def _disk_bytes(root: str, run: Run) -> int:
     try:
         with os.scandir(os.path.join(root, "store", run.identity)) as entries:
             for entry in entries:
-                if entry.name.startswith(prefix) and entry.name.endswith((".journal", ".snapshot")):
+                if entry.name.startswith(prefix) and entry.name.endswith(tuple(KIND_OF_SUFFIX)):
                     size += entry.stat(follow_symlinks=False).st_size
     except OSError:
         pass  # no such folder, or a file that was just replaced

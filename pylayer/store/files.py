@@ -8,10 +8,15 @@ import time
 #: Pieces that Linux writes with one call.
 IOV_MAX = 1024
 
+#: What the name of a file ends in that is still being written.
+TEMPORARY = ".tmp"
+#: A temporary file that did not change for this long was left by a process that died.
+TEMPORARY_SECONDS = 3600.0
+
 
 def unique_name() -> str:
     """A name that no other process makes, also on another machine or in another container that shares the
-    directory: start time in nanoseconds and 64 random bits."""
+    directory: the time in nanoseconds, so that names sort by age, and 64 random bits."""
     return f"{time.time_ns():016x}-{os.urandom(8).hex()}"
 
 
@@ -30,7 +35,7 @@ def write_all(fd: int, parts: list[bytes | memoryview]) -> int:
 
 
 def sync_file(path: str) -> None:
-    """Returns when the file's content is on the disk. Raises OSError."""
+    """Returns when a file's content, or a directory's entries, are on the disk. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         os.fsync(fd)
@@ -38,19 +43,57 @@ def sync_file(path: str) -> None:
         os.close(fd)
 
 
-def replace_file(path: str, data: bytes) -> None:
-    """Writes ``data`` to ``path``: temporary file in the same directory, then rename.
+def create_temporary(path: str) -> tuple[int, str]:
+    """A new file beside ``path`` that is to become it: its descriptor and name. Raises OSError."""
+    temporary = f"{path}.{unique_name()}{TEMPORARY}"
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    return os.open(temporary, flags, 0o600), temporary
+
+
+def replace_file(path: str, data: bytes | list[bytes | memoryview], sync: bool = False) -> None:
+    """Writes ``data`` to ``path``: temporary file in the same directory, then rename. ``sync``: it and its name
+    are on the disk when this returns.
 
     Raises OSError; ``path`` is then what it was before.
     """
-    temporary = f"{path}.{unique_name()}.tmp"
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    fd, temporary = create_temporary(path)
     try:
         try:
-            write_all(fd, [data])
+            write_all(fd, [data] if isinstance(data, bytes) else data)
+            if sync:
+                os.fsync(fd)
         finally:
             os.close(fd)
         os.rename(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        remove(temporary)
         raise
+    if sync:
+        sync_file(os.path.dirname(path))
+
+
+def remove(path: str) -> bool:
+    """Deletes a file; False where it is not there or cannot be."""
+    try:
+        os.unlink(path)
+    except OSError:
+        return False
+    return True
+
+
+def remove_left_temporaries(directory: str) -> int:
+    """Deletes what processes that died were writing; returns how many files."""
+    removed = 0
+    now = time.time()
+    try:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                if entry.name.endswith(TEMPORARY):
+                    try:
+                        old = now - entry.stat(follow_symlinks=False).st_mtime > TEMPORARY_SECONDS
+                    except OSError:
+                        continue
+                    removed += old and remove(entry.path)
+    except OSError:
+        pass
+    return removed

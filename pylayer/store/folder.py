@@ -1,29 +1,40 @@
 """One identity's folder in the store: what is read when a device is created, and what is added to it.
 
-    <root>/store/<identity>/identity                    the identity's fields, as settings text
-    <root>/store/<identity>/<program>-<unique>.journal  cells and notes of one process
-    <root>/store/<identity>/<program>-<unique>.snapshot a whole VkPipelineCache of one process
+    <root>/store/<identity>/identity                     the identity's fields, as settings text
+    <root>/store/<identity>/<program>-<unique>.journal   records of one process, which may still append
+    <root>/store/<identity>/<program>-<unique>.closed    the same, when it no longer does
+    <root>/store/<identity>/<unique>.pack                journals of all programs, folded
+    <root>/store/<identity>/<program>-<unique>.snapshot  a whole VkPipelineCache of one process
+    <root>/store/<identity>/<program>-<unique>.attest    digests of what one process read of its own caches
+    <root>/store/<identity>/<program>-<unique>.blob      the last data that it read of one of them
 
-No file is ever changed by another process than the one that made it, so two processes need no lock. A
-snapshot is deleted only by a process that loaded it and has written one that contains it.
+No file is ever changed by another process than the one that made it, so two processes need no lock.
 """
 
 from __future__ import annotations
 
 import os
+import time
 
 import xxhash
 
 from .. import flat
 from ..identity import Identity
-from ..paths import make_private, require_own
-from . import journal
-from .files import replace_file, sync_file, unique_name
+from ..paths import UntrustedDirectory, make_private, require_own
+from . import format
+from .files import remove, replace_file, sync_file, unique_name
+from .format import Damage
+from .reader import Reader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
+
+    from .reader import Part
+
+#: Files whose records a device loads, oldest data first.
+LOADED = (".pack", ".closed", ".journal", ".snapshot")
 
 
 class Loaded:
@@ -36,11 +47,18 @@ class Loaded:
         self.bytes = 0
         self.create_ns = 0
         self.timed_cells = 0
-        self.damage: list[str] = []
+        self.damage: list[Damage] = []
         #: Tails that are still being written, or whose writer died; each loses only itself.
-        self.torn: list[str] = []
+        self.torn: list[Damage] = []
         #: Snapshots that hold nothing which the device's cache lacks; ``Batch.snapshot`` are still to come.
         self.snapshots: list[str] = []
+        #: Latest known use of fingerprints, in seconds since 1970, as far as it is recorded in USED.
+        self.used: dict[int, int] = {}
+        #: When a run last recorded any.
+        self.last_run = 0
+        self.now = int(time.time())
+        #: Files that could be folded: journals, closed or not.
+        self.journals = 0
 
     @property
     def mean_create_ns(self) -> float:
@@ -56,7 +74,7 @@ class Batch:
 
     __slots__ = ("data", "offsets", "sizes", "snapshot")
 
-    def __init__(self, data: bytearray, snapshot: str | None = None) -> None:
+    def __init__(self, data: bytearray | bytes, snapshot: str | None = None) -> None:
         self.data = data
         self.snapshot = snapshot
         self.offsets: list[int] = []
@@ -85,99 +103,151 @@ class Folder:
     def _directories(self) -> tuple[str, str, str]:
         return self.root, os.path.dirname(self.path), self.path
 
-    def files(self, program: int | None) -> list[str]:
-        """Paths of journals and snapshots of one program, of all programs for None, oldest first."""
+    def check(self) -> None:
+        """Raises OSError where the folder is missing or somebody else could have written to it."""
+        for directory in self._directories():
+            require_own(directory)
+
+    def files(self, program: int | None, suffixes: tuple[str, ...] = LOADED) -> list[str]:
+        """Paths of files of one program, of all programs for None: by suffix in the order given, oldest first.
+        Packs hold several programs and are always among them."""
         try:
             names = os.listdir(self.path)
         except OSError:
             return []
         prefix = "" if program is None else f"{program:016x}-"
-        return [
-            os.path.join(self.path, name)
-            for name in sorted(names, key=lambda name: name.partition("-")[2])
-            if name.startswith(prefix) and name.endswith((".journal", ".snapshot"))
-        ]
+        found = []
+        for suffix in suffixes:
+            mine = [name for name in names if name.endswith(suffix) and (suffix == ".pack" or name.startswith(prefix))]
+            mine.sort(key=lambda name: name if name.endswith(".pack") else name.partition("-")[2])
+            found += [os.path.join(self.path, name) for name in mine]
+        return found
+
+    # ---- loading ---------------------------------------------------------------------------------
 
     def load(self, program: int | None, loaded: Loaded) -> Iterator[Batch]:
         """Reads and verifies everything stored, in batches to hand over; fills ``loaded`` as it goes."""
         try:
-            for directory in self._directories():
-                require_own(directory)
+            self.check()
         except FileNotFoundError:
             return
         except OSError as error:
-            loaded.damage.append(str(error))
+            outcome = "untrusted" if isinstance(error, UntrustedDirectory) else "unreadable"
+            loaded.damage.append(Damage(self.path, outcome, detail=str(error)))
             return
         seen: set[str] = set()
         vanished = True
-        while vanished:  # a snapshot that another process has just replaced by a larger one
+        while vanished:  # a snapshot that another process has just replaced, or a journal that it folded
             vanished = False
             for path in self.files(program):
                 if path in seen:
                     continue
                 seen.add(path)
                 try:
-                    yield from self._load_file(path, loaded)
+                    yield from self._load_file(path, program, loaded)
                 except FileNotFoundError:
                     vanished = True
                 except OSError as error:
-                    loaded.damage.append(f"{path}: {error.strerror or error}")
+                    loaded.damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
 
-    def _load_file(self, path: str, loaded: Loaded) -> Iterator[Batch]:
-        reader = journal.Reader(path)
-        damage: list[str] = []
+    def _load_file(self, path: str, program: int | None, loaded: Loaded) -> Iterator[Batch]:
+        reader = Reader(path)
+        damage: list[Damage] = []
         snapshot = path if path.endswith(".snapshot") else None
+        loaded.journals += path.endswith((".journal", ".closed"))
         batches = 0
         try:
-            reason = reader.check_header(self.identity)
-            if reason != "ok":
-                damage.append(reason)
-                return
-            for data, records in reader.parts(damage):
-                batch = Batch(data, snapshot)
-                _take_records(records, batch, loaded)
+            for part in read_parts(reader, self.identity.digest, program, damage):
+                batch = Batch(part.data, snapshot)
+                _take_records(part, batch, loaded)
                 if batch.offsets:
                     yield batch
                     batches += 1
-            if snapshot and not batches:
+            if snapshot and not batches and not damage:
                 loaded.snapshots.append(snapshot)
         finally:
             reader.close()
             for what in damage:
-                if what.startswith(journal.TORN):
-                    loaded.torn.append(f"{path}: {what}")
-                else:
-                    loaded.damage.append(f"{path}: {what}")
+                # A journal has its header before it has its name.
+                torn = what.outcome == "truncated" and what.offset > 0 and path.endswith((".journal", ".closed"))
+                (loaded.torn if torn else loaded.damage).append(what)
 
-    def write_snapshot(self, program: int, data: bytes, create_ns: int, superseded: list[str]) -> str:
+    # ---- snapshots and blobs ---------------------------------------------------------------------
+
+    def _write_single(self, suffix: str, program: int, application: str, record: list[bytes | memoryview]) -> str:
+        self.prepare()
+        path = os.path.join(self.path, f"{program:016x}-{unique_name()}{suffix}")
+        head = format.file_header(format.KIND_OF_SUFFIX[suffix], self.identity, program, application)
+        replace_file(path, [head, *record])
+        return path
+
+    def write_snapshot(self, program: int, application: str, data: bytes, create_ns: int, superseded: list[str]) -> str:
         """Keeps a whole VkPipelineCache and deletes the snapshots that it contains; returns its path.
 
         Raises OSError; the superseded ones are then still there.
         """
-        self.prepare()
-        path = os.path.join(self.path, f"{program:016x}-{unique_name()}.snapshot")
-        digest = xxhash.xxh3_128_digest(data)
-        parts = journal.record_parts(journal.SNAPSHOT, data, digest, create_ns=create_ns)
-        replace_file(path, b"".join([journal.file_header(self.identity, program), *parts]))
+        record = format.record_parts(format.SNAPSHOT, data, create_ns=create_ns)
+        path = self._write_single(".snapshot", program, application, record)
         if superseded:
             try:
                 sync_file(path)  # else a power failure could take the old ones and the new one
             except OSError:
                 return path
         for old in superseded:
-            try:
-                os.unlink(old)
-            except OSError:
-                pass  # another process deleted it, or it stays and is loaded twice
+            remove(old)  # another process deleted it, or it stays and is loaded twice
         return path
 
+    def write_blob(self, program: int, application: str, slot: int, data: bytes | memoryview) -> str:
+        """Keeps what an application read of its cache; the ones it replaces are the caller's to delete. Raises
+        OSError."""
+        record = format.record_parts(format.BLOB, data, kind=min(slot, 0xFFFF))
+        return self._write_single(".blob", program, application, record)
 
-def _take_records(records: list[journal.ScannedRecord], batch: Batch, loaded: Loaded) -> None:
+
+def read_parts(reader: Reader, identity_digest: bytes, program: int | None, damage: list[Damage]) -> Iterator[Part]:
+    """The verified records of a file of any kind, of one program or of all; what does not verify is added to
+    ``damage``."""
+    header, outcome = reader.header(identity_digest)
+    if header is None:
+        damage.append(Damage(reader.path, outcome))
+        return
+    if header.kind not in (format.PACK, format.EXPORT):
+        yield from reader.parts(damage)
+        return
+    from . import pack
+
+    directory = pack.read_directory(reader, header, damage)
+    if directory is None:
+        yield from _by_group_records(reader, program, damage)
+        return
+    for group in directory.groups:
+        if program is None or program in group.programs:
+            yield from reader.parts(damage, group.offset, group.offset + group.size)
+
+
+def _by_group_records(reader: Reader, program: int | None, damage: list[Damage]) -> Iterator[Part]:
+    """A pack without its directory, from its start; each group begins with the list of its programs."""
+    from .pack import group_programs
+
+    wanted = program is None
+    for part in reader.parts(damage):
+        records = []
+        for record in part.records:
+            if record[0] == format.GROUP:
+                members = group_programs(part.data[record[3] : record[3] + record[4]])
+                wanted = program is None or program in members
+            elif wanted:
+                records.append(record)
+        part.records = records
+        yield part
+
+
+def _take_records(part: Part, batch: Batch, loaded: Loaded) -> None:
     """Puts what the store does not have twice into the batch. A program waits for this: 0.3 us a record."""
-    cell, snapshot, digests = journal.CELL, journal.SNAPSHOT, loaded.digests
+    cell, snapshot, digests = format.CELL, format.SNAPSHOT, loaded.digests
     offsets, sizes = batch.offsets, batch.sizes
     size_sum = create_sum = timed = 0
-    for magic, _kind, flags, start, size, create_ns, digest in records:
+    for magic, _kind, flags, start, size, create_ns, digest, _fingerprint, last_used in part.records:
         if digest in digests:
             continue
         if magic == cell:
@@ -185,8 +255,10 @@ def _take_records(records: list[journal.ScannedRecord], batch: Batch, loaded: Lo
                 create_sum += create_ns
                 timed += 1
         elif magic != snapshot:
-            if magic == journal.NOTE:
-                _read_note(bytes(batch.data[start : start + size]), loaded)
+            if magic == format.NOTE:
+                _read_note(bytes(part.data[start : start + size]), loaded)
+            elif magic == format.USED:
+                _read_used(bytes(part.data[start : start + size]), last_used, loaded)
             continue
         digests.add(digest)
         offsets.append(start)
@@ -200,7 +272,7 @@ def _take_records(records: list[journal.ScannedRecord], batch: Batch, loaded: Lo
 def note_parts(note: dict[str, Any]) -> list[bytes | memoryview]:
     """A note as the pieces of a record."""
     data = flat.dumps(note).encode()
-    return journal.record_parts(journal.NOTE, data, xxhash.xxh3_128_digest(data))
+    return format.record_parts(format.NOTE, data, xxhash.xxh3_128_digest(data))
 
 
 def _read_note(data: bytes, loaded: Loaded) -> None:
@@ -213,3 +285,32 @@ def _read_note(data: bytes, loaded: Loaded) -> None:
         loaded.plain_kinds |= 1 << kind
     if note.get("stub") is True:
         loaded.stub = True
+
+
+def _read_used(data: bytes, when: int, loaded: Loaded) -> None:
+    from .recency import RECENT_SECONDS, fingerprints_of
+
+    if when > loaded.last_run:
+        loaded.last_run = when
+    if loaded.now - when < RECENT_SECONDS:
+        for fingerprint in fingerprints_of(data):
+            loaded.used[fingerprint] = max(when, loaded.used.get(fingerprint, 0))
+
+
+def identity_names(root: str) -> list[str]:
+    """Names of the identities' folders."""
+    try:
+        names = os.listdir(os.path.join(root, "store"))
+    except OSError:
+        return []
+    return sorted(name for name in names if len(name) == 32 and all(c in "0123456789abcdef" for c in name))
+
+
+def read_identity(root: str, name: str) -> Identity | None:
+    """The identity of a folder; None where its description is missing or is not of this folder."""
+    try:
+        with open(os.path.join(root, "store", name, "identity"), encoding="utf-8") as file:
+            identity = Identity(flat.loads(file.read(1 << 16)))
+    except (OSError, ValueError):
+        return None
+    return identity if identity.name == name else None

@@ -102,8 +102,7 @@ static void merge_cell(Device *device, VkPipelineCache cell, AppCache *app_cache
     pthread_mutex_unlock(&device->merge_mutex);
 }
 
-bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, enum PylayerPipelineKind kind,
-                 uint8_t flags, uint64_t create_ns)
+bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, PylayerCell about)
 {
     size_t size = 0;
     uint8_t *data = read_cache(device, cell, &size);
@@ -125,10 +124,11 @@ bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, enum
         free(data);
         data = NULL;
         size = 0;
-        flags |= PYLAYER_CELL_EMPTY;
+        about.flags |= PYLAYER_CELL_EMPTY;
     }
-    message->cell =
-        (PylayerCell){.kind = (uint8_t)kind, .flags = flags, .size = size, .create_ns = create_ns, .data = data};
+    about.size = size;
+    about.data = data;
+    message->cell = about;
     if (!mailbox_post(message, device->plan.queue_bytes))
         count(&device->counters.events_dropped, 1);
     return !empty;
@@ -155,8 +155,12 @@ void cells_absorb(Device *device, AppCache *app_cache, bool at_its_end)
     pthread_rwlock_rdlock(&app_cache->lock);
     VkPipelineCache source = atomic_load(&app_cache->handle);
     if (source != VK_NULL_HANDLE && !app_cache->from_data && (at_its_end || !app_cache->app_synchronized)) {
+        bool up_to_date = atomic_load(&app_cache->seeded) == atomic_load(&device->cells_generation);
         merge_into_layer_locked(device, 1, &source);
         count(&device->counters.absorbed, at_its_end);
+        /* What was added came from there: no reason to seed it again. */
+        if (up_to_date)
+            atomic_store(&app_cache->seeded, atomic_load(&device->cells_generation));
     }
     pthread_rwlock_unlock(&app_cache->lock);
     pthread_mutex_unlock(&device->merge_mutex);

@@ -99,9 +99,20 @@ static int32_t read_counters(uint64_t serial, PylayerCounters *out)
     READ(plain_ns);
     READ(load_wait_ns);
     READ(load_failed);
+    READ(fingerprints_dropped);
 #undef READ
     device_command_end(device);
     return 0;
+}
+
+static int64_t fingerprints(uint64_t serial, uint64_t *out, uint64_t capacity)
+{
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    uint64_t seen = fingerprints_read(device, out, capacity);
+    device_command_end(device);
+    return (int64_t)seen;
 }
 
 static const char *environment(const char *name)
@@ -136,6 +147,7 @@ const PylayerShim shim_commands = {
     .switch_off = switch_off,
     .read_merged = read_merged,
     .counters = read_counters,
+    .fingerprints = fingerprints,
     .environment = environment,
     .log_wanted = log_wanted,
     .log = write_log,

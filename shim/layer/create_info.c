@@ -49,6 +49,7 @@ void element_read(Element *element, const PipelineCall *call, uint32_t index)
     element->app_feedback = NULL;
     element->untouchable = false;
     element->plain = false;
+    element->fingerprint = 0;
     element->copies = NULL;
     element->last_copy = NULL;
     element->feedback.flags = 0;

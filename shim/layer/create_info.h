@@ -43,8 +43,9 @@ typedef struct Element {
     const CompatPipelineCreateFlags2 *flags2;
     const VkPipelineCreationFeedbackCreateInfoEXT *app_feedback;
     enum PylayerPipelineKind kind;
-    bool untouchable; /* uses pipeline binaries: VUID 09616, 09617 forbid a VkPipelineCache beside them */
-    bool plain;       /* created without a probe */
+    uint64_t fingerprint; /* PylayerCell::fingerprint */
+    bool untouchable;     /* uses pipeline binaries: VUID 09616, 09617 forbid a VkPipelineCache beside them */
+    bool plain;           /* created without a probe */
     CompatPipelineCreateFlags2 own_flags2;
     VkPipelineCreationFeedbackCreateInfoEXT own_feedback;
     VkPipelineCreationFeedbackEXT feedback;
@@ -56,6 +57,8 @@ typedef struct Element {
 
 const void *create_info_at(const PipelineCall *call, uint32_t index);
 void element_read(Element *element, const PipelineCall *call, uint32_t index);
+/* fingerprints.c: what the pipeline is made of, in one number that is the same in every process; 0: unknown. */
+uint64_t fingerprint_of(const PipelineCall *call, uint32_t index, enum PylayerPipelineKind kind);
 /*
  * Writes to *out the create info of this element with flags set and cleared and with creation feedback
  * chained where the device has it. False: the flags cannot be changed, *out is as the application made it

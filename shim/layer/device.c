@@ -124,6 +124,18 @@ static void describe_device(PylayerDeviceInfo *out, const Instance *instance, Vk
     snprintf(out->driver_info, sizeof out->driver_info, "%s", driver.driverInfo);
 }
 
+/* Only for a driver that lists VK_KHR_pipeline_binary. */
+static bool binary_data_compressed(const Instance *instance, VkPhysicalDevice physical)
+{
+    VkPhysicalDevicePipelineBinaryPropertiesKHR binary = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_PROPERTIES_KHR};
+    VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                              .pNext = &binary};
+    if (instance->get_properties2)
+        instance->get_properties2(physical, &properties);
+    return binary.pipelineBinaryCompressedData;
+}
+
 static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, FeatureSupport *support)
 {
     if (!mailbox_is_open())
@@ -136,6 +148,8 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
     message->info.cache_control_supported = support->cache_control;
     message->info.cache_control_requested = support->cache_control_requested;
     message->info.feedback_supported = support->feedback;
+    message->info.binary_data_compressed =
+        support->pipeline_binary && binary_data_compressed(device->instance, device->physical);
     kept_plans_describe(message);
     message->kept = kept_plans_find(message, &device->plan);
     if (message->kept) {
@@ -204,6 +218,8 @@ static void resolve(Device *device, PFN_vkGetDeviceProcAddr next)
     RESOLVE(create_compute_pipelines, vkCreateComputePipelines);
     RESOLVE(create_ray_tracing_pipelines, vkCreateRayTracingPipelinesKHR);
     RESOLVE(destroy_pipeline, vkDestroyPipeline);
+    RESOLVE(create_shader_module, vkCreateShaderModule);
+    RESOLVE(destroy_shader_module, vkDestroyShaderModule);
 #undef RESOLVE
 }
 
@@ -217,12 +233,27 @@ static void init_locks(Device *device)
     pthread_mutex_init(&device->loading.mutex, NULL);
     pthread_mutex_init(&device->merge_mutex, NULL);
     pthread_mutex_init(&device->app_caches_mutex, NULL);
+    pthread_mutex_init(&device->kept_digests.mutex, NULL);
     pthread_mutex_init(&device->command_mutex, NULL);
+    fingerprints_open(device);
     rwlock_init_for_merging(&device->merged_lock);
 }
 
+/* The command may only be called where the application enabled its extension. Without a create info it gives the
+ * global key (Vulkan, vkGetPipelineKeyKHR). */
+static void read_global_key(Device *device, PylayerDeviceCreated *created)
+{
+    PFN_vkGetPipelineKeyKHR get_key =
+        (PFN_vkGetPipelineKeyKHR)device->get_device_proc_addr(device->handle, "vkGetPipelineKeyKHR");
+    VkPipelineBinaryKeyKHR key = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
+    if (!get_key || get_key(device->handle, NULL, &key) != VK_SUCCESS || key.keySize > sizeof created->global_key)
+        return;
+    created->global_key_size = key.keySize;
+    memcpy(created->global_key, key.key, key.keySize);
+}
+
 /* The carrier in force: what the plan wants where this device can do it. */
-static void open_carrier(Device *device)
+static void open_carrier(Device *device, bool pipeline_binaries)
 {
     int carrier = device->plan.carrier;
     if (carrier == PYLAYER_CARRIER_CELLS && !device->cache_control)
@@ -239,6 +270,8 @@ static void open_carrier(Device *device)
         message->created.cache_control = device->cache_control;
         message->created.feedback = device->feedback;
         message->created.empty_cache_bytes = device->empty_size;
+        if (pipeline_binaries)
+            read_global_key(device, &message->created);
     }
     if (!mailbox_post(message, UINT64_MAX) || carrier == PYLAYER_CARRIER_OFF)
         loading_done(device);
@@ -250,7 +283,9 @@ static void device_free(Device *device)
     pthread_mutex_destroy(&device->loading.mutex);
     pthread_mutex_destroy(&device->merge_mutex);
     pthread_mutex_destroy(&device->app_caches_mutex);
+    pthread_mutex_destroy(&device->kept_digests.mutex);
     pthread_mutex_destroy(&device->command_mutex);
+    fingerprints_close(device);
     pthread_rwlock_destroy(&device->merged_lock);
     free(device);
 }
@@ -299,7 +334,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
     if (device->plan.carrier != PYLAYER_CARRIER_OFF || device->plan.check_caches) {
         if (!announce(device))
             device->plan = (PylayerPlan){0};
-        open_carrier(device);
+        open_carrier(device, features_pipeline_binaries(info));
         policy_flush_at_exit();
     }
     return VK_SUCCESS;

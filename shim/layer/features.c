@@ -20,12 +20,12 @@ static bool requests_extension(const VkDeviceCreateInfo *info, const char *name)
 }
 
 typedef struct OfferedExtensions {
-    bool cache_control, feedback;
+    bool cache_control, feedback, pipeline_binary;
 } OfferedExtensions;
 
 static OfferedExtensions offered_extensions(const Instance *instance, VkPhysicalDevice physical)
 {
-    OfferedExtensions offered = {false, false};
+    OfferedExtensions offered = {false, false, false};
     uint32_t extension_count = 0;
     if (!instance->enumerate_device_extensions ||
         instance->enumerate_device_extensions(physical, NULL, &extension_count, NULL) != VK_SUCCESS)
@@ -37,6 +37,7 @@ static OfferedExtensions offered_extensions(const Instance *instance, VkPhysical
     for (uint32_t i = 0; result >= 0 && i < extension_count; i++) {
         offered.cache_control |= strcmp(properties[i].extensionName, CACHE_CONTROL_EXTENSION) == 0;
         offered.feedback |= strcmp(properties[i].extensionName, FEEDBACK_EXTENSION) == 0;
+        offered.pipeline_binary |= strcmp(properties[i].extensionName, VK_KHR_PIPELINE_BINARY_EXTENSION_NAME) == 0;
     }
     free(properties);
     return offered;
@@ -53,16 +54,24 @@ static bool application_enables_cache_control(const VkDeviceCreateInfo *info)
     return extension && extension->pipelineCreationCacheControl;
 }
 
+bool features_pipeline_binaries(const VkDeviceCreateInfo *info)
+{
+    const VkPhysicalDevicePipelineBinaryFeaturesKHR *binaries =
+        (const void *)pnext_find(info->pNext, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_FEATURES_KHR);
+    return binaries && binaries->pipelineBinaries && requests_extension(info, VK_KHR_PIPELINE_BINARY_EXTENSION_NAME);
+}
+
 FeatureSupport features_query(const Instance *instance, VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
                               uint32_t device_api_version)
 {
     /* The version in force is the lower of what the application asked for and what the device has. */
     uint32_t api = instance->info.api_version < device_api_version ? instance->info.api_version : device_api_version;
     bool core = api >= VK_API_VERSION_1_3;
-    OfferedExtensions offered = {core, core};
-    if (!core)
-        offered = offered_extensions(instance, physical);
+    OfferedExtensions offered = offered_extensions(instance, physical);
+    offered.cache_control |= core;
+    offered.feedback |= core;
     FeatureSupport support = {
+        .pipeline_binary = offered.pipeline_binary,
         .cache_control_requested = application_enables_cache_control(info),
         .cache_control_core = core,
         .feedback = offered.feedback,

@@ -10,6 +10,8 @@
  * pipeline_cache.c  the application's VkPipelineCache objects
  * pipelines.c       vkCreate*Pipelines: probe, miss, result codes
  * create_info.c     the three create infos seen as one
+ * fingerprints.c    what pipelines are made of, as one number each, and which of them were created
+ * digest.c          XXH3
  * cells.c           the layer's merged VkPipelineCache and the cells that go into it
  * loading.c         stored records on their way into it
  * mailbox.c         messages to the policy thread, and its waiting
@@ -80,12 +82,37 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *
                                                     VkInstance *);
 VKAPI_ATTR void VKAPI_CALL layer_DestroyInstance(VkInstance, const VkAllocationCallbacks *);
 
+/* ---- digest.c -------------------------------------------------------------------------------- */
+
+/* XXH3-64. A seed makes equal bytes of different meaning different, and chains pieces. */
+uint64_t digest64(const void *data, size_t size, uint64_t seed);
+/* XXH3-128 in canonical bytes, as Python's xxhash.xxh3_128_digest gives it. */
+void digest128(const void *data, size_t size, uint8_t digest[PYLAYER_DIGEST_BYTES]);
+
+/* ---- fingerprints.c -------------------------------------------------------------------------- */
+
+/* The code of every VkShaderModule that the application has, as a digest. */
+typedef struct ShaderModules {
+    pthread_rwlock_t lock;
+    struct KnownModule *slots; /* open addressing */
+    size_t capacity, used;     /* capacity is a power of two */
+} ShaderModules;
+
+/* Fingerprints of the pipelines that were created: a set that only grows, read and written without a lock. What finds
+ * no room in a table goes into the next, larger one; 872448 entries in all, and what is beyond is dropped. */
+#define SEEN_TABLES 5
+typedef struct SeenFingerprints {
+    _Atomic(atomic_ullong *) tables[SEEN_TABLES]; /* allocated when needed */
+} SeenFingerprints;
+
 /* ---- device.c -------------------------------------------------------------------------------- */
 
 /* The application's VkPipelineCache, beside the driver's handle that it keeps using. */
 typedef struct AppCache {
     _Atomic(VkPipelineCache) handle; /* VK_NULL_HANDLE: free, may be reused */
     struct AppCache *next;           /* same bucket; never unlinked before the device goes */
+    uint64_t serial;                 /* PylayerCacheInfo::cache */
+    uint32_t slot;                   /* PylayerCacheInfo::slot */
     pthread_rwlock_t lock;           /* creation reads, merging into it writes */
     bool from_data;                  /* created with initial data: not known to be this driver's own work */
     bool app_synchronized;           /* EXTERNALLY_SYNCHRONIZED: used within the application's own calls only */
@@ -94,17 +121,27 @@ typedef struct AppCache {
 
 #define APP_CACHE_BUCKETS 64
 
+/* Digests of application cache data of which policy has a copy, the oldest replaced first: an application that
+ * writes its cache every few seconds mostly writes the same. */
+#define KEPT_DIGESTS 16
+typedef struct KeptDigests {
+    pthread_mutex_t mutex;
+    uint8_t digests[KEPT_DIGESTS][PYLAYER_DIGEST_BYTES];
+    unsigned count, next;
+} KeptDigests;
+
 /* Records that policy published, in its memory until the next publication ends, and how far they are. */
 typedef struct Loading {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     atomic_uint changes;  /* counts what changed is signalled for */
     atomic_int done;      /* goes from 0 to 1 once: everything stored is merged */
+    atomic_int under_way; /* records were published, now or in a later load, and not all are merged */
     atomic_int abandoned; /* device or process end: nothing more is given to the driver */
     const uint8_t *base;
     const uint64_t *offsets, *sizes;
     uint64_t count, next, finished; /* of this publication */
-    uint64_t published, taken;      /* of all */
+    uint64_t published, taken;      /* of this load */
 } Loading;
 
 typedef struct Device {
@@ -128,6 +165,8 @@ typedef struct Device {
     PFN_vkCreateComputePipelines create_compute_pipelines;
     PFN_vkCreateRayTracingPipelinesKHR create_ray_tracing_pipelines;
     PFN_vkDestroyPipeline destroy_pipeline;
+    PFN_vkCreateShaderModule create_shader_module;
+    PFN_vkDestroyShaderModule destroy_shader_module;
 
     /* The layer's own cache: all cells merged. Created with the device, never handed out. */
     VkPipelineCache merged; /* VK_NULL_HANDLE where carrier is off */
@@ -150,6 +189,11 @@ typedef struct Device {
 
     pthread_mutex_t app_caches_mutex; /* writers only */
     _Atomic(AppCache *) app_caches[APP_CACHE_BUCKETS];
+    atomic_uint next_cache_slot;
+    KeptDigests kept_digests;
+
+    ShaderModules modules;
+    SeenFingerprints seen;
 
     /* Held while the policy thread runs a command on this device; vkDestroyDevice waits for its end. */
     pthread_mutex_t command_mutex;
@@ -157,7 +201,7 @@ typedef struct Device {
     struct {
         atomic_ullong pipelines, hits, application_hits, compiled, adopted, uncacheable, plain, plain_compiled, passed,
             compile_required, failed, caches_emptied, absorbed, events_dropped, answers_late, hit_ns, compile_ns,
-            plain_ns, load_wait_ns, load_failed;
+            plain_ns, load_wait_ns, load_failed, fingerprints_dropped;
     } counters;
 } Device;
 
@@ -181,6 +225,18 @@ static inline void count(atomic_ullong *counter, uint64_t amount)
     atomic_fetch_add_explicit(counter, amount, memory_order_relaxed);
 }
 
+/* fingerprints.c */
+void fingerprints_open(Device *device);
+void fingerprints_close(Device *device);
+/* A pipeline with this fingerprint was created; 0, unknown, is not remembered. */
+void fingerprints_note(Device *device, uint64_t fingerprint);
+/* Writes at most capacity of them; how many there are. */
+uint64_t fingerprints_read(Device *device, uint64_t *out, uint64_t capacity);
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateShaderModule(VkDevice, const VkShaderModuleCreateInfo *,
+                                                        const VkAllocationCallbacks *, VkShaderModule *);
+VKAPI_ATTR void VKAPI_CALL layer_DestroyShaderModule(VkDevice, VkShaderModule, const VkAllocationCallbacks *);
+
 /* ---- features.c ------------------------------------------------------------------------------ */
 
 typedef struct FeatureSupport {
@@ -189,6 +245,7 @@ typedef struct FeatureSupport {
     bool cache_control_core;      /* Vulkan 1.3: needs no extension name */
     bool feedback;                /* VkPipelineCreationFeedback can be had */
     bool feedback_enabled;        /* by Vulkan 1.3 or by the application */
+    bool pipeline_binary;         /* the driver has VK_KHR_pipeline_binary */
 } FeatureSupport;
 
 /* A VkDeviceCreateInfo made from the application's. What it points to lives until device_request_free. */
@@ -204,6 +261,8 @@ typedef struct DeviceRequest {
 
 FeatureSupport features_query(const Instance *instance, VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
                               uint32_t device_api_version);
+/* The application enables pipelineBinaries. */
+bool features_pipeline_binaries(const VkDeviceCreateInfo *info);
 /* Adds creation feedback where it can be had, and cache control where it is wanted too. */
 void device_request_build(DeviceRequest *request, const VkDeviceCreateInfo *info, const FeatureSupport *support,
                           bool want_cache_control);
@@ -228,10 +287,9 @@ void cells_close(Device *device);
 /* A new empty cache for one thread and one pipeline; VK_NULL_HANDLE where the driver refuses. */
 VkPipelineCache cell_create(Device *device);
 /* Reads the cell, merges it into the layer's cache and, when given, the application's, destroys it
- * and tells policy. The cell must hold no more than what creating one pipeline added. False: the driver put
- * nothing into it. */
-bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, enum PylayerPipelineKind kind,
-                 uint8_t flags, uint64_t create_ns);
+ * and tells policy, with the rest of about filled in. The cell must hold no more than what creating one pipeline
+ * added. False: the driver put nothing into it. */
+bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, PylayerCell about);
 /* Merges the layer's cache into an application's that lacked a pipeline which the layer has. */
 void cells_seed(Device *device, AppCache *app_cache);
 /* Snapshot carrier: what went into an application's cache is kept as if it had gone into the layer's. */
@@ -251,6 +309,8 @@ int64_t loading_publish(Device *device, const uint8_t *base, const uint64_t *off
 /* Finishes what is published; nobody waits any longer. How many records the driver took in all, -1 where the
  * device or the process is ending. */
 int64_t loading_done(Device *device);
+/* Records are on their way into the layer's cache, or are still to come. */
+bool loading_is_under_way(const Device *device);
 /* Leaves the rest alone: loading_done returns -1, and nobody waits any longer. */
 void loading_abandon(Device *device);
 /* Waits for the store, at most as long as the plan allows, and helps. True when it is wholly merged, without a
@@ -279,7 +339,7 @@ bool process_is_forked_child(void);
 void process_watch_fork(void);
 
 PylayerMessage *message_new(enum PylayerMessageType type, uint64_t device);
-/* An event: the mailbox takes the message and, for a cell, its data. False: dropped, and freed. */
+/* An event: the mailbox takes the message and the data in it. False: dropped, and freed. */
 bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes);
 /* A request: true when it was answered in time; the sender then owns a valid answer. Always ends with
  * message_done. */

@@ -106,9 +106,8 @@ static const Hook cache_hooks[] = {
 
 /* Intercepted where the device has a carrier. */
 static const Hook pipeline_hooks[] = {
-    HOOK(CreateGraphicsPipelines),
-    HOOK(CreateComputePipelines),
-    HOOK(CreateRayTracingPipelinesKHR),
+    HOOK(CreateGraphicsPipelines), HOOK(CreateComputePipelines), HOOK(CreateRayTracingPipelinesKHR),
+    HOOK(CreateShaderModule),      HOOK(DestroyShaderModule),
 };
 
 static PFN_vkVoidFunction find_hook(const Hook *hooks, size_t hook_count, const char *name)

@@ -84,6 +84,7 @@ int64_t loading_publish(Device *device, const uint8_t *base, const uint64_t *off
     loading->next = loading->finished = 0;
     loading->count = record_count;
     loading->published += record_count;
+    atomic_store(&loading->under_way, 1);
     changed_locked(loading);
     pthread_mutex_unlock(&loading->mutex);
     return 0;
@@ -100,10 +101,17 @@ int64_t loading_done(Device *device)
     if (taken >= 0)
         count(&device->counters.load_failed, loading->published - loading->taken);
     loading->published = loading->taken = 0;
+    atomic_store(&loading->under_way, 0);
     atomic_store(&loading->done, 1);
     changed_locked(loading);
     pthread_mutex_unlock(&loading->mutex);
     return taken;
+}
+
+bool loading_is_under_way(const Device *device)
+{
+    return !atomic_load_explicit(&device->loading.done, memory_order_relaxed) ||
+           atomic_load_explicit(&device->loading.under_way, memory_order_relaxed);
 }
 
 void loading_abandon(Device *device)

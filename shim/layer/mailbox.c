@@ -75,10 +75,25 @@ bool mailbox_is_open(void)
     return result;
 }
 
+/* Bytes that a message owns beside itself. */
+static const uint8_t *data_of(const PylayerMessage *message, uint64_t *size)
+{
+    *size = 0;
+    const uint8_t *data = NULL;
+    if (message->type == PYLAYER_MSG_CELL) {
+        data = message->cell.data;
+        *size = message->cell.size;
+    } else if (message->type == PYLAYER_MSG_CACHE_READ && message->read.data) {
+        data = message->read.data;
+        *size = message->read.size;
+    }
+    return data;
+}
+
 static void free_envelope(Envelope *envelope)
 {
-    if (envelope->message.type == PYLAYER_MSG_CELL)
-        free((void *)(uintptr_t)envelope->message.cell.data);
+    uint64_t size;
+    free((void *)(uintptr_t)data_of(&envelope->message, &size));
     free((void *)(uintptr_t)envelope->message.plan_key);
     free(envelope);
 }
@@ -155,7 +170,9 @@ bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes)
     if (!message)
         return false;
     Envelope *envelope = (Envelope *)message;
-    envelope->bytes = sizeof *envelope + (message->type == PYLAYER_MSG_CELL ? message->cell.size : 0);
+    uint64_t size;
+    data_of(message, &size);
+    envelope->bytes = sizeof *envelope + size;
     if (process_is_forked_child()) {
         free_envelope(envelope);
         return false;

@@ -35,26 +35,38 @@ AppCache *app_cache_find(Device *device, VkPipelineCache handle)
     return cache;
 }
 
+/* The n-th vkCreatePipelineCache of the process and of the device. */
+typedef struct CacheNumber {
+    uint64_t serial;
+    uint32_t slot;
+} CacheNumber;
+
+static void describe_app_cache(AppCache *cache, CacheNumber number, VkPipelineCacheCreateFlags flags, bool from_data)
+{
+    cache->serial = number.serial;
+    cache->slot = number.slot;
+    cache->from_data = from_data;
+    cache->app_synchronized = flags & VK_PIPELINE_CACHE_CREATE_EXTERNALLY_SYNCHRONIZED_BIT_EXT;
+}
+
 /* A cache that cannot be remembered is used as it is, never seeded or merged into. */
-static AppCache *app_cache_add(Device *device, VkPipelineCache handle, VkPipelineCacheCreateFlags flags, bool from_data)
+static AppCache *app_cache_add(Device *device, VkPipelineCache handle, CacheNumber number,
+                               VkPipelineCacheCreateFlags flags, bool from_data)
 {
     unsigned bucket = bucket_of(handle);
-    bool app_synchronized = flags & VK_PIPELINE_CACHE_CREATE_EXTERNALLY_SYNCHRONIZED_BIT_EXT;
     pthread_mutex_lock(&device->app_caches_mutex);
     AppCache *cache = atomic_load_explicit(&device->app_caches[bucket], memory_order_relaxed);
     while (cache && atomic_load_explicit(&cache->handle, memory_order_relaxed) != VK_NULL_HANDLE)
         cache = cache->next;
     if (cache) {
         pthread_rwlock_wrlock(&cache->lock);
-        cache->from_data = from_data;
-        cache->app_synchronized = app_synchronized;
+        describe_app_cache(cache, number, flags, from_data);
         atomic_store(&cache->seeded, 0);
         atomic_store_explicit(&cache->handle, handle, memory_order_release);
         pthread_rwlock_unlock(&cache->lock);
     } else if ((cache = calloc(1, sizeof *cache))) {
         rwlock_init_for_merging(&cache->lock);
-        cache->from_data = from_data;
-        cache->app_synchronized = app_synchronized;
+        describe_app_cache(cache, number, flags, from_data);
         atomic_store(&cache->handle, handle);
         cache->next = atomic_load_explicit(&device->app_caches[bucket], memory_order_relaxed);
         atomic_store_explicit(&device->app_caches[bucket], cache, memory_order_release);
@@ -83,34 +95,98 @@ void app_caches_free(Device *device)
     }
 }
 
-static PylayerMessage *describe_data(const Device *device, enum PylayerMessageType type, uint64_t serial,
+/* ---- data of which policy has a copy ---------------------------------------------------------- */
+
+static bool is_kept(Device *device, const uint8_t *digest)
+{
+    KeptDigests *kept = &device->kept_digests;
+    bool found = false;
+    pthread_mutex_lock(&kept->mutex);
+    for (unsigned i = 0; i < kept->count && !found; i++)
+        found = memcmp(kept->digests[i], digest, PYLAYER_DIGEST_BYTES) == 0;
+    pthread_mutex_unlock(&kept->mutex);
+    return found;
+}
+
+static void remember_kept(Device *device, const uint8_t *digest)
+{
+    KeptDigests *kept = &device->kept_digests;
+    pthread_mutex_lock(&kept->mutex);
+    memcpy(kept->digests[kept->next], digest, PYLAYER_DIGEST_BYTES);
+    kept->next = (kept->next + 1) % KEPT_DIGESTS;
+    if (kept->count < KEPT_DIGESTS)
+        kept->count++;
+    pthread_mutex_unlock(&kept->mutex);
+}
+
+static bool post_read(const Device *device, const PylayerCacheRead *read, const void *data)
+{
+    PylayerMessage *message = message_new(PYLAYER_MSG_CACHE_READ, device->serial);
+    uint8_t *copy = message && data ? malloc(read->size) : NULL;
+    if (!message || (data && !copy)) {
+        message_done(message);
+        return false;
+    }
+    if (copy)
+        memcpy(copy, data, read->size);
+    message->read = *read;
+    message->read.data = copy;
+    return mailbox_post(message, device->plan.queue_bytes);
+}
+
+/* Tells policy what the application has read, with the data where policy lacks it. */
+static void tell_read(Device *device, PylayerCacheRead read, const void *data)
+{
+    const PylayerPlan *plan = &device->plan;
+    digest128(data, read.size, read.digest);
+    bool wanted = !read.incomplete && read.size <= plan->keep_cache_bytes && read.size <= plan->queue_bytes &&
+                  !is_kept(device, read.digest);
+    if (wanted && post_read(device, &read, data))
+        remember_kept(device, read.digest);
+    else
+        post_read(device, &read, NULL);
+}
+
+/* ---- hooks ------------------------------------------------------------------------------------ */
+
+static PylayerMessage *describe_data(const Device *device, enum PylayerMessageType type, CacheNumber number,
                                      const VkPipelineCacheCreateInfo *info)
 {
     PylayerMessage *message = message_new(type, device->serial);
     if (!message)
         return NULL;
     PylayerCacheInfo *cache = &message->cache;
-    cache->cache = serial;
+    cache->cache = number.serial;
+    cache->slot = number.slot;
     cache->data_size = info->initialDataSize;
     cache->data_is_null = info->pInitialData == NULL;
     if (info->pInitialData) {
         cache->header_size = info->initialDataSize < PYLAYER_CACHE_HEADER_BYTES ? (uint32_t)info->initialDataSize
                                                                                 : PYLAYER_CACHE_HEADER_BYTES;
         memcpy(cache->header, info->pInitialData, cache->header_size);
+        if (info->initialDataSize > 0)
+            digest128(info->pInitialData, info->initialDataSize, cache->digest);
     }
     return message;
 }
 
-static bool policy_refuses(Device *device, uint64_t serial, const VkPipelineCacheCreateInfo *info)
+static bool without_data(const VkPipelineCacheCreateInfo *info)
 {
-    if (!device->plan.check_caches || (info->initialDataSize == 0 && !info->pInitialData))
+    return info->initialDataSize == 0 && !info->pInitialData;
+}
+
+static bool policy_refuses(Device *device, CacheNumber number, const VkPipelineCacheCreateInfo *info)
+{
+    if (!device->plan.check_caches || without_data(info))
         return false;
-    PylayerMessage *message = describe_data(device, PYLAYER_MSG_ADMIT_CACHE, serial, info);
+    PylayerMessage *message = describe_data(device, PYLAYER_MSG_ADMIT_CACHE, number, info);
     int32_t verdict = PYLAYER_VERDICT_NONE;
     if (mailbox_request(message, device->plan.answer_wait_ns))
         verdict = message->verdict;
     else
         count(&device->counters.answers_late, 1);
+    if (verdict == PYLAYER_VERDICT_PASS_KEPT)
+        remember_kept(device, message->cache.digest);
     message_done(message);
     return verdict == PYLAYER_VERDICT_EMPTY;
 }
@@ -121,14 +197,15 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice handle, const 
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
     if (process_is_forked_child())
         return device->create_pipeline_cache(handle, info, allocator, cache);
-    uint64_t serial = atomic_fetch_add_explicit(&next_cache_serial, 1, memory_order_relaxed);
+    CacheNumber number = {atomic_fetch_add_explicit(&next_cache_serial, 1, memory_order_relaxed),
+                          atomic_fetch_add_explicit(&device->next_cache_slot, 1, memory_order_relaxed)};
     VkPipelineCacheCreateInfo empty = *info;
     empty.initialDataSize = 0;
     empty.pInitialData = NULL;
-    bool refused = policy_refuses(device, serial, info);
+    bool refused = policy_refuses(device, number, info);
     VkResult result = device->create_pipeline_cache(handle, refused ? &empty : info, allocator, cache);
     if (result != VK_SUCCESS && !refused && info->initialDataSize > 0 && device->plan.check_caches) {
-        PylayerMessage *message = describe_data(device, PYLAYER_MSG_CACHE_REFUSED, serial, info);
+        PylayerMessage *message = describe_data(device, PYLAYER_MSG_CACHE_REFUSED, number, info);
         if (message)
             message->cache.result = result;
         mailbox_post(message, device->plan.queue_bytes);
@@ -139,7 +216,9 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice handle, const 
         count(&device->counters.caches_emptied, 1);
     if (result != VK_SUCCESS)
         return result;
-    AppCache *app_cache = app_cache_add(device, *cache, info->flags, info->initialDataSize > 0 && !refused);
+    if (device->plan.check_caches && without_data(info))
+        mailbox_post(describe_data(device, PYLAYER_MSG_CACHE_EMPTY, number, info), device->plan.queue_bytes);
+    AppCache *app_cache = app_cache_add(device, *cache, number, info->flags, info->initialDataSize > 0 && !refused);
     /* Without a probe a miss cannot be seen, so the snapshot carrier seeds beforehand. */
     if (app_cache && device->plan.seed_caches && atomic_load(&device->carrier) == PYLAYER_CARRIER_SNAPSHOT) {
         loading_wait(device);
@@ -172,8 +251,17 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineCacheData(VkDevice handle, VkPip
     if (app_cache)
         pthread_rwlock_rdlock(&app_cache->lock);
     VkResult result = device->get_pipeline_cache_data(handle, cache, size, data);
-    if (app_cache)
+    PylayerCacheRead read = {0};
+    if (app_cache) {
+        read = (PylayerCacheRead){.cache = app_cache->serial, .slot = app_cache->slot};
         pthread_rwlock_unlock(&app_cache->lock);
+    }
+    if (app_cache && device->plan.check_caches && data && *size > 0 &&
+        (result == VK_SUCCESS || result == VK_INCOMPLETE)) {
+        read.size = *size;
+        read.incomplete = result == VK_INCOMPLETE;
+        tell_read(device, read, data);
+    }
     return result;
 }
 

@@ -77,6 +77,23 @@ static VkResult create_one(Batch *batch, uint32_t index, VkPipelineCache cache, 
     return call_with_cache(batch, cache, 1, &info, pipeline, duration_ns);
 }
 
+/* A pipeline was created for the application, whichever way. */
+static void note_created(const Batch *batch, uint32_t index)
+{
+    Device *device = batch->call->device;
+    count(&device->counters.pipelines, 1);
+    fingerprints_note(device, batch->elements[index].fingerprint);
+}
+
+static PylayerCell about_cell(const Batch *batch, uint32_t index, uint8_t flags, uint64_t create_ns)
+{
+    const Element *element = &batch->elements[index];
+    return (PylayerCell){.kind = (uint8_t)element->kind,
+                         .flags = flags | (batch->after_load ? PYLAYER_CELL_AFTER_LOAD : 0),
+                         .create_ns = create_ns,
+                         .fingerprint = element->fingerprint};
+}
+
 /* Stage feedbacks that fit here are put back after an adoption overwrote them. */
 #define SAVED_STAGES 16
 
@@ -116,8 +133,7 @@ static bool adopt(Batch *batch, uint32_t index)
         device->destroy_pipeline_cache(device->handle, cell, NULL);
         return false;
     }
-    bool kept = cell_finish(device, cell, batch->app_cache, element->kind,
-                            PYLAYER_CELL_ADOPTED | (batch->after_load ? PYLAYER_CELL_AFTER_LOAD : 0), duration);
+    bool kept = cell_finish(device, cell, batch->app_cache, about_cell(batch, index, PYLAYER_CELL_ADOPTED, duration));
     if (kept)
         count(&device->counters.adopted, 1);
     return kept;
@@ -133,7 +149,7 @@ static void note_hit(Batch *batch, uint32_t index, bool from_layer)
         !feedback || (feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT);
     if (from_layer)
         element_clear_application_hit(element);
-    count(&device->counters.pipelines, 1);
+    note_created(batch, index);
     unsigned not_adopted = atomic_load_explicit(&device->kinds_not_adopted, memory_order_relaxed);
     if (!in_cache && device->plan.adopt && !(not_adopted >> element->kind & 1) && adopt(batch, index))
         return;
@@ -146,7 +162,7 @@ static void note_plain(Batch *batch, uint32_t index, bool from_layer, uint64_t d
 {
     Device *device = batch->call->device;
     const VkPipelineCreationFeedbackEXT *feedback = element_feedback(&batch->elements[index]);
-    count(&device->counters.pipelines, 1);
+    note_created(batch, index);
     count(&device->counters.plain, 1);
     count(&device->counters.plain_ns, duration_ns);
     /* A driver that was asked and does not tell may have compiled; of fast links drivers have nothing to tell. */
@@ -185,7 +201,7 @@ static VkResult create_as_asked(Batch *batch, uint32_t index)
     uint64_t duration = 0;
     VkResult result = create_one(batch, index, call->cache, 0, &call->pipelines[index], &duration);
     if (result == VK_SUCCESS) {
-        count(&device->counters.pipelines, 1);
+        note_created(batch, index);
         count(&device->counters.plain, 1);
         count(&device->counters.plain_ns, duration);
     } else if (result == VK_PIPELINE_COMPILE_REQUIRED_EXT) {
@@ -211,11 +227,10 @@ static VkResult compile_into_cell(Batch *batch, uint32_t index)
         return create_as_asked(batch, index);
     }
     batch->created_here++;
-    count(&device->counters.pipelines, 1);
+    note_created(batch, index);
     count(&device->counters.compile_ns, duration);
     element_clear_application_hit(element);
-    bool kept = cell_finish(device, cell, batch->app_cache, element->kind,
-                            batch->after_load ? PYLAYER_CELL_AFTER_LOAD : 0, duration);
+    bool kept = cell_finish(device, cell, batch->app_cache, about_cell(batch, index, 0, duration));
     count(kept ? &device->counters.compiled : &device->counters.uncacheable, 1);
     return VK_SUCCESS;
 }
@@ -325,6 +340,8 @@ static VkResult create_with_snapshot(Batch *batch)
     bool from_layer = call->cache == VK_NULL_HANDLE;
     if (from_layer)
         loading_wait(device);
+    else if (batch->app_cache && device->plan.seed_caches && !loading_is_under_way(device))
+        cells_seed(device, batch->app_cache); /* when more was loaded since; not between the slices of a load */
     size_t stride = create_info_size(call->point);
     for (uint32_t i = 0; i < call->count; i++) {
         AnyCreateInfo changed;
@@ -368,6 +385,8 @@ static VkResult create_pipelines(PipelineCall call)
         element_read(&batch.elements[i], &call, i);
         untouchable |= batch.elements[i].untouchable;
     }
+    for (uint32_t i = 0; i < call.count && !untouchable; i++)
+        batch.elements[i].fingerprint = fingerprint_of(&call, i, batch.elements[i].kind);
     VkResult result;
     batch.app_cache = app_cache_find(device, call.cache);
     if (untouchable)

@@ -28,7 +28,7 @@ SONAME = f"libpylayer-python{VERSION}.so.1.0"
 PRIVATE_LIBRARY = BUILD / "lib" / SONAME
 
 # What runs in the program's process besides the standard library and this package.
-PACKAGES = ["_cffi_backend", "xxhash", "yaml", "fastjsonschema"]
+PACKAGES = ["_cffi_backend", "xxhash", "yaml", "fastjsonschema", "zstandard.backend_c"]
 
 # Extension modules that policy cannot want there: tests, terminals, window systems, old databases.
 LEFT_OUT = re.compile(r"_?(test|xx|tkinter|curses|readline|dbm|gdbm|nis|ossaudiodev|crypt|spwd|ctypes_test)")
@@ -83,7 +83,8 @@ def package_files(package: str) -> Iterator[tuple[Path, Path]]:
         raise SystemExit(f"the build needs the package that provides {package}")
     origin = Path(spec.origin)
     if not spec.submodule_search_locations:
-        yield origin, Path(origin.name)
+        # A module of a package comes without the package around it, and what that would import.
+        yield origin, Path(*package.split(".")[:-1], origin.name)
         return
     for path in sorted(origin.parent.rglob("*")):
         if path.suffix in (".py", ".so"):

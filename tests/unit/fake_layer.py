@@ -7,13 +7,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from unit.things import FakeCommands, cell, facts, program, scan, write_journal
+from unit.things import FakeCommands, cache_data, cache_read, cell, device_state, facts, program, scan, write_journal
 
 from pylayer.identity import Identity, program_id
 from pylayer.store.folder import Folder
 from pylayer.values import (
     CARRIER_CELLS,
     CacheData,
+    CacheRead,
     Cell,
     DeviceState,
     Plan,
@@ -29,6 +30,8 @@ TYPES = (
     "CELL",
     "FLUSH_DEVICE",
     "FLUSH_PROCESS",
+    "CACHE_EMPTY",
+    "CACHE_READ",
 )
 
 
@@ -62,19 +65,21 @@ class FakeMessage:
         return ("all.plan" if for_all_programs else "one.plan"), b"plan", b"key"
 
     def device_state(self) -> DeviceState:
-        return DeviceState(
-            cache_control=True, carrier=self.content.get("carrier", CARRIER_CELLS), empty_cache_bytes=32, feedback=True
-        )
+        return device_state(carrier=self.content.get("carrier", CARRIER_CELLS))
 
     def cache_data(self) -> CacheData:
-        return CacheData(cache=1, data_is_null=False, data_size=100, header=self.content.get("header", b""), result=-1)
+        changes = {"data_is_null": False, "data_size": 100, "header": self.content.get("header", b""), "result": -1}
+        return cache_data(**changes | self.content.get("cache", {}))
+
+    def cache_read(self) -> CacheRead:
+        return cache_read(self.content.get("data"), **self.content.get("read", {}))
 
     def answer_verdict(self, verdict: int) -> bool:
         self.verdict = verdict
         return True
 
     def cell(self) -> Cell:
-        return cell(self.content["data"])
+        return cell(self.content["data"], fingerprint=self.content.get("fingerprint", 0))
 
 
 class FakeBoundary(ModuleType, FakeCommands):
@@ -115,7 +120,9 @@ def device(**content: Any) -> list[FakeMessage | None]:
 def in_store(root: str, name: str, *records: bytes) -> Path:
     folder = Folder(root, Identity.of(facts()))
     folder.prepare()
-    return write_journal(Path(folder.path, name), folder.identity, *records)
+    return write_journal(
+        Path(folder.path, name), folder.identity, *records, program_id=program_id("stutter", "Stutter")
+    )
 
 
 def own(name: str) -> str:

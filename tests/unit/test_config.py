@@ -14,10 +14,10 @@ from pylayer.settings import DEFAULTS, TOP_DEFAULTS
 
 DEFAULT_FILE = Path(pylayer.__file__).parent / "data" / "config" / "default.yaml"
 SETTINGS_KEYS = (
-    "adopt_driver_cache, answer_wait_ms, application_caches, carrier, flush_wait_ms, load_wait_ms, queue_mib, "
-    "seed_application_caches"
+    "adopt_driver_cache, answer_wait_ms, application_caches, carrier, compress, flush_wait_ms, fsync_interval_ms, "
+    "keep_cache_mib, load_wait_ms, queue_mib, seed_application_caches"
 )
-TOP_KEYS = "policy, policy_path, rules, settings, share"
+TOP_KEYS = "max_program_mib, max_store_mib, policy, policy_path, rules, settings, share"
 CONDITIONS = "application, device, driver, engine, executable, vendor"
 
 
@@ -104,7 +104,7 @@ def test_examples_in_the_default_file_are_valid() -> None:
         ("share: null", 1, "share is null; allowed: program, all"),
         ("settings:\n  carrier: binaries", 2, "settings.carrier is 'binaries'; allowed: auto, cells, snapshot, off"),
         ("settings: {carrier: false}", 1, "settings.carrier is false; allowed: auto, cells, snapshot, off"),
-        ("settings: {application_caches: x}", 1, "settings.application_caches is 'x'; allowed: check, pass"),
+        ("settings: {application_caches: x}", 1, "settings.application_caches is 'x'; allowed: attest, check, pass"),
         ("settings: {adopt_driver_cache: yes}", 1, "settings.adopt_driver_cache is 'yes'; allowed: true or false"),
         ("settings: {queue_mib: '64'}", 1, "settings.queue_mib is '64'; allowed: a whole number"),
         ("settings: {queue_mib: 1.5}", 1, "settings.queue_mib is 1.5; allowed: a whole number"),

@@ -9,6 +9,7 @@ import pytest
 import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from unit import things
 from unit.things import facts, program
 
 from pylayer.cache_header import OUTCOMES, judge
@@ -33,7 +34,7 @@ GOOD = struct.pack("<IIII16s", 32, 1, 0x1002, 0x73BF, UUID)
 
 def cache_data(header: bytes, size: int | None = None, is_null: bool = False) -> CacheData:
     size = len(header) if size is None else size
-    return CacheData(cache=1, data_is_null=is_null, data_size=size, header=header[:32], result=0)
+    return things.cache_data(header, data_is_null=is_null, data_size=size)
 
 
 def header(length: int = 32, version: int = 1, vendor: int = 0x1002, device: int = 0x73BF, uuid: bytes = UUID) -> bytes:
@@ -68,8 +69,27 @@ CASES = [
 def test_judge(outcome: str, data: CacheData) -> None:
     """Each thing that can be wrong with a header has its outcome; only accepted data passes."""
     assert judge(data, facts()) == outcome
-    verdict, named = Policy().admit_cache(data, facts(), DEFAULTS)
+    verdict, named = Policy().admit_cache(data, facts(), {**DEFAULTS, "application_caches": "check"})
     assert (verdict, named) == (VERDICT_PASS if outcome == "accepted" else VERDICT_EMPTY, outcome)
+
+
+@pytest.mark.parametrize(
+    ("history", "data", "verdict", "outcome"),
+    [
+        ("attested", GOOD, VERDICT_PASS, "attested"),
+        ("unknown", GOOD, VERDICT_PASS, "unknown"),
+        ("altered", GOOD, VERDICT_EMPTY, "altered"),
+        ("stale", GOOD, VERDICT_EMPTY, "stale"),
+        ("stale", header(vendor=0x10DE), VERDICT_EMPTY, "stale"),
+        ("unknown", header(vendor=0x10DE), VERDICT_EMPTY, "wrong-vendor"),
+        ("altered", header(vendor=0x10DE), VERDICT_EMPTY, "wrong-vendor"),
+    ],
+)
+def test_history_decides(history: str, data: bytes, verdict: int, outcome: str) -> None:
+    """What is known of data from earlier runs decides where its header says nothing against it."""
+    judged = cache_data(data, 100)
+    judged.history = history
+    assert Policy().admit_cache(judged, facts(), DEFAULTS) == (verdict, outcome)
 
 
 def test_every_outcome_is_tested_and_explained() -> None:
@@ -209,6 +229,7 @@ def test_plan() -> None:
         check_caches=False,
         fallback_carrier=CARRIER_SNAPSHOT,
         flush_wait_ns=1000 * MS,
+        keep_cache_bytes=0,
         load_wait_ns=MS // 2,
         may_be_kept=True,
         plain_kinds=0,
@@ -244,7 +265,11 @@ def test_records_compare_by_value() -> None:
 def test_record_shows_its_fields() -> None:
     """The repr can be read, and nothing can be added to a value."""
     data = cache_data(b"ab")
-    assert repr(data) == "CacheData(cache=1, data_is_null=False, data_size=2, header=b'ab', result=0)"
+    digest = xxhash.xxh3_128_digest(b"ab")
+    assert repr(data) == (
+        f"CacheData(cache=1, data_is_null=False, data_size=2, digest={digest!r}, header=b'ab', "
+        "history='unknown', result=0, slot=0)"
+    )
     with pytest.raises(AttributeError):
         data.other = 1
 

@@ -12,7 +12,8 @@ from unit.things import counters, facts, record
 
 from pylayer.identity import Identity
 from pylayer.policy import Policy
-from pylayer.store import journal, runs
+from pylayer.store import folder as folder_module
+from pylayer.store import journal, reader, runs
 from pylayer.store.folder import Folder
 from pylayer.values import (
     CARRIER_CELLS,
@@ -46,7 +47,7 @@ def test_a_device_from_plan_to_end(send: Send, boundary: FakeBoundary, root: str
     assert plan.plan.carrier == CARRIER_CELLS
     assert boundary.loaded == [b"stored"]
     assert boundary.done == [SERIAL]
-    assert stored(root) == [b"stored", b"new"]
+    assert sorted(stored(root)) == [b"new", b"stored"]
     (run,) = runs.read_all(root)
     assert (run["counters"]["hits"], run["stored_records"]) == (1, 1)
     assert boundary.lines(LOG_WARN) == []
@@ -103,7 +104,7 @@ def test_large_store_is_loaded_in_steps(
     send: Send, boundary: FakeBoundary, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between two batches the mailbox is looked at without waiting, so that requests are answered meanwhile."""
-    monkeypatch.setattr(journal, "PART_BYTES", 10 * 64)
+    monkeypatch.setattr(reader, "PART_BYTES", 10 * 80)
     in_store(root, own("1"), *(record(b"%d" % number) for number in range(50)))
     request = message("ADMIT_CACHE")
     send(message("PLAN_DEVICE"), message("DEVICE_CREATED"), None, request, None, None, None, None)
@@ -123,7 +124,7 @@ def test_store_that_cannot_be_read(
     def fail(path: str) -> bytes:
         raise MemoryError
 
-    monkeypatch.setattr(journal, "Reader", fail)
+    monkeypatch.setattr(folder_module, "Reader", fail)
     created = message("DEVICE_CREATED")
     send(message("PLAN_DEVICE"), *([None, created] if when.startswith("before") else [created, None]), None, None)
     assert boundary.done == [SERIAL]

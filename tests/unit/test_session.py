@@ -17,6 +17,7 @@ from unit.things import (
     FakeCommands,
     cell,
     counters,
+    device_state,
     facts,
     program,
     record,
@@ -26,7 +27,8 @@ from unit.things import (
 
 from pylayer import session as session_module
 from pylayer.session import DeviceSession
-from pylayer.store import journal, runs
+from pylayer.settings import DEFAULTS
+from pylayer.store import format, journal, runs
 from pylayer.store.folder import Folder, Loaded
 from pylayer.values import (
     CARRIER_CELLS,
@@ -38,7 +40,6 @@ from pylayer.values import (
     LOG_INFO,
     LOG_WARN,
     Cell,
-    DeviceState,
 )
 
 SERIAL = 5
@@ -78,8 +79,8 @@ def make(root: str, commands: FakeCommands) -> Make:
     """Makes a session of a device that exists."""
 
     def new(share: str = "program", carrier: int = CARRIER_CELLS, **changes: Any) -> DeviceSession:
-        session = DeviceSession(commands, SERIAL, program(), facts(**changes), root, share)
-        session.state = DeviceState(cache_control=True, carrier=carrier, empty_cache_bytes=32, feedback=True)
+        session = DeviceSession(commands, SERIAL, program(), facts(**changes), root, share, dict(DEFAULTS))
+        session.state = device_state(carrier=carrier)
         return session
 
     return new
@@ -103,8 +104,8 @@ def stored(session: DeviceSession, root: str) -> list[tuple[bytes, int, int, int
     found = []
     for path in Folder(root, session.identity).files(None):
         data = Path(path).read_bytes()
-        for magic, kind, flags, start, size, create_ns, _ in scan(data, []):
-            if magic != journal.NOTE:
+        for magic, kind, flags, start, size, create_ns, *_ in scan(data, []):
+            if magic != format.NOTE:
                 found.append((data[start : start + size], kind, flags, create_ns))
     return found
 
@@ -272,16 +273,15 @@ def test_write_failure(
     assert (session.lost_records, session.stored_records) == (5, 2)
 
 
-def test_store_deleted_while_running(make: Make, root: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A store that somebody deleted is made anew when the next journal begins."""
-    monkeypatch.setattr(journal, "MAX_BYTES", 100)
+def test_store_deleted_while_running(make: Make, root: str) -> None:
+    """A store that somebody deleted is made anew by the next record, and nothing but what was deleted is lost."""
     session = make()
     keep(session, cell(b"1"))
     shutil.rmtree(root)
     keep(session, cell(b"2"))
-    clock.now += session_module.RETRY_SECONDS + 1
     keep(session, cell(b"3"))
-    assert [data for data, *_ in stored(session, root)] == [b"3"]
+    assert [data for data, *_ in stored(session, root)] == [b"2", b"3"]
+    assert (session.lost_records, session.write_errors) == (0, 0)
 
 
 def test_store_of_others(make: Make, commands: FakeCommands, root: str) -> None:
@@ -300,8 +300,8 @@ def test_store_of_others(make: Make, commands: FakeCommands, root: str) -> None:
 
 def test_without_a_store(commands: FakeCommands) -> None:
     """Without a home directory everything runs, and nothing is written."""
-    session = DeviceSession(commands, SERIAL, program(), facts(), None, "program")
-    session.state = DeviceState(cache_control=True, carrier=CARRIER_SNAPSHOT, empty_cache_bytes=32, feedback=True)
+    session = DeviceSession(commands, SERIAL, program(), facts(), None, "program", dict(DEFAULTS))
+    session.state = device_state(carrier=CARRIER_SNAPSHOT)
     load(session)
     keep(session, cell(b"one"))
     session.snapshot(session.read_counters())
@@ -379,7 +379,7 @@ def test_no_snapshot(
 def test_snapshot_without_feedback(make: Make, root: str, commands: FakeCommands) -> None:
     """Where the driver cannot tell hits from compiles, every creation counts."""
     session = make(carrier=CARRIER_SNAPSHOT)
-    session.state = DeviceState(cache_control=False, carrier=CARRIER_SNAPSHOT, empty_cache_bytes=32, feedback=False)
+    session.state = device_state(cache_control=False, carrier=CARRIER_SNAPSHOT, feedback=False)
     commands.merged = b"x" * 40
     session.snapshot(counters(plain=5))
     assert snapshots(session, root) == [b"x" * 40]
@@ -442,12 +442,13 @@ def test_run_statistics(make: Make, commands: FakeCommands, root: str) -> None:
     commands.totals = counters(pipelines=3, hits=2)
     keep(session, cell(b"one"))
     for outcome in ("accepted", "wrong-uuid", "wrong-uuid", "truncated"):
-        session.cache_outcome(outcome)
+        session.cache_outcome(outcome, refused=outcome != "accepted")
     session.read_counters()
     session.write_run()
     (run,) = runs.read_all(root)
     assert run["counters"] == commands.totals
     assert run["refused"] == {"wrong-uuid": 2, "truncated": 1}
+    assert run["cache_outcomes"] == {"accepted": 1}
     assert (run["carrier"], run["stored_records"], run["pid"]) == ("cells", 1, os.getpid())
     assert run["identity"] == session.identity.name
     assert run["program"] == "stutter"

@@ -14,7 +14,7 @@ from unit.things import facts, give_to_another_user, record, write_journal
 
 from pylayer import flat
 from pylayer.identity import Identity
-from pylayer.store import files, journal, runs
+from pylayer.store import files, format, reader, runs
 from pylayer.store import folder as folder_module
 from pylayer.store.folder import Folder, Loaded, note_parts
 
@@ -137,7 +137,7 @@ def test_duplicates_are_loaded_once(folder: Folder) -> None:
 
 def test_batches_are_bounded(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch holds what is in one part of the file, and there is none without a record."""
-    monkeypatch.setattr(journal, "PART_BYTES", 10 * 64)
+    monkeypatch.setattr(reader, "PART_BYTES", 10 * 80)
     journal_in(folder, f"{7:016x}-1.journal", *(record(b"%d" % number) for number in range(20)))
     sizes = [len(batch.offsets) for batch in folder.load(7, Loaded())]
     assert sizes == [10, 10]
@@ -148,7 +148,7 @@ def test_mean_counts_compiled_cells_only(folder: Folder) -> None:
     journal_in(
         folder, f"{7:016x}-1.journal", record(b"compiled", create_ns=4000), record(b"adopted", flags=1, create_ns=9)
     )
-    journal_in(folder, f"{7:016x}-2.snapshot", record(b"whole", journal.SNAPSHOT, create_ns=10**9))
+    journal_in(folder, f"{7:016x}-2.snapshot", record(b"whole", format.SNAPSHOT, create_ns=10**9))
     loaded = Loaded()
     assert len(records_of(folder, loaded)) == 3
     assert loaded.mean_create_ns == 4000
@@ -165,7 +165,7 @@ def test_notes(folder: Folder) -> None:
         {},
     ]
     records = [b"".join(note_parts(note)) for note in notes]
-    records += [record(b"\xff no settings text", journal.NOTE), record(b".".join([b"a"] * 5000), journal.NOTE)]
+    records += [record(b"\xff no settings text", format.NOTE), record(b".".join([b"a"] * 5000), format.NOTE)]
     journal_in(folder, f"{7:016x}-1.journal", *records)
     loaded = Loaded()
     assert records_of(folder, loaded) == []
@@ -187,18 +187,19 @@ def test_unknown_record_stays_with_the_store(folder: Folder) -> None:
 def test_damage_is_named_with_its_file(folder: Folder) -> None:
     """A damaged record, a foreign file and a foreign identity cost themselves alone, and each is named."""
     hurt = bytearray(record(b"hurt"))
-    hurt[48] ^= 1
+    hurt[64] ^= 1
     path = journal_in(folder, f"{7:016x}-1.journal", record(b"good"), bytes(hurt), record(b"fine"))
     Path(folder.path, f"{7:016x}-2.journal").write_bytes(b"x" * 100)
     other = Identity.of(facts(driver_version=1))
     write_journal(Path(folder.path, f"{7:016x}-3.journal"), other, record(b"another driver's"))
     loaded = Loaded()
     assert records_of(folder, loaded) == [b"good", b"fine"]
-    assert loaded.damage == [
-        f"{path}: damaged data at byte {64 + len(record(b'good')) + 48}",
-        f"{folder.path}/{7:016x}-2.journal: not a journal",
-        f"{folder.path}/{7:016x}-3.journal: another identity",
+    assert [(what.path, what.outcome, what.offset) for what in loaded.damage] == [
+        (str(path), "damaged-data", 256 + len(record(b"good"))),
+        (f"{folder.path}/{7:016x}-2.journal", "truncated", 0),
+        (f"{folder.path}/{7:016x}-3.journal", "foreign-identity", 0),
     ]
+    assert str(loaded.damage[0]) == (f"{path}: damaged-data at byte 336, 80 bytes: data that does not match its hash")
 
 
 def test_unreadable_file(folder: Folder) -> None:
@@ -208,9 +209,9 @@ def test_unreadable_file(folder: Folder) -> None:
     journal_in(folder, f"{7:016x}-3.journal", record(b"good"))
     loaded = Loaded()
     assert records_of(folder, loaded) == [b"good"]
-    assert loaded.damage == [
-        f"{folder.path}/{7:016x}-1.journal: Is a directory",
-        f"{folder.path}/{7:016x}-2.journal: Too many levels of symbolic links",
+    assert [(what.path, what.outcome, what.detail) for what in loaded.damage] == [
+        (f"{folder.path}/{7:016x}-1.journal", "unreadable", "Is a directory"),
+        (f"{folder.path}/{7:016x}-2.journal", "unreadable", "Too many levels of symbolic links"),
     ]
 
 
@@ -222,7 +223,9 @@ def test_folder_that_others_may_write(folder: Folder, level: str) -> None:
     os.chmod(path, 0o1777 if level == "identity" else 0o770)
     loaded = Loaded()
     assert records_of(folder, loaded) == []
-    assert loaded.damage == [f"{path} can be written by others (chmod go-w {path}); it is not used"]
+    assert [(what.outcome, what.detail) for what in loaded.damage] == [
+        ("untrusted", f"{path} can be written by others (chmod go-w {path}); it is not used")
+    ]
     with pytest.raises(OSError):
         folder.prepare()
 
@@ -233,57 +236,58 @@ def test_folder_of_another_user(folder: Folder, monkeypatch: pytest.MonkeyPatch)
     give_to_another_user(Path(folder.path), monkeypatch)
     loaded = Loaded()
     assert records_of(folder, loaded) == []
-    assert "belongs to user" in loaded.damage[0]
+    assert loaded.damage[0].outcome == "untrusted" and "belongs to user" in loaded.damage[0].detail
 
 
 def test_snapshot_supersedes(folder: Folder) -> None:
     """A new snapshot takes the place of those it contains, and of no other."""
     folder_files = Path(folder.path)
-    kept = folder.write_snapshot(7, b"of another process", 1, [])
-    first = folder.write_snapshot(7, b"first", 10, [])
-    second = folder.write_snapshot(7, b"first and second", 20, [first, first, str(folder_files / "gone")])
+    kept = folder.write_snapshot(7, "stutter", b"of another process", 1, [])
+    first = folder.write_snapshot(7, "stutter", b"first", 10, [])
+    second = folder.write_snapshot(7, "stutter", b"first and second", 20, [first, first, str(folder_files / "gone")])
     assert sorted(str(path) for path in folder_files.glob("*.snapshot")) == sorted([kept, second])
     assert records_of(folder, Loaded()) == [b"of another process", b"first and second"]
 
 
 def test_snapshot_that_cannot_be_written(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the new snapshot fails, the old ones stay."""
-    first = folder.write_snapshot(7, b"first", 10, [])
+    first = folder.write_snapshot(7, "stutter", b"first", 10, [])
 
     def fail(path: str, data: bytes) -> None:
         raise OSError("no space")
 
     monkeypatch.setattr(folder_module, "replace_file", fail)
     with pytest.raises(OSError):
-        folder.write_snapshot(7, b"second", 10, [first])
+        folder.write_snapshot(7, "stutter", b"second", 10, [first])
     assert records_of(folder, Loaded()) == [b"first"]
 
 
 def test_loaded_snapshots_may_be_superseded_when_taken(folder: Folder) -> None:
     """A snapshot that is still to be handed over is named by its batch; one that holds nothing new, by the load."""
-    whole = record(b"whole", journal.SNAPSHOT)
+    whole = record(b"whole", format.SNAPSHOT)
     first = journal_in(folder, f"{7:016x}-1.snapshot", whole)
     same = journal_in(folder, f"{7:016x}-2.snapshot", whole)
     damaged = journal_in(folder, f"{7:016x}-3.snapshot", whole[:-20])
     journal_in(folder, f"{7:016x}-4.journal", record(b"a cell"))
     loaded = Loaded()
-    assert [batch.snapshot for batch in folder.load(7, loaded)] == [str(first), None]
-    assert loaded.snapshots == [str(same), str(damaged)]
+    assert [batch.snapshot for batch in folder.load(7, loaded)] == [None, str(first)]
+    assert loaded.snapshots == [str(same)]
+    assert [(what.path, what.outcome) for what in loaded.damage] == [(str(damaged), "truncated")]
 
 
 def test_snapshot_replaced_while_loading(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """A snapshot that vanishes because another process wrote a larger one: the larger one is loaded."""
-    old = folder.write_snapshot(7, b"old", 1, [])
+    old = folder.write_snapshot(7, "stutter", b"old", 1, [])
     journal_in(folder, f"{7:016x}-ffff.journal", record(b"a cell"))
-    reader = journal.Reader
+    real = reader.Reader
     replaced: list[str] = []
 
-    def vanishing(path: str) -> journal.Reader:
+    def vanishing(path: str) -> reader.Reader:
         if path == old and not replaced:
-            replaced.append(folder.write_snapshot(7, b"old and new", 1, [old]))
-        return reader(path)
+            replaced.append(folder.write_snapshot(7, "stutter", b"old and new", 1, [old]))
+        return real(path)
 
-    monkeypatch.setattr(journal, "Reader", vanishing)
+    monkeypatch.setattr(folder_module, "Reader", vanishing)
     loaded = Loaded()
     assert sorted(records_of(folder, loaded)) == [b"a cell", b"old and new"]
     assert loaded.damage == []

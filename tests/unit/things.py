@@ -12,8 +12,19 @@ import pytest
 import xxhash
 
 from pylayer.identity import Identity
-from pylayer.store import journal
-from pylayer.values import COUNTER_NAMES, Cell, DeviceFacts, Program
+from pylayer.store import format
+from pylayer.store.format import Damage
+from pylayer.store.reader import Scan
+from pylayer.values import (
+    CARRIER_CELLS,
+    COUNTER_NAMES,
+    CacheData,
+    CacheRead,
+    Cell,
+    DeviceFacts,
+    DeviceState,
+    Program,
+)
 
 KIND_COMPUTE, KIND_GRAPHICS, KIND_LIBRARY = 0, 1, 2
 
@@ -22,6 +33,7 @@ def facts(**changes: Any) -> DeviceFacts:
     """A device whose driver has everything."""
     values: dict[str, Any] = {
         "api_version": 4206896,
+        "binary_data_compressed": False,
         "cache_control_requested": False,
         "cache_control_supported": True,
         "device_id": 0x73BF,
@@ -49,30 +61,80 @@ def program(**changes: Any) -> Program:
     return Program(**{**values, **changes})
 
 
-def cell(data: bytes = b"a compiled pipeline", flags: int = 0, kind: int = KIND_COMPUTE, create_ns: int = 1000) -> Cell:
-    return Cell(create_ns=create_ns, data=memoryview(data), flags=flags, kind=kind)
+def cell(
+    data: bytes = b"a compiled pipeline",
+    flags: int = 0,
+    kind: int = KIND_COMPUTE,
+    create_ns: int = 1000,
+    fingerprint: int = 0,
+) -> Cell:
+    return Cell(create_ns=create_ns, data=memoryview(data), fingerprint=fingerprint, flags=flags, kind=kind)
+
+
+def device_state(**changes: Any) -> DeviceState:
+    """The cells carrier in force."""
+    values: dict[str, Any] = {
+        "cache_control": True,
+        "carrier": CARRIER_CELLS,
+        "empty_cache_bytes": 32,
+        "feedback": True,
+        "global_key": b"",
+    }
+    return DeviceState(**{**values, **changes})
+
+
+def cache_data(data: bytes = b"", **changes: Any) -> CacheData:
+    """What a program gave to its first vkCreatePipelineCache."""
+    values: dict[str, Any] = {
+        "cache": 1,
+        "data_is_null": not data,
+        "data_size": len(data),
+        "digest": xxhash.xxh3_128_digest(data) if data else bytes(16),
+        "header": data[:32],
+        "history": "unknown",
+        "result": 0,
+        "slot": 0,
+    }
+    return CacheData(**{**values, **changes})
+
+
+def cache_read(data: bytes | None = b"all of a cache", **changes: Any) -> CacheRead:
+    """What a program read out of its first cache; None where the layer sent no copy of it."""
+    values: dict[str, Any] = {
+        "cache": 1,
+        "data": None if data is None else memoryview(data),
+        "digest": xxhash.xxh3_128_digest(data or b""),
+        "incomplete": False,
+        "size": len(data or b""),
+        "slot": 0,
+    }
+    return CacheRead(**{**values, **changes})
 
 
 def counters(**changes: int) -> dict[str, int]:
     return {**dict.fromkeys(COUNTER_NAMES, 0), **changes}
 
 
-def scan(data: bytes, damage: list[str]) -> list[tuple[bytes, int, int, int, int, int, bytes]]:
-    """Every record of a whole journal that verifies; the rest is named in ``damage``."""
-    found: list[tuple[bytes, int, int, int, int, int, bytes]] = []
-    journal.scan_part(data, journal.FILE_HEADER.size, len(data), 0, None, damage, found)
-    return found
+def scan(data: bytes, damage: list[Damage]) -> list[tuple[bytes, int, int, int, int, int, bytes, int, int]]:
+    """Every record of a whole journal that verifies, with the place of its data; the rest is named in ``damage``."""
+    found: list[tuple[bytes, int, int, int, int, int, bytes, int, int]] = []
+    head = format.FILE_HEADER.size
+    here: list[Damage] = []
+    Scan("a file", here).part(data[head:], max(len(data) - head, 0), head, None, found)
+    damage += here
+    return [(*one[:3], one[3] + head, *one[4:]) for one in found]
 
 
-def record(data: bytes, magic: bytes = journal.CELL, **fields: int) -> bytes:
+def record(data: bytes, magic: bytes = format.CELL, **fields: int) -> bytes:
     """The bytes of one record."""
-    return b"".join(journal.record_parts(magic, data, xxhash.xxh3_128_digest(data), **fields))
+    return b"".join(format.record_parts(magic, data, **fields))
 
 
 def write_journal(path: Path, identity: Identity, *records: bytes, program_id: int = 7) -> Path:
     """A file with these records, named as a store names it."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    path.write_bytes(journal.file_header(identity, program_id) + b"".join(records))
+    kind = format.KIND_OF_SUFFIX.get(path.suffix, format.JOURNAL)
+    path.write_bytes(format.file_header(kind, identity, program_id, "stutter") + b"".join(records))
     return path
 
 
@@ -113,6 +175,7 @@ class FakeCommands:
         self.merged: bytes | None = None
         self.merged_reads = 0
         self.refuses = False
+        self.seen: bytes | None = b""
 
     def log(self, level: int, text: str) -> None:
         self.logged.append((level, text))
@@ -145,6 +208,9 @@ class FakeCommands:
 
     def counters(self, device: int) -> dict[str, int] | None:
         return self.totals
+
+    def fingerprints(self, device: int) -> bytes | None:
+        return self.seen
 
     def lines(self, level: int) -> list[str]:
         return [text for logged_level, text in self.logged if logged_level == level]

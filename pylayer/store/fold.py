@@ -1,0 +1,500 @@
+"""Folding: journals become packs, small packs become larger ones.
+
+Safe beside anything. A journal is folded when it is closed or its writer has ended; its name changes first, so that
+a writer taken for dead begins another. Everything is read, verified and written to a new pack, which is on the disk
+under its name before the first source is deleted; a process that dies in between leaves the sources, and content
+that is there twice is loaded once. Of two processes that fold at once one waits for nothing: it leaves the folder
+to the other (``Claim``), and if both fold all the same, their packs hold the same records.
+
+What does not verify is moved to quarantine before its source goes; where that fails, the source stays.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from .. import flat
+from . import format, owner, pack, quarantine
+from .files import TEMPORARY, remove, replace_file, unique_name
+from .folder import Folder
+from .format import Damage
+from .journal import CLOSED, OPEN
+from .reader import Reader
+from .recency import RECENT_SECONDS, Uses, fingerprints_of, used_parts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from .reader import Record
+
+#: In a program's process, what one fold may read and how many records it may hold; `pylayer trim` has no limit.
+#: A planned record takes 0.5 KiB.
+PROCESS_BYTES = 64 << 20
+PROCESS_RECORDS = 20000
+#: A fold is worth its while from so many journals, or so many bytes in them.
+WORTH_JOURNALS = 4
+WORTH_BYTES = 1 << 20
+#: A pack is taken into a fold when it is not larger than this many times what the fold has already: sizes grow by
+#: a factor, so a record is rewritten a few times in its life, not at every fold.
+PACK_FACTOR = 2
+
+
+class Planned:
+    """A record on its way into the new pack."""
+
+    __slots__ = ("fingerprint", "inner", "last_used", "magic", "offset", "programs", "size", "source")
+
+    def __init__(
+        self,
+        source: int,
+        offset: int,
+        inner: int,
+        magic: bytes,
+        size: int,
+        fingerprint: int,
+        last_used: int,
+        programs: tuple[int, ...],
+    ) -> None:
+        self.source = source
+        self.offset = offset
+        self.inner = inner
+        self.magic = magic
+        self.size = size
+        self.fingerprint = fingerprint
+        self.last_used = last_used
+        self.programs = programs
+
+
+class Folded:
+    """What a fold did. ``claimed`` False: another process is folding, and nothing was done."""
+
+    def __init__(self) -> None:
+        self.claimed = True
+        self.journals = 0
+        self.packs = 0
+        self.records = 0
+        self.dropped = 0
+        self.bytes_before = 0
+        self.bytes_after = 0
+        self.pack: str | None = None
+        self.damage: list[Damage] = []
+
+
+class Claim:
+    """Says to other processes that this one folds a folder. Saves double work; nothing depends on it."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._path = os.path.join(folder.path, "folding")
+
+    def take(self) -> bool:
+        """False where a living process holds it. Raises OSError where the folder cannot be written."""
+        machine, pid, ticks = owner.this_process()
+        mine = flat.dumps({"machine": machine.hex(), "pid": pid, "ticks": ticks}).encode()
+        try:
+            fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        except FileExistsError:
+            if not self._abandoned():
+                return False
+            self._remove_left_packs()
+            replace_file(self._path, mine)
+            return True
+        try:
+            os.write(fd, mine)
+        finally:
+            os.close(fd)
+        return True
+
+    def _abandoned(self) -> bool:
+        try:
+            idle = time.time() - os.stat(self._path).st_mtime
+            with open(self._path, "rb") as file:
+                values = flat.loads(file.read(4096).decode())
+            machine, pid, ticks = bytes.fromhex(values["machine"]), int(values["pid"]), int(values["ticks"])
+        except FileNotFoundError:
+            return False
+        except (OSError, ValueError, KeyError, TypeError):
+            return idle > 60  # not written yet, or by nobody
+        return owner.has_ended(machine, pid, ticks, idle)
+
+    def _remove_left_packs(self) -> None:
+        """What the dead holder of the claim was writing."""
+        for name in os.listdir(self._folder.path):
+            if ".pack." in name and name.endswith(TEMPORARY):
+                remove(os.path.join(self._folder.path, name))
+
+    def drop(self) -> None:
+        """Others may fold."""
+        remove(self._path)
+
+
+def journals_to_fold(folder: Folder) -> tuple[int, int]:
+    """How many closed journals there are, and their bytes: whether a fold is worth its while."""
+    count = size = 0
+    for path in folder.files(None, (CLOSED,)):
+        try:
+            size += os.stat(path).st_size
+            count += 1
+        except OSError:
+            pass  # another process folded it
+    return count, size
+
+
+def has_writer(path: str) -> bool:
+    """Whether a process may still append to a file. One whose header cannot be read has none: a file has its
+    header before it has its name. Raises OSError."""
+    reader = Reader(path)
+    try:
+        header, outcome = reader.header()
+    finally:
+        reader.close()
+    idle = time.time() - os.stat(path).st_mtime
+    if header is None:
+        return outcome == "foreign-version" and idle <= owner.FOREIGN_SECONDS
+    return not owner.has_ended(header.machine, header.pid, header.start_ticks, idle)
+
+
+def close_ended_journals(folder: Folder) -> int:
+    """Gives journals whose writers have ended the name of closed ones; returns how many."""
+    closed = 0
+    for path in folder.files(None, (OPEN,)):
+        try:
+            if not has_writer(path):
+                os.rename(path, path[: -len(OPEN)] + CLOSED)
+                closed += 1
+        except OSError:
+            continue  # gone, or not ours to rename
+    return closed
+
+
+class Fold:
+    """One fold of a folder. ``steps`` does the work in pieces of about a millisecond; ``result`` says what came of it.
+
+    ``everything``: all packs too, and no limits. ``drop``: programs that lose a record, which goes when none is
+    left; by default nothing is dropped. ``must``: paths of packs to write anew whatever their size.
+    ``dry_run``: nothing is written, moved or deleted.
+    """
+
+    def __init__(
+        self,
+        folder: Folder,
+        everything: bool = False,
+        compress: bool = True,
+        drop: Callable[[Planned, Uses], tuple[int, ...]] | None = None,
+        dry_run: bool = False,
+        must: frozenset[str] = frozenset(),
+    ) -> None:
+        self.folder = folder
+        self.result = Folded()
+        self._everything = everything
+        self._compress = compress
+        self._drop = drop
+        self._dry_run = dry_run
+        self._must = must
+        self._sources: list[Reader] = []
+        self._kept_sources: set[int] = set()
+        self._plan: dict[bytes, Planned] = {}
+        self._uses = Uses()
+        self._names: dict[int, str] = {}
+        self._other_programs: set[int] = set()
+        self._damaged_places: set[tuple[int, int]] = set()
+
+    def steps(self) -> Iterator[None]:
+        """Raises OSError; everything that was there is then still there."""
+        claim = Claim(self.folder)
+        self.folder.check()
+        if not self._dry_run and not claim.take():
+            self.result.claimed = False
+            return
+        writer: pack.PackWriter | None = None
+        try:
+            if not self._dry_run:
+                close_ended_journals(self.folder)
+            for path in self._choose():
+                yield from self._read(path)
+            self._leave_out_what_other_packs_have()
+            if self._dry_run:
+                self._groups()
+                return
+            if self._plan or self._uses.last_run:
+                path = os.path.join(self.folder.path, f"{unique_name()}.pack")
+                writer = pack.PackWriter(path, self.folder.identity, self._compress)
+                yield from self._write(writer)
+                if writer.count:
+                    self.result.pack = writer.finish(self._names)
+                    self.result.bytes_after = os.stat(path).st_size
+                    writer = None
+            self._remove_sources()
+        finally:
+            if writer is not None:
+                writer.abandon()
+            for reader in self._sources:
+                reader.close()
+            if not self._dry_run:
+                claim.drop()
+
+    # ---- reading ---------------------------------------------------------------------------------
+
+    def _choose(self) -> list[str]:
+        """Journals, oldest first, then packs, smallest first."""
+        chosen: list[str] = []
+        size = 0
+        limit = 1 << 62 if self._everything else PROCESS_BYTES
+        for path in self.folder.files(None, (CLOSED,)):
+            bytes_there = _size(path)
+            if chosen and size + bytes_there > limit:
+                break
+            chosen.append(path)
+            size += bytes_there
+        packs = sorted((_size(path), path) for path in self.folder.files(None, (".pack",)))
+        if not self._everything and not chosen and not self._must:
+            return []
+        for bytes_there, path in packs:
+            small = bytes_there <= PACK_FACTOR * size and size + bytes_there <= limit
+            if self._everything or small or path in self._must:
+                chosen.append(path)
+                size += bytes_there
+        if self._everything and len(packs) == 1 and len(chosen) == 1 and self._drop is None and not self._must:
+            return []  # one pack and nothing to add to it
+        self.result.bytes_before = size
+        return chosen
+
+    def _read(self, path: str) -> Iterator[None]:
+        if not self._everything and len(self._plan) > PROCESS_RECORDS:
+            return
+        try:
+            reader = Reader(path)
+        except FileNotFoundError:
+            return  # another process folded it
+        except OSError as error:
+            self.result.damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
+            return
+        index = len(self._sources)
+        self._sources.append(reader)
+        header, outcome = reader.header(self.folder.identity.digest)
+        if header is None:
+            self._whole_file(index, outcome)
+            return
+        damage: list[Damage] = []
+        try:
+            if header.kind == format.PACK:
+                self.result.packs += 1
+                yield from self._read_pack(index, header, damage)
+            else:
+                self.result.journals += 1
+                if header.application:
+                    self._names[header.program] = header.application
+                yield from self._scan(index, (header.program,), damage)
+        except OSError as error:
+            self._kept_sources.add(index)
+            damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
+        for what in damage:
+            self._quarantine(index, what)
+
+    def _read_pack(self, index: int, header: format.FileHeader, damage: list[Damage]) -> Iterator[None]:
+        reader = self._sources[index]
+        directory = pack.read_directory(reader, header, damage)
+        entries = pack.read_index(reader, directory) if directory is not None else None
+        if directory is None or entries is None:
+            yield from self._scan(index, (), damage)
+            return
+        self._names = {**directory.names, **self._names}
+        cache: dict[int, bytes] = {}
+        for number, entry in enumerate(entries):
+            if entry.magic == format.USED:
+                found = reader.record_at(entry.offset, entry.inner, cache)
+                if found is not None:
+                    self._uses.note(entry.programs, fingerprints_of(found[1]), entry.last_used)
+            else:
+                self._take(
+                    index, entry.offset, entry.inner, entry.magic, entry.size, entry.digest,
+                    entry.fingerprint, entry.last_used, entry.programs,
+                )  # fmt: skip
+            if number % 1000 == 999:
+                yield
+
+    def _scan(self, index: int, programs: tuple[int, ...], damage: list[Damage]) -> Iterator[None]:
+        for part in self._sources[index].parts(damage):
+            for record in part.records:
+                magic, start, size = record[0], record[3], record[4]
+                if magic == format.GROUP:
+                    programs = pack.group_programs(part.data[start : start + size])
+                elif magic == format.USED:
+                    self._uses.note(programs, fingerprints_of(bytes(part.data[start : start + size])), record[8])
+                elif magic in (format.CELL, format.NOTE) and programs:
+                    offset, inner = part.place(record)
+                    self._take(index, offset, inner, magic, size, record[6], record[7], record[8], programs)
+            yield
+
+    def _take(
+        self,
+        source: int,
+        offset: int,
+        inner: int,
+        magic: bytes,
+        size: int,
+        digest: bytes,
+        fingerprint: int,
+        last_used: int,
+        programs: tuple[int, ...],
+    ) -> None:
+        known = self._plan.get(digest)
+        if known is None:
+            self._plan[digest] = Planned(source, offset, inner, magic, size, fingerprint, last_used, programs)
+            return
+        if known.programs != programs:
+            known.programs = tuple(sorted({*known.programs, *programs}))
+        if last_used > known.last_used:
+            known.last_used = last_used
+            known.fingerprint = fingerprint or known.fingerprint
+
+    def _leave_out_what_other_packs_have(self) -> None:
+        """Packs that are too large to be rewritten now."""
+        sources = {reader.path for reader in self._sources}
+        others: set[int] = set()
+        for path in self.folder.files(None, (".pack",)):
+            if path in sources:
+                continue
+            try:
+                reader = Reader(path)
+            except OSError:
+                continue
+            try:
+                header, _ = reader.header(self.folder.identity.digest)
+                directory = pack.read_directory(reader, header, []) if header is not None else None
+                if directory is None:
+                    continue
+                for group in directory.groups:
+                    others.update(group.programs)
+                for entry in pack.read_index(reader, directory) or ():
+                    planned = self._plan.get(entry.digest)
+                    if planned is not None and set(planned.programs) <= set(entry.programs):
+                        del self._plan[entry.digest]
+            except OSError:
+                continue
+            finally:
+                reader.close()
+        self._other_programs = others
+
+    # ---- writing ---------------------------------------------------------------------------------
+
+    def _groups(self) -> dict[tuple[int, ...], list[bytes]]:
+        """Digests of what is written, by the programs it belongs to."""
+        groups: dict[tuple[int, ...], list[bytes]] = {(program,): [] for program in self._uses.last_run}
+        for digest, planned in self._plan.items():
+            planned.last_used = self._uses.last_use(planned.programs, planned.fingerprint, planned.last_used)
+            if self._drop is not None and planned.magic == format.CELL:
+                losers = self._drop(planned, self._uses)
+                if losers:
+                    planned.programs = tuple(program for program in planned.programs if program not in losers)
+                    if not planned.programs:
+                        self.result.dropped += 1
+                        continue
+            groups.setdefault(planned.programs, []).append(digest)
+        return groups
+
+    def _write(self, writer: pack.PackWriter) -> Iterator[None]:
+        groups = self._groups()
+        represented: dict[int, set[int]] = {}
+        for planned in self._plan.values():
+            for program in planned.programs:
+                represented.setdefault(program, set()).add(planned.fingerprint)
+        cache: dict[int, bytes] = {}
+        cached_source = -1
+        for programs in sorted(groups):
+            writer.begin_group(programs)
+            if len(programs) == 1:
+                self._write_uses(writer, programs[0], represented.get(programs[0], set()))
+            # Notes first: they are few, and stand outside the compressed blocks.
+            for digest in sorted(groups[programs], key=lambda digest: self._plan[digest].magic != format.NOTE):
+                planned = self._plan[digest]
+                if planned.source != cached_source:
+                    cache, cached_source = {}, planned.source
+                if not self._copy(writer, planned, digest, cache):
+                    continue
+                if writer.count % 16 == 0:
+                    yield
+        self.result.records = writer.count
+
+    def _copy(self, writer: pack.PackWriter, planned: Planned, digest: bytes, cache: dict[int, bytes]) -> bool:
+        reader = self._sources[planned.source]
+        try:
+            found = reader.record_at(planned.offset, planned.inner, cache)
+        except OSError as error:
+            self._kept_sources.add(planned.source)
+            self.result.damage.append(Damage(reader.path, "unreadable", planned.offset, detail=str(error.strerror)))
+            return False
+        if found is None or found[0][6] != digest:
+            size = format.record_size(planned.size)
+            head = reader.bytes_at(planned.offset, format.RECORD_HEADER.size)
+            if head[:4] == format.COMPRESSED:  # the whole block is kept
+                size = format.record_size(min(format.RECORD_HEADER.unpack(head)[3], reader.size - planned.offset))
+            self._quarantine(planned.source, Damage(reader.path, "damaged-data", planned.offset, size))
+            return False
+        writer.add(found[0], found[1], planned.fingerprint, planned.last_used)
+        return True
+
+    def _write_uses(self, writer: pack.PackWriter, program: int, represented: set[int]) -> None:
+        """Uses that the records written now do not carry, because their records are in other packs; by the day, and
+        the last run's time in any case."""
+        last_run = self._uses.last_run.get(program)
+        if last_run is None:
+            return
+        by_time: dict[int, list[int]] = {last_run: []}
+        if program in self._other_programs:
+            for fingerprint, when in self._uses.by_program.get(program, {}).items():
+                if fingerprint not in represented:
+                    day = last_run if last_run - when < RECENT_SECONDS else when // RECENT_SECONDS * RECENT_SECONDS
+                    by_time.setdefault(day, []).append(fingerprint)
+        for when, fingerprints in sorted(by_time.items()):
+            _, data, _ = used_parts(fingerprints, when)
+            digest = format.RECORD_HEADER.unpack(used_parts(fingerprints, when)[0])[5]
+            record: Record = (format.USED, 0, 0, 0, len(data), 0, digest, 0, when)
+            writer.add(record, data, 0, when)
+
+    # ---- afterwards ------------------------------------------------------------------------------
+
+    def _whole_file(self, index: int, outcome: str) -> None:
+        reader = self._sources[index]
+        damage = Damage(reader.path, outcome)
+        self._kept_sources.add(index)
+        if outcome == "foreign-version" and format.is_later_version(reader.first_bytes()):
+            return  # a newer pylayer's
+        self.result.damage.append(damage)
+        if self._dry_run:
+            return
+        try:
+            quarantine.move_file(self.folder.root, damage)
+        except OSError as error:
+            damage.detail = f"it cannot be moved to quarantine: {error.strerror or error}"
+
+    def _quarantine(self, index: int, damage: Damage) -> None:
+        reader = self._sources[index]
+        if (index, damage.offset) in self._damaged_places:
+            return  # another record of the same compressed block
+        self._damaged_places.add((index, damage.offset))
+        self.result.damage.append(damage)
+        if self._dry_run or damage.size == 0 or damage.outcome == "unreadable":
+            return
+        try:
+            size = damage.size if damage.size > 0 else reader.size
+            data = reader.bytes_at(damage.offset, min(size, quarantine.MAX_STRETCH_BYTES))
+            quarantine.keep_bytes(self.folder.root, damage, data)
+        except OSError:
+            self._kept_sources.add(index)
+
+    def _remove_sources(self) -> None:
+        for index, reader in enumerate(self._sources):
+            if index in self._kept_sources or reader.path == self.result.pack:
+                continue
+            if _size(reader.path) == reader.size:  # else somebody appended all the same: folded next time
+                remove(reader.path)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0

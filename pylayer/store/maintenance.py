@@ -1,0 +1,109 @@
+"""What a program's process does for the store when it has nothing else to do: fold, repair, keep to the limits.
+
+In pieces of about a millisecond on the policy thread, between messages. Whatever is interrupted leaves the store as
+it was.
+"""
+
+from __future__ import annotations
+
+import os
+
+from . import bounds, fold, plans, quarantine, runs
+from .files import remove_left_temporaries
+from .folder import Folder, identity_names
+from .format import Damage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+#: Files that are not folded: damaged, they go to quarantine whole.
+WHOLE_FILES = (".snapshot", ".blob", ".attest")
+
+#: A program that ends folds within this time, and only from so many journals: short runs must not add up to a store
+#: of small files for ever.
+EXIT_SECONDS = 0.2
+EXIT_JOURNALS = 16
+
+
+class Limits:
+    """Bytes that the store and one program may take, and whether packs are compressed."""
+
+    __slots__ = ("compress", "max_program", "max_store")
+
+    def __init__(self, max_store: int, max_program: int, compress: bool) -> None:
+        self.max_store = max_store
+        self.max_program = max_program
+        self.compress = compress
+
+
+def worth_folding(folder: Folder, journals: int = fold.WORTH_JOURNALS) -> bool:
+    """Whether there are enough journals, or bytes in them."""
+    fold.close_ended_journals(folder)
+    count, size = fold.journals_to_fold(folder)
+    return count >= journals or (count > 0 and size >= fold.WORTH_BYTES and journals <= fold.WORTH_JOURNALS)
+
+
+def repair_whole_files(folder: Folder, damaged: list[Damage]) -> int:
+    """Moves snapshots, blobs and attestations that do not verify to quarantine; returns how many."""
+    moved = 0
+    for path in {what.path for what in damaged if what.path.endswith(WHOLE_FILES) and what.outcome != "unreadable"}:
+        what = next(what for what in damaged if what.path == path)
+        if what.outcome == "foreign-version":
+            continue
+        if what.outcome == "truncated" and path.endswith(".attest"):
+            continue  # torn, or still being written
+        try:
+            quarantine.move_file(folder.root, what)
+            moved += 1
+        except OSError:
+            pass
+    return moved
+
+
+def maintain(
+    folder: Folder, damaged: list[Damage], limits: Limits, say: Callable[[str], None], at_exit: bool = False
+) -> Generator[None, None, None]:
+    """Everything that one identity's folder needs now. Raises OSError; the store is then as it was."""
+    quarantined = repair_whole_files(folder, damaged)
+    must = frozenset(what.path for what in damaged if what.path.endswith(".pack") and what.outcome != "unreadable")
+    broken_journals = any(what.path.endswith((".journal", ".closed")) for what in damaged)
+    if must or broken_journals or worth_folding(folder, EXIT_JOURNALS if at_exit else fold.WORTH_JOURNALS):
+        work = fold.Fold(folder, compress=limits.compress, must=must)
+        yield from work.steps()
+        result = work.result
+        quarantined += sum(1 for what in result.damage if what.outcome != "unreadable")
+        if result.pack is not None:
+            say(
+                f"folded {result.journals} journals and {result.packs} packs, {result.bytes_before} bytes, into "
+                f"{result.records} records, {result.bytes_after} bytes"
+            )
+    if quarantined:
+        say(f"{quarantined} damaged parts of the store are in quarantine; pylayer quarantine ls lists them")
+    if at_exit:
+        return
+    yield
+    if bounds.total_bytes(folder.root) > limits.max_store or _program_is_too_large(folder.root, limits.max_program):
+        trimmed = bounds.Trimmed()
+        yield from bounds.enforce(folder.root, limits.max_store, limits.max_program, trimmed, limits.compress)
+        if trimmed.bytes_after < trimmed.bytes_before:
+            say(
+                f"the store was {trimmed.bytes_before} bytes and is {trimmed.bytes_after}: the least recently used left"
+            )
+    prune(folder.root)
+
+
+def _program_is_too_large(root: str, limit: int) -> bool:
+    """Cheaply: a program can only be too large where its identity's folder is."""
+    return any(sum(file.size for file in bounds.files_of(root, name)) > limit for name in identity_names(root))
+
+
+def prune(root: str) -> None:
+    """Old runs, plans and quarantined items beyond their numbers, and what dead processes were writing."""
+    runs.prune(root)
+    plans.prune(root)
+    quarantine.prune(root)
+    for directory in ("runs", "plans", "policy", "quarantine"):
+        remove_left_temporaries(os.path.join(root, directory))
+    for name in identity_names(root):
+        remove_left_temporaries(os.path.join(root, "store", name))

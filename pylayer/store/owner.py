@@ -1,0 +1,62 @@
+"""Who writes a file, and whether that process still lives.
+
+A process is named by its machine (boot and pid namespace), pid and start time, so that neither a pid that was
+given out again nor another container or machine with the same store is mistaken for the writer. No locks: NFS
+and FUSE mounts may lack them.
+"""
+
+from __future__ import annotations
+
+import os
+
+import xxhash
+
+#: What a writer never does after this many seconds by its monotonic clock: append to the same journal.
+APPEND_SECONDS = 3600.0
+#: A file of another machine that did not change for this long has no writer any more.
+FOREIGN_SECONDS = 24 * 3600.0
+
+_this: tuple[int, tuple[bytes, int, int]] | None = None
+
+
+def _start_ticks(pid: int) -> int:
+    """Clock ticks from boot to the process's start: field 22 of /proc/<pid>/stat. Raises OSError, ValueError."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        text = file.read(4096)
+    return int(text[text.rindex(b")") + 2 :].split()[19])
+
+
+def _machine() -> bytes:
+    with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+        boot = file.read(64).strip()
+    return xxhash.xxh3_128_digest(boot + b"\0" + os.readlink(b"/proc/self/ns/pid"))
+
+
+def this_process() -> tuple[bytes, int, int]:
+    """Machine, pid and start time of this process; zeros where /proc does not tell."""
+    global _this
+    pid = os.getpid()
+    if _this is None or _this[0] != pid:
+        try:
+            _this = (pid, (_machine(), pid, _start_ticks(pid)))
+        except (OSError, ValueError, IndexError):
+            _this = (pid, (bytes(16), pid, 0))
+    return _this[1]
+
+
+def has_ended(machine: bytes, pid: int, start_ticks: int, idle_seconds: float) -> bool:
+    """Whether a file's writer is known to be gone. ``idle_seconds``: since the file last changed, by the clock of
+    this machine; negative where that clock went backwards, and then nothing is known."""
+    here = this_process()
+    if machine != here[0] or not any(machine):
+        return idle_seconds > FOREIGN_SECONDS
+    if (pid, start_ticks) == here[1:]:
+        return False
+    try:
+        return _start_ticks(pid) != start_ticks
+    except FileNotFoundError:
+        return True
+    except ProcessLookupError:
+        return True
+    except (OSError, ValueError, IndexError):
+        return idle_seconds > FOREIGN_SECONDS

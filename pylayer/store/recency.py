@@ -1,0 +1,59 @@
+"""Which stored records are still in use.
+
+A hit never reaches policy, so the layer keeps the approximate fingerprints of the pipelines that a run created
+(shim/layer/fingerprints.c), and a run writes them as one USED record when its device goes: 8 bytes each, and only
+those that no run recorded within the last day. A record's last use is the latest of its own time and of USED
+records with its fingerprint; a record without a fingerprint was used when its program last ran.
+
+Two pipelines with the same fingerprint keep each other's records; a pipeline whose record left too early is
+compiled and stored again under its present fingerprint.
+"""
+
+from __future__ import annotations
+
+import struct
+
+from . import format
+
+#: Uses are recorded once in this time.
+RECENT_SECONDS = 24 * 3600
+
+
+def used_parts(fingerprints: list[int], when: int) -> list[bytes | memoryview]:
+    """A USED record as the pieces to write. ``when``: seconds since 1970."""
+    data = struct.pack(f"<{len(fingerprints)}Q", *fingerprints)
+    return format.record_parts(format.USED, data, last_used=when)
+
+
+def fingerprints_of(data: bytes) -> tuple[int, ...]:
+    """The fingerprints in a USED record's data."""
+    return struct.unpack(f"<{len(data) // 8}Q", data[: len(data) // 8 * 8])
+
+
+class Uses:
+    """What USED records say, by program."""
+
+    def __init__(self) -> None:
+        self.by_program: dict[int, dict[int, int]] = {}
+        self.last_run: dict[int, int] = {}
+
+    def note(self, programs: tuple[int, ...], fingerprints: tuple[int, ...], when: int) -> None:
+        """One USED record."""
+        for program in programs:
+            if when > self.last_run.get(program, -1):
+                self.last_run[program] = when
+            known = self.by_program.setdefault(program, {})
+            for fingerprint in fingerprints:
+                if when > known.get(fingerprint, -1):
+                    known[fingerprint] = when
+
+    def last_use(self, programs: tuple[int, ...], fingerprint: int, own_time: int) -> int:
+        """When a record was last used, in seconds since 1970."""
+        latest = own_time
+        for program in programs:
+            if fingerprint:
+                used = self.by_program.get(program, {}).get(fingerprint, 0)
+            else:
+                used = self.last_run.get(program, 0)
+            latest = max(latest, used)
+        return latest

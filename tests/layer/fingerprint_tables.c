@@ -1,0 +1,152 @@
+/*
+ * The tables of shim/layer/fingerprints.c by themselves, with more in them than a program brings along: prints one JSON
+ * object, and ends with 1 where a module was confused with another.
+ */
+#define _GNU_SOURCE
+#include "../../shim/layer/digest.c"
+#include "../../shim/layer/fingerprints.c"
+
+#include <stdio.h>
+
+DispatchTable device_table;
+static Device device;
+
+void *dispatch_find(DispatchTable *table, void *key)
+{
+    (void)table;
+    (void)key;
+    return &device;
+}
+
+bool process_is_forked_child(void)
+{
+    return false;
+}
+
+void rwlock_init_for_merging(pthread_rwlock_t *lock)
+{
+    pthread_rwlock_init(lock, NULL);
+}
+
+const void *create_info_at(const PipelineCall *call, uint32_t index)
+{
+    (void)index;
+    return call->infos;
+}
+
+/* ---- fingerprints seen: four threads, each with those of the next one too ------------------------- */
+
+#define THREADS 4
+static uint64_t per_thread;
+
+static void *note_some(void *argument)
+{
+    uint64_t first = (uint64_t)(uintptr_t)argument * per_thread;
+    for (uint64_t i = first; i < first + 2 * per_thread; i++) {
+        uint64_t number = i % (THREADS * per_thread);
+        fingerprints_note(&device, digest64(&number, sizeof number, 1));
+    }
+    return NULL;
+}
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* How many were kept; 0 where one is there twice. */
+static uint64_t note_from_threads(uint64_t each)
+{
+    pthread_t threads[THREADS];
+    per_thread = each;
+    for (uintptr_t i = 0; i < THREADS; i++)
+        if (pthread_create(&threads[i], NULL, note_some, (void *)i))
+            return 0;
+    for (unsigned i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    uint64_t kept = fingerprints_read(&device, NULL, 0);
+    uint64_t *all = malloc(kept * sizeof *all);
+    if (!all || fingerprints_read(&device, all, kept) != kept)
+        return 0;
+    qsort(all, kept, sizeof *all, compare);
+    for (uint64_t i = 1; i < kept; i++)
+        if (all[i] == all[i - 1])
+            kept = 0;
+    free(all);
+    return kept;
+}
+
+/* ---- shader modules: handles that come and go, and come again with other code -------------------- */
+
+#define HANDLES 3000
+static uint64_t next_handle;
+
+static VkResult driver_creates(VkDevice handle, const VkShaderModuleCreateInfo *info,
+                               const VkAllocationCallbacks *allocator, VkShaderModule *module)
+{
+    (void)handle;
+    (void)info;
+    (void)allocator;
+    *module = (VkShaderModule)(uintptr_t)next_handle;
+    return VK_SUCCESS;
+}
+
+static void driver_destroys(VkDevice handle, VkShaderModule module, const VkAllocationCallbacks *allocator)
+{
+    (void)handle;
+    (void)module;
+    (void)allocator;
+}
+
+static uint64_t expected_code(uint32_t code)
+{
+    return code ? never_zero(digest64(&code, sizeof code, 0)) : 0;
+}
+
+static bool modules_are_told_apart(void)
+{
+    static uint32_t codes[HANDLES]; /* 0: no such module now */
+    void *key = NULL;
+    VkDevice handle = (VkDevice)(void *)&key;
+    uint64_t random = 1;
+    for (uint32_t step = 1; step < 200000; step++) {
+        random = digest64(&random, sizeof random, step);
+        unsigned chosen = random % HANDLES;
+        /* As addresses are: multiples of what an object takes. */
+        next_handle = 0x7f0000000000ull + chosen * 192ull;
+        VkShaderModule module = (VkShaderModule)(uintptr_t)next_handle;
+        if (codes[chosen]) {
+            layer_DestroyShaderModule(handle, module, NULL);
+            codes[chosen] = 0;
+        } else {
+            VkShaderModuleCreateInfo info = {.codeSize = sizeof step, .pCode = &step};
+            layer_CreateShaderModule(handle, &info, NULL, &module);
+            codes[chosen] = step;
+        }
+        unsigned other = (random >> 32) % HANDLES;
+        if (code_of_module(&device.modules, next_handle) != expected_code(codes[chosen]) ||
+            code_of_module(&device.modules, 0x7f0000000000ull + other * 192ull) != expected_code(codes[other]))
+            return false;
+    }
+    return true;
+}
+
+int main(void)
+{
+    device.carrier = PYLAYER_CARRIER_CELLS;
+    device.create_shader_module = driver_creates;
+    device.destroy_shader_module = driver_destroys;
+    fingerprints_open(&device);
+    bool apart = modules_are_told_apart();
+    uint64_t few = note_from_threads(1000);
+    uint64_t none_dropped = device.counters.fingerprints_dropped;
+    uint64_t many = note_from_threads(50000);
+    uint64_t few_dropped = device.counters.fingerprints_dropped;
+    uint64_t most = note_from_threads(500000);
+    printf("{\"kept\": [%llu, %llu, %llu], \"dropped\": [%llu, %llu, %llu]}\n", (unsigned long long)few,
+           (unsigned long long)many, (unsigned long long)most, (unsigned long long)none_dropped,
+           (unsigned long long)few_dropped, (unsigned long long)device.counters.fingerprints_dropped);
+    fingerprints_close(&device);
+    return !apart;
+}

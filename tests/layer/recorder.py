@@ -1,0 +1,97 @@
+"""A policy class that writes down what crosses the boundary, one JSON object a line; ``record`` sets a world up for it.
+
+The class runs on the policy thread of the program under test, where it also sees messages that no method of a policy is
+called for.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from world import World
+
+#: {output} and {extra} are filled in; the rest is the module as the policy thread imports it.
+SOURCE = """
+import json
+
+from pylayer import boundary, host
+from pylayer.policy import Policy
+from pylayer.values import VERDICT_PASS, VERDICT_PASS_KEPT
+
+
+def write(what, **values):
+    with open({output!r}, "a") as file:
+        file.write(json.dumps(dict(values, what=what)) + chr(10))
+
+
+class Recorder(Policy):
+    def plan_device(self, program, facts, settings):
+        write("facts", compressed=facts.binary_data_compressed)
+        return super().plan_device(program, facts, settings)
+
+    def device_created(self, program, facts, state):
+        write("created", global_key=state.global_key.hex())
+
+    def admit_cache(self, data, facts, settings):
+        write("admit", size=data.data_size, digest=data.digest.hex(), slot=data.slot, cache=data.cache)
+        return super().admit_cache(data, facts, settings)
+
+    def keep_cell(self, cell, program, settings):
+        write("cell", fingerprint=cell.fingerprint, kind=cell.kind)
+        return True
+
+    def device_destroyed(self, program, facts, counters):
+        seen = boundary.fingerprints(1)
+        write("destroyed", seen=memoryview(seen).cast("Q").tolist(), counters=counters)
+
+
+handle = host.Host.handle
+
+
+def handle_and_record(self, message):
+    if message.type == boundary.CACHE_EMPTY:
+        data = message.cache_data()
+        write("empty", size=data.data_size, digest=data.digest.hex(), slot=data.slot, cache=data.cache)
+    elif message.type == boundary.CACHE_READ:
+        read = message.cache_read()
+        values = read.as_dict()
+        values["data"] = None if read.data is None else bytes(read.data).hex()
+        write("read", **dict(values, digest=read.digest.hex()))
+    handle(self, message)
+
+
+host.Host.handle = handle_and_record
+{extra}
+"""
+
+
+class Record:
+    """What a program's policy thread wrote down."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def take(self) -> list[dict[str, Any]]:
+        """Everything since the last time, in order."""
+        lines = self.path.read_text().splitlines() if self.path.exists() else []
+        self.path.unlink(missing_ok=True)
+        return [json.loads(line) for line in lines]
+
+
+def record(world: World, extra: str = "", settings: str = "{}") -> Record:
+    """Makes the recorder the world's policy, with ``extra`` behind it."""
+    output = world.directory / "record.json"
+    directory = world.directory / "policies"
+    directory.mkdir(exist_ok=True)
+    source = SOURCE.replace("{output!r}", repr(str(output))).replace("{extra}", extra)
+    (directory / "layer_recorder.py").write_text(source)
+    config = world.directory / "policy.yaml"
+    config.write_text(f"policy: layer_recorder:Recorder\npolicy_path: {directory}\nsettings: {settings}\n")
+    world.environment["PYLAYER_CONFIG"] = str(config)
+    return Record(output)
+
+
+def only(records: list[dict[str, Any]], what: str) -> list[dict[str, Any]]:
+    return [one for one in records if one["what"] == what]

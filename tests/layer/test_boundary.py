@@ -1,0 +1,249 @@
+"""What the layer tells policy: fingerprints of pipelines, digests and copies of cache data, keys; and later loads."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xxhash
+from layer.recorder import only, record
+from world import BUILD, FAULTS, LAYER_NAME, Run, World
+
+Later = Callable[..., tuple[Run, list[dict[str, Any]]]]
+
+#: VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR
+KEY_BYTES = 32
+
+
+# ---- fingerprints --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", [(), ("--ray-tracing",), ("--threads", 4), ("--batch", 16), ("--cache", "object")])
+def test_fingerprints_are_the_same_in_every_run(world: World, how: tuple[str | int, ...]) -> None:
+    """A run that compiles and one that only hits see the same set, and nearly each pipeline has its own."""
+    wanted = record(world)
+    world.demo("--count", 200, *how)
+    cold = wanted.take()
+    world.demo("--count", 200, *how)
+    warm = wanted.take()
+    seen = only(cold, "destroyed")[0]["seen"]
+    assert set(seen) == set(only(warm, "destroyed")[0]["seen"])
+    assert len(seen) == len(set(seen)) and 0 not in seen
+    assert len(seen) > 190
+    assert {cell["fingerprint"] for cell in only(cold, "cell")} == set(seen)
+    assert not only(warm, "cell")
+    assert only(warm, "destroyed")[0]["counters"]["fingerprints_dropped"] == 0
+
+
+@pytest.mark.parametrize("carrier", ["snapshot", "off"])
+def test_fingerprints_of_other_carriers(world: World, carrier: str) -> None:
+    """Pipelines created plainly count too; without a carrier nothing is looked at."""
+    cells = record(world)
+    world.demo("--count", 20)
+    seen = only(cells.take(), "destroyed")[0]["seen"]
+    other = record(world, settings=f"{{carrier: '{carrier}'}}")
+    world.demo("--count", 20, "--cache", "object")
+    found = only(other.take(), "destroyed")[0]["seen"]
+    assert set(found) == (set(seen) if carrier == "snapshot" else set())
+
+
+def test_links_have_none_and_libraries_have(world: World) -> None:
+    """A link of libraries says nothing about shaders; the libraries with shaders do."""
+    wanted = record(world)
+    world.demo("--count", 12, "--gpl")
+    found = wanted.take()
+    by_kind: dict[int, set[int]] = {}
+    for cell in only(found, "cell"):
+        by_kind.setdefault(cell["kind"], set()).add(cell["fingerprint"])
+    assert by_kind[2] - {0}
+    assert all(fingerprints == {0} for kind, fingerprints in by_kind.items() if kind in (3, 4))
+
+
+@pytest.mark.parametrize(("mode", "expected"), [("alike", 1), ("apart", 6), ("garbage", 1)])
+def test_what_makes_a_fingerprint(world: World, mode: str, expected: int) -> None:
+    """The code, wherever it comes from, the entry point and the constants; no handle, and no pointer to be ignored."""
+    wanted = record(world)
+    world.run([str(BUILD / "tests" / "fingerprints"), mode])
+    assert len(only(wanted.take(), "destroyed")[0]["seen"]) == expected
+
+
+def test_tables() -> None:
+    """Each fingerprint is kept once, whoever notes it, up to 872448 of them; what is beyond is counted. Modules are
+    told apart when handles come again."""
+    done = subprocess.run([str(BUILD / "tests" / "fingerprint_tables")], capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    assert found["kept"][:2] == [4000, 200000]
+    assert 872000 < found["kept"][2] <= 872448
+    assert found["dropped"][:2] == [0, 0]
+    # Of two million, each noted twice.
+    assert found["dropped"][2] == 2 * (2000000 - found["kept"][2])
+
+
+# ---- the application's caches --------------------------------------------------------------------
+
+
+def test_cache_data(world: World, tmp_path: Path) -> None:
+    """What a program reads out of a cache comes with its digest, whole data once, and no more when it is fed again."""
+    wanted = record(world)
+    path = tmp_path / "saved.cache"
+    size = int(world.run([str(BUILD / "tests" / "cache_reads"), str(path)]).stdout.split()[0])
+    data, incomplete = path.read_bytes()[:size], path.read_bytes()[size:]
+    found = wanted.take()
+    digest = xxhash.xxh3_128_digest(data).hex()
+    assert [(one["size"], one["digest"], one["slot"]) for one in only(found, "empty")] == [(0, "00" * 16, 0)]
+    assert [(one["size"], one["digest"], one["slot"]) for one in only(found, "admit")] == [(len(data), digest, 1)]
+    first, again, small, second = only(found, "read")
+    assert (first["size"], first["digest"], first["incomplete"]) == (len(data), digest, False)
+    assert bytes.fromhex(first["data"]) == data
+    assert (again["size"], again["digest"], again["data"]) == (len(data), digest, None)
+    assert small["incomplete"] and small["data"] is None
+    assert (small["size"], small["digest"]) == (len(incomplete), xxhash.xxh3_128_digest(incomplete).hex())
+    assert [one["slot"] for one in (first, again, small, second)] == [0, 0, 0, 1]
+    assert [one["cache"] for one in (first, again, small, second)] == [1, 1, 1, 2]
+    assert (second["digest"], second["data"]) == (digest, None)
+
+
+ADMIT_AS_KEPT = """
+Recorder.admit_cache = lambda self, data, facts, settings: (VERDICT_PASS_KEPT, "accepted")
+"""
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_data_that_policy_has_is_not_sent(world: World, tmp_path: Path, kept: bool) -> None:
+    """Data admitted with PASS_KEPT and read again unchanged comes without a copy; the driver gets it all the same."""
+    path = tmp_path / "saved.cache"
+    command = [str(BUILD / "tests" / "cache_reads"), str(path)]
+    size = int(world.run(command, VK_INSTANCE_LAYERS=None).stdout.split()[0])
+    data = path.read_bytes()[:size]
+    path.write_bytes(data)
+    wanted = record(world, ADMIT_AS_KEPT if kept else "")
+    assert world.run([*command, "again"]).stdout.split() == [str(size)] * 2
+    (read,) = only(wanted.take(), "read")
+    assert read["digest"] == xxhash.xxh3_128_digest(data).hex()
+    assert read["data"] == (None if kept else data.hex())
+
+
+LIMITS = """
+def plan_device(self, program, facts, settings):
+    plan = Policy.plan_device(self, program, facts, settings)
+    plan.{field} = {value}
+    return plan
+
+
+Recorder.plan_device = plan_device
+"""
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("keep_cache_bytes", 0), ("keep_cache_bytes", 4000), ("queue_bytes", 6000)]
+)
+def test_no_copy_of_large_data(world: World, tmp_path: Path, field: str, value: int) -> None:
+    """Data larger than the plan allows to copy, or than the queue, is told of without a copy."""
+    # Without cells, which would fill the queue.
+    wanted = record(world, LIMITS.format(field=field, value=value), settings="{carrier: snapshot}")
+    path = tmp_path / "application.cache"
+    world.demo("--count", 8, "--cache", "object", "--cache-save", path)
+    (read,) = only(wanted.take(), "read")
+    assert read["size"] == path.stat().st_size > 6000
+    assert read["data"] is None
+    assert read["digest"] == xxhash.xxh3_128_digest(path.read_bytes()).hex()
+
+
+def test_unchecked_caches_are_not_told_of(world: World, tmp_path: Path) -> None:
+    """With application_caches: pass policy hears nothing of them."""
+    wanted = record(world, settings="{application_caches: pass}")
+    world.run([str(BUILD / "tests" / "cache_reads"), str(tmp_path / "saved.cache")])
+    assert {one["what"] for one in wanted.take()} <= {"facts", "created", "cell", "destroyed"}
+
+
+# ---- the device ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", [[], ["no-feature"]])
+def test_global_key(world: World, arguments: list[str]) -> None:
+    """The driver's global key comes with the device where the program enabled the feature, and only there."""
+    wanted = record(world)
+    key = world.run([str(BUILD / "tests" / "global_key"), *arguments]).stdout.strip()
+    found = wanted.take()
+    assert 2 <= len(key) <= 2 * KEY_BYTES
+    assert [one["global_key"] for one in only(found, "created")] == ["" if arguments else key]
+    assert [one["compressed"] for one in only(found, "facts")] == [False]  # RADV's data is not
+
+
+def test_no_global_key_without_the_extension(world: World) -> None:
+    """A device that does not enable VK_KHR_pipeline_binary has none."""
+    wanted = record(world)
+    world.demo("--count", 1)
+    assert [one["global_key"] for one in only(wanted.take(), "created")] == [""]
+
+
+# ---- a later load --------------------------------------------------------------------------------
+
+#: Loads what {journals} hold, one after the other, when the program creates its empty cache: the device's own load is
+#: over then.
+LATER_LOADS = """
+from pylayer.store.reader import Reader
+
+
+def load(path):
+    count = 0
+    for part in Reader(path).parts([]):
+        cells = [record for record in part.records if record[0] == b"CELL"]
+        boundary.load_records(1, part.data, [cell[3] for cell in cells], [cell[4] for cell in cells])
+        count += len(cells)
+    return count, boundary.load_done(1)
+
+
+def handle_and_load(self, message):
+    handle_and_record(self, message)
+    if message.type == boundary.CACHE_EMPTY:
+        write("later", taken=[load(path) for path in {journals}])
+
+
+host.Host.handle = handle_and_load
+"""
+
+
+@pytest.fixture
+def later(world: World) -> Later:
+    """Runs the demo in a store that is empty but for the loads of two journals with 30 pipelines each."""
+    world.demo("--count", 30)
+    world.demo("--count", 60)
+    journals = [str(path) for path in world.stored_files(".closed")]
+    assert len(journals) == 2
+    world.environment["PYLAYER_STORE"] = str(world.directory / "other")
+
+    def run(carrier: str, **environment: str) -> tuple[Run, list[dict[str, Any]]]:
+        extra = LATER_LOADS.replace("{journals}", repr(journals))
+        wanted = record(world, extra, settings=f"{{carrier: {carrier}}}")
+        result = world.demo("--count", 60, "--cache", "object", "--feedback", **environment)
+        return result, wanted.take()
+
+    return run
+
+
+@pytest.mark.parametrize("carrier", ["cells", "snapshot"])
+def test_later_loads(later: Later, carrier: str) -> None:
+    """Records that are loaded after the device's load are found by the pipelines created after them, though these are
+    created with the program's own cache."""
+    result, found = later(carrier)
+    assert [one["taken"] for one in only(found, "later")] == [[[30, 30], [30, 30]]]
+    counters = only(found, "destroyed")[0]["counters"]
+    assert counters["load_failed"] == 0 and counters["pipelines"] == 60
+    # A few are compiled meanwhile; the loads take less time than one of them.
+    if carrier == "cells":
+        assert counters["compiled"] < 20 and counters["hits"] > 40
+    else:
+        assert counters["plain_compiled"] < 20 and result["feedback"]["application_cache_hit"] > 40
+
+
+def test_later_loads_that_the_driver_refuses(later: Later) -> None:
+    """Refused records are counted, and change nothing else."""
+    _, found = later("cells", layers=f"{LAYER_NAME}:{FAULTS}", PYLAYER_TEST_FAULTS="cache-data-refused")
+    assert [one["taken"] for one in only(found, "later")] == [[[30, 0], [30, 0]]]
+    counters = only(found, "destroyed")[0]["counters"]
+    assert (counters["load_failed"], counters["compiled"]) == (60, 60)

@@ -1,0 +1,188 @@
+"""What the policy thread does for the store beside the program's messages: application caches, folding, repairs."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xxhash
+from unit.fake_layer import FakeBoundary, FakeMessage, Send, device, in_store, message, own
+from unit.things import counters, facts, record
+
+from pylayer.identity import Identity
+from pylayer.store import fold, format, maintenance, quarantine
+from pylayer.store.folder import Folder
+from pylayer.values import (
+    LOG_INFO,
+    LOG_WARN,
+    VERDICT_EMPTY,
+    VERDICT_PASS,
+    VERDICT_PASS_KEPT,
+)
+
+GOOD = struct.pack("<IIII16s", 32, 1, 0x1002, 0x73BF, bytes(range(16))) + b"pipelines" * 10
+
+
+def closed(name: str) -> str:
+    return own(name).removesuffix(".journal") + ".closed"
+
+
+def admit(data: bytes, slot: int = 0) -> FakeMessage:
+    """vkCreatePipelineCache with this data."""
+    cache = {"data_size": len(data), "digest": xxhash.xxh3_128_digest(data), "slot": slot}
+    return message("ADMIT_CACHE", header=data[:32], cache=cache)
+
+
+def read(data: bytes | None, **changes: Any) -> FakeMessage:
+    """vkGetPipelineCacheData."""
+    return message("CACHE_READ", data=data, read=changes)
+
+
+def rounds(number: int) -> list[None]:
+    return [None] * number
+
+
+def suffixes(root: str) -> list[str]:
+    return sorted(Path(path).suffix for path in Folder(root, Identity.of(facts())).files(None))
+
+
+# ---- application caches ------------------------------------------------------------------------------
+
+
+def test_what_was_read_may_come_back(send: Send, boundary: FakeBoundary) -> None:
+    """Data that the program read passes later; of data that is kept the layer need send no copy again."""
+    unknown, attested = admit(GOOD), admit(GOOD)
+    send(*device(), unknown, read(GOOD), attested, message("FLUSH_DEVICE"))
+    assert (unknown.verdict, attested.verdict) == (VERDICT_PASS, VERDICT_PASS_KEPT)
+    assert boundary.lines(LOG_WARN) == []
+
+
+def test_altered_data_is_replaced(send: Send, boundary: FakeBoundary) -> None:
+    """Data that is none of what the program read becomes an empty cache, and the last good is merged in."""
+    altered = admit(GOOD[:-1] + b"!")
+    send(*device(), read(GOOD), altered)
+    assert altered.verdict == VERDICT_EMPTY
+    assert boundary.loaded == [GOOD]
+    assert (
+        "altered; the program gets an empty cache, and the last good data is merged into it"
+        in (boundary.lines(LOG_WARN)[0])
+    )
+
+
+def test_lost_data_is_replaced(send: Send, boundary: FakeBoundary) -> None:
+    """A program that lost its cache file gets what it last read, in the cache that had it and no other."""
+    send(*device(), read(GOOD, slot=1), message("FLUSH_DEVICE"))
+    send(*device(), message("CACHE_EMPTY", cache={"slot": 0}))
+    assert boundary.loaded == []
+    send(message("CACHE_EMPTY", cache={"slot": 1}))
+    assert boundary.loaded == [GOOD]
+
+
+def test_data_that_the_driver_fails_on_is_replaced(send: Send, boundary: FakeBoundary) -> None:
+    """Where the driver gives an error for data that passed, the last good data is merged in."""
+    send(*device(), read(GOOD), message("CACHE_REFUSED", cache={"slot": 0}))
+    assert boundary.loaded == [GOOD]
+
+
+def test_messages_of_a_device_without_a_session(send: Send, host: Any) -> None:
+    """Messages about a device that policy does not know change nothing."""
+    send(read(GOOD), message("CACHE_EMPTY"), message("CACHE_REFUSED"))
+    assert host.sessions == {}
+
+
+# ---- folding -----------------------------------------------------------------------------------------
+
+
+def test_folded_when_the_device_closes(send: Send, boundary: FakeBoundary, root: str) -> None:
+    """Journals of earlier runs become a pack after vkDestroyDevice was answered."""
+    for number in range(fold.WORTH_JOURNALS):
+        in_store(root, closed(f"{number}"), record(b"cell %d" % number))
+    boundary.totals = counters(pipelines=1)
+    send(*device(), message("FLUSH_DEVICE"), *rounds(30))
+    assert suffixes(root) == [".pack"]
+    assert any("folded 4 journals" in line for line in boundary.lines(LOG_INFO))
+
+
+def test_few_journals_are_left(send: Send, boundary: FakeBoundary, root: str) -> None:
+    """A journal or two are not worth a pack of their own."""
+    in_store(root, closed("1"), record(b"cell"))
+    boundary.totals = counters(pipelines=1)
+    send(*device(), message("FLUSH_DEVICE"), *rounds(30))
+    assert suffixes(root) == [".closed"]
+
+
+def test_folded_when_the_program_is_idle(send: Send, boundary: FakeBoundary, root: str) -> None:
+    """A program that goes on running folds when it is quiet, and messages are taken in between."""
+    for number in range(6):
+        in_store(root, closed(f"{number}"), record(b"cell %d" % number))
+    boundary.totals = counters(pipelines=1)
+    asked = admit(b"")
+    send(*device(), *rounds(3), asked, *rounds(30))
+    assert asked.verdict is not None
+    assert suffixes(root) == [".pack"]
+
+
+def test_exit_folds_many_journals_only(send: Send, boundary: FakeBoundary, root: str) -> None:
+    """A program that ends at once folds when many short runs have left their journals, not for a few."""
+    for number in range(maintenance.EXIT_JOURNALS - 1):
+        in_store(root, closed(f"{number:02}"), record(b"cell %d" % number))
+    boundary.totals = counters(pipelines=1)
+    send(*device(), message("FLUSH_PROCESS"))
+    assert suffixes(root) == [".closed"] * (maintenance.EXIT_JOURNALS - 1)
+    in_store(root, closed("99"), record(b"one more"))
+    send(message("PLAN_DEVICE"), message("FLUSH_PROCESS"))
+    assert suffixes(root) == [".pack"]
+
+
+def test_damage_is_repaired(send: Send, boundary: FakeBoundary, root: str) -> None:
+    """What a load found damaged goes to quarantine when there is time, and the next load finds none."""
+    hurt = bytearray(record(b"hurt"))
+    hurt[64] ^= 1
+    in_store(root, closed("1"), record(b"good"), bytes(hurt))
+    Path(Folder(root, Identity.of(facts())).path, own("2").replace(".journal", ".snapshot")).write_bytes(b"")
+    boundary.totals = counters(pipelines=1)
+    send(*device(), message("FLUSH_DEVICE"), *rounds(30))
+    assert suffixes(root) == [".pack"]
+    assert sorted(item.outcome for item in quarantine.items(root)) == ["damaged-data", "empty"]
+    boundary.logged.clear()
+    boundary.loaded.clear()
+    send(*device(), *rounds(3))
+    assert (boundary.loaded, boundary.lines(LOG_WARN)) == ([b"good"], [])
+
+
+def test_store_within_its_limit(send: Send, boundary: FakeBoundary, root: str, host: Any) -> None:
+    """A store beyond max_store_mib loses what was used least recently."""
+    host.document = {"max_store_mib": 1}
+    for number in range(8):
+        in_store(root, closed(f"{number}"), record(bytes([number]) + xxhash.xxh3_128_digest(b"") * 16000))
+    with open(Path(Folder(root, Identity.of(facts())).path, closed("9")), "wb") as file:
+        file.write(format.file_header(format.JOURNAL, Identity.of(facts()), 7))
+        for number in range(300):
+            data = struct.pack("<I", number) * 1250
+            file.write(record(data, last_used=number))
+    boundary.totals = counters(pipelines=1)
+    host.document["settings"] = {"compress": False}
+    send(*device(), message("FLUSH_DEVICE"), *rounds(400))
+    assert sum(path.stat().st_size for path in Path(root, "store").rglob("*")) <= 1 << 20
+    assert any("least recently used left" in line for line in boundary.lines(LOG_INFO))
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ZeroDivisionError()])
+def test_maintenance_that_fails(
+    send: Send, boundary: FakeBoundary, root: str, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Whatever goes wrong with a fold is said in a line, and the loop goes on."""
+    for number in range(6):
+        in_store(root, closed(f"{number}"), record(b"cell %d" % number))
+
+    def fail(self: fold.Fold) -> Any:
+        raise error
+
+    monkeypatch.setattr(fold.Fold, "steps", fail)
+    boundary.totals = counters(pipelines=1)
+    send(*device(), message("FLUSH_DEVICE"), *rounds(10))
+    said = boundary.lines(LOG_INFO)
+    assert any("left as it is" in line or "policy failed" in line for line in said)
+    assert suffixes(root) == [".closed"] * 6

@@ -1,0 +1,592 @@
+"""Packs and folding: nothing is lost, nothing is there twice, and nobody is disturbed."""
+
+from __future__ import annotations
+
+import os
+import random
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import xxhash
+from unit.things import facts, record, run_python, write_journal
+
+from pylayer.identity import Identity
+from pylayer.store import bounds, fold, format, journal, owner, pack, quarantine
+from pylayer.store.folder import Folder, Loaded, note_parts
+from pylayer.store.reader import Reader
+from pylayer.store.recency import used_parts
+
+IDENTITY = Identity.of(facts())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    result = Folder(str(tmp_path / "root"), IDENTITY)
+    result.prepare()
+    return result
+
+
+def data_of(number: int, size: int = 3000) -> bytes:
+    """Data of a pipeline that zstd finds something in."""
+    return (random.Random(number).randbytes(size // 4) * 4)[:size]
+
+
+def put(folder: Folder, program: int, numbers: Iterator[int] | range | list[int], **fields: int) -> str:
+    """A closed journal with cells of these numbers."""
+    writer = journal.Journal(folder.path, IDENTITY, program, f"program {program}")
+    for number in numbers:
+        writer.append(format.record_parts(format.CELL, data_of(number), fingerprint=number + 1, **fields))
+    writer.close()
+    assert writer.path is not None
+    return writer.path
+
+
+def loaded(folder: Folder, program: int | None) -> tuple[list[bytes], Loaded]:
+    found = Loaded()
+    data = [
+        bytes(batch.data[start : start + size])
+        for batch in folder.load(program, found)
+        for start, size in zip(batch.offsets, batch.sizes, strict=True)
+    ]
+    return data, found
+
+
+def run(work: fold.Fold) -> fold.Folded:
+    for _ in work.steps():
+        pass
+    return work.result
+
+
+def packs(folder: Folder) -> list[str]:
+    return folder.files(None, (".pack",))
+
+
+# ---- folding -----------------------------------------------------------------------------------------
+
+
+def test_fold_keeps_everything(folder: Folder) -> None:
+    """Each program loads the same from the pack as from the journals, kinds, flags and durations included."""
+    writer = journal.Journal(folder.path, IDENTITY, 1, "one")
+    for number in range(300):
+        writer.append(
+            format.record_parts(
+                format.CELL, data_of(number), kind=number % 8, flags=number % 2, create_ns=number * 1000
+            )
+        )
+    writer.append(note_parts({"plain_kind": 3}))
+    writer.close()
+    put(folder, 2, range(200, 400))
+    before = {program: loaded(folder, program) for program in (1, 2, None)}
+    result = run(fold.Fold(folder))
+    assert (result.journals, result.records, result.damage) == (2, 401, [])
+    assert [Path(path).suffix for path in folder.files(None)] == [".pack"]
+    for program, (data, found) in before.items():
+        now, now_found = loaded(folder, program)
+        assert sorted(now) == sorted(data)
+        assert now_found.damage == []
+        assert now_found.plain_kinds == found.plain_kinds
+        if program == 1:
+            assert now_found.mean_create_ns == found.mean_create_ns > 0
+
+
+def test_content_that_programs_share_is_stored_once(folder: Folder) -> None:
+    """Equal content of three programs takes the place of one."""
+    for program in (1, 2, 3):
+        put(folder, program, range(100))
+    sizes = sum(os.path.getsize(path) for path in folder.files(None))
+    run(fold.Fold(folder, compress=False))
+    assert os.path.getsize(packs(folder)[0]) < sizes / 2.5
+    for program in (1, 2, 3):
+        assert sorted(loaded(folder, program)[0]) == sorted(data_of(number) for number in range(100))
+
+
+def test_compression(folder: Folder) -> None:
+    """What shrinks is compressed; what the driver compressed already is stored as it is, and read as well."""
+    put(folder, 1, range(200))
+    run(fold.Fold(folder))
+    raw = 200 * 3000
+    assert os.path.getsize(packs(folder)[0]) < raw / 2
+    dense = [random.Random(number).randbytes(3000) for number in range(500)]
+    writer = journal.Journal(folder.path, IDENTITY, 2)
+    for data in dense:
+        writer.append(format.record_parts(format.CELL, data))
+    writer.close()
+    result = run(fold.Fold(folder, everything=True))
+    assert result.pack is not None
+    assert sorted(loaded(folder, 2)[0]) == sorted(dense)
+    assert len(loaded(folder, 1)[0]) == 200
+
+
+def test_large_records(folder: Folder) -> None:
+    """Records larger than a block or than a part are stored and read by themselves."""
+    sizes = [0, 1, 15, 16, format.BLOCK_BYTES - 64, format.BLOCK_BYTES + 1, 3 << 20]
+    writer = journal.Journal(folder.path, IDENTITY, 1)
+    wanted = [bytes([index + 1]) * size for index, size in enumerate(sizes)]
+    for data in wanted:
+        writer.append(format.record_parts(format.CELL, data))
+    writer.close()
+    run(fold.Fold(folder))
+    assert sorted(loaded(folder, 1)[0]) == sorted(wanted)
+
+
+def test_sizes_grow_by_a_factor(folder: Folder) -> None:
+    """A small journal is not folded into a large pack each time, and what the large one has is not stored again."""
+    put(folder, 1, range(500))
+    run(fold.Fold(folder))
+    large = packs(folder)[0]
+    put(folder, 1, range(490, 520))
+    run(fold.Fold(folder))
+    assert large in packs(folder) and len(packs(folder)) == 2
+    small = next(path for path in packs(folder) if path != large)
+    reader = Reader(small)
+    header, _ = reader.header()
+    assert header is not None
+    directory = pack.read_directory(reader, header, [])
+    reader.close()
+    assert directory is not None and directory.entries == 20
+    run(fold.Fold(folder, everything=True))
+    assert len(packs(folder)) == 1
+    assert len(loaded(folder, 1)[0]) == 520
+
+
+def test_nothing_to_fold(folder: Folder) -> None:
+    """Without journals nothing is written, and one pack is not written anew for nothing."""
+    assert run(fold.Fold(folder)).pack is None
+    put(folder, 1, range(3))
+    run(fold.Fold(folder, everything=True))
+    before = packs(folder)
+    assert run(fold.Fold(folder, everything=True)).pack is None
+    assert packs(folder) == before
+
+
+def test_fold_leaves_living_writers_alone(folder: Folder) -> None:
+    """A journal whose writer lives is not folded; its records stay where they are."""
+    writer = journal.Journal(folder.path, IDENTITY, 1)
+    writer.append(format.record_parts(format.CELL, b"alive"))
+    put(folder, 1, range(3))
+    run(fold.Fold(folder, everything=True))
+    assert writer.path is not None and os.path.exists(writer.path)
+    writer.append(format.record_parts(format.CELL, b"still"))
+    assert {b"alive", b"still"} <= set(loaded(folder, 1)[0])
+
+
+DEAD_WRITER = """
+import sys
+from pylayer.identity import Identity
+from pylayer.store import format, journal
+from pylayer import flat
+identity = Identity(flat.loads(sys.argv[2]))
+writer = journal.Journal(sys.argv[1], identity, 1, "dead")
+for number in range(10):
+    writer.append(format.record_parts(format.CELL, b"of the dead %d" % number))
+import os
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_fold_takes_what_the_dead_left(folder: Folder) -> None:
+    """A journal whose writer was killed is folded as it is."""
+    from pylayer import flat
+
+    with pytest.raises(AssertionError):  # run_python wants an exit status of 0
+        run_python(DEAD_WRITER, folder.path, flat.dumps(IDENTITY.fields))
+    assert [Path(path).suffix for path in folder.files(None)] == [".journal"]
+    assert run(fold.Fold(folder)).records == 10
+    assert [Path(path).suffix for path in folder.files(None)] == [".pack"]
+
+
+def test_interrupted_anywhere(folder: Folder) -> None:
+    """A fold that stops after any step leaves all records, and the next one finishes."""
+    put(folder, 1, range(120))
+    put(folder, 2, range(60, 200))
+    steps = sum(1 for _ in fold.Fold(folder, dry_run=True).steps()) + 30
+    for stop in range(steps):
+        work = fold.Fold(folder).steps()
+        for number, _ in enumerate(work):
+            if number == stop:
+                break
+        else:
+            break
+        work.close()
+        assert not [name for name in os.listdir(folder.path) if name.endswith(".tmp")]
+        assert (len(loaded(folder, 1)[0]), len(loaded(folder, 2)[0])) == (120, 140), stop
+    run(fold.Fold(folder))
+    assert (len(loaded(folder, 1)[0]), len(loaded(folder, 2)[0])) == (120, 140)
+
+
+KILLED_FOLDER = """
+import os, sys
+from pylayer import flat
+from pylayer.identity import Identity
+from pylayer.store import fold
+from pylayer.store.folder import Folder
+work = fold.Fold(Folder(sys.argv[1], Identity(flat.loads(sys.argv[2])))).steps()
+for number, _ in enumerate(work):
+    if number == int(sys.argv[3]):
+        os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize("step", [0, 2, 5])
+def test_killed_while_folding(folder: Folder, step: int) -> None:
+    """A process that is killed in a fold leaves all records; its claim and its half pack go with the next fold."""
+    from pylayer import flat
+
+    put(folder, 1, range(120))
+    with pytest.raises(AssertionError):
+        run_python(KILLED_FOLDER, folder.root, flat.dumps(IDENTITY.fields), str(step))
+    assert os.path.exists(os.path.join(folder.path, "folding"))
+    assert len(loaded(folder, 1)[0]) == 120
+    result = run(fold.Fold(folder))
+    assert result.claimed and result.records == 120
+    assert sorted(os.listdir(folder.path)) == sorted([os.path.basename(packs(folder)[0]), "identity"])
+
+
+def test_two_folds_at_once(folder: Folder) -> None:
+    """The second of two leaves the folder to the first; were both to fold, nothing would be lost or loaded twice."""
+    put(folder, 1, range(50))
+    first = fold.Fold(folder).steps()
+    next(first)
+    second = fold.Fold(folder)
+    assert list(second.steps()) == [] and not second.result.claimed
+    os.unlink(os.path.join(folder.path, "folding"))
+    third = fold.Fold(folder)
+    run(third)
+    for _ in first:
+        pass
+    assert third.result.claimed
+    assert len(loaded(folder, 1)[0]) == 50
+
+
+def test_reader_beside_a_fold(folder: Folder) -> None:
+    """A load that began before a fold and goes on after it misses nothing and hands nothing over twice."""
+    for start in range(0, 400, 40):
+        put(folder, 1, range(start, start + 40))
+    found = Loaded()
+    load = folder.load(1, found)
+    data = [bytes(next(load).data[:0])]
+    run(fold.Fold(folder, everything=True))
+    for _ in load:
+        pass
+    assert len(found.digests) == 400
+    assert data == [b""] and found.damage == []
+
+
+def test_journal_that_grows_after_all(folder: Folder) -> None:
+    """A journal to which somebody appended although it was closed is not deleted."""
+    path = put(folder, 1, range(5))
+    work = fold.Fold(folder).steps()
+    next(work)
+    with open(path, "ab") as file:
+        file.write(record(b"late"))
+    for _ in work:
+        pass
+    assert b"late" in loaded(folder, 1)[0]
+
+
+def test_full_disk_while_folding(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the pack cannot be written everything stays as it was."""
+    put(folder, 1, range(50))
+    before = sorted(os.listdir(folder.path))
+
+    def full(fd: int, parts: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pack, "write_all", full)
+    with pytest.raises(OSError):
+        run(fold.Fold(folder))
+    assert sorted(os.listdir(folder.path)) == before
+    assert len(loaded(folder, 1)[0]) == 50
+
+
+# ---- damage ------------------------------------------------------------------------------------------
+
+
+def hurt(path: str, at: int, change: int = 0x10) -> None:
+    data = bytearray(Path(path).read_bytes())
+    data[at] ^= change
+    Path(path).write_bytes(data)
+
+
+def test_pack_without_its_directory(folder: Folder) -> None:
+    """Where the directory of a pack is damaged its records are found by their groups, each program its own."""
+    put(folder, 1, range(100))
+    put(folder, 2, range(90, 150))
+    run(fold.Fold(folder))
+    path = packs(folder)[0]
+    hurt(path, os.path.getsize(path) - 20)
+    data, found = loaded(folder, 1)
+    assert sorted(data) == sorted(data_of(number) for number in range(100))
+    assert next((what.outcome, what.detail) for what in found.damage) == ("damaged-data", "GRPS")
+    assert len(loaded(folder, 2)[0]) == 60
+    result = run(fold.Fold(folder, must=frozenset([path])))
+    assert len(result.damage) >= 1 and path not in packs(folder)
+    for program, count in ((1, 100), (2, 60)):
+        data, found = loaded(folder, program)
+        assert (len(data), found.damage) == (count, [])
+
+
+@pytest.mark.parametrize(
+    ("change", "outcome"),
+    [
+        (lambda data: data[:-100], "truncated"),
+        (lambda data: data + b"behind the end", "extended"),
+        (lambda data: data[:400] + bytes(400) + data[800:], "damaged-data"),
+        (lambda data: bytes(len(data)), "zero-filled"),
+        (lambda data: b"", "empty"),
+        (lambda data: b"\x7fELF" + data[4:], "not-a-store-file"),
+        (lambda data: data[:100] + b"\xff" + data[101:], "damaged-header"),
+        (lambda data: data[:8] + struct.pack("<I", 1) + data[12:], "foreign-version"),
+    ],
+    ids=["truncated", "extended", "block", "zeros", "empty", "not ours", "header", "version"],
+)
+def test_damaged_pack(folder: Folder, change: object, outcome: str) -> None:
+    """Each damage of a pack has a name; the damaged part goes to quarantine and the rest is used."""
+    put(folder, 1, range(400))
+    run(fold.Fold(folder))
+    path = packs(folder)[0]
+    Path(path).write_bytes(change(Path(path).read_bytes()))  # type: ignore[operator]
+    before, found = loaded(folder, 1)
+    assert outcome in [what.outcome for what in found.damage]
+    result = run(fold.Fold(folder, must=frozenset([path])))
+    assert outcome in [what.outcome for what in result.damage]
+    assert not os.path.exists(path)
+    now, found = loaded(folder, 1)
+    assert (sorted(now), found.damage) == (sorted(before), [])
+    if outcome not in ("extended", "truncated"):
+        assert outcome in [item.outcome for item in quarantine.items(folder.root)]
+
+
+def test_later_version_is_left_for_who_knows_it(folder: Folder) -> None:
+    """A pack of a version to come is named, not used, and stays where it is."""
+    put(folder, 1, range(4))
+    run(fold.Fold(folder))
+    path = packs(folder)[0]
+    data = bytearray(Path(path).read_bytes())
+    struct.pack_into("<I", data, 8, format.VERSION + 1)
+    Path(path).write_bytes(data)
+    assert [what.outcome for what in loaded(folder, 1)[1].damage] == ["foreign-version"]
+    run(fold.Fold(folder, must=frozenset([path])))
+    assert Path(path).read_bytes() == data
+
+
+def test_damaged_journal_is_folded_without_the_damage(folder: Folder) -> None:
+    """A damaged record of a journal goes to quarantine with its place; the others go into the pack."""
+    path = put(folder, 1, range(5))
+    hurt(path, 256 + 64 + 10)
+    run(fold.Fold(folder))
+    assert len(loaded(folder, 1)[0]) == 4
+    (item,) = quarantine.items(folder.root)
+    assert (item.outcome, item.offset, item.size) == ("damaged-data", 256, format.record_size(3000))
+    assert item.source == os.path.relpath(path, folder.root)
+    assert Path(item.path).read_bytes()[:4] == b"CELL"
+
+
+def test_quarantine_that_cannot_be_written(folder: Folder) -> None:
+    """Where the damage cannot be kept, its file stays, and the good records are folded all the same."""
+    path = put(folder, 1, range(5))
+    hurt(path, 256 + 64 + 10)
+    Path(folder.root, "quarantine").write_text("in the way")
+    run(fold.Fold(folder))
+    assert os.path.exists(path)
+    assert len(packs(folder)) == 1
+    assert len(loaded(folder, 1)[0]) == 4
+
+
+def test_quarantine_is_bounded(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest items leave when there are too many, or too many bytes of them."""
+    for number in range(6):
+        damage = format.Damage(os.path.join(folder.path, "x"), "damaged-data", number, 10)
+        quarantine.keep_bytes(folder.root, damage, b"0123456789")
+    monkeypatch.setattr(quarantine, "MAX_ITEMS", 4)
+    assert quarantine.prune(folder.root) == 2
+    monkeypatch.setattr(quarantine, "MAX_BYTES", 25)
+    assert quarantine.prune(folder.root) == 2
+    assert [item.offset for item in quarantine.items(folder.root)] == [4, 5]
+
+
+# ---- hostile packs -----------------------------------------------------------------------------------
+
+
+def rebuilt(path: str, groups: bytes) -> bytes:
+    """The pack with another GRPS record, its hashes in order."""
+    data = Path(path).read_bytes()
+    header, _ = format.read_file_header(data[:256])
+    assert header is not None
+    head = bytearray(data[:256])
+    struct.pack_into("<Q", head, 136, len(groups))
+    struct.pack_into("<Q", head, 248, xxhash.xxh3_64_intdigest(bytes(head[:248])))
+    return bytes(head) + data[256 : header.groups_offset] + b"".join(format.record_parts(format.GROUPS, groups))
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        b"",
+        struct.pack("<IIIIQQ", 0xFFFFFFFF, 0, 0, 0, 0, 0),
+        struct.pack("<IIIIQQ", 1, 0, 0, 0, 256, 0) + struct.pack("<QQQII8x", 256, 1 << 63, 0, 0, 0),
+        struct.pack("<IIIIQQ", 1, 0, 0, 0, 256, 0) + struct.pack("<QQQII8x", 2**64 - 16, 16, 0, 0, 0),
+        struct.pack("<IIIIQQ", 2, 0, 0, 0, 256, 0) + struct.pack("<QQQII8x", 256, 64, 0, 0, 0) * 2,
+        struct.pack("<IIIIQQ", 1, 0, 0, 0, 256, 0) + struct.pack("<QQQII8x", 0, 64, 0, 0, 0),
+        struct.pack("<IIIIQQ", 1, 1, 0, 0, 256, 0) + struct.pack("<QQQII8x", 256, 64, 0, 0, 2) + bytes(8),
+        struct.pack("<IIIIQQ", 1, 0, 0, 0, 2**64 - 64, 0) + struct.pack("<QQQII8x", 256, 64, 0, 0, 0),
+        struct.pack("<IIIIQQ", 1, 0, 0, 0, 320, 0) + struct.pack("<QQQII8x", 256, 64, 0, 10_000_000, 0),
+    ],
+    ids=["nothing", "four billion", "long", "far", "twice", "header", "programs", "index", "ten million"],
+)
+def test_hostile_directory(folder: Folder, groups: bytes) -> None:
+    """A directory that says what cannot be, under valid hashes, is named and not used; the records are."""
+    put(folder, 1, range(20))
+    run(fold.Fold(folder))
+    path = packs(folder)[0]
+    Path(path).write_bytes(rebuilt(path, groups))
+    data, found = loaded(folder, 1)
+    assert len(data) == 20
+    assert "impossible" in [what.outcome for what in found.damage]
+
+
+@pytest.mark.parametrize("raw_size", [0, 1, format.MAX_BLOCK_BYTES + 1, 2**63])
+def test_hostile_block(folder: Folder, raw_size: int) -> None:
+    """A compressed block that does not hold what it says is named; nothing is allocated from its word."""
+    from pylayer.store import zstd
+
+    bomb = zstd.compress(bytes(50 << 20))
+    path = Path(folder.path, f"{1:016x}-1.closed")
+    write_journal(path, IDENTITY, record(b"good"), record(bomb, format.COMPRESSED, create_ns=raw_size), record(b"fine"))
+    data, found = loaded(folder, 1)
+    assert data == [b"good", b"fine"]
+    assert [what.outcome for what in found.damage] == ["impossible"]
+
+
+def test_block_in_a_block(folder: Folder) -> None:
+    """Compressed blocks do not nest."""
+    from pylayer.store import zstd
+
+    inner = record(zstd.compress(record(b"inside")), format.COMPRESSED, create_ns=80)
+    raw = inner + record(b"beside")
+    path = Path(folder.path, f"{1:016x}-1.closed")
+    write_journal(path, IDENTITY, record(zstd.compress(raw), format.COMPRESSED, create_ns=len(raw)))
+    data, found = loaded(folder, 1)
+    assert (data, [what.outcome for what in found.damage]) == ([b"beside"], ["impossible"])
+
+
+# ---- recency and limits ------------------------------------------------------------------------------
+
+
+def uses(folder: Folder, program: int, fingerprints: list[int], when: int) -> None:
+    writer = journal.Journal(folder.path, IDENTITY, program, f"program {program}")
+    writer.append(used_parts(fingerprints, when))
+    writer.close()
+
+
+def numbers_left(folder: Folder, program: int) -> list[int]:
+    left = set(loaded(folder, program)[0])
+    return [number for number in range(1000) if data_of(number) in left]
+
+
+def enforce(folder: Folder, max_store: int, max_program: int = 1 << 40, dry_run: bool = False) -> bounds.Trimmed:
+    trimmed = bounds.Trimmed()
+    for _ in bounds.enforce(folder.root, max_store, max_program, trimmed, compress=False, dry_run=dry_run):
+        pass
+    return trimmed
+
+
+def test_least_recently_used_leaves_first(folder: Folder) -> None:
+    """What no run has used for longest leaves, whatever its age; what a run used lately stays."""
+    put(folder, 1, range(100), last_used=1000)
+    uses(folder, 1, [number + 1 for number in range(20, 60)], 9000)
+    run(fold.Fold(folder, compress=False))
+    trimmed = enforce(folder, 200_000)
+    assert trimmed.bytes_before > 300_000 and trimmed.bytes_after <= 200_000
+    left = numbers_left(folder, 1)
+    assert set(range(20, 60)) <= set(left) and 45 <= len(left) < 70
+
+
+def test_uses_reach_packs_that_are_not_rewritten(folder: Folder) -> None:
+    """A use that was recorded after its record was folded counts, also when it was folded into a pack of its own."""
+    put(folder, 1, range(200), last_used=1000)
+    run(fold.Fold(folder, compress=False))
+    uses(folder, 1, [6], 9000)
+    run(fold.Fold(folder, compress=False))
+    assert len(packs(folder)) == 2
+    enforce(folder, 100_000)
+    assert 5 in numbers_left(folder, 1)
+
+
+def test_limit_of_a_program(folder: Folder) -> None:
+    """A program beyond its limit loses its own least used records, and no other program loses any."""
+    put(folder, 1, range(100), last_used=1000)
+    put(folder, 2, range(90, 110), last_used=10)
+    run(fold.Fold(folder, compress=False))
+    enforce(folder, 1 << 40, 100_000)
+    assert numbers_left(folder, 2) == list(range(90, 110))
+    assert 20 <= len(numbers_left(folder, 1)) <= 33
+
+
+def test_within_the_limit_nothing_happens(folder: Folder) -> None:
+    """A store within its limits is not touched."""
+    put(folder, 1, range(10))
+    run(fold.Fold(folder))
+    before = packs(folder)
+    trimmed = enforce(folder, 1 << 30)
+    assert (packs(folder), trimmed.records, trimmed.bytes_after) == (before, 0, trimmed.bytes_before)
+
+
+def test_dry_run_changes_nothing(folder: Folder) -> None:
+    """A dry run says how many records would leave and leaves every byte where it is."""
+    put(folder, 1, range(100), last_used=1000)
+    run(fold.Fold(folder, compress=False))
+    before = {path: Path(path).read_bytes() for path in folder.files(None)}
+    dry = enforce(folder, 100_000, dry_run=True)
+    assert {path: Path(path).read_bytes() for path in folder.files(None)} == before
+    assert sorted(os.listdir(folder.path)) == sorted([*map(os.path.basename, before), "identity"])
+    done = enforce(folder, 100_000)
+    assert dry.records == done.records > 60
+
+
+def test_old_drivers_leave_before_todays(folder: Folder) -> None:
+    """Over all identities what was used least recently leaves: another driver's old pipelines before one's own."""
+    old = Folder(folder.root, Identity.of(facts(driver_version=1)))
+    old.prepare()
+    writer = journal.Journal(old.path, old.identity, 1)
+    for number in range(50):
+        writer.append(format.record_parts(format.CELL, data_of(number), last_used=100))
+    writer.close()
+    run(fold.Fold(old, compress=False))
+    put(folder, 1, range(50), last_used=5000)
+    run(fold.Fold(folder, compress=False))
+    enforce(folder, 200_000)
+    assert len(numbers_left(folder, 1)) == 50
+    assert bounds.total_bytes(folder.root) <= 200_000
+
+
+# ---- owners ------------------------------------------------------------------------------------------
+
+
+def test_owner() -> None:
+    """This process has not ended; one that never was, has; of another machine's nothing is known for a day."""
+    machine, pid, ticks = owner.this_process()
+    assert not owner.has_ended(machine, pid, ticks, 1e9)
+    assert owner.has_ended(machine, pid, ticks + 1, 0) or ticks == 0
+    assert owner.has_ended(machine, 1 << 22, 5, 0)
+    assert not owner.has_ended(b"another machine.", 1 << 22, 5, 3600)
+    assert owner.has_ended(b"another machine.", 1 << 22, 5, 25 * 3600)
+    assert not owner.has_ended(b"another machine.", 1 << 22, 5, -1e6)
+
+
+def test_clock_that_went_backwards(folder: Folder) -> None:
+    """With the clock set back a year, nothing is taken for left behind, and records are stored and folded."""
+    put(folder, 1, range(3))
+    past = time.time() - 365 * 86400
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setattr(time, "time", lambda: past)
+    monkeypatch.setattr(time, "time_ns", lambda: int(past * 1e9))
+    try:
+        put(folder, 1, range(3, 6))
+        run(fold.Fold(folder))
+    finally:
+        monkeypatch.undo()
+    assert numbers_left(folder, 1) == list(range(6))
