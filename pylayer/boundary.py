@@ -183,6 +183,17 @@ def load_done(device: int) -> int:
     return taken
 
 
+def load_begin(device: int) -> None:
+    """int32_t load_begin(uint64_t device): pipeline creations that miss wait for the next ``load_done``."""
+    _shim.load_begin(device)
+
+
+def restorable(device: int, slots: int) -> None:
+    """int32_t restorable(uint64_t device, uint64_t slots): a bit for each of the program's caches, by the order of
+    their creation, for which ``load_begin`` is called where it is created empty."""
+    _shim.restorable(device, slots)
+
+
 def make_plain(device: int, kind: int) -> None:
     """int32_t make_plain(uint64_t device, int32_t kind)"""
     _shim.make_plain(device, kind)

@@ -274,12 +274,13 @@ class Host:
         verdict, outcome = self._ask("admit_cache", tuple, data, session.facts, session.settings)
         refused = verdict == VERDICT_EMPTY
         kept = verdict == VERDICT_PASS and session.keeps(data)
+        last_good = session.begin_restoring(data.slot, any_slot=True) if refused else None
         message.answer_verdict(VERDICT_PASS_KEPT if kept else verdict)
         session.cache_outcome(outcome, refused)
         meaning = ""
         if refused:
             meaning = "; the program gets an empty cache"
-            if session.restore_cache(data.slot, any_slot=True):
+            if last_good is not None and session.restore(last_good):
                 meaning += ", and the last good data is merged into it"
         boundary.log(
             LOG_WARN if refused else LOG_DEBUG, f"application cache of {data.data_size} bytes: {outcome}{meaning}"
@@ -288,7 +289,9 @@ class Host:
     def cache_empty(self, message: boundary.Message) -> None:
         """CACHE_EMPTY: the program loaded nothing; what it read of this cache in an earlier run may be gone."""
         session = self.sessions.get(message.device)
-        if session is not None and session.restore_cache(message.cache_data().slot, any_slot=False):
+        if session is None:
+            return
+        if session.restore(session.begin_restoring(message.cache_data().slot, any_slot=False)):
             boundary.log(LOG_INFO, "the program has no data for a cache that it had before: the last good is merged in")
 
     def cache_read(self, message: boundary.Message) -> None:
@@ -309,7 +312,7 @@ class Host:
         session = self.sessions.get(message.device)
         if session is not None:
             session.cache_outcome("driver-error", refused=True)
-            session.restore_cache(data.slot, any_slot=True)
+            session.restore(session.begin_restoring(data.slot, any_slot=True))
         boundary.log(
             LOG_WARN,
             f"the driver failed ({data.result}) on an application cache of {data.data_size} bytes; "

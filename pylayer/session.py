@@ -159,6 +159,10 @@ class DeviceSession:
                 self.commands.make_plain(self.serial, kind)
         if self.loaded.stub:
             self._stub("was found to keep nothing")
+        if self._may_restore and self.attestations is not None:
+            slots = sum(1 << slot for slot in self.attestations.blobs if slot < 64)
+            if slots:
+                self.commands.restorable(self.serial, slots)
         start = time.monotonic_ns()
         taken = self.commands.load_done(self.serial)
         self.load_ns += time.monotonic_ns() - start
@@ -330,25 +334,41 @@ class DeviceSession:
         """Whether a copy of this initial data is kept, so that the layer need not send it again when it is read."""
         return self._attestations is not None and self._attestations.has(data.digest)
 
-    def restore_cache(self, slot: int, any_slot: bool) -> bool:
-        """Merges the last good data of an application's cache into the layer's, from where it reaches the
-        application's at its first miss. False where there is none."""
-        if not self.settings["seed_application_caches"] or self.state is None or self.state.carrier == CARRIER_OFF:
-            return False
-        attestations = self.attestations if self.settings["application_caches"] == "attest" else None
+    @property
+    def _may_restore(self) -> bool:
+        wanted = self.settings["seed_application_caches"] and self.settings["application_caches"] == "attest"
+        return wanted and self.state is not None and self.state.carrier != CARRIER_OFF
+
+    def begin_restoring(self, slot: int, any_slot: bool) -> Blob | None:
+        """The last good data of an application's cache, if there is any that is not merged yet: pipeline creations
+        that miss wait from now on until it was merged."""
+        attestations = self.attestations if self._may_restore else None
         blob = attestations.last_good(slot, any_slot) if attestations is not None else None
         if blob is None or blob.digest in self._restored:
-            return False
-        self._restored.add(blob.digest)
-        if not self._load_is_over:
+            return None
+        if self._load_is_over:
+            self.commands.load_begin(self.serial)
+        return blob
+
+    def restore(self, blob: Blob | None) -> bool:
+        """Merges it into the layer's cache, from where it reaches the application's at its first miss. Ends the wait
+        that the layer may have begun, whatever comes of it."""
+        if blob is not None and not self._load_is_over:
+            self._restored.add(blob.digest)
             self._to_restore.append(blob)  # handed over with the store
             return True
-        batch = self._read_for_restoring(blob)
-        if batch is None:
+        if not self._load_is_over:
             return False
-        self.commands.load_records(self.serial, batch.data, batch.offsets, batch.sizes)
-        self.commands.load_done(self.serial)
-        return True
+        batch = None
+        try:
+            if blob is not None:
+                self._restored.add(blob.digest)
+                batch = self._read_for_restoring(blob)
+            if batch is not None:
+                self.commands.load_records(self.serial, batch.data, batch.offsets, batch.sizes)
+        finally:
+            self.commands.load_done(self.serial)
+        return batch is not None
 
     def _read_for_restoring(self, blob: Blob) -> Batch | None:
         assert self._attestations is not None

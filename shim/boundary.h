@@ -257,6 +257,12 @@ typedef struct PylayerShim {
      * this load: records may be published again afterwards, for another load that nobody waits for and that ends
      * with load_done too. */
     int64_t (*load_done)(uint64_t device);
+    /* Another load is about to come: pipeline creations that miss wait for its load_done, as they did for the first
+     * one's. */
+    int32_t (*load_begin)(uint64_t device);
+    /* Policy has data for the application's n-th cache where bit n of slots is set (n < 64): where that is created
+     * empty, or the driver fails on its data, the layer begins the load that policy then brings to its load_done. */
+    int32_t (*restorable)(uint64_t device, uint64_t slots);
     /* Never probe this kind again on this device. */
     int32_t (*make_plain)(uint64_t device, int32_t kind);
     /* Creation feedback does not tell of this kind whether the driver's own cache answered: adopt no more. */

@@ -25,6 +25,26 @@ static int64_t load_done(uint64_t serial)
     return taken;
 }
 
+static int32_t load_begin(uint64_t serial)
+{
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    loading_begin(device);
+    device_command_end(device);
+    return 0;
+}
+
+static int32_t restorable(uint64_t serial, uint64_t slots)
+{
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    atomic_store(&device->restorable_slots, slots);
+    device_command_end(device);
+    return 0;
+}
+
 static int32_t make_plain(uint64_t serial, int32_t kind)
 {
     if (kind < 0 || kind >= PYLAYER_KIND_COUNT)
@@ -142,6 +162,8 @@ const PylayerShim shim_commands = {
     .release = mailbox_release,
     .load_records = load_records,
     .load_done = load_done,
+    .load_begin = load_begin,
+    .restorable = restorable,
     .make_plain = make_plain,
     .stop_adopting = stop_adopting,
     .switch_off = switch_off,

@@ -323,7 +323,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
         return result;
     }
     device->handle = *handle;
-    device->created_ns = now_ns();
+    atomic_store(&device->loading.begun_ns, now_ns());
     resolve(device, mine->pfnNextGetDeviceProcAddr);
     if (!dispatch_insert(&device_table, dispatch_key(*handle), device)) {
         device->destroy_device(*handle, allocator);

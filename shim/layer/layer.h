@@ -134,10 +134,11 @@ typedef struct KeptDigests {
 typedef struct Loading {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    atomic_uint changes;  /* counts what changed is signalled for */
-    atomic_int done;      /* goes from 0 to 1 once: everything stored is merged */
-    atomic_int under_way; /* records were published, now or in a later load, and not all are merged */
-    atomic_int abandoned; /* device or process end: nothing more is given to the driver */
+    atomic_uint changes;    /* counts what changed is signalled for */
+    atomic_ullong begun_ns; /* nobody waits later than this plus load_wait_ns */
+    atomic_int done;        /* everything stored is merged; 0 again while another load is expected */
+    atomic_int under_way;   /* records were published, now or in a later load, and not all are merged */
+    atomic_int abandoned;   /* device or process end: nothing more is given to the driver */
     const uint8_t *base;
     const uint64_t *offsets, *sizes;
     uint64_t count, next, finished; /* of this publication */
@@ -181,9 +182,8 @@ typedef struct Device {
     atomic_int said_unreadable;    /* the log told that the driver does not give data */
     atomic_uint kinds_not_adopted; /* bit mask: feedback does not tell the driver's own cache from ours */
 
-    /* Nobody waits for the store later than created_ns + load_wait_ns. */
-    uint64_t created_ns;
     Loading loading;
+    atomic_ullong restorable_slots; /* bit mask of caches, by the order of their creation, that policy has data for */
 
     atomic_uint plain_kinds; /* bit mask of PylayerPipelineKind */
 
@@ -306,6 +306,8 @@ uint64_t cells_merge_records(Device *device, const uint8_t *base, const uint64_t
  * device keeps no cache. */
 int64_t loading_publish(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
                         uint64_t record_count);
+/* Pipeline creations wait again, until loading_done. Nothing where the device or the process is ending. */
+void loading_begin(Device *device);
 /* Finishes what is published; nobody waits any longer. How many records the driver took in all, -1 where the
  * device or the process is ending. */
 int64_t loading_done(Device *device);

@@ -90,6 +90,17 @@ int64_t loading_publish(Device *device, const uint8_t *base, const uint64_t *off
     return 0;
 }
 
+void loading_begin(Device *device)
+{
+    Loading *loading = &device->loading;
+    pthread_mutex_lock(&loading->mutex);
+    if (atomic_load(&loading->done) && !atomic_load(&loading->abandoned)) {
+        atomic_store(&loading->begun_ns, now_ns());
+        atomic_store(&loading->done, 0);
+    }
+    pthread_mutex_unlock(&loading->mutex);
+}
+
 int64_t loading_done(Device *device)
 {
     Loading *loading = &device->loading;
@@ -136,7 +147,7 @@ bool loading_wait(Device *device)
     Loading *loading = &device->loading;
     if (atomic_load_explicit(&loading->done, memory_order_acquire))
         return wholly_merged(device);
-    uint64_t give_up = device->created_ns + (uint64_t)device->plan.load_wait_ns;
+    uint64_t give_up = atomic_load(&loading->begun_ns) + (uint64_t)device->plan.load_wait_ns;
     uint64_t start = now_ns();
     if (start >= give_up)
         return false;

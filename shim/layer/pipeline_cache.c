@@ -175,6 +175,22 @@ static bool without_data(const VkPipelineCacheCreateInfo *info)
     return info->initialDataSize == 0 && !info->pInitialData;
 }
 
+/* The application's cache begins empty, by itself or because the driver failed on its data. What policy has for it is
+ * on its way before the first pipeline that misses can be compiled. */
+static void tell_policy_of_empty(Device *device, enum PylayerMessageType type, CacheNumber number,
+                                 const VkPipelineCacheCreateInfo *info, VkResult result)
+{
+    unsigned long long slots = atomic_load_explicit(&device->restorable_slots, memory_order_relaxed);
+    bool restores = type == PYLAYER_MSG_CACHE_REFUSED ? slots != 0 : number.slot < 64 && slots >> number.slot & 1;
+    PylayerMessage *message = describe_data(device, type, number, info);
+    if (message)
+        message->cache.result = result;
+    if (restores)
+        loading_begin(device);
+    if (!mailbox_post(message, device->plan.queue_bytes) && restores)
+        loading_done(device);
+}
+
 static bool policy_refuses(Device *device, CacheNumber number, const VkPipelineCacheCreateInfo *info)
 {
     if (!device->plan.check_caches || without_data(info))
@@ -205,10 +221,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice handle, const 
     bool refused = policy_refuses(device, number, info);
     VkResult result = device->create_pipeline_cache(handle, refused ? &empty : info, allocator, cache);
     if (result != VK_SUCCESS && !refused && info->initialDataSize > 0 && device->plan.check_caches) {
-        PylayerMessage *message = describe_data(device, PYLAYER_MSG_CACHE_REFUSED, number, info);
-        if (message)
-            message->cache.result = result;
-        mailbox_post(message, device->plan.queue_bytes);
+        tell_policy_of_empty(device, PYLAYER_MSG_CACHE_REFUSED, number, info, result);
         result = device->create_pipeline_cache(handle, &empty, allocator, cache);
         refused = true;
     }
@@ -217,7 +230,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice handle, const 
     if (result != VK_SUCCESS)
         return result;
     if (device->plan.check_caches && without_data(info))
-        mailbox_post(describe_data(device, PYLAYER_MSG_CACHE_EMPTY, number, info), device->plan.queue_bytes);
+        tell_policy_of_empty(device, PYLAYER_MSG_CACHE_EMPTY, number, info, VK_SUCCESS);
     AppCache *app_cache = app_cache_add(device, *cache, number, info->flags, info->initialDataSize > 0 && !refused);
     /* Without a probe a miss cannot be seen, so the snapshot carrier seeds beforehand. */
     if (app_cache && device->plan.seed_caches && atomic_load(&device->carrier) == PYLAYER_CARRIER_SNAPSHOT) {

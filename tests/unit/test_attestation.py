@@ -54,6 +54,10 @@ def load(session: DeviceSession) -> None:
     session.load_finished()
 
 
+def restore(session: DeviceSession, slot: int, any_slot: bool) -> bool:
+    return session.restore(session.begin_restoring(slot, any_slot))
+
+
 def end(session: DeviceSession) -> None:
     session.close()
 
@@ -179,7 +183,7 @@ def test_restored_with_the_store(make: Make, commands: FakeCommands) -> None:
     """Data refused before the store is loaded: the last good data is handed over with the store."""
     make().cache_read(cache_read(b"last good"))
     session = make()
-    assert session.restore_cache(0, any_slot=True)
+    assert restore(session, 0, any_slot=True)
     load(session)
     assert commands.loaded == [b"last good"]
     assert session.restored_caches == 1
@@ -190,10 +194,10 @@ def test_restored_after_the_load(make: Make, commands: FakeCommands) -> None:
     make().cache_read(cache_read(b"last good"))
     session = make()
     load(session)
-    assert session.restore_cache(0, any_slot=False)
-    assert not session.restore_cache(0, any_slot=False)
+    assert restore(session, 0, any_slot=False)
+    assert not restore(session, 0, any_slot=False)
     assert commands.loaded == [b"last good"]
-    assert commands.done == [SERIAL] * 2
+    assert (commands.begun, commands.done) == ([SERIAL], [SERIAL] * 3)
 
 
 def test_which_cache_is_restored(make: Make, commands: FakeCommands) -> None:
@@ -203,21 +207,21 @@ def test_which_cache_is_restored(make: Make, commands: FakeCommands) -> None:
     first.cache_read(cache_read(b"of cache 2", slot=2))
     session = make()
     load(session)
-    assert session.restore_cache(2, any_slot=True)
-    assert not session.restore_cache(1, any_slot=False)
-    assert session.restore_cache(0, any_slot=True)
+    assert restore(session, 2, any_slot=True)
+    assert not restore(session, 1, any_slot=False)
+    assert restore(session, 0, any_slot=True)
     assert commands.loaded == [b"of cache 2", b"of cache 0"]
 
 
 def test_nothing_to_restore(make: Make, commands: FakeCommands) -> None:
     """Without a history, without seeding, or with a layer that stays out, nothing is restored."""
-    assert not make().restore_cache(0, any_slot=True)
+    assert not restore(make(), 0, any_slot=True)
     make().cache_read(cache_read(b"last good"))
-    assert not make({"seed_application_caches": False}).restore_cache(0, any_slot=True)
+    assert not restore(make({"seed_application_caches": False}), 0, any_slot=True)
     session = make()
     session.state = None
-    assert not session.restore_cache(0, any_slot=True)
-    assert not make(driver_version=1).restore_cache(0, any_slot=True)
+    assert not restore(session, 0, any_slot=True)
+    assert not restore(make(driver_version=1), 0, any_slot=True)
     assert commands.loaded == []
 
 
@@ -230,7 +234,7 @@ def test_damaged_blob_is_not_restored(make: Make, commands: FakeCommands, root: 
     path.write_bytes(data)
     session = make()
     load(session)
-    assert not session.restore_cache(0, any_slot=True)
+    assert not restore(session, 0, any_slot=True)
     assert commands.loaded == []
     assert [what.outcome for what in session.loaded.damage] == ["damaged-data"]
     assert session.folder is not None

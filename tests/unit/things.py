@@ -168,6 +168,8 @@ class FakeCommands:
         self.logged: list[tuple[int, str]] = []
         self.loaded: list[bytes] = []
         self.done: list[int] = []
+        self.begun: list[int] = []
+        self.slots = 0
         self.plain: list[tuple[int, int]] = []
         self.switched_off: list[int] = []
         self.not_adopted: list[tuple[int, int]] = []
@@ -192,6 +194,12 @@ class FakeCommands:
     def load_done(self, device: int) -> int:
         self.done.append(device)
         return len(self.loaded)
+
+    def load_begin(self, device: int) -> None:
+        self.begun.append(device)
+
+    def restorable(self, device: int, slots: int) -> None:
+        self.slots = slots
 
     def make_plain(self, device: int, kind: int) -> None:
         self.plain.append((device, kind))

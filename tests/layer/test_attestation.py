@@ -1,0 +1,138 @@
+"""Programs with a cache file of their own: what they load is what they once read, or an empty cache with the last
+good data merged in. RADV takes altered data without a word and crashes on some of it when a pipeline is created, so
+these programs would not have ended well."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from world import Run, World
+
+COUNT = 24
+
+
+@pytest.fixture
+def file(world: World) -> Path:
+    """The program's cache file, from a first run."""
+    path = world.directory / "program.cache"
+    first = with_file(world, path)
+    assert first["created"] == COUNT and path.stat().st_size > 50_000
+    assert world.last()["compiled"] == COUNT
+    return path
+
+
+def with_file(world: World, path: Path, **environment: str) -> Run:
+    return world.demo("--count", COUNT, "--cache", path, "--cache-save", path, **environment)
+
+
+def forget_pipelines(world: World) -> None:
+    """Everything but what the program read of its cache."""
+    for path in world.stored_files(".journal", ".closed", ".pack"):
+        path.unlink()
+
+
+def outcomes(world: World) -> dict[str, int]:
+    run = world.runs()[-1]
+    return {**run["cache_outcomes"], **run["refused"]}
+
+
+def test_attested(world: World, file: Path) -> None:
+    """What the program saved is known again, and hits come from it without the store."""
+    forget_pipelines(world)
+    result = with_file(world, file)
+    assert outcomes(world) == {"attested": 1}
+    assert (world.last()["application_hits"], world.last()["compiled"]) == (COUNT, 0)
+    assert result["cache_loaded_bytes"] > 50_000
+
+
+def test_attested_after_many_runs(world: World, file: Path) -> None:
+    """A driver that writes its data in another order after each load is believed each time."""
+    for _ in range(4):
+        with_file(world, file)
+        assert outcomes(world) == {"attested": 1}
+    assert len(world.stored_files(".blob")) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data[:1000] + bytes([data[1000] ^ 4]) + data[1001:],
+        lambda data: data[:-1],
+        lambda data: data[: len(data) // 2],
+        lambda data: data + b"\0",
+        lambda data: data[:200] + bytes(len(data) - 200),
+        lambda data: data[:32] + data[32:][::-1],
+    ],
+    ids=["one bit", "one byte short", "half", "one byte more", "zeros", "shuffled"],
+)
+def test_altered(world: World, file: Path, change: object) -> None:
+    """Data under a right header that the program never read becomes an empty cache with the last good data."""
+    forget_pipelines(world)
+    file.write_bytes(change(file.read_bytes()))  # type: ignore[operator]
+    result = with_file(world, file)
+    assert outcomes(world) == {"altered": 1}
+    assert (result["created"], world.last()["compiled"]) == (COUNT, 0)
+    assert world.runs()[-1]["restored_caches"] == 1
+    assert "the program gets an empty cache, and the last good data is merged into it" in result.stderr
+    with_file(world, file)
+    assert outcomes(world) == {"attested": 1}
+
+
+def test_gone(world: World, file: Path) -> None:
+    """A program that lost its file gets its pipelines back, and has a whole file again afterwards."""
+    forget_pipelines(world)
+    size = file.stat().st_size
+    file.unlink()
+    with_file(world, file)
+    assert (world.last()["compiled"], world.runs()[-1]["restored_caches"]) == (0, 1)
+    assert file.stat().st_size > size * 0.9
+    forget_pipelines(world)
+    with_file(world, file)
+    assert (outcomes(world), world.last()["application_hits"]) == ({"attested": 1}, COUNT)
+
+
+def test_stale(world: World, file: Path) -> None:
+    """The file of another device is stale, by name; going back, it is attested."""
+    kept = file.read_bytes()
+    with_file(world, file, RADV_FORCE_FAMILY="navi31")
+    assert outcomes(world) == {"stale": 1}
+    assert world.last()["compiled"] == COUNT
+    file.write_bytes(kept)
+    with_file(world, file)
+    assert outcomes(world) == {"attested": 1}
+
+
+def test_unknown(world: World, tmp_path: Path) -> None:
+    """A file from the time before the layer passes, as there is nothing to compare it with."""
+    path = tmp_path / "from before"
+    world.demo("--count", COUNT, "--cache", "object", "--cache-save", path, layers=None)
+    with_file(world, path)
+    assert outcomes(world) == {"unknown": 1}
+    assert (world.last()["application_hits"], world.last()["compiled"]) == (COUNT, 0)
+
+
+def test_snapshot_carrier_restores_too(world: World, file: Path) -> None:
+    """Also where the driver's cache control is missing, the last good data reaches the program's cache."""
+    config = world.directory / "policy.yaml"
+    config.write_text("settings: {carrier: snapshot}\n")
+    forget_pipelines(world)
+    data = bytearray(file.read_bytes())
+    data[1000] ^= 4
+    file.write_bytes(data)
+    result = world.demo("--count", COUNT, "--cache", file, "--feedback", PYLAYER_CONFIG=str(config))
+    assert outcomes(world) == {"altered": 1}
+    assert result["feedback"]["application_cache_hit"] >= COUNT - 2
+
+
+def test_damaged_copy_is_not_restored(world: World, file: Path) -> None:
+    """Where the program's file and the copy are both damaged, the program compiles, and nothing else happens."""
+    forget_pipelines(world)
+    (blob,) = world.stored_files(".blob")
+    for path in (file, blob):
+        data = bytearray(path.read_bytes())
+        data[2000] ^= 1
+        path.write_bytes(data)
+    result = with_file(world, file)
+    assert (result["created"], world.last()["compiled"]) == (COUNT, COUNT)
+    assert "damaged-data" in result.stderr
