@@ -199,11 +199,12 @@ class Scan:
         hash64, hash128 = xxhash.xxh3_64_intdigest, xxhash.xxh3_128_digest
         header_size = RECORD_HEADER.size
         take = found.append
+        places: dict[bytes, int] = {}
         at = 0
         while at + header_size <= end:
             magic, kind, flags, size, create_ns, digest, fingerprint, last_used, hashed = unpack(view, at)
             if hash64(view[at : at + HASHED_RECORD_HEADER]) != hashed:
-                next_one = next_record(data, at + ALIGNMENT, end, limit is None)
+                next_one = next_record(data, at + ALIGNMENT, end, limit is None, places)
                 self._unverified(view, at, next_one, base)
                 at = next_one
                 continue
@@ -212,7 +213,7 @@ class Scan:
             if stop > end:
                 if limit is not None and base + stop <= limit:
                     return at
-                next_one = next_record(data, at + ALIGNMENT, end, limit is None)
+                next_one = next_record(data, at + ALIGNMENT, end, limit is None, places)
                 goes_on = limit is None and next_one < end
                 self._damage.append(
                     Damage(self._path, "impossible" if goes_on else "truncated", base + at, next_one - at)
@@ -242,17 +243,17 @@ class Scan:
             self._damage.append(Damage(self._path, outcome, base + at, next_one - at))
 
 
-def next_record(data: bytes | bytearray, at: int, end: int, last: bool) -> int:
+def next_record(data: bytes | bytearray, at: int, end: int, last: bool, places: dict[bytes, int]) -> int:
     """Where the next record header that verifies starts in ``data[at:end]``. Where there is none, the end, or
     in a part that is not the last, the last place at which one could begin.
 
-    Looks at each byte once for each magic, whatever the data holds, and so ends soon for any data.
+    ``places`` is where each magic stands next, empty at first and the same for all calls with one ``data``: so each
+    byte is looked at once for each magic, whatever the data holds and however often the search begins again.
     """
-    places = dict.fromkeys(format.MAGICS, -1)
     nowhere = end if last else max(at, (end - RECORD_HEADER.size) // ALIGNMENT * ALIGNMENT + ALIGNMENT)
     while True:
-        for magic, place in places.items():
-            if place < at:
+        for magic in format.MAGICS:
+            if places.get(magic, -1) < at:
                 found = data.find(magic, at, end)
                 places[magic] = end if found < 0 else found
         place = min(places.values())

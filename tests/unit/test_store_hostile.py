@@ -1,0 +1,109 @@
+"""Files of the store as nobody honest writes them: each was found by tests/fuzz and cost more than itself."""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xxhash
+
+from pylayer import flat
+from pylayer.identity import Identity
+from pylayer.store import attestation, bounds, fold, format, pack, quarantine, reader, recency, zstd
+from pylayer.store.folder import Folder, Loaded, read_parts
+
+IDENTITY = Identity({"vendor_id": 1})
+SEVEN = struct.pack("<Q", 7)
+
+
+def record(magic: bytes, data: bytes, **fields: int) -> bytes:
+    return b"".join(format.record_parts(magic, data, **fields))
+
+
+def file_of(*records: bytes, kind: bytes = format.JOURNAL) -> bytes:
+    return format.file_header(kind, IDENTITY, 7) + b"".join(records)
+
+
+def compressed(raw: bytes) -> bytes:
+    return record(format.COMPRESSED, zstd.compress(raw), create_ns=len(raw))
+
+
+def pack_of(body: bytes, entries: list[tuple[Any, ...]]) -> bytes:
+    """A pack of one group of program 7 with this index, whatever it says."""
+    index = b"".join(format.INDEX_ENTRY.pack(*entry) for entry in entries)
+    index_at = 256 + len(body)
+    groups = format.GROUPS_HEADER.pack(1, 1, 0, 0, index_at, len(index))
+    groups += format.GROUP_ENTRY.pack(256, len(body), len(body), len(entries), 1) + SEVEN
+    at = index_at + format.record_size(len(index))
+    head = format.file_header(format.PACK, IDENTITY, groups=(at, len(groups)))
+    return head + body + record(format.INDEX, index) + record(format.GROUPS, groups)
+
+
+def write_pack(path: str, groups: dict[tuple[int, ...], list[bytes]]) -> None:
+    writer = pack.PackWriter(path, IDENTITY)
+    for programs, datas in groups.items():
+        writer.begin_group(programs)
+        for data in datas:
+            digest = xxhash.xxh3_128_digest(data)
+            writer.add((format.CELL, 0, 0, 0, len(data), 1, digest, 0, 0), data, 0, 0)
+    writer.finish({})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    result = Folder(str(tmp_path / "root"), IDENTITY)
+    result.prepare()
+    return result
+
+
+def put(folder: Folder, name: str, data: bytes) -> str:
+    path = Path(folder.path, name)
+    path.write_bytes(data)
+    return str(path)
+
+
+def run_fold(folder: Folder, **options: Any) -> fold.Folded:
+    work = fold.Fold(folder, everything=True, **options)
+    for _ in work.steps():
+        pass
+    return work.result
+
+
+def cells(folder: Folder, program: int | None = 7) -> set[bytes]:
+    return {
+        bytes(batch.data[start : start + size])
+        for batch in folder.load(program, Loaded())
+        for start, size in zip(batch.offsets, batch.sizes, strict=True)
+    }
+
+
+def break_record(path: str, magic: bytes) -> None:
+    """One bit of the data of the last record of a kind."""
+    data = bytearray(Path(path).read_bytes())
+    data[data.rindex(magic) + format.RECORD_HEADER.size] ^= 1
+    Path(path).write_bytes(data)
+
+
+def test_junk_between_records_costs_what_it_is_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte is searched about once for each magic, also where the search begins again after every record."""
+    searched = 0
+
+    class Searched(bytearray):
+        def find(self, what: Any, start: int = 0, end: int | None = None) -> int:
+            nonlocal searched
+            found = super().find(what, start, end)
+            searched += ((end or len(self)) if found < 0 else found) - start
+            return found
+
+    monkeypatch.setattr(reader, "bytearray", Searched, raising=False)
+    path = tmp_path / "x.journal"
+    data = file_of((bytes(15) + b"x" + record(format.CELL, b"")) * 1000)
+    path.write_bytes(data)
+    one = reader.Reader(str(path))
+    assert sum(len(part.records) for part in one.parts([])) == 1000
+    one.close()
+    assert searched <= 12 * len(data)
