@@ -169,10 +169,11 @@ class Survey:
             self.names.update(directory.names)
             raw = sum(group.raw_bytes for group in directory.groups) or 1
             share = self.shares[file.path] = file.size / raw
+            cache: dict[int, bytes] = {}
             for entry in entries:
                 if collect:
                     if entry.magic == format.USED:
-                        found = reader.record_at(entry.offset, entry.inner, {})
+                        found = reader.record_at(entry.offset, entry.inner, cache)
                         if found is not None:
                             uses.note(entry.programs, fingerprints_of(found[1]), entry.last_used)
                 else:

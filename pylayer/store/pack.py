@@ -159,11 +159,27 @@ def _parse(data: bytes, data_end: int) -> Directory | None:
 
 
 def read_index(reader: Reader, directory: Directory) -> Iterator[Entry] | None:
-    """The entries of a pack, in the order of the file; None where INDX does not verify."""
+    """The entries of a pack, in the order of the file; None where INDX does not verify or says what cannot be."""
     found = reader.record_at(directory.index_offset, 0, {})
     if found is None or found[0][0] != format.INDEX or found[0][4] != directory.index_size:
         return None
-    return _entries(found[1], directory)
+    return _entries(found[1], directory) if _follows_the_file(found[1], directory) else None
+
+
+def _follows_the_file(data: bytes, directory: Directory) -> bool:
+    """Whether each entry lies in its group and behind the one before: so a block is unpacked once, not for each
+    record that is said to be in it."""
+    rows = format.INDEX_ENTRY.iter_unpack(data)
+    before = (0, 0)
+    for group in directory.groups:
+        end = group.offset + group.size
+        for _ in range(group.count):
+            row = next(rows)
+            place = (row[0], row[1])
+            if place <= before or not group.offset <= row[0] < end:
+                return False
+            before = place
+    return True
 
 
 def _entries(data: bytes, directory: Directory) -> Iterator[Entry]:

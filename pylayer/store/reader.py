@@ -68,6 +68,8 @@ class Reader:
 
     def bytes_at(self, offset: int, size: int) -> bytes:
         """At most ``size`` bytes of the file."""
+        if offset >= self.size:  # which may be more than a file's offset can be
+            return b""
         return os.pread(self._fd, max(min(size, self.size - offset), 0), offset)
 
     def parts(

@@ -107,3 +107,51 @@ def test_junk_between_records_costs_what_it_is_long(tmp_path: Path, monkeypatch:
     assert sum(len(part.records) for part in one.parts([])) == 1000
     one.close()
     assert searched <= 12 * len(data)
+
+
+@pytest.mark.parametrize("offset", [(1 << 64) - 16, 1 << 63, 1 << 40])
+def test_index_that_points_outside(folder: Folder, offset: int) -> None:
+    """A place that is not in the file is no place: the pack is read without its index, and no call overflows."""
+    body = record(format.GROUP, SEVEN) + record(format.CELL, b"cell")
+    path = put(folder, "1.pack", pack_of(body, [(offset, 0, 8, bytes(16), 0, 0, format.USED, 0, 0, 0)]))
+    one = reader.Reader(path)
+    assert one.record_at(offset, 0, {}) is None
+    assert one.bytes_at(offset, 64) == b""
+    one.close()
+    run_fold(folder, drop=lambda planned, uses: ())
+    assert cells(folder) == {b"cell"}
+    for _ in bounds.Survey(folder.root).read():
+        pass
+
+
+def test_index_that_goes_to_and_fro(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No index makes a block be unpacked for each of its entries: one that does not follow the file is not used."""
+    used = b"".join(recency.used_parts([1], 1000))
+    block = compressed(used * 50)
+    body = record(format.GROUP, SEVEN) + block + block
+    first = 256 + format.record_size(8)
+    entries = [
+        (first + len(block) * (n & 1), 80, 8, struct.pack("<QQ", n, 0), 0, 1000, format.USED, 0, 0, 0)
+        for n in range(100)
+    ]
+    put(folder, "1.pack", pack_of(body, entries))
+    calls = []
+    real = zstd.decompress
+    monkeypatch.setattr(zstd, "decompress", lambda data, size: calls.append(size) or real(data, size))
+    run_fold(folder, drop=lambda planned, uses: ())
+    assert len(calls) <= 4
+
+
+def test_survey_unpacks_a_block_once(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """USED records in one block cost one unpacking, not one each."""
+    used = b"".join(recency.used_parts([1], 1000))
+    body = record(format.GROUP, SEVEN) + compressed(used * 50)
+    first = 256 + format.record_size(8)
+    entries = [(first, n * len(used), 8, struct.pack("<QQ", n, 0), 0, 1000, format.USED, 0, 0, 0) for n in range(50)]
+    put(folder, "1.pack", pack_of(body, entries))
+    calls = []
+    real = zstd.decompress
+    monkeypatch.setattr(zstd, "decompress", lambda data, size: calls.append(size) or real(data, size))
+    for _ in bounds.Survey(folder.root).read():
+        pass
+    assert len(calls) == 1
