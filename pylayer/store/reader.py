@@ -92,22 +92,16 @@ class Reader:
             if done == 0 and not last:  # one record is larger than the buffer, and its length verified
                 buffers[turn] = bytearray(format.record_size(RECORD_HEADER.unpack_from(buffer)[3]))
                 continue
-            plain: list[Record] = []
-            handed_over = False
-            for record in found:
-                if record[0] != format.COMPRESSED:
-                    plain.append(record)
-                    continue
-                if plain:  # in the order of the file: a GRUP record is about what follows it
-                    yield Part(buffer, plain, at, False)
-                    plain, handed_over = [], True
-                part = self._unpack(buffer, record, at, damage)
-                if part is not None:
-                    yield part
-            if plain:
-                yield Part(buffer, plain, at, False)
-                handed_over = True
-            if handed_over:
+            copied = False
+            for records, block in _runs(found):
+                if records:
+                    yield Part(buffer, records, at, False)
+                    copied = True
+                if block is not None:
+                    part = self._unpack(buffer, block, at, damage)
+                    if part is not None:
+                        yield part
+            if copied:
                 turn = 1 - turn
             if done == 0:
                 return
@@ -180,6 +174,19 @@ class Reader:
     def close(self) -> None:
         """Ends the reading."""
         os.close(self._fd)
+
+
+def _runs(found: list[Record]) -> Iterator[tuple[list[Record], Record | None]]:
+    """Records as they are, each time up to a compressed block, and that block: in the order of the file, because a
+    GRUP record speaks of what follows it."""
+    run: list[Record] = []
+    for record in found:
+        if record[0] == format.COMPRESSED:
+            yield run, record
+            run = []
+        else:
+            run.append(record)
+    yield run, None
 
 
 class Scan:

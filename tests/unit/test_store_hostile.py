@@ -155,3 +155,14 @@ def test_survey_unpacks_a_block_once(folder: Folder, monkeypatch: pytest.MonkeyP
     for _ in bounds.Survey(folder.root).read():
         pass
     assert len(calls) == 1
+
+
+def test_pack_without_directory_keeps_its_programs(folder: Folder) -> None:
+    """Where GRPS is damaged, each record still belongs to the programs of the GRUP record before it."""
+    groups = {(7,): [b"seven" * 40], (8,): [b"eight" * 40], (9,): [b"nine" * 40]}
+    path = os.path.join(folder.path, "1.pack")
+    write_pack(path, groups)
+    break_record(path, format.GROUPS)
+    assert [cells(folder, program) for program in (7, 8, 9)] == [set(datas) for datas in groups.values()]
+    run_fold(folder, must=frozenset([path]))
+    assert [cells(folder, program) for program in (7, 8, 9)] == [set(datas) for datas in groups.values()]
