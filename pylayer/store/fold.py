@@ -273,12 +273,12 @@ class Fold:
             return
         index = len(self._sources)
         self._sources.append(reader)
-        header, outcome = reader.header(self.folder.identity.digest)
-        if header is None:
-            self._whole_file(index, outcome)
-            return
         damage: list[Damage] = []
         try:
+            header, outcome = reader.header(self.folder.identity.digest)
+            if header is None:
+                self._whole_file(index, outcome)
+                return
             if header.kind == format.PACK:
                 self.result.packs += 1
                 yield from self._read_pack(index, header, damage)

@@ -166,3 +166,15 @@ def test_pack_without_directory_keeps_its_programs(folder: Folder) -> None:
     assert [cells(folder, program) for program in (7, 8, 9)] == [set(datas) for datas in groups.values()]
     run_fold(folder, must=frozenset([path]))
     assert [cells(folder, program) for program in (7, 8, 9)] == [set(datas) for datas in groups.values()]
+
+
+def test_directory_with_the_name_of_a_journal(folder: Folder) -> None:
+    """What cannot be read, even its header, stays where it is and stops no fold of the others."""
+    os.mkdir(os.path.join(folder.path, f"{7:016x}-0-0.closed"))
+    os.mkdir(os.path.join(folder.path, "0.pack"))
+    for n in range(3):
+        put(folder, f"{7:016x}-{n + 1}-1.closed", file_of(record(format.CELL, b"cell %d" % n)))
+    result = run_fold(folder)
+    assert (result.pack is not None, result.records) == (True, 3)
+    assert [what.outcome for what in result.damage] == ["unreadable", "unreadable"]
+    assert len(cells(folder)) == 3
