@@ -108,6 +108,7 @@ class Claim:
         return True
 
     def _abandoned(self) -> bool:
+        idle = 0.0
         try:
             idle = time.time() - os.stat(self._path).st_mtime
             with open(self._path, "rb") as file:
@@ -115,7 +116,7 @@ class Claim:
             machine, pid, ticks = bytes.fromhex(values["machine"]), int(values["pid"]), int(values["ticks"])
         except FileNotFoundError:
             return False
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, OverflowError, ValueError, KeyError, TypeError):
             return idle > 60  # not written yet, or by nobody
         return owner.has_ended(machine, pid, ticks, idle)
 

@@ -41,7 +41,8 @@ class Item:
         #: The whole file, not a part of it.
         self.whole_file = reason.get("whole_file") is True
         when = reason.get("time")
-        self.time = float(when) if isinstance(when, (int, float)) else 0.0
+        # Numbers beyond any clock are none: an integer can be too large for a float, a float can be nan.
+        self.time = float(when) if isinstance(when, (int, float)) and 0 <= when < 1 << 40 else 0.0
 
 
 def directory_of(root: str) -> str:

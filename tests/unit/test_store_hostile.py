@@ -178,3 +178,29 @@ def test_directory_with_the_name_of_a_journal(folder: Folder) -> None:
     assert (result.pack is not None, result.records) == (True, 3)
     assert [what.outcome for what in result.damage] == ["unreadable", "unreadable"]
     assert len(cells(folder)) == 3
+
+
+@pytest.mark.parametrize("time_line", ["time=i:" + "9" * 400, "time=f:inf", "time=f:nan", "time=f:-1", "time=s:x"])
+def test_reason_with_a_time_that_is_none(tmp_path: Path, time_line: str) -> None:
+    """An item is listed, and pruned, whatever its reason says about when."""
+    directory = tmp_path / "quarantine"
+    directory.mkdir(mode=0o700)
+    (directory / "1.data").write_bytes(b"data")
+    (directory / "1.reason").write_text(time_line)
+    assert [item.time for item in quarantine.items(str(tmp_path))] == [0.0]
+    assert quarantine.prune(str(tmp_path)) == 0
+
+
+@pytest.mark.parametrize("text", ["machine=s:00\npid=f:inf\nticks=i:1\n", "machine=s:00\npid=i:1\nticks=f:-inf\n"])
+def test_claim_that_cannot_be(folder: Folder, text: str) -> None:
+    """A claim that names no process is abandoned after a minute, like one that cannot be read."""
+    path = put(folder, "folding", text.encode())
+    assert not fold.Claim(folder).take()
+    os.utime(path, (time.time() - 100,) * 2)
+    assert fold.Claim(folder).take()
+
+
+def test_claim_that_cannot_be_looked_at(folder: Folder) -> None:
+    """A link in a circle is somebody's claim: nothing is folded and nothing raised but OSError."""
+    os.symlink("folding", os.path.join(folder.path, "folding"))
+    assert not fold.Claim(folder).take()
