@@ -197,6 +197,8 @@ class Fold:
         self._sources: list[Reader] = []
         self._kept_sources: set[int] = set()
         self._plan: dict[bytes, Planned] = {}
+        #: Other places of planned records, for where the first does not verify: source, offset, inner.
+        self._copies: dict[bytes, list[tuple[int, int, int]]] = {}
         self._uses = Uses()
         self._names: dict[int, str] = {}
         self._other_programs: set[int] = set()
@@ -345,6 +347,8 @@ class Fold:
         if known is None:
             self._plan[digest] = Planned(source, offset, inner, magic, size, fingerprint, last_used, programs)
             return
+        if known.source != source:
+            self._copies.setdefault(digest, []).append((source, offset, inner))
         if known.programs != programs:
             known.programs = tuple(sorted({*known.programs, *programs}))
         if last_used > known.last_used:
@@ -413,7 +417,7 @@ class Fold:
                 planned = self._plan[digest]
                 if planned.source != cached_source:
                     cache, cached_source = {}, planned.source
-                if not self._copy(writer, planned, digest, cache):
+                if not self._copy(writer, planned, digest, cache) and not self._copy_other(writer, planned, digest):
                     continue
                 if writer.count % 16 == 0:
                     yield
@@ -436,6 +440,13 @@ class Fold:
             return False
         writer.add(found[0], found[1], planned.fingerprint, planned.last_used)
         return True
+
+    def _copy_other(self, writer: pack.PackWriter, planned: Planned, digest: bytes) -> bool:
+        """The same record from another source."""
+        for planned.source, planned.offset, planned.inner in self._copies.get(digest, ()):
+            if self._copy(writer, planned, digest, {}):
+                return True
+        return False
 
     def _write_uses(self, writer: pack.PackWriter, program: int, represented: set[int]) -> None:
         """Uses that the records written now do not carry, because their records are in other packs; by the day, and

@@ -204,3 +204,21 @@ def test_claim_that_cannot_be_looked_at(folder: Folder) -> None:
     """A link in a circle is somebody's claim: nothing is folded and nothing raised but OSError."""
     os.symlink("folding", os.path.join(folder.path, "folding"))
     assert not fold.Claim(folder).take()
+
+
+def test_fold_takes_the_copy_that_verifies(folder: Folder) -> None:
+    """Of a record in two packs, one of them damaged, the good one is kept."""
+    for name in ("1.pack", "2.pack"):
+        write_pack(os.path.join(folder.path, name), {(7,): [os.urandom(500)]})
+    shared = os.urandom(500)
+    for name in ("1.pack", "2.pack"):
+        write_pack(os.path.join(folder.path, name), {(7,): [shared, os.urandom(500 + len(name))]})
+    path = os.path.join(folder.path, "1.pack")
+    data = bytearray(Path(path).read_bytes())
+    data[data.index(shared)] ^= 1
+    Path(path).write_bytes(data)
+    before = cells(folder)
+    assert len(before) == 3
+    result = run_fold(folder)
+    assert cells(folder) == before
+    assert [what.outcome for what in result.damage] == ["damaged-data"]
