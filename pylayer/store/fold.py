@@ -39,6 +39,8 @@ WORTH_BYTES = 1 << 20
 #: A pack is taken into a fold when it is not larger than this many times what the fold has already: sizes grow by
 #: a factor, so a record is rewritten a few times in its life, not at every fold.
 PACK_FACTOR = 2
+#: Of a file that is damaged in more places than these, the whole file goes to quarantine.
+MAX_STRETCHES = 64
 
 
 class Planned:
@@ -203,6 +205,8 @@ class Fold:
         self._names: dict[int, str] = {}
         self._other_programs: set[int] = set()
         self._damaged_places: set[tuple[int, int]] = set()
+        self._stretches: dict[int, int] = {}
+        self._shattered: dict[int, Damage] = {}
 
     def steps(self) -> Iterator[None]:
         """Raises OSError; everything that was there is then still there."""
@@ -490,6 +494,10 @@ class Fold:
         self.result.damage.append(damage)
         if self._dry_run or damage.size == 0 or damage.outcome == "unreadable":
             return
+        self._stretches[index] = self._stretches.get(index, 0) + 1
+        if self._stretches[index] > MAX_STRETCHES:
+            self._shattered.setdefault(index, damage)
+            return
         try:
             size = damage.size if damage.size > 0 else reader.size
             data = reader.bytes_at(damage.offset, min(size, quarantine.MAX_STRETCH_BYTES))
@@ -501,8 +509,15 @@ class Fold:
         for index, reader in enumerate(self._sources):
             if index in self._kept_sources or reader.path == self.result.pack:
                 continue
-            if _size(reader.path) == reader.size:  # else somebody appended all the same: folded next time
+            if _size(reader.path) != reader.size:
+                continue  # somebody appended all the same: folded next time
+            if index not in self._shattered:
                 remove(reader.path)
+                continue
+            try:
+                quarantine.move_file(self.folder.root, self._shattered[index])
+            except OSError:
+                pass  # it stays
 
 
 def _size(path: str) -> int:

@@ -222,3 +222,19 @@ def test_fold_takes_the_copy_that_verifies(folder: Folder) -> None:
     result = run_fold(folder)
     assert cells(folder) == before
     assert [what.outcome for what in result.damage] == ["damaged-data"]
+
+
+def test_shattered_file_is_one_item_in_quarantine(folder: Folder) -> None:
+    """A file damaged in thousands of places does not become thousands of files, and nothing of it is lost."""
+    junk = b"".join(struct.pack("<QQ", n, 1) + record(format.CELL, struct.pack("<Q", n)) for n in range(2000))
+    name = f"{7:016x}-1-1.closed"
+    data = file_of(junk)
+    put(folder, name, data)
+    result = run_fold(folder)
+    assert result.records == 2000
+    assert len(cells(folder)) == 2000
+    items = quarantine.items(folder.root)
+    assert len(items) <= fold.MAX_STRETCHES + 1
+    whole = [item for item in items if item.whole_file]
+    assert [Path(item.path).read_bytes() for item in whole] == [data]
+    assert name not in os.listdir(folder.path)
