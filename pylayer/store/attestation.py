@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import time
 
+import xxhash
+
 from . import format
 from .files import remove, replace_file, unique_name
 from .folder import Folder, identity_names
@@ -88,7 +90,7 @@ def _read_file(path: str, identity_digest: bytes | None, damage: list[Damage]) -
 
 
 def _read_blob(path: str, identity_digest: bytes) -> Blob | None:
-    """A blob's file by its headers alone."""
+    """A blob's file by its headers alone. They verify: a slot that is wrong would cost another slot's blob."""
     try:
         reader = Reader(path)
     except OSError:
@@ -98,8 +100,10 @@ def _read_blob(path: str, identity_digest: bytes) -> Blob | None:
         head = reader.bytes_at(format.FILE_HEADER.size, format.RECORD_HEADER.size)
         if header is None or len(head) < format.RECORD_HEADER.size:
             return None
-        magic, slot, _, size, _, digest, _, _, _ = format.RECORD_HEADER.unpack(head)
-        return Blob(path, slot, digest, size) if magic == format.BLOB else None
+        magic, slot, _, size, _, digest, _, _, hashed = format.RECORD_HEADER.unpack(head)
+        if magic != format.BLOB or xxhash.xxh3_64_intdigest(head[: format.HASHED_RECORD_HEADER]) != hashed:
+            return None
+        return Blob(path, slot, digest, size)
     except OSError:
         return None
     finally:

@@ -238,3 +238,17 @@ def test_shattered_file_is_one_item_in_quarantine(folder: Folder) -> None:
     whole = [item for item in items if item.whole_file]
     assert [Path(item.path).read_bytes() for item in whole] == [data]
     assert name not in os.listdir(folder.path)
+
+
+def test_blob_with_a_damaged_header_takes_no_slot(folder: Folder) -> None:
+    """A bit flipped in one blob's slot does not delete another slot's blob."""
+    for slot in (2, 3):
+        folder.write_blob(7, "", slot, b"data of slot %d" % slot)
+    paths = folder.files(7, (".blob",))
+    data = bytearray(Path(paths[1]).read_bytes())
+    data[format.FILE_HEADER.size + 4] ^= 1  # slot 3 becomes 2
+    Path(paths[1]).write_bytes(data)
+    known = attestation.Attestations(folder, 7, "")
+    assert set(known.blobs) == {2}
+    assert known.read_blob(known.blobs[2]) == b"data of slot 2"
+    assert os.path.exists(paths[0])
