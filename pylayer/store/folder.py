@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 #: Files whose records a device loads, oldest data first.
 LOADED = (".pack", ".closed", ".journal", ".snapshot")
+#: Longer notes are not ours; as mappings they would take a hundred times as much.
+MAX_NOTE_BYTES = 64 << 10
 
 
 class Loaded:
@@ -255,7 +257,7 @@ def _take_records(part: Part, batch: Batch, loaded: Loaded) -> None:
                 create_sum += create_ns
                 timed += 1
         elif magic != snapshot:
-            if magic == format.NOTE:
+            if magic == format.NOTE and size <= MAX_NOTE_BYTES:
                 _read_note(bytes(part.data[start : start + size]), loaded)
             elif magic == format.USED:
                 _read_used(bytes(part.data[start : start + size]), last_used, loaded)

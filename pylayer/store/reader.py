@@ -138,7 +138,7 @@ class Reader:
         size = RECORD_HEADER.unpack(head)[3]
         if xxhash.xxh3_64_intdigest(head[:HASHED_RECORD_HEADER]) != RECORD_HEADER.unpack(head)[8]:
             return None
-        if offset + RECORD_HEADER.size + size > self.size:
+        if offset + RECORD_HEADER.size + size > self.size or size > format.MAX_RECORD_BYTES:
             return None
         data = head + self.bytes_at(offset + RECORD_HEADER.size, size)
         found: list[Record] = []
@@ -220,10 +220,10 @@ class Scan:
             start = at + header_size
             stop = start + size
             if stop > end:
-                if limit is not None and base + stop <= limit:
+                if limit is not None and base + stop <= limit and size <= format.MAX_RECORD_BYTES:
                     return at
                 next_one = next_record(data, at + ALIGNMENT, end, limit is None, places)
-                goes_on = limit is None and next_one < end
+                goes_on = size > format.MAX_RECORD_BYTES or (limit is None and next_one < end)
                 self._damage.append(
                     Damage(self._path, "impossible" if goes_on else "truncated", base + at, next_one - at)
                 )

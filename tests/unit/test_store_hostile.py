@@ -252,3 +252,22 @@ def test_blob_with_a_damaged_header_takes_no_slot(folder: Folder) -> None:
     assert set(known.blobs) == {2}
     assert known.read_blob(known.blobs[2]) == b"data of slot 2"
     assert os.path.exists(paths[0])
+
+
+def test_record_larger_than_any() -> None:
+    """No buffer is made for a length that no record has, even where the file, which may be sparse, is as long."""
+    data = format.record_header(format.CELL, format.MAX_RECORD_BYTES + 16, bytes(16)) + record(format.CELL, b"behind")
+    damage: list[format.Damage] = []
+    found: list[reader.Record] = []
+    assert reader.Scan("x", damage).part(data, len(data), 0, 1 << 33, found) == len(data)
+    assert [what.outcome for what in damage] == ["impossible"]
+    assert len(found) == 1
+
+
+def test_long_note_is_not_read(folder: Folder) -> None:
+    """A note becomes a hundred times its size in memory, so a long one is none of ours."""
+    text = flat.dumps({"plain_kind": 2, "filling": "x" * (1 << 16)}).encode()
+    put(folder, f"{7:016x}-1-1.closed", file_of(record(format.NOTE, text), record(format.NOTE, b"stub=b:1\n")))
+    loaded = Loaded()
+    list(folder.load(7, loaded))
+    assert (loaded.plain_kinds, loaded.stub) == (0, True)
