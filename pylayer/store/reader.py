@@ -129,8 +129,8 @@ class Reader:
 
     def record_at(self, offset: int, inner: int, cache: dict[int, bytes]) -> tuple[Record, bytes] | None:
         """One record by its place, verified, and its data; None where it does not verify. ``cache`` keeps the last
-        compressed block, for records that follow each other."""
-        if inner or offset in cache:
+        compressed block, for records that follow each other; one that does not verify as no bytes."""
+        if inner or cache.get(offset):
             return self._record_in_block(offset, inner, cache)
         head = self.bytes_at(offset, RECORD_HEADER.size)
         if len(head) < RECORD_HEADER.size:
@@ -157,10 +157,11 @@ class Reader:
     def _record_in_block(self, offset: int, inner: int, cache: dict[int, bytes]) -> tuple[Record, bytes] | None:
         block = cache.get(offset)
         if block is None:
-            first = self.record_at(offset, 0, cache)
+            self.record_at(offset, 0, cache)
             block = cache.get(offset)
-            if first is None or block is None:
-                return None
+            if block is None:
+                cache.clear()
+                cache[offset] = block = b""  # tried once, not for each of its records
         if inner + RECORD_HEADER.size > len(block):
             return None
         size = RECORD_HEADER.unpack_from(block, inner)[3]

@@ -14,7 +14,7 @@ import xxhash
 from pylayer import flat
 from pylayer.identity import Identity
 from pylayer.store import attestation, bounds, fold, format, pack, quarantine, reader, recency, zstd
-from pylayer.store.folder import Folder, Loaded, read_parts
+from pylayer.store.folder import Folder, Loaded
 
 IDENTITY = Identity({"vendor_id": 1})
 SEVEN = struct.pack("<Q", 7)
@@ -271,3 +271,17 @@ def test_long_note_is_not_read(folder: Folder) -> None:
     loaded = Loaded()
     list(folder.load(7, loaded))
     assert (loaded.plain_kinds, loaded.stub) == (0, True)
+
+
+def test_damaged_block_is_read_once(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block that does not verify, or is no frame, is not tried again for each of its records."""
+    path = os.path.join(folder.path, "1.pack")
+    write_pack(path, {(7,): [struct.pack("<Q", n) * 20 for n in range(200)]})
+    break_record(path, format.COMPRESSED)
+    size = os.path.getsize(path)
+    read = []
+    real = reader.Reader.bytes_at
+    monkeypatch.setattr(reader.Reader, "bytes_at", lambda *place: read.append(place[2]) or real(*place))
+    result = run_fold(folder, must=frozenset([path]))
+    assert [what.outcome for what in result.damage] == ["damaged-data"]
+    assert sum(read) < 4 * size
