@@ -121,7 +121,7 @@ class Reader:
             return None
         inner: list[Damage] = []
         found: list[Record] = []
-        Scan(self.path, inner).part(data, len(data), 0, None, found)
+        Scan(self.path, inner, whole=True).part(data, len(data), 0, None, found)
         records = [record for record in found if record[0] != format.COMPRESSED]
         if inner or len(records) < len(found):
             damage.append(Damage(self.path, "impossible", place, format.record_size(size), "records in a block"))
@@ -142,7 +142,7 @@ class Reader:
             return None
         data = head + self.bytes_at(offset + RECORD_HEADER.size, size)
         found: list[Record] = []
-        Scan(self.path, []).part(data, len(data), 0, None, found)
+        Scan(self.path, [], whole=True).part(data, len(data), 0, None, found)
         if len(found) != 1 or found[0][4] != size:
             return None
         if found[0][0] != format.COMPRESSED:
@@ -167,7 +167,7 @@ class Reader:
         size = RECORD_HEADER.unpack_from(block, inner)[3]
         data = block[inner : inner + RECORD_HEADER.size + size]
         found: list[Record] = []
-        Scan(self.path, []).part(data, len(data), 0, None, found)
+        Scan(self.path, [], whole=True).part(data, len(data), 0, None, found)
         if len(found) != 1 or found[0][4] != size:
             return None
         return found[0], data[RECORD_HEADER.size :]
@@ -191,11 +191,13 @@ def _runs(found: list[Record]) -> Iterator[tuple[list[Record], Record | None]]:
 
 
 class Scan:
-    """Finds records that verify in bytes that may hold anything."""
+    """Finds records that verify in bytes that may hold anything. ``whole``: in bytes that verified as a whole, and so
+    hold records from their start to their end, or lies: behind the first of those nothing is looked for."""
 
-    def __init__(self, path: str, damage: list[Damage]) -> None:
+    def __init__(self, path: str, damage: list[Damage], whole: bool = False) -> None:
         self._path = path
         self._damage = damage
+        self._whole = whole
 
     def part(self, data: bytes | bytearray, end: int, base: int, limit: int | None, found: list[Record]) -> int:
         """Appends every record in ``data[:end]`` that verifies; returns where the rest begins.
@@ -214,6 +216,8 @@ class Scan:
         while at + header_size <= end:
             magic, kind, flags, size, create_ns, digest, fingerprint, last_used, hashed = unpack(view, at)
             if hash64(view[at : at + HASHED_RECORD_HEADER]) != hashed:
+                if self._whole:
+                    break
                 next_one = next_record(data, at + ALIGNMENT, end, limit is None, places)
                 self._unverified(view, at, next_one, base)
                 at = next_one
@@ -223,6 +227,8 @@ class Scan:
             if stop > end:
                 if limit is not None and base + stop <= limit and size <= format.MAX_RECORD_BYTES:
                     return at
+                if self._whole:
+                    break
                 next_one = next_record(data, at + ALIGNMENT, end, limit is None, places)
                 goes_on = size > format.MAX_RECORD_BYTES or (limit is None and next_one < end)
                 self._damage.append(

@@ -285,3 +285,22 @@ def test_damaged_block_is_read_once(folder: Folder, monkeypatch: pytest.MonkeyPa
     result = run_fold(folder, must=frozenset([path]))
     assert [what.outcome for what in result.damage] == ["damaged-data"]
     assert sum(read) < 4 * size
+
+
+def test_nothing_is_looked_for_in_a_block_that_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind what is no record in a block that verified nothing is searched: 900 bytes could ask for 8 MiB of it."""
+    monkeypatch.setattr(reader, "next_record", lambda *_: pytest.fail("searched"))
+    path = tmp_path / "x.journal"
+    first = record(format.CELL, b"first")
+    inside = [
+        bytes(1 << 16),
+        first + b"junk" * 16 + record(format.CELL, b"behind"),
+        format.record_header(b"CELL", 99, b""),
+    ]
+    path.write_bytes(file_of(*(compressed(raw) for raw in inside), record(format.CELL, b"last")))
+    one = reader.Reader(str(path))
+    damage: list[format.Damage] = []
+    found = [bytes(part.data[r[3] : r[3] + r[4]]) for part in one.parts(damage) for r in part.records]
+    one.close()
+    assert found == [b"first", b"last"]
+    assert [what.outcome for what in damage] == ["impossible"] * 3
