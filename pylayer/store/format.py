@@ -70,8 +70,9 @@ MAX_RECORD_BYTES = 1 << 30
 #: Records that are compressed together, before compression. RADV's cells shrink to a half one by one, to a
 #: quarter in blocks of this size (measured: 4112 bytes each, 560 of them, zstd level 3).
 BLOCK_BYTES = 256 << 10
-#: No block is larger before compression; larger records are stored as they are.
-MAX_BLOCK_BYTES = 8 << 20
+#: No block is larger before compression: it is full at BLOCK_BYTES, and the record that fills it is not larger than
+#: that. Larger records are stored as they are.
+MAX_BLOCK_BYTES = 2 * BLOCK_BYTES
 
 _PADDING = bytes(ALIGNMENT)
 

@@ -304,3 +304,21 @@ def test_nothing_is_looked_for_in_a_block_that_lies(tmp_path: Path, monkeypatch:
     one.close()
     assert found == [b"first", b"last"]
     assert [what.outcome for what in damage] == ["impossible"] * 3
+
+
+def test_no_block_is_larger_than_one_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest block that a writer makes is read, and nothing much larger would be: what a hundred bytes may
+    unpack to is what reading a hostile file costs."""
+    sizes = []
+    real = zstd.compress
+    monkeypatch.setattr(zstd, "compress", lambda raw: sizes.append(len(raw)) or real(raw))
+    largest = format.BLOCK_BYTES - format.RECORD_HEADER.size
+    datas = [bytes(largest - 16), b"x" * largest]
+    write_pack(str(tmp_path / "1.pack"), {(7,): datas})
+    assert format.MAX_BLOCK_BYTES // 1.01 < max(sizes) <= format.MAX_BLOCK_BYTES
+    one = reader.Reader(str(tmp_path / "1.pack"))
+    damage: list[format.Damage] = []
+    found = [bytes(part.data[r[3] : r[3] + r[4]]) for part in one.parts(damage) for r in part.records]
+    one.close()
+    assert [data for data in found if len(data) > 1000] == datas
+    assert damage == []
