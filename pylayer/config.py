@@ -23,7 +23,21 @@ class PolicyFileError(ValueError):
 
 class _Loader(yaml.SafeLoader):
     """YAML as people expect it: ``off``, ``yes`` and the like are text (``carrier: off``), as in YAML 1.2, and a
-    key that stands twice is an error."""
+    key that stands twice is an error, and so are merges (``<<``) that multiply without end."""
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Merges of merges first, so that what each of them became is seen before it is taken again: forty lines
+        that double what they merge would take a terabyte."""
+        merged = 0
+        for key, value in node.value:
+            if key.tag == "tag:yaml.org,2002:merge":
+                for part in value.value if isinstance(value, yaml.SequenceNode) else [value]:
+                    if isinstance(part, yaml.MappingNode):
+                        self.flatten_mapping(part)
+                        merged += len(part.value)
+        if merged > MAX_MERGED:
+            raise yaml.constructor.ConstructorError(None, None, f"merges of {merged} keys", node.start_mark)
+        super().flatten_mapping(node)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[tuple[str, str]] = set()
@@ -44,6 +58,9 @@ _Loader.yaml_implicit_resolvers = {
 }
 _Loader.add_implicit_resolver(_BOOL, re.compile("^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
 
+#: Keys that a mapping may merge.
+MAX_MERGED = 1000
+
 #: What the schema's types are called in messages.
 TYPE_WORDS = {
     "array": "a list",
@@ -56,14 +73,21 @@ TYPE_WORDS = {
 }
 
 
+def _short(text: str, size: int = 400) -> str:
+    return text if len(text) <= size else f"{text[: size - 3]}..."
+
+
 def _shown(value: Any) -> str:
     """What was found, on one line and not longer than it helps."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, (dict, list)):
         return f"a {'mapping' if isinstance(value, dict) else 'list'}"
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no integer of more than 4300 digits
+        return "a number of thousands of digits"
+    return _short(text, 80)
 
 
 def schema() -> dict[str, Any]:
@@ -134,19 +158,20 @@ def parse(text: str, name: str) -> dict[str, Any]:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
         what = ", ".join(part for part in (error.context, error.problem) if part)
-        raise PolicyFileError(f"{name}, line {line}: not YAML: {what}") from error
+        raise PolicyFileError(f"{name}, line {line}: not YAML: {_short(what)}") from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise PolicyFileError(f"{name}, line {line}: not YAML: {error.reason}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise PolicyFileError(f"{name}: not YAML: {' '.join(str(error).split())}") from error
+    except (yaml.YAMLError, ValueError, RecursionError, AttributeError, IndexError, KeyError, TypeError) as error:
+        # The latter four from PyYAML for text that is not what its tag says: !!int '', !!timestamp x, !!bool x
+        raise PolicyFileError(f"{name}: not YAML: {_short(' '.join(str(error).split()))}") from error
     if document is None:
         return {}
     try:
         fastjsonschema.compile(schema())(document)
     except fastjsonschema.JsonSchemaValueException as error:
         path, problem = _explain(error)
-        raise PolicyFileError(f"{name}, line {_line_of(node, path)}: {problem}") from error
+        raise PolicyFileError(f"{name}, line {_line_of(node, path)}: {_short(problem, 800)}") from error
     fault = _number_at_fault(document, [])
     if fault is not None:
         key = ".".join(str(part) for part in fault)

@@ -1,0 +1,52 @@
+"""Policy files that made PyYAML raise what it does not document, or grow without end; found by tests/fuzz."""
+
+from __future__ import annotations
+
+import pytest
+
+from pylayer import config
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "share: !!timestamp x",
+        "share: !!int ''",
+        "share: !!float ''",
+        "!!int '': 5",
+        "share: !!bool x",
+        "max_store_mib: 0x" + "f" * 4000,
+        "max_store_mib: -0x" + "f" * 4000,
+        "!!" + "x" * 4000 + " a",
+        "&" + "x" * 5000 + " *y",
+        "'" + "k" * 5000 + "': 1",
+    ],
+)
+def test_every_error_is_a_policy_file_error(text: str) -> None:
+    """Whatever is wrong, it is said in one line of a length that somebody reads."""
+    with pytest.raises(config.PolicyFileError) as caught:
+        config.parse(text, "policy.yaml")
+    assert str(caught.value).startswith("policy.yaml")
+    assert len(str(caught.value)) < 1000
+
+
+def test_merges_that_double() -> None:
+    """Forty lines of merges that each double what they merge are an error, and not a terabyte."""
+    lines = ["x0: &x0 {a: 1, b: 2}"] + [f"x{n}: &x{n} {{<<: [*x{n - 1}, *x{n - 1}]}}" for n in range(1, 40)]
+    with pytest.raises(config.PolicyFileError, match="merge"):
+        config.parse("\n".join(lines), "policy.yaml")
+
+
+def test_a_merge() -> None:
+    """Merging one rule's settings into another's goes on working, also in a chain."""
+    text = """
+    rules:
+    - match: {executable: a}
+      set: &a {carrier: cells, compress: false}
+    - match: {executable: b}
+      set: &b {<<: *a, load_wait_ms: 5}
+    - match: {executable: c}
+      set: {<<: [*b, {carrier: auto}], carrier: snapshot}
+    """
+    rules = config.parse(text, "policy.yaml")["rules"]
+    assert rules[2]["set"] == {"carrier": "snapshot", "compress": False, "load_wait_ms": 5}
