@@ -1,6 +1,7 @@
 # make demo   the layer at work on an unmodified program, as a table
 # make test   lint and all tests
 # make bench  what the layer costs and saves
+# make fuzz   hostile files for everything that reads one: INPUTS of them, a minute's worth by default
 # make lint   formatters, linters, mypy --strict, the C sources with every warning an error
 # make format what the formatters of make lint want, done
 # make setup  the virtual environment in .venv with pylayer in it
@@ -11,6 +12,7 @@
 
 PYTHON ?=
 export PYTHON
+INPUTS ?= 300000
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -33,6 +35,9 @@ test: setup $(VENV)/extra-test lint programs $(VALIDATION)
 
 bench: setup programs
 	$(BIN)/python tests/bench/run.py
+
+fuzz: setup
+	$(BIN)/python tests/fuzz/run.py --inputs $(INPUTS)
 
 setup: $(VENV)/installed
 
@@ -105,5 +110,5 @@ format: setup $(VENV)/extra-lint
 clean:
 	rm -rf build $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: demo test bench setup system-packages python programs-demo programs lint format clean
+.PHONY: demo test bench fuzz setup system-packages python programs-demo programs lint format clean
 .NOTPARALLEL:

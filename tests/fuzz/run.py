@@ -1,0 +1,193 @@
+"""Runs the fuzz targets: ``python tests/fuzz/run.py --inputs 10000``, of one target with ``--target``.
+
+By default inputs are made from the seeds in corpus/ by mutators that know the formats; a number seeds them, so that
+a run can be repeated. With ``--atheris`` libFuzzer makes them, by what code they reach, with the same mutators. An
+input that fails is written to build/fuzz/, and ``--repeat FILE`` tries it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent)]
+FAILED = HERE.parent.parent / "build" / "fuzz"
+
+#: Of the inputs so many are tried with a look at memory, which makes them slow.
+MEMORY_EVERY = 128
+
+
+def corpus(name: str) -> list[bytes]:
+    return [path.read_bytes() for path in sorted((HERE / "corpus" / name).iterdir())]
+
+
+def one_input(target: Any, data: bytes, with_memory: bool, alarms: bool) -> None:
+    from fuzz.targets import bounded
+
+    with bounded(len(data), with_memory, alarms, target.memory):
+        target.run(data)
+
+
+def signature(error: BaseException) -> str:
+    """Where in pylayer an input failed, and with what: inputs that fail alike are shown once."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/pylayer/" in frame.filename]
+    place = f"{Path(frames[-1].filename).name}:{frames[-1].name}" if frames else ""
+    digits = "".join(character for character in str(error) if not character.isdigit())
+    return f"{type(error).__name__} {place} {digits if type(error).__name__ == 'Wrong' else ''}"
+
+
+class Failures:
+    """What failed, each kind once."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.seen: dict[str, int] = {}
+
+    def add(self, error: BaseException, data: bytes) -> None:
+        key = signature(error)
+        self.seen[key] = self.seen.get(key, 0) + 1
+        if self.seen[key] > 1:
+            return
+        FAILED.mkdir(parents=True, exist_ok=True)
+        path = FAILED / f"{self.name}-{len(self.seen)}-{os.getpid()}"
+        path.write_bytes(data)
+        print(f"--- {self.name}: {key}\n    --target {self.name} --repeat {path}", flush=True)
+        traceback.print_exception(error, limit=-6)
+
+
+def run_plain(name: str, inputs: int, seed: int, seconds: float) -> tuple[int, Failures]:
+    """Inputs tried, and failures."""
+    from fuzz import shapes
+    from fuzz.targets import TARGETS, on_alarm
+
+    target = TARGETS[name]
+    failures = Failures(name)
+    signal.signal(signal.SIGALRM, on_alarm)
+    rng = random.Random(f"{name}{seed}")
+    pool = corpus(name)
+    extra = [*pool, *(shapes.large(target.large).values())]
+    began, done = time.monotonic(), 0
+    while done < max(inputs, len(extra)) and time.monotonic() - began < seconds:
+        if done < len(extra):
+            data = extra[done]
+        else:
+            base = rng.choice(pool)
+            if rng.random() < 0.05 and len(base) + len(pool[0]) < 8192:
+                base = base[: rng.randrange(len(base) + 1) & ~15] + rng.choice(pool)[256:]
+            data = target.mutate(rng, base)
+        try:
+            one_input(target, data, done % MEMORY_EVERY == 0 or done < len(extra), alarms=True)
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                raise
+            failures.add(error, data)
+        done += 1
+    took = time.monotonic() - began
+    print(
+        f"{name}: {done} inputs, {done / max(took, 1e-9):.0f} a second, {sum(failures.seen.values())} failed",
+        flush=True,
+    )
+    return done, failures
+
+
+def run_atheris(name: str, inputs: int, seed: int, seconds: float) -> None:
+    """Does not return. What libFuzzer finds new goes to build/fuzz/corpus-*, beside the seeds."""
+    import atheris
+
+    with atheris.instrument_imports(include=["pylayer"]):
+        from fuzz.targets import TARGETS, Place
+    target = TARGETS[name]
+    failures = Failures(name)
+    count = 0
+
+    def test_one(data: bytes) -> None:
+        nonlocal count
+        count += 1
+        try:
+            one_input(target, data, False, alarms=False)
+        except BaseException as error:  # all of them in one run, rather than the first
+            failures.add(error, data)
+        if count == inputs:
+            print(f"{name}: {count} inputs by coverage, {sum(failures.seen.values())} failed", flush=True)
+            Place.remove()
+            if failures.seen:
+                os._exit(1)
+
+    def mutator(data: bytes, max_size: int, number: int) -> bytes:
+        rng = random.Random(number)
+        if rng.random() < 0.25:
+            return atheris.Mutate(data, max_size)  # type: ignore[no-any-return]
+        return target.mutate(rng, data)[:max_size]
+
+    found = FAILED / f"corpus-{name}"
+    found.mkdir(parents=True, exist_ok=True)
+    arguments = [
+        sys.argv[0], f"-runs={inputs}", f"-seed={seed + 1}", "-max_len=16384", f"-max_total_time={int(seconds)}",
+        "-timeout=30", "-rss_limit_mb=2048", "-print_final_stats=1", "-verbosity=0", str(found),
+        str(HERE / "corpus" / name),
+    ]  # fmt: skip
+    atheris.Setup(arguments, test_one, custom_mutator=mutator)
+    atheris.Fuzz()
+
+
+def repeat(name: str, path: str) -> None:
+    from fuzz.targets import TARGETS, on_alarm
+
+    signal.signal(signal.SIGALRM, on_alarm)
+    one_input(TARGETS[name], Path(path).read_bytes(), True, alarms=True)
+    print("nothing is wrong")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--inputs", type=int, default=100_000, help="how many, shared out by how slow a target is")
+    parser.add_argument("--target", help="this one alone")
+    parser.add_argument("--seconds", type=float, default=1e9, help="no longer than this for each target")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--atheris", action="store_true", help="inputs by coverage; needs atheris")
+    parser.add_argument("--repeat", metavar="FILE", help="an input that failed")
+    options = parser.parse_args()
+    if options.repeat:
+        repeat(options.target, options.repeat)
+        return 0
+    if options.atheris and options.target:
+        run_atheris(options.target, options.inputs, options.seed, options.seconds)
+    if not options.atheris:
+        from fuzz import targets
+
+        names = [options.target] if options.target else list(targets.TARGETS)
+        share = sum(1 / targets.TARGETS[name].cost for name in names)
+        total, failed = 0, 0
+        try:
+            for name in names:
+                inputs = round(options.inputs / targets.TARGETS[name].cost / share)
+                done, failures = run_plain(name, inputs, options.seed, options.seconds)
+                total += done
+                failed += len(failures.seen)
+        finally:
+            targets.Place.remove()
+        print(f"{total} inputs, {failed} kinds of failure")
+        return 1 if failed else 0
+    # libFuzzer takes a process for itself.
+    names = sorted(path.name for path in (HERE / "corpus").iterdir() if path.is_dir())
+    failed = 0
+    for name in names:
+        command = [sys.executable, str(HERE / "run.py"), "--atheris", "--target", name]
+        command += ["--inputs", str(options.inputs // len(names)), "--seed", str(options.seed)]
+        failed += subprocess.run([*command, "--seconds", str(options.seconds)], check=False).returncode != 0
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        sys.exit(main())

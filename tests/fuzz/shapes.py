@@ -1,0 +1,508 @@
+"""Inputs for the fuzz targets: seeds, and mutators that know the formats.
+
+Everything in the store stands behind an XXH3 hash, so bytes changed at random are refused at the first look and
+nothing behind it is ever tried. These mutators change a field and then make the hashes fit again.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import struct
+import tempfile
+import time
+from collections.abc import Callable
+from unittest import mock
+
+import xxhash
+
+from pylayer import flat
+from pylayer.identity import Identity
+from pylayer.store import attestation, format, owner, pack, recency, zstd
+
+IDENTITY = Identity({"vendor_id": 0x1002, "abi": "64-bit little-endian"})
+PROGRAMS = (7, 8, 9)
+
+#: Lengths and places that no honest writer gives.
+HOSTILE = (
+    0, 1, 7, 15, 16, 17, 63, 64, 65, 255, 256, 4095, 4096, 10_000_000, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32,
+    (1 << 63) - 1, 1 << 63, (1 << 64) - 65, (1 << 64) - 64, (1 << 64) - 16, (1 << 64) - 1,
+)  # fmt: skip
+#: Where each field of a record header and of a file header stands, and its bytes.
+RECORD_FIELDS = {"kind": (4, 2), "flags": (6, 2), "size": (8, 8), "create_ns": (16, 8), "fingerprint": (40, 8),
+                 "last_used": (48, 8)}  # fmt: skip
+FILE_FIELDS = {"version": (8, 4), "header_size": (12, 4), "program": (112, 8), "created": (120, 8),
+               "groups_offset": (128, 8), "groups_size": (136, 8), "pid": (160, 4), "start": (168, 8)}  # fmt: skip
+
+
+def record(magic: bytes, data: bytes, **fields: int) -> bytes:
+    return b"".join(format.record_parts(magic, data, **fields))
+
+
+def header_over(magic: bytes, size: int, create_ns: int = 0) -> bytes:
+    """A record header that verifies, whatever follows it."""
+    return format.record_header(magic, size, bytes(16), create_ns=create_ns)
+
+
+def compressed(raw: bytes, raw_size: int | None = None) -> bytes:
+    return record(format.COMPRESSED, zstd.compress(raw), create_ns=len(raw) if raw_size is None else raw_size)
+
+
+# ---- making hashes fit -------------------------------------------------------------------------------
+
+
+def fit_file_header(data: bytearray) -> None:
+    if len(data) >= format.FILE_HEADER.size:
+        struct.pack_into("<Q", data, 248, xxhash.xxh3_64_intdigest(data[: format.HASHED_FILE_HEADER]))
+
+
+def fit_record(data: bytearray, at: int, its_data: bool = True) -> None:
+    """Both hashes of the record at ``at``; only the header's where its data is not in the file."""
+    if at + 64 > len(data):
+        return
+    size = struct.unpack_from("<Q", data, at + 8)[0]
+    if its_data and at + 64 + size <= len(data):
+        data[at + 24 : at + 40] = xxhash.xxh3_128_digest(data[at + 64 : at + 64 + size])
+    struct.pack_into("<Q", data, at + 56, xxhash.xxh3_64_intdigest(data[at : at + format.HASHED_RECORD_HEADER]))
+
+
+def walk(data: bytes | bytearray) -> list[tuple[int, bytes, int]]:
+    """Offset, magic and size of what looks like records."""
+    found = []
+    at = format.FILE_HEADER.size
+    while at + 64 <= len(data) and len(found) < 200:
+        magic, size = bytes(data[at : at + 4]), struct.unpack_from("<Q", data, at + 8)[0]
+        if magic not in format.MAGICS:
+            at += 16
+            continue
+        found.append((at, magic, size))
+        at += format.record_size(size) if at + size <= len(data) else 64
+    return found
+
+
+# ---- mutations of store files ------------------------------------------------------------------------
+
+
+def _number(rng: random.Random, length: int) -> int:
+    kind = rng.random()
+    if kind < 0.5:
+        return rng.choice(HOSTILE)
+    if kind < 0.9:
+        return rng.randrange(0, length + 64)
+    return rng.getrandbits(64)
+
+
+def _place(rng: random.Random, data: bytearray) -> int:
+    records = walk(data)
+    return rng.choice(records)[0] if records and rng.random() < 0.9 else rng.randrange(0, len(data) + 1) & ~15
+
+
+def _flip(rng: random.Random, data: bytearray) -> None:
+    if data:
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+
+
+def _zero(rng: random.Random, data: bytearray) -> None:
+    at = rng.randrange(len(data) + 1)
+    size = min(rng.choice((1, 16, 64, 512)), len(data) - at)
+    data[at : at + size] = bytes(size)
+
+
+def _cut(rng: random.Random, data: bytearray) -> None:
+    del data[rng.randrange(len(data) + 1) :]
+
+
+def _append(rng: random.Random, data: bytearray) -> None:
+    data += rng.choice((bytes(16), bytes(100), rng.randbytes(40), b"CELL" * 9, some_record(rng)))
+
+
+def _record_field(rng: random.Random, data: bytearray) -> None:
+    at = _place(rng, data)
+    if at + 64 > len(data):
+        return
+    offset, size = rng.choice(list(RECORD_FIELDS.values()))
+    value = _number(rng, len(data)) & ((1 << 8 * size) - 1)
+    data[at + offset : at + offset + size] = value.to_bytes(size, "little")
+    fit_record(data, at, rng.random() < 0.7)
+
+
+def _record_magic(rng: random.Random, data: bytearray) -> None:
+    at = _place(rng, data)
+    if at + 64 <= len(data):
+        data[at : at + 4] = rng.choice(format.MAGICS)
+        fit_record(data, at)
+
+
+def _record_data(rng: random.Random, data: bytearray) -> None:
+    """A number in a record's data, as in GRPS and INDX, under hashes that fit."""
+    records = walk(data)
+    if not records:
+        return
+    wanted = [one for one in records if one[1] in (format.GROUPS, format.INDEX, format.GROUP)]
+    at, magic, size = rng.choice(wanted if wanted and rng.random() < 0.8 else records)
+    if size < 8 or at + 64 + size > len(data):
+        return
+    for _ in range(rng.randrange(1, 4)):
+        width = rng.choice((4, 8)) if magic != format.COMPRESSED else 1
+        place = at + 64 + rng.randrange(0, size - width + 1)
+        place &= -4 if width > 1 else -1
+        value = _number(rng, len(data))
+        if width == 8 and rng.random() < 0.3:
+            value = _place(rng, data)
+        data[place : place + width] = (value & ((1 << 8 * width) - 1)).to_bytes(width, "little")
+    fit_record(data, at)
+
+
+def _file_field(rng: random.Random, data: bytearray) -> None:
+    if len(data) < format.FILE_HEADER.size:
+        return
+    name = rng.choice(list(FILE_FIELDS))
+    offset, size = FILE_FIELDS[name]
+    value = _place(rng, data) if name == "groups_offset" and rng.random() < 0.5 else _number(rng, len(data))
+    data[offset : offset + size] = (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
+    if rng.random() < 0.2:
+        data[16:20] = rng.choice(list(format.KIND_OF_SUFFIX.values()))
+    fit_file_header(data)
+
+
+def _move(rng: random.Random, data: bytearray) -> None:
+    """A record twice, gone, or elsewhere."""
+    records = walk(data)
+    if not records:
+        return
+    at, _, size = rng.choice(records)
+    whole = bytes(data[at : at + format.record_size(min(size, len(data)))])
+    kind = rng.randrange(3)
+    if kind:
+        target = rng.choice(records)[0]
+        data[target:target] = whole
+    if kind != 1:
+        del data[at : at + len(whole)]
+
+
+def _insert(rng: random.Random, data: bytearray) -> None:
+    at = _place(rng, data)
+    data[at:at] = some_record(rng)
+
+
+def _wrap(rng: random.Random, data: bytearray) -> None:
+    """Records made a compressed block, which may hold blocks already."""
+    records = walk(data)
+    if not records:
+        return
+    at = rng.choice(records)[0]
+    end = min(at + rng.choice((64, 128, 512, 4096)), len(data))
+    data[at:end] = compressed(bytes(data[at:end]), None if rng.random() < 0.8 else _number(rng, end - at))
+
+
+def _point_at_groups(rng: random.Random, data: bytearray) -> None:
+    """The header's directory is the one in the file again, wherever it went; or one that lies about itself."""
+    if len(data) < format.FILE_HEADER.size:
+        return
+    if rng.random() < 0.4:
+        data += bytes(-len(data) % 16)
+        at = len(data)
+        data += record(format.GROUPS, hostile_groups(rng, at))
+    for at, magic, size in reversed(walk(data)):
+        if magic == format.GROUPS:
+            struct.pack_into("<QQ", data, 128, at, size)
+            data[16:20] = format.PACK
+            break
+    fit_file_header(data)
+
+
+MUTATIONS: tuple[Callable[[random.Random, bytearray], None], ...] = (
+    _flip, _zero, _cut, _append, _record_field, _record_field, _record_magic, _record_data, _record_data, _record_data,
+    _file_field, _move, _insert, _wrap, _point_at_groups,
+)  # fmt: skip
+
+
+def mutate_store(rng: random.Random, seed: bytes) -> bytes:
+    """A store file, changed in one to four ways."""
+    data = bytearray(seed)
+    for _ in range(rng.choice((1, 1, 2, 2, 3, 4))):
+        rng.choice(MUTATIONS)(rng, data)
+    return bytes(data)
+
+
+def hostile_groups(rng: random.Random, at: int) -> bytes:
+    """A GRPS record's data whose counts and places are lies; the sizes fit each other more often than not."""
+    groups, programs, names = rng.randrange(4), rng.randrange(4), rng.randrange(2)
+    entries = b""
+    total = 0
+    place = format.FILE_HEADER.size
+    for _ in range(groups):
+        offset = place if rng.random() < 0.6 else rng.choice((0, 256, at, at - 16, *HOSTILE))
+        size = rng.choice((0, 16, 64, 128, at - 256, at, *HOSTILE))
+        count = rng.choice((0, 1, 2, 10_000_000, (1 << 32) - 1))
+        total += count
+        entries += format.GROUP_ENTRY.pack(offset, size, rng.choice(HOSTILE), count, rng.choice((0, 1, 2, 10**7)))
+        place = min(place + min(size, 4096), (1 << 64) - 1)
+    index_size = total * 56 if rng.random() < 0.7 else _number(rng, at)
+    claimed = groups if rng.random() < 0.9 else rng.choice((10_000_000, (1 << 32) - 1))
+    head = format.GROUPS_HEADER.pack(claimed, programs, names, 0, _number(rng, at), index_size & ((1 << 64) - 1))
+    return head + entries + struct.pack(f"<{programs}Q", *(rng.choice(PROGRAMS) for _ in range(programs))) + names * (
+        format.PROGRAM_NAME.pack(7, rng.randbytes(64))
+    )  # fmt: skip
+
+
+def _bomb(rng: random.Random) -> bytes:
+    """A few hundred bytes that say they are megabytes: zeros, records of no data, and more than allowed."""
+    size = rng.choice((1 << 16, format.MAX_BLOCK_BYTES, format.MAX_BLOCK_BYTES + 1))
+    key = (size, rng.randrange(2))
+    if key not in _bombs:
+        raw = bytes(size) if key[1] else record(format.CELL, b"") * (min(size, 1 << 19) // 64)
+        _bombs[key] = compressed(raw)
+    return _bombs[key]
+
+
+_bombs: dict[tuple[int, int], bytes] = {}
+
+
+def some_record(rng: random.Random) -> bytes:
+    """A record of a kind that is worth meeting."""
+    kind = rng.randrange(14)
+    if kind == 0:
+        return header_over(rng.choice(format.MAGICS), rng.choice(HOSTILE), rng.choice(HOSTILE))
+    if kind == 1:
+        return record(format.NOTE, rng.choice((b"plain_kind=i:3\n", b"stub=b:1\n", b"a.b.c.[0=d:\n", rng.randbytes(9))))
+    if kind == 2:
+        when = rng.choice((0, int(time.time()), *HOSTILE))
+        return b"".join(recency.used_parts([rng.choice(HOSTILE) for _ in range(rng.randrange(5))], when))
+    if kind == 3:
+        members = struct.pack("<Q", rng.choice(PROGRAMS)) * rng.randrange(3)
+        return record(format.GROUP, members + bytes(rng.randrange(2)))
+    if kind == 4:
+        return compressed(record(format.CELL, rng.randbytes(20)) + record(format.CELL, bytes(200)))
+    if kind == 5:
+        return compressed(compressed(record(format.CELL, bytes(100))))
+    if kind == 6:
+        return record(format.COMPRESSED, rng.randbytes(60), create_ns=rng.choice(HOSTILE))
+    if kind == 7 and rng.random() < 0.02:  # each costs milliseconds
+        return _bomb(rng)
+    if kind == 8:
+        return record(format.GROUPS, hostile_groups(rng, rng.choice((256, 1024))))
+    if kind == 9:
+        return record(format.INDEX, rng.randbytes(56 * rng.randrange(3)))
+    if kind == 10:  # junk between records, over and over: each must cost what it is long
+        return (bytes(15) + b"x" + record(format.CELL, b"")) * rng.choice((2, 30, 100))
+    if kind == 11:
+        return header_over(format.CELL, (1 << 64) - 64) * rng.choice((2, 30, 100))
+    if kind == 12:
+        packed = format.ATTESTATION.pack(rng.randbytes(16), rng.choice(HOSTILE), rng.choice(HOSTILE), 0, 1)
+        return record(format.ATTEST, packed[: rng.choice((40, 40, 39))])
+    return record(rng.choice(format.MAGICS), rng.randbytes(rng.randrange(100)), kind=rng.randrange(4))
+
+
+# ---- mutations of text and of anything ---------------------------------------------------------------
+
+FLAT_WORDS = (
+    b"=", b".", b"[", b"[0", b"%", b"%0A", b"%zz", b"\n", b"\r", b"s:", b"i:", b"f:", b"b:1", b"n:", b"d:", b"l:", b"a",
+    b"nan", b"inf", b"1e999", b"-1", b"9" * 400, b"1_0", b"\x00", b"\xff", "é".encode(), b"time=i:" + b"9" * 400,
+    b"a." * 40, b"machine=s:00\n", b"pid=f:inf\n", b"outcome=d:\n", b"offset=b:1\n", b"ticks=i:-5\n", b"plain_kind=i:7",
+)  # fmt: skip
+YAML_WORDS = (
+    b":", b": ", b"- ", b"\n", b"\n  ", b"&a ", b"*a", b"<<: *a", b"<<: [*a, *a]", b"!!int ", b"!!binary ", b"!!float ",
+    b"!!set ", b"!!timestamp ", b"!!python/object:os.system ", b"0x" + b"f" * 4000, b"1:1:1:1", b".nan", b".inf",
+    b"2001-99-99", b"'", b'"', b"|", b">", b"{", b"}", b"[", b"]", b"? ", b"---\n", b"%YAML 9.9\n", b"\xff", b"\x00",
+    b"\t", "\u2028".encode(), "\U0001f600".encode(), b"null", b"~", b"1e999", b"-0", b"0777", b"1_0", b"rules:",
+    b"settings:", b"match:", b"set:", b"executable:", b"carrier:", b"keep_cache_mib:", b"policy:", b"max_store_mib: ",
+    b"rules: &a [*a]", b"settings: &a {carrier: *a}", b"[" * 50, b"{a: " * 30,
+)  # fmt: skip
+
+
+def mutate_text(words: tuple[bytes, ...]) -> Callable[[random.Random, bytes], bytes]:
+    """Words of a language put in, taken out and doubled."""
+
+    def mutate(rng: random.Random, seed: bytes) -> bytes:
+        data = bytearray(seed)
+        for _ in range(rng.choice((1, 2, 3, 6))):
+            at = rng.randrange(len(data) + 1)
+            kind = rng.randrange(5)
+            if kind <= 1:
+                data[at:at] = rng.choice(words)
+            elif kind == 2:
+                del data[at : at + rng.choice((1, 2, 8, 40))]
+            elif kind == 3:
+                end = at + rng.choice((4, 16, 60))
+                data[at:at] = data[at:end]
+            elif data:
+                data[min(at, len(data) - 1)] = rng.randrange(256)
+        return bytes(data)
+
+    return mutate
+
+
+def mutate_raw(rng: random.Random, seed: bytes) -> bytes:
+    data = bytearray(seed)
+    for _ in range(rng.choice((1, 2, 4))):
+        at = rng.randrange(len(data) + 1)
+        kind = rng.randrange(4)
+        if kind == 0 and data:
+            data[at - 1] ^= 1 << rng.randrange(8)
+        elif kind == 1:
+            width = rng.choice((4, 8))
+            data[at & ~3 : (at & ~3) + width] = (rng.choice(HOSTILE) & ((1 << 8 * width) - 1)).to_bytes(width, "little")
+        elif kind == 2:
+            del data[at : at + rng.choice((1, 4, 16))]
+        else:
+            data[at:at] = rng.randbytes(rng.choice((1, 8, 16)))
+    return bytes(data)
+
+
+def mutate_header(rng: random.Random, seed: bytes) -> bytes:
+    """A file header, most often with a hash that fits."""
+    data = bytearray(mutate_raw(rng, seed))
+    if rng.random() < 0.7:
+        fit_file_header(data)
+    return bytes(data)
+
+
+# ---- seeds -------------------------------------------------------------------------------------------
+
+
+def journal_bytes(*records: bytes, kind: bytes = format.JOURNAL, program: int = 7) -> bytes:
+    return format.file_header(kind, IDENTITY, program, "program seven") + b"".join(records)
+
+
+def pack_bytes(groups: dict[tuple[int, ...], list[bytes]], compress: bool = True) -> bytes:
+    """A pack as PackWriter writes it."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "x.pack")
+        writer = pack.PackWriter(path, IDENTITY, compress)
+        for programs, datas in groups.items():
+            writer.begin_group(programs)
+            if len(programs) == 1:
+                used, data, _ = recency.used_parts([5, 6], 1000)
+                writer.add((format.USED, 0, 0, 0, len(data), 0, used[24:40], 0, 1000), data, 0, 1000)
+            for data in datas:
+                digest = xxhash.xxh3_128_digest(data)
+                writer.add((format.CELL, 0, 0, 0, len(data), 1000, digest, 0, 0), data, 5, 1000)
+        writer.finish({7: "seven", 8: "eight"})
+        with open(path, "rb") as file:
+            return file.read()
+
+
+def seeds() -> dict[str, dict[str, bytes]]:
+    """Every seed by target and name, the same bytes each time."""
+    with (
+        mock.patch.object(time, "time_ns", lambda: 1_700_000_000_000_000_000),
+        mock.patch.object(owner, "this_process", lambda: (bytes(range(16)), 4_194_305, 12345)),
+    ):
+        return _seeds()
+
+
+def _seeds() -> dict[str, dict[str, bytes]]:
+    cells = [record(format.CELL, data, kind=1, create_ns=5) for data in (b"", b"x", b"CELL" * 9, bytes(range(200)))]
+    note = record(format.NOTE, flat.dumps({"plain_kind": 2, "stub": True}).encode())
+    used = b"".join(recency.used_parts([1, 2, 3], 1_700_000_000))
+    block = compressed(b"".join(record(format.CELL, bytes([n]) * 100) for n in range(4)))
+    attest = b"".join(
+        b"".join(attestation.Attestation(bytes([n]) * 16, 100 + n, n, n, n & 1).parts()) for n in range(3)
+    )
+    packs = {
+        "pack": pack_bytes({(7,): [bytes([n]) * 90 for n in range(6)], (7, 8): [b"shared" * 9], (9,): [b"nine" * 30]}),
+        "pack-plain": pack_bytes({(7,): [b"one", b""], (8,): [b"two" * 40]}, compress=False),
+        "pack-empty": pack_bytes({}),
+    }
+    journals = {
+        "journal": journal_bytes(*cells, note, used),
+        "journal-block": journal_bytes(cells[1], block, cells[2]),
+        "journal-torn": journal_bytes(*cells)[:-70],
+        "journal-zeros": journal_bytes(cells[0], bytes(128), cells[3]),
+    }
+    policy = b"share: all\nsettings:\n  carrier: auto\n  keep_cache_mib: 1\n"
+    policy += b"rules:\n- match: {executable: 'a*'}\n  set: {load_wait_ms: 5}\n"
+    reason = flat.dumps({"outcome": "truncated", "source": "store/x", "offset": 5, "whole_file": True, "time": 1.5})
+    claim = flat.dumps({"machine": "00" * 16, "pid": 5, "ticks": 6}).encode()
+    run = flat.dumps({"program": "p", "list": [1, 2, {"a": None}], "empty": {}, "none": [], "text": "a%\n.=["}).encode()
+    header = struct.pack("<IIII", 32, 1, 0x1002, 0x73BF) + bytes(range(16))
+    used_data = struct.pack("<3Q", 1, 2, 3)
+    return {
+        "header": {"journal": journal_bytes(), "pack": packs["pack"][:256]},
+        "records": {**journals, "pack": packs["pack"]},
+        "pack": packs,
+        "fold": {**packs, **journals},
+        "attest": {
+            "attest": journal_bytes(attest, kind=format.ATTEST_FILE),
+            "blob": journal_bytes(record(format.BLOB, b"blob data", kind=1), kind=format.BLOB_FILE),
+        },
+        "notes": {"note": b"plain_kind=i:2\nstub=b:1\n", "used": used_data},
+        "flat": {"run": run, "reason": reason.encode()},
+        "compiled": {"copy": flat.dumps({"settings": {"carrier": "auto"}, "rules": [{"match": {}}]}).encode()},
+        "quarantine": {"reason": reason.encode()},
+        "runs": {"run": run},
+        "claim": {"claim": claim},
+        "judge": {"accepted": header, "data": header + bytes(8)},
+        "policy": {"policy": policy},
+        "program": {"wine": b"wine\0C:\\games\\Game.exe\0-x\0", "python": b"python3\0-m\0script.py\0-c\0code\0"},
+    }
+
+
+# ---- large ones, tried once in every run -------------------------------------------------------------
+
+
+def large(kind: str) -> dict[str, bytes]:
+    """Half a MiB each of what would be slow or large if anything were more than linear."""
+    size = 1 << 19  # format.MAX_BLOCK_BYTES as well
+    if kind == "store":
+        junk = bytes(15) + b"x"
+        whole = record(format.CELL, bytes(200_000))
+        impossible = header_over(format.CELL, 1 << 62)
+        alternating = (junk + record(format.CELL, b"")) * (size // 80)
+        large_one = record(format.CELL, bytes(1 << 21))
+        tiny = b"".join(record(format.CELL, struct.pack("<Q", n)) for n in range(size // 80))
+        return {
+            "junk-and-records": journal_bytes(alternating),
+            "junk-and-records-behind-a-large-one": journal_bytes(whole, large_one, alternating),
+            "impossible-headers": journal_bytes(impossible * (size // 64)),
+            "magics": journal_bytes(b"CELLSNAPNOTEBLOBATSTUSEDGRUPZSTDGRPSINDX" * (size // 40)),
+            "magic-at-each-place": journal_bytes((b"CELL" + bytes(12)) * (size // 16)),
+            "zeros": journal_bytes(bytes(size)),
+            "tiny-records": journal_bytes(tiny),
+            "bombs": journal_bytes(compressed(bytes(format.MAX_BLOCK_BYTES)) * 64),
+            "bomb-of-records": journal_bytes(compressed(tiny[: format.MAX_BLOCK_BYTES]) * 2),
+            "bomb-of-junk": journal_bytes(compressed(alternating[: format.MAX_BLOCK_BYTES])),
+            "empty-groups": empty_groups(10_000),
+            "index-to-two-blocks": index_to_two_blocks(400),
+            "index-outside": index_to_two_blocks(8, (1 << 64) - 16),
+        }
+    if kind == "flat":
+        return {
+            "deep": b"".join(f"{n:x}".encode() + b".a" * 31 + b"=n:\n" for n in range(size // 70)),
+            "one-list": b"".join(f"l.[{n}=i:1\n".encode() for n in range(size // 14)),
+            "percents": b"a=s:" + b"%25" * (size // 3),
+            "dots": b"." * size + b"=n:",
+            "digits": b"a=i:" + b"9" * size,
+            "no-lines": b"\n" * size,
+        }
+    return {}
+
+
+def empty_groups(count: int) -> bytes:
+    """A pack of groups that hold nothing, each of program 7."""
+    index = record(format.INDEX, b"")
+    groups = format.GROUPS_HEADER.pack(count, count, 0, 0, 256, 0)
+    groups += format.GROUP_ENTRY.pack(256, 0, 0, 0, 1) * count + struct.pack("<Q", 7) * count
+    at = 256 + len(index)
+    head = format.file_header(format.PACK, IDENTITY, groups=(at, len(groups)))
+    return head + index + record(format.GROUPS, groups)
+
+
+def index_to_two_blocks(count: int, offset: int | None = None) -> bytes:
+    """A pack whose index goes to and fro between two large blocks, so that none of them stays unpacked."""
+    used = b"".join(recency.used_parts([1], 1000))
+    first = compressed(used * (format.MAX_BLOCK_BYTES // len(used)))
+    group = record(format.GROUP, struct.pack("<Q", 7))
+    body = group + first + first
+    places = [256 + len(group) + len(first) * (n & 1) if offset is None else offset for n in range(count)]
+    index = b"".join(
+        format.INDEX_ENTRY.pack(place, 80, 8, struct.pack("<QQ", n, 0), 0, 1000, format.USED, 0, 0, 0)
+        for n, place in enumerate(places)
+    )
+    index_at = 256 + len(body)
+    groups = format.GROUPS_HEADER.pack(1, 1, 0, 0, index_at, len(index))
+    groups += format.GROUP_ENTRY.pack(256, len(body), 8, count, 1) + struct.pack("<Q", 7)
+    at = index_at + format.record_size(len(index))
+    head = format.file_header(format.PACK, IDENTITY, groups=(at, len(groups)))
+    return head + body + record(format.INDEX, index) + record(format.GROUPS, groups)

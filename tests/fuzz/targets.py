@@ -1,0 +1,547 @@
+"""What is fuzzed, and what must hold for any input.
+
+A target takes bytes and returns nothing. It raises ``Wrong``, or whatever pylayer raised that it does not document.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import struct
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import fastjsonschema
+import xxhash
+from fuzz import shapes
+
+from pylayer import cache_header, compiled, config, flat, paths
+from pylayer.store import attestation, fold, folder, format, pack, quarantine, reader, recency, runs, zstd
+from pylayer.store.folder import Folder, Loaded
+
+#: Seconds that an input may take: nobody's start waits longer for a small file. Large ones get it per 64 KiB.
+SECONDS = 1.0
+#: Bytes read, hashed and searched may be this many times what the input has, unpacked blocks included.
+WORK_FACTOR = 64
+MEMORY_BYTES = 16 << 20
+#: Objects of Python for bytes of a file: a record of 64 bytes becomes a tuple of 300.
+MEMORY_FACTOR = 32
+#: A line of 66 bytes with 32 levels becomes 32 mappings.
+MEMORY_OF_TEXT = 256
+
+
+class Wrong(Exception):
+    """Something that must hold does not."""
+
+
+class TooSlow(BaseException):
+    """An input took longer than its time; not an Exception, so that nothing on the way takes it for its own."""
+
+
+def require(condition: object, what: str) -> None:
+    if not condition:
+        raise Wrong(what)
+
+
+# ---- what is counted ---------------------------------------------------------------------------------
+
+
+class Meter:
+    """Bytes that the reader read, hashed, searched and unpacked."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self.read = self.hashed = self.searched = self.unpacked = self.blocks = 0
+
+    @property
+    def work(self) -> int:
+        return self.read + self.hashed + self.searched
+
+
+METER = Meter()
+
+
+class SearchedBytes(bytearray):
+    """A buffer that counts what is searched in it, which no clock measures as exactly."""
+
+    def find(self, what: Any, start: int = 0, end: int | None = None) -> int:
+        end = len(self) if end is None else end
+        found = super().find(what, start, end)
+        METER.searched += max((end if found < 0 else found) - start, 0)
+        return found
+
+
+def _install_meter() -> None:
+    real_os, real_zstd = os, zstd.decompress
+
+    def hashing(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def counted(data: Any) -> Any:
+            METER.hashed += len(data)
+            return function(data)
+
+        return counted
+
+    def pread(fd: int, size: int, offset: int) -> bytes:
+        data = real_os.pread(fd, size, offset)
+        METER.read += len(data)
+        return data
+
+    def preadv(fd: int, buffers: Any, offset: int) -> int:
+        count = real_os.preadv(fd, buffers, offset)
+        METER.read += count
+        return count
+
+    def decompress(data: Any, size: int) -> Any:
+        require(size <= format.MAX_BLOCK_BYTES, "a block larger than any may be is unpacked")
+        METER.blocks += 1
+        METER.unpacked += size  # whether or not there is so much: it could be
+        result = real_zstd(data, size)
+        require(result is None or len(result) == size, "a block of another size than was asked for")
+        return None if result is None else SearchedBytes(result)
+
+    counting: dict[str, Any] = {name: getattr(os, name) for name in dir(os) if not name.startswith("__")}
+    reader.os = SimpleNamespace(**{**counting, "pread": pread, "preadv": preadv})  # type: ignore[assignment]
+    hashes = ("xxh3_64_intdigest", "xxh3_128_digest")
+    reader.xxhash = SimpleNamespace(  # type: ignore[assignment]
+        **{name: hashing(getattr(xxhash, name)) for name in hashes}
+    )
+    reader.bytearray = SearchedBytes  # type: ignore[attr-defined]
+    zstd.decompress = decompress
+
+
+_install_meter()
+
+
+@contextlib.contextmanager
+def bounded(size: int, with_memory: bool, alarms: bool, factor: int = MEMORY_FACTOR) -> Iterator[None]:
+    """Raises TooSlow and Wrong where an input of ``size`` bytes takes too much time or memory."""
+    seconds = SECONDS * max(1, size >> 16)
+    METER.reset()
+    if with_memory:
+        tracemalloc.start()
+        seconds *= 4
+    if alarms:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+    started = time.monotonic()
+    try:
+        yield
+        peak = tracemalloc.get_traced_memory()[1] if with_memory else 0
+    finally:
+        if alarms:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        if with_memory:
+            tracemalloc.stop()
+    took = time.monotonic() - started
+    if took > seconds:
+        raise TooSlow(f"{took:.1f} s")
+    # One unpacked block, its records as objects, and copies of it.
+    allowed = MEMORY_BYTES + factor * size + 12 * min(METER.unpacked, format.MAX_BLOCK_BYTES)
+    require(peak <= allowed, f"{peak} bytes of memory for {size}")
+
+
+def on_alarm(*_: object) -> None:
+    raise TooSlow("interrupted")
+
+
+def linear_work(size: int, factor: int = 1) -> None:
+    allowed = WORK_FACTOR * factor * (size + METER.unpacked) + (64 << 10)
+    require(METER.work <= allowed, f"{METER.work} bytes of work for {size}: {vars(METER)}")
+
+
+# ---- a store of this process -------------------------------------------------------------------------
+
+
+class Place:
+    """A store in memory, made when it is first needed."""
+
+    _root: str | None = None
+
+    @classmethod
+    def root(cls) -> str:
+        if cls._root is None:
+            base = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+            cls._root = tempfile.mkdtemp(prefix="pylayer-fuzz-", dir=base)
+        return cls._root
+
+    @classmethod
+    def remove(cls) -> None:
+        if cls._root is not None:
+            shutil.rmtree(cls._root, ignore_errors=True)
+            cls._root = None
+
+
+def write(name: str, data: bytes) -> str:
+    """A file with these bytes below the store's root."""
+    path = os.path.join(Place.root(), name)
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), mode=0o700)
+        return write(name, data)
+    try:
+        os.write(fd, data)
+    finally:
+        os.close(fd)
+    return path
+
+
+def chosen(data: bytes, *options: Any) -> Any:
+    """One of the options, always the same for the same input."""
+    return options[xxhash.xxh32_intdigest(data) % len(options)]
+
+
+# ---- the targets -------------------------------------------------------------------------------------
+
+
+def header(data: bytes) -> None:
+    """format.read_file_header: a header if and only if it is one of this version, this identity and verifies."""
+    for identity in (None, shapes.IDENTITY.digest):
+        found, outcome = format.read_file_header(data, identity)
+        if found is None:
+            require(outcome in format.OUTCOMES, f"outcome {outcome!r}")
+            continue
+        require(outcome == "ok", f"a header, and {outcome!r}")
+        fits = xxhash.xxh3_64_intdigest(data[:248]) == struct.unpack_from("<Q", data, 248)[0]
+        require(fits and data[:8] == format.MAGIC and found.version == format.VERSION, "not a header of this version")
+        require(identity in (None, data[24:40]), "another identity")
+        found.application.encode()
+    format.is_later_version(data)
+
+
+def check_records(part: reader.Part, size: int) -> list[tuple[Any, ...]]:
+    """Every record of a part verifies and lies in the file; returns what was found."""
+    found = []
+    for one in part.records:
+        magic, kind, flags, start, length, create_ns, digest, fingerprint, last_used = one
+        data = bytes(part.data[start : start + length])
+        require(len(data) == length, "a record outside its part")
+        require(xxhash.xxh3_128_digest(data) == digest, "a record whose data does not match its digest")
+        head = bytes(part.data[start - 64 : start - 8])
+        fits = xxhash.xxh3_64_intdigest(head) == struct.unpack_from("<Q", part.data, start - 8)[0]
+        require(fits and head[:4] == magic, "a record whose header does not match its hash")
+        offset, inner = part.place(one)
+        require(offset >= 256 and offset % 16 == 0, "a record at an odd place")
+        require(part.in_block or offset + 64 + length <= size, "a record outside the file")
+        require(not inner or part.in_block, "a place in a block, and no block")
+        found.append((offset, inner, magic, kind, flags, length, create_ns, digest, fingerprint, last_used))
+    return found
+
+
+def check_damage(damage: list[format.Damage], size: int) -> None:
+    for what in damage:
+        require(what.outcome in format.OUTCOMES, f"outcome {what.outcome!r}")
+        str(what)
+        if what.outcome in ("truncated", "impossible", "damaged-data") and what.size == 0:
+            continue  # a pack's directory; says where it was said to be
+        require(0 <= what.offset <= size, f"damage at {what.offset} of {size}")
+        inside = what.size == -1 or what.offset + what.size <= size + 15  # with the padding of the last record
+        require(inside, f"{what.size} bytes of damage at {what.offset}")
+
+
+def read_all(path: str, size: int, part_bytes: int) -> tuple[list[tuple[Any, ...]], list[format.Damage]]:
+    before, reader.PART_BYTES = reader.PART_BYTES, part_bytes
+    damage: list[format.Damage] = []
+    one = reader.Reader(path)
+    try:
+        found = [record for part in one.parts(damage) for record in check_records(part, size)]
+    finally:
+        one.close()
+        reader.PART_BYTES = before
+    return found, damage
+
+
+def records(data: bytes) -> None:
+    """Reader.parts: what verifies is found, whatever the parts are that the file is read in."""
+    path = write("records", data)
+    whole, damage = read_all(path, len(data), 128 << 10)
+    check_damage(damage, len(data))
+    linear_work(len(data))
+    require(len({(offset, inner) for offset, inner, *_ in whole}) == len(whole), "a record twice")
+    if len(data) <= 1 << 16:
+        in_parts, damage = read_all(path, len(data), chosen(data, 64, 80, 192, 1024))
+        check_damage(damage, len(data))
+        # A record of a kind that does not exist is met where a part happens to begin, and not searched for.
+        known = all(one[2] in format.MAGICS for one in (*whole, *in_parts))
+        require(not known or sorted(in_parts) == sorted(whole), "other records when read in small parts")
+
+
+def packs(data: bytes) -> None:
+    """read_parts, read_directory and read_index of a pack."""
+    path = write("pack", data)
+    one = reader.Reader(path)
+    try:
+        for program in (None, chosen(data, 7, 8, 9)):
+            damage: list[format.Damage] = []
+            for part in folder.read_parts(one, shapes.IDENTITY.digest, program, damage):
+                check_records(part, len(data))
+            check_damage(damage, len(data))
+        linear_work(len(data), 2)
+        METER.reset()
+        header, _ = one.header(shapes.IDENTITY.digest)
+        damage = []
+        directory = pack.read_directory(one, header, damage) if header is not None else None
+        check_damage(damage, len(data))
+        if directory is None:
+            return
+        for name in directory.names.values():
+            name.encode()
+        cache: dict[int, bytes] = {}
+        for entry in pack.read_index(one, directory) or ():
+            found = one.record_at(entry.offset, entry.inner, cache)
+            if found is not None:
+                require(xxhash.xxh3_128_digest(found[1]) == found[0][6], "a record that does not verify")
+                require(entry.offset + 64 <= len(data), "a record outside the file")
+        linear_work(len(data), 2)
+        blocks = data.count(format.COMPRESSED)
+        require(METER.blocks <= 2 * blocks, f"{METER.blocks} times a block was unpacked, and there are {blocks}")
+    finally:
+        one.close()
+
+
+GOOD_PACK = {(7,): [bytes([n]) * 300 for n in range(5)], (7, 8): [b"of seven and eight" * 5], (9,): [b"nine" * 9]}
+GOOD_JOURNAL = [b"in a journal", bytes(100), b"of seven and eight" * 5]
+
+
+def _take_steps(work: fold.Fold) -> None:
+    for _ in work.steps():
+        pass
+
+
+def _digests(place: Folder, program: int | None) -> set[bytes]:
+    loaded = Loaded()
+    for batch in place.load(program, loaded):
+        for start, size in zip(batch.offsets, batch.sizes, strict=True):
+            data = bytes(batch.data[start : start + size])
+            require(len(data) == size and xxhash.xxh3_128_digest(data) in loaded.digests, "a wrong record is loaded")
+    for what in (*loaded.damage, *loaded.torn):
+        require(what.outcome in format.OUTCOMES, f"outcome {what.outcome!r}")
+    return loaded.digests
+
+
+_good: dict[str, bytes] = {}
+
+
+def folds(data: bytes) -> None:
+    """Fold over a folder in which one file is the input: what the others hold is there afterwards."""
+    root = os.path.join(Place.root(), "fold")
+    place = Folder(root, shapes.IDENTITY)
+    if not _good:
+        place.prepare()
+        cells = (shapes.record(format.CELL, cell) for cell in GOOD_JOURNAL)
+        _good["0000-a.pack"] = shapes.pack_bytes(GOOD_PACK)
+        _good[f"{7:016x}-0001-a.closed"] = shapes.journal_bytes(*cells)
+    for name in os.listdir(place.path):
+        if name != "identity":
+            os.unlink(os.path.join(place.path, name))
+    base = os.path.relpath(place.path, Place.root())
+    for name, content in _good.items():
+        write(f"{base}/{name}", content)
+    name = chosen(data, "0000-0.pack", "0000-b.pack", f"{7:016x}-0000-0.closed", f"{7:016x}-0002-b.journal")
+    write(f"{base}/{name}", data)
+    wanted = {
+        program: {
+            xxhash.xxh3_128_digest(cell)
+            for programs, cells in (*GOOD_PACK.items(), ((7,), GOOD_JOURNAL))
+            if program in programs
+            for cell in cells
+        }
+        for program in (7, 8, 9)
+    }
+    everything = chosen(data[:-1], True, True, False)
+    for _ in range(2):
+        _take_steps(fold.Fold(place, everything=everything))
+        for program, digests in wanted.items():
+            require(digests <= _digests(place, program), f"a record of program {program} is lost")
+    require(METER.blocks <= 24 + 24 * data.count(format.COMPRESSED), f"{METER.blocks} times a block was unpacked")
+    left = [name for name in os.listdir(place.path) if name.endswith(".tmp") or name == "folding"]
+    require(not left, f"left behind: {left}")
+    aside = quarantine.items(root)
+    require(len(aside) <= 3 * (fold.MAX_STRETCHES + 1), f"{len(aside)} items in quarantine for one file")
+    for item in aside:
+        quarantine.delete(item)
+
+
+def attestations(data: bytes) -> None:
+    """Attestations and blobs of a folder, of which the input is one."""
+    root = os.path.join(Place.root(), "attest")
+    place = Folder(root, shapes.IDENTITY)
+    base = os.path.relpath(place.path, Place.root())
+    good = shapes.journal_bytes(shapes.record(format.BLOB, b"good", kind=3), kind=format.BLOB_FILE)
+    place.prepare()
+    write(f"{base}/{7:016x}-0001-a.blob", good)
+    write(f"{base}/{7:016x}-0002-b.blob", data)
+    write(f"{base}/{7:016x}-0003-c.attest", data)
+    known = attestation.Attestations(place, 7, "")
+    linear_work(len(data))
+    for digest, one in known.known.items():
+        require(len(digest) == 16 and digest == one.digest, "an attestation of something else")
+        require(known.outcome(digest, one.size) == "attested", "what is attested is not")
+    require(known.outcome(b"never read once.", 5) in attestation.OUTCOMES, "an outcome that is none")
+    for blob in list(known.blobs.values()):
+        content = known.read_blob(blob)
+        require(content is None or xxhash.xxh3_128_digest(content) == blob.digest, "a blob that does not verify")
+    head = data[256:320]
+    verifies = len(head) == 64 and xxhash.xxh3_64_intdigest(head[:56]) == struct.unpack_from("<Q", head, 56)[0]
+    if not verifies:  # a blob with a header that says otherwise may be the slot's newer one
+        require(known.blobs.get(3) is not None and known.read_blob(known.blobs[3]) == b"good", "the good blob is gone")
+    check_damage(known.damage, len(data))
+
+
+def notes(data: bytes) -> None:
+    """NOTE, USED and GRUP records' data."""
+    loaded = Loaded()
+    folder._read_note(data, loaded)
+    require(0 <= loaded.plain_kinds < 256 and loaded.stub in (True, False), "a note that cannot be")
+    when = chosen(data, 0, loaded.now, 1 << 63, (1 << 64) - 1)
+    folder._read_used(data, when, loaded)
+    require(len(loaded.used) <= len(data) // 8, "more fingerprints than were stored")
+    uses = recency.Uses()
+    uses.note(pack.group_programs(data[:64]), recency.fingerprints_of(data), when)
+    uses.last_use((7, 8), 1, 5)
+
+
+def flat_text(data: bytes) -> None:
+    """flat.loads: a mapping that dumps can write again, or ValueError."""
+    try:
+        value = flat.loads(data.decode())
+    except ValueError:
+        return
+    require(isinstance(value, dict), "not a mapping")
+    again = flat.dumps(value)
+    if again.count(".") < 32:
+        require(repr(flat.loads(again)) == repr(value), "another mapping after dumps")
+
+
+def compiled_copy(data: bytes) -> None:
+    """compiled.read_copy, with a first line that fits and with one that does not."""
+    for content in (xxhash.xxh3_128_hexdigest(data).encode() + b"\n" + data, data):
+        value = compiled.read_copy(write("policy/copy.flat", content))
+        require(value is None or isinstance(value, dict), "neither a document nor None")
+
+
+def reasons(data: bytes) -> None:
+    """quarantine.items with the input as an item's reason, and prune."""
+    write("quarantine/0001.data", b"12345")
+    write("quarantine/0001.reason", data)
+    found = quarantine.items(Place.root())
+    require(len(found) == 1 and found[0].size == 5, "an item is missing")
+    item = found[0]
+    texts = (item.outcome, item.detail, item.source)
+    require(all(isinstance(text, str) for text in texts), "text that is none")
+    require(item.time == item.time and abs(item.time) < 1e300, "a time that is none")
+    quarantine.prune(Place.root())
+
+
+def run_files(data: bytes) -> None:
+    """runs.read_all: the good file is read, the input too or not."""
+    write("runs/0001.run", data)
+    write("runs/0002.run", b"good=b:1\n")
+    found = list(runs.read_all(Place.root()))
+    require(found and found[-1] == {"good": True} and all(isinstance(one, dict) for one in found), "a run is missing")
+
+
+def claims(data: bytes) -> None:
+    """The file that says who folds: a claim is taken or it is not."""
+    place = Folder(os.path.join(Place.root(), "claim"), shapes.IDENTITY)
+    place.prepare()
+    path = write(os.path.relpath(place.path, Place.root()) + "/folding", data)
+    if chosen(data, True, False):
+        os.utime(path, (1, 1))
+    claim = fold.Claim(place)
+    if claim.take():
+        claim.drop()
+        require(not os.path.exists(path), "a claim that was dropped is there")
+    with open(os.path.join(place.path, "identity"), "wb") as file:
+        file.write(data)
+    require(folder.read_identity(place.root, shapes.IDENTITY.name) is None or data, "an identity from nothing")
+    os.unlink(os.path.join(place.path, "identity"))
+
+
+FACTS = SimpleNamespace(vendor_id=0x1002, device_id=0x73BF, pipeline_cache_uuid=bytes(range(16)))
+
+
+def judgements(data: bytes) -> None:
+    """cache_header.judge: accepted only what begins with this driver's header."""
+    for size in (len(data), 0, 1 << 63):
+        facts = SimpleNamespace(data_is_null=False, data_size=size, header=data[:32])
+        outcome = cache_header.judge(facts, FACTS)  # type: ignore[arg-type]
+        require(outcome in cache_header.OUTCOMES, f"outcome {outcome!r}")
+        if outcome == "accepted":
+            length, *rest = struct.unpack_from("<IIII16s", data)
+            require(rest == [1, 0x1002, 0x73BF, bytes(range(16))] and 32 <= length <= size, "another driver's header")
+
+
+_validators: dict[str, Any] = {}
+_real_compile = fastjsonschema.compile
+
+
+def _compile_once(schema: Any) -> Any:
+    """The schema is the same each time, and compiling it takes longer than everything else."""
+    if not _validators:
+        _validators["schema"] = _real_compile(schema)
+    return _validators["schema"]
+
+
+def policies(data: bytes) -> None:
+    """config.parse_bytes: a document, or PolicyFileError."""
+    fastjsonschema.compile = _compile_once
+    try:
+        document = config.parse_bytes(data, "policy.yaml")
+    except config.PolicyFileError as error:
+        require("policy.yaml" in str(error) and len(str(error)) < 4000, "an error that says nothing, or too much")
+        return
+    require(isinstance(document, dict), "a document that is none")
+    flat.dumps(document).encode()
+
+
+def programs(data: bytes) -> None:
+    """paths.program_name over any command line."""
+    executable, *arguments = data.split(b"\0")
+    name = paths.program_name(executable.decode("utf-8", "replace"), arguments)
+    name.encode()
+
+
+class Target:
+    """A parser, and how its inputs are made. ``cost``: its share of a run, the slower the smaller."""
+
+    def __init__(
+        self,
+        run: Callable[[bytes], None],
+        mutate: Callable[[random.Random, bytes], bytes],
+        cost: float,
+        large: str = "",
+        memory: int = MEMORY_FACTOR,
+    ) -> None:
+        self.memory = memory
+        self.run = run
+        self.mutate = mutate
+        self.cost = cost
+        self.large = large
+
+
+_flat = shapes.mutate_text(shapes.FLAT_WORDS)
+TARGETS = {
+    "header": Target(header, shapes.mutate_header, 1),
+    "records": Target(records, shapes.mutate_store, 8, "store"),
+    "pack": Target(packs, shapes.mutate_store, 8, "store"),
+    "fold": Target(folds, shapes.mutate_store, 200, "store"),
+    "attest": Target(attestations, shapes.mutate_store, 10, "store"),
+    "notes": Target(notes, _flat, 1),
+    "flat": Target(flat_text, _flat, 1, "flat", MEMORY_OF_TEXT),
+    "compiled": Target(compiled_copy, _flat, 4, "flat", MEMORY_OF_TEXT),
+    "quarantine": Target(reasons, _flat, 4, "flat", MEMORY_OF_TEXT),
+    "runs": Target(run_files, _flat, 4, "flat", MEMORY_OF_TEXT),
+    "claim": Target(claims, _flat, 8),
+    "judge": Target(judgements, shapes.mutate_raw, 1),
+    "policy": Target(policies, shapes.mutate_text(shapes.YAML_WORDS), 40),
+    "program": Target(programs, shapes.mutate_raw, 1),
+}
