@@ -1,0 +1,63 @@
+"""Stored pipelines reach a driver only under the identity that they were compiled under."""
+
+from __future__ import annotations
+
+import shutil
+
+from world import BUILD, World, icd_file
+
+from pylayer.identity import Identity
+from pylayer.store.folder import read_identity
+
+
+def identity(world: World) -> str:
+    return str(world.runs()[-1]["identity"])
+
+
+def compiled_and_hits(world: World) -> tuple[int, int]:
+    return world.last()["compiled"], world.last()["hits"]
+
+
+def test_other_device(world: World) -> None:
+    """A GPU that was swapped starts anew; with the old one back, its pipelines are there."""
+    world.demo("--count", 12)
+    first = identity(world)
+    world.demo("--count", 12, RADV_FORCE_FAMILY="navi31")
+    assert compiled_and_hits(world) == (12, 0) and identity(world) != first
+    world.demo("--count", 12)
+    assert compiled_and_hits(world) == (0, 12) and identity(world) == first
+
+
+def test_two_devices_in_one_machine(world: World) -> None:
+    """A machine with two drivers keeps their pipelines apart, each program's device by its own identity."""
+    drivers = f"{icd_file('radeon')}:{icd_file('lvp')}"
+    both = {"VK_DRIVER_FILES": drivers, "VK_ICD_FILENAMES": drivers}
+    world.demo("--count", 12, "--device", "NAVI21", **both)
+    navi = identity(world)
+    world.demo("--count", 12, "--device", "llvmpipe", **both)
+    assert identity(world) != navi
+    world.demo("--count", 12, "--device", "NAVI21", **both)
+    assert compiled_and_hits(world) == (0, 12) and identity(world) == navi
+
+
+def test_moved_home(world: World) -> None:
+    """A home directory that was moved, or copied to another machine with the same driver, brings its pipelines."""
+    home = world.directory / "home"
+    old = {"PYLAYER_STORE": None, "HOME": str(home), "XDG_CACHE_HOME": None}
+    world.demo("--count", 12, **old)
+    moved = world.directory / "moved"
+    shutil.move(home, moved)
+    world.store = moved / ".cache" / "pylayer"
+    world.demo("--count", 12, **{**old, "HOME": str(moved)})
+    assert compiled_and_hits(world) == (0, 12)
+
+
+def test_global_key(world: World) -> None:
+    """A program that enables pipeline binaries has an identity with the driver's global key in it."""
+    world.demo("--count", 1)
+    without = read_identity(str(world.store), identity(world))
+    assert without is not None
+    key = world.run([str(BUILD / "tests" / "global_key")]).stdout.strip()
+    assert identity(world) == Identity({**without.fields, "global_key": key}).name != without.name
+    world.run([str(BUILD / "tests" / "global_key"), "no-feature"])
+    assert identity(world) == without.name
