@@ -176,8 +176,8 @@ class Fold:
     """One fold of a folder. ``steps`` does the work in pieces of about a millisecond; ``result`` says what came of it.
 
     ``everything``: all packs too, and no limits. ``drop``: programs that lose a record, which goes when none is
-    left; by default nothing is dropped. ``must``: paths of packs to write anew whatever their size.
-    ``dry_run``: nothing is written, moved or deleted.
+    left; by default nothing is dropped. ``must``: paths of packs to write anew whatever their size. ``gone``:
+    programs of which nothing at all is kept. ``dry_run``: nothing is written, moved or deleted.
     """
 
     def __init__(
@@ -188,6 +188,7 @@ class Fold:
         drop: Callable[[Planned, Uses], tuple[int, ...]] | None = None,
         dry_run: bool = False,
         must: frozenset[str] = frozenset(),
+        gone: frozenset[int] = frozenset(),
     ) -> None:
         self.folder = folder
         self.result = Folded()
@@ -196,6 +197,7 @@ class Fold:
         self._drop = drop
         self._dry_run = dry_run
         self._must = must
+        self._gone = gone
         self._sources: list[Reader] = []
         self._kept_sources: set[int] = set()
         self._plan: dict[bytes, Planned] = {}
@@ -222,6 +224,7 @@ class Fold:
             for path in self._choose():
                 yield from self._read(path)
             self._leave_out_what_other_packs_have()
+            self._leave_out_programs()
             if self._dry_run:
                 self._groups()
                 return
@@ -249,7 +252,7 @@ class Fold:
         chosen: list[str] = []
         size = 0
         limit = 1 << 62 if self._everything else PROCESS_BYTES
-        for path in self.folder.files(None, (CLOSED,)):
+        for path in self._journals():
             bytes_there = _size(path)
             if chosen and size + bytes_there > limit:
                 break
@@ -263,10 +266,23 @@ class Fold:
             if self._everything or small or path in self._must:
                 chosen.append(path)
                 size += bytes_there
-        if self._everything and len(packs) == 1 and len(chosen) == 1 and self._drop is None and not self._must:
+        alone = self._everything and len(packs) == 1 and len(chosen) == 1
+        if alone and self._drop is None and not self._must and not self._gone:
             return []  # one pack and nothing to add to it
         self.result.bytes_before = size
         return chosen
+
+    def _journals(self) -> list[str]:
+        """Journals that nobody appends to; a dry run does not give them their name first."""
+        journals = self.folder.files(None, (CLOSED,))
+        if self._dry_run:
+            for path in self.folder.files(None, (OPEN,)):
+                try:
+                    if not has_writer(path):
+                        journals.append(path)
+                except OSError:
+                    continue  # gone
+        return journals
 
     def _read(self, path: str) -> Iterator[None]:
         if not self._everything and len(self._plan) > PROCESS_RECORDS:
@@ -386,6 +402,20 @@ class Fold:
             finally:
                 reader.close()
         self._other_programs = others
+
+    def _leave_out_programs(self) -> None:
+        """Notes and uses too, which ``drop`` never takes."""
+        if not self._gone:
+            return
+        for program in self._gone:
+            self._uses.last_run.pop(program, None)
+            self._uses.by_program.pop(program, None)
+        for digest, planned in list(self._plan.items()):
+            if not self._gone.isdisjoint(planned.programs):
+                planned.programs = tuple(program for program in planned.programs if program not in self._gone)
+                if not planned.programs:
+                    del self._plan[digest]
+                    self.result.dropped += planned.magic == format.CELL
 
     # ---- writing ---------------------------------------------------------------------------------
 
