@@ -69,6 +69,23 @@ def _measure(device: Device, found: dict[str, Any]) -> None:
         device.status = WARNING
 
 
+def present_facts() -> tuple[list[DeviceFacts], str]:
+    """All devices that this machine's drivers list, and why they are not known; else empty text."""
+    outcome = probe("facts")
+    if outcome.failure:
+        return [], f"the drivers cannot be asked for devices: {outcome.failure}"
+    found = outcome.found.get("all_facts") or []
+    for facts in found:
+        facts["pipeline_cache_uuid"] = bytes.fromhex(facts["pipeline_cache_uuid"])
+    return [DeviceFacts(**facts) for facts in found], "" if found else "there is no Vulkan device"
+
+
+def is_of(identity: Identity, facts: DeviceFacts) -> bool:
+    """Whether an identity is a device's with its driver of now, whatever a program enabled on it."""
+    fields = {key: value for key, value in identity.fields.items() if key != "global_key"}
+    return fields == Identity.of(facts).fields
+
+
 def examine(number: int, document: dict[str, Any]) -> Device:
     """One device, asked in a child process without the layer."""
     device = Device(number, name=f"device {number}")

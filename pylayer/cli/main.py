@@ -9,12 +9,16 @@ from typing import Any
 import click
 
 from .. import __version__
+from .clear import clear
 from .doctor import doctor
 from .install import install
+from .ls import ls
 from .output import EXIT_PROBLEM, EXIT_STATUSES, HELP, fail, one_line
 from .run import run
 from .stats import stats
+from .trim import trim
 from .uninstall import uninstall
+from .verify import verify
 
 
 @click.group(context_settings=HELP, epilog=EXIT_STATUSES)
@@ -29,7 +33,7 @@ def command() -> None:
     """
 
 
-for subcommand in (run, install, uninstall, doctor, stats):
+for subcommand in (run, install, uninstall, doctor, stats, ls, verify, trim, clear):
     command.add_command(subcommand)
 
 

@@ -5,7 +5,11 @@ rich is imported by the functions that draw: ``pylayer run`` stands before every
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sys
+import time
+from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -56,6 +60,48 @@ def console(stderr: bool = False) -> Console:
 def print_json(value: dict[str, Any]) -> None:
     """One JSON object on standard output."""
     click.echo(json.dumps(value, indent=2))
+
+
+def print_total(text: str) -> None:
+    """A closing line below tables."""
+    console().print(text, style="dim", soft_wrap=True)
+
+
+def printable(text: str) -> str:
+    """A name from a file that anything may have happened to, without what a terminal would obey."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
+
+
+def day(seconds: float) -> str:
+    """A day of the calendar."""
+    if seconds <= 0:
+        return "never"
+    try:
+        return time.strftime("%Y-%m-%d", time.localtime(seconds))
+    except (OverflowError, ValueError, OSError):
+        return "?"
+
+
+def plural(count: int, noun: str) -> str:
+    """A number and what it counts."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count} {noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{count} {noun}s"
+
+
+@contextlib.contextmanager
+def progress(text: str, total: int | None, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """A bar on standard error while something takes its time, where that is a terminal; gives what to call with
+    each amount that is done. ``total`` None: how much there is to do is not known."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda amount: None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+    with Progress(*columns, console=console(stderr=True), transient=True) as bar:
+        task = bar.add_task(text, total=total)
+        yield lambda amount: bar.advance(task, amount)
 
 
 def shorten(text: str, width: int) -> str:

@@ -2,7 +2,7 @@
 
 Run as a file, with no import from this package, so that it works where the package itself is broken:
 
-    python probe.py loader | layers | library PATH | interpreter PATH | devices | device N | start LOGFILE
+    python probe.py loader | layers | library PATH | interpreter PATH | devices | facts | device N | start LOGFILE
 
 Each finding is one JSON object on a line of standard output, written as soon as it is known: what a crash
 cuts off is the rest. Errors are the last line of standard error.
@@ -256,6 +256,12 @@ def probe_devices() -> None:
     tell(count=len(physical_devices(vk, create_instance(vk))))
 
 
+def probe_facts() -> None:
+    """What all physical devices are, and nothing tried out on them."""
+    vk = load_vulkan()
+    tell(all_facts=[device_facts(vk, physical) for physical in physical_devices(vk, create_instance(vk))])
+
+
 def probe_device(number: str) -> None:
     """One device: what it is, and whether its VkPipelineCache keeps a pipeline."""
     vk = load_vulkan()
@@ -302,6 +308,7 @@ PROBES: dict[str, Callable[..., None]] = {
     "library": probe_library,
     "interpreter": probe_interpreter,
     "devices": probe_devices,
+    "facts": probe_facts,
     "device": probe_device,
     "start": probe_start,
 }

@@ -1,0 +1,359 @@
+"""``pylayer clear``: removes programs, drivers, what no driver here would use, or everything."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .output import (
+    EXIT_PROBLEM,
+    EXIT_STATUSES,
+    HELP,
+    Failure,
+    WrongUse,
+    human_bytes,
+    json_option,
+    plural,
+    print_json,
+    progress,
+)
+from .selection import (
+    Names,
+    Selection,
+    app_option,
+    confirm,
+    dry_run_option,
+    identity_option,
+    one_identity,
+    require_root,
+    yes_option,
+)
+
+if TYPE_CHECKING:
+    from ..values import DeviceFacts
+    from .inventory import Shelf
+
+
+class Plan:
+    """What is to go of one identity: ``paths`` whole, ``programs`` out of packs, or the folder with all in it."""
+
+    def __init__(self, shelf: Shelf, why: str) -> None:
+        self.shelf = shelf
+        self.why = why
+        self.whole = False
+        self.paths: dict[str, int] = {}
+        self.programs: dict[int, str] = {}
+        #: Groups of packs that no other program has a part in, and those that others keep.
+        self.pack_bytes = 0
+        self.shared_bytes = 0
+        #: Files that a process which lives may append to.
+        self.in_use: list[str] = []
+        self.failure = ""
+
+    @property
+    def bytes(self) -> int:
+        """What leaves the disk; of packs about so much, because they are written anew."""
+        return sum(self.paths.values()) + self.pack_bytes
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do, and nothing in the way."""
+        return not (self.paths or self.pack_bytes or self.shared_bytes or self.in_use)
+
+    def add(self, path: str, size: int) -> None:
+        """A file that goes whole, unless somebody writes it."""
+        from ..store import fold
+
+        try:
+            written = path.endswith((".journal", ".attest")) and fold.has_writer(path)
+        except FileNotFoundError:
+            return
+        except OSError:
+            written = False  # not to be read by anybody
+        if written:
+            self.in_use.append(path)
+        else:
+            self.paths[path] = size
+
+    def as_json(self, names: Names) -> dict[str, Any]:
+        """Everything, with units in key names."""
+        from .inventory import describe
+
+        device, driver = describe(self.shelf.identity, self.shelf.name, names)
+        return {
+            "identity": self.shelf.name,
+            "device": device,
+            "driver": driver,
+            "why": self.why,
+            "whole_identity": self.whole,
+            "programs": list(self.programs.values()),
+            "files": len(self.paths),
+            "bytes": self.bytes,
+            "shared_bytes_kept": self.shared_bytes,
+            "in_use": self.in_use,
+            "failure": self.failure or None,
+        }
+
+
+def _plan_whole(root: str, shelf: Shelf, why: str) -> Plan:
+    """A driver's folder. Its description goes with the last file."""
+    from ..store.bounds import files_of
+
+    plan = Plan(shelf, why)
+    plan.whole = True
+    for file in files_of(root, shelf.name):
+        if os.path.basename(file.path) != "folding":
+            plan.add(file.path, file.size)
+    if plan.in_use:
+        plan.paths.pop(os.path.join(shelf.path, "identity"), None)
+    return plan
+
+
+def _plan_programs(root: str, shelf: Shelf, selection: Selection, names: Names) -> Plan:
+    """What belongs to the chosen programs under one identity."""
+    from ..store.bounds import files_of
+    from .inventory import OWN
+
+    plan = Plan(shelf, f"of {selection}")
+    plan.programs = {program: names.of(program) for program in shelf.programs if selection.takes(program, names)}
+    for file in files_of(root, shelf.name):
+        if file.program in plan.programs and file.path.endswith(OWN):
+            plan.add(file.path, file.size)
+    for programs, holding in shelf.holdings.items():
+        if plan.programs.keys() >= set(programs) and programs:
+            plan.pack_bytes += holding.pack_bytes
+        elif plan.programs.keys() & set(programs):
+            plan.shared_bytes += holding.pack_bytes
+    return plan
+
+
+def _is_older(path: str) -> bool:
+    """Whether a file is of a version of the format that nothing writes or reads any more."""
+    from ..store import format
+    from ..store.reader import Reader
+
+    try:
+        reader = Reader(path)
+    except OSError:
+        return False
+    try:
+        return reader.header()[1] == "foreign-version" and not format.is_later_version(reader.first_bytes())
+    except OSError:
+        return False
+    finally:
+        reader.close()
+
+
+def _plan_older(root: str, shelf: Shelf) -> Plan:
+    """Files of an older format in a folder that is in use otherwise."""
+    from ..store.bounds import files_of
+
+    plan = Plan(shelf, "of an older pylayer's format")
+    for file in files_of(root, shelf.name):
+        if os.path.splitext(file.path)[1] in _suffixes() and _is_older(file.path):
+            plan.add(file.path, file.size)
+    return plan
+
+
+def _suffixes() -> tuple[str, ...]:
+    from ..store import format
+
+    return tuple(format.KIND_OF_SUFFIX)
+
+
+def _stale(root: str, shelves: list[Shelf], names: Names) -> tuple[list[Plan], list[dict[str, str]], list[str]]:
+    """Plans for what no driver here would use; what is kept because nobody knows; the devices that are here."""
+    from ..identity import ABI
+    from .devices import is_of, present_facts
+
+    present, problem = present_facts()
+    if problem:
+        raise Failure(f"nothing was deleted: {problem}, so nobody knows which drivers are here; see pylayer doctor")
+    plans, kept = [], []
+    for shelf in shelves:
+        why = _why_stale(shelf, present, is_of)
+        if why:
+            plans.append(_plan_whole(root, shelf, why))
+            continue
+        if shelf.identity is None:
+            kept.append({"identity": shelf.name, "reason": "its identity file is missing or damaged"})
+        elif shelf.identity.fields.get("abi") != ABI:
+            reason = f"it is for {shelf.identity.fields.get('abi')} programs, whose drivers cannot be listed from here"
+            kept.append({"identity": shelf.name, "reason": reason})
+        plans.append(_plan_older(root, shelf))
+    return plans, kept, [f"{facts.device_name}, {facts.driver_name} {facts.driver_info}".strip() for facts in present]
+
+
+def _why_stale(shelf: Shelf, present: list[DeviceFacts], is_of: Any) -> str:
+    """Empty where a driver is here, or where that cannot be known."""
+    from ..identity import ABI
+
+    if shelf.identity is None or shelf.identity.fields.get("abi") != ABI:
+        return ""
+    return "" if any(is_of(shelf.identity, facts) for facts in present) else "no driver of this machine would use it"
+
+
+def _remove_whole(root: str, plan: Plan) -> None:
+    from ..identity import Identity
+    from ..store import fold
+    from ..store.files import remove
+    from ..store.folder import Folder
+
+    identity = plan.shelf.identity
+    if identity is None:  # the folder's name is all that is known of it
+        identity = Identity({})
+        identity.name, identity.digest = plan.shelf.name, bytes.fromhex(plan.shelf.name)
+    folder = Folder(root, identity)
+    folder.check()
+    claim = fold.Claim(folder)
+    if not claim.take():
+        plan.failure = "another process is folding it; try again when it is done"
+        return
+    try:
+        paths = sorted(plan.paths, key=lambda path: os.path.basename(path) == "identity")
+        left = [path for path in paths if not remove(path) and os.path.lexists(path)]
+    finally:
+        claim.drop()
+    if left:
+        plan.failure = f"{plural(len(left), 'file')} could not be deleted, such as {left[0]}"
+    try:
+        os.rmdir(folder.path)
+    except OSError:
+        pass  # something is in use, or was put there meanwhile
+
+
+def _remove_programs(root: str, plan: Plan, compress: bool, quiet: bool) -> None:
+    from ..store import fold
+    from ..store.files import remove
+    from ..store.folder import Folder
+
+    in_packs = plan.pack_bytes + plan.shared_bytes
+    if in_packs and plan.shelf.identity is None:
+        plan.failure = "its packs cannot be rewritten without the identity file; --identity removes it whole"
+        return
+    if in_packs and plan.shelf.identity is not None:
+        gone = frozenset(plan.programs)
+        work = fold.Fold(Folder(root, plan.shelf.identity), everything=True, compress=compress, gone=gone)
+        with progress("rewriting packs", None, quiet) as advance:
+            for _ in work.steps():
+                advance(1)
+        if not work.result.claimed:
+            plan.failure = "another process is folding it; try again when it is done"
+            return
+    left = [path for path in plan.paths if not remove(path) and os.path.lexists(path)]
+    if left:
+        plan.failure = f"{plural(len(left), 'file')} could not be deleted, such as {left[0]}"
+
+
+def _remove(root: str, plan: Plan, compress: bool, quiet: bool) -> None:
+    try:
+        if plan.whole:
+            _remove_whole(root, plan)
+        else:
+            _remove_programs(root, plan, compress, quiet)
+    except OSError as error:
+        plan.failure = str(error.strerror or error)
+
+
+def _print_plans(plans: list[Plan], names: Names, dry_run: bool) -> None:
+    from .inventory import describe
+
+    for plan in plans:
+        device, driver = describe(plan.shelf.identity, plan.shelf.name, names)
+        click.echo(f"{device}, {driver}; identity {plan.shelf.name}")
+        what = "the whole identity" if plan.whole else ", ".join(plan.programs.values()) or "old files"
+        about = "about " if plan.pack_bytes else ""
+        verb = "would remove" if dry_run else "remove"
+        click.echo(f"  {verb} {what}: {plural(len(plan.paths), 'file')}, {about}{human_bytes(plan.bytes)} ({plan.why})")
+        if plan.shared_bytes:
+            click.echo(f"  {human_bytes(plan.shared_bytes)} stay, because other programs share them")
+
+
+def _print_in_use(plans: list[Plan]) -> None:
+    for plan in plans:
+        for path in plan.in_use:
+            click.echo(f"Kept: {path}, because a program that runs may write to it; clear it when that has ended.")
+        if plan.failure:
+            click.echo(f"Not removed: identity {plan.shelf.name}: {plan.failure}")
+
+
+@click.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@app_option
+@identity_option
+@click.option("--stale", is_flag=True, help="What no driver of this machine would use, and old formats.")
+@click.option("--all", "everything", is_flag=True, help="All pipelines of all programs and drivers.")
+@dry_run_option
+@yes_option
+@json_option
+def clear(
+    app: str | None, identity: str | None, stale: bool, everything: bool, dry_run: bool, yes: bool, as_json: bool
+) -> None:
+    """Remove stored pipelines: of programs, of a driver, of drivers that are gone, or all.
+
+    Programs compile again what is removed. Pipelines that other programs share stay for them, and files that a
+    running program writes are kept. --stale asks the drivers which devices there are, under the environment of
+    this command (VK_DRIVER_FILES); a device that is not plugged in counts as gone. Statistics stay, and so does
+    the quarantine.
+
+    
+    Example:
+      pylayer clear --stale --dry-run
+    """
+    from ..store import bounds
+    from .inventory import Inventory
+    from .policy_limits import read_limits
+
+    if (bool(app or identity)) + stale + everything != 1:
+        raise WrongUse("say what to remove: --app and --identity, or --stale, or --all; see pylayer clear --help")
+    root = require_root()
+    names = Names(root)
+    if identity and not app:
+        identity = one_identity(root, identity)
+    selection = Selection(app, identity)
+    shelves = Inventory(root, selection, names).shelves
+    kept: list[dict[str, str]] = []
+    devices: list[str] = []
+    if stale:
+        plans, kept, devices = _stale(root, shelves, names)
+    elif app:
+        plans = [_plan_programs(root, shelf, selection, names) for shelf in shelves]
+    else:
+        plans = [_plan_whole(root, shelf, "asked for") for shelf in shelves]
+    plans = [plan for plan in plans if not plan.is_empty]
+    to_do = [plan for plan in plans if plan.paths or plan.pack_bytes or plan.shared_bytes]
+    before = bounds.total_bytes(root)
+    if not as_json:
+        if devices:
+            click.echo(f"Devices here: {'; '.join(devices)}")
+        for line in kept:
+            click.echo(f"Kept: identity {line['identity']}, because {line['reason']}.")
+        _print_plans(plans, names, dry_run)
+    if to_do and not dry_run:
+        confirm(f"Remove {human_bytes(sum(plan.bytes for plan in to_do))}?", yes)
+        compress = read_limits()[0].compress
+        for plan in to_do:
+            _remove(root, plan, compress, as_json)
+    after = bounds.total_bytes(root)
+    if as_json:
+        print_json(
+            {
+                "store": root,
+                "dry_run": dry_run,
+                "removed": [plan.as_json(names) for plan in plans],
+                "kept": kept,
+                "devices": devices,
+                "bytes_before": before,
+                "bytes_after": before - sum(plan.bytes for plan in plans) if dry_run else after,
+            }
+        )
+    else:
+        _print_in_use(plans)
+        if not plans:
+            what = "nothing stale" if stale else "nothing" if everything else f"nothing of {selection}"
+            click.echo(f"Nothing to remove: there is {what} in {root}.")
+        elif not dry_run:
+            click.echo(f"The store was {human_bytes(before)} and is {human_bytes(after)}.")
+    if any(plan.in_use or plan.failure for plan in plans) and not dry_run:
+        raise click.exceptions.Exit(EXIT_PROBLEM)

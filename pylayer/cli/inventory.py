@@ -1,0 +1,198 @@
+"""What the store holds, to the byte: by identity and program, from directories and indexes of its files."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ..identity import Identity
+from ..store import format, pack
+from ..store.bounds import files_of
+from ..store.folder import identity_names, read_identity
+from ..store.reader import Reader
+from ..store.recency import Uses, fingerprints_of
+from .selection import Names, Selection
+
+#: A program's own files, by their suffix.
+OWN = (".journal", ".closed", ".snapshot", ".attest", ".blob")
+
+
+class Holding:
+    """What a program has to itself, or a set of programs together in groups of packs."""
+
+    def __init__(self, programs: tuple[int, ...]) -> None:
+        self.programs = programs
+        self.bytes = 0
+        #: Of them in groups of packs.
+        self.pack_bytes = 0
+        self.pipelines = 0
+        #: Files by suffix; packs with a group of it as ``.pack``.
+        self.files: dict[str, int] = {}
+        self.last_used = 0
+
+    def add(self, suffix: str, size: int) -> None:
+        """A file of its own, or its part of a pack."""
+        self.bytes += size
+        self.pack_bytes += size if suffix == ".pack" else 0
+        self.files[suffix] = self.files.get(suffix, 0) + 1
+
+    def counts(self) -> dict[str, int]:
+        """Numbers of files, by what they are."""
+        return {
+            "journals": self.files.get(".journal", 0) + self.files.get(".closed", 0),
+            "packs": self.files.get(".pack", 0),
+            "snapshots": self.files.get(".snapshot", 0),
+            "blobs": self.files.get(".blob", 0),
+            "attestation_files": self.files.get(".attest", 0),
+        }
+
+
+class Shelf:
+    """One identity's folder. ``holdings`` by programs, a single one or several; the rest of the bytes is
+    ``overhead_bytes`` of packs and ``other_bytes``, of files that are no program's."""
+
+    def __init__(self, root: str, name: str) -> None:
+        self.name = name
+        self.path = os.path.join(root, "store", name)
+        self.identity: Identity | None = read_identity(root, name)
+        self.holdings: dict[tuple[int, ...], Holding] = {}
+        self.packs = 0
+        self.bytes = 0
+        self.overhead_bytes = 0
+        self.other_bytes = 0
+        #: Names of files that cannot be used as they are, and why, as far as it shows without reading all.
+        self.unusable: dict[str, str] = {}
+        self.uses = Uses()
+
+    def holding(self, programs: tuple[int, ...]) -> Holding:
+        """What these programs have, to be added to."""
+        return self.holdings.setdefault(programs, Holding(programs))
+
+    @property
+    def programs(self) -> list[int]:
+        """Every program that has something, alone or with others."""
+        return sorted({program for programs in self.holdings for program in programs})
+
+    def files(self, suffix: str) -> int:
+        """How many files of a kind there are."""
+        return self.packs if suffix == ".pack" else sum(h.files.get(suffix, 0) for h in self.holdings.values())
+
+
+class Inventory:
+    """All identities that a selection takes, and the bytes beside them."""
+
+    def __init__(self, root: str, selection: Selection, names: Names) -> None:
+        self.root = root
+        self.names = names
+        self.shelves: list[Shelf] = []
+        for name in identity_names(root):
+            if selection.takes_identity(name):
+                shelf = Shelf(root, name)
+                _survey(shelf, names)
+                self.shelves.append(shelf)
+        self.store_bytes = tree_bytes(os.path.join(root, "store"))[0]
+        #: What lies in the store's folder and belongs to no identity.
+        listed = sum(tree_bytes(os.path.join(root, "store", name))[0] for name in identity_names(root))
+        self.stray_bytes = self.store_bytes - listed
+
+
+def tree_bytes(path: str) -> tuple[int, int]:
+    """Bytes of every file below a directory, and how many there are."""
+    size = count = 0
+    for directory, _, files in os.walk(path):
+        for file in files:
+            try:
+                size += os.lstat(os.path.join(directory, file)).st_size
+                count += 1
+            except OSError:
+                continue  # replaced or folded meanwhile
+    return size, count
+
+
+def _survey(shelf: Shelf, names: Names) -> None:
+    found = files_of(os.path.dirname(os.path.dirname(shelf.path)), shelf.name)
+    shelf.bytes = tree_bytes(shelf.path)[0]
+    for file in found:
+        name = os.path.basename(file.path)
+        suffix = os.path.splitext(name)[1]
+        try:
+            if suffix == ".pack":
+                _survey_pack(shelf, file.path, file.size, names)
+            elif suffix in OWN and file.program is not None:
+                holding = shelf.holding((file.program,))
+                holding.add(suffix, file.size)
+                holding.last_used = max(holding.last_used, int(file.mtime))
+                _survey_own(shelf, holding, file.path, suffix, names)
+        except OSError as error:
+            shelf.unusable[name] = f"unreadable: {error.strerror or error}"
+    for holding in shelf.holdings.values():
+        holding.last_used = max(holding.last_used, *(shelf.uses.last_run.get(p, 0) for p in holding.programs))
+    # What is left is the identity's description, temporary files, and whatever else was put here.
+    shelf.other_bytes = shelf.bytes - shelf.overhead_bytes - sum(h.bytes for h in shelf.holdings.values())
+
+
+def _survey_own(shelf: Shelf, holding: Holding, path: str, suffix: str, names: Names) -> None:
+    reader = Reader(path)
+    try:
+        header, outcome = reader.header(bytes.fromhex(shelf.name))
+        if header is None:
+            shelf.unusable[os.path.basename(path)] = outcome
+            return
+        names.learn(header.program, header.application)
+        if suffix in (".journal", ".closed"):
+            for part in reader.parts([]):
+                for record in part.records:
+                    holding.pipelines += record[0] == format.CELL
+                    if record[0] == format.USED:
+                        uses = fingerprints_of(bytes(part.data[record[3] : record[3] + record[4]]))
+                        shelf.uses.note(holding.programs, uses, record[8])
+    finally:
+        reader.close()
+
+
+def _survey_pack(shelf: Shelf, path: str, size: int, names: Names) -> None:
+    reader = Reader(path)
+    shelf.packs += 1
+    try:
+        header, outcome = reader.header(bytes.fromhex(shelf.name))
+        damage: list[format.Damage] = []
+        directory = pack.read_directory(reader, header, damage) if header is not None else None
+        if directory is None:
+            shelf.unusable[os.path.basename(path)] = outcome if header is None else damage[-1].outcome
+            return  # all of it counts as other bytes
+        for program, name in directory.names.items():
+            names.learn(program, name)
+        for group in directory.groups:
+            holding = shelf.holding(group.programs)
+            holding.add(".pack", group.size)
+        # What the index and the file's two ends take.
+        shelf.overhead_bytes += size - sum(group.size for group in directory.groups)
+        for entry in pack.read_index(reader, directory) or ():
+            holding = shelf.holdings[entry.programs]
+            if entry.magic == format.CELL:
+                holding.pipelines += 1
+                holding.last_used = max(holding.last_used, entry.last_used)
+            elif entry.magic == format.USED:
+                shelf.uses.note(entry.programs, (), entry.last_used)
+    finally:
+        reader.close()
+
+
+def describe(identity: Identity | None, name: str, names: Names) -> tuple[str, str]:
+    """Device and driver of an identity, in words."""
+    from .output import printable
+
+    fields: dict[str, Any] = identity.fields if identity is not None else {}
+    device = names.device(name)
+    if not device and fields:
+        device = f"device {fields.get('device_id', 0):#06x} of vendor {fields.get('vendor_id', 0):#06x}"
+    driver = ", ".join(printable(str(fields[key])) for key in ("driver_name", "driver_info") if fields.get(key))
+    extra = []
+    abi = str(fields.get("abi", ""))
+    if abi.startswith("32"):
+        extra.append("32-bit")
+    if fields.get("global_key"):
+        extra.append("pipeline binaries")
+    if extra:
+        driver = f"{driver} ({', '.join(extra)})"
+    return device or "unknown device", driver or names.driver(name) or "unknown driver"

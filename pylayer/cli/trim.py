@@ -1,0 +1,125 @@
+"""``pylayer trim``: folds the whole store and brings it within its limits."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from .output import (
+    EXIT_PROBLEM,
+    EXIT_STATUSES,
+    HELP,
+    Failure,
+    human_bytes,
+    json_option,
+    plural,
+    print_json,
+    progress,
+)
+from .selection import dry_run_option, require_root
+from .sizes import parse_size
+
+
+def _fold_all(root: str, compress: bool, dry_run: bool, quiet: bool) -> dict[str, Any]:
+    """Makes one pack of every identity's journals and packs; says what came of it."""
+    from ..store import fold
+    from ..store.folder import Folder, identity_names, read_identity
+
+    done: dict[str, Any] = {"journals": 0, "packs": 0, "damaged": 0, "skipped": []}
+    with progress("folding", None, quiet) as advance:
+        for name in identity_names(root):
+            identity = read_identity(root, name)
+            if identity is None:
+                done["skipped"].append({"identity": name, "reason": "its identity file is missing or damaged"})
+                continue
+            work = fold.Fold(Folder(root, identity), everything=True, compress=compress, dry_run=dry_run)
+            try:
+                for _ in work.steps():
+                    advance(1)
+            except OSError as error:
+                done["skipped"].append({"identity": name, "reason": str(error.strerror or error)})
+                continue
+            if not work.result.claimed:
+                done["skipped"].append({"identity": name, "reason": "another process is folding it"})
+            done["journals"] += work.result.journals
+            done["packs"] += work.result.packs
+            done["damaged"] += len(work.result.damage)
+    return done
+
+
+@click.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.option("--max-size", callback=parse_size, metavar="SIZE", help="What the store may take (max_store_mib).")
+@click.option("--max-program", callback=parse_size, metavar="SIZE", help="What one program may take (max_program_mib).")
+@dry_run_option
+@json_option
+def trim(max_size: int | None, max_program: int | None, dry_run: bool, as_json: bool) -> None:
+    """Fold the store into few files and bring it within its limits, the least recently used leaving first.
+
+    Programs do the same as they run, a little at a time; after this the store is as small as it gets. Sizes are
+    like 500M or 2GiB; what is not given is taken from the policy file. What a running program is writing stays.
+
+    \b
+    Example:
+      pylayer trim --max-size 2GiB --dry-run
+    """
+    from ..store import bounds, maintenance
+    from .policy_limits import read_limits
+
+    root = require_root()
+    if not os.path.isdir(root):
+        raise Failure(f"there is no store in {root} yet; start a program with: pylayer run -- APP")
+    limits, problem = read_limits()
+    if problem and (max_size is None or max_program is None):
+        raise Failure(f"{problem}; the limits in it are not known: correct it, or give --max-size and --max-program")
+    store = limits.max_store if max_size is None else max_size
+    program = limits.max_program if max_program is None else max_program
+    before = bounds.total_bytes(root)
+    folded = _fold_all(root, limits.compress, dry_run, as_json)
+    trimmed = bounds.Trimmed()
+    try:
+        with progress("trimming", None, as_json) as advance:
+            for _ in bounds.enforce(root, store, program, trimmed, limits.compress, dry_run):
+                advance(1)
+    except OSError as error:
+        raise Failure(f"{root} could not be trimmed: {error.strerror or error}; nothing is half done") from error
+    if not dry_run:
+        maintenance.prune(root)
+    after = trimmed.bytes_after if dry_run else bounds.total_bytes(root)
+    if as_json:
+        print_json(
+            {
+                "store": root,
+                "dry_run": dry_run,
+                "max_store_bytes": store,
+                "max_program_bytes": program,
+                "bytes_before": before,
+                "bytes_after": after,
+                "records_removed": trimmed.records,
+                "files_removed": trimmed.files,
+                "journals_folded": folded["journals"],
+                "packs_folded": folded["packs"],
+                "damaged_parts": folded["damaged"] + len(trimmed.damage),
+                "skipped": folded["skipped"],
+            }
+        )
+    else:
+        _print(dry_run, before, after, folded, trimmed.records, trimmed.files)
+        if after > store:
+            click.echo(f"That is more than {human_bytes(store)}: the rest is in use or cannot be rewritten.")
+    if folded["skipped"] or (after > store and not dry_run):
+        raise click.exceptions.Exit(EXIT_PROBLEM)
+
+
+def _print(dry_run: bool, before: int, after: int, folded: dict[str, Any], records: int, files: int) -> None:
+    journals, packs = plural(folded["journals"], "journal"), plural(folded["packs"], "pack")
+    click.echo(f"{'To fold' if dry_run else 'Folded'}: {journals} and {packs}.")
+    click.echo(f"{'To leave' if dry_run else 'Left'}: {plural(records, 'record')} and {plural(files, 'file')}.")
+    if dry_run:
+        saved = "what folding saves is not known before" if after == before else "and folding may save more"
+        click.echo(f"The store is {human_bytes(before)} and would be {human_bytes(after)} at most; {saved}.")
+    else:
+        click.echo(f"The store was {human_bytes(before)} and is {human_bytes(after)}.")
+    for skipped in folded["skipped"]:
+        click.echo(f"Not folded: identity {skipped['identity']}, because {skipped['reason']}.")

@@ -1,0 +1,189 @@
+"""Stores as programs leave them, made with the store's own code: journals, packs, snapshots, blobs, attestations."""
+
+from __future__ import annotations
+
+import os
+import random
+import struct
+import time
+from pathlib import Path
+from typing import Any
+
+import xxhash
+
+from pylayer import flat
+from pylayer.cache_header import HEADER, HEADER_VERSION_ONE
+from pylayer.identity import Identity, program_id
+from pylayer.store import format, owner
+from pylayer.store.attestation import Attestation
+from pylayer.store.files import unique_name
+from pylayer.store.fold import Fold
+from pylayer.store.folder import Folder, Loaded, note_parts
+from pylayer.store.recency import used_parts
+from pylayer.values import DeviceFacts
+
+GAME, TOOL, OTHER = ("game", "The Game"), ("tool", ""), ("other", "")
+DAY = 24 * 3600
+NOW = int(time.time())
+
+
+def name_of(program: tuple[str, str]) -> str:
+    """As policy writes it into a file."""
+    executable, application = program
+    return f"{executable} ({application})" if application else executable
+
+
+def facts(**changes: Any) -> DeviceFacts:
+    values: dict[str, Any] = {
+        "api_version": 4206896,
+        "cache_control_requested": False,
+        "cache_control_supported": True,
+        "device_id": 0x73BF,
+        "device_name": "AMD Radeon RX 6800 (RADV NAVI21)",
+        "driver_id": 3,
+        "driver_info": "Mesa 25.0.7",
+        "driver_name": "radv",
+        "driver_version": 104857607,
+        "feedback_supported": True,
+        "pipeline_cache_uuid": bytes(range(16)),
+        "vendor_id": 0x1002,
+    }
+    return DeviceFacts(**{**values, **changes})
+
+
+IDENTITY = Identity.of(facts())
+OLD_DRIVER = Identity.of(facts(driver_info="Mesa 24.0.5", driver_version=100663301, pipeline_cache_uuid=bytes(16)))
+
+
+def cell_data(number: int, identity: Identity = IDENTITY, size: int = 900) -> bytes:
+    """What a driver gives for one pipeline: its header, and code that is like other pipelines' in parts."""
+    fields = identity.fields
+    uuid = bytes.fromhex(fields["pipeline_cache_uuid"])
+    head = HEADER.pack(HEADER.size, HEADER_VERSION_ONE, fields["vendor_id"], fields["device_id"], uuid)
+    common = random.Random(0).randbytes(size * 3 // 4)
+    return head + struct.pack("<Q", number) + common + random.Random(number + 1).randbytes(size // 4)
+
+
+def cell(number: int, last_used: int = NOW, identity: Identity = IDENTITY, **fields: Any) -> bytes:
+    """A record of one pipeline; its fingerprint is its number."""
+    data = cell_data(number, identity, fields.pop("size", 900))
+    values = {"kind": 1, "create_ns": 2_000_000, "fingerprint": number, "last_used": last_used, **fields}
+    return record(format.CELL, data, **values)
+
+
+def record(magic: bytes, data: bytes, **fields: int) -> bytes:
+    return b"".join(format.record_parts(magic, data, **fields))
+
+
+def note(**values: Any) -> bytes:
+    return b"".join(note_parts(values))
+
+
+def used(fingerprints: list[int], when: int = NOW) -> bytes:
+    return b"".join(used_parts(fingerprints, when))
+
+
+class Store:
+    """A store, with what programs that have ended left in it."""
+
+    def __init__(self, root: Path, identity: Identity = IDENTITY) -> None:
+        self.root = root
+        self.identity = identity
+        self.folder = Folder(str(root), identity)
+        self.folder.prepare()
+        self.path = Path(self.folder.path)
+
+    def file(self, suffix: str, program: tuple[str, str], *records: bytes, alive: bool = False) -> Path:
+        """A program's file; written by this process, which lives, or by one that has ended."""
+        number = program_id(*program)
+        path = self.path / f"{number:016x}-{unique_name()}{suffix}"
+        head = format.file_header(format.KIND_OF_SUFFIX[suffix], self.identity, number, name_of(program))
+        path.write_bytes((head if alive else ended(head)) + b"".join(records))
+        return path
+
+    def journal(self, program: tuple[str, str], *records: bytes, alive: bool = False) -> Path:
+        return self.file(".journal" if alive else ".closed", program, *records, alive=alive)
+
+    def snapshot(self, program: tuple[str, str], data: bytes) -> Path:
+        return self.file(".snapshot", program, record(format.SNAPSHOT, data))
+
+    def attest(self, program: tuple[str, str], data: bytes) -> Path:
+        parts = Attestation(xxhash.xxh3_128_digest(data), len(data), NOW, 0, 0).parts()
+        return self.file(".attest", program, b"".join(parts))
+
+    def blob(self, program: tuple[str, str], data: bytes) -> Path:
+        return self.file(".blob", program, record(format.BLOB, data))
+
+    def pack(self) -> Path:
+        """Everything that is folded now, in one pack."""
+        fold = Fold(self.folder, everything=True, drop=lambda planned, uses: ())
+        for _ in fold.steps():
+            pass
+        assert fold.result.pack is not None and not fold.result.damage
+        return Path(fold.result.pack)
+
+    def loaded(self, program: tuple[str, str]) -> list[int]:
+        """Numbers of the pipelines that a run of the program would load."""
+        found = []
+        for batch in self.folder.load(program_id(*program), Loaded()):
+            for start, size in zip(batch.offsets, batch.sizes, strict=True):
+                data = bytes(batch.data[start : start + size])
+                found.append(struct.unpack_from("<Q", data, HEADER.size)[0])
+        return sorted(found)
+
+    def sizes(self) -> int:
+        """Bytes of every file of all identities."""
+        files = [path for path in (self.root / "store").rglob("*") if path.is_file()]
+        return sum(path.stat().st_size for path in files)
+
+    def files(self, pattern: str = "*") -> list[Path]:
+        return sorted(self.path.glob(pattern))
+
+
+def ended(head: bytes) -> bytes:
+    """A file header whose writer has ended: a pid that no process has."""
+    machine, _, ticks = owner.this_process()
+    changed = bytearray(head)
+    fields = list(format.FILE_HEADER.unpack(head))
+    fields[19:23] = [machine, 0x7FFFFFFE, 0, ticks]
+    changed[:] = format.FILE_HEADER.pack(*fields)
+    body = bytes(changed[: format.HASHED_FILE_HEADER])
+    return body + struct.pack("<Q", xxhash.xxh3_64_intdigest(body))
+
+
+def filled(root: Path) -> Store:
+    """Two programs with a pack that they share a part of, a journal beside it, and one of each other file."""
+    store = Store(root)
+    store.journal(GAME, *(cell(number) for number in range(40)), note(plain_kind=2), used([1, 2, 3]))
+    store.journal(TOOL, *(cell(number) for number in range(30, 60)), used([31]))
+    store.pack()
+    store.journal(GAME, *(cell(number) for number in range(100, 105)))
+    store.snapshot(TOOL, cell_data(1000, size=5000))
+    store.attest(GAME, b"what the game read")
+    store.blob(GAME, cell_data(2000, size=3000))
+    return store
+
+
+def write_run(root: Path, identity: Identity, program: tuple[str, str] = GAME, device: str = "A device") -> None:
+    """A run, from which names and devices are known."""
+    runs = root / "runs"
+    runs.mkdir(mode=0o700, parents=True, exist_ok=True)
+    values = {
+        "executable": program[0],
+        "application": program[1],
+        "program": name_of(program),
+        "identity": identity.name,
+        "device": device,
+        "driver": "radv",
+        "driver_info": "Mesa 25.0.7",
+        "started": float(NOW),
+    }
+    (runs / f"{unique_name()}.run").write_text(flat.dumps(values))
+
+
+def flip(path: Path, offset: int, bit: int = 0) -> None:
+    """One bit is another."""
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 1 << bit
+    path.write_bytes(data)
+    os.utime(path)
