@@ -84,13 +84,13 @@ def _print_shelf(out: Console, found: Inventory, shelf: Shelf, holdings: list[Ho
         out.print(table)
     packs = f"{plural(shelf.packs, 'pack')} ({human_bytes(shelf.overhead_bytes)} of directories)"
     rest = f"{packs}, other files {human_bytes(shelf.other_bytes)}, together {human_bytes(shelf.bytes)}"
-    out.print(Padding(Text(rest, style="dim"), (0, 0, 0, 2)))
+    out.print(Padding(Text(rest, style="dim"), (0, 0, 0, 2), expand=False))
     if shelf.identity is None:
         line = "its identity file is missing or damaged; pylayer verify says more"
-        out.print(Padding(Text(line, style="yellow"), (0, 0, 0, 2)))
+        out.print(Padding(Text(line, style="yellow"), (0, 0, 0, 2), expand=False))
     if shelf.unusable:
         line = f"{plural(len(shelf.unusable), 'file')} cannot be used; pylayer verify says why"
-        out.print(Padding(Text(line, style="yellow"), (0, 0, 0, 2)))
+        out.print(Padding(Text(line, style="yellow"), (0, 0, 0, 2), expand=False))
 
 
 def _holding_json(found: Inventory, holding: Holding) -> dict[str, Any]:

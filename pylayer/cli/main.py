@@ -14,7 +14,9 @@ from .doctor import doctor
 from .install import install
 from .ls import ls
 from .output import EXIT_PROBLEM, EXIT_STATUSES, HELP, fail, one_line
+from .quarantine import quarantine
 from .run import run
+from .show import show
 from .stats import stats
 from .trim import trim
 from .uninstall import uninstall
@@ -33,7 +35,7 @@ def command() -> None:
     """
 
 
-for subcommand in (run, install, uninstall, doctor, stats, ls, verify, trim, clear):
+for subcommand in (run, install, uninstall, doctor, stats, ls, show, verify, trim, clear, quarantine):
     command.add_command(subcommand)
 
 

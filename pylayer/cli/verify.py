@@ -264,7 +264,8 @@ def _print_damage(root: str, listed: list[Damage], style: str) -> None:
         size = f", {plural(what.size, 'byte')}" if what.size > 0 else ""
         detail = f" ({what.detail})" if what.detail else ""
         out.print(Text(printable(what.path.removeprefix(base)), style=style), soft_wrap=True)
-        out.print(Padding(Text(f"{what.outcome}{place}{size}: {OUTCOMES[what.outcome]}{detail}"), (0, 0, 0, 2)))
+        line = Text(f"{what.outcome}{place}{size}: {OUTCOMES[what.outcome]}{detail}")
+        out.print(Padding(line, (0, 0, 0, 2), expand=False))
     if len(listed) > LISTED:
         out.print(f"and {len(listed) - LISTED} more (--json lists all)", style="dim")
 
@@ -275,10 +276,10 @@ def _print(root: str, report: Report, repaired: Repaired | None, after: Report |
     _print_damage(root, report.other_versions, "yellow")
     for what in report.being_written:
         out.print(f"{what.path}: its end is being written", style="dim", soft_wrap=True)
-    speed = f" ({human_bytes(report.bytes_per_s)}/s)" if report.bytes_per_s else ""
+    speed = f", {human_bytes(report.bytes_per_s)}/s" if report.bytes_per_s else ""
     out.print(
-        f"Verified: {plural(report.records, 'record')} with {human_bytes(report.data_bytes)} in "
-        f"{plural(report.files, 'file')} of {human_bytes(report.file_bytes)}, in {human_time(report.spent_ns)}{speed}."
+        f"Verified: {plural(report.records, 'record')} ({human_bytes(report.data_bytes)}) in "
+        f"{plural(report.files, 'file')} ({human_bytes(report.file_bytes)}); {human_time(report.spent_ns)}{speed}."
     )
     if report.other_versions:
         older = plural(len(report.other_versions), "file")
