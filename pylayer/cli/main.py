@@ -18,6 +18,7 @@ from .quarantine import quarantine
 from .run import run
 from .show import show
 from .stats import stats
+from .transfer import export_command, import_command
 from .trim import trim
 from .uninstall import uninstall
 from .verify import verify
@@ -35,7 +36,7 @@ def command() -> None:
     """
 
 
-for subcommand in (run, install, uninstall, doctor, stats, ls, show, verify, trim, clear, quarantine):
+for subcommand in (run, install, uninstall, doctor, stats, ls, show, verify, trim, clear, export_command, import_command, quarantine):
     command.add_command(subcommand)
 
 

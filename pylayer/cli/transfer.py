@@ -1,0 +1,208 @@
+"""``pylayer export`` and ``pylayer import``: pipelines from one machine to another with the same device and driver."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .output import (
+    EXIT_STATUSES,
+    HELP,
+    Failure,
+    human_bytes,
+    json_option,
+    plural,
+    print_json,
+    printable,
+    progress,
+)
+from .selection import Names, Selection, dry_run_option, identity_option, require_root
+
+if TYPE_CHECKING:
+    from ..store.portable import Import, Moved
+    from .inventory import Inventory, Shelf
+
+
+def _one_shelf(found: Inventory, app: str, identity: str | None) -> tuple[Shelf, dict[int, str]]:
+    """The single identity under which the programs have something, and those programs."""
+    from .inventory import describe
+
+    candidates = []
+    for shelf in found.shelves:
+        programs = {number: found.names.of(number) for number in shelf.programs if found.names.matches(number, app)}
+        if programs:
+            candidates.append((shelf, programs))
+    if not candidates:
+        under = f" under identity {identity}" if identity else ""
+        raise Failure(f"{found.root} has nothing of a program named {app}{under}; pylayer ls lists what is there")
+    if len(candidates) > 1:
+        listed = "; ".join(
+            f"{shelf.name[:12]} ({', '.join(describe(shelf.identity, shelf.name, found.names))})"
+            for shelf, _ in candidates
+        )
+        raise Failure(f"{app} has pipelines under {len(candidates)} identities: {listed}; choose one with --identity")
+    shelf, programs = candidates[0]
+    if shelf.identity is None:
+        raise Failure(f"the identity file of {shelf.path} is missing or damaged, so nobody could import the export")
+    return shelf, programs
+
+
+@click.command("export", context_settings=HELP, epilog=EXIT_STATUSES)
+@click.argument("file")
+@click.option("--app", metavar="GLOB", required=True, help="Programs whose name matches, with * and ?, in any case.")
+@identity_option
+@json_option
+def export_command(file: str, app: str, identity: str | None, as_json: bool) -> None:
+    """Write a program's pipelines into one file, for machines with the same device and driver.
+
+    FILE is made, and never overwritten. It holds the pipelines of one driver identity, with what is known of their
+    use; not whole caches (snapshots), and nothing that the program itself read or wrote.
+
+    \b
+    Example:
+      pylayer export blender.pylayer --app "blender*"
+    """
+    from ..store.folder import Folder
+    from ..store.portable import Export
+    from .inventory import Inventory, describe
+    from .policy_limits import read_limits
+
+    root = require_root()
+    if os.path.lexists(file):
+        raise Failure(f"{file} is there already and was left alone; name a file that is not")
+    found = Inventory(root, Selection(identity=identity), Names(root))
+    shelf, programs = _one_shelf(found, app, identity)
+    assert shelf.identity is not None
+    device, driver = describe(shelf.identity, shelf.name, found.names)
+    export = Export(Folder(root, shelf.identity), programs, found.names.device(shelf.name))
+    try:
+        with progress("exporting", shelf.bytes, as_json) as advance:
+            for amount in export.steps(os.path.abspath(file), read_limits()[0].compress):
+                advance(amount)
+    except OSError as error:
+        raise Failure(f"{file} was not written: {error.strerror or error}") from error
+    result = export.result
+    if result.path is None:
+        reason = f"only {plural(result.snapshots, 'snapshot')}, which cannot be exported" if result.snapshots else "none"
+        raise Failure(f"{file} was not written: of the pipelines of {app} there is {reason}")
+    mask = os.umask(0)
+    os.umask(mask)
+    os.chmod(file, 0o666 & ~mask)  # for others to read, as any file that one writes
+    if as_json:
+        print_json({"file": os.path.abspath(file), **_moved_json(result, shelf.name, device, driver)})
+        return
+    size = human_bytes(os.stat(file).st_size)
+    click.echo(f"Exported: {plural(result.pipelines, 'pipeline')} of {', '.join(programs.values())}")
+    click.echo(f"  for {device}, {driver}; identity {shelf.name}")
+    click.echo(f"  into {os.path.abspath(file)}, {size}")
+    if result.snapshots:
+        click.echo(f"  without {plural(result.snapshots, 'snapshot')}: whole caches stay on their machine")
+    if result.damage:
+        click.echo(f"  without {plural(len(result.damage), 'damaged part')} (pylayer verify)")
+
+
+def _moved_json(result: Moved, identity: str, device: str, driver: str) -> dict[str, Any]:
+    return {
+        "identity": identity,
+        "device": device,
+        "driver": driver,
+        "programs": [
+            {"program": printable(name), "program_id": f"{number:016x}"} for number, name in result.programs.items()
+        ],
+        "records": result.records,
+        "pipelines": result.pipelines,
+        "data_bytes": result.data_bytes,
+        "known_records": result.known,
+        "snapshots_left_out": result.snapshots,
+        "damaged_parts": len(result.damage),
+    }
+
+
+def _require_device(wanted: Import) -> None:
+    """Failure where no driver of this machine would use what the file holds."""
+    from .devices import is_of, present_facts
+
+    fields = wanted.identity.fields
+    name = printable(wanted.device) or f"device {fields['device_id']:#06x} of vendor {fields['vendor_id']:#06x}"
+    theirs = f"{name}, {printable(str(fields['driver_name']))} {printable(str(fields['driver_info']))}"
+    present, problem = present_facts()
+    if problem:
+        raise Failure(f"nothing was imported: {problem}, so whether {theirs} is here is not known; see --any-device")
+    if not any(is_of(wanted.identity, facts) for facts in present):
+        here = "; ".join(f"{facts.device_name}, {facts.driver_name} {facts.driver_info}".strip() for facts in present)
+        raise Failure(
+            f"nothing was imported: the file is for {theirs} ({fields['abi']}), and here is {here}; "
+            "--any-device keeps it for a device that is not here"
+        )
+
+
+@click.command("import", context_settings=HELP, epilog=EXIT_STATUSES)
+@click.argument("file")
+@click.option("--any-device", is_flag=True, help="Take over what no driver of this machine would use, too.")
+@dry_run_option
+@json_option
+def import_command(file: str, any_device: bool, dry_run: bool, as_json: bool) -> None:
+    """Take over pipelines that pylayer export wrote on another machine.
+
+    Every byte is verified, and each pipeline must be headed by this device and driver, before anything is kept:
+    a file that is not right is refused as a whole. Hashes show damage and not who made a file; import only what
+    you would run a program of.
+
+    \b
+    Example:
+      pylayer import blender.pylayer --dry-run
+    """
+    from ..store.portable import Import, Refused
+    from .inventory import describe
+    from .policy_limits import read_limits
+
+    root = require_root()
+    compress = read_limits()[0].compress
+    path = os.path.realpath(file)
+    try:
+        work = Import(path)
+        if not any_device:
+            _require_device(work)
+        with progress("importing", os.stat(path).st_size, as_json) as advance:
+            for amount in work.steps(root, compress, dry_run):
+                advance(amount)
+    except Refused as error:
+        raise Failure(f"{file} was refused and nothing was imported: {error}") from error
+    except OSError as error:
+        raise Failure(f"nothing was imported from {file}: {error.strerror or error}") from error
+    result = work.result
+    problem = _fold(root, work, compress, as_json) if result.shared and not dry_run else ""
+    names = Names(root)
+    device, driver = describe(work.identity, work.identity.name, names)
+    device = names.device(work.identity.name) or printable(work.device) or device
+    if as_json:
+        values = _moved_json(result, work.identity.name, device, driver)
+        print_json({"file": path, "dry_run": dry_run, "pack": result.path, **values})
+        return
+    verb = "Would import" if dry_run else "Imported"
+    known = f", {plural(result.known, 'record')} known already" if result.known else ""
+    click.echo(f"{verb}: {plural(result.pipelines, 'pipeline')}{known}")
+    click.echo(f"  of {printable(', '.join(result.programs.values()))}")
+    click.echo(f"  for {device}, {driver}; identity {work.identity.name}")
+    if problem:
+        click.echo(f"  what programs share is stored twice until the next fold: {problem}")
+
+
+def _fold(root: str, work: Import, compress: bool, quiet: bool) -> str:
+    """Stores once what other programs had already; says why not, else empty text."""
+    from ..store.fold import Fold
+    from ..store.folder import Folder
+
+    fold = Fold(Folder(root, work.identity), everything=True, compress=compress)
+    try:
+        with progress("folding", None, quiet) as advance:
+            for _ in fold.steps():
+                advance(1)
+    except OSError as error:
+        return str(error.strerror or error)
+    if not fold.result.claimed:
+        return "another process is folding"
+    work.result.path = fold.result.pack or work.result.path
+    return ""

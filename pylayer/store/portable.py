@@ -1,0 +1,406 @@
+"""Files that carry pipelines of one driver from one store to another.
+
+A pack of the kind XPRT whose first group belongs to no program and holds one note: the fields of the identity, so
+that whoever reads it computes the identity anew. Behind it the groups of the programs: CELL, NOTE and USED.
+
+For the command line. An export may come from anybody: nothing in it is believed that does not follow from its
+bytes, and the data of every cell must be headed by the device and driver that the file is for.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from .. import flat
+from ..cache_header import HEADER, HEADER_VERSION_ONE
+from ..identity import Identity
+from ..values import CELL_ADOPTED, KIND_NAMES
+from . import checking, format, pack
+from .files import remove, unique_name
+from .folder import Folder
+from .reader import Reader
+from .recency import Uses, fingerprints_of, used_parts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+    from typing import Any
+
+    from .reader import Part, Record
+
+#: Notes are short.
+MAX_NOTE_BYTES = 1 << 16
+#: Fields of an identity and their types; the global key is not always there.
+FIELDS: dict[str, type] = {
+    "abi": str,
+    "device_id": int,
+    "driver_id": int,
+    "driver_info": str,
+    "driver_name": str,
+    "driver_version": int,
+    "pipeline_cache_uuid": str,
+    "vendor_id": int,
+}
+
+
+class Refused(Exception):
+    """A file that is not taken over; the text says where and why."""
+
+
+class Moved:
+    """What an export or import carried."""
+
+    def __init__(self) -> None:
+        self.programs: dict[int, str] = {}
+        self.records = 0
+        self.pipelines = 0
+        self.data_bytes = 0
+        #: Records that the store had already.
+        self.known = 0
+        #: Records that it had for other programs only: the next fold stores them once.
+        self.shared = 0
+        self.snapshots = 0
+        self.path: str | None = None
+        self.damage: list[format.Damage] = []
+
+
+# ---- export ------------------------------------------------------------------------------------------
+
+
+class _Wanted:
+    """A record on its way into an export."""
+
+    __slots__ = ("fingerprint", "inner", "last_used", "magic", "offset", "programs", "source")
+
+    def __init__(self, source: int, place: tuple[int, int], record: Record, programs: set[int]) -> None:
+        self.source = source
+        self.offset, self.inner = place
+        self.magic, self.fingerprint, self.last_used = record[0], record[7], record[8]
+        self.programs = programs
+
+
+class Export:
+    """Writes what some programs have under one identity into a file; snapshots and the programs' own caches stay."""
+
+    def __init__(self, folder: Folder, programs: dict[int, str], device: str = "") -> None:
+        self.result = Moved()
+        self.result.programs = programs
+        self._folder = folder
+        self._device = device
+        self._sources: list[Reader] = []
+        self._plan: dict[bytes, _Wanted] = {}
+        self._uses = Uses()
+
+    def steps(self, path: str, compress: bool = True) -> Iterator[int]:
+        """Yields bytes read. Raises OSError; there is no file then."""
+        try:
+            for file in self._folder.files(None, (".pack", ".closed", ".journal")):
+                yield from self._read(file)
+            for program in self.result.programs:
+                self.result.snapshots += len(self._folder.files(program, (".snapshot",)))
+            if any(wanted.magic == format.CELL for wanted in self._plan.values()):
+                yield from self._write(path, compress)
+        finally:
+            for reader in self._sources:
+                reader.close()
+
+    def _read(self, file: str) -> Iterator[int]:
+        suffix = os.path.splitext(file)[1]
+        owner = None if suffix == ".pack" else int(os.path.basename(file)[:16], 16)
+        if owner is not None and owner not in self.result.programs:
+            return
+        checked = checking.Checked(file)
+        try:
+            reader = Reader(file)
+        except FileNotFoundError:
+            return  # folded meanwhile
+        index = len(self._sources)
+        self._sources.append(reader)
+        chosen = self.result.programs.keys()
+        pieces = checking.check_file(
+            file,
+            format.KIND_OF_SUFFIX[suffix],
+            self._folder.identity.digest,
+            checked,
+            owner,
+            lambda programs: not chosen.isdisjoint(programs),
+        )
+        done = 0
+        for programs, part in pieces:
+            self._take(index, part, chosen & set(programs))
+            yield checked.file_bytes - done
+            done = checked.file_bytes
+        self.result.damage += [what for what in checked.damage if what.outcome != "truncated" or suffix == ".pack"]
+
+    def _take(self, source: int, part: Part, programs: set[int]) -> None:
+        for record in part.records:
+            if record[0] == format.USED:
+                data = bytes(part.data[record[3] : record[3] + record[4]])
+                self._uses.note(tuple(programs), fingerprints_of(data), record[8])
+            elif record[0] in (format.CELL, format.NOTE):
+                known = self._plan.get(record[6])
+                if known is None:
+                    self._plan[record[6]] = _Wanted(source, part.place(record), record, programs)
+                    continue
+                known.programs = known.programs | programs
+                if record[8] > known.last_used:
+                    known.last_used, known.fingerprint = record[8], record[7] or known.fingerprint
+
+    def _write(self, path: str, compress: bool) -> Iterator[int]:
+        writer = pack.PackWriter(path, self._folder.identity, compress, format.EXPORT)
+        try:
+            writer.begin_group(())
+            _add(writer, format.NOTE, self._description(), 0)
+            groups: dict[tuple[int, ...], list[bytes]] = {(program,): [] for program in self._uses.last_run}
+            for digest, wanted in self._plan.items():
+                groups.setdefault(tuple(sorted(wanted.programs)), []).append(digest)
+            cache: dict[int, bytes] = {}
+            cached_source = -1
+            for programs in sorted(groups):
+                writer.begin_group(programs)
+                last_run = self._uses.last_run.get(programs[0]) if len(programs) == 1 else None
+                if last_run is not None:
+                    _add(writer, format.USED, b"", last_run)
+                for digest in sorted(groups[programs], key=lambda digest: self._plan[digest].magic != format.NOTE):
+                    wanted = self._plan[digest]
+                    if wanted.source != cached_source:
+                        cache, cached_source = {}, wanted.source
+                    found = self._sources[wanted.source].record_at(wanted.offset, wanted.inner, cache)
+                    if found is None or found[0][6] != digest:
+                        continue  # damaged since it was read
+                    when = self._uses.last_use(programs, wanted.fingerprint, wanted.last_used)
+                    writer.add(found[0], found[1], wanted.fingerprint, when)
+                    self.result.records += 1
+                    self.result.pipelines += wanted.magic == format.CELL
+                    self.result.data_bytes += len(found[1])
+                    yield 0
+            self.result.path = writer.finish(self.result.programs)
+        except BaseException:
+            writer.abandon()
+            raise
+
+    def _description(self) -> bytes:
+        return flat.dumps({"identity": self._folder.identity.fields, "device": self._device}).encode()
+
+
+def _add(writer: pack.PackWriter, magic: bytes, data: bytes, when: int) -> None:
+    head = format.RECORD_HEADER.unpack(format.record_parts(magic, data, last_used=when)[0])
+    writer.add((magic, 0, 0, 0, len(data), 0, head[5], 0, when), data, 0, when)
+
+
+# ---- import ------------------------------------------------------------------------------------------
+
+
+class Import:
+    """Verifies an export, and takes it over into a store as one new pack, whole or not at all."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.result = Moved()
+        self.device = ""
+        self.identity = self._read_identity()
+
+    def _refuse(self, reason: str, offset: int | None = None) -> Refused:
+        place = "" if offset is None else f" at byte {offset}"
+        return Refused(f"{reason}{place}")
+
+    def _read_identity(self) -> Identity:
+        """The identity that the file is for, from its fields. Raises Refused and OSError."""
+        reader = Reader(self.path)
+        try:
+            header, outcome = reader.header()
+            if header is None:
+                raise self._refuse(f"{outcome}: {format.OUTCOMES[outcome]}")
+            if header.kind != format.EXPORT:
+                raise self._refuse(f"a file of the kind {checking.text_of(header.kind)}, not an export")
+            damage: list[format.Damage] = []
+            directory = pack.read_directory(reader, header, damage)
+            if directory is None or damage:
+                what = damage[0]
+                raise self._refuse(f"{what.outcome}: {format.OUTCOMES[what.outcome]} ({what.detail})", what.offset)
+            if not directory.groups or directory.groups[0].programs or directory.groups[0].count != 1:
+                raise self._refuse("the identity's fields are missing")
+            group = directory.groups[0]
+            if group.size > MAX_NOTE_BYTES:
+                raise self._refuse("the identity's fields are too long")
+            self.result.programs = dict(directory.names)
+            notes = [
+                bytes(part.data[record[3] : record[3] + record[4]])
+                for part in reader.parts(damage, group.offset, group.offset + group.size)
+                for record in part.records
+                if record[0] == format.NOTE
+            ]
+            if damage or len(notes) != 1:
+                raise self._refuse("the identity's fields do not verify", group.offset)
+            identity = self._identity_of(notes[0])
+            if identity.digest != header.identity_digest:
+                raise self._refuse("the identity's fields are not those of the file's header")
+            return identity
+        finally:
+            reader.close()
+
+    def _identity_of(self, data: bytes) -> Identity:
+        try:
+            values = flat.loads(data.decode())
+            fields: dict[str, Any] = values["identity"]
+            wanted = {**FIELDS, "global_key": str} if "global_key" in fields else FIELDS
+            types = {key: type(value) for key, value in fields.items()}
+            sane = types == wanted and len(bytes.fromhex(fields["pipeline_cache_uuid"])) == 16
+            sane = sane and len(bytes.fromhex(fields.get("global_key", ""))) <= 32
+            sane = sane and all(0 <= value < 1 << 32 for value in fields.values() if isinstance(value, int))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise self._refuse("the identity's fields cannot be read") from error
+        if not sane:
+            raise self._refuse("the identity's fields are none of a device")
+        self.device = str(values.get("device", ""))
+        return Identity(fields)
+
+    def steps(self, root: str, compress: bool = True, dry_run: bool = False) -> Iterator[int]:
+        """Yields bytes done. Raises Refused and OSError; the store is then as it was."""
+        folder = Folder(root, self.identity)
+        present = yield from _present(folder)
+        fresh = not os.path.isdir(folder.path)
+        writer: pack.PackWriter | None = None
+        try:
+            if not dry_run:
+                folder.prepare()
+                writer = pack.PackWriter(os.path.join(folder.path, f"{unique_name()}.pack"), self.identity, compress)
+            yield from self._read(writer, present)
+            if writer is not None and writer.count:
+                self.result.path = writer.finish(self.result.programs)
+                writer, fresh = None, False
+        finally:
+            if writer is not None:
+                writer.abandon()
+            if fresh and not dry_run:
+                remove(os.path.join(folder.path, "identity"))
+                try:
+                    os.rmdir(folder.path)
+                except OSError:
+                    pass  # not made, or in use meanwhile
+
+    def _read(self, writer: pack.PackWriter | None, present: dict[bytes, set[int]]) -> Iterator[int]:
+        checked = checking.Checked(self.path)
+        last_runs: dict[int, int] = {}
+        gained: set[int] = set()
+        taken: set[bytes] = set()
+        current: tuple[int, ...] | None = None
+        done = 0
+        now = int(time.time())
+        first = True
+        pieces = checking.check_file(self.path, format.EXPORT, self.identity.digest, checked)
+        for programs, part in pieces:
+            self._stop_at_damage(checked)
+            yield checked.file_bytes - done
+            done = checked.file_bytes
+            for record in part.records:
+                magic, start, size = record[0], record[3], record[4]
+                if magic == format.GROUP:
+                    continue
+                data = memoryview(part.data)[start : start + size]
+                if first:  # the identity's fields, read before
+                    first = False
+                    if programs:
+                        raise self._refuse("the identity's fields are not at the beginning")
+                    continue
+                self._judge(programs, record, data, part.place(record)[0])
+                if magic == format.USED:
+                    for program in programs:
+                        last_runs[program] = max(last_runs.get(program, 0), min(record[8], now))
+                    continue
+                digest = record[6]
+                if digest in taken:
+                    raise self._refuse("the same record twice", part.place(record)[0])
+                taken.add(digest)
+                if present.get(digest, set()) >= set(programs):
+                    self.result.known += 1
+                    continue
+                gained.update(programs)
+                self.result.shared += digest in present
+                self.result.records += 1
+                self.result.pipelines += magic == format.CELL
+                self.result.data_bytes += size
+                if writer is not None:
+                    if programs != current:
+                        writer.begin_group(programs)
+                        current = programs
+                    writer.add(record, data, record[7], min(record[8], now))
+        self._stop_at_damage(checked)
+        place = checking.unclean_padding(self.path)
+        if place is not None:
+            raise self._refuse("bytes between the records", place)
+        if writer is not None:
+            for program in sorted(gained & last_runs.keys()):
+                writer.begin_group((program,))
+                head = format.RECORD_HEADER.unpack(used_parts([], last_runs[program])[0])
+                record = (format.USED, 0, 0, 0, 0, 0, head[5], 0, last_runs[program])
+                writer.add(record, b"", 0, last_runs[program])
+
+    def _stop_at_damage(self, checked: checking.Checked) -> None:
+        if checked.damage:
+            what = checked.damage[0]
+            detail = f" ({what.detail})" if what.detail else ""
+            raise self._refuse(f"{what.outcome}: {format.OUTCOMES[what.outcome]}{detail}", what.offset)
+
+    def _judge(self, programs: tuple[int, ...], record: Record, data: memoryview, place: int) -> None:
+        """Raises Refused for what no pylayer writes into an export."""
+        magic, kind, flags = record[0], record[1], record[2]
+        if not programs:
+            raise self._refuse("a record of no program", place)
+        for program in programs:
+            name = self.result.programs.get(program, "")
+            if not name or not name.isprintable():
+                raise self._refuse("a program without a name, or with one that cannot be printed", place)
+        if magic == format.CELL:
+            if kind >= len(KIND_NAMES) or flags & ~CELL_ADOPTED:
+                raise self._refuse("a pipeline of no known kind", place)
+            reason = self._cell_problem(data)
+            if reason:
+                raise self._refuse(f"a pipeline {reason}", place)
+        elif magic == format.NOTE:
+            self._judge_note(data, place)
+        elif len(data) % 8:
+            raise self._refuse("uses that are none", place)
+
+    def _cell_problem(self, data: memoryview) -> str:
+        """What is wrong with the VkPipelineCacheHeaderVersionOne of a cell; empty where nothing is."""
+        fields = self.identity.fields
+        if len(data) < HEADER.size:
+            return "shorter than a pipeline cache header"
+        length, version, vendor, device, uuid = HEADER.unpack_from(data)
+        if version != HEADER_VERSION_ONE or not HEADER.size <= length <= len(data):
+            return "without a pipeline cache header"
+        if vendor != fields["vendor_id"] or device != fields["device_id"]:
+            return "of another device than the file is for"
+        if uuid != bytes.fromhex(fields["pipeline_cache_uuid"]):
+            return "of another driver build than the file is for"
+        return ""
+
+    def _judge_note(self, data: memoryview, place: int) -> None:
+        try:
+            note = flat.loads(bytes(data[:MAX_NOTE_BYTES]).decode())
+        except ValueError:
+            note = {}
+        kind = note.get("plain_kind")
+        known = type(kind) is int and 0 <= kind < len(KIND_NAMES) if "plain_kind" in note else note.get("stub") is True
+        if len(note) != 1 or not known or len(data) > MAX_NOTE_BYTES:
+            raise self._refuse("a note that says nothing known", place)
+
+
+def _present(folder: Folder) -> Generator[int, None, dict[bytes, set[int]]]:
+    """Returns the programs that have each record in the store, by its digest."""
+    present: dict[bytes, set[int]] = {}
+    for file in folder.files(None, (".pack", ".closed", ".journal")):
+        suffix = os.path.splitext(file)[1]
+        checked = checking.Checked(file)
+        kind, digest = format.KIND_OF_SUFFIX[suffix], folder.identity.digest
+        try:
+            for programs, part in checking.check_file(file, kind, digest, checked):
+                for record in part.records:
+                    if record[0] in (format.CELL, format.NOTE):
+                        present.setdefault(record[6], set()).update(programs)
+                yield 0
+        except FileNotFoundError:
+            continue  # folded meanwhile
+    return present
