@@ -31,10 +31,14 @@ class Holding:
         self.last_used = 0
 
     def add(self, suffix: str, size: int) -> None:
-        """A file of its own, or its part of a pack."""
+        """A file of its own."""
         self.bytes += size
-        self.pack_bytes += size if suffix == ".pack" else 0
         self.files[suffix] = self.files.get(suffix, 0) + 1
+
+    def add_groups(self, size: int) -> None:
+        """Its part of a pack."""
+        self.add(".pack", size)
+        self.pack_bytes += size
 
     def counts(self) -> dict[str, int]:
         """Numbers of files, by what they are."""
@@ -162,11 +166,13 @@ def _survey_pack(shelf: Shelf, path: str, size: int, names: Names) -> None:
             return  # all of it counts as other bytes
         for program, name in directory.names.items():
             names.learn(program, name)
+        sizes: dict[tuple[int, ...], int] = {}
         for group in directory.groups:
-            holding = shelf.holding(group.programs)
-            holding.add(".pack", group.size)
+            sizes[group.programs] = sizes.get(group.programs, 0) + group.size
+        for programs, group_bytes in sizes.items():
+            shelf.holding(programs).add_groups(group_bytes)
         # What the index and the file's two ends take.
-        shelf.overhead_bytes += size - sum(group.size for group in directory.groups)
+        shelf.overhead_bytes += size - sum(sizes.values())
         for entry in pack.read_index(reader, directory) or ():
             holding = shelf.holdings[entry.programs]
             if entry.magic == format.CELL:

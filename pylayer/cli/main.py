@@ -36,7 +36,21 @@ def command() -> None:
     """
 
 
-for subcommand in (run, install, uninstall, doctor, stats, ls, show, verify, trim, clear, export_command, import_command, quarantine):
+for subcommand in (
+    run,
+    install,
+    uninstall,
+    doctor,
+    stats,
+    ls,
+    show,
+    verify,
+    trim,
+    clear,
+    export_command,
+    import_command,
+    quarantine,
+):
     command.add_command(subcommand)
 
 

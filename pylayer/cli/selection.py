@@ -11,7 +11,6 @@ import click
 from ..identity import program_id
 from ..paths import store_root
 from ..settings import glob_matches
-from ..store.folder import identity_names
 from .output import Failure, WrongUse, printable
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -106,6 +105,8 @@ class Selection:
 
 def one_identity(root: str, prefix: str) -> str:
     """The single identity that begins so; Failure for none and WrongUse for several."""
+    from ..store.folder import identity_names
+
     selection = Selection(identity=prefix)
     found = [name for name in identity_names(root) if selection.takes_identity(name)]
     if not found:

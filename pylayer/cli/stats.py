@@ -129,7 +129,7 @@ def stats(app: str | None, last: bool, as_json: bool) -> None:
     spent is the time that creating pipelines took under the layer, waiting for the store included. saved is an
     estimate: the hits, one for each stored pipeline and run, times what compiling one took on average, less the
     time of the hits. refused counts cache data of the programs themselves that was not theirs to use here. on disk
-    is what the store holds now for the program.
+    is what the store holds now for the program, what it shares with others included.
 
     \b
     Example:

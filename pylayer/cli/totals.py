@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..identity import program_id
 from ..settings import glob_matches
 from ..store import runs
-from ..store.format import KIND_OF_SUFFIX
 from ..values import COUNTER_NAMES
+
+if TYPE_CHECKING:
+    from ..store.pack import Group
 
 #: Counters that are reported in another form, with what was refused and why, or not at all.
 _ELSEWHERE = ("caches_emptied", "absorbed")
@@ -115,20 +116,45 @@ def read_runs(root: str) -> list[Run]:
     return [Run(values) for values in runs.read_all(root)]
 
 
-def _disk_bytes(root: str, run: Run) -> int:
-    """What the program has in the store under the run's identity."""
-    if not run.identity.isalnum():
-        return 0  # not a folder of the store
-    prefix = f"{program_id(run.executable, run.application):016x}-"
-    size = 0
+#: Files that are one program's; ``.pack`` are several programs'.
+OWN_FILES = (".journal", ".closed", ".snapshot", ".blob", ".attest")
+
+
+def _disk_bytes(root: str, identity: str) -> dict[int, int]:
+    """What each program has in the store under an identity: its files, and its groups in packs. Groups that it
+    shares with others count whole."""
+    from ..store.bounds import files_of  # not before every start of a program
+
+    sizes: dict[int, int] = {}
+    if not identity.isalnum():
+        return sizes  # not a folder of the store
+    for file in files_of(root, identity):
+        if file.program is not None and file.path.endswith(OWN_FILES):
+            sizes[file.program] = sizes.get(file.program, 0) + file.size
+        elif file.path.endswith(".pack"):
+            for group in _groups(file.path):
+                for program in group.programs:
+                    sizes[program] = sizes.get(program, 0) + group.size
+    return sizes
+
+
+def _groups(path: str) -> list[Group]:
+    """The groups of a pack; none where its directory cannot be used."""
+    from ..store import pack
+    from ..store.reader import Reader
+
     try:
-        with os.scandir(os.path.join(root, "store", run.identity)) as entries:
-            for entry in entries:
-                if entry.name.startswith(prefix) and entry.name.endswith(tuple(KIND_OF_SUFFIX)):
-                    size += entry.stat(follow_symlinks=False).st_size
+        reader = Reader(path)
     except OSError:
-        pass  # no such folder, or a file that was just replaced
-    return size
+        return []  # folded meanwhile
+    try:
+        header, _ = reader.header()
+        directory = pack.read_directory(reader, header, []) if header is not None else None
+    except OSError:
+        return []
+    finally:
+        reader.close()
+    return directory.groups if directory is not None else []
 
 
 def add_up(root: str, found: Iterable[Run], newest_only: bool = False) -> list[Total]:
@@ -136,8 +162,9 @@ def add_up(root: str, found: Iterable[Run], newest_only: bool = False) -> list[T
     groups: dict[tuple[str, str, str], list[Run]] = {}
     for run in found:
         groups.setdefault((run.identity, run.executable, run.application), []).append(run)
+    sizes = {identity: _disk_bytes(root, identity) for identity, _, _ in groups}
     totals = []
-    for group in groups.values():
+    for (identity, executable, application), group in groups.items():
         chosen = [max(group, key=lambda run: run.started)] if newest_only else group
-        totals.append(Total(chosen, _disk_bytes(root, chosen[0])))
+        totals.append(Total(chosen, sizes[identity].get(program_id(executable, application), 0)))
     return sorted(totals, key=lambda total: total.newest.started, reverse=True)

@@ -85,8 +85,8 @@ def export_command(file: str, app: str, identity: str | None, as_json: bool) -> 
         raise Failure(f"{file} was not written: {error.strerror or error}") from error
     result = export.result
     if result.path is None:
-        reason = f"only {plural(result.snapshots, 'snapshot')}, which cannot be exported" if result.snapshots else "none"
-        raise Failure(f"{file} was not written: of the pipelines of {app} there is {reason}")
+        there = f"only {plural(result.snapshots, 'snapshot')}, which cannot be exported" if result.snapshots else "none"
+        raise Failure(f"{file} was not written: of the pipelines of {app} there is {there}")
     mask = os.umask(0)
     os.umask(mask)
     os.chmod(file, 0o666 & ~mask)  # for others to read, as any file that one writes
