@@ -279,7 +279,7 @@ def _print_in_use(plans: list[Plan]) -> None:
             click.echo(f"Not removed: identity {plan.shelf.name}: {plan.failure}")
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Remove stored pipelines, by program or driver.")
 @app_option
 @identity_option
 @click.option("--stale", is_flag=True, help="What no driver of this machine would use, and old formats.")

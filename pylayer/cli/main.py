@@ -4,27 +4,49 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import import_module
 from typing import Any
 
 import click
 
 from .. import __version__
-from .clear import clear
-from .doctor import doctor
-from .install import install
-from .ls import ls
 from .output import EXIT_PROBLEM, EXIT_STATUSES, HELP, fail, one_line
-from .quarantine import quarantine
-from .run import run
-from .show import show
-from .stats import stats
-from .transfer import export_command, import_command
-from .trim import trim
-from .uninstall import uninstall
-from .verify import verify
+
+#: Where each command is: the module, and its name in there where that is not the command's.
+COMMANDS = {
+    "clear": ("clear", ""),
+    "doctor": ("doctor", ""),
+    "export": ("transfer", "export_command"),
+    "import": ("transfer", "import_command"),
+    "install": ("install", ""),
+    "ls": ("ls", ""),
+    "quarantine": ("quarantine", ""),
+    "run": ("run", ""),
+    "show": ("show", ""),
+    "stats": ("stats", ""),
+    "trim": ("trim", ""),
+    "uninstall": ("uninstall", ""),
+    "verify": ("verify", ""),
+}
 
 
-@click.group(context_settings=HELP, epilog=EXIT_STATUSES)
+class Commands(click.Group):
+    """Imports a command when it is asked for: ``pylayer run`` stands before every start of a program."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Called by click for the help and for completion."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Called by click with what stands on the command line."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute = COMMANDS[cmd_name]
+        found: click.Command = getattr(import_module(f".{module}", __package__), attribute or cmd_name)
+        return found
+
+
+@click.group(cls=Commands, context_settings=HELP, epilog=EXIT_STATUSES)
 @click.version_option(__version__, prog_name="pylayer", message="%(prog)s %(version)s")
 def command() -> None:
     """Vulkan pipeline caching that survives, for programs that nobody changes.
@@ -34,24 +56,6 @@ def command() -> None:
       pylayer run -- vkcube
       pylayer stats
     """
-
-
-for subcommand in (
-    run,
-    install,
-    uninstall,
-    doctor,
-    stats,
-    ls,
-    show,
-    verify,
-    trim,
-    clear,
-    export_command,
-    import_command,
-    quarantine,
-):
-    command.add_command(subcommand)
 
 
 def main(arguments: list[str] | None = None) -> Any:

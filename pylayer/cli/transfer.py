@@ -49,7 +49,9 @@ def _one_shelf(found: Inventory, app: str, identity: str | None) -> tuple[Shelf,
     return shelf, programs
 
 
-@click.command("export", context_settings=HELP, epilog=EXIT_STATUSES)
+@click.command(
+    "export", context_settings=HELP, epilog=EXIT_STATUSES, short_help="Write a program's pipelines into one file."
+)
 @click.argument("file")
 @click.option("--app", metavar="GLOB", required=True, help="Programs whose name matches, with * and ?, in any case.")
 @identity_option
@@ -138,7 +140,9 @@ def _require_device(wanted: Import) -> None:
         )
 
 
-@click.command("import", context_settings=HELP, epilog=EXIT_STATUSES)
+@click.command(
+    "import", context_settings=HELP, epilog=EXIT_STATUSES, short_help="Take over pipelines from such a file."
+)
 @click.argument("file")
 @click.option("--any-device", is_flag=True, help="Take over what no driver of this machine would use, too.")
 @dry_run_option

@@ -49,7 +49,7 @@ def _fold_all(root: str, compress: bool, dry_run: bool, quiet: bool) -> dict[str
     return done
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Fold the store and keep it within its limits.")
 @click.option("--max-size", callback=parse_size, metavar="SIZE", help="What the store may take (max_store_mib).")
 @click.option("--max-program", callback=parse_size, metavar="SIZE", help="What one program may take (max_program_mib).")
 @dry_run_option
@@ -68,8 +68,9 @@ def trim(max_size: int | None, max_program: int | None, dry_run: bool, as_json: 
     from .policy_limits import read_limits
 
     root = require_root()
-    if not os.path.isdir(root):
-        raise Failure(f"there is no store in {root} yet; start a program with: pylayer run -- APP")
+    if not os.path.isdir(root) and not as_json:
+        click.echo(f"Nothing is stored in {root} yet; start a program with: pylayer run -- APP")
+        return
     limits, problem = read_limits()
     if problem and (max_size is None or max_program is None):
         raise Failure(f"{problem}; the limits in it are not known: correct it, or give --max-size and --max-program")

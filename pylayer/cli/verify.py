@@ -12,7 +12,6 @@ import click
 from .output import (
     EXIT_PROBLEM,
     HELP,
-    Failure,
     console,
     human_bytes,
     human_time,
@@ -325,8 +324,9 @@ def verify(app: str | None, identity: str | None, repair: bool, as_json: bool) -
 
     root = require_root()
     selection = Selection(app, identity)
-    if not os.path.isdir(root):
-        raise Failure(f"there is no store in {root} yet; start a program with: pylayer run -- APP")
+    if not os.path.isdir(root) and not as_json:
+        click.echo(f"Nothing is stored in {root} yet; start a program with: pylayer run -- APP")
+        return
     names = learn_names(root, selection)
     size = tree_bytes(os.path.join(root, "store"))[0]
     with progress("verifying", size, as_json) as advance:

@@ -13,6 +13,7 @@ import xxhash
 
 from pylayer import flat
 from pylayer.cache_header import HEADER, HEADER_VERSION_ONE
+from pylayer.cli.children import probe
 from pylayer.identity import Identity, program_id
 from pylayer.store import format, owner
 from pylayer.store.attestation import Attestation
@@ -187,3 +188,10 @@ def flip(path: Path, offset: int, bit: int = 0) -> None:
     data[offset] ^= 1 << bit
     path.write_bytes(data)
     os.utime(path)
+
+
+def present(environment: dict[str, str]) -> Identity:
+    """The identity of the first device that the drivers of this environment list."""
+    found = dict(probe("facts", environment=environment).found["all_facts"][0])
+    found["pipeline_cache_uuid"] = bytes.fromhex(found["pipeline_cache_uuid"])
+    return Identity.of(DeviceFacts(**found))

@@ -7,7 +7,10 @@ from importlib.metadata import version
 import pytest
 from cli.user import User
 
-COMMANDS = ("run", "install", "uninstall", "doctor", "stats")
+COMMANDS = (
+    *("run", "install", "uninstall", "doctor", "stats"),
+    *("ls", "show", "verify", "trim", "clear", "export", "import", "quarantine"),
+)
 
 
 def test_version(user: User) -> None:
@@ -40,7 +43,7 @@ def test_wrong_use(user: User, arguments: tuple[str, ...]) -> None:
     assert "--help" in done.stderr or "-h" in done.stderr
 
 
-@pytest.mark.parametrize("command", ["stats", "uninstall", "install"])
+@pytest.mark.parametrize("command", ["stats", "uninstall", "install", "ls", "verify", "trim"])
 def test_no_home(user: User, command: str) -> None:
     """Without any home directory a command ends with one line that names the variables to set."""
     empty = {"HOME": "", "XDG_CACHE_HOME": "", "XDG_DATA_HOME": ""}

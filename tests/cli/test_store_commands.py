@@ -1,0 +1,292 @@
+"""``pylayer ls`` and ``pylayer show``, and what all commands of the store have in common."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import pytest
+from cli import stores
+from cli.stores import GAME, IDENTITY, OLD_DRIVER, OTHER, TOOL, Store, cell
+from cli.user import User
+
+from pylayer.cli.output import day, human_bytes, plural, printable
+from pylayer.store.format import Damage
+from pylayer.store.quarantine import move_file
+
+#: Every command of the store that reads or changes nothing but the store, as its own words.
+COMMANDS: tuple[tuple[str, ...], ...] = (
+    ("ls",),
+    ("show", "game*"),
+    ("verify",),
+    ("verify", "--repair"),
+    ("trim", "--dry-run"),
+    ("trim",),
+    ("clear", "--app", "game*", "--dry-run"),
+    ("clear", "--app", "game*", "--yes"),
+    ("clear", "--all", "--yes"),
+    ("clear", "--stale", "--yes"),
+    ("export", "game.pylayer", "--app", "game*"),
+    ("quarantine", "ls"),
+    ("quarantine", "empty", "--yes"),
+)
+
+
+@pytest.fixture
+def store(user: User) -> Store:
+    return stores.filled(user.store)
+
+
+def tree(user: User) -> dict[str, bytes]:
+    """Every file of the store."""
+    return {str(path): path.read_bytes() for path in user.store.rglob("*") if path.is_file()}
+
+
+# ---- ls --------------------------------------------------------------------------------------------
+
+
+def added_up(found: dict[str, Any]) -> int:
+    """All rows of ``ls --json``, the packs' own overhead, and what is no program's."""
+    rows = [row["bytes"] for shelf in found["identities"] for kind in ("programs", "shared") for row in shelf[kind]]
+    rest = sum(shelf["pack_overhead_bytes"] + shelf["other_bytes"] for shelf in found["identities"])
+    return sum(rows) + rest + found["stray_bytes"]
+
+
+def test_ls_counts_every_byte(user: User, store: Store) -> None:
+    """Rows, the overhead of packs and other files add up to the sizes of all files below store/, to the byte."""
+    old = Store(user.store, OLD_DRIVER)
+    old.journal(OTHER, *(cell(number, identity=OLD_DRIVER) for number in range(5)))
+    store.journal(TOOL, cell(200), alive=True)
+    (store.path / "left.pack.1.tmp").write_bytes(b"x" * 17)
+    (store.path / "sub").mkdir()
+    (store.path / "sub" / "file").write_bytes(b"y" * 19)
+    (user.store / "store" / "stray").write_bytes(b"z" * 23)
+    found = user.json("ls")
+    assert added_up(found) == store.sizes() == found["store_bytes"]
+    assert found["stray_bytes"] == 23
+    for shelf in found["identities"]:
+        folder = user.store / "store" / shelf["identity"]
+        assert shelf["bytes"] == sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def test_ls_counts_damaged_packs(user: User, store: Store) -> None:
+    """A pack whose directory is damaged counts in full, and is named as one that cannot be used."""
+    (pack,) = store.files("*.pack")
+    pack.write_bytes(pack.read_bytes()[:-40])
+    found = user.json("ls")
+    assert added_up(found) == store.sizes()
+    assert found["identities"][0]["unusable_files"] == {pack.name: "truncated"}
+    assert "cannot be used" in user.pylayer("ls").stdout
+
+
+def test_ls_rows(user: User, store: Store) -> None:
+    """A row has the program's pipelines and files; what programs share is one row of its own."""
+    (shelf,) = user.json("ls")["identities"]
+    rows = {row["program"]: row for row in shelf["programs"]}
+    assert rows["game (The Game)"]["pipelines"] == 30 + 5 and rows["tool"]["pipelines"] == 20
+    (shared,) = shelf["shared"]
+    assert shared["pipelines"] == 10 and sorted(shared["programs"]) == ["game (The Game)", "tool"]
+    game = rows["game (The Game)"]
+    assert [game[key] for key in ("journals", "packs", "snapshots", "blobs", "attestation_files")] == [1, 1, 0, 1, 1]
+    assert rows["tool"]["snapshots"] == 1
+    assert abs(game["last_used_s"] - stores.NOW) < 1000
+    assert shelf["fields"] == IDENTITY.fields
+
+
+def test_ls_app(user: User, store: Store) -> None:
+    """--app shows the programs that match by executable, application or number, with what they share."""
+    number = f"{stores.program_id(*TOOL):016x}"
+    for pattern in ("tool", "TO*", number):
+        (shelf,) = user.json("ls", "--app", pattern)["identities"]
+        assert [row["program"] for row in shelf["programs"]] == ["tool"] and len(shelf["shared"]) == 1
+    assert user.json("ls", "--app", "The Game")["identities"][0]["programs"][0]["program"] == "game (The Game)"
+    done = user.pylayer("ls", "--app", "nobody")
+    assert done.returncode == 0 and "nobody" in done.stdout and done.stdout.count("\n") == 1
+
+
+def test_ls_identity(user: User, store: Store) -> None:
+    """--identity shows the drivers that begin so, and what is no beginning of one is wrong use."""
+    Store(user.store, OLD_DRIVER).journal(OTHER, cell(1, identity=OLD_DRIVER))
+    found = user.json("ls", "--identity", OLD_DRIVER.name[:8].upper())
+    assert [shelf["identity"] for shelf in found["identities"]] == [OLD_DRIVER.name]
+    assert user.pylayer("ls", "--identity", "nonsense").returncode == 2
+
+
+def test_ls_names_the_device(user: User, store: Store) -> None:
+    """The device has the name that a run recorded; where none did, its numbers."""
+    assert "device 0x73bf of vendor 0x1002" in user.pylayer("ls").stdout
+    stores.write_run(user.store, IDENTITY, device="A fine device")
+    assert "A fine device\nradv, Mesa 25.0.7; identity" in user.pylayer("ls").stdout
+
+
+def test_ls_limits(user: User, store: Store) -> None:
+    """The limits are those of the policy file, and of a broken one it says so."""
+    config = user.home / ".config" / "pylayer" / "policy.yaml"
+    config.parent.mkdir(parents=True)
+    config.write_text("max_store_mib: 12\nmax_program_mib: 3\n")
+    found = user.json("ls")
+    assert (found["max_store_bytes"], found["max_program_bytes"]) == (12 << 20, 3 << 20)
+    assert "of at most 12.0 MiB" in user.pylayer("ls").stdout
+    config.write_text("max_store_mib: many\n")
+    assert "policy.yaml, line 1" in user.pylayer("ls").stdout
+
+
+def test_ls_without_description(user: User, store: Store) -> None:
+    """A driver's folder without its description is listed all the same."""
+    (store.path / "identity").unlink()
+    found = user.json("ls")
+    assert added_up(found) == store.sizes()
+    assert "identity file is missing" in user.pylayer("ls").stdout
+
+
+# ---- show ------------------------------------------------------------------------------------------
+
+
+def test_show_program(user: User, store: Store) -> None:
+    """A program's details: pipelines once each, sizes, compile time, notes, attestations and kept caches."""
+    (found,) = user.json("show", "game*")["found"]
+    assert found["pipelines"] == 45 and found["pipelines_by_kind"] == {"graphics": 45}
+    assert found["compile_time_saved_per_load_ns"] == 45 * 2_000_000
+    assert found["plain_kinds"] == ["graphics library"] and found["stub"] is False
+    assert found["attestations"] == 1 and found["blobs"][0]["bytes"] == len(stores.cell_data(0, size=3000))
+    assert found["data_bytes"] > found["disk_bytes"] and found["compression_ratio"] > 1.5
+    assert {file["file"] for file in found["files"]} == {
+        path.name for path in store.files() if path.suffix in (".pack", ".closed", ".attest", ".blob")
+    }
+
+
+def test_show_ages(user: User) -> None:
+    """Pipelines are counted by the days since a run used them, uses that were recorded later included."""
+    store = Store(user.store)
+    ages = (0, 3, 20, 60, 200, 200)
+    store.journal(GAME, *(cell(n, stores.NOW - age * stores.DAY) for n, age in enumerate(ages, 1)))
+    store.journal(GAME, stores.used([6]))
+    (found,) = user.json("show", "game*")["found"]
+    assert list(found["last_used_days"].values()) == [2, 1, 1, 1, 1]
+
+
+def test_show_identity(user: User, store: Store) -> None:
+    """The beginning of an identity shows everything of that driver, and its fields."""
+    (found,) = user.json("show", IDENTITY.name[:6])["found"]
+    assert found["pipelines"] == 65 and len(found["programs"]) == 2
+    assert found["fields"]["driver_info"] == "Mesa 25.0.7"
+    text = user.pylayer("show", IDENTITY.name[:6]).stdout
+    assert "Mesa 25.0.7" in text and "pipeline cache uuid" in text
+
+
+def test_show_of_several_drivers(user: User, store: Store) -> None:
+    """A program under two drivers is shown for both; --identity chooses one."""
+    Store(user.store, OLD_DRIVER).journal(GAME, cell(1, identity=OLD_DRIVER))
+    assert len(user.json("show", "game*")["found"]) == 2
+    (found,) = user.json("show", "game*", "--identity", OLD_DRIVER.name)["found"]
+    assert found["pipelines"] == 1
+
+
+@pytest.mark.parametrize(("name", "text"), [("nobody", "pylayer ls"), ("*", "names 2 programs")])
+def test_show_nothing(user: User, store: Store, name: str, text: str) -> None:
+    """A name of nothing, or of several programs, is one line that says so."""
+    done = user.pylayer("show", name)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and text in done.stderr
+
+
+# ---- all commands ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_json_and_text(user: User, store: Store, command: tuple[str, ...]) -> None:
+    """Each command's --json is one JSON object and nothing else, and without it no line of it stays unsaid."""
+    done = user.pylayer(*command, "--json")
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    assert isinstance(json.loads(done.stdout), dict)
+    for path in user.directory.glob("*.pylayer"):
+        path.unlink()
+    done = user.pylayer(*command)
+    assert done.returncode == 0 and done.stdout and done.stderr == "", done.stderr
+    assert "\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, ("show", IDENTITY.name)], ids=" ".join)
+def test_dry_and_reading_commands_change_nothing(user: User, store: Store, command: tuple[str, ...]) -> None:
+    """What only reads, and every --dry-run, leaves each file of the store as it was, byte for byte."""
+    reading = command[0] in ("ls", "show", "verify", "export") or command[-1] in ("--dry-run", "ls")
+    before = tree(user)
+    user.pylayer(*command)
+    if reading:
+        assert tree(user) == before
+
+
+@pytest.mark.parametrize("command", ["ls", "show game*", "verify", "quarantine ls", "trim"])
+def test_80_columns(user: User, store: Store, command: str) -> None:
+    """Tables fit 80 columns, names and identities of any length; only paths and identities make a line longer."""
+    for suffix in (".blob", ".snapshot"):
+        (path,) = store.files(f"*{suffix}")
+        move_file(str(user.store), Damage(str(path), "damaged-data", detail="for the test"))
+    done = user.pylayer(*command.split(), COLUMNS="80")
+    for line in done.stdout.splitlines():
+        assert len(line) <= 80 or str(user.store) in line or IDENTITY.name in line or "18" in line, line
+
+
+def test_long_names(user: User) -> None:
+    """A name of any length is cut in its middle, and numbers are not."""
+    program = ("An-Exceedingly-Long-Name-Of-A-Program-Win64-Shipping.exe", "An Exceedingly Long Name")
+    Store(user.store).journal(program, *(cell(number) for number in range(12)))
+    stores.write_run(user.store, IDENTITY, program)
+    (row,) = [line for line in user.pylayer("ls", COLUMNS="80").stdout.splitlines() if "…" in line]
+    assert len(row.rstrip()) <= 80 and row.startswith("An-E") and row.split()[-5:-3] == ["12", "1J"]
+
+
+def test_hostile_names(user: User) -> None:
+    """A name with what a terminal obeys is shown without it."""
+    Store(user.store).journal(("evil\x1b[2J\x07[red]x[/]", ""), cell(1))
+    text = user.pylayer("ls").stdout
+    assert "\x1b" not in text and "\x07" not in text and "[red]x[/]" in text
+
+
+def test_no_color(user: User, store: Store) -> None:
+    """A terminal gets colours, and none where NO_COLOR is set."""
+    from cli.test_stats import COLOUR, run_on_terminal
+
+    (store.path / "identity").unlink()  # a warning has a colour
+    assert COLOUR.search(run_on_terminal(user, "ls"))
+    output = run_on_terminal(user, "ls", NO_COLOR="1")
+    assert "game" in output and not COLOUR.search(output)
+
+
+def test_empty_store(user: User) -> None:
+    """Without a store each command says so in one line, and makes none."""
+    for command in ("ls", "verify", "trim", "show x", "clear --all", "quarantine ls", "quarantine empty"):
+        done = user.pylayer(*command.split())
+        assert done.returncode == (command == "show x"), command
+        assert (done.stdout + done.stderr).count("\n") == 1, command
+    assert not user.store.exists()
+    assert user.json("quarantine", "ls")["items"] == []
+
+
+def test_stats_on_disk(user: User, store: Store) -> None:
+    """on disk in stats counts a program's files of every kind, its groups in packs, and shared ones whole."""
+    stores.write_run(user.store, IDENTITY)
+    (shelf,) = user.json("ls")["identities"]
+    (game,) = [row for row in shelf["programs"] if row["program"].startswith("game")]
+    (program,) = user.json("stats")["programs"]
+    assert program["disk_bytes"] == game["bytes"] + shelf["shared"][0]["bytes"]
+
+
+def test_words() -> None:
+    """Numbers and names for people."""
+    assert [plural(n, w) for n, w in ((1, "identity"), (2, "identity"), (0, "day"))] == [
+        "1 identity",
+        "2 identities",
+        "0 days",
+    ]
+    assert printable("a\x1b\n\u202e\u00e9") == "a\ufffd\ufffd\ufffd\u00e9"
+    assert (day(0), day(1e30)) == ("never", "?") and human_bytes(1536) == "1.5 KiB"
+
+
+def test_store_that_cannot_be_read(user: User, store: Store) -> None:
+    """A file that is no file costs nothing but itself."""
+    os.mkfifo(store.path / f"{7:016x}-pipe.journal")
+    (store.path / f"{7:016x}-loop.pack").symlink_to(f"{7:016x}-loop.pack")
+    assert user.pylayer("ls").returncode == 0
+    done = user.json("verify", status=1)
+    assert sorted(problem["outcome"] for problem in done["problems"]) == ["unreadable"] * 2
