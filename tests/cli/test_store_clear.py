@@ -1,0 +1,319 @@
+"""``pylayer clear`` and ``pylayer trim``: what goes, what stays, and what a running program writes."""
+
+from __future__ import annotations
+
+import os
+import pty
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+from cli import stores
+from cli.stores import DAY, GAME, IDENTITY, NOW, OLD_DRIVER, OTHER, TOOL, Store, cell
+from cli.user import User
+
+from pylayer.identity import Identity, program_id
+from pylayer.store.fold import Claim
+
+
+@pytest.fixture
+def store(user: User) -> Store:
+    return stores.filled(user.store)
+
+
+def names(found: dict[str, object]) -> list[str]:
+    """Programs that ls lists."""
+    shelves = found["identities"]
+    assert isinstance(shelves, list)
+    return sorted(row["program"] for shelf in shelves for row in shelf["programs"])
+
+
+# ---- clear: programs -------------------------------------------------------------------------------
+
+
+def test_program(user: User, store: Store) -> None:
+    """A program's files go, and its records out of packs; what others share with it, and all of theirs, stays."""
+    tool = store.loaded(TOOL)
+    done = user.json("clear", "--app", "game*", "--yes")
+    assert store.loaded(GAME) == [] and store.loaded(TOOL) == tool
+    assert names(user.json("ls")) == ["tool"]
+    assert done["bytes_before"] > done["bytes_after"] == store.sizes()
+    (removed,) = done["removed"]
+    assert removed["programs"] == ["game (The Game)"] and removed["shared_bytes_kept"] > 0
+    assert not [path for path in store.files() if path.name.startswith(f"{program_id(*GAME):016x}")]
+    assert user.json("verify")["fine"]
+    (shown,) = user.json("show", IDENTITY.name)["found"]
+    assert shown["plain_kinds"] == [] and shown["pipelines"] == 30
+
+
+def test_both_programs(user: User, store: Store) -> None:
+    """When every program of a pack goes, the pack goes."""
+    assert user.pylayer("clear", "--app", "*", "--yes").returncode == 0
+    assert [path.name for path in store.files()] == ["identity"]
+
+
+def test_program_under_one_driver(user: User, store: Store) -> None:
+    """--app with --identity leaves the program's pipelines of other drivers."""
+    other = Store(user.store, OLD_DRIVER)
+    other.journal(GAME, cell(1, identity=OLD_DRIVER))
+    assert user.pylayer("clear", "--app", "game*", "--identity", OLD_DRIVER.name[:9], "--yes").returncode == 0
+    assert other.loaded(GAME) == [] and len(store.loaded(GAME)) == 45
+
+
+def test_dry_run(user: User, store: Store) -> None:
+    """--dry-run tells what would go, and its bytes, and needs no --yes."""
+    before = store.sizes()
+    done = user.json("clear", "--all", "--dry-run")
+    assert (done["bytes_before"], done["bytes_after"]) == (before, 0)
+    assert store.sizes() == before
+    assert "would remove the whole identity" in user.pylayer("clear", "--all", "--dry-run").stdout
+
+
+def test_nothing(user: User, store: Store) -> None:
+    """A program that has nothing is one friendly line."""
+    done = user.pylayer("clear", "--app", "nobody")
+    assert done.returncode == 0 and "nobody" in done.stdout and done.stdout.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", ["", "--all --stale", "--app x --all", "--identity zz"])
+def test_wrong_words(user: User, store: Store, words: str) -> None:
+    """Nothing to remove, or two things at once, is wrong use, and nothing goes."""
+    before = store.sizes()
+    done = user.pylayer("clear", *words.split(), "--yes")
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and store.sizes() == before
+
+
+def test_ambiguous_identity(user: User) -> None:
+    """The beginning of two identities removes neither."""
+    for number in range(40):  # two of so many begin with the same digit
+        Store(user.store, Identity({**IDENTITY.fields, "driver_version": number}))
+    digits = [path.name[0] for path in (user.store / "store").iterdir()]
+    twice = next(digit for digit in digits if digits.count(digit) > 1)
+    done = user.pylayer("clear", "--identity", twice, "--yes")
+    assert done.returncode == 2 and "identities" in done.stderr
+    assert len(list((user.store / "store").iterdir())) == 40
+
+
+# ---- clear: asking ---------------------------------------------------------------------------------
+
+
+def answer(user: User, words: bytes, *arguments: str) -> tuple[int, str]:
+    """Exit status and words of a command on whose terminal somebody types."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        **user.process(arguments, TERM="dumb"), stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    os.close(theirs)
+    os.write(ours, words)
+    out, error = process.communicate(timeout=60)
+    os.close(ours)
+    return process.returncode, out + error
+
+
+def test_asks(user: User, store: Store) -> None:
+    """On a terminal the command asks, and goes on with a yes alone."""
+    before = store.sizes()
+    status, text = answer(user, b"n\n", "clear", "--all")
+    assert status == 1 and "nothing was deleted" in text and store.sizes() == before
+    status, text = answer(user, b"y\n", "clear", "--all")
+    assert status == 0 and not store.path.exists()
+
+
+def test_without_a_terminal(user: User, store: Store) -> None:
+    """Where nobody can be asked, nothing goes without --yes."""
+    before = store.sizes()
+    done = user.pylayer("clear", "--all")
+    assert done.returncode == 2 and "--yes" in done.stderr and store.sizes() == before
+
+
+# ---- clear: what is in use -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", ["--app tool", f"--identity {IDENTITY.name}", "--all", "--stale"])
+def test_living_writer(user: User, store: Store, words: str) -> None:
+    """A journal whose writer lives stays with its folder's description, is named, and the status is 1."""
+    journal = store.journal(TOOL, cell(500), alive=True)
+    attest = store.file(".attest", TOOL, alive=True)
+    done = user.pylayer("clear", *words.split(), "--yes")
+    assert done.returncode == 1 and str(journal) in done.stdout and str(attest) in done.stdout
+    assert store.loaded(TOOL) == [500]
+    assert (store.path / "identity").exists() and attest.exists()
+    assert user.json("verify")["fine"]
+
+
+@pytest.mark.parametrize("words", ["--app tool", "--all"])
+def test_while_another_folds(user: User, store: Store, words: str) -> None:
+    """A folder that a living process folds is left alone, and that is said with status 1."""
+    before = store.sizes()
+    claim = Claim(store.folder)
+    assert claim.take()
+    done = user.pylayer("clear", *words.split(), "--yes")
+    claim.drop()
+    assert done.returncode == 1 and "another process is folding" in done.stdout and store.sizes() == before
+
+
+# ---- clear: drivers that are gone ------------------------------------------------------------------
+
+
+def here(user: User) -> Store:
+    """A store of the device that is really here."""
+    return Store(user.store, stores.present(user.environment))
+
+
+def test_stale(user: User, store: Store) -> None:
+    """--stale removes what no driver here would use, and keeps what one does, pipeline binaries' included."""
+    present = here(user)
+    present.journal(GAME, cell(1, identity=present.identity))
+    binaries = Store(user.store, Identity({**present.identity.fields, "global_key": "00" * 32}))
+    binaries.journal(GAME, cell(1, identity=present.identity))
+    done = user.json("clear", "--stale", "--yes")
+    assert [removed["identity"] for removed in done["removed"]] == [IDENTITY.name]
+    assert not store.path.exists() and len(present.loaded(GAME)) == len(binaries.loaded(GAME)) == 1
+    assert done["devices"]
+    assert "nothing stale" in user.pylayer("clear", "--stale", "--yes").stdout
+
+
+def test_stale_keeps_what_it_does_not_know(user: User, store: Store) -> None:
+    """Identities of 32-bit programs, and folders without a description, are kept, with the reason."""
+    small = Store(user.store, Identity({**IDENTITY.fields, "abi": "32-bit little-endian"}))
+    small.journal(GAME, cell(1))
+    (store.path / "identity").unlink()
+    done = user.pylayer("clear", "--stale", "--yes")
+    assert done.returncode == 0 and "32-bit" in done.stdout and "identity file is missing" in done.stdout
+    assert small.path.exists() and store.path.exists()
+
+
+def test_stale_old_formats(user: User) -> None:
+    """--stale removes files of older formats, and neither those of newer ones nor one that may be in use still."""
+    present = here(user)
+    head = f"{program_id(*TOOL):016x}-"
+    old, young, new = (present.path / f"{head}{number}.journal" for number in range(3))
+    old.write_bytes(b"PYLAYERJ" + struct.pack("<I", 1) + bytes(500))
+    young.write_bytes(old.read_bytes())
+    new.write_bytes(b"PYLSTORE" + struct.pack("<I", 3) + bytes(500))
+    for path in (old, new):
+        os.utime(path, (NOW - 2 * DAY, NOW - 2 * DAY))
+    done = user.pylayer("clear", "--stale", "--yes")
+    assert done.returncode == 1 and str(young) in done.stdout
+    assert (old.exists(), young.exists(), new.exists()) == (False, True, True)
+
+
+def test_stale_without_drivers(user: User, store: Store) -> None:
+    """Where the drivers cannot be asked, one line says so and nothing goes."""
+    before = store.sizes()
+    done = user.pylayer("clear", "--stale", "--yes", VK_DRIVER_FILES="/nonexistent", VK_ICD_FILENAMES="/nonexistent")
+    assert done.returncode == 1 and "nothing was deleted" in done.stderr and done.stderr.count("\n") == 1
+    assert store.sizes() == before
+
+
+def test_statistics_stay(user: User, store: Store) -> None:
+    """--all removes pipelines, and what stats adds up stays."""
+    stores.write_run(user.store, IDENTITY)
+    assert user.pylayer("clear", "--all", "--yes").returncode == 0
+    assert list((user.store / "store").iterdir()) == []
+    assert len(user.json("stats")["programs"]) == 1
+
+
+def test_folder_without_description(user: User, store: Store) -> None:
+    """A folder without its description can be removed whole, by its name."""
+    (store.path / "identity").unlink()
+    done = user.pylayer("clear", "--app", "game*", "--yes")
+    assert done.returncode == 1 and "identity file" in done.stdout
+    assert user.pylayer("clear", "--identity", IDENTITY.name, "--yes").returncode == 0
+    assert not store.path.exists()
+
+
+# ---- trim ------------------------------------------------------------------------------------------
+
+
+def test_trim_folds(user: User, store: Store) -> None:
+    """Everything becomes one pack, nothing is lost, and the store is not larger than before."""
+    expected = {program: store.loaded(program) for program in (GAME, TOOL)}
+    store.journal(OTHER, *(cell(number) for number in range(10)))
+    store.pack()
+    store.journal(OTHER, *(cell(number) for number in range(5, 15)))
+    done = user.json("trim")
+    assert done["bytes_before"] >= done["bytes_after"] == store.sizes()
+    assert (done["records_removed"], done["files_removed"]) == (0, 0)
+    assert {program: store.loaded(program) for program in (GAME, TOOL)} == expected
+    assert store.loaded(OTHER) == list(range(15))
+    assert len(store.files("*.pack")) == 1 and store.files("*.closed") == []
+    assert user.json("verify")["fine"]
+
+
+def test_trim_keeps_what_was_used(user: User) -> None:
+    """The least recently used leaves: old pipelines go, and of them those stay that a later run used."""
+    store = Store(user.store)
+    old = NOW - 100 * DAY
+    store.journal(GAME, *(cell(number, old) for number in range(1, 101)))
+    store.journal(GAME, *(cell(number) for number in range(101, 201)), stores.used([7, 8]))
+    user.pylayer("trim")
+    size = store.sizes()
+    done = user.json("trim", "--max-size", f"{size * 6 // 10}")
+    left = store.loaded(GAME)
+    assert {7, 8, *range(101, 201)} <= set(left) and len(left) < 160
+    assert done["records_removed"] == 200 - len(left) and done["bytes_after"] == store.sizes() <= size * 6 // 10
+
+
+def test_trim_one_program(user: User) -> None:
+    """--max-program limits each program, and leaves smaller ones alone."""
+    store = Store(user.store)
+    store.journal(GAME, *(cell(number, NOW - number * DAY) for number in range(200)))
+    store.journal(TOOL, *(cell(number) for number in range(300, 310)))
+    assert user.pylayer("trim", "--max-program", "40KiB").returncode == 0
+    assert len(store.loaded(TOOL)) == 10
+    left = store.loaded(GAME)
+    assert 0 < len(left) < 150 and left == list(range(len(left)))
+
+
+def test_trim_dry_run(user: User, store: Store) -> None:
+    """--dry-run says what would leave, and changes nothing."""
+    before = {path: path.read_bytes() for path in store.files()}
+    done = user.json("trim", "--max-size", "20K", "--dry-run")
+    assert done["records_removed"] > 0 and done["bytes_after"] < done["bytes_before"]
+    assert {path: path.read_bytes() for path in store.files()} == before
+    assert "would be" in user.pylayer("trim", "--dry-run").stdout
+
+
+def test_trim_by_the_policy_file(user: User, store: Store) -> None:
+    """Without options the limits are the policy file's; one that cannot be used ends the command."""
+    config = user.home / ".config" / "pylayer" / "policy.yaml"
+    config.parent.mkdir(parents=True)
+    config.write_text("max_program_mib: 7\n")
+    assert user.json("trim")["max_program_bytes"] == 7 << 20
+    config.write_text("max_program_mib: none\n")
+    done = user.pylayer("trim")
+    assert done.returncode == 1 and "policy.yaml, line 1" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_trim_leaves_a_living_writer(user: User, store: Store) -> None:
+    """A journal whose writer lives is not folded, whatever the limit; the rest that is too much goes."""
+    journal = store.journal(TOOL, cell(500), alive=True)
+    done = user.pylayer("trim", "--max-size", "1K")
+    assert done.returncode == 1 and "in use" in done.stdout
+    assert journal.exists() and store.loaded(TOOL) == [500]
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("500M", 500 << 20), ("2GiB", 2 << 30), ("1.5k", 1536), ("7", 7), ("3 tb", 3 << 40)]
+)
+def test_sizes(user: User, store: Store, text: str, size: int) -> None:
+    """Sizes have units of 1024, in any case, with and without B."""
+    assert user.json("trim", "--max-size", text, "--max-program", text, "--dry-run")["max_store_bytes"] == size
+
+
+@pytest.mark.parametrize("text", ["", "many", "-5M", "5X", "1e9", "٣M"])
+def test_no_sizes(user: User, store: Store, text: str) -> None:
+    """What is no size is wrong use, with how to write one."""
+    done = user.pylayer("trim", "--max-size", text)
+    assert done.returncode == 2 and "500M" in done.stderr
+
+
+def test_trim_prunes(user: User, store: Store) -> None:
+    """What a process that died was writing leaves with the trim."""
+    left = Path(store.path, "x.pack.1.tmp")
+    left.write_bytes(b"half")
+    os.utime(left, (NOW - DAY, NOW - DAY))
+    assert user.pylayer("trim").returncode == 0
+    assert not left.exists()
