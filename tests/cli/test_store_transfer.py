@@ -1,0 +1,426 @@
+"""``pylayer export`` and ``pylayer import``: whole and proven, or not at all."""
+
+from __future__ import annotations
+
+import os
+import random
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xxhash
+from cli import stores
+from cli.stores import DAY, GAME, IDENTITY, NOW, OLD_DRIVER, OTHER, TOOL, Store, cell
+from cli.user import User
+
+from pylayer import flat
+from pylayer.identity import Identity, program_id
+from pylayer.store import format, pack, portable, zstd
+
+ID = program_id(*GAME)
+
+
+@pytest.fixture
+def store(user: User) -> Store:
+    return stores.filled(user.store)
+
+
+@pytest.fixture
+def export(user: User, store: Store) -> Path:
+    """An export of the game."""
+    path = user.directory / "game.pylayer"
+    done = user.pylayer("export", path, "--app", "game*")
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> User:
+    """Somebody with an empty store."""
+    directory = tmp_path / "elsewhere"
+    directory.mkdir()
+    return User(directory)
+
+
+def taken(user: User, path: Path, *arguments: str) -> Any:
+    return user.json("import", path, "--any-device", *arguments)
+
+
+def take(path: Path, root: Path) -> portable.Import:
+    """An import in this process. Raises Refused."""
+    work = portable.Import(str(path))
+    for _ in work.steps(str(root)):
+        pass
+    return work
+
+
+def files(root: Path) -> list[str]:
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+
+
+# ---- there and back --------------------------------------------------------------------------------
+
+
+def test_round_trip(user: User, store: Store, export: Path, elsewhere: User) -> None:
+    """What one store exports another imports: the same pipelines for the same program, notes and uses with them."""
+    done = taken(elsewhere, export)
+    assert done["pipelines"] == 45 and done["identity"] == IDENTITY.name
+    other = Store(elsewhere.store)
+    assert other.loaded(GAME) == store.loaded(GAME)
+    (before,) = user.json("show", "game*")["found"]
+    (after,) = elsewhere.json("show", "game*")["found"]
+    for key in ("pipelines_by_kind", "compile_time_saved_per_load_ns", "plain_kinds", "last_used_days", "fields"):
+        assert before[key] == after[key]
+    assert [row["program"] for row in after["programs"]] == ["game (The Game)"]
+    assert elsewhere.json("verify")["fine"]
+
+
+def test_only_what_was_asked_for(export: Path, elsewhere: User) -> None:
+    """No other program's pipelines, and nothing that the program itself read, is in the export."""
+    taken(elsewhere, export)
+    other = Store(elsewhere.store)
+    assert other.loaded(TOOL) == []
+    assert {path.suffix for path in other.files()} == {"", ".pack"}
+
+
+def test_living_writer(user: User, store: Store, elsewhere: User) -> None:
+    """What a running program has stored so far is exported too, and its journal stays as it is."""
+    journal = store.journal(OTHER, cell(700), cell(701), alive=True)
+    os.truncate(journal, journal.stat().st_size - 30)
+    path = user.directory / "other.pylayer"
+    assert user.json("export", path, "--app", "other")["damaged_parts"] == 0
+    taken(elsewhere, path)
+    assert Store(elsewhere.store).loaded(OTHER) == [700]
+    assert journal.exists()
+
+
+def test_uses_travel(user: User, elsewhere: User) -> None:
+    """When pipelines were last used is known after an import, and no time in the future is believed."""
+    store = Store(user.store)
+    store.journal(GAME, cell(1, NOW - 50 * DAY), cell(2, NOW - 50 * DAY), cell(3, NOW + 500 * DAY))
+    store.journal(GAME, stores.used([2], NOW - 3 * DAY))
+    user.pylayer("export", user.directory / "x", "--app", "game*")
+    taken(elsewhere, user.directory / "x")
+    (found,) = elsewhere.json("show", "game*")["found"]
+    assert list(found["last_used_days"].values()) == [1, 1, 0, 1, 0]
+
+
+def test_importing_twice(export: Path, elsewhere: User) -> None:
+    """A second import of the same file adds no byte."""
+    taken(elsewhere, export)
+    before = files(elsewhere.store)
+    done = taken(elsewhere, export)
+    assert (done["pipelines"], done["known_records"]) == (0, 46)
+    assert files(elsewhere.store) == before
+
+
+def test_known_content_is_stored_once(export: Path, elsewhere: User) -> None:
+    """What another program has already is shared with it, and not stored twice."""
+    other = Store(elsewhere.store)
+    other.journal(OTHER, *(cell(number) for number in range(20)))
+    taken(elsewhere, export)
+    assert len(other.loaded(GAME)) == 45 and other.loaded(OTHER) == list(range(20))
+    (shelf,) = elsewhere.json("ls")["identities"]
+    assert sum(row["pipelines"] for kind in ("programs", "shared") for row in shelf[kind]) == 45
+
+
+def test_import_after_clear(user: User, store: Store, export: Path) -> None:
+    """An export is a copy: what is cleared comes back with it, what programs shared included."""
+    expected = store.loaded(GAME), store.loaded(TOOL)
+    user.pylayer("clear", "--app", "game*", "--yes")
+    taken(user, export)
+    assert (store.loaded(GAME), store.loaded(TOOL)) == expected
+
+
+def test_import_dry_run(export: Path, elsewhere: User) -> None:
+    """--dry-run verifies all and tells what would come, and makes nothing."""
+    assert taken(elsewhere, export, "--dry-run")["pipelines"] == 45
+    assert not elsewhere.store.exists()
+
+
+# ---- which programs and devices --------------------------------------------------------------------
+
+
+def test_several_identities(user: User, store: Store) -> None:
+    """A program under two drivers needs --identity, and the message lists both."""
+    Store(user.store, OLD_DRIVER).journal(GAME, cell(1, identity=OLD_DRIVER))
+    path = user.directory / "x.pylayer"
+    done = user.pylayer("export", path, "--app", "game*")
+    assert done.returncode == 1 and IDENTITY.name[:12] in done.stderr and OLD_DRIVER.name[:12] in done.stderr
+    assert not path.exists()
+    found = user.json("export", path, "--app", "game*", "--identity", OLD_DRIVER.name[:6])
+    assert found["pipelines"] == 1
+
+
+@pytest.mark.parametrize("app", ["nobody", "snapshots"])
+def test_nothing_to_export(user: User, store: Store, app: str) -> None:
+    """Of a program that has nothing, or whole caches only, no file is made, and one line says why."""
+    store.snapshot(("snapshots", ""), b"data")
+    done = user.pylayer("export", "x.pylayer", "--app", app)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert ("snapshot, which" in done.stderr) == (app == "snapshots")
+    assert list(user.directory.iterdir()) == []
+
+
+def test_export_overwrites_nothing(user: User, store: Store, export: Path) -> None:
+    """A file that is there is left alone."""
+    data = export.read_bytes()
+    done = user.pylayer("export", export, "--app", "tool")
+    assert done.returncode == 1 and "there already" in done.stderr and export.read_bytes() == data
+
+
+def test_export_to_nowhere(user: User, store: Store) -> None:
+    """A place that cannot be written is one line."""
+    done = user.pylayer("export", "/nonexistent/x", "--app", "game*")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+
+
+def test_this_device(user: User, elsewhere: User) -> None:
+    """What was exported for the device that is here needs no --any-device."""
+    store = Store(user.store, stores.present(user.environment))
+    store.journal(GAME, cell(1, identity=store.identity))
+    user.pylayer("export", "x", "--app", "game*")
+    done = elsewhere.pylayer("import", user.directory / "x")
+    assert done.returncode == 0 and "1 pipeline" in done.stdout
+
+
+def test_another_device(export: Path, elsewhere: User) -> None:
+    """What is for another device is refused with both names, and nothing is made."""
+    done = elsewhere.pylayer("import", export)
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "Mesa 25.0.7" in done.stderr and "--any-device" in done.stderr
+    assert not elsewhere.store.exists()
+
+
+# ---- hostile files ---------------------------------------------------------------------------------
+
+
+def small(tmp_path: Path, name: str = "x") -> Path:
+    """A small export, by the store's own code."""
+    store = Store(tmp_path / f"root-{name}")
+    store.journal(GAME, *(cell(number, size=60) for number in range(3)), stores.note(plain_kind=2), stores.used([1]))
+    store.journal(TOOL, cell(2, size=60), cell(7, size=60))
+    path = tmp_path / f"{name}.pylayer"
+    programs = {program_id(*program): stores.name_of(program) for program in (GAME, TOOL)}
+    for _ in portable.Export(store.folder, programs).steps(str(path)):
+        pass
+    return path
+
+
+def test_every_flipped_bit(tmp_path: Path) -> None:
+    """A file with one bit flipped, at any byte of it, is refused as a whole and leaves nothing behind."""
+    path = small(tmp_path)
+    whole = path.read_bytes()
+    assert take(path, tmp_path / "fine").result.pipelines == 4
+    root = tmp_path / "root"
+    for offset in range(len(whole)):
+        changed = bytearray(whole)
+        changed[offset] ^= 1 << offset % 8
+        path.write_bytes(changed)
+        with pytest.raises(portable.Refused):
+            take(path, root)
+        assert not root.exists() or files(root) == [], offset
+
+
+def test_every_length(tmp_path: Path) -> None:
+    """A file cut off at any place, or with bytes behind its end, is refused."""
+    path = small(tmp_path)
+    whole = path.read_bytes()
+    for length in [*range(0, len(whole), 7), len(whole) - 1]:
+        path.write_bytes(whole[:length])
+        with pytest.raises(portable.Refused):
+            take(path, tmp_path / "root")
+    for more in (b"\0", bytes(16), b"x" * 100):
+        path.write_bytes(whole + more)
+        with pytest.raises(portable.Refused):
+            take(path, tmp_path / "root")
+    assert not (tmp_path / "root").exists() or files(tmp_path / "root") == []
+
+
+def test_random_damage(tmp_path: Path) -> None:
+    """Stretches of a file overwritten with anything are refused, and end in no other error."""
+    path = small(tmp_path)
+    whole = path.read_bytes()
+    chance = random.Random(7)
+    for _ in range(300):
+        changed = bytearray(whole)
+        at = chance.randrange(len(whole))
+        stretch = chance.choice([bytes(40), b"\xff" * 40, chance.randbytes(200), whole[256:400]])
+        changed[at : at + len(stretch)] = stretch
+        if bytes(changed) == whole:
+            continue
+        path.write_bytes(changed)
+        with pytest.raises(portable.Refused):
+            take(path, tmp_path / "root")
+
+
+class Forger:
+    """Makes exports that verify and are not what pylayer writes."""
+
+    def __init__(self, path: Path, identity: Identity = IDENTITY, fields: Any = None) -> None:
+        self.writer = pack.PackWriter(str(path), identity, True, format.EXPORT)
+        self.writer.begin_group(())
+        text = {"identity": identity.fields if fields is None else fields}
+        self.add(format.NOTE, flat.dumps(text).encode())
+
+    def add(self, magic: bytes, data: bytes, kind: int = 0, flags: int = 0) -> None:
+        digest = xxhash.xxh3_128_digest(data)
+        self.writer.add((magic, kind, flags, 0, len(data), 1000, digest, 1, NOW), data, 1, NOW)
+
+
+def other_vendor(forger: Forger) -> None:
+    data = bytearray(stores.cell_data(1))
+    struct.pack_into("<I", data, 8, 0x10DE)
+    forger.add(format.CELL, bytes(data))
+
+
+FORGERIES: dict[str, Callable[[Forger], None]] = {
+    "of another device": other_vendor,
+    "of another driver build": lambda forger: forger.add(format.CELL, stores.cell_data(1, OLD_DRIVER)),
+    "shorter than a pipeline cache header": lambda forger: forger.add(format.CELL, b"code"),
+    "without a pipeline cache header": lambda forger: forger.add(format.CELL, bytes(100)),
+    "of no known kind": lambda forger: forger.add(format.CELL, stores.cell_data(1), kind=200),
+    "a note that says nothing known": lambda forger: forger.add(format.NOTE, b"plain_kind=i:99\n"),
+    "a SNAP record": lambda forger: forger.add(format.SNAPSHOT, stores.cell_data(1)),
+    "a BLOB record": lambda forger: forger.add(format.BLOB, stores.cell_data(1)),
+    "a ATST record": lambda forger: forger.add(format.ATTEST, bytes(40)),
+    "uses that are none": lambda forger: forger.add(format.USED, bytes(9)),
+}
+
+
+@pytest.mark.parametrize("reason", FORGERIES)
+def test_forged_records(tmp_path: Path, reason: str) -> None:
+    """A record under valid hashes that is not what an export holds refuses the file, though others are fine."""
+    path = tmp_path / "x"
+    forger = Forger(path)
+    forger.writer.begin_group((ID,))
+    forger.add(format.CELL, stores.cell_data(5))
+    FORGERIES[reason](forger)
+    forger.writer.finish({ID: "game"})
+    with pytest.raises(portable.Refused, match=reason):
+        take(path, tmp_path / "root")
+    assert files(tmp_path / "root") == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        "text",
+        {**IDENTITY.fields, "more": 1},
+        {**IDENTITY.fields, "vendor_id": 1 << 40},
+        {**IDENTITY.fields, "device_id": True},
+        {**IDENTITY.fields, "pipeline_cache_uuid": "00"},
+        {**IDENTITY.fields, "pipeline_cache_uuid": "no hexadecimal"},
+        {**IDENTITY.fields, "global_key": "ab" * 33},
+        OLD_DRIVER.fields,
+    ],
+)
+def test_forged_identity(tmp_path: Path, fields: Any) -> None:
+    """Fields that are none of a device, or of another one than the header says, refuse the file."""
+    forger = Forger(tmp_path / "x", fields=fields)
+    forger.writer.begin_group((ID,))
+    forger.add(format.CELL, stores.cell_data(5))
+    forger.writer.finish({ID: "game"})
+    with pytest.raises(portable.Refused, match="identity"):
+        take(tmp_path / "x", tmp_path / "root")
+
+
+@pytest.mark.parametrize("name", ["", "evil\x1b[2J"])
+def test_forged_names(tmp_path: Path, name: str) -> None:
+    """A program without a name, or with one that a terminal would obey, refuses the file."""
+    forger = Forger(tmp_path / "x")
+    forger.writer.begin_group((ID,))
+    forger.add(format.CELL, stores.cell_data(5))
+    forger.writer.finish({ID: name})
+    with pytest.raises(portable.Refused, match="name"):
+        take(tmp_path / "x", tmp_path / "root")
+
+
+@pytest.mark.parametrize("claimed", [1000, 1 << 20, 1 << 62, 0])
+def test_decompression_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, claimed: int) -> None:
+    """A block that unpacks to more than it says, or says more than a block may have, refuses the file."""
+    bomb = zstd.compress(bytes(64 << 20))
+    forger = Forger(tmp_path / "x")
+    forger.writer.begin_group((ID,))
+    forger.add(format.CELL, stores.cell_data(5))
+    monkeypatch.setattr(zstd, "compress", lambda data: bomb)
+    real = format.record_parts
+
+    def lying(magic: bytes, data: bytes, *arguments: Any, **more: Any) -> list[bytes | memoryview]:
+        if magic == format.COMPRESSED:
+            return real(magic, data, create_ns=claimed)
+        return real(magic, data, *arguments, **more)
+
+    monkeypatch.setattr(format, "record_parts", lying)
+    monkeypatch.setattr(pack, "WORTH_IT", 1e9)
+    forger.writer.finish({ID: "game"})
+    with pytest.raises(portable.Refused, match="impossible"):
+        take(tmp_path / "x", tmp_path / "root")
+
+
+def forge_header(path: Path, **changes: int) -> None:
+    """Fields of the file's header, under a hash that is right."""
+    data = bytearray(path.read_bytes())
+    fields = list(format.FILE_HEADER.unpack_from(data))
+    for name, value in changes.items():
+        fields[{"groups_offset": 17, "groups_size": 18}[name]] = value
+    head = format.FILE_HEADER.pack(*fields)[: format.HASHED_FILE_HEADER]
+    data[:256] = head + struct.pack("<Q", xxhash.xxh3_64_intdigest(head))
+    path.write_bytes(data)
+
+
+HUGE = ((1 << 64) - 16, (1 << 64) - 1, 1 << 63, 1 << 40, 0, 8)
+
+
+@pytest.mark.parametrize("value", HUGE)
+@pytest.mark.parametrize("field", ["groups_offset", "groups_size"])
+def test_impossible_places(tmp_path: Path, field: str, value: int) -> None:
+    """Places and lengths that cannot be, under a valid hash, refuse the file."""
+    path = small(tmp_path)
+    forge_header(path, **{field: value})
+    with pytest.raises(portable.Refused):
+        take(path, tmp_path / "root")
+
+
+@pytest.mark.parametrize("value", HUGE[:4])
+@pytest.mark.parametrize("magic", [format.NOTE, format.COMPRESSED, format.INDEX, format.GROUPS, format.GROUP])
+def test_impossible_lengths(tmp_path: Path, magic: bytes, value: int) -> None:
+    """A record's length that cannot be, under a valid hash, refuses the file."""
+    path = small(tmp_path)
+    data = bytearray(path.read_bytes())
+    at = data.index(magic, 256)
+    struct.pack_into("<Q", data, at + 8, value)
+    head = bytes(data[at : at + format.HASHED_RECORD_HEADER])
+    struct.pack_into("<Q", data, at + format.HASHED_RECORD_HEADER, xxhash.xxh3_64_intdigest(head))
+    path.write_bytes(data)
+    with pytest.raises(portable.Refused):
+        take(path, tmp_path / "root")
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\3\4" + bytes(500), bytes(4096)])
+def test_other_files(elsewhere: User, content: bytes) -> None:
+    """A file of another kind is one line that names it."""
+    path = elsewhere.directory / "x"
+    path.write_bytes(content)
+    done = elsewhere.pylayer("import", path, "--any-device")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and str(path) in done.stderr
+    assert not elsewhere.store.exists()
+
+
+def test_a_pack_is_no_export(user: User, store: Store, elsewhere: User) -> None:
+    """A file taken out of a store is refused, and so is one that is not there."""
+    (path,) = store.files("*.pack")
+    done = elsewhere.pylayer("import", path, "--any-device")
+    assert done.returncode == 1 and "not an export" in done.stderr
+    assert elsewhere.pylayer("import", "nothing").returncode == 1
+
+
+def test_damage_is_told(export: Path, elsewhere: User) -> None:
+    """The command's one line names file, reason and place of a damaged export."""
+    stores.flip(export, 2000)
+    done = elsewhere.pylayer("import", export, "--any-device")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "was refused and nothing was imported" in done.stderr and "at byte" in done.stderr
