@@ -127,9 +127,14 @@ class Survey:
         self.root = root
         self.ages = _Ages()
         self.by_program: dict[int, _Ages] = {}
+        #: What USED records say, by identity.
+        self.uses: dict[str, Uses] = {}
         self.names: dict[int, str] = {}
         #: Share of the disk that one byte of a pack's data takes, by pack.
         self.shares: dict[str, float] = {}
+        #: When the record of a pack was last used that was used least recently, and all programs in it.
+        self.oldest: dict[str, int] = {}
+        self.owners: dict[str, set[int]] = {}
 
     def _add(self, programs: tuple[int, ...], when: int, size: int) -> None:
         self.ages.add(when, size)
@@ -139,7 +144,7 @@ class Survey:
     def read(self) -> Iterator[None]:
         """Looks at every file; packs by their index."""
         for name in identity_names(self.root):
-            uses = Uses()
+            uses = self.uses[name] = Uses()
             packs = []
             for file in files_of(self.root, name):
                 if file.path.endswith(".pack"):
@@ -178,6 +183,8 @@ class Survey:
                             uses.note(entry.programs, fingerprints_of(found[1]), entry.last_used)
                 else:
                     when = uses.last_use(entry.programs, entry.fingerprint, entry.last_used)
+                    self.oldest[file.path] = min(when, self.oldest.get(file.path, when))
+                    self.owners.setdefault(file.path, set()).update(entry.programs)
                     self._add(entry.programs, when, round(entry.size * share))
         except OSError:
             return
@@ -186,10 +193,19 @@ class Survey:
 
 
 def enforce(
-    root: str, max_store: int, max_program: int, trimmed: Trimmed, compress: bool = True, dry_run: bool = False
+    root: str,
+    max_store: int,
+    max_program: int,
+    trimmed: Trimmed,
+    compress: bool = True,
+    dry_run: bool = False,
 ) -> Iterator[None]:
-    """Brings a store within its limits, in bytes; steps of about a millisecond. Raises OSError; nothing is half
-    done then."""
+    """Brings a store within its limits, in bytes; steps of about a millisecond. One pack after the other is written
+    without what leaves, so that memory does not grow with the store; journals wait until they are folded. Raises
+    OSError; nothing is half done then.
+
+    ``dry_run``: only says in ``trimmed`` what would leave, journals included.
+    """
     trimmed.bytes_before = trimmed.bytes_after = total_bytes(root)
     survey = Survey(root)
     yield from survey.read()
@@ -210,8 +226,14 @@ def enforce(
                     trimmed.bytes_after -= file.size
                     if not dry_run:
                         remove(file.path)
-        if folder is not None:
-            yield from _fold_without(folder, survey, whole, cuts, trimmed, compress, dry_run)
+        if folder is None:
+            continue
+        if dry_run:
+            yield from _fold_without(folder, None, survey, whole, cuts, trimmed, compress)
+            continue
+        for path in folder.files(None, (".pack",)):
+            if survey.oldest.get(path, 1 << 62) <= whole.before or survey.owners.get(path, set()) & cuts.keys():
+                yield from _fold_without(folder, path, survey, whole, cuts, trimmed, compress)
     if not dry_run:
         trimmed.bytes_after = total_bytes(root)
 
@@ -223,32 +245,34 @@ def _folder(root: str, name: str) -> Folder | None:
 
 def _fold_without(
     folder: Folder,
+    path: str | None,
     survey: Survey,
     whole: _Cut,
     cuts: dict[int, _Cut],
     trimmed: Trimmed,
     compress: bool,
-    dry_run: bool,
 ) -> Iterator[None]:
-    share = max((share for path, share in survey.shares.items() if os.path.dirname(path) == folder.path), default=1.0)
+    """One pack without what leaves; for None a dry run over the whole folder."""
+    here = [share for pack_path, share in survey.shares.items() if os.path.dirname(pack_path) == folder.path]
+    share = survey.shares[path] if path is not None else max(here, default=1.0)
+    uses = survey.uses[folder.identity.name]
     freed = 0
 
-    def losers(planned: Planned, uses: Uses) -> tuple[int, ...]:
+    def losers(planned: Planned, _: Uses) -> tuple[int, ...]:
         nonlocal freed
         size = round(planned.size * share)
-        if whole.takes(planned.last_used, size):
+        when = uses.last_use(planned.programs, planned.fingerprint, planned.last_used)
+        if whole.takes(when, size):
             freed += size
             return planned.programs
-        gone = tuple(
-            program for program in planned.programs if program in cuts and cuts[program].takes(planned.last_used, size)
-        )
+        gone = tuple(program for program in planned.programs if program in cuts and cuts[program].takes(when, size))
         if len(gone) == len(planned.programs):
             freed += size
         return gone
 
-    fold = Fold(folder, everything=True, compress=compress, drop=losers, dry_run=dry_run)
+    fold = Fold(folder, everything=path is None, compress=compress, drop=losers, dry_run=path is None, only=path)
     yield from fold.steps()
     trimmed.records += fold.result.dropped
     trimmed.damage += fold.result.damage
-    if dry_run:
+    if path is None:
         trimmed.bytes_after -= freed

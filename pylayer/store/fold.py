@@ -39,6 +39,9 @@ WORTH_BYTES = 1 << 20
 #: A pack is taken into a fold when it is not larger than this many times what the fold has already: sizes grow by
 #: a factor, so a record is rewritten a few times in its life, not at every fold.
 PACK_FACTOR = 2
+#: A pack that reaches one of these is ended and another begun: whoever rewrites one holds its records' plan in memory.
+MAX_PACK_RECORDS = 32768
+MAX_PACK_BYTES = 128 << 20
 #: Of a file that is damaged in more places than these, the whole file goes to quarantine.
 MAX_STRETCHES = 64
 
@@ -80,8 +83,14 @@ class Folded:
         self.dropped = 0
         self.bytes_before = 0
         self.bytes_after = 0
-        self.pack: str | None = None
+        #: Packs that were written; ``pack`` is the last of them.
+        self.written: list[str] = []
         self.damage: list[Damage] = []
+
+    @property
+    def pack(self) -> str | None:
+        """The last pack that was written, None where none was."""
+        return self.written[-1] if self.written else None
 
 
 class Claim:
@@ -177,7 +186,8 @@ class Fold:
 
     ``everything``: all packs too, and no limits. ``drop``: programs that lose a record, which goes when none is
     left; by default nothing is dropped. ``must``: paths of packs to write anew whatever their size. ``gone``:
-    programs of which nothing at all is kept. ``dry_run``: nothing is written, moved or deleted.
+    programs of which nothing at all is kept. ``only``: this pack and nothing else.
+    ``dry_run``: nothing is written, moved or deleted.
     """
 
     def __init__(
@@ -189,6 +199,7 @@ class Fold:
         dry_run: bool = False,
         must: frozenset[str] = frozenset(),
         gone: frozenset[int] = frozenset(),
+        only: str | None = None,
     ) -> None:
         self.folder = folder
         self.result = Folded()
@@ -198,6 +209,8 @@ class Fold:
         self._dry_run = dry_run
         self._must = must
         self._gone = gone
+        self._only = only
+        self._writer: pack.PackWriter | None = None
         self._sources: list[Reader] = []
         self._kept_sources: set[int] = set()
         self._plan: dict[bytes, Planned] = {}
@@ -217,7 +230,6 @@ class Fold:
         if not self._dry_run and not claim.take():
             self.result.claimed = False
             return
-        writer: pack.PackWriter | None = None
         try:
             if not self._dry_run:
                 close_ended_journals(self.folder)
@@ -229,17 +241,11 @@ class Fold:
                 self._groups()
                 return
             if self._plan or self._uses.last_run:
-                path = os.path.join(self.folder.path, f"{unique_name()}.pack")
-                writer = pack.PackWriter(path, self.folder.identity, self._compress)
-                yield from self._write(writer)
-                if writer.count:
-                    self.result.pack = writer.finish(self._names)
-                    self.result.bytes_after = os.stat(path).st_size
-                    writer = None
+                yield from self._write()
             self._remove_sources()
         finally:
-            if writer is not None:
-                writer.abandon()
+            if self._writer is not None:
+                self._writer.abandon()
             for reader in self._sources:
                 reader.close()
             if not self._dry_run:
@@ -249,6 +255,8 @@ class Fold:
 
     def _choose(self) -> list[str]:
         """Journals, oldest first, then packs, smallest first."""
+        if self._only is not None:
+            return [self._only]
         chosen: list[str] = []
         size = 0
         limit = 1 << 62 if self._everything else PROCESS_BYTES
@@ -266,9 +274,10 @@ class Fold:
             if self._everything or small or path in self._must:
                 chosen.append(path)
                 size += bytes_there
-        alone = self._everything and len(packs) == 1 and len(chosen) == 1
+        full = sum(bytes_there >= MAX_PACK_BYTES // 2 for bytes_there, _ in packs)
+        alone = self._everything and len(packs) == len(chosen) and len(packs) <= full + 1
         if alone and self._drop is None and not self._must and not self._gone:
-            return []  # one pack and nothing to add to it
+            return []  # one pack, or full ones, and nothing to add
         self.result.bytes_before = size
         return chosen
 
@@ -434,8 +443,22 @@ class Fold:
             groups.setdefault(planned.programs, []).append(digest)
         return groups
 
-    def _write(self, writer: pack.PackWriter) -> Iterator[None]:
+    def _new_writer(self) -> pack.PackWriter:
+        path = os.path.join(self.folder.path, f"{unique_name()}.pack")
+        self._writer = pack.PackWriter(path, self.folder.identity, self._compress)
+        return self._writer
+
+    def _finish(self, writer: pack.PackWriter) -> None:
+        if not writer.count:
+            return
+        self.result.written.append(writer.finish(self._names))
+        self.result.records += writer.count
+        self.result.bytes_after += _size(writer.path)
+        self._writer = None
+
+    def _write(self) -> Iterator[None]:
         groups = self._groups()
+        writer = self._new_writer()
         represented: dict[int, set[int]] = {}
         for planned in self._plan.values():
             for program in planned.programs:
@@ -451,11 +474,15 @@ class Fold:
                 planned = self._plan[digest]
                 if planned.source != cached_source:
                     cache, cached_source = {}, planned.source
+                if writer.count >= MAX_PACK_RECORDS or writer.size >= MAX_PACK_BYTES:
+                    self._finish(writer)
+                    writer = self._new_writer()
+                    writer.begin_group(programs)
                 if not self._copy(writer, planned, digest, cache) and not self._copy_other(writer, planned, digest):
                     continue
                 if writer.count % 16 == 0:
                     yield
-        self.result.records = writer.count
+        self._finish(writer)
 
     def _copy(self, writer: pack.PackWriter, planned: Planned, digest: bytes, cache: dict[int, bytes]) -> bool:
         reader = self._sources[planned.source]
@@ -537,7 +564,7 @@ class Fold:
 
     def _remove_sources(self) -> None:
         for index, reader in enumerate(self._sources):
-            if index in self._kept_sources or reader.path == self.result.pack:
+            if index in self._kept_sources:
                 continue
             if _size(reader.path) != reader.size:
                 continue  # somebody appended all the same: folded next time

@@ -59,8 +59,6 @@ class Loaded:
         #: When a run last recorded any.
         self.last_run = 0
         self.now = int(time.time())
-        #: Files that could be folded: journals, closed or not.
-        self.journals = 0
 
     @property
     def mean_create_ns(self) -> float:
@@ -156,7 +154,6 @@ class Folder:
         reader = Reader(path)
         damage: list[Damage] = []
         snapshot = path if path.endswith(".snapshot") else None
-        loaded.journals += path.endswith((".journal", ".closed"))
         batches = 0
         try:
             for part in read_parts(reader, self.identity.digest, program, damage):

@@ -219,6 +219,11 @@ class PackWriter:
             self.abandon()
             raise
 
+    @property
+    def size(self) -> int:
+        """Bytes written so far."""
+        return self._at
+
     def begin_group(self, programs: Iterable[int]) -> None:
         """What is added from now on belongs to these programs."""
         self._end_group()

@@ -37,6 +37,7 @@ def name_of(program: tuple[str, str]) -> str:
 def facts(**changes: Any) -> DeviceFacts:
     values: dict[str, Any] = {
         "api_version": 4206896,
+        "binary_data_compressed": False,
         "cache_control_requested": False,
         "cache_control_supported": True,
         "device_id": 0x73BF,

@@ -590,3 +590,39 @@ def test_clock_that_went_backwards(folder: Folder) -> None:
     finally:
         monkeypatch.undo()
     assert numbers_left(folder, 1) == list(range(6))
+
+
+def test_packs_have_a_size_limit(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large fold writes several packs, none beyond the limit, and a limit is kept by rewriting one after another."""
+    monkeypatch.setattr(fold, "MAX_PACK_RECORDS", 50)
+    put(folder, 1, range(180), last_used=1000)
+    put(folder, 2, range(170, 220), last_used=2000)
+    result = run(fold.Fold(folder, compress=False))
+    assert len(packs(folder)) == len(result.written) == 5
+    assert (len(loaded(folder, 1)[0]), len(loaded(folder, 2)[0])) == (180, 50)
+    assert run(fold.Fold(folder, everything=True, compress=False)).damage == []
+    assert (len(loaded(folder, 1)[0]), len(loaded(folder, 2)[0])) == (180, 50)
+    enforce(folder, 300_000)
+    assert bounds.total_bytes(folder.root) <= 300_000
+    assert numbers_left(folder, 2) == list(range(170, 220))
+    assert 30 <= len(numbers_left(folder, 1)) < 180
+
+
+def test_only_packs_with_something_to_lose_are_rewritten(folder: Folder) -> None:
+    """A pack of which nothing leaves is not written anew."""
+    put(folder, 1, range(100), last_used=1000)
+    run(fold.Fold(folder, compress=False))
+    (old,) = packs(folder)
+    put(folder, 1, range(200, 500), last_used=9000)
+    for number in range(3):
+        put(folder, 1, [600 + number], last_used=9000)
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setattr(fold, "PACK_FACTOR", 0)
+    try:
+        run(fold.Fold(folder, compress=False))
+    finally:
+        monkeypatch.undo()
+    (new,) = set(packs(folder)) - {old}
+    enforce(folder, 1_200_000)
+    assert new in packs(folder) and old not in packs(folder)
+    assert set(range(200, 500)) <= set(numbers_left(folder, 1))
