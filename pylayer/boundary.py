@@ -118,6 +118,7 @@ class Message:
             digest=bytes(ffi.buffer(c.digest)),
             header=bytes(ffi.buffer(c.header, c.header_size)),
             history="unknown",
+            load_expected=bool(c.load_expected),
             result=c.result,
             slot=c.slot,
         )
@@ -184,13 +185,18 @@ def load_done(device: int) -> int:
 
 
 def load_begin(device: int) -> None:
-    """int32_t load_begin(uint64_t device): pipeline creations that miss wait for the next ``load_done``."""
+    """int32_t load_begin(uint64_t device): pipeline creations that miss wait for one ``load_done`` more."""
     _shim.load_begin(device)
+
+
+def load_cancel(device: int) -> None:
+    """int32_t load_cancel(uint64_t device): a load that was expected does not come."""
+    _shim.load_cancel(device)
 
 
 def restorable(device: int, slots: int) -> None:
     """int32_t restorable(uint64_t device, uint64_t slots): a bit for each of the program's caches, by the order of
-    their creation, for which ``load_begin`` is called where it is created empty."""
+    their creation, for which the layer expects a load where it is created empty; before this, for each."""
     _shim.restorable(device, slots)
 
 

@@ -274,13 +274,15 @@ class Host:
         verdict, outcome = self._ask("admit_cache", tuple, data, session.facts, session.settings)
         refused = verdict == VERDICT_EMPTY
         kept = verdict == VERDICT_PASS and session.keeps(data)
-        last_good = session.begin_restoring(data.slot, any_slot=True) if refused else None
+        last_good = session.last_good(data.slot, any_slot=True) if refused else None
+        if last_good is not None:
+            boundary.load_begin(message.device)  # before the program can create a pipeline that misses it
         message.answer_verdict(VERDICT_PASS_KEPT if kept else verdict)
         session.cache_outcome(outcome, refused)
         meaning = ""
         if refused:
             meaning = "; the program gets an empty cache"
-            if last_good is not None and session.restore(last_good):
+            if last_good is not None and session.restore(last_good, load_expected=True):
                 meaning += ", and the last good data is merged into it"
         boundary.log(
             LOG_WARN if refused else LOG_DEBUG, f"application cache of {data.data_size} bytes: {outcome}{meaning}"
@@ -288,11 +290,22 @@ class Host:
 
     def cache_empty(self, message: boundary.Message) -> None:
         """CACHE_EMPTY: the program loaded nothing; what it read of this cache in an earlier run may be gone."""
-        session = self.sessions.get(message.device)
-        if session is None:
-            return
-        if session.restore(session.begin_restoring(message.cache_data().slot, any_slot=False)):
+        if self._restore(message, any_slot=False):
             boundary.log(LOG_INFO, "the program has no data for a cache that it had before: the last good is merged in")
+
+    def _restore(self, message: boundary.Message, any_slot: bool) -> bool:
+        """The layer may be waiting for what comes of it."""
+        data = message.cache_data()
+        session = self.sessions.get(message.device)
+        last_good = None
+        try:
+            last_good = session.last_good(data.slot, any_slot) if session is not None else None
+        finally:
+            if session is not None:
+                restored = session.restore(last_good, data.load_expected)
+            elif data.load_expected:
+                boundary.load_cancel(message.device)
+        return session is not None and restored
 
     def cache_read(self, message: boundary.Message) -> None:
         """CACHE_READ: the program may load this again."""
@@ -308,15 +321,15 @@ class Host:
 
     def cache_refused(self, message: boundary.Message) -> None:
         """CACHE_REFUSED: the driver failed on data that looked right."""
+        restored = self._restore(message, any_slot=True)
         data = message.cache_data()
         session = self.sessions.get(message.device)
         if session is not None:
             session.cache_outcome("driver-error", refused=True)
-            session.restore(session.begin_restoring(data.slot, any_slot=True))
         boundary.log(
             LOG_WARN,
             f"the driver failed ({data.result}) on an application cache of {data.data_size} bytes; "
-            "the program gets an empty cache",
+            f"the program gets an empty cache{', and the last good data is merged into it' if restored else ''}",
         )
 
     def cells(self, first: boundary.Message) -> boundary.Message | None:

@@ -159,10 +159,10 @@ class DeviceSession:
                 self.commands.make_plain(self.serial, kind)
         if self.loaded.stub:
             self._stub("was found to keep nothing")
+        slots = 0
         if self._may_restore and self.attestations is not None:
             slots = sum(1 << slot for slot in self.attestations.blobs if slot < 64)
-            if slots:
-                self.commands.restorable(self.serial, slots)
+        self.commands.restorable(self.serial, slots)
         start = time.monotonic_ns()
         taken = self.commands.load_done(self.serial)
         self.load_ns += time.monotonic_ns() - start
@@ -339,36 +339,29 @@ class DeviceSession:
         wanted = self.settings["seed_application_caches"] and self.settings["application_caches"] == "attest"
         return wanted and self.state is not None and self.state.carrier != CARRIER_OFF
 
-    def begin_restoring(self, slot: int, any_slot: bool) -> Blob | None:
-        """The last good data of an application's cache, if there is any that is not merged yet: pipeline creations
-        that miss wait from now on until it was merged."""
+    def last_good(self, slot: int, any_slot: bool) -> Blob | None:
+        """The last good data of an application's cache, if there is any that is not merged yet."""
         attestations = self.attestations if self._may_restore else None
         blob = attestations.last_good(slot, any_slot) if attestations is not None else None
-        if blob is None or blob.digest in self._restored:
-            return None
-        if self._load_is_over:
-            self.commands.load_begin(self.serial)
-        return blob
+        return None if blob is None or blob.digest in self._restored else blob
 
-    def restore(self, blob: Blob | None) -> bool:
-        """Merges it into the layer's cache, from where it reaches the application's at its first miss. Ends the wait
-        that the layer may have begun, whatever comes of it."""
-        if blob is not None and not self._load_is_over:
-            self._restored.add(blob.digest)
-            self._to_restore.append(blob)  # handed over with the store
-            return True
-        if not self._load_is_over:
-            return False
+    def restore(self, blob: Blob | None, load_expected: bool) -> bool:
+        """Merges it into the layer's cache, from where it reaches the application's at its first miss.
+        ``load_expected``: the layer waits for that, and waits no longer afterwards, whatever comes of it."""
         batch = None
-        try:
-            if blob is not None:
-                self._restored.add(blob.digest)
+        if blob is not None:
+            self._restored.add(blob.digest)
+            if not self._load_is_over:
+                self._to_restore.append(blob)  # handed over with the store
+            else:
                 batch = self._read_for_restoring(blob)
-            if batch is not None:
-                self.commands.load_records(self.serial, batch.data, batch.offsets, batch.sizes)
-        finally:
-            self.commands.load_done(self.serial)
-        return batch is not None
+        if batch is None:
+            if load_expected:
+                self.commands.load_cancel(self.serial)
+            return blob is not None and not self._load_is_over
+        self.commands.load_records(self.serial, batch.data, batch.offsets, batch.sizes)
+        self.commands.load_done(self.serial)
+        return True
 
     def _read_for_restoring(self, blob: Blob) -> Batch | None:
         assert self._attestations is not None

@@ -177,16 +177,17 @@ class CacheData(Record):
 
     ``digest`` is the XXH3-128 of all of it, zero where there is none; ``slot`` counts the device's caches from 0.
     ``history`` is what is known of it from earlier runs: ``attested``, ``stale``, ``altered`` or ``unknown``
-    (docs/architecture.md, 'Application caches').
+    (docs/architecture.md, 'Application caches'). ``load_expected``: pipeline creations wait for a load more.
     """
 
-    __slots__ = ("cache", "data_is_null", "data_size", "digest", "header", "history", "result", "slot")
+    __slots__ = ("cache", "data_is_null", "data_size", "digest", "header", "history", "load_expected", "result", "slot")
     cache: int
     data_is_null: bool
     data_size: int
     digest: bytes
     header: bytes
     history: str
+    load_expected: bool
     result: int
     slot: int
 

@@ -143,6 +143,7 @@ typedef struct PylayerCacheInfo {
     uint8_t header[PYLAYER_CACHE_HEADER_BYTES];
     uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of all initial data; zero when there is none */
     uint32_t slot;                        /* n-th vkCreatePipelineCache of the device, from 0 */
+    uint8_t load_expected;                /* pipeline creations that miss wait for a load_done or load_cancel more */
 } PylayerCacheInfo;
 
 /* What vkGetPipelineCacheData gave to the application. */
@@ -257,11 +258,12 @@ typedef struct PylayerShim {
      * this load: records may be published again afterwards, for another load that nobody waits for and that ends
      * with load_done too. */
     int64_t (*load_done)(uint64_t device);
-    /* Another load is about to come: pipeline creations that miss wait for its load_done, as they did for the first
-     * one's. */
+    /* One more load is expected, as the first one is when the device is created: pipeline creations that miss wait
+     * until each has had its load_done, or load_cancel where it does not come. */
     int32_t (*load_begin)(uint64_t device);
+    int32_t (*load_cancel)(uint64_t device);
     /* Policy has data for the application's n-th cache where bit n of slots is set (n < 64): where that is created
-     * empty, or the driver fails on its data, the layer begins the load that policy then brings to its load_done. */
+     * empty, or the driver fails on its data, the layer itself expects one more load. Before this is called, for each. */
     int32_t (*restorable)(uint64_t device, uint64_t slots);
     /* Never probe this kind again on this device. */
     int32_t (*make_plain)(uint64_t device, int32_t kind);

@@ -35,6 +35,16 @@ static int32_t load_begin(uint64_t serial)
     return 0;
 }
 
+static int32_t load_cancel(uint64_t serial)
+{
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    loading_cancel(device);
+    device_command_end(device);
+    return 0;
+}
+
 static int32_t restorable(uint64_t serial, uint64_t slots)
 {
     Device *device = device_command_begin(serial);
@@ -75,7 +85,7 @@ static int32_t switch_off(uint64_t serial)
     if (!device)
         return -1;
     atomic_store(&device->carrier, PYLAYER_CARRIER_OFF);
-    loading_done(device);
+    loading_end(device);
     device_command_end(device);
     return 0;
 }
@@ -163,6 +173,7 @@ const PylayerShim shim_commands = {
     .load_records = load_records,
     .load_done = load_done,
     .load_begin = load_begin,
+    .load_cancel = load_cancel,
     .restorable = restorable,
     .make_plain = make_plain,
     .stop_adopting = stop_adopting,

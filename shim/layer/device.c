@@ -231,6 +231,8 @@ static void init_locks(Device *device)
     pthread_cond_init(&device->loading.changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&device->loading.mutex, NULL);
+    device->loading.expected = 1;
+    atomic_store(&device->restorable_slots, UINT64_MAX);
     pthread_mutex_init(&device->merge_mutex, NULL);
     pthread_mutex_init(&device->app_caches_mutex, NULL);
     pthread_mutex_init(&device->kept_digests.mutex, NULL);
@@ -274,7 +276,7 @@ static void open_carrier(Device *device, bool pipeline_binaries)
             read_global_key(device, &message->created);
     }
     if (!mailbox_post(message, UINT64_MAX) || carrier == PYLAYER_CARRIER_OFF)
-        loading_done(device);
+        loading_end(device);
 }
 
 static void device_free(Device *device)

@@ -136,13 +136,14 @@ typedef struct Loading {
     pthread_cond_t changed;
     atomic_uint changes;    /* counts what changed is signalled for */
     atomic_ullong begun_ns; /* nobody waits later than this plus load_wait_ns */
-    atomic_int done;        /* everything stored is merged; 0 again while another load is expected */
+    atomic_int done;        /* nothing more is expected: everything stored is merged */
     atomic_int under_way;   /* records were published, now or in a later load, and not all are merged */
     atomic_int abandoned;   /* device or process end: nothing more is given to the driver */
     const uint8_t *base;
     const uint64_t *offsets, *sizes;
     uint64_t count, next, finished; /* of this publication */
     uint64_t published, taken;      /* of this load */
+    unsigned expected;              /* loads that loading_done or loading_cancel have not ended */
 } Loading;
 
 typedef struct Device {
@@ -306,9 +307,12 @@ uint64_t cells_merge_records(Device *device, const uint8_t *base, const uint64_t
  * device keeps no cache. */
 int64_t loading_publish(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
                         uint64_t record_count);
-/* Pipeline creations wait again, until loading_done. Nothing where the device or the process is ending. */
+/* One more load is expected: pipeline creations that miss wait for its loading_done, or loading_cancel. */
 void loading_begin(Device *device);
-/* Finishes what is published; nobody waits any longer. How many records the driver took in all, -1 where the
+void loading_cancel(Device *device);
+/* No load is expected any more. */
+void loading_end(Device *device);
+/* Finishes what is published; nobody waits any longer, unless another load is expected. How many records the driver took in all, -1 where the
  * device or the process is ending. */
 int64_t loading_done(Device *device);
 /* Records are on their way into the layer's cache, or are still to come. */

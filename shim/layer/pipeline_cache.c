@@ -183,12 +183,14 @@ static void tell_policy_of_empty(Device *device, enum PylayerMessageType type, C
     unsigned long long slots = atomic_load_explicit(&device->restorable_slots, memory_order_relaxed);
     bool restores = type == PYLAYER_MSG_CACHE_REFUSED ? slots != 0 : number.slot < 64 && slots >> number.slot & 1;
     PylayerMessage *message = describe_data(device, type, number, info);
-    if (message)
+    if (message) {
         message->cache.result = result;
+        message->cache.load_expected = restores;
+    }
     if (restores)
         loading_begin(device);
     if (!mailbox_post(message, device->plan.queue_bytes) && restores)
-        loading_done(device);
+        loading_cancel(device);
 }
 
 static bool policy_refuses(Device *device, CacheNumber number, const VkPipelineCacheCreateInfo *info)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -310,7 +312,9 @@ def test_signal_handlers_stay(world: World, top: str) -> None:
     """The program's handling of SIGINT is what it was, whatever a policy imports: interrupting it ends it."""
     command = [str(BUILD / "demo" / "pipelines"), "--count", "4000"]
     environment = world.environment | write_policy(world, top=top)
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+    # A shell that runs the tests in the background has its children ignore SIGINT.
+    default = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, preexec_fn=default)
     try:
         while not world.stored_files():
             assert process.poll() is None

@@ -268,7 +268,7 @@ def test_record_shows_its_fields() -> None:
     digest = xxhash.xxh3_128_digest(b"ab")
     assert repr(data) == (
         f"CacheData(cache=1, data_is_null=False, data_size=2, digest={digest!r}, header=b'ab', "
-        "history='unknown', result=0, slot=0)"
+        "history='unknown', load_expected=False, result=0, slot=0)"
     )
     with pytest.raises(AttributeError):
         data.other = 1

@@ -92,6 +92,7 @@ def cache_data(data: bytes = b"", **changes: Any) -> CacheData:
         "digest": xxhash.xxh3_128_digest(data) if data else bytes(16),
         "header": data[:32],
         "history": "unknown",
+        "load_expected": False,
         "result": 0,
         "slot": 0,
     }
@@ -169,6 +170,7 @@ class FakeCommands:
         self.loaded: list[bytes] = []
         self.done: list[int] = []
         self.begun: list[int] = []
+        self.cancelled: list[int] = []
         self.slots = 0
         self.plain: list[tuple[int, int]] = []
         self.switched_off: list[int] = []
@@ -197,6 +199,9 @@ class FakeCommands:
 
     def load_begin(self, device: int) -> None:
         self.begun.append(device)
+
+    def load_cancel(self, device: int) -> None:
+        self.cancelled.append(device)
 
     def restorable(self, device: int, slots: int) -> None:
         self.slots = slots
