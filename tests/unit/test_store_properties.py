@@ -1,0 +1,408 @@
+"""What holds for any records, any damage and any order of events in the store."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import struct
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import xxhash
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from pylayer import flat
+from pylayer.identity import Identity
+from pylayer.store import fold, format, pack, quarantine, reader
+from pylayer.store.folder import Folder, Loaded, read_parts
+from pylayer.store.journal import Journal
+
+IDENTITY = Identity({"vendor_id": 1})
+PROGRAMS = (7, 8, 9)
+
+settings.register_profile("store", deadline=None, suppress_health_check=list(HealthCheck))
+few = settings(settings.get_profile("store"), max_examples=25)
+many = settings(settings.get_profile("store"), max_examples=60)
+
+
+def content(size: int, seed: int, dense: bool) -> bytes:
+    """Bytes that compress well or not at all; distinct seeds give distinct bytes where there is room."""
+    if dense:
+        return random.Random(seed).randbytes(size)
+    return (struct.pack("<Q", seed) * (size // 8 + 1))[:size]
+
+
+SMALL = st.sampled_from((0, 1, 15, 16, 17, 100, 1000))
+ANY_SIZE = st.one_of(SMALL, st.sampled_from((5000, 70_000, format.BLOCK_BYTES - 64, format.BLOCK_BYTES, 300_000)))
+SMALL_DATA = st.builds(content, SMALL, st.integers(0, 30), st.booleans())
+ANY_DATA = st.builds(content, ANY_SIZE, st.integers(0, 30), st.booleans())
+U64 = st.one_of(st.integers(0, 5), st.integers(0, (1 << 64) - 1))
+FIELDS = st.fixed_dictionaries(
+    {
+        "magic": st.sampled_from((format.CELL, format.CELL, format.NOTE, format.USED, format.SNAPSHOT, format.ATTEST)),
+        "kind": st.integers(0, 0xFFFF),
+        "flags": st.integers(0, 0xFFFF),
+        "create_ns": U64,
+        "fingerprint": U64,
+        "last_used": U64,
+    }
+)
+#: By programs, in the order of the file.
+GROUPS = st.dictionaries(
+    st.sampled_from(((7,), (8,), (9,), (7, 8), (7, 8, 9))), st.lists(ANY_DATA, max_size=6), max_size=4
+)
+
+
+@contextlib.contextmanager
+def a_folder() -> Iterator[Folder]:
+    with tempfile.TemporaryDirectory() as root:
+        result = Folder(os.path.join(root, "root"), IDENTITY)
+        result.prepare()
+        yield result
+
+
+def write_journal(directory: str, records: list[tuple[dict[str, Any], bytes]], program: int = 7) -> str:
+    """A closed journal with these records; its path."""
+    journal = Journal(directory, IDENTITY, program, f"program {program}")
+    for fields, data in records:
+        journal.append(format.record_parts(fields["magic"], data, **{k: v for k, v in fields.items() if k != "magic"}))
+    journal.close()
+    return journal.path or ""
+
+
+def write_pack(path: str, groups: dict[tuple[int, ...], list[bytes]], compress: bool = True) -> str:
+    writer = pack.PackWriter(path, IDENTITY, compress)
+    for programs, datas in groups.items():
+        writer.begin_group(programs)
+        for data in datas:
+            digest = xxhash.xxh3_128_digest(data)
+            writer.add((format.CELL, 1, 0, 0, len(data), 1000, digest, 0, 0), data, 5, 1000)
+    return writer.finish(dict.fromkeys(PROGRAMS, "name"))
+
+
+def read(path: str, part_bytes: int = reader.PART_BYTES) -> tuple[list[tuple[dict[str, Any], bytes]], list[str]]:
+    """Records as ``write_journal`` takes them, and outcomes of what is damaged."""
+    damage: list[format.Damage] = []
+    found = []
+    one = reader.Reader(path)
+    with mock.patch.object(reader, "PART_BYTES", part_bytes):
+        for part in one.parts(damage):
+            for magic, kind, flags, start, size, create_ns, _, fingerprint, last_used in part.records:
+                values = (magic, kind, flags, create_ns, fingerprint, last_used)
+                names = ("magic", "kind", "flags", "create_ns", "fingerprint", "last_used")
+                found.append((dict(zip(names, values, strict=True)), bytes(part.data[start : start + size])))
+    one.close()
+    return found, [what.outcome for what in damage]
+
+
+def cells_of(path: str, program: int | None) -> list[bytes]:
+    """What a load takes from one file, of one program or of all."""
+    one = reader.Reader(path)
+    try:
+        return [
+            bytes(part.data[record[3] : record[3] + record[4]])
+            for part in read_parts(one, IDENTITY.digest, program, [])
+            for record in part.records
+            if record[0] == format.CELL
+        ]
+    finally:
+        one.close()
+
+
+def stretches(path: str) -> list[tuple[int, int, tuple[int, ...], bytes]]:
+    """Of each record of a pack where it, or the block that it is in, begins and ends, whose it is, and its digest."""
+    one = reader.Reader(path)
+    try:
+        header, _ = one.header()
+        assert header is not None
+        directory = pack.read_directory(one, header, [])
+        assert directory is not None
+        found = []
+        for entry in pack.read_index(one, directory) or ():
+            size = format.RECORD_HEADER.unpack(one.bytes_at(entry.offset, 64))[3]
+            found.append((entry.offset, entry.offset + format.record_size(size), entry.programs, entry.digest))
+        return found
+    finally:
+        one.close()
+
+
+def loads(folder: Folder) -> dict[int | None, tuple[set[bytes], int, bool]]:
+    """Everything that a load hands over, of each program and of all, and what its notes say."""
+    result: dict[int | None, tuple[set[bytes], int, bool]] = {}
+    for program in (*PROGRAMS, None):
+        loaded = Loaded()
+        found = {
+            bytes(batch.data[start : start + size])
+            for batch in folder.load(program, loaded)
+            for start, size in zip(batch.offsets, batch.sizes, strict=True)
+        }
+        result[program] = (found, loaded.plain_kinds, loaded.stub)
+    return result
+
+
+def run_fold(folder: Folder, **options: Any) -> fold.Folded:
+    work = fold.Fold(folder, **options)
+    for _ in work.steps():
+        pass
+    return work.result
+
+
+def packs_of(folder: Folder) -> list[str]:
+    return folder.files(None, (".pack",))
+
+
+#: Change of a file: kind, where (of its size), how much.
+CHANGES = st.tuples(
+    st.sampled_from(("flip", "zero", "cut", "append")), st.floats(0, 1, exclude_max=True), st.integers(1, 3000)
+)
+
+
+def change(path: str, how: tuple[str, float, int], start: int = format.FILE_HEADER.size) -> tuple[int, int]:
+    """Changes a file behind ``start``; where what was changed begins and ends."""
+    kind, place, amount = how
+    data = bytearray(Path(path).read_bytes())
+    size = len(data)
+    at = start + int(place * (size - start))
+    if kind == "append":
+        data += random.Random(amount).choice((bytes(amount), random.Random(amount).randbytes(amount)))
+        touched = (size, size + amount)
+    elif kind == "cut":
+        del data[at:]
+        touched = (at, size)
+    elif kind == "zero":
+        end = min(at + amount, size)
+        data[at:end] = bytes(end - at)
+        touched = (at, end)
+    else:
+        if at < size:
+            data[at] ^= 1 << amount % 8
+        touched = (at, at + 1)
+    Path(path).write_bytes(data)
+    return touched
+
+
+# ---- journals ----------------------------------------------------------------------------------------
+
+
+@many
+@given(st.lists(st.tuples(FIELDS, ANY_DATA), max_size=8), st.sampled_from((64, 208, 4096, 128 << 10)))
+def test_journal_round_trip(records: list[tuple[dict[str, Any], bytes]], part_bytes: int) -> None:
+    """Any records are read back in order with all their fields, however large the parts are that they are read in."""
+    with a_folder() as folder:
+        path = write_journal(folder.path, records)
+        assert not records or read(path, part_bytes) == (records, [])
+
+
+@many
+@given(st.lists(st.tuples(FIELDS, SMALL_DATA), min_size=1, max_size=10), CHANGES, st.sampled_from((64, 128 << 10)))
+def test_damaged_journal(records: list[tuple[dict[str, Any], bytes]], how: tuple[str, float, int], part: int) -> None:
+    """A flip, zeros, a cut or an addition costs the records that it touches, and gives none that was not written."""
+    with a_folder() as folder:
+        path = write_journal(folder.path, records)
+        begin, end = change(path, how)
+        found, outcomes = read(path, part)
+        at, expected = format.FILE_HEADER.size, []
+        for fields, data in records:
+            # What follows the data up to the next multiple of 16 is not the record's.
+            if at + 64 + len(data) <= begin or at >= end:
+                expected.append((fields, data))
+            at += format.record_size(len(data))
+        rest = list(records)
+        for one in found:  # in order, and each once
+            rest = rest[rest.index(one) + 1 :]
+        assert all(one in found for one in expected)
+        assert len(found) >= len(expected)
+        assert set(outcomes) <= set(format.OUTCOMES)
+
+
+@few
+@given(st.integers(0, format.FILE_HEADER.size * 8 - 1))
+def test_damaged_file_header(bit: int) -> None:
+    """One bit of the file's header and nothing of the file is believed, and it is said why."""
+    data = bytearray(format.file_header(format.JOURNAL, IDENTITY, 7, "program"))
+    data[bit // 8] ^= 1 << bit % 8
+    header, outcome = format.read_file_header(bytes(data), IDENTITY.digest)
+    assert header is None
+    assert outcome in format.OUTCOMES
+
+
+# ---- packs -------------------------------------------------------------------------------------------
+
+
+@few
+@given(GROUPS, st.booleans())
+def test_pack_round_trip(groups: dict[tuple[int, ...], list[bytes]], compress: bool) -> None:
+    """Each program reads its own from a pack, whether through the directory, the index or from the start."""
+    with a_folder() as folder:
+        path = write_pack(os.path.join(folder.path, "1.pack"), groups, compress)
+        for program in (*PROGRAMS, None):
+            mine = [datas for programs, datas in groups.items() if program is None or program in programs]
+            expected = sorted(data for datas in mine for data in datas)
+            assert sorted(cells_of(path, program)) == expected
+            with mock.patch.object(pack, "read_directory", return_value=None):
+                assert sorted(cells_of(path, program)) == expected
+        one = reader.Reader(path)
+        header, _ = one.header()
+        assert header is not None
+        directory = pack.read_directory(one, header, [])
+        assert directory is not None
+        cache: dict[int, bytes] = {}
+        entries = list(pack.read_index(one, directory) or ())
+        found = [one.record_at(entry.offset, entry.inner, cache) for entry in entries]
+        assert [pair[1] for pair in found if pair] == [data for datas in groups.values() for data in datas]
+        one.close()
+
+
+@many
+@given(GROUPS, CHANGES)
+def test_damaged_pack(groups: dict[tuple[int, ...], list[bytes]], how: tuple[str, float, int]) -> None:
+    """Damage costs a pack the records and blocks that it touches, whatever becomes of directory and index, and no
+    program gets a record that is not its own."""
+    with a_folder() as folder:
+        path = write_pack(os.path.join(folder.path, "1.pack"), groups)
+        before = {program: set(cells_of(path, program)) for program in PROGRAMS}
+        places = stretches(path)
+        begin, end = change(path, how)
+        for program in PROGRAMS:
+            kept = {digest for at, to, programs, digest in places if (to <= begin or at >= end) and program in programs}
+            found = set(cells_of(path, program))
+            assert found <= before[program]
+            assert kept <= {xxhash.xxh3_128_digest(data) for data in found}
+
+
+# ---- folds -------------------------------------------------------------------------------------------
+
+#: A journal's program and data; a few that many have.
+JOURNALS = st.lists(st.tuples(st.sampled_from(PROGRAMS), st.lists(ANY_DATA, min_size=1, max_size=5)), max_size=6)
+SMALL_JOURNALS = st.lists(
+    st.tuples(st.sampled_from(PROGRAMS), st.lists(SMALL_DATA, min_size=1, max_size=5)), min_size=1, max_size=6
+)
+
+
+def fill(folder: Folder, journals: list[tuple[int, list[bytes]]]) -> None:
+    for number, (program, datas) in enumerate(journals):
+        records: list[tuple[dict[str, Any], bytes]] = [({"magic": format.CELL, "kind": 1}, data) for data in datas]
+        note = flat.dumps({"plain_kind": number % 8, "stub": number == 3}).encode()
+        write_journal(folder.path, [*records, ({"magic": format.NOTE}, note)], program)
+
+
+@few
+@given(JOURNALS, JOURNALS, st.booleans())
+def test_fold_changes_no_load(
+    first: list[tuple[int, list[bytes]]], second: list[tuple[int, list[bytes]]], compress: bool
+) -> None:
+    """Every program loads the same before and after folds; what is equal is stored once, and a second fold of the
+    same changes nothing."""
+    with a_folder() as folder:
+        fill(folder, first)
+        run_fold(folder, compress=compress)
+        fill(folder, second)
+        before = loads(folder)
+        run_fold(folder, compress=compress)
+        assert loads(folder) == before
+        result = run_fold(folder, everything=True, compress=compress)
+        assert loads(folder) == before
+        assert (result.damage, quarantine.items(folder.root)) == ([], [])
+        assert folder.files(None, (".closed", ".journal")) == []
+        digests = [digest for path in packs_of(folder) for *_, digest in stretches(path)]
+        assert len(digests) == len(set(digests))
+        names = sorted(os.listdir(folder.path))
+        run_fold(folder, everything=True, compress=compress)
+        assert sorted(os.listdir(folder.path)) == names
+        run_fold(folder, everything=True, compress=compress, must=frozenset(packs_of(folder)))
+        assert loads(folder) == before
+        assert sorted(digests) == sorted(digest for path in packs_of(folder) for *_, digest in stretches(path))
+
+
+@many
+@given(SMALL_JOURNALS, st.lists(CHANGES, min_size=1, max_size=3), st.integers(0, 5), st.booleans())
+def test_fold_of_damaged_files(
+    journals: list[tuple[int, list[bytes]]], changes: list[tuple[str, float, int]], which: int, packed: bool
+) -> None:
+    """What a load finds in damaged files is there after a fold of them, for every program."""
+    with a_folder() as folder:
+        fill(folder, journals)
+        if packed:
+            run_fold(folder, everything=True)
+            fill(folder, journals[:1])
+        paths = folder.files(None)
+        for number, how in enumerate(changes):
+            change(paths[(which + number) % len(paths)], how, 0 if number == 2 else format.FILE_HEADER.size)
+        before = loads(folder)
+        run_fold(folder, everything=True, must=frozenset(packs_of(folder)))
+        assert loads(folder) == before
+
+
+@few
+@given(
+    st.lists(SMALL_JOURNALS, min_size=1, max_size=3),
+    SMALL_JOURNALS,
+    st.tuples(st.booleans(), st.booleans()),
+    st.lists(st.integers(0, 2), max_size=60),
+)
+def test_two_folds_and_a_reader(
+    packed: list[list[tuple[int, list[bytes]]]],
+    journals: list[tuple[int, list[bytes]]],
+    everything: tuple[bool, bool],
+    order: list[int],
+) -> None:
+    """Two processes that fold at once, each taking itself for the only one, and a third that loads, lose nothing."""
+    with a_folder() as folder, mock.patch.object(fold.Claim, "take", return_value=True):
+        for some in packed:
+            fill(folder, some)
+            with mock.patch.object(fold.Fold, "_leave_out_what_other_packs_have"):  # packs that share records
+                run_fold(folder)
+        fill(folder, journals)
+        before = loads(folder)
+        seen: set[bytes] = set()
+
+        def load() -> Iterator[None]:
+            for batch in folder.load(None, Loaded()):
+                places = zip(batch.offsets, batch.sizes, strict=True)
+                seen.update(bytes(batch.data[start : start + size]) for start, size in places)
+                yield
+
+        running = [
+            fold.Fold(folder, everything=everything[0]).steps(),
+            fold.Fold(folder, everything=everything[1]).steps(),
+        ]
+        running.append(load())
+        for turn in order:
+            next(running[turn], None)
+        for one in running:
+            for _ in one:
+                pass
+        assert loads(folder) == before
+        assert seen == before[None][0]
+
+
+# ---- settings text -----------------------------------------------------------------------------------
+
+LEAVES = st.one_of(st.text(), st.integers(-(1 << 70), 1 << 70), st.floats(allow_nan=False), st.booleans(), st.none())
+VALUES = st.recursive(
+    LEAVES, lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.text(), inner, max_size=4))
+)
+
+
+@many
+@given(st.dictionaries(st.text(), VALUES, max_size=6))
+@example({"[0": {"[1": "a.b=[%\r\n"}, "": {}, "l": [[], {}, [None]]})
+def test_flat_round_trip(value: dict[str, Any]) -> None:
+    """Any mapping of settings is the same after it was written and read, types included."""
+    assert repr(flat.loads(flat.dumps(value))) == repr(value)
+
+
+@many
+@given(st.one_of(st.text(), st.text("ab.=[0%\nsidfbnl:1", max_size=60)))
+def test_flat_text_that_is_anything(text: str) -> None:
+    """Any text is a mapping, which can be written, or a ValueError."""
+    try:
+        value = flat.loads(text)
+    except ValueError:
+        return
+    assert repr(flat.loads(flat.dumps(value))) == repr(value)
