@@ -385,7 +385,8 @@ class Fold:
             known.fingerprint = fingerprint or known.fingerprint
 
     def _leave_out_what_other_packs_have(self) -> None:
-        """Packs that are too large to be rewritten now."""
+        """Packs that are too large to be rewritten now. What comes from a pack stays all the same: another process may
+        fold the other pack just now, and leave the record out because this one has it."""
         sources = {reader.path for reader in self._sources}
         others: set[int] = set()
         for path in self.folder.files(None, (".pack",)):
@@ -404,7 +405,9 @@ class Fold:
                     others.update(group.programs)
                 for entry in pack.read_index(reader, directory) or ():
                     planned = self._plan.get(entry.digest)
-                    if planned is not None and set(planned.programs) <= set(entry.programs):
+                    if planned is None or self._is_in_a_pack(planned, entry.digest):
+                        continue
+                    if set(planned.programs) <= set(entry.programs):
                         del self._plan[entry.digest]
             except OSError:
                 continue
@@ -425,6 +428,10 @@ class Fold:
                 if not planned.programs:
                     del self._plan[digest]
                     self.result.dropped += planned.magic == format.CELL
+
+    def _is_in_a_pack(self, planned: Planned, digest: bytes) -> bool:
+        sources = [planned.source, *(source for source, _, _ in self._copies.get(digest, ()))]
+        return any(self._sources[source].path.endswith(".pack") for source in sources)
 
     # ---- writing ---------------------------------------------------------------------------------
 

@@ -381,6 +381,28 @@ def test_two_folds_and_a_reader(
         assert seen == before[None][0]
 
 
+def test_two_folds_that_each_leave_it_to_the_other() -> None:
+    """A record in two packs stays in one of them, also when two processes rewrite one each and see the other's."""
+    shared = content(400, 1, True)
+    with a_folder() as folder, mock.patch.object(fold.Claim, "take", return_value=True):
+        paths = []
+        for n in (2, 3):  # a fold pauses after each 16 records
+            own = [content(400, 100 * n + number, True) for number in range(20)]
+            paths.append(write_pack(os.path.join(folder.path, f"{n}.pack"), {(7,): [shared, *own]}))
+        before = loads(folder)
+        works = []
+        for path in paths:
+            work = fold.Fold(folder, must=frozenset([path]))
+            with mock.patch.object(fold, "PACK_FACTOR", 0):
+                steps = work.steps()
+                next(steps)
+            works.append(steps)
+        for steps in works:
+            for _ in steps:
+                pass
+        assert loads(folder) == before
+
+
 # ---- settings text -----------------------------------------------------------------------------------
 
 LEAVES = st.one_of(st.text(), st.integers(-(1 << 70), 1 << 70), st.floats(allow_nan=False), st.booleans(), st.none())
