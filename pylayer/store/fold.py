@@ -42,7 +42,7 @@ PACK_FACTOR = 2
 #: A pack that reaches one of these is ended and another begun: whoever rewrites one holds its records' plan in memory.
 MAX_PACK_RECORDS = 32768
 MAX_PACK_BYTES = 128 << 20
-#: Of a file that is damaged in more places than these, the whole file goes to quarantine.
+#: A file that is damaged in more places than these goes to quarantine whole.
 MAX_STRETCHES = 64
 
 
@@ -355,8 +355,12 @@ class Fold:
                     programs = pack.group_programs(part.data[start : start + size])
                 elif magic == format.USED:
                     self._uses.note(programs, fingerprints_of(bytes(part.data[start : start + size])), record[8])
-                elif magic in (format.CELL, format.NOTE) and programs:
+                elif magic in (format.CELL, format.NOTE):
                     offset, inner = part.place(record)
+                    if not programs:  # they stood in a part that is damaged
+                        what = Damage(self._sources[index].path, "damaged-header", detail="whose records these are")
+                        self._shattered.setdefault(index, what)
+                        continue
                     self._take(index, offset, inner, magic, size, record[6], record[7], record[8], programs)
             yield
 

@@ -322,3 +322,18 @@ def test_no_block_is_larger_than_one_can_be(tmp_path: Path, monkeypatch: pytest.
     one.close()
     assert [data for data in found if len(data) > 1000] == datas
     assert damage == []
+
+
+def test_records_that_no_program_owns(folder: Folder) -> None:
+    """Where the directory and the list of a group's programs are damaged both, nobody can say whose the records are:
+    the pack is kept aside whole instead of deleted."""
+    path = os.path.join(folder.path, "1.pack")
+    write_pack(path, {(7,): [b"seven" * 40], (8,): [b"eight" * 40]})
+    data = bytearray(Path(path).read_bytes())
+    data[data.index(format.GROUP) + 8] ^= 1
+    data[data.rindex(format.GROUPS) + 8] ^= 1
+    Path(path).write_bytes(data)
+    result = run_fold(folder, must=frozenset([path]))
+    assert cells(folder, 8) == {b"eight" * 40}
+    assert result.records == 1
+    assert [Path(item.path).read_bytes() for item in quarantine.items(folder.root) if item.whole_file] == [data]

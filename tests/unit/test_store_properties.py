@@ -335,7 +335,10 @@ def test_fold_of_damaged_files(
             change(paths[(which + number) % len(paths)], how, 0 if number == 2 else format.FILE_HEADER.size)
         before = loads(folder)
         run_fold(folder, everything=True, must=frozenset(packs_of(folder)))
-        assert loads(folder) == before
+        after = loads(folder)
+        # Of a pack that lost its directory and a list of programs, what nobody owns is in quarantine.
+        assert after.pop(None)[0] <= before.pop(None)[0]
+        assert after == before
 
 
 @few
