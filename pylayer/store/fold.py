@@ -504,11 +504,7 @@ class Fold:
             self.result.damage.append(Damage(reader.path, "unreadable", planned.offset, detail=str(error.strerror)))
             return False
         if found is None or found[0][6] != digest:
-            size = format.record_size(planned.size)
-            head = reader.bytes_at(planned.offset, format.RECORD_HEADER.size)
-            if head[:4] == format.COMPRESSED:  # the whole block is kept
-                size = format.record_size(min(format.RECORD_HEADER.unpack(head)[3], reader.size - planned.offset))
-            self._quarantine(planned.source, Damage(reader.path, "damaged-data", planned.offset, size))
+            self._quarantine(planned.source, self._damage_at(reader, planned))
             return False
         writer.add(found[0], found[1], planned.fingerprint, planned.last_used)
         return True
@@ -519,6 +515,16 @@ class Fold:
             if self._copy(writer, planned, digest, {}):
                 return True
         return False
+
+    @staticmethod
+    def _damage_at(reader: Reader, planned: Planned) -> Damage:
+        """What stands where a record was expected, up to the next one that verifies: of a compressed block all of it,
+        also where its header, and with it the length, is damaged."""
+        damage: list[Damage] = []
+        next(reader.parts(damage, planned.offset), None)
+        if damage and damage[0].offset == planned.offset:
+            return damage[0]
+        return Damage(reader.path, "damaged-data", planned.offset, format.record_size(planned.size))
 
     def _write_uses(self, writer: pack.PackWriter, program: int, represented: set[int]) -> None:
         """Uses that the records written now do not carry, because their records are in other packs; by the day, and

@@ -270,6 +270,21 @@ def test_repair_of_a_pack_without_its_directory(user: User, store: Store) -> Non
     assert {program: store.loaded(program) for program in (GAME, TOOL)} == expected
 
 
+@pytest.mark.parametrize("place", [0, 20, 100])
+def test_repair_keeps_a_whole_block(user: User, store: Store, place: int) -> None:
+    """Of a compressed block that does not verify all bytes are kept aside, a damaged header's too."""
+    path = one(store, "*.pack")
+    data = path.read_bytes()
+    at = data.index(format.COMPRESSED)
+    size = format.record_size(format.RECORD_HEADER.unpack_from(data, at)[3])
+    flip(path, at + place)
+    user.pylayer("verify", "--repair")
+    (item,) = quarantine.items(str(user.store))
+    changed = bytearray(data[at : at + size])
+    changed[place] ^= 1
+    assert Path(item.path).read_bytes() == changed and item.offset == at
+
+
 def test_repair_while_another_folds(user: User, store: Store) -> None:
     """A folder that a living process folds is left to it, and that is said with status 1."""
     from pylayer.store.fold import Claim
