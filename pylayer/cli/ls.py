@@ -53,11 +53,14 @@ def _row(holding: Holding) -> list[str]:
     return [str(holding.pipelines), _files(holding), day(holding.last_used), human_bytes(holding.bytes)]
 
 
-def _name(found: Inventory, holding: Holding) -> str:
+def _name(found: Inventory, holding: Holding, width: int) -> str:
     if len(holding.programs) == 1:
-        return found.names.of(holding.programs[0])
-    names = ", ".join(found.names.of(program) for program in holding.programs)
-    return f"shared by {len(holding.programs)}: {names}" if holding.programs else "of no program"
+        return shorten(found.names.of(holding.programs[0]), width)
+    if not holding.programs:
+        return "of no program"
+    names = ", ".join(sorted(found.names.of(program) for program in holding.programs))
+    text = f"shared by {len(holding.programs)}: {names}"
+    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def _print_shelf(out: Console, found: Inventory, shelf: Shelf, holdings: list[Holding]) -> None:
@@ -79,7 +82,7 @@ def _print_shelf(out: Console, found: Inventory, shelf: Shelf, holdings: list[Ho
     for heading, width in zip(HEADINGS, widths, strict=True):
         table.add_column(heading, justify="right", no_wrap=True, min_width=width)
     for holding, row in zip(holdings, rows, strict=True):
-        table.add_row(Text(shorten(_name(found, holding), name_width)), *row)
+        table.add_row(Text(_name(found, holding, name_width)), *row)
     if holdings:
         out.print(table)
     packs = f"{plural(shelf.packs, 'pack')} ({human_bytes(shelf.overhead_bytes)} of directories)"
