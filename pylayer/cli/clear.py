@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..paths import require_own
 from .output import (
     EXIT_PROBLEM,
     EXIT_STATUSES,
@@ -229,6 +230,7 @@ def _remove_programs(root: str, plan: Plan, compress: bool, quiet: bool) -> None
     from ..store.files import remove
     from ..store.folder import Folder
 
+    require_own(plan.shelf.path)
     in_packs = plan.pack_bytes + plan.shared_bytes
     if in_packs and plan.shelf.identity is None:
         plan.failure = "its packs cannot be rewritten without the identity file; --identity removes it whole"

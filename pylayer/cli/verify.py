@@ -65,7 +65,9 @@ def _verify_identity(root: str, name: str, report: Report) -> None:
         report.file_bytes += os.stat(path).st_size
 
 
-def _verify_file(path: str, name: str, selection: Selection, names: Names, report: Report) -> None:
+def _verify_file(
+    path: str, name: str, selection: Selection, names: Names, report: Report, advance: Callable[[int], None]
+) -> None:
     from ..store import checking, fold, format
 
     suffix = os.path.splitext(path)[1]
@@ -80,8 +82,11 @@ def _verify_file(path: str, name: str, selection: Selection, names: Names, repor
             program,
             lambda programs: selection.takes_any(programs, names),
         )
-        for _ in pieces:
-            pass
+        at = 0
+        for _, part in pieces:
+            advance(max(part.base - at, 0))
+            at = max(part.base, at)
+        advance(max(checked.file_bytes - at, 0))
         written = suffix in (".journal", ".attest") and bool(checked.damage) and fold.has_writer(path)
     except FileNotFoundError:
         return  # folded meanwhile
@@ -132,9 +137,7 @@ def examine(root: str, selection: Selection, names: Names, advance: Callable[[in
         while new := [path for path in _paths(directory, name, selection, names) if path not in seen]:
             for path in new:
                 seen.add(path)
-                before = report.file_bytes
-                _verify_file(path, name, selection, names, report)
-                advance(report.file_bytes - before)
+                _verify_file(path, name, selection, names, report, advance)
     report.spent_ns = time.monotonic_ns() - started
     return report
 
@@ -338,6 +341,8 @@ def verify(app: str | None, identity: str | None, repair: bool, as_json: bool) -
             after = examine(root, selection, names, advance)
     if as_json:
         print_json(_json(root, report, repaired, after))
+    elif not (report.files or report.damage or report.other_versions):
+        click.echo(f"Nothing of {selection} is stored in {root}; pylayer ls lists what is there.")
     else:
         _print(root, report, repaired, after)
     left = report if after is None else after

@@ -107,9 +107,14 @@ class Export:
 
     def _read(self, file: str) -> Iterator[int]:
         suffix = os.path.splitext(file)[1]
-        owner = None if suffix == ".pack" else int(os.path.basename(file)[:16], 16)
-        if owner is not None and owner not in self.result.programs:
-            return
+        owner = None
+        if suffix != ".pack":
+            try:
+                owner = int(os.path.basename(file)[:16], 16)
+            except ValueError:
+                return  # nobody's
+            if owner not in self.result.programs:
+                return
         checked = checking.Checked(file)
         try:
             reader = Reader(file)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import subprocess
 from typing import Any
 
 import pytest
@@ -251,6 +253,39 @@ def test_no_color(user: User, store: Store) -> None:
     assert COLOUR.search(run_on_terminal(user, "ls"))
     output = run_on_terminal(user, "ls", NO_COLOR="1")
     assert "game" in output and not COLOUR.search(output)
+
+
+@pytest.mark.parametrize("arguments", [("verify",), ("trim",), ("verify", "--json")])
+def test_progress(user: User, store: Store, arguments: tuple[str, ...]) -> None:
+    """Long work shows its progress on standard error where that is a terminal, and never with --json."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(**user.process(arguments, TERM="xterm"), stdout=subprocess.PIPE, stderr=theirs)
+    os.close(theirs)
+    out, _ = process.communicate(timeout=60)
+    try:
+        shown = os.read(ours, 65536)
+    except OSError:
+        shown = b""
+    os.close(ours)
+    assert process.returncode == 0 and "\x1b" not in out
+    assert bool(shown) == ("--json" not in arguments)
+
+
+def test_names_of_nobody(user: User, store: Store) -> None:
+    """Files under names that no pylayer gives are counted, and no command stumbles over them."""
+    for name in ("x.journal", "zzzzzzzzzzzzzzzz-1.closed", "1234567890abcdef-.blob", "-.pack", "y.snapshot"):
+        (store.path / name).write_bytes(b"what is this")
+    assert added_up(user.json("ls")) == store.sizes()
+    for command in (
+        "show game*",
+        "verify",
+        "verify --repair",
+        "export x --app game*",
+        "clear --app game* --yes",
+        "trim",
+    ):
+        assert user.pylayer(*command.split()).returncode in (0, 1), command
+    assert user.pylayer("clear", "--all", "--yes").returncode == 0 and not store.path.exists()
 
 
 def test_empty_store(user: User) -> None:
