@@ -328,7 +328,8 @@ class Fold:
     def _read_pack(self, index: int, header: format.FileHeader, damage: list[Damage]) -> Iterator[None]:
         reader = self._sources[index]
         directory = pack.read_directory(reader, header, damage)
-        entries = pack.read_index(reader, directory) if directory is not None else None
+        # Of a pack that is known to be damaged the records are believed, not what it says of them.
+        entries = pack.read_index(reader, directory) if directory and reader.path not in self._must else None
         if directory is None or entries is None:
             yield from self._scan(index, (), damage)
             return
