@@ -38,8 +38,9 @@ static const char bootstrap[] =
     "    encodings.__path__.append(stdlib + '/encodings')\n"
     "    if dlopen_flags:\n"
     "        sys.setdlopenflags(dlopen_flags)\n"
-    "    import pylayer\n"
+    "    import pylayer.store\n"
     "    pylayer.__path__.append(site + '/pylayer')\n"
+    "    pylayer.store.__path__.append(site + '/pylayer/store')\n"
     "    import pylayer.host\n"
     "    return pylayer.host.prepare()\n";
 /* clang-format on */

@@ -1,0 +1,21 @@
+"""Folding in a program's own process, where Python is the layer's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from world import Run, World
+
+from pylayer.store.maintenance import EXIT_JOURNALS
+
+
+def test_short_runs_do_not_leave_ever_more_files(world: World, demo: Callable[..., Run]) -> None:
+    """The modules that fold are not frozen into the policy library: they have to be found as files."""
+    for seed in range(EXIT_JOURNALS):
+        demo("--compute", "--count", 1, "--seed", 100 + seed)
+    run = demo("--compute", "--count", 1, "--seed", 99)
+    assert "policy failed" not in run.stderr
+    assert len(world.stored_files(".pack")) == 1
+    assert len(world.stored_files(".closed", ".journal")) < EXIT_JOURNALS
+    again = demo("--compute", "--count", 1, "--seed", 100)
+    assert world.last()["compiled"] == 0, again.stderr
