@@ -36,6 +36,8 @@ PROCESS_RECORDS = 20000
 #: A fold is worth its while from so many journals, or so many bytes in them.
 WORTH_JOURNALS = 4
 WORTH_BYTES = 1 << 20
+#: Entries of an index, or records of the plan, that one step looks at: a millisecond or less.
+STEP_ENTRIES = 500
 #: A pack is taken into a fold when it is not larger than this many times what the fold has already: sizes grow by
 #: a factor, so a record is rewritten a few times in its life, not at every fold.
 PACK_FACTOR = 2
@@ -235,14 +237,15 @@ class Fold:
                 close_ended_journals(self.folder)
             for path in self._choose():
                 yield from self._read(path)
-            self._leave_out_what_other_packs_have()
+            yield from self._leave_out_what_other_packs_have()
             self._leave_out_programs()
+            groups: dict[tuple[int, ...], list[bytes]] = {}
+            yield from self._sort(groups)
             if self._dry_run:
-                self._groups()
                 return
             if self._plan or self._uses.last_run:
-                yield from self._write()
-            self._remove_sources()
+                yield from self._write(groups)
+            yield from self._remove_sources()
         finally:
             if self._writer is not None:
                 self._writer.abandon()
@@ -345,7 +348,7 @@ class Fold:
                     index, entry.offset, entry.inner, entry.magic, entry.size, entry.digest,
                     entry.fingerprint, entry.last_used, entry.programs,
                 )  # fmt: skip
-            if number % 1000 == 999:
+            if number % STEP_ENTRIES == STEP_ENTRIES - 1:
                 yield
 
     def _scan(self, index: int, programs: tuple[int, ...], damage: list[Damage]) -> Iterator[None]:
@@ -389,7 +392,7 @@ class Fold:
             known.last_used = last_used
             known.fingerprint = fingerprint or known.fingerprint
 
-    def _leave_out_what_other_packs_have(self) -> None:
+    def _leave_out_what_other_packs_have(self) -> Iterator[None]:
         """Packs that are too large to be rewritten now. What comes from a pack stays all the same: another process may
         fold the other pack just now, and leave the record out because this one has it."""
         sources = {reader.path for reader in self._sources}
@@ -408,12 +411,13 @@ class Fold:
                     continue
                 for group in directory.groups:
                     others.update(group.programs)
-                for entry in pack.read_index(reader, directory) or ():
+                for number, entry in enumerate(pack.read_index(reader, directory) or ()):
                     planned = self._plan.get(entry.digest)
-                    if planned is None or self._is_in_a_pack(planned, entry.digest):
-                        continue
-                    if set(planned.programs) <= set(entry.programs):
+                    owned_there = planned is not None and set(planned.programs) <= set(entry.programs)
+                    if planned is not None and owned_there and not self._is_in_a_pack(planned, entry.digest):
                         del self._plan[entry.digest]
+                    if number % STEP_ENTRIES == STEP_ENTRIES - 1:
+                        yield
             except OSError:
                 continue
             finally:
@@ -440,10 +444,12 @@ class Fold:
 
     # ---- writing ---------------------------------------------------------------------------------
 
-    def _groups(self) -> dict[tuple[int, ...], list[bytes]]:
-        """Digests of what is written, by the programs it belongs to."""
-        groups: dict[tuple[int, ...], list[bytes]] = {(program,): [] for program in self._uses.last_run}
-        for digest, planned in self._plan.items():
+    def _sort(self, groups: dict[tuple[int, ...], list[bytes]]) -> Iterator[None]:
+        """Fills ``groups``: digests of what is written, by the programs it belongs to."""
+        groups.update({(program,): [] for program in self._uses.last_run})
+        for number, (digest, planned) in enumerate(self._plan.items()):
+            if number % STEP_ENTRIES == STEP_ENTRIES - 1:
+                yield
             planned.last_used = self._uses.last_use(planned.programs, planned.fingerprint, planned.last_used)
             if self._drop is not None and planned.magic == format.CELL:
                 losers = self._drop(planned, self._uses)
@@ -453,28 +459,29 @@ class Fold:
                         self.result.dropped += 1
                         continue
             groups.setdefault(planned.programs, []).append(digest)
-        return groups
 
     def _new_writer(self) -> pack.PackWriter:
         path = os.path.join(self.folder.path, f"{unique_name()}.pack")
         self._writer = pack.PackWriter(path, self.folder.identity, self._compress)
         return self._writer
 
-    def _finish(self, writer: pack.PackWriter) -> None:
+    def _finish(self, writer: pack.PackWriter) -> Iterator[None]:
         if not writer.count:
             return
-        self.result.written.append(writer.finish(self._names))
+        yield from writer.finishing(self._names)
+        self.result.written.append(writer.path)
         self.result.records += writer.count
         self.result.bytes_after += _size(writer.path)
         self._writer = None
 
-    def _write(self) -> Iterator[None]:
-        groups = self._groups()
+    def _write(self, groups: dict[tuple[int, ...], list[bytes]]) -> Iterator[None]:
         writer = self._new_writer()
         represented: dict[int, set[int]] = {}
-        for planned in self._plan.values():
+        for number, planned in enumerate(self._plan.values()):
             for program in planned.programs:
                 represented.setdefault(program, set()).add(planned.fingerprint)
+            if number % STEP_ENTRIES == STEP_ENTRIES - 1:
+                yield
         cache: dict[int, bytes] = {}
         cached_source = -1
         for programs in sorted(groups):
@@ -487,14 +494,14 @@ class Fold:
                 if planned.source != cached_source:
                     cache, cached_source = {}, planned.source
                 if writer.count >= MAX_PACK_RECORDS or writer.size >= MAX_PACK_BYTES:
-                    self._finish(writer)
+                    yield from self._finish(writer)
                     writer = self._new_writer()
                     writer.begin_group(programs)
                 if not self._copy(writer, planned, digest, cache) and not self._copy_other(writer, planned, digest):
                     continue
                 if writer.count % 16 == 0:
                     yield
-        self._finish(writer)
+        yield from self._finish(writer)
 
     def _copy(self, writer: pack.PackWriter, planned: Planned, digest: bytes, cache: dict[int, bytes]) -> bool:
         reader = self._sources[planned.source]
@@ -580,8 +587,9 @@ class Fold:
         except OSError:
             self._kept_sources.add(index)
 
-    def _remove_sources(self) -> None:
+    def _remove_sources(self) -> Iterator[None]:
         for index, reader in enumerate(self._sources):
+            yield  # a large file takes the system milliseconds
             if index in self._kept_sources:
                 continue
             if _size(reader.path) != reader.size:

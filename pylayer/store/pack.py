@@ -14,7 +14,7 @@ import struct
 
 from ..identity import Identity
 from . import format
-from .files import create_temporary, remove, sync_file, write_all
+from .files import create_temporary, remove, write_all
 from .format import Damage, FileHeader
 from .reader import Reader
 
@@ -288,6 +288,14 @@ class PackWriter:
 
     def finish(self, names: dict[int, str]) -> str:
         """Writes the directory and gives the file its name; returns it. The file is on the disk then."""
+        for _ in self.finishing(names):
+            pass
+        return self.path
+
+    def finishing(self, names: dict[int, str]) -> Iterator[None]:
+        """``finish`` in steps, because the disk may take its time."""
+        from .syncing import fsync_in_steps
+
         self._end_group()
         index_at = self._at
         self._write(format.record_parts(format.INDEX, bytes(self._index)))
@@ -304,12 +312,15 @@ class PackWriter:
         self._write(format.record_parts(format.GROUPS, data))
         head = format.file_header(self._kind, self._identity, groups=(groups_at, len(data)))
         os.pwrite(self._fd, head, 0)
-        os.fsync(self._fd)
+        yield from fsync_in_steps(self._fd)
         os.close(self._fd)
         self._fd = -1
         os.rename(self._temporary, self.path)
-        sync_file(os.path.dirname(self.path))
-        return self.path
+        directory = os.open(os.path.dirname(self.path), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            yield from fsync_in_steps(directory)
+        finally:
+            os.close(directory)
 
     def abandon(self) -> None:
         """Leaves nothing."""

@@ -12,6 +12,37 @@ import time
 
 from .journal import Journal
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def fsync_in_steps(fd: int) -> Iterator[None]:
+    """fsync of a file, elsewhere; steps of a millisecond until it is done. Raises OSError. A caller that ends before
+    leaves it to itself."""
+    own = os.dup(fd)
+    errors: list[OSError] = []
+    done = _thread.allocate_lock()
+    done.acquire()
+
+    def in_thread() -> None:
+        try:
+            os.fsync(own)
+        except OSError as error:
+            errors.append(error)
+        finally:
+            os.close(own)
+            done.release()
+
+    try:
+        _thread.start_new_thread(in_thread, ())
+    except RuntimeError:  # no thread to be had
+        in_thread()
+    while not done.acquire(timeout=0.001):
+        yield
+    if errors:
+        raise errors[0]
+
 
 class Syncer:
     """The fsync policy of one device's journal. ``interval``: seconds, 0 for each write, None for never."""

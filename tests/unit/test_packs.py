@@ -626,3 +626,56 @@ def test_only_packs_with_something_to_lose_are_rewritten(folder: Folder) -> None
     enforce(folder, 1_200_000)
     assert new in packs(folder) and old not in packs(folder)
     assert set(range(200, 500)) <= set(numbers_left(folder, 1))
+
+
+def test_no_step_of_a_fold_waits_for_the_disk(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages are taken between the steps."""
+    put(folder, 7, range(4))
+    slow = 0.2
+
+    def fsync(fd: int) -> None:
+        time.sleep(slow)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    longest = 0.0
+    work = fold.Fold(folder)
+    before = time.monotonic()
+    for _ in work.steps():
+        longest = max(longest, time.monotonic() - before)
+        before = time.monotonic()
+    assert work.result.written and longest < slow / 2
+
+
+def test_a_fold_whose_disk_fails_leaves_everything(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = put(folder, 7, range(4))
+
+    def fsync(fd: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(OSError):
+        run(fold.Fold(folder))
+    assert os.listdir(folder.path).count(os.path.basename(path)) == 1 and not folder.files(None, (".pack",))
+
+
+def test_a_fold_that_is_given_up_while_the_disk_works_leaves_everything(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """exit() does not wait longer than it has to."""
+    put(folder, 7, range(4))
+    real = os.fsync
+
+    def fsync(fd: int) -> None:
+        time.sleep(0.05)
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    steps = fold.Fold(folder).steps()
+    while not any(name.endswith(".tmp") for name in os.listdir(folder.path)):
+        next(steps)
+    for _ in range(5):
+        next(steps)
+    steps.close()
+    time.sleep(0.1)
+    assert sorted(name.rpartition(".")[2] for name in os.listdir(folder.path)) == ["closed", "identity"]
+    assert len(loaded(folder, 7)[0]) == 4
