@@ -321,7 +321,7 @@ class Fold:
                 self.result.journals += 1
                 if header.application:
                     self._names[header.program] = header.application
-                yield from self._scan(index, (header.program,), damage)
+                yield from self._scan(index, (header.program,), damage, format.FILE_HEADER.size, reader.size)
         except OSError as error:
             self._kept_sources.add(index)
             damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
@@ -331,12 +331,16 @@ class Fold:
     def _read_pack(self, index: int, header: format.FileHeader, damage: list[Damage]) -> Iterator[None]:
         reader = self._sources[index]
         directory = pack.read_directory(reader, header, damage)
-        # Of a pack that is known to be damaged the records are believed, not what it says of them.
-        entries = pack.read_index(reader, directory) if directory and reader.path not in self._must else None
-        if directory is None or entries is None:
-            yield from self._scan(index, (), damage)
+        if directory is None:
+            yield from self._scan(index, (), damage, format.FILE_HEADER.size, reader.size)
             return
         self._names = {**directory.names, **self._names}
+        # Of a pack that is known to be damaged the records are believed, not what its index says of them.
+        entries = pack.read_index(reader, directory) if reader.path not in self._must else None
+        if entries is None:
+            for group in directory.groups:
+                yield from self._scan(index, group.programs, damage, group.offset, group.offset + group.size)
+            return
         cache: dict[int, bytes] = {}
         for number, entry in enumerate(entries):
             if entry.magic == format.USED:
@@ -351,11 +355,17 @@ class Fold:
             if number % STEP_ENTRIES == STEP_ENTRIES - 1:
                 yield
 
-    def _scan(self, index: int, programs: tuple[int, ...], damage: list[Damage]) -> Iterator[None]:
-        for part in self._sources[index].parts(damage):
+    def _scan(
+        self, index: int, programs: tuple[int, ...], damage: list[Damage], begin: int, end: int
+    ) -> Iterator[None]:
+        """``programs`` own what no GRUP record speaks of; none do in a pack without its directory."""
+        known = bool(programs)
+        for part in self._sources[index].parts(damage, begin, end):
             for record in part.records:
                 magic, start, size = record[0], record[3], record[4]
                 if magic == format.GROUP:
+                    if known:
+                        continue
                     programs = pack.group_programs(part.data[start : start + size])
                 elif magic == format.USED:
                     self._uses.note(programs, fingerprints_of(bytes(part.data[start : start + size])), record[8])

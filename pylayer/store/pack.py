@@ -121,7 +121,8 @@ def read_directory(reader: Reader, header: FileHeader, damage: list[Damage]) -> 
 
 
 def _parse(data: bytes, data_end: int) -> Directory | None:
-    """GRPS as a Directory; None where it says what cannot be. Groups lie one behind the other: none is read twice."""
+    """GRPS as a Directory; None where it says what cannot be. Groups lie one behind the other, from the header to
+    INDX: nothing is read twice, and nothing is left out."""
     if len(data) < format.GROUPS_HEADER.size:
         return None
     groups, programs, names, _, index_offset, index_size = format.GROUPS_HEADER.unpack_from(data)
@@ -138,7 +139,7 @@ def _parse(data: bytes, data_end: int) -> Directory | None:
     for _ in range(groups):
         offset, size, raw_bytes, count, members = format.GROUP_ENTRY.unpack_from(data, at)
         at += format.GROUP_ENTRY.size
-        if offset < place or offset % format.ALIGNMENT or size % format.ALIGNMENT or offset + size > data_end:
+        if offset != place or offset % format.ALIGNMENT or size % format.ALIGNMENT or offset + size > data_end:
             return None
         if programs_at + members * 8 > names_at:
             return None
@@ -150,7 +151,7 @@ def _parse(data: bytes, data_end: int) -> Directory | None:
         program, name = format.PROGRAM_NAME.unpack_from(data, names_at)
         names_at += format.PROGRAM_NAME.size
         directory.names[program] = name.rstrip(b"\0").decode("utf-8", "replace")
-    if index_offset < place or index_offset + format.record_size(index_size) > data_end:
+    if index_offset != place or index_offset + format.record_size(index_size) > data_end:
         return None
     if index_size != directory.entries * format.INDEX_ENTRY.size:
         return None
