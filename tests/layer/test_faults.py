@@ -183,9 +183,9 @@ def test_snapshot_carrier(world: World, faulty: Demo, mode: str, faults: str) ->
     warm = faulty(faults, *SNAPSHOT_MODES[mode])
     counters = world.last()
     assert counters["plain"] == counters["pipelines"] == warm["created"] == cold["created"]
-    # Below Vulkan 1.3 a device made as the program asked has no creation feedback; time tells there, too.
+    # Below Vulkan 1.3 a device made as the program asked has no creation feedback; the last run's device has it.
     assert counters["plain_compiled"] == 0
-    assert warm["per_pipeline_ns"]["mean"] < cold["per_pipeline_ns"]["mean"] / 3
+    assert (world.runs()[-1]["loaded_records"], counters["load_failed"]) == (1, 0)
     faulty("no-cache-control", *SNAPSHOT_MODES[mode])
     assert world.last()["plain_compiled"] == 0
 
