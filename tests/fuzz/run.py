@@ -73,6 +73,7 @@ def run_plain(name: str, inputs: int, seed: int, seconds: float) -> tuple[int, F
     target = TARGETS[name]
     failures = Failures(name)
     signal.signal(signal.SIGALRM, on_alarm)
+    signal.signal(signal.SIGPROF, on_alarm)
     rng = random.Random(f"{name}{seed}")
     pool = corpus(name)
     extra = [*pool, *(shapes.large(target.large).values())]
@@ -144,6 +145,7 @@ def repeat(name: str, path: str) -> None:
     from fuzz.targets import TARGETS, on_alarm
 
     signal.signal(signal.SIGALRM, on_alarm)
+    signal.signal(signal.SIGPROF, on_alarm)
     one_input(TARGETS[name], Path(path).read_bytes(), True, alarms=True)
     print("nothing is wrong")
 
