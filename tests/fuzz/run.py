@@ -101,12 +101,18 @@ def run_plain(name: str, inputs: int, seed: int, seconds: float) -> tuple[int, F
     return done, failures
 
 
-def run_atheris(name: str, inputs: int, seed: int, seconds: float) -> None:
-    """Does not return. What libFuzzer finds new goes to build/fuzz/corpus-*, beside the seeds."""
+def run_atheris(name: str, inputs: int, seed: int, seconds: float) -> int:
+    """The exit status. What libFuzzer finds new goes to build/fuzz/corpus-*, beside the seeds."""
     import atheris
 
     with atheris.instrument_imports(include=["pylayer"]):
         from fuzz.targets import TARGETS, Place
+    Place.root()
+    child = os.fork()
+    if child:  # libFuzzer ends its process without another word
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        Place.remove()
+        return status
     target = TARGETS[name]
     failures = Failures(name)
     count = 0
@@ -120,7 +126,6 @@ def run_atheris(name: str, inputs: int, seed: int, seconds: float) -> None:
             failures.add(error, data)
         if count == inputs:
             print(f"{name}: {count} inputs by coverage, {sum(failures.seen.values())} failed", flush=True)
-            Place.remove()
             if failures.seen:
                 os._exit(1)
 
@@ -139,6 +144,7 @@ def run_atheris(name: str, inputs: int, seed: int, seconds: float) -> None:
     ]  # fmt: skip
     atheris.Setup(arguments, test_one, custom_mutator=mutator)
     atheris.Fuzz()
+    return 0
 
 
 def repeat(name: str, path: str) -> None:
@@ -163,7 +169,7 @@ def main() -> int:
         repeat(options.target, options.repeat)
         return 0
     if options.atheris and options.target:
-        run_atheris(options.target, options.inputs, options.seed, options.seconds)
+        return run_atheris(options.target, options.inputs, options.seed, options.seconds)
     if not options.atheris:
         from fuzz import targets
 

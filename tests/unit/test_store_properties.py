@@ -26,8 +26,8 @@ IDENTITY = Identity({"vendor_id": 1})
 PROGRAMS = (7, 8, 9)
 
 settings.register_profile("store", deadline=None, suppress_health_check=list(HealthCheck))
-few = settings(settings.get_profile("store"), max_examples=25)
-many = settings(settings.get_profile("store"), max_examples=60)
+few = settings(settings.get_profile("store"), max_examples=20)
+many = settings(settings.get_profile("store"), max_examples=40)
 
 
 def content(size: int, seed: int, dense: bool) -> bytes:
