@@ -19,7 +19,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from rich.console import Console
 from rich.table import Table
+from stores import copy, folder_of
 from world import World
+
+from pylayer.store.fold import Fold
+
+#: Of the store that is loaded.
+FORMS = ("journals", "pack")
 
 
 class Figure:
@@ -63,12 +69,30 @@ class Bench:
     def __init__(self, count: int, directory: Path, console: Console) -> None:
         self.world = World(directory)
         self.world.environment["PYLAYER_LOG"] = "error"
+        self.directory = directory
         self.count = count
         self.console = console
         self.blob = directory / "application.cache"
 
     def fresh_store(self) -> None:
         shutil.rmtree(self.world.store, ignore_errors=True)
+
+    def keep_stores(self) -> None:
+        """What the store holds now, aside: as it is, in journals, and folded into a pack."""
+        for form in FORMS:
+            copy(self.world.store, self.directory / form)
+        folder = folder_of(self.directory / "pack")
+        for _ in Fold(folder, everything=True).steps():
+            pass
+        assert self.files("journals") == {".closed"} and self.files("pack") == {".pack"}
+
+    def files(self, form: str) -> set[str]:
+        """How the names of the files end that are loaded from one of the kept stores."""
+        return {Path(path).suffix for path in folder_of(self.directory / form).files(None)}
+
+    def use_store(self, form: str) -> None:
+        """One of the kept ones: a program that is idle folds its store, so each round begins with a copy."""
+        copy(self.directory / form, self.world.store)
 
     def cold(self, rounds: int) -> Figure:
         figure = Figure("cold, per pipeline", "the driver alone, no cache", 1.03)
@@ -83,20 +107,26 @@ class Bench:
         hit = Figure("warm, per pipeline", "the application's own VkPipelineCache from one blob", 1.15)
         first = Figure(f"{self.count} warm, interpreter and store included", "the same, loading the blob", None, "ms")
         load = Figure(f"load of {self.count} pipelines", "vkCreatePipelineCache of them as one blob", 1.5, "ms")
+        packed = Figure("the same load from a compressed pack", "the same blob", None, "ms")
+        packed_first = Figure(f"{self.count} warm from a compressed pack", "the same, loading the blob", None, "ms")
         self.world.demo("--count", self.count, "--cache", "object", "--cache-save", self.blob, layers=None)
         self.fresh_store()
         self.world.demo("--count", self.count)
+        self.keep_stores()
         for _ in range(rounds):
             alone = self.world.demo("--count", self.count, "--cache", self.blob, layers=None)
-            under = self.world.demo("--count", self.count)
-            run = self.world.runs()[-1]
-            counters = run["counters"]
-            assert counters["compiled"] == 0 and counters["hits"] == self.count, counters
-            waited = counters["load_wait_ns"]
-            hit.add(alone["create_ns_total"] / self.count, (under["create_ns_total"] - waited) / self.count)
-            first.add(alone["create_ns_total"] + alone["create_cache_ns"], under["create_ns_total"])
-            load.add(alone["create_cache_ns"], run["verify_ns"] + run["load_ns"])
-        return [hit, load, first]
+            for form, loading, whole in (("journals", load, first), ("pack", packed, packed_first)):
+                self.use_store(form)
+                under = self.world.demo("--count", self.count)
+                run = self.world.runs()[-1]
+                counters = run["counters"]
+                assert counters["compiled"] == 0 and counters["hits"] == self.count, counters
+                waited = counters["load_wait_ns"]
+                if form == "journals":
+                    hit.add(alone["create_ns_total"] / self.count, (under["create_ns_total"] - waited) / self.count)
+                whole.add(alone["create_ns_total"] + alone["create_cache_ns"], under["create_ns_total"])
+                loading.add(alone["create_cache_ns"], run["verify_ns"] + run["load_ns"])
+        return [hit, load, packed, first, packed_first]
 
     def start(self, rounds: int) -> Figure:
         figure = Figure("vkCreateInstance + vkCreateDevice", "the driver alone", 5.0, "ms", difference=True)
@@ -105,6 +135,21 @@ class Bench:
             alone, under = (self.world.demo("--count", 1, layers=layers) for layers in (None, self.layers))
             figure.add(*(run["create_instance_ns"] + run["create_device_ns"] for run in (alone, under)))
         return figure
+
+    def start_with_store(self, rounds: int) -> list[Figure]:
+        """The store is read while the driver makes the device."""
+        name = f"the same with {self.count} pipelines in"
+        figures = [
+            Figure(f"{name} {what}", "the driver alone", None, "ms", difference=True)
+            for what in ("journals", "a compressed pack")
+        ]
+        for _ in range(rounds):
+            alone = self.world.demo("--count", 1, layers=None)
+            for form, figure in zip(FORMS, figures, strict=True):
+                self.use_store(form)
+                under = self.world.demo("--count", 1)
+                figure.add(*(run["create_instance_ns"] + run["create_device_ns"] for run in (alone, under)))
+        return figures
 
     def first_start(self, rounds: int) -> Figure:
         figure = Figure("the same, no plan kept yet", "the driver alone", None, "ms", difference=True)
@@ -157,6 +202,7 @@ def main() -> None:
             lambda: bench.start(options.rounds),
             lambda: bench.first_start(options.rounds),
             lambda: bench.warm(options.rounds),
+            lambda: bench.start_with_store(options.rounds),
             lambda: bench.cold(options.cold_rounds),
         ]
         figures: list[Figure] = []

@@ -1,0 +1,119 @@
+/*
+ * What shim/layer/fingerprints.c takes for each pipeline that hits, and for each shader module, by itself: prints one
+ * JSON object, nanoseconds. Modules of 8 KiB; one compute stage with two constants, or two graphics stages.
+ */
+#define _GNU_SOURCE
+#include "../../shim/layer/digest.c"
+#include "../../shim/layer/fingerprints.c"
+
+#include <stdio.h>
+#include <time.h>
+
+#define PIPELINES 10000
+#define TIMES 20
+
+DispatchTable device_table;
+static Device device;
+
+void *dispatch_find(DispatchTable *table, void *key)
+{
+    (void)table;
+    (void)key;
+    return &device;
+}
+
+bool process_is_forked_child(void)
+{
+    return false;
+}
+
+void rwlock_init_for_merging(pthread_rwlock_t *lock)
+{
+    pthread_rwlock_init(lock, NULL);
+}
+
+const void *create_info_at(const PipelineCall *call, uint32_t index)
+{
+    if (call->point == BIND_GRAPHICS)
+        return (const VkGraphicsPipelineCreateInfo *)call->infos + index;
+    return (const VkComputePipelineCreateInfo *)call->infos + index;
+}
+
+static VkResult driver_creates(VkDevice handle, const VkShaderModuleCreateInfo *info,
+                               const VkAllocationCallbacks *allocator, VkShaderModule *module)
+{
+    static uint64_t next = 0x7f0000000000ull;
+    (void)handle;
+    (void)info;
+    (void)allocator;
+    *module = (VkShaderModule)(uintptr_t)(next += 192);
+    return VK_SUCCESS;
+}
+
+static double ns_since(const struct timespec *start)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - start->tv_sec) * 1e9 + (double)(now.tv_nsec - start->tv_nsec);
+}
+
+static double each(PipelineCall *call, enum PylayerPipelineKind kind)
+{
+    struct timespec start;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    for (unsigned i = 0; i < TIMES; i++)
+        for (uint32_t j = 0; j < call->count; j++)
+            fingerprints_note(&device, fingerprint_of(call, j, kind));
+    return ns_since(&start) / TIMES / call->count;
+}
+
+int main(void)
+{
+    static VkShaderModule modules[PIPELINES];
+    static uint32_t code[2048];
+    static uint32_t constants[PIPELINES][2];
+    static VkSpecializationInfo specialized[PIPELINES];
+    static VkComputePipelineCreateInfo compute[PIPELINES];
+    static VkPipelineShaderStageCreateInfo stages[PIPELINES][2];
+    static VkGraphicsPipelineCreateInfo graphics[PIPELINES];
+    static const VkSpecializationMapEntry entries[2] = {{0, 0, 4}, {1, 4, 4}};
+    static const VkPipelineInputAssemblyStateCreateInfo assembly = {0};
+    static const VkPipelineRasterizationStateCreateInfo rasterization = {0};
+    static const VkPipelineMultisampleStateCreateInfo samples = {0};
+    void *key = NULL;
+    VkDevice handle = (VkDevice)(void *)&key;
+    struct timespec start;
+    device.carrier = PYLAYER_CARRIER_CELLS;
+    device.create_shader_module = driver_creates;
+    fingerprints_open(&device);
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    for (uint32_t i = 0; i < PIPELINES; i++) {
+        code[0] = i;
+        VkShaderModuleCreateInfo info = {.codeSize = sizeof code, .pCode = code};
+        layer_CreateShaderModule(handle, &info, NULL, &modules[i]);
+    }
+    double module_ns = ns_since(&start) / PIPELINES;
+    for (uint32_t i = 0; i < PIPELINES; i++) {
+        constants[i][0] = i;
+        specialized[i] = (VkSpecializationInfo){2, entries, sizeof constants[i], constants[i]};
+        compute[i].stage = (VkPipelineShaderStageCreateInfo){
+            .module = modules[i % 16], .pName = "main", .pSpecializationInfo = &specialized[i]};
+        for (uint32_t j = 0; j < 2; j++)
+            stages[i][j] = (VkPipelineShaderStageCreateInfo){.stage = j ? VK_SHADER_STAGE_FRAGMENT_BIT
+                                                                        : VK_SHADER_STAGE_VERTEX_BIT,
+                                                             .module = modules[(i + j) % PIPELINES],
+                                                             .pName = "main"};
+        graphics[i] = (VkGraphicsPipelineCreateInfo){.stageCount = 2,
+                                                     .pStages = stages[i],
+                                                     .pInputAssemblyState = &assembly,
+                                                     .pRasterizationState = &rasterization,
+                                                     .pMultisampleState = &samples};
+    }
+    PipelineCall call = {.device = &device, .point = BIND_COMPUTE, .count = PIPELINES, .infos = compute};
+    double compute_ns = each(&call, PYLAYER_KIND_COMPUTE);
+    call.point = BIND_GRAPHICS;
+    call.infos = graphics;
+    double graphics_ns = each(&call, PYLAYER_KIND_GRAPHICS);
+    printf("{\"module_ns\": %.1f, \"compute_ns\": %.1f, \"graphics_ns\": %.1f}\n", module_ns, compute_ns, graphics_ns);
+    return fingerprints_read(&device, NULL, 0) > PIPELINES ? 0 : 1;
+}

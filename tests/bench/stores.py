@@ -1,0 +1,121 @@
+"""Stores to measure: real ones, made by the layer, and larger ones made of their cells.
+
+A larger store repeats the cells of a real one, each time with other random bytes where RADV's data has the hash of the
+first entry (bytes 48 to 67): as long, as random and as compressible as the real ones, and no two alike. Copies of one
+cell lie megabytes apart, so that no compressed block holds two. Such cells never reach a driver.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import xxhash
+
+from pylayer.store import format
+from pylayer.store.fold import Fold
+from pylayer.store.folder import Folder, identity_names, read_identity
+from pylayer.store.format import Damage
+from pylayer.store.journal import CLOSED, Journal
+from pylayer.store.reader import Reader
+
+FIRST_HASH = slice(48, 68)
+
+
+def folder_of(root: Path) -> Folder:
+    """The one identity's folder of a store."""
+    (name,) = identity_names(str(root))
+    identity = read_identity(str(root), name)
+    assert identity is not None
+    return Folder(str(root), identity)
+
+
+def copy(source: Path, target: Path) -> None:
+    """A store of its own that shares the files' content: nobody changes a file, they are renamed and deleted."""
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target, copy_function=os.link)
+
+
+class Cell:
+    """A record as the layer wrote it."""
+
+    def __init__(self, data: bytes, kind: int, create_ns: int, fingerprint: int, last_used: int) -> None:
+        self.data = data
+        self.kind = kind
+        self.create_ns = create_ns
+        self.fingerprint = fingerprint
+        self.last_used = last_used
+
+    def another(self, source: random.Random) -> Cell:
+        data = bytearray(self.data)
+        data[FIRST_HASH] = source.randbytes(FIRST_HASH.stop - FIRST_HASH.start)
+        return Cell(bytes(data), self.kind, self.create_ns, source.getrandbits(64) | 1, self.last_used)
+
+
+def cells_of(folder: Folder) -> list[Cell]:
+    """Every cell in the journals of a store."""
+    cells = []
+    for path in folder.files(None, (CLOSED,)):
+        reader = Reader(path)
+        damage: list[Damage] = []
+        for part in reader.parts(damage):
+            for magic, kind, _, start, size, create_ns, _, fingerprint, last_used in part.records:
+                if magic == format.CELL:
+                    data = bytes(part.data[start : start + size])
+                    cells.append(Cell(data, kind, create_ns, fingerprint, last_used))
+        reader.close()
+        assert not damage
+    return cells
+
+
+def _distinct(cells: list[Cell], count: int) -> Iterator[Cell]:
+    source = random.Random(1)
+    for number in range(count):
+        cell = cells[number % len(cells)]
+        yield cell if number < len(cells) else cell.another(source)
+
+
+def write(root: Path, real: Folder, cells: list[Cell], count: int, programs: int = 1) -> Folder:
+    """A store of journals with ``count`` cells, each program's behind the other's."""
+    folder = Folder(str(root), real.identity)
+    folder.prepare()
+    journal: Journal | None = None
+    each = count // programs
+    for number, cell in enumerate(_distinct(cells, count)):
+        if number % each == 0:
+            if journal is not None:
+                journal.close()
+            program = number // each + 1
+            journal = Journal(folder.path, real.identity, program, f"program {program}")
+        assert journal is not None
+        journal.append(
+            format.record_parts(
+                format.CELL,
+                cell.data,
+                xxhash.xxh3_128_digest(cell.data),
+                cell.kind,
+                0,
+                cell.create_ns,
+                cell.fingerprint,
+                cell.last_used,
+            )
+        )
+    if journal is not None:
+        journal.close()
+    return folder
+
+
+def fold(folder: Folder, compress: bool) -> None:
+    """Everything into packs, as `pylayer trim` does."""
+    work = Fold(folder, everything=True, compress=compress)
+    for _ in work.steps():
+        pass
+    assert work.result.claimed and not work.result.damage
+
+
+def size_of(folder: Folder) -> int:
+    """Bytes of the files that a device loads."""
+    return sum(Path(path).stat().st_size for path in folder.files(None))
