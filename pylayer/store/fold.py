@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
     from .reader import Record
 
+    #: Digests of notes and of other records, by the programs that they belong to.
+    Groups = dict[tuple[int, ...], tuple[list[bytes], list[bytes]]]
+
 #: In a program's process, what one fold may read and how many records it may hold; `pylayer trim` has no limit.
 #: A planned record takes 0.5 KiB.
 PROCESS_BYTES = 64 << 20
@@ -239,7 +242,7 @@ class Fold:
                 yield from self._read(path)
             yield from self._leave_out_what_other_packs_have()
             self._leave_out_programs()
-            groups: dict[tuple[int, ...], list[bytes]] = {}
+            groups: Groups = {}
             yield from self._sort(groups)
             if self._dry_run:
                 return
@@ -330,6 +333,7 @@ class Fold:
 
     def _read_pack(self, index: int, header: format.FileHeader, damage: list[Damage]) -> Iterator[None]:
         reader = self._sources[index]
+        yield  # an index of 32768 entries takes some milliseconds
         directory = pack.read_directory(reader, header, damage)
         if directory is None:
             yield from self._scan(index, (), damage, format.FILE_HEADER.size, reader.size)
@@ -410,6 +414,7 @@ class Fold:
         for path in self.folder.files(None, (".pack",)):
             if path in sources:
                 continue
+            yield  # its index takes some milliseconds
             try:
                 reader = Reader(path)
             except OSError:
@@ -454,9 +459,9 @@ class Fold:
 
     # ---- writing ---------------------------------------------------------------------------------
 
-    def _sort(self, groups: dict[tuple[int, ...], list[bytes]]) -> Iterator[None]:
+    def _sort(self, groups: Groups) -> Iterator[None]:
         """Fills ``groups``: digests of what is written, by the programs it belongs to."""
-        groups.update({(program,): [] for program in self._uses.last_run})
+        groups.update({(program,): ([], []) for program in self._uses.last_run})
         for number, (digest, planned) in enumerate(self._plan.items()):
             if number % STEP_ENTRIES == STEP_ENTRIES - 1:
                 yield
@@ -468,7 +473,8 @@ class Fold:
                     if not planned.programs:
                         self.result.dropped += 1
                         continue
-            groups.setdefault(planned.programs, []).append(digest)
+            members = groups.setdefault(planned.programs, ([], []))
+            members[planned.magic != format.NOTE].append(digest)
 
     def _new_writer(self) -> pack.PackWriter:
         path = os.path.join(self.folder.path, f"{unique_name()}.pack")
@@ -484,7 +490,7 @@ class Fold:
         self.result.bytes_after += _size(writer.path)
         self._writer = None
 
-    def _write(self, groups: dict[tuple[int, ...], list[bytes]]) -> Iterator[None]:
+    def _write(self, groups: Groups) -> Iterator[None]:
         writer = self._new_writer()
         represented: dict[int, set[int]] = {}
         for number, planned in enumerate(self._plan.values()):
@@ -499,7 +505,8 @@ class Fold:
             if len(programs) == 1:
                 self._write_uses(writer, programs[0], represented.get(programs[0], set()))
             # Notes first: they are few, and stand outside the compressed blocks.
-            for digest in sorted(groups[programs], key=lambda digest: self._plan[digest].magic != format.NOTE):
+            notes, others = groups[programs]
+            for digest in (*notes, *others):
                 planned = self._plan[digest]
                 if planned.source != cached_source:
                     cache, cached_source = {}, planned.source
