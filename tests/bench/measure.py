@@ -48,6 +48,10 @@ class Memory:
 
 def load(root: Path, program: int | None) -> dict[str, float]:
     folder, loaded = folder_of(root), Loaded()
+    start = time.perf_counter_ns()
+    if folder.files(None, (".pack",)):  # imported when the first is met; the rest is in the policy library
+        from pylayer.store import pack, zstd  # noqa: F401
+    imports = time.perf_counter_ns() - start
     # What boundary.load_records keeps: the records published before stay until the next are.
     published: tuple[object, ...] = ()
     memory = Memory()
@@ -64,7 +68,8 @@ def load(root: Path, program: int | None) -> dict[str, float]:
     assert published and not loaded.damage and not loaded.torn
     records = len(loaded.digests)
     return {
-        "first_ns": first, "all_ns": wall, "cpu_ns": cpu, "records": records, "bytes": loaded.bytes, **memory.result()
+        "first_ns": first, "all_ns": wall, "cpu_ns": cpu, "records": records, "bytes": loaded.bytes, "imports_ns": imports,
+        **memory.result(),
     }  # fmt: skip
 
 
