@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _KEY_ESCAPES = {"%": "%25", "\n": "%0A", "\r": "%0D", ".": "%2E", "=": "%3D", "[": "%5B"}
 _VALUE_ESCAPES = {"%": "%25", "\n": "%0A", "\r": "%0D"}
 #: Deeper text was not written by ``dumps`` for any setting or statistic.
-_MAX_DEPTH = 32
+_MAX_DEPTH = 8
 
 
 def _escape(text: str, escapes: dict[str, str]) -> str:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..cache_header import OUTCOMES
+from ..cache_header import OUTCOMES as HEADER_OUTCOMES
 from ..paths import store_root
+from ..store.attestation import OUTCOMES as ATTESTATION_OUTCOMES
 from . import totals
 from .output import (
     EXIT_STATUSES,
@@ -32,12 +33,16 @@ LEAST_NAME = 12
 
 SUMMED = ("pipelines", "hits", "compiled", "stored_bytes")
 
+#: What refused cache data was, in words.
+OUTCOMES = {**HEADER_OUTCOMES, **ATTESTATION_OUTCOMES}
+
 #: Numbers that are worth a line only when they are not zero.
 REMARKS = {
     "adopted": "pipelines taken over from the driver's own cache",
     "plain": "pipelines created without a look into the cache first, hits among them not counted",
     "uncacheable": "pipelines that left nothing to store",
     "damaged_records": "damaged records in the store, left out",
+    "restored_caches": "cache files that were altered or gone, replaced by the last good data",
     "load_failed": "stored records that the driver refused",
     "events_dropped": "compiled pipelines not stored, because more came than the queue holds (queue_mib)",
     "answers_late": "times that the program went on before policy answered",

@@ -18,7 +18,15 @@ _ELSEWHERE = ("caches_emptied", "absorbed")
 #: Of a run's counters, those that are added up and reported under their own name.
 COUNTERS = tuple(name for name in COUNTER_NAMES if name not in _ELSEWHERE)
 #: Of a run's other values, those that are added up.
-SUMS = ("loaded_records", "stored_records", "stored_bytes", "lost_records", "damaged_records", "write_errors")
+SUMS = (
+    "loaded_records",
+    "stored_records",
+    "stored_bytes",
+    "lost_records",
+    "damaged_records",
+    "restored_caches",
+    "write_errors",
+)
 SPENT = ("hit_ns", "compile_ns", "plain_ns", "load_wait_ns")
 
 

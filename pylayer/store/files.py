@@ -13,6 +13,8 @@ TEMPORARY = ".tmp"
 #: A temporary file that did not change for this long was left by a process that died.
 TEMPORARY_SECONDS = 3600.0
 
+_FILE_TYPE, _PLAIN_FILE = 0o170000, 0o100000  # stat.S_IFMT, stat.S_IFREG
+
 
 def unique_name() -> str:
     """A name that no other process makes, also on another machine or in another container that shares the
@@ -39,6 +41,18 @@ def sync_file(path: str) -> None:
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def read_small(path: str, limit: int) -> bytes:
+    """At most ``limit`` bytes of a plain file. Raises OSError, also for what is no plain file: nobody waits for the
+    writer of a pipe that lies in the store."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        if os.fstat(fd).st_mode & _FILE_TYPE != _PLAIN_FILE:
+            raise OSError(f"{path} is no plain file")
+        return os.read(fd, limit)
     finally:
         os.close(fd)
 

@@ -16,7 +16,7 @@ import time
 
 from .. import flat
 from . import format, owner, pack, quarantine
-from .files import TEMPORARY, remove, replace_file, unique_name
+from .files import TEMPORARY, read_small, remove, replace_file, unique_name
 from .folder import Folder
 from .format import Damage
 from .journal import CLOSED, OPEN
@@ -127,8 +127,7 @@ class Claim:
         idle = 0.0
         try:
             idle = time.time() - os.stat(self._path).st_mtime
-            with open(self._path, "rb") as file:
-                values = flat.loads(file.read(4096).decode())
+            values = flat.loads(read_small(self._path, 4096).decode())
             machine, pid, ticks = bytes.fromhex(values["machine"]), int(values["pid"]), int(values["ticks"])
         except FileNotFoundError:
             return False
@@ -426,11 +425,14 @@ class Fold:
                     continue
                 for group in directory.groups:
                     others.update(group.programs)
+                cache: dict[int, bytes] = {}
                 for number, entry in enumerate(pack.read_index(reader, directory) or ()):
                     planned = self._plan.get(entry.digest)
                     owned_there = planned is not None and set(planned.programs) <= set(entry.programs)
                     if planned is not None and owned_there and not self._is_in_a_pack(planned, entry.digest):
-                        del self._plan[entry.digest]
+                        found = reader.record_at(entry.offset, entry.inner, cache)
+                        if found is not None and found[0][6] == entry.digest:  # else only its index has it
+                            del self._plan[entry.digest]
                     if number % STEP_ENTRIES == STEP_ENTRIES - 1:
                         yield
             except OSError:

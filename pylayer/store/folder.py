@@ -22,7 +22,7 @@ from .. import flat
 from ..identity import Identity
 from ..paths import UntrustedDirectory, make_private, require_own
 from . import format
-from .files import remove, replace_file, sync_file, unique_name
+from .files import read_small, remove, replace_file, sync_file, unique_name
 from .format import Damage
 from .reader import Reader
 
@@ -308,8 +308,8 @@ def identity_names(root: str) -> list[str]:
 def read_identity(root: str, name: str) -> Identity | None:
     """The identity of a folder; None where its description is missing or is not of this folder."""
     try:
-        with open(os.path.join(root, "store", name, "identity"), encoding="utf-8") as file:
-            identity = Identity(flat.loads(file.read(1 << 16)))
+        text = read_small(os.path.join(root, "store", name, "identity"), 1 << 16)
+        identity = Identity(flat.loads(text.decode()))
     except (OSError, ValueError):
         return None
     return identity if identity.name == name else None

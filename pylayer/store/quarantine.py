@@ -11,7 +11,7 @@ import time
 
 from .. import flat
 from ..paths import make_private
-from .files import remove, replace_file, unique_name
+from .files import read_small, remove, replace_file, unique_name
 from .format import Damage
 
 TYPE_CHECKING = False
@@ -106,8 +106,7 @@ def items(root: str) -> list[Item]:
         reason: dict[str, Any] = {}
         try:
             size = os.stat(f"{base}.data").st_size
-            with open(f"{base}.reason", encoding="utf-8") as file:
-                reason = flat.loads(file.read(1 << 16))
+            reason = flat.loads(read_small(f"{base}.reason", 1 << 16).decode())
         except FileNotFoundError:
             if not os.path.exists(f"{base}.data"):
                 continue

@@ -9,7 +9,7 @@ import os
 
 from .. import flat
 from ..paths import make_private
-from .files import replace_file, unique_name
+from .files import read_small, replace_file, unique_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +68,6 @@ def read_all(root: str) -> Iterator[dict[str, Any]]:
         return
     for name in names:
         try:
-            with open(os.path.join(directory, name), encoding="utf-8") as file:
-                yield flat.loads(file.read(1 << 20))
+            yield flat.loads(read_small(os.path.join(directory, name), 1 << 20).decode())
         except (OSError, ValueError):
             continue

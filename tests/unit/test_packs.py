@@ -14,7 +14,7 @@ import xxhash
 from unit.things import facts, record, run_python, write_journal
 
 from pylayer.identity import Identity
-from pylayer.store import bounds, fold, format, journal, owner, pack, quarantine
+from pylayer.store import bounds, fold, format, journal, owner, pack, quarantine, runs
 from pylayer.store.folder import Folder, Loaded, note_parts
 from pylayer.store.reader import Reader
 from pylayer.store.recency import used_parts
@@ -150,6 +150,31 @@ def test_sizes_grow_by_a_factor(folder: Folder) -> None:
     run(fold.Fold(folder, everything=True))
     assert len(packs(folder)) == 1
     assert len(loaded(folder, 1)[0]) == 520
+
+
+def test_index_of_another_pack_is_not_believed(folder: Folder) -> None:
+    """A record that another pack's index has, and whose data there is damaged, is not left out."""
+    put(folder, 1, range(300))
+    run(fold.Fold(folder, compress=False))
+    (large,) = packs(folder)
+    put(folder, 1, [0, 1, 300])
+    hurt(large, 256 + 80 + 64 + 1000)
+    run(fold.Fold(folder))
+    assert len(packs(folder)) == 2
+    assert len(loaded(folder, 1)[0]) == 301
+
+
+def test_pipes_in_the_store(folder: Folder) -> None:
+    """Nobody waits for the writer of a pipe that lies where a small file should be."""
+    put(folder, 1, range(4))
+    Path(folder.root, "quarantine").mkdir(mode=0o700)
+    Path(folder.root, "runs").mkdir(mode=0o700)
+    for name in ("quarantine/1.reason", "runs/1.run", f"store/{IDENTITY.name}/folding"):
+        os.mkfifo(Path(folder.root, name))
+    Path(folder.root, "quarantine", "1.data").write_bytes(b"x")
+    assert [item.outcome for item in quarantine.items(folder.root)] == ["unknown"]
+    assert list(runs.read_all(folder.root)) == []
+    assert run(fold.Fold(folder)).claimed is False
 
 
 def test_nothing_to_fold(folder: Folder) -> None:
