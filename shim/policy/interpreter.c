@@ -38,7 +38,7 @@ static const char bootstrap[] =
     "    encodings.__path__.append(stdlib + '/encodings')\n"
     "    if dlopen_flags:\n"
     "        sys.setdlopenflags(dlopen_flags)\n"
-    "    import pylayer.store\n"
+    "    import pylayer, pylayer.store\n"
     "    pylayer.__path__.append(site + '/pylayer')\n"
     "    pylayer.store.__path__.append(site + '/pylayer/store')\n"
     "    import pylayer.host\n"

@@ -1,0 +1,177 @@
+"""What is on the disk: a store's content by program, and a disk that fails (tests/storage)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from world import BUILD, World
+
+from pylayer.store import format, journal, pack
+from pylayer.store.folder import Folder, identity_names, read_identity
+from pylayer.store.format import Damage
+from pylayer.store.reader import Reader
+
+LIBRARY = BUILD / "tests" / "libstorage.so"
+
+FOLD_EVERYTHING = """
+import sys
+from pylayer.store import fold, folder
+for name in folder.identity_names(sys.argv[1]):
+    identity = folder.read_identity(sys.argv[1], name)
+    if identity is not None:
+        work = fold.Fold(folder.Folder(sys.argv[1], identity), everything=True)
+        for _ in work.steps():
+            pass
+"""
+
+
+class FailingDisk:
+    """The environment of a program for which file operations below the store fail, and what came of it."""
+
+    def __init__(self, world: World, rules: str) -> None:
+        self.log = world.directory / f"storage-{len(list(world.directory.glob('storage-*.log')))}.log"
+        self.log.touch()
+        self.environment: dict[str, str | None] = {
+            "LD_PRELOAD": str(LIBRARY),
+            "PYLAYER_TEST_STORAGE": rules,
+            "PYLAYER_TEST_STORAGE_ROOT": str(world.store),
+            "PYLAYER_TEST_STORAGE_LOG": str(self.log),
+        }
+
+    @property
+    def struck(self) -> list[str]:
+        """One line for each fault that was injected."""
+        return self.log.read_text().splitlines()
+
+
+#: Digests of the cells of one program under one identity.
+Content = dict[tuple[str, int], set[bytes]]
+
+
+class StoreReader:
+    """Reads and verifies all of a store, as often as wanted. What cannot change is read once."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = str(root)
+        self._known: dict[tuple[str, int], tuple[Content, list[Damage]]] = {}
+
+    def read(self) -> tuple[Content, list[Damage]]:
+        """What every program finds, and what does not verify, torn tails of journals included."""
+        content: Content = {}
+        damage: list[Damage] = []
+        for name in identity_names(self.root):
+            identity = read_identity(self.root, name)
+            if identity is None:
+                continue
+            folder = Folder(self.root, identity)
+            seen: set[str] = set()
+            again = True
+            while again:  # what vanishes was folded, and its pack is there
+                paths = [path for path in folder.files(None) if path not in seen]
+                again = False
+                for path in paths:
+                    seen.add(path)
+                    try:
+                        found, wrong = self._file(path, name, identity.digest)
+                    except FileNotFoundError:
+                        again = True
+                        continue
+                    for key, digests in found.items():
+                        content.setdefault(key, set()).update(digests)
+                    damage += wrong
+        return content, damage
+
+    def _file(self, path: str, name: str, identity_digest: bytes) -> tuple[Content, list[Damage]]:
+        reader = Reader(path)
+        try:
+            key = (path, reader.size)
+            if key not in self._known or path.endswith(journal.OPEN):
+                self._known[key] = self._read(reader, name, identity_digest)
+            return self._known[key]
+        finally:
+            reader.close()
+
+    @staticmethod
+    def _read(reader: Reader, name: str, identity_digest: bytes) -> tuple[Content, list[Damage]]:
+        damage: list[Damage] = []
+        content: Content = {}
+        header, outcome = reader.header(identity_digest)
+        if header is None:
+            return {}, [Damage(reader.path, outcome)]
+        groups = [(format.FILE_HEADER.size, reader.size, (header.program,))]
+        if header.kind == format.PACK:
+            directory = pack.read_directory(reader, header, damage)
+            if directory is None:
+                return {}, damage
+            groups = [(group.offset, group.offset + group.size, group.programs) for group in directory.groups]
+        for start, end, programs in groups:
+            digests = {
+                record[6]
+                for part in reader.parts(damage, start, end)
+                for record in part.records
+                if record[0] == format.CELL
+            }
+            for program in programs:
+                content.setdefault((name, program), set()).update(digests)
+        return content, damage
+
+
+def is_torn_tail(damage: Damage) -> bool:
+    """What a kill leaves: the end of a journal is missing, nothing else."""
+    return damage.outcome == "truncated" and damage.offset > 0 and damage.path.endswith((journal.OPEN, journal.CLOSED))
+
+
+def content_of(world: World) -> Content:
+    """All programs' cells; nothing in the store is damaged."""
+    content, damage = StoreReader(world.store).read()
+    assert damage == [], [str(what) for what in damage]
+    return content
+
+
+def loses_nothing(before: Content, after: Content) -> bool:
+    """Every program still has what it had."""
+    return all(digests <= after.get(key, set()) for key, digests in before.items())
+
+
+def leftovers(root: Path) -> list[str]:
+    """Files that should not stay: temporary and empty ones, and claims of folds that ended."""
+    return sorted(
+        str(path.relative_to(root))
+        for path in root.rglob("*")
+        if path.is_file() and (path.name.endswith(".tmp") or path.name == "folding" or path.stat().st_size == 0)
+    )
+
+
+def split_journals(world: World, count: int) -> None:
+    """Makes so many closed journals of what the store's journals hold."""
+    (name,) = identity_names(str(world.store))
+    identity = read_identity(str(world.store), name)
+    assert identity is not None
+    folder = Folder(str(world.store), identity)
+    paths = folder.files(None, (journal.CLOSED,))
+    records = []
+    for path in paths:
+        reader = Reader(path)
+        header, _ = reader.header()
+        assert header is not None
+        for part in reader.parts([]):
+            for magic, kind, flags, start, size, create_ns, digest, fingerprint, last_used in part.records:
+                data = bytes(part.data[start : start + size])
+                records.append(format.record_parts(magic, data, digest, kind, flags, create_ns, fingerprint, last_used))
+        reader.close()
+    assert len(records) >= count
+    for number in range(count):
+        writer = journal.Journal(folder.path, identity, header.program, header.application)
+        for parts in records[number::count]:
+            writer.append(parts)
+        writer.close()
+    for path in paths:
+        os.unlink(path)
+
+
+def fold_everything(root: Path, **options: object) -> subprocess.Popen[bytes]:
+    """Starts a process that folds the whole store, as `pylayer trim` does."""
+    return subprocess.Popen([sys.executable, "-I", "-c", FOLD_EVERYTHING, str(root)], **options)  # type: ignore[call-overload,no-any-return]

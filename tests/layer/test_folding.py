@@ -1,0 +1,139 @@
+"""Folding in the program's own process: it happens, and whoever dies or comes in between, nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from disk import (
+    FailingDisk,
+    content_of,
+    fold_everything,
+    leftovers,
+    loses_nothing,
+    split_journals,
+)
+from world import BUILD, World
+
+from pylayer.store.maintenance import EXIT_JOURNALS
+
+DEMO = [str(BUILD / "demo" / "pipelines"), "--count", "40"]
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with 40 pipelines in more closed journals than a program leaves behind when it ends."""
+    world = World(tmp_path_factory.mktemp("filled"))
+    world.demo("--count", 40)
+    split_journals(world, EXIT_JOURNALS + 1)
+    return world.store
+
+
+@pytest.fixture
+def journals(world: World, filled: Path) -> Iterator[World]:
+    shutil.copytree(filled, world.store)
+    yield world
+
+
+def run_until_folded(world: World) -> None:
+    """A program folds for a short while only when it ends; on a slow machine the next one goes on."""
+    for _ in range(50):
+        world.demo("--count", 40)
+        if world.stored_files(".pack"):
+            return
+    raise AssertionError("nothing was folded")
+
+
+def assert_whole(world: World, before: dict[tuple[str, int], set[bytes]]) -> None:
+    """Nothing is lost or damaged, and runs work as always: they compile nothing and fold what is there to fold."""
+    assert loses_nothing(before, content_of(world))
+    world.demo("--count", 40)
+    assert world.last()["compiled"] == 0
+    assert fold_everything(world.store).wait(60) == 0
+    assert [path.suffix for path in world.stored_files()] == [".pack"]
+    assert loses_nothing(before, content_of(world))
+    assert leftovers(world.store) == []
+    world.demo("--count", 40)
+    assert world.last()["compiled"] == world.last()["failed"] == 0
+
+
+def test_short_runs_are_folded(journals: World) -> None:
+    """Programs that only run for a moment do not leave ever more journals: when they end, they fold them."""
+    before = content_of(journals)
+    run_until_folded(journals)
+    assert len(journals.stored_files(".closed", ".journal")) < EXIT_JOURNALS
+    assert leftovers(journals.store) == []
+    assert_whole(journals, before)
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "open:KILL:path=folding",
+        "write:KILL:path=folding",
+        "open:KILL:path=.pack",
+        "write:KILL:path=.pack",
+        "write:KILL:path=.pack:nth=3",
+        "write:SHORT=20:path=.pack:nth=2,write:KILL:path=.pack",
+        "fsync:KILL:path=.pack",
+        "rename:KILL:path=.pack",
+        "unlink:KILL:path=.closed",
+        "unlink:KILL:path=.closed:nth=9",
+        "unlink:KILL:path=folding",
+    ],
+)
+def test_killed_while_folding(journals: World, moment: str) -> None:
+    """A process that is killed at any moment of a fold leaves content twice at most, and the next ones go on."""
+    before = content_of(journals)
+    for _ in range(50):
+        if journals.demo("--count", 40, check=False, **FailingDisk(journals, moment).environment).returncode:
+            break
+    else:
+        raise AssertionError("the process was never killed")
+    claim = list(journals.store.glob("store/*/folding"))
+    if claim and claim[0].stat().st_size == 0:
+        os.utime(claim[0], (0, 0))  # nobody knows whose it is: waited for, for a minute
+    assert_whole(journals, before)
+
+
+@pytest.mark.parametrize("claim_is_lost", [False, True])
+@pytest.mark.parametrize("moment", ["write:STOP:path=.pack:nth=2", "unlink:STOP:path=.closed:nth=2"])
+def test_two_processes_end_at_once(journals: World, moment: str, claim_is_lost: bool) -> None:
+    """While one process is in the middle of a fold, another one ends and wants to fold too: it leaves it to the
+    first, or, where the first one's claim was lost, does the same work."""
+    before = content_of(journals)
+    for _ in range(50):
+        environment = journals.environment | FailingDisk(journals, moment).environment
+        with subprocess.Popen(DEMO, env=environment, stderr=subprocess.DEVNULL) as first:
+            _, status = os.waitpid(first.pid, os.WUNTRACED)
+            if not os.WIFSTOPPED(status):
+                first.returncode = os.waitstatus_to_exitcode(status)
+                continue
+            try:
+                assert loses_nothing(before, content_of(journals))
+                if claim_is_lost:
+                    (claim,) = journals.store.glob("store/*/folding")
+                    claim.unlink()
+                journals.demo("--count", 40)
+                assert journals.last()["compiled"] == 0
+                assert loses_nothing(before, content_of(journals))
+            finally:
+                os.kill(first.pid, signal.SIGCONT)
+            assert first.wait(60) == 0
+            break
+    else:
+        raise AssertionError("no process came to fold")
+    assert_whole(journals, before)
+
+
+def test_processes_that_end_together(journals: World) -> None:
+    """Four processes that end at the same time, with enough journals to fold for each, lose nothing."""
+    before = content_of(journals)
+    both = [subprocess.Popen(DEMO, env=journals.environment, stderr=subprocess.DEVNULL) for _ in range(4)]
+    assert [process.wait(60) for process in both] == [0] * 4
+    assert_whole(journals, before)
