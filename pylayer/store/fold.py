@@ -16,7 +16,7 @@ import time
 
 from .. import flat
 from . import format, owner, pack, quarantine
-from .files import TEMPORARY, read_small, remove, replace_file, unique_name
+from .files import TEMPORARY, read_small, remove, replace_file, unique_name, write_all
 from .folder import Folder
 from .format import Damage
 from .journal import CLOSED, OPEN
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 #: A planned record takes 0.5 KiB.
 PROCESS_BYTES = 64 << 20
 PROCESS_RECORDS = 20000
+#: Sources of one fold are open at once, and descriptors are the program's; most systems give a process 1024.
+PROCESS_FILES = 64
+MOST_FILES = 512
 #: A fold is worth its while from so many journals, or so many bytes in them.
 WORTH_JOURNALS = 4
 WORTH_BYTES = 1 << 20
@@ -118,7 +121,10 @@ class Claim:
             replace_file(self._path, mine)
             return True
         try:
-            os.write(fd, mine)
+            write_all(fd, [mine])
+        except BaseException:  # an empty claim would keep everybody from folding for a minute
+            self.drop()
+            raise
         finally:
             os.close(fd)
         return True
@@ -191,7 +197,7 @@ class Fold:
     ``everything``: all packs too, and no limits. ``drop``: programs that lose a record, which goes when none is
     left; by default nothing is dropped. ``must``: paths of packs to write anew whatever their size. ``gone``:
     programs of which nothing at all is kept. ``only``: this pack and nothing else.
-    ``dry_run``: nothing is written, moved or deleted.
+    ``dry_run``: nothing is written, moved or deleted. ``most_bytes``: so much is read, without ``everything``.
     """
 
     def __init__(
@@ -204,6 +210,7 @@ class Fold:
         must: frozenset[str] = frozenset(),
         gone: frozenset[int] = frozenset(),
         only: str | None = None,
+        most_bytes: int = PROCESS_BYTES,
     ) -> None:
         self.folder = folder
         self.result = Folded()
@@ -215,6 +222,7 @@ class Fold:
         self._gone = gone
         self._only = only
         self._writer: pack.PackWriter | None = None
+        self._most_bytes = most_bytes
         self._sources: list[Reader] = []
         self._kept_sources: set[int] = set()
         self._plan: dict[bytes, Planned] = {}
@@ -264,17 +272,20 @@ class Fold:
             return [self._only]
         chosen: list[str] = []
         size = 0
-        limit = 1 << 62 if self._everything else PROCESS_BYTES
-        for path in self._journals():
+        limit = 1 << 62 if self._everything else self._most_bytes
+        most = MOST_FILES if self._everything else PROCESS_FILES
+        for path in self._journals()[:most]:
             bytes_there = _size(path)
-            if chosen and size + bytes_there > limit:
-                break
+            if size + bytes_there > limit and (chosen or limit < PROCESS_BYTES):
+                continue  # when time is short a large one must not keep the others from being folded
             chosen.append(path)
             size += bytes_there
         packs = sorted((_size(path), path) for path in self.folder.files(None, (".pack",)))
         if not self._everything and not chosen and not self._must:
             return []
         for bytes_there, path in packs:
+            if len(chosen) >= 2 * most and path not in self._must:
+                continue
             small = bytes_there <= PACK_FACTOR * size and size + bytes_there <= limit
             if self._everything or small or path in self._must:
                 chosen.append(path)

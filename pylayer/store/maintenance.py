@@ -24,6 +24,9 @@ WHOLE_FILES = (".snapshot", ".blob", ".attest")
 #: of small files for ever.
 EXIT_SECONDS = 0.2
 EXIT_JOURNALS = 16
+#: Folded at most then: what needs longer than that time would be begun at every exit and never be done (measured:
+#: 64 MiB take 0.4 s).
+EXIT_BYTES = 4 << 20
 
 
 class Limits:
@@ -69,7 +72,8 @@ def maintain(
     must = frozenset(what.path for what in damaged if what.path.endswith(".pack") and what.outcome != "unreadable")
     broken_journals = any(what.path.endswith((".journal", ".closed")) for what in damaged)
     if must or broken_journals or worth_folding(folder, EXIT_JOURNALS if at_exit else fold.WORTH_JOURNALS):
-        work = fold.Fold(folder, compress=limits.compress, must=must)
+        most = EXIT_BYTES if at_exit else fold.PROCESS_BYTES
+        work = fold.Fold(folder, compress=limits.compress, must=must, most_bytes=most)
         yield from work.steps()
         result = work.result
         quarantined += sum(1 for what in result.damage if what.outcome != "unreadable")
@@ -81,6 +85,7 @@ def maintain(
     if quarantined:
         say(f"{quarantined} damaged parts of the store are in quarantine; pylayer quarantine ls lists them")
     if at_exit:
+        runs.prune(folder.root)  # where every run is short, nobody else does it
         return
     yield
     if bounds.total_bytes(folder.root) > limits.max_store or _program_is_too_large(folder.root, limits.max_program):

@@ -20,6 +20,7 @@ from disk import (
 )
 from world import BUILD, World
 
+from pylayer.store import runs
 from pylayer.store.maintenance import EXIT_JOURNALS
 
 DEMO = [str(BUILD / "demo" / "pipelines"), "--count", "40"]
@@ -69,6 +70,18 @@ def test_short_runs_are_folded(journals: World) -> None:
     assert len(journals.stored_files(".closed", ".journal")) < EXIT_JOURNALS
     assert leftovers(journals.store) == []
     assert_whole(journals, before)
+
+
+@pytest.mark.parametrize("ending", [[], ["--no-destroy"]])
+def test_statistics_of_short_runs_are_pruned(world: World, ending: list[str]) -> None:
+    """Programs that only run for a moment do not leave ever more statistics either."""
+    world.demo("--count", 1)
+    (one,) = world.store.glob("runs/*.run")
+    for number in range(runs.MAX_RUNS):
+        (one.parent / f"{number:016x}-{number:016x}.run").symlink_to(one)
+    world.demo("--count", 1, *ending)
+    assert len(list(one.parent.iterdir())) < runs.MAX_RUNS
+    assert one.exists()
 
 
 @pytest.mark.parametrize(

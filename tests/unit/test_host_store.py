@@ -136,6 +136,18 @@ def test_exit_folds_many_journals_only(send: Send, boundary: FakeBoundary, root:
     assert suffixes(root) == [".pack"]
 
 
+def test_exit_folds_as_much_as_it_has_time_for(send: Send, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large journals are left to a program that runs for longer, and do not keep the others from being folded."""
+    monkeypatch.setattr(maintenance, "EXIT_BYTES", 10_000)
+    in_store(root, closed("00"), record(bytes(20_000)))
+    for number in range(1, maintenance.EXIT_JOURNALS + 1):
+        in_store(root, closed(f"{number:02}"), record(b"%04d" % number * 500))
+    send(*device(), message("FLUSH_PROCESS"))
+    assert suffixes(root) == [".closed"] * (maintenance.EXIT_JOURNALS - 3) + [".pack"]
+    sizes = [path.stat().st_size for path in Path(root).glob("store/*/*.closed")]
+    assert max(sizes) > 20_000
+
+
 def test_damage_is_repaired(send: Send, boundary: FakeBoundary, root: str) -> None:
     """What a load found damaged goes to quarantine when there is time, and the next load finds none."""
     hurt = bytearray(record(b"hurt"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import struct
 import time
 from collections.abc import Iterator
@@ -284,6 +285,44 @@ def test_two_folds_at_once(folder: Folder) -> None:
         pass
     assert third.result.claimed
     assert len(loaded(folder, 1)[0]) == 50
+
+
+def test_folds_that_leave_out_what_the_other_has(folder: Folder, tmp_path: Path) -> None:
+    """Two folds at once, each of a pack that the other one does not rewrite: what both packs have stays in one."""
+    elsewhere = Folder(str(tmp_path / "other"), IDENTITY)
+    elsewhere.prepare()
+    for where, numbers in ((folder, range(60)), (elsewhere, range(40, 200))):
+        put(where, 1, numbers)
+        run(fold.Fold(where))
+    (other,) = packs(elsewhere)
+    shutil.copy(other, folder.path)
+    works = [fold.Fold(folder, must=frozenset([path])) for path in packs(folder)]
+    steps = [work.steps() for work in works]
+    for running in steps:
+        next(running)  # what the other packs have was left out
+        os.unlink(os.path.join(folder.path, "folding"))
+    for running in steps:
+        list(running)
+    assert sorted(loaded(folder, 1)[0]) == sorted(data_of(number) for number in range(200))
+
+
+def test_more_files_than_descriptors(folder: Folder) -> None:
+    """A fold in a program's process leaves it its descriptors, however many journals there are."""
+    for number in range(3 * fold.PROCESS_FILES):
+        put(folder, 1, [number])
+    code = """
+import resource, sys
+from pylayer.store import fold, folder
+resource.setrlimit(resource.RLIMIT_NOFILE, (fold.PROCESS_FILES + 16, fold.PROCESS_FILES + 16))
+found = folder.Folder(sys.argv[1], folder.read_identity(sys.argv[1], folder.identity_names(sys.argv[1])[0]))
+for _ in range(3):
+    work = fold.Fold(found)
+    for _ in work.steps():
+        pass
+    print(work.result.journals, len(work.result.damage))
+"""
+    assert run_python(code, folder.root).splitlines() == [f"{fold.PROCESS_FILES} 0"] * 3
+    assert len(loaded(folder, 1)[0]) == 3 * fold.PROCESS_FILES
 
 
 def test_reader_beside_a_fold(folder: Folder) -> None:
