@@ -86,6 +86,8 @@ class DeviceSession:
         self.stored_bytes = 0
         self.stored_records = 0
         self.write_errors = 0
+        #: What the log said once already of the store's failures.
+        self._failures_said: set[str] = set()
         self.lost_records = 0
         self.duplicates = 0
         self.refused: dict[str, int] = {}
@@ -97,7 +99,7 @@ class DeviceSession:
         self.folder = Folder(root, self.identity) if root else None
         self._journal: Journal | None = None
         interval = settings["fsync_interval_ms"]
-        self._syncer = Syncer(None if interval is None else interval / 1000)
+        self._syncer = Syncer(None if interval is None else interval / 1000, self._sync_failed)
         self._attestations: Attestations | None = None
         #: The last good data of application caches, to be merged into the layer's.
         self._to_restore: list[Blob] = []
@@ -174,11 +176,27 @@ class DeviceSession:
             self.log(LOG_WARN, f"the driver refused {self._handed_over - taken} stored records")
         for what in self.loaded.torn:
             self.log(LOG_DEBUG, f"not used: {what}")
-        for what in self.loaded.damage[:8]:
-            self.log(LOG_WARN, f"not used: {what}")
-        if len(self.loaded.damage) > 8:
-            self.log(LOG_WARN, f"not used: {len(self.loaded.damage) - 8} more damaged records")
+        self._say_load_damage()
         self.log(LOG_INFO, f"loaded {self.load_records} records, {self.loaded.bytes} bytes, for {self.program.name}")
+
+    def _say_load_damage(self) -> None:
+        damage = []
+        unreadable: dict[str, list[Damage]] = {}
+        for what in self.loaded.damage:
+            if self.folder is not None and what.path == self.folder.path:
+                # As a whole; that nothing is stored there either goes without saying.
+                self._failures_said |= {"write", "statistics"}
+            if what.outcome == "unreadable":
+                unreadable.setdefault(what.detail, []).append(what)
+            else:
+                damage.append(what)
+        for alike in unreadable.values():  # a disk that fails does so for every file
+            more = f", nor {len(alike) - 1} more files" if len(alike) > 1 else ""
+            self.log(LOG_WARN, f"not used: {alike[0]}{more}; their pipelines are compiled again")
+        for what in damage[:8]:
+            self.log(LOG_WARN, f"not used: {what}")
+        if len(damage) > 8:
+            self.log(LOG_WARN, f"not used: {len(damage) - 8} more damaged records")
 
     # ---- keeping ---------------------------------------------------------------------------------
 
@@ -208,12 +226,25 @@ class DeviceSession:
         assert self.folder is not None
         self._retry_at = time.monotonic() + RETRY_SECONDS
         self.write_errors += 1
-        if self.write_errors == 1:
+        if self._is_first("write"):
             self.log(
                 LOG_WARN,
                 f"pipelines cannot be stored in {self.folder.path}: {error.strerror or error}; "
                 "the program goes on, and storing is tried again",
             )
+
+    def _is_first(self, failure: str) -> bool:
+        first = failure not in self._failures_said
+        self._failures_said.add(failure)
+        return first
+
+    def _sync_failed(self, error: OSError) -> None:
+        assert self.folder is not None
+        self.log(
+            LOG_WARN,
+            f"what was stored in {self.folder.path} may not be on the disk: {error.strerror or error}; "
+            "a power failure would lose it",
+        )
 
     def new_cell(self, cell: Cell) -> list[bytes | memoryview]:
         """The pieces to write for a cell, none where it is known already."""
@@ -499,7 +530,7 @@ class DeviceSession:
             )
         except OSError as error:
             self.write_errors += 1
-            if self.write_errors == 1:
+            if "write" not in self._failures_said and self._is_first("statistics"):
                 self.log(LOG_WARN, f"statistics cannot be written: {error.strerror or error}")
 
     def close(self) -> None:

@@ -129,11 +129,13 @@ class Folder:
         """Reads and verifies everything stored, in batches to hand over; fills ``loaded`` as it goes."""
         try:
             self.check()
+            os.listdir(self.path)
         except FileNotFoundError:
             return
         except OSError as error:
-            outcome = "untrusted" if isinstance(error, UntrustedDirectory) else "unreadable"
-            loaded.damage.append(Damage(self.path, outcome, detail=str(error)))
+            untrusted = isinstance(error, UntrustedDirectory)
+            detail = str(error) if untrusted else f"{error.strerror or error}: {error.filename}"
+            loaded.damage.append(Damage(self.path, "untrusted" if untrusted else "unreadable", detail=detail))
             return
         seen: set[str] = set()
         vanished = True

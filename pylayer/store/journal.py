@@ -104,11 +104,16 @@ class Journal:
         self.close()
 
     def duplicate_descriptor(self) -> int:
-        """Of the open file, for fdatasync elsewhere; -1 where there is nothing to write to the disk."""
+        """Of the open file, for fdatasync elsewhere; -1 where there is nothing to write to the disk, or no descriptor
+        to be had: what was appended is in the file all the same."""
         if self._fd < 0 or not self.unsynced:
             return -1
+        try:
+            fd = os.dup(self._fd)
+        except OSError:
+            return -1
         self.unsynced = 0
-        return os.dup(self._fd)
+        return fd
 
     def close(self) -> None:
         """Ends the file: others may fold it."""

@@ -14,7 +14,7 @@ from .journal import Journal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 
 def fsync_in_steps(fd: int) -> Iterator[None]:
@@ -45,10 +45,12 @@ def fsync_in_steps(fd: int) -> Iterator[None]:
 
 
 class Syncer:
-    """The fsync policy of one device's journal. ``interval``: seconds, 0 for each write, None for never."""
+    """The fsync policy of one device's journal. ``interval``: seconds, 0 for each write, None for never. ``failed`` is
+    told of the first failure, on whatever thread."""
 
-    def __init__(self, interval: float | None) -> None:
+    def __init__(self, interval: float | None, failed: Callable[[OSError], None]) -> None:
         self._interval = interval
+        self._failed: Callable[[OSError], None] | None = failed
         self._last = time.monotonic()
         self._busy = _thread.allocate_lock()
 
@@ -81,13 +83,14 @@ class Syncer:
         finally:
             self._busy.release()
 
-    @staticmethod
-    def _sync(fd: int) -> None:
+    def _sync(self, fd: int) -> None:
         if fd < 0:
             return
         try:
             os.fdatasync(fd)
-        except OSError:
-            pass  # the write itself succeeded; what the disk does with it shows when it is read
+        except OSError as error:  # the write itself succeeded; what the disk does with it shows when it is read
+            failed, self._failed = self._failed, None
+            if failed is not None:
+                failed(error)
         finally:
             os.close(fd)

@@ -1,0 +1,379 @@
+"""Disks that are full, broken, read-only or gone: the program notices nothing, and earlier pipelines stay.
+
+A library for LD_PRELOAD (tests/storage) makes file operations below the store fail in the program's process.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from disk import FailingDisk, content_of, fold_everything, leftovers, loses_nothing, split_journals
+from world import BUILD, Run, World
+
+#: What the program sees of its pipelines.
+SEEN = ("pipelines", "created", "failed", "null_handles", "compile_required", "calls", "results")
+
+STORING = "pipelines cannot be stored"
+#: What fails, and the only line at warn: no pipelines are kept in this run, or not all.
+NOT_STORED = {
+    "write:ENOSPC": "No space left on device",
+    "write:ENOSPC:after=5000": "No space left on device",
+    "write:ENOSPC:after=5000,truncate:EIO": "No space left on device",
+    "write:EIO:path=.journal:nth=3": "Input/output error",
+    "write:EDQUOT": "Disk quota exceeded",
+    "change:EROFS": "Read-only file system",
+    "change:EACCES": "Permission denied",
+    "open:EMFILE:path=.journal": "Too many open files",
+    "rename:EIO": "Input/output error",
+    "rename:EIO:path=.journal": "Input/output error",
+    "stat:EIO:path=.journal": "Input/output error",
+}
+#: What fails while everything is stored all the same, and the line that says what is amiss, if anything is.
+STORED = {
+    "write:SHORT=100": None,
+    "read:SHORT=1000": None,
+    "rename:EIO:path=.run": "statistics cannot be written: Input/output error",
+    "write:ENOSPC:path=.run": "statistics cannot be written: No space left on device",
+    "change:EROFS:path=plans": None,
+    "read:EIO:path=plans": None,
+    "unlink:EIO": None,
+}
+#: What fails while the store is read, before everything in it is compiled again.
+NOT_READ = {
+    "read:EIO:path=.closed": "unreadable: the file could not be read (Input/output error)",
+    "read:EIO:path=.pack": "unreadable: the file could not be read (Input/output error)",
+    "read:ESTALE:path=.closed": "unreadable: the file could not be read (Stale file handle)",
+    "open:EMFILE:path=.closed": "unreadable: the file could not be read (Too many open files)",
+    "stat:EIO": "unreadable: the file could not be read (Input/output error: ",
+    "open:EMFILE": "unreadable: the file could not be read (Too many open files: ",
+}
+
+
+def warnings(result: Run) -> list[str]:
+    return [line for line in result.stderr.splitlines() if line.startswith("pylayer: ")]
+
+
+Check = Callable[..., Run]
+
+
+@pytest.fixture(scope="module")
+def alone() -> dict[tuple[str, ...], Run]:
+    """Runs without the layer, which no disk makes a difference to."""
+    return {}
+
+
+@pytest.fixture
+def unnoticed(world: World, alone: dict[tuple[str, ...], Run]) -> Check:
+    """Runs the demo on a failing disk and without the layer: the program sees the same."""
+
+    def run(rules: str, *arguments: str | int, **environment: Any) -> Run:
+        disk = FailingDisk(world, rules)
+        result = world.demo(*arguments, **{"PYLAYER_LOG": "warn"} | disk.environment | environment)
+        options = tuple(str(argument) for argument in arguments if not str(argument).startswith("/"))
+        if options not in alone:
+            alone[options] = world.demo(*arguments, layers=None)
+        assert {key: result.get(key) for key in SEEN} == {key: alone[options].get(key) for key in SEEN}
+        result["struck"] = disk.struck
+        return result
+
+    return run
+
+
+#: Stores made by ``fill``, by its arguments.
+FILLED: dict[tuple[int, bool], Path] = {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget_filled() -> Iterator[None]:
+    """Their directories last as long as this module."""
+    yield
+    FILLED.clear()
+
+
+def fill(world: World, files: int = 1, packed: bool = False) -> None:
+    """What earlier runs stored."""
+    if (files, packed) not in FILLED:
+        world.demo("--count", 20, "--seed", 9)
+        if files > 1:
+            split_journals(world, files)
+        if packed:
+            assert fold_everything(world.store).wait(60) == 0
+        FILLED[files, packed] = world.directory / "filled"
+        shutil.copytree(world.store, world.directory / "filled")
+    else:
+        shutil.copytree(FILLED[files, packed], world.store, dirs_exist_ok=True)
+
+
+def assert_works(world: World, before: Any) -> None:
+    """After the fault: nothing of earlier runs is lost, nothing useless lies about, and runs work as ever."""
+    assert loses_nothing(before, content_of(world))
+    assert leftovers(world.store) == []
+    result = world.demo("--count", 20, "--seed", 9, PYLAYER_LOG="warn")
+    assert world.last()["compiled"] == 0
+    assert warnings(result) == []
+    world.demo("--count", 20)
+    result = world.demo("--count", 20, PYLAYER_LOG="warn")
+    assert world.last()["compiled"] == 0 and world.last()["hits"] == 20
+    assert warnings(result) == []
+    assert fold_everything(world.store).wait(60) == 0
+    assert loses_nothing(before, content_of(world)) and leftovers(world.store) == []
+
+
+def test_unknown_fault_is_an_error(world: World) -> None:
+    """A fault that does not exist ends the program, so that no test injects nothing."""
+    for rules in ("write:ENOSUCH", "erase:EIO", "write", "write:EIO:nth=", "write:EIO:sometimes"):
+        result = world.demo("--count", 1, check=False, **FailingDisk(world, rules).environment)
+        assert result.returncode != 0 and "no such fault" in result.stderr
+
+
+@pytest.mark.parametrize("rules", NOT_STORED)
+def test_store_cannot_be_written(world: World, unnoticed: Check, rules: str) -> None:
+    """A disk that takes nothing more costs what would have been stored, and one line says so."""
+    fill(world)
+    before = content_of(world)
+    result = unnoticed(rules, "--count", 20)
+    assert result["struck"]
+    (line,) = warnings(result)
+    assert line.startswith(f"pylayer: warn: {STORING} in {world.store}") and NOT_STORED[rules] in line
+    assert line.endswith("the program goes on, and storing is tried again")
+    assert_works(world, before)
+
+
+@pytest.mark.parametrize("rules", ["write:ENOSPC", "change:EROFS", "open:EMFILE", "mkdir:ENOSPC", "rename:EIO"])
+def test_store_cannot_be_begun(world: World, unnoticed: Check, rules: str) -> None:
+    """The same where there is no store yet: nothing of the attempt stays behind."""
+    result = unnoticed(rules, "--count", 20)
+    assert result["struck"]
+    (line,) = warnings(result)
+    assert line.startswith(f"pylayer: warn: {STORING} in {world.store}")
+    assert not world.store.exists() or not [path for path in world.store.rglob("*") if path.is_file()]
+    fill(world)
+    assert_works(world, content_of(world))
+
+
+@pytest.mark.parametrize("rules", STORED)
+def test_disk_with_flaws(world: World, unnoticed: Check, rules: str) -> None:
+    """What touches no pipeline keeps none from being stored; lost statistics are named."""
+    fill(world)
+    before = content_of(world)
+    result = unnoticed(rules, "--count", 20)
+    wanted = STORED[rules]
+    assert warnings(result) == ([f"pylayer: warn: {wanted}"] if wanted else [])
+    world.demo("--count", 20)
+    assert world.last()["compiled"] == 0
+    assert_works(world, before)
+
+
+@pytest.mark.parametrize("rules", NOT_READ)
+def test_store_cannot_be_read(world: World, unnoticed: Check, rules: str) -> None:
+    """Of a store that cannot be read nothing is used, one line says so however many files there are, and nothing is
+    thrown away: the next run reads it."""
+    fill(world, files=6, packed=".pack" in rules)
+    before = content_of(world)
+    result = unnoticed(rules, "--count", 20, "--seed", 9)
+    assert result["struck"]
+    (line,) = warnings(result)
+    assert line.startswith(f"pylayer: warn: not used: {world.store}") and NOT_READ[rules] in line
+    assert line.endswith("their pipelines are compiled again")
+    if ".closed" in rules:
+        assert "nor 5 more files" in line
+    assert not list(world.store.glob("quarantine/*"))
+    assert_works(world, before)
+
+
+@pytest.mark.parametrize("first", [1, 3, 5, 6, 7, 9, 12, 16])
+def test_program_without_free_descriptors(world: World, unnoticed: Check, first: int) -> None:
+    """A program that has no descriptor to spare from some moment on sees no difference; what cannot be read and what
+    cannot be stored is named once each."""
+    fill(world, files=2)
+    before = content_of(world)
+    result = unnoticed(f"open:EMFILE:from={first},dup:EMFILE", "--count", 20)
+    lines = warnings(result)
+    assert sum("not used" in line for line in lines) <= 1 and sum(STORING in line for line in lines) <= 1
+    assert all("Too many open files" in line for line in lines) and len(lines) <= 2
+    assert_works(world, before)
+
+
+@pytest.mark.parametrize(
+    ("rules", "line"),
+    [
+        ("dup:EMFILE", None),
+        ("fsync:EIO", "may not be on the disk: Input/output error; a power failure would lose it"),
+        ("fsync:ENOSPC", "may not be on the disk: No space left on device; a power failure would lose it"),
+    ],
+)
+def test_fsync_fails(world: World, unnoticed: Check, rules: str, line: str | None) -> None:
+    """What was written is stored whether or not it can be put on the disk itself; one line says that it was not."""
+    config = world.directory / "policy.yaml"
+    config.write_text("settings: {fsync_interval_ms: 0}\n")
+    fill(world)
+    before = content_of(world)
+    result = unnoticed(rules, "--count", 20, PYLAYER_CONFIG=str(config))
+    assert result["struck"]
+    assert [text.partition(" may ")[2] for text in warnings(result)] == ([line.partition("may ")[2]] if line else [])
+    counters = world.runs()[-1]
+    assert (counters["stored_records"], counters["lost_records"], counters["write_errors"]) == (20, 0, 0)
+    assert_works(world, before)
+
+
+def test_every_write_synced_without_descriptors(world: World, unnoticed: Check) -> None:
+    """A descriptor that cannot be duplicated loses no record and keeps the journal open for the next ones."""
+    config = world.directory / "policy.yaml"
+    config.write_text("settings: {fsync_interval_ms: 0}\n")
+    unnoticed("dup:EMFILE", "--count", 20, PYLAYER_CONFIG=str(config))
+    assert [path.suffix for path in world.stored_files()] == [".closed"]
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        "write:ENOSPC:path=folding",
+        "write:ENOSPC:path=.pack",
+        "write:ENOSPC:path=.pack:nth=3",
+        "fsync:EIO:path=.pack",
+        "rename:EIO:path=.pack",
+        "unlink:EIO:path=.closed",
+        "read:EIO:path=.closed:nth=60",
+        "open:EMFILE:path=.closed:from=30",
+        "mkdir:ENOSPC",
+    ],
+)
+def test_fold_fails(world: World, unnoticed: Check, rules: str) -> None:
+    """A fold that the disk does not allow leaves what was there, and the next one works."""
+    fill(world, files=20)
+    before = content_of(world)
+    unnoticed(rules, "--count", 20, "--seed", 9)
+    assert_works(world, before)
+    assert [path.suffix for path in world.stored_files()] == [".pack"]
+
+
+def test_unreadable_journal_does_not_stop_folding(world: World, unnoticed: Check) -> None:
+    """One journal on a bad sector stays where it is, and the others are folded."""
+    fill(world, files=20)
+    bad = world.stored_files(".closed")[3]
+    for _ in range(50):
+        unnoticed(f"read:EIO:path={bad.name}", "--count", 20, "--seed", 9)
+        if world.stored_files(".pack"):
+            break
+    assert bad in world.stored_files() and len(world.stored_files(".closed")) < 20
+
+
+# ---- The directory -----------------------------------------------------------------------------------
+
+
+def stopped_at(world: World, rules: str, *arguments: str) -> subprocess.Popen[bytes]:
+    """The demo, stopped by a STOP rule."""
+    environment = world.environment | {"PYLAYER_LOG": "warn"} | FailingDisk(world, rules).environment
+    process = subprocess.Popen(
+        [str(BUILD / "demo" / "pipelines"), *arguments], env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    _, status = os.waitpid(process.pid, os.WUNTRACED)
+    assert os.WIFSTOPPED(status)
+    return process
+
+
+def go_on(process: subprocess.Popen[bytes]) -> list[str]:
+    os.kill(process.pid, signal.SIGCONT)
+    _, errors = process.communicate(timeout=120)
+    assert process.returncode == 0
+    return [line for line in errors.decode().splitlines() if line.startswith("pylayer: ")]
+
+
+@pytest.mark.parametrize("moment", ["write:STOP:path=.journal:nth=2", "write:STOP:path=.journal:nth=4"])
+def test_store_is_deleted_while_in_use(world: World, moment: str) -> None:
+    """What somebody deletes is gone; what is compiled after that is stored, without a word."""
+    # Batches, so that there is more than one write however slow the machine is.
+    process = stopped_at(world, moment, "--count", "40")
+    shutil.rmtree(world.store)
+    assert go_on(process) == []
+    assert sum(map(len, content_of(world).values())) > 0
+    world.demo("--count", 40)
+    assert world.last()["compiled"] < 40
+    world.demo("--count", 40)
+    assert world.last()["compiled"] == 0
+    assert leftovers(world.store) == []
+
+
+def test_store_becomes_a_file(world: World) -> None:
+    """A file in the place of the store is left alone; one line says that nothing is stored."""
+    process = stopped_at(world, "write:STOP:path=.journal:nth=3", "--count", "40")
+    shutil.rmtree(world.store)
+    world.store.write_text("mine")
+    (line,) = go_on(process)
+    assert STORING in line
+    assert world.store.read_text() == "mine"
+
+
+@pytest.mark.parametrize("below", ["", "store", "runs", "plans", "quarantine"])
+def test_file_in_the_place_of_a_directory(world: World, unnoticed: Check, below: str) -> None:
+    """A file where a directory should be is left alone, and one line says what that costs, if anything."""
+    path = world.store / below if below else world.store
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    path.write_text("mine")
+    result = unnoticed("dup:EMFILE", "--count", 20)
+    lines = warnings(result)
+    assert len(lines) == (below not in ("plans", "quarantine")), lines
+    assert all(str(path) in line or "statistics" in line for line in lines)
+    assert path.read_text() == "mine"
+
+
+# ---- The clock ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rules", ["clock:BACK=864000:from=20", "clock:BACK=864000:from=60", "clock:BACK=3:from=30"])
+def test_clock_goes_back_in_a_run(world: World, unnoticed: Check, rules: str) -> None:
+    """A clock that jumps back while the program runs changes nothing."""
+    fill(world)
+    before = content_of(world)
+    result = unnoticed(rules, "--count", 20)
+    assert warnings(result) == []
+    world.demo("--count", 20)
+    assert world.last()["compiled"] == 0
+    assert_works(world, before)
+
+
+def test_clock_goes_back_between_runs(world: World, unnoticed: Check) -> None:
+    """Runs ten days before what the store holds use it, add to it and fold it."""
+    fill(world, files=20)
+    before = content_of(world)
+    result = unnoticed("clock:BACK=864000", "--count", 20)
+    assert result["struck"] and warnings(result) == []
+    for _ in range(3):
+        unnoticed("clock:BACK=864000", "--count", 20, "--seed", 9)
+    newest = max(world.runs(), key=lambda run: int(run["pid"]))
+    assert newest["counters"]["failed"] == 0
+    world.demo("--count", 20)
+    assert world.last()["compiled"] == 0
+    assert_works(world, before)
+
+
+def test_clock_that_was_never_set(world: World, unnoticed: Check) -> None:
+    """A clock that says 1970 stores what a right one does."""
+    result = unnoticed(f"clock:BACK={int(time.time()) - 60}", "--count", 20, "--seed", 9)
+    assert warnings(result) == []
+    assert_works(world, content_of(world))
+
+
+# ---- Application caches ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rules", ["write:ENOSPC", "read:EIO", "change:EROFS", "open:EMFILE", "write:SHORT=100"])
+def test_own_cache_on_a_failing_disk(world: World, unnoticed: Check, tmp_path: Path, rules: str) -> None:
+    """A program with a cache file of its own has the same cache after the fault."""
+    saved = tmp_path / "own.cache"
+    world.demo("--count", 20, "--cache", saved, "--cache-save", saved)
+    size = saved.stat().st_size
+    result = unnoticed(rules, "--count", 20, "--cache", saved)
+    assert result["cache_loaded_bytes"] == size
+    assert len(warnings(result)) <= 1
+    world.demo("--count", 20, "--cache", saved)
+    assert world.last()["compiled"] == 0
+    assert leftovers(world.store) == []
