@@ -2,6 +2,7 @@
 # make test   lint and all tests
 # make bench  what the layer costs and saves
 # make fuzz   hostile files for everything that reads one: INPUTS of them, a minute's worth by default
+# make stress programs killed a thousand times on one store, and many at once; minutes
 # make lint   formatters, linters, mypy --strict, the C sources with every warning an error
 # make format what the formatters of make lint want, done
 # make setup  the virtual environment in .venv with pylayer in it
@@ -39,6 +40,10 @@ bench: setup programs
 
 fuzz: setup
 	$(BIN)/python tests/fuzz/run.py --inputs $(INPUTS)
+
+stress: setup programs
+	@$(BIN)/python tests/stress/many.py
+	@$(BIN)/python tests/stress/kill.py
 
 setup: $(VENV)/installed
 
@@ -111,5 +116,5 @@ format: setup $(VENV)/extra-lint
 clean:
 	rm -rf build $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: demo test bench fuzz setup system-packages python programs-demo programs lint format clean
+.PHONY: demo test bench fuzz stress setup system-packages python programs-demo programs lint format clean
 .NOTPARALLEL:

@@ -1,0 +1,30 @@
+"""Short runs of tests/stress, which `make stress` runs for longer."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from world import ROOT, clean_environment
+
+STRESS = ROOT / "tests" / "stress"
+
+
+@pytest.mark.parametrize(
+    ("script", "options"),
+    [
+        ("kill.py", ["--kills", "25", "--seed", "1", "--runs", "6"]),
+        ("many.py", ["--records", "60", "--pipelines", "6"]),
+    ],
+)
+def test_stress(script: str, options: list[str]) -> None:
+    """Processes that are killed, and many at once, lose nothing that was stored."""
+    done = subprocess.run(
+        [sys.executable, str(STRESS / script), *options],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env=clean_environment(),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
