@@ -34,18 +34,22 @@ def _fold_all(root: str, compress: bool, dry_run: bool, quiet: bool) -> dict[str
             if identity is None:
                 done["skipped"].append({"identity": name, "reason": "its identity file is missing or damaged"})
                 continue
-            work = fold.Fold(Folder(root, identity), everything=True, compress=compress, dry_run=dry_run)
-            try:
-                for _ in work.steps():
-                    advance(1)
-            except OSError as error:
-                done["skipped"].append({"identity": name, "reason": str(error.strerror or error)})
-                continue
-            if not work.result.claimed:
-                done["skipped"].append({"identity": name, "reason": "another process is folding it"})
-            done["journals"] += work.result.journals
-            done["packs"] += work.result.packs
-            done["damaged"] += len(work.result.damage)
+            folder = Folder(root, identity)
+            more = True
+            while more:  # one fold opens so many journals at once
+                work = fold.Fold(folder, everything=True, compress=compress, dry_run=dry_run)
+                try:
+                    for _ in work.steps():
+                        advance(1)
+                except OSError as error:
+                    done["skipped"].append({"identity": name, "reason": str(error.strerror or error)})
+                    break
+                if not work.result.claimed:
+                    done["skipped"].append({"identity": name, "reason": "another process is folding it"})
+                done["journals"] += work.result.journals
+                done["packs"] += work.result.packs
+                done["damaged"] += len(work.result.damage)
+                more = not dry_run and work.result.journals >= fold.MOST_FILES
     return done
 
 

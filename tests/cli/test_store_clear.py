@@ -14,7 +14,7 @@ from cli.stores import DAY, GAME, IDENTITY, NOW, OLD_DRIVER, OTHER, TOOL, Store,
 from cli.user import User
 
 from pylayer.identity import Identity, program_id
-from pylayer.store.fold import Claim
+from pylayer.store.fold import MOST_FILES, Claim
 
 
 @pytest.fixture
@@ -240,6 +240,16 @@ def test_trim_folds(user: User, store: Store) -> None:
     assert store.loaded(OTHER) == list(range(15))
     assert len(store.files("*.pack")) == 1 and store.files("*.closed") == []
     assert user.json("verify")["fine"]
+
+
+def test_trim_folds_any_number_of_journals(user: User) -> None:
+    """A store with more journals than one fold opens at once is folded all the same."""
+    store = Store(user.store)
+    for number in range(MOST_FILES + 90):
+        store.journal(GAME, cell(number))
+    done = user.json("trim")
+    assert done["journals_folded"] == MOST_FILES + 90
+    assert store.files("*.closed") == [] and store.loaded(GAME) == list(range(MOST_FILES + 90))
 
 
 def test_trim_keeps_what_was_used(user: User) -> None:
