@@ -248,6 +248,9 @@ class Host:
             boundary.switch_off(message.device)
             return
         session.state = message.device_state()
+        loading = self.loading.get(message.device)
+        if loading is not None and session.use_global_key(session.state.global_key):
+            loading = self.loading[message.device] = Loading(session)
         if session.state.carrier != session.carrier_planned:
             session.reason = "pipelineCreationCacheControl could not be enabled"
         boundary.log(
@@ -255,10 +258,7 @@ class Host:
             f"{session.facts.device_name}: carrier {CARRIER_NAMES[session.state.carrier]} for {session.program.name}, "
             f"{session.reason}; identity {session.identity.name}",
         )
-        loading = self.loading.get(message.device)
         if loading is not None:
-            if session.use_global_key(session.state.global_key):
-                loading = self.loading[message.device] = Loading(session)
             loading.device_exists = True
             if session.state.carrier == CARRIER_OFF:
                 self.loading.pop(message.device)

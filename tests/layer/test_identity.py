@@ -57,7 +57,9 @@ def test_global_key(world: World) -> None:
     world.demo("--count", 1)
     without = read_identity(str(world.store), identity(world))
     assert without is not None
-    key = world.run([str(BUILD / "tests" / "global_key")]).stdout.strip()
+    result = world.run([str(BUILD / "tests" / "global_key")])
+    key = result.stdout.strip()
     assert identity(world) == Identity({**without.fields, "global_key": key}).name != without.name
+    assert f"identity {identity(world)}" in result.stderr
     world.run([str(BUILD / "tests" / "global_key"), "no-feature"])
     assert identity(world) == without.name
