@@ -491,7 +491,7 @@ class Host:
         limits = Limits(
             max_store=int(settings.top_setting(self.document, "max_store_mib")) << 20,
             max_program=int(settings.top_setting(self.document, "max_program_mib")) << 20,
-            compress=bool(session.settings["compress"]),
+            compress=bool(session.settings["compress"]) and not session.facts.binary_data_compressed,
         )
         return maintain(session.folder, session.loaded.damage, limits, self._say, at_exit)
 

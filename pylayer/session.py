@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 #: A failed write is tried again after this long; until then cells are counted as lost.
 RETRY_SECONDS = 10.0
+#: vkDestroyDevice and exit() wait for the disk at most this long.
+CLOSE_SYNC_SECONDS = 0.5
 #: Pipelines that leave their cells empty, and none that does not, before a driver's cache counts as a stub; and
 #: adoptions in vain before a kind is adopted no more.
 STUB_EVIDENCE = 4
@@ -333,7 +335,7 @@ class DeviceSession:
         if self._attestations is None and self.folder is not None:
             from .store.attestation import Attestations
 
-            self._attestations = Attestations(self.folder, self.program_id, self.program.name)
+            self._attestations = Attestations(self.folder, self.program_id, self.program.name, self._syncer)
             self._say_damage(self._attestations.damage)
         return self._attestations
 
@@ -436,14 +438,13 @@ class DeviceSession:
         if digest in self.loaded.digests or digest in self._own_digests:
             return
         try:
-            path = self.folder.write_snapshot(
-                self.program_id, self.program.name, data, counters["plain_ns"], list(self.loaded.snapshots)
-            )
+            path = self.folder.write_snapshot(self.program_id, self.program.name, data, counters["plain_ns"])
         except OSError as error:
             self._snapshot_seen = (-1, -1)
             self._write_failed(error)
             return
         self._own_digests.add(digest)
+        self._syncer.replaced(path, list(self.loaded.snapshots))
         self.loaded.snapshots = [path]
         self.stored_records += 1
         self.stored_bytes += len(data)
@@ -534,7 +535,7 @@ class DeviceSession:
                 self.log(LOG_WARN, f"statistics cannot be written: {error.strerror or error}")
 
     def close(self) -> None:
-        """Ends the files that this device wrote."""
+        """Ends the files that this device wrote. What the fsync policy wants on the disk is there, or under way."""
         if self._journal is not None:
             self.sync()
             self._journal.close()
@@ -544,3 +545,4 @@ class DeviceSession:
             except OSError:
                 pass  # next time
             self._attestations.close()
+        self._syncer.wait(CLOSE_SYNC_SECONDS)

@@ -18,6 +18,7 @@ from .folder import Folder, identity_names
 from .format import Damage
 from .journal import Journal
 from .reader import Reader
+from .syncing import Syncer
 
 #: Of a program, so many attestations are kept, the newest, and so many slots' blobs.
 MAX_ATTESTATIONS = 256
@@ -113,7 +114,8 @@ def _read_blob(path: str, identity_digest: bytes) -> Blob | None:
 class Attestations:
     """Of one program under one identity; read from the store when they are first asked for."""
 
-    def __init__(self, folder: Folder, program: int, application: str) -> None:
+    def __init__(self, folder: Folder, program: int, application: str, syncer: Syncer | None = None) -> None:
+        self._syncer = syncer or Syncer(None, lambda error: None)
         self.folder = folder
         self.program = program
         self.known: dict[bytes, Attestation] = {}
@@ -190,6 +192,7 @@ class Attestations:
             )
         try:
             self._journal.append(attestation.parts())
+            self._syncer.written(self._journal)
         except OSError:
             del self.known[data_digest]
             raise
@@ -201,8 +204,7 @@ class Attestations:
             return
         path = self.folder.write_blob(self.program, self._application, slot, data)
         self.blobs[slot] = Blob(path, slot, data_digest, len(data))
-        if older is not None:
-            remove(older.path)
+        self._syncer.replaced(path, [] if older is None else [older.path])
 
     def last_good(self, slot: int, any_slot: bool) -> Blob | None:
         """The blob of a slot; with ``any_slot`` the newest of another where it has none."""
@@ -255,5 +257,6 @@ class Attestations:
     def close(self) -> None:
         """Ends the journal of this process."""
         if self._journal is not None:
+            self._syncer.start(self._journal)
             self._journal.close()
             self._journal = None

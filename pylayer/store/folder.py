@@ -22,7 +22,7 @@ from .. import flat
 from ..identity import Identity
 from ..paths import UntrustedDirectory, make_private, require_own
 from . import format
-from .files import read_small, remove, replace_file, sync_file, unique_name
+from .files import read_small, replace_file, unique_name
 from .format import Damage
 from .reader import Reader
 
@@ -182,21 +182,11 @@ class Folder:
         replace_file(path, [head, *record])
         return path
 
-    def write_snapshot(self, program: int, application: str, data: bytes, create_ns: int, superseded: list[str]) -> str:
-        """Keeps a whole VkPipelineCache and deletes the snapshots that it contains; returns its path.
-
-        Raises OSError; the superseded ones are then still there.
-        """
+    def write_snapshot(self, program: int, application: str, data: bytes, create_ns: int) -> str:
+        """Keeps a whole VkPipelineCache; returns its path. The ones that it contains are the caller's to delete. Raises
+        OSError."""
         record = format.record_parts(format.SNAPSHOT, data, create_ns=create_ns)
-        path = self._write_single(".snapshot", program, application, record)
-        if superseded:
-            try:
-                sync_file(path)  # else a power failure could take the old ones and the new one
-            except OSError:
-                return path
-        for old in superseded:
-            remove(old)  # another process deleted it, or it stays and is loaded twice
-        return path
+        return self._write_single(".snapshot", program, application, record)
 
     def write_blob(self, program: int, application: str, slot: int, data: bytes | memoryview) -> str:
         """Keeps what an application read of its cache; the ones it replaces are the caller's to delete. Raises

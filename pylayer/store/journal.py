@@ -46,6 +46,7 @@ class Journal:
         self._inode = 0
         self._size = 0
         self._opened = 0.0
+        self._new_directory: str | None = None
 
     def _open(self) -> None:
         path = os.path.join(self._directory, f"{self._program:016x}-{unique_name()}{self._suffix}")
@@ -61,6 +62,7 @@ class Journal:
             raise
         self._fd, self.path, self._size, self._inode = fd, path, size, inode
         self._opened = time.monotonic()
+        self._new_directory = self._directory
 
     def append(self, parts: list[bytes | memoryview]) -> None:
         """Appends whole records, given as the pieces of ``format.record_parts``."""
@@ -114,6 +116,11 @@ class Journal:
             return -1
         self.unsynced = 0
         return fd
+
+    def take_new_directory(self) -> str | None:
+        """The directory, if the file's name in it was not asked for since it appeared."""
+        directory, self._new_directory = self._new_directory, None
+        return directory
 
     def close(self) -> None:
         """Ends the file: others may fold it."""

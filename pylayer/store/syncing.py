@@ -10,6 +10,7 @@ import _thread
 import os
 import time
 
+from .files import remove, sync_file
 from .journal import Journal
 
 TYPE_CHECKING = False
@@ -45,52 +46,89 @@ def fsync_in_steps(fd: int) -> Iterator[None]:
 
 
 class Syncer:
-    """The fsync policy of one device's journal. ``interval``: seconds, 0 for each write, None for never. ``failed`` is
-    told of the first failure, on whatever thread."""
+    """The fsync policy of one device. ``interval``: seconds, 0 for each write, None for never. ``failed`` is told of
+    the first failure, on whatever thread."""
 
     def __init__(self, interval: float | None, failed: Callable[[OSError], None]) -> None:
         self._interval = interval
         self._failed: Callable[[OSError], None] | None = failed
         self._last = time.monotonic()
         self._busy = _thread.allocate_lock()
+        self._jobs: list[Callable[[], None]] = []
 
     def written(self, journal: Journal) -> None:
         """Called after every write."""
-        if self._interval is None:
-            return
-        if self._interval == 0:
-            self._sync(journal.duplicate_descriptor())
-        elif time.monotonic() - self._last >= self._interval:
+        if self._interval is not None and time.monotonic() - self._last >= self._interval:
             self.start(journal)
 
     def start(self, journal: Journal) -> None:
-        """Syncs what was written since the last time, elsewhere; nothing where that is under way or switched off."""
-        if self._interval is None or not self._busy.acquire(False):
+        """Puts what was appended since the last time on the disk, and a new journal's name."""
+        if self._interval is None:
             return
         self._last = time.monotonic()
         fd = journal.duplicate_descriptor()
-        if fd < 0:
-            self._busy.release()
-            return
-        try:
-            _thread.start_new_thread(self._in_thread, (fd,))
-        except RuntimeError:  # no thread to be had
-            self._in_thread(fd)
+        if fd >= 0:
+            directory = journal.take_new_directory()
+            self._add(lambda: self._sync_journal(fd, directory))
 
-    def _in_thread(self, fd: int) -> None:
-        try:
-            self._sync(fd)
-        finally:
+    def replaced(self, path: str, older: list[str]) -> None:
+        """A file that was written whole takes the place of older ones: these go when it is on the disk, else a power
+        failure could take both."""
+        if self._interval is None:
+            _delete(older)
+        else:
+            self._add(lambda: self._sync_file(path, older))
+
+    def wait(self, seconds: float) -> None:
+        """Until everything is done, at most so long."""
+        if self._busy.acquire(timeout=seconds):
             self._busy.release()
 
-    def _sync(self, fd: int) -> None:
-        if fd < 0:
-            return
+    def _add(self, job: Callable[[], None]) -> None:
+        self._jobs.append(job)
+        if self._interval == 0:
+            self._work()
+        elif self._busy.acquire(False):
+            try:
+                _thread.start_new_thread(self._in_thread, ())
+            except RuntimeError:  # no thread to be had
+                self._in_thread()
+
+    def _in_thread(self) -> None:
+        while True:
+            try:
+                self._work()
+            finally:
+                self._busy.release()
+            # One that was added while the lock was still held has nobody else to do it.
+            if not self._jobs or not self._busy.acquire(False):
+                return
+
+    def _work(self) -> None:
+        while self._jobs:
+            try:
+                self._jobs.pop(0)()
+            except OSError as error:  # the write itself succeeded; what the disk does with it shows when it is read
+                failed, self._failed = self._failed, None
+                if failed is not None:
+                    failed(error)
+
+    @staticmethod
+    def _sync_journal(fd: int, directory: str | None) -> None:
         try:
             os.fdatasync(fd)
-        except OSError as error:  # the write itself succeeded; what the disk does with it shows when it is read
-            failed, self._failed = self._failed, None
-            if failed is not None:
-                failed(error)
         finally:
             os.close(fd)
+        if directory is not None:
+            sync_file(directory)
+
+    @staticmethod
+    def _sync_file(path: str, older: list[str]) -> None:
+        sync_file(path)
+        sync_file(os.path.dirname(path))
+        _delete(older)
+
+
+def _delete(paths: list[str]) -> None:
+    for path in paths:
+        remove(path)  # another process deleted it, or it stays and is found again

@@ -39,7 +39,7 @@ def make(root: str, commands: FakeCommands) -> Make:
     """Makes a session of a device that exists, as a new process would."""
 
     def new(settings: dict[str, Any] | None = None, application: str = "Stutter", **changes: Any) -> DeviceSession:
-        wanted = {**DEFAULTS, **(settings or {})}
+        wanted = {**DEFAULTS, "fsync_interval_ms": None, **(settings or {})}
         of = program(application=application)
         session = DeviceSession(commands, SERIAL, of, facts(**changes), root, "program", wanted)
         session.state = device_state(carrier=CARRIER_CELLS)

@@ -79,7 +79,9 @@ def make(root: str, commands: FakeCommands) -> Make:
     """Makes a session of a device that exists."""
 
     def new(share: str = "program", carrier: int = CARRIER_CELLS, **changes: Any) -> DeviceSession:
-        session = DeviceSession(commands, SERIAL, program(), facts(**changes), root, share, dict(DEFAULTS))
+        session = DeviceSession(
+            commands, SERIAL, program(), facts(**changes), root, share, {**DEFAULTS, "fsync_interval_ms": None}
+        )
         session.state = device_state(carrier=carrier)
         return session
 

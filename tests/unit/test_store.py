@@ -239,29 +239,6 @@ def test_folder_of_another_user(folder: Folder, monkeypatch: pytest.MonkeyPatch)
     assert loaded.damage[0].outcome == "untrusted" and "belongs to user" in loaded.damage[0].detail
 
 
-def test_snapshot_supersedes(folder: Folder) -> None:
-    """A new snapshot takes the place of those it contains, and of no other."""
-    folder_files = Path(folder.path)
-    kept = folder.write_snapshot(7, "stutter", b"of another process", 1, [])
-    first = folder.write_snapshot(7, "stutter", b"first", 10, [])
-    second = folder.write_snapshot(7, "stutter", b"first and second", 20, [first, first, str(folder_files / "gone")])
-    assert sorted(str(path) for path in folder_files.glob("*.snapshot")) == sorted([kept, second])
-    assert records_of(folder, Loaded()) == [b"of another process", b"first and second"]
-
-
-def test_snapshot_that_cannot_be_written(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the new snapshot fails, the old ones stay."""
-    first = folder.write_snapshot(7, "stutter", b"first", 10, [])
-
-    def fail(path: str, data: bytes) -> None:
-        raise OSError("no space")
-
-    monkeypatch.setattr(folder_module, "replace_file", fail)
-    with pytest.raises(OSError):
-        folder.write_snapshot(7, "stutter", b"second", 10, [first])
-    assert records_of(folder, Loaded()) == [b"first"]
-
-
 def test_loaded_snapshots_may_be_superseded_when_taken(folder: Folder) -> None:
     """A snapshot that is still to be handed over is named by its batch; one that holds nothing new, by the load."""
     whole = record(b"whole", format.SNAPSHOT)
@@ -277,14 +254,15 @@ def test_loaded_snapshots_may_be_superseded_when_taken(folder: Folder) -> None:
 
 def test_snapshot_replaced_while_loading(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """A snapshot that vanishes because another process wrote a larger one: the larger one is loaded."""
-    old = folder.write_snapshot(7, "stutter", b"old", 1, [])
+    old = folder.write_snapshot(7, "stutter", b"old", 1)
     journal_in(folder, f"{7:016x}-ffff.journal", record(b"a cell"))
     real = reader.Reader
     replaced: list[str] = []
 
     def vanishing(path: str) -> reader.Reader:
         if path == old and not replaced:
-            replaced.append(folder.write_snapshot(7, "stutter", b"old and new", 1, [old]))
+            replaced.append(folder.write_snapshot(7, "stutter", b"old and new", 1))
+            os.unlink(old)
         return real(path)
 
     monkeypatch.setattr(folder_module, "Reader", vanishing)

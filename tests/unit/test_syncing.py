@@ -1,0 +1,182 @@
+"""The fsync policy: what is on the disk when, and what is deleted only then."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from unit.things import facts
+
+from pylayer.identity import Identity
+from pylayer.store import format, syncing
+from pylayer.store.folder import Folder
+from pylayer.store.journal import Journal
+from pylayer.store.syncing import Syncer
+
+IDENTITY = Identity.of(facts())
+
+
+class Disk:
+    """Remembers what was synced, and can be slow or broken."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.synced: list[str] = []
+        self.threads: set[int] = set()
+        self.hold = threading.Event()
+        self.hold.set()
+        self.error: OSError | None = None
+        for name in ("fsync", "fdatasync"):
+            monkeypatch.setattr(os, name, self.sync)
+
+    def sync(self, fd: int) -> None:
+        assert self.hold.wait(10)
+        self.threads.add(threading.get_ident())
+        if self.error is not None:
+            raise self.error
+        path = Path(os.readlink(f"/proc/self/fd/{fd}"))
+        self.synced.append(path.suffix or path.name)
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    return Disk(monkeypatch)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    result = Folder(str(tmp_path / "root"), IDENTITY)
+    result.prepare()
+    return result
+
+
+@pytest.fixture
+def failures() -> list[OSError]:
+    return []
+
+
+def journal_in(folder: Folder) -> Journal:
+    return Journal(folder.path, IDENTITY, 7)
+
+
+def append(journal: Journal, syncer: Syncer) -> None:
+    journal.append(format.record_parts(format.CELL, b"data"))
+    syncer.written(journal)
+
+
+def test_never(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
+    """null: nothing is synced, and what is replaced is deleted at once."""
+    syncer = Syncer(None, failures.append)
+    journal = journal_in(folder)
+    append(journal, syncer)
+    syncer.start(journal)
+    old = folder.write_snapshot(7, "stutter", b"old", 1)
+    syncer.replaced(folder.write_snapshot(7, "stutter", b"old and new", 1), [old])
+    assert disk.synced == [] and not os.path.exists(old)
+
+
+def test_after_each_write(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
+    """0: each write is on the disk when it returns, a new journal's name too."""
+    syncer = Syncer(0, failures.append)
+    journal = journal_in(folder)
+    append(journal, syncer)
+    assert disk.synced == [".journal", IDENTITY.name]
+    append(journal, syncer)
+    assert disk.synced == [".journal", IDENTITY.name, ".journal"]
+    assert disk.threads == {threading.get_ident()}
+
+
+def test_interval(folder: Folder, disk: Disk, failures: list[OSError], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writes within the interval wait for its end; another thread waits for the disk."""
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    syncer = Syncer(5, failures.append)
+    journal = journal_in(folder)
+    append(journal, syncer)
+    syncer.wait(5)
+    assert disk.synced == []
+    now += 6
+    disk.hold.clear()
+    append(journal, syncer)
+    append(journal, syncer)
+    disk.hold.set()
+    syncer.wait(5)
+    assert disk.synced == [".journal", IDENTITY.name]
+    assert threading.get_ident() not in disk.threads
+    syncer.start(journal)  # what came while the first was under way
+    syncer.wait(5)
+    assert disk.synced == [".journal", IDENTITY.name, ".journal"]
+
+
+def test_nothing_new(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
+    """Without a write since the last time the disk is left alone."""
+    syncer = Syncer(5, failures.append)
+    journal = journal_in(folder)
+    append(journal, syncer)
+    for _ in range(3):
+        syncer.start(journal)
+        syncer.wait(5)
+    assert disk.synced == [".journal", IDENTITY.name]
+
+
+def test_replaced_files_go_when_the_new_one_is_on_the_disk(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
+    """A power failure never finds neither the old file nor the new one."""
+    old, other = (folder.write_snapshot(7, "stutter", data, 1) for data in (b"old", b"other"))
+    new = folder.write_snapshot(7, "stutter", b"old, other and new", 1)
+    syncer = Syncer(5, failures.append)
+    disk.hold.clear()
+    syncer.replaced(new, [old, other, folder.path + "/gone"])
+    syncer.wait(0.05)
+    assert os.path.exists(old) and os.path.exists(other)
+    disk.hold.set()
+    syncer.wait(5)
+    assert disk.synced == [".snapshot", IDENTITY.name]
+    assert folder.files(7) == [new]
+
+
+def test_failing_disk(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
+    """Where the disk fails the old files stay, and the first failure is told, once."""
+    old = folder.write_snapshot(7, "stutter", b"old", 1)
+    syncer = Syncer(5, failures.append)
+    disk.error = OSError(5, "Input/output error")
+    journal = journal_in(folder)
+    append(journal, syncer)
+    for _ in range(3):
+        syncer.replaced(folder.write_snapshot(7, "stutter", b"new", 1), [old])
+        syncer.start(journal)
+        syncer.wait(5)
+    assert os.path.exists(old)
+    assert failures == [disk.error]
+
+
+def test_no_thread_to_be_had(
+    folder: Folder, disk: Disk, failures: list[OSError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that can have no more threads syncs on the one it has."""
+
+    def fail(*arguments: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(syncing._thread, "start_new_thread", fail)
+    syncer = Syncer(5, failures.append)
+    journal = journal_in(folder)
+    append(journal, syncer)
+    syncer.start(journal)
+    assert disk.synced == [".journal", IDENTITY.name]
+    syncer.wait(0)
+
+
+def test_many_jobs(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
+    """Whatever is added while the thread is at work is done too."""
+    syncer = Syncer(5, failures.append)
+    new = folder.write_snapshot(7, "stutter", b"new", 1)
+    for number in range(200):
+        old = Path(folder.path, f"old{number}")
+        old.touch()
+        syncer.replaced(new, [str(old)])
+    end = time.monotonic() + 10
+    while list(Path(folder.path).glob("old*")) and time.monotonic() < end:
+        syncer.wait(1)
+    assert list(Path(folder.path).glob("old*")) == []
