@@ -442,7 +442,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 10000, 100000], help="records")
     parser.add_argument("--real", type=int, nargs="+", default=[1000, 10000], help="pipelines that are compiled")
-    parser.add_argument("--cache-pipelines", type=int, nargs="+", default=[300, 2950, 15000], help="1, 10 and 50 MB")
+    parser.add_argument("--cache-pipelines", type=int, nargs="+", default=[300, 2950, 14300], help="1, 10 and 46 MB")
     parser.add_argument("--rounds", type=int, default=11, help="rounds of loading (11)")
     parser.add_argument("--fold-rounds", type=int, default=5, help="rounds of folding (5)")
     parser.add_argument("--layer-rounds", type=int, default=7, help="rounds with the layer (7)")
