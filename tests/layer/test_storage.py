@@ -189,6 +189,18 @@ def test_store_cannot_be_read(world: World, unnoticed: Check, rules: str) -> Non
     assert_works(world, before)
 
 
+def test_everything_stored_on_a_read_only_disk(world: World, unnoticed: Check) -> None:
+    """A store that cannot be written serves what is in it; that nothing is counted is said once."""
+    fill(world)
+    world.demo("--count", 20, "--seed", 9)  # notes which pipelines are in use
+    before = content_of(world)
+    result = unnoticed("change:EROFS", "--count", 20, "--seed", 9, PYLAYER_LOG="info")
+    assert "loaded 20 records" in result.stderr
+    lines = [line for line in warnings(result) if "warn" in line]
+    assert lines == ["pylayer: warn: statistics cannot be written: Read-only file system"]
+    assert_works(world, before)
+
+
 @pytest.mark.parametrize("first", [1, 3, 5, 6, 7, 9, 12, 16])
 def test_program_without_free_descriptors(world: World, unnoticed: Check, first: int) -> None:
     """A program that has no descriptor to spare from some moment on sees no difference; what cannot be read and what

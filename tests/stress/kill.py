@@ -1,7 +1,8 @@
 """Programs that are killed at any moment, on one store: `make stress`, or with options for longer.
 
 Copies of the demo program create pipelines, overlapping and their own ones, and are killed with SIGKILL within 0.4 s of
-their start; some end normally, and fold when they do. Beside them processes fold everything, and are killed as well.
+their start, a quarter of them in the middle of a write or before a certain file operation (tests/storage); some end
+normally, and fold when they do. Beside them processes fold everything, and are killed as well.
 After each kill the whole store is read and verified:
 
 - a record that was there once is there for its program for ever;
@@ -15,6 +16,7 @@ was stored.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import random
 import shutil
@@ -28,7 +30,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from disk import Content, StoreReader, fold_everything, is_torn_tail, leftovers
+from disk import LIBRARY, Content, StoreReader, fold_everything, is_torn_tail, leftovers
 from rich.console import Console
 from rich.table import Table
 from world import BUILD, World
@@ -57,6 +59,7 @@ class Child:
 
     def __init__(self, process: subprocess.Popen[bytes], deadline: float | None, folds: bool) -> None:
         self.process = process
+        self.command: list[str] = list(process.args)  # type: ignore[arg-type]
         self.deadline = deadline
         self.folds = folds
 
@@ -100,13 +103,33 @@ class Killing:
         seed = self.random.randint(max(1, self.seeds - 12), self.seeds)
         way = list(self.random.choice(WAYS))
         if self.random.random() < 0.2:
-            file = str(self.world.directory / f"{program.name}.cache")
+            # Two processes that write one file at once are the demo's problem.
+            used = {argument for child in self.children if not child.folds for argument in child.command}
+            names = (str(self.world.directory / f"{program.name}-{number}.cache") for number in itertools.count())
+            file = next(name for name in names if name not in used)
             way = ["--cache", file, "--cache-save", file]
         command = self.command(program, seed, self.random.choice([4, 20, COUNT]), way)
-        process = subprocess.Popen(command, env=self.environment, stdout=subprocess.DEVNULL, stderr=self.log)
+        environment = self.environment
+        if self.random.random() < 0.25:
+            environment = environment | self.moment()
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=self.log)
         dies = self.random.random() < 0.9
         deadline = time.monotonic() + self.random.uniform(0, self.options.within) if dies else None
         self.children.append(Child(process, deadline, folds=False))
+
+    def moment(self) -> dict[str, str]:
+        """The environment of a process that is killed at a certain file operation: a write of which a part went
+        through, which leaves a torn record, or any other."""
+        number = self.random.randint(1, 4)
+        cut = f"write:SHORT={self.random.randint(1, 6000)}:path=.journal:nth={number}"
+        rules = [f"{cut},write:KILL:path=.journal:nth={number}"] * 3
+        rules += [f"{operation}:KILL:nth={number}" for operation in ("rename", "unlink", "fsync")]
+        rules += [f"{operation}:KILL:path=.pack:nth={number}" for operation in ("write", "rename", "fsync")]
+        return {
+            "LD_PRELOAD": str(LIBRARY),
+            "PYLAYER_TEST_STORAGE": self.random.choice(rules),
+            "PYLAYER_TEST_STORAGE_ROOT": str(self.world.store),
+        }
 
     def start_fold(self) -> None:
         self.next_fold = time.monotonic() + self.random.uniform(0.5, 3)
