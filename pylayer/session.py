@@ -456,6 +456,8 @@ class DeviceSession:
         """Records which pipelines this run created, as far as no run did within a day (store/recency.py)."""
         if self.folder is None or self.state is None or self.state.carrier == CARRIER_OFF:
             return
+        if time.monotonic() < self._retry_at:
+            return
         seen = self.commands.fingerprints(self.serial)
         if not seen:
             return
@@ -465,9 +467,14 @@ class DeviceSession:
         marked = now - self.loaded.last_run < RECENT_SECONDS
         if not new and marked:
             return
-        if self._write(used_parts(new, now)):
-            self._uses_written.update(new)
-            self.loaded.last_run = now
+        try:
+            self._append(self.folder, used_parts(new, now))
+        except OSError as error:  # a store that is only read: nothing is lost but the order in which records leave
+            self._journal = None
+            self.log(LOG_DEBUG, f"uses are not recorded: {error.strerror or error}")
+            return
+        self._uses_written.update(new)
+        self.loaded.last_run = now
 
     @property
     def wants_maintenance(self) -> bool:

@@ -71,7 +71,10 @@ class Blob:
 def _read_file(path: str, identity_digest: bytes | None, damage: list[Damage]) -> list[Attestation]:
     try:
         reader = Reader(path)
-    except OSError:
+    except FileNotFoundError:
+        return []  # another process made one file of several
+    except OSError as error:
+        damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
         return []
     try:
         header, outcome = reader.header(identity_digest)
@@ -84,7 +87,8 @@ def _read_file(path: str, identity_digest: bytes | None, damage: list[Damage]) -
             for record in part.records
             if record[0] == format.ATTEST and record[4] == format.ATTESTATION.size
         ]
-    except OSError:
+    except OSError as error:
+        damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
         return []
     finally:
         reader.close()

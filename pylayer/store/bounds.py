@@ -276,3 +276,24 @@ def _fold_without(
     trimmed.damage += fold.result.damage
     if path is None:
         trimmed.bytes_after -= freed
+
+
+#: A program that ends at once has no time to rewrite packs; beyond this many times the limit whole files leave.
+HARD_LIMIT = 1.25
+
+
+def drop_oldest_files(root: str, max_store: int) -> int:
+    """Where a store is far beyond its limit, deletes the files that were written longest ago until it is within,
+    whatever is in them; returns how many. Journals that may have a writer stay."""
+    files = [file for name in identity_names(root) for file in files_of(root, name)]
+    total = sum(file.size for file in files)
+    if total <= max_store * HARD_LIMIT:
+        return 0
+    removed = 0
+    for file in sorted(files, key=lambda file: file.mtime):
+        if total <= max_store * DOWN_TO:
+            break
+        if file.path.endswith((".pack", ".closed", ".snapshot", ".blob")) and remove(file.path):
+            total -= file.size
+            removed += 1
+    return removed

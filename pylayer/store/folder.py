@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 #: Files whose records a device loads, oldest data first.
 LOADED = (".pack", ".closed", ".journal", ".snapshot")
+#: A load ends also where files keep appearing.
+MAX_LISTINGS = 8
 #: Longer notes are not ours; as mappings they would take a hundred times as much.
 MAX_NOTE_BYTES = 64 << 10
 
@@ -138,17 +140,18 @@ class Folder:
             loaded.damage.append(Damage(self.path, "untrusted" if untrusted else "unreadable", detail=detail))
             return
         seen: set[str] = set()
-        vanished = True
-        while vanished:  # a snapshot that another process has just replaced, or a journal that it folded
-            vanished = False
-            for path in self.files(program):
-                if path in seen:
-                    continue
-                seen.add(path)
+        # Another process may have folded a journal into a pack, or replaced a snapshot, while the names were read: then
+        # neither was among them. It is among the next.
+        for _ in range(MAX_LISTINGS):
+            new = [path for path in self.files(program) if path not in seen]
+            if not new:
+                return
+            seen.update(new)
+            for path in new:
                 try:
                     yield from self._load_file(path, program, loaded)
                 except FileNotFoundError:
-                    vanished = True
+                    continue
                 except OSError as error:
                     loaded.damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
 

@@ -86,6 +86,9 @@ def maintain(
         say(f"{quarantined} damaged parts of the store are in quarantine; pylayer quarantine ls lists them")
     if at_exit:
         runs.prune(folder.root)  # where every run is short, nobody else does it
+        removed = bounds.drop_oldest_files(folder.root, limits.max_store)
+        if removed:
+            say(f"the store was far beyond its limit: the {removed} oldest files left; pylayer trim chooses by use")
         return
     yield
     if bounds.total_bytes(folder.root) > limits.max_store or _program_is_too_large(folder.root, limits.max_program):

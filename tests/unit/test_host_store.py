@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -179,6 +180,23 @@ def test_store_within_its_limit(send: Send, boundary: FakeBoundary, root: str, h
     send(*device(), message("FLUSH_DEVICE"), *rounds(400))
     assert sum(path.stat().st_size for path in Path(root, "store").rglob("*")) <= 1 << 20
     assert any("least recently used left" in line for line in boundary.lines(LOG_INFO))
+
+
+def test_hard_limit_at_exit(send: Send, boundary: FakeBoundary, root: str, host: Any) -> None:
+    """Where every run is too short to rewrite packs, whole files leave, the oldest first, and nothing a program still
+    writes."""
+    host.document = {"max_store_mib": 1}
+    paths = [
+        in_store(root, closed(f"{number}"), record(bytes([number]) + xxhash.xxh3_128_digest(b"") * 16000))
+        for number in range(8)
+    ]
+    for number, path in enumerate(paths):
+        os.utime(path, (1000 + number, 1000 + number))
+    boundary.totals = counters(pipelines=1)
+    send(*device(), message("CELL", data=b"new"), message("FLUSH_PROCESS"))
+    left = [path for path in paths if path.exists()]
+    assert left == paths[-3:]
+    assert any("oldest files left" in line for line in boundary.lines(LOG_INFO))
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ZeroDivisionError()])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -433,6 +434,42 @@ def test_snapshot_failure(make: Make, commands: FakeCommands, root: str, clock: 
     clock.now += session_module.RETRY_SECONDS
     session.snapshot(counters(plain=1, plain_compiled=1))
     assert snapshots(session, root) == [b"x" * 40]
+
+
+# ---- recency -----------------------------------------------------------------------------------------
+
+
+def test_uses_are_recorded_once_a_day(make: Make, commands: FakeCommands, root: str) -> None:
+    """Fingerprints of pipelines that a run created are written once, and not again by the next runs of the day."""
+    commands.seen = struct.pack("=2Q", 5, 9)
+    session = make()
+    load(session)
+    session.write_uses()
+    session.write_uses()
+    commands.seen = struct.pack("=3Q", 5, 9, 11)
+    session.write_uses()
+    session.close()
+    assert reloaded(session, root).used.keys() == {5, 9, 11}
+    size = sum(path.stat().st_size for path in Path(root).rglob("*") if path.is_file())
+    again = make()
+    load(again)
+    again.write_uses()
+    again.close()
+    assert sum(path.stat().st_size for path in Path(root).rglob("*") if path.is_file()) == size
+
+
+def test_uses_in_a_store_that_is_only_read(make: Make, commands: FakeCommands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing has to be stored but what was used, a store that cannot be written is worth no warning."""
+
+    def fail(self: journal.Journal, parts: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(journal.Journal, "append", fail)
+    commands.seen = struct.pack("=Q", 5)
+    session = make()
+    load(session)
+    session.write_uses()
+    assert commands.lines(LOG_WARN) == []
 
 
 # ---- statistics --------------------------------------------------------------------------------------

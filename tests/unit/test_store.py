@@ -14,7 +14,7 @@ from unit.things import facts, give_to_another_user, record, write_journal
 
 from pylayer import flat
 from pylayer.identity import Identity
-from pylayer.store import files, format, reader, runs
+from pylayer.store import files, fold, format, reader, runs
 from pylayer.store import folder as folder_module
 from pylayer.store.folder import Folder, Loaded, note_parts
 
@@ -269,6 +269,24 @@ def test_snapshot_replaced_while_loading(folder: Folder, monkeypatch: pytest.Mon
     loaded = Loaded()
     assert sorted(records_of(folder, loaded)) == [b"a cell", b"old and new"]
     assert loaded.damage == []
+
+
+def test_folded_while_the_names_were_read(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A listing that misses both a journal, which was just deleted, and the pack that it became, misses nothing."""
+    path = journal_in(folder, f"{7:016x}-1.closed", record(b"a cell"))
+    listdir = os.listdir
+
+    def racing(directory: str) -> list[str]:
+        names = [name for name in listdir(directory) if name != path.name]
+        monkeypatch.setattr(os, "listdir", listdir)
+        for _ in fold.Fold(folder).steps():
+            pass
+        return names
+
+    monkeypatch.setattr(os, "listdir", racing)
+    loaded = Loaded()
+    assert records_of(folder, loaded) == [b"a cell"]
+    assert not path.exists()
 
 
 def test_folder_deleted_while_loading(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
