@@ -83,7 +83,7 @@ def draw(figures: dict[str, Any], target: Path) -> None:
         axes.set_ylim(bottom=0)
     rate.axhline(1, color="black", linewidth=0.8)
     rate.annotate(
-        "promised", (load_sizes(load)[-1], 1), xytext=(0, -12), textcoords="offset points", fontsize=9, ha="right"
+        "aim", (load_sizes(load)[-1], 1), xytext=(0, -12), textcoords="offset points", fontsize=9, ha="right"
     )
     for axes in (everything, memory):
         axes.set_yscale("log")
