@@ -82,9 +82,7 @@ def draw(figures: dict[str, Any], target: Path) -> None:
     for axes in (first, rate):
         axes.set_ylim(bottom=0)
     rate.axhline(1, color="black", linewidth=0.8)
-    rate.annotate(
-        "aim", (load_sizes(load)[-1], 1), xytext=(0, -12), textcoords="offset points", fontsize=9, ha="right"
-    )
+    rate.annotate("aim", (load_sizes(load)[-1], 1), xytext=(0, -12), textcoords="offset points", fontsize=9, ha="right")
     for axes in (everything, memory):
         axes.set_yscale("log")
         plain(axes)
