@@ -81,7 +81,7 @@ class SearchedBytes(bytearray):
 
 
 def _install_meter() -> None:
-    real_os, real_zstd = os, zstd.decompress
+    real_os, real_zstd = os, zstd.decompress_into
 
     def hashing(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def counted(data: Any) -> Any:
@@ -100,13 +100,15 @@ def _install_meter() -> None:
         METER.read += count
         return count
 
-    def decompress(data: Any, size: int) -> Any:
+    def decompress_into(buffer: Any, data: Any, size: int) -> bool:
         require(size <= format.MAX_BLOCK_BYTES, "a block larger than any may be is unpacked")
         METER.blocks += 1
         METER.unpacked += size  # whether or not there is so much: it could be
-        result = real_zstd(data, size)
-        require(result is None or len(result) == size, "a block of another size than was asked for")
-        return None if result is None else SearchedBytes(result)
+        require(size <= len(buffer), "a block is unpacked into a buffer that is too small for it")
+        before = bytes(buffer[size:])
+        whole = real_zstd(buffer, data, size)
+        require(bytes(buffer[size:]) == before, "something was written behind the block")
+        return whole
 
     counting: dict[str, Any] = {name: getattr(os, name) for name in dir(os) if not name.startswith("__")}
     reader.os = SimpleNamespace(**{**counting, "pread": pread, "preadv": preadv})  # type: ignore[assignment]
@@ -115,7 +117,7 @@ def _install_meter() -> None:
         **{name: hashing(getattr(xxhash, name)) for name in hashes}
     )
     reader.bytearray = SearchedBytes  # type: ignore[attr-defined]
-    zstd.decompress = decompress
+    zstd.decompress_into = decompress_into
 
 
 _install_meter()

@@ -136,8 +136,10 @@ def test_index_that_goes_to_and_fro(folder: Folder, monkeypatch: pytest.MonkeyPa
     ]
     put(folder, "1.pack", pack_of(body, entries))
     calls = []
-    real = zstd.decompress
-    monkeypatch.setattr(zstd, "decompress", lambda data, size: calls.append(size) or real(data, size))
+    real = zstd.decompress_into
+    monkeypatch.setattr(
+        zstd, "decompress_into", lambda buffer, data, size: calls.append(size) or real(buffer, data, size)
+    )
     run_fold(folder, drop=lambda planned, uses: ())
     assert len(calls) <= 4
 
@@ -150,8 +152,10 @@ def test_survey_unpacks_a_block_once(folder: Folder, monkeypatch: pytest.MonkeyP
     entries = [(first, n * len(used), 8, struct.pack("<QQ", n, 0), 0, 1000, format.USED, 0, 0, 0) for n in range(50)]
     put(folder, "1.pack", pack_of(body, entries))
     calls = []
-    real = zstd.decompress
-    monkeypatch.setattr(zstd, "decompress", lambda data, size: calls.append(size) or real(data, size))
+    real = zstd.decompress_into
+    monkeypatch.setattr(
+        zstd, "decompress_into", lambda buffer, data, size: calls.append(size) or real(buffer, data, size)
+    )
     for _ in bounds.Survey(folder.root).read():
         pass
     assert len(calls) == 1
