@@ -55,6 +55,8 @@ class Syncer:
         self._last = time.monotonic()
         self._busy = _thread.allocate_lock()
         self._jobs: list[Callable[[], None]] = []
+        #: Held until the journals that they stand for are on the disk.
+        self._journals: list[_thread.LockType] = []
 
     def written(self, journal: Journal) -> None:
         """Called after every write."""
@@ -69,7 +71,10 @@ class Syncer:
         fd = journal.duplicate_descriptor()
         if fd >= 0:
             directory = journal.take_new_directory()
-            self._add(lambda: self._sync_journal(fd, directory))
+            done = _thread.allocate_lock()
+            done.acquire()
+            self._journals.append(done)
+            self._add(lambda: self._sync_journal(fd, directory, done))
 
     def replaced(self, path: str, older: list[str]) -> None:
         """A file that was written whole takes the place of older ones: these go when it is on the disk, else a power
@@ -80,9 +85,11 @@ class Syncer:
             self._add(lambda: self._sync_file(path, older))
 
     def wait(self, seconds: float) -> None:
-        """Until everything is done, at most so long."""
-        if self._busy.acquire(timeout=seconds):
-            self._busy.release()
+        """Until journals are on the disk, at most so long. Nobody need wait for whole files: what they replace is
+        still there."""
+        end = time.monotonic() + seconds
+        while self._journals and self._journals[0].acquire(timeout=max(end - time.monotonic(), 0)):
+            self._journals.pop(0)
 
     def _add(self, job: Callable[[], None]) -> None:
         self._jobs.append(job)
@@ -114,13 +121,16 @@ class Syncer:
                     failed(error)
 
     @staticmethod
-    def _sync_journal(fd: int, directory: str | None) -> None:
+    def _sync_journal(fd: int, directory: str | None, done: _thread.LockType) -> None:
         try:
-            os.fdatasync(fd)
+            try:
+                os.fdatasync(fd)
+            finally:
+                os.close(fd)
+            if directory is not None:
+                sync_file(directory)
         finally:
-            os.close(fd)
-        if directory is not None:
-            sync_file(directory)
+            done.release()
 
     @staticmethod
     def _sync_file(path: str, older: list[str]) -> None:
