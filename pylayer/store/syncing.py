@@ -55,8 +55,6 @@ class Syncer:
         self._last = time.monotonic()
         self._busy = _thread.allocate_lock()
         self._jobs: list[Callable[[], None]] = []
-        #: Held until the journals that they stand for are on the disk.
-        self._journals: list[_thread.LockType] = []
 
     def written(self, journal: Journal) -> None:
         """Called after every write."""
@@ -71,35 +69,37 @@ class Syncer:
         fd = journal.duplicate_descriptor()
         if fd >= 0:
             directory = journal.take_new_directory()
-            done = _thread.allocate_lock()
-            done.acquire()
-            self._journals.append(done)
-            self._add(lambda: self._sync_journal(fd, directory, done))
+            self._add(lambda: self._sync_journal(fd, directory))
 
     def replaced(self, path: str, older: list[str]) -> None:
         """A file that was written whole takes the place of older ones: these go when it is on the disk, else a power
         failure could take both."""
         if self._interval is None:
             _delete(older)
-        else:
-            self._add(lambda: self._sync_file(path, older))
+        elif self._interval == 0:
+            self._do(lambda: self._sync_file(path, older))
+        else:  # in a thread of its own: it may be large, and journals do not wait for it
+            self._start_thread(lambda: self._do(lambda: self._sync_file(path, older)))
 
     def wait(self, seconds: float) -> None:
         """Until journals are on the disk, at most so long. Nobody need wait for whole files: what they replace is
         still there."""
-        end = time.monotonic() + seconds
-        while self._journals and self._journals[0].acquire(timeout=max(end - time.monotonic(), 0)):
-            self._journals.pop(0)
+        if self._busy.acquire(timeout=seconds):
+            self._busy.release()
 
     def _add(self, job: Callable[[], None]) -> None:
         self._jobs.append(job)
         if self._interval == 0:
             self._work()
         elif self._busy.acquire(False):
-            try:
-                _thread.start_new_thread(self._in_thread, ())
-            except RuntimeError:  # no thread to be had
-                self._in_thread()
+            self._start_thread(self._in_thread)
+
+    @staticmethod
+    def _start_thread(function: Callable[[], None]) -> None:
+        try:
+            _thread.start_new_thread(function, ())
+        except RuntimeError:  # no thread to be had
+            function()
 
     def _in_thread(self) -> None:
         while True:
@@ -113,24 +113,24 @@ class Syncer:
 
     def _work(self) -> None:
         while self._jobs:
-            try:
-                self._jobs.pop(0)()
-            except OSError as error:  # the write itself succeeded; what the disk does with it shows when it is read
-                failed, self._failed = self._failed, None
-                if failed is not None:
-                    failed(error)
+            self._do(self._jobs.pop(0))
+
+    def _do(self, job: Callable[[], None]) -> None:
+        try:
+            job()
+        except OSError as error:  # the write itself succeeded; what the disk does with it shows when it is read
+            failed, self._failed = self._failed, None
+            if failed is not None:
+                failed(error)
 
     @staticmethod
-    def _sync_journal(fd: int, directory: str | None, done: _thread.LockType) -> None:
+    def _sync_journal(fd: int, directory: str | None) -> None:
         try:
-            try:
-                os.fdatasync(fd)
-            finally:
-                os.close(fd)
-            if directory is not None:
-                sync_file(directory)
+            os.fdatasync(fd)
         finally:
-            done.release()
+            os.close(fd)
+        if directory is not None:
+            sync_file(directory)
 
     @staticmethod
     def _sync_file(path: str, older: list[str]) -> None:

@@ -143,6 +143,25 @@ def test_replaced_files_go_when_the_new_one_is_on_the_disk(folder: Folder, disk:
     assert disk.synced == [".snapshot", IDENTITY.name]
 
 
+def test_journals_do_not_wait_for_files(
+    folder: Folder, failures: list[OSError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large file on its way to the disk keeps no journal from it."""
+    hold = threading.Event()
+    monkeypatch.setattr(os, "fsync", lambda fd: hold.wait(10))
+    synced = threading.Event()
+    monkeypatch.setattr(os, "fdatasync", lambda fd: synced.set())
+    syncer = Syncer(5, failures.append)
+    syncer.replaced(folder.write_snapshot(7, "stutter", b"large", 1), [])
+    journal = journal_in(folder)
+    append(journal, syncer)
+    journal.take_new_directory()  # fsync, which is held
+    syncer.start(journal)
+    syncer.wait(10)
+    assert synced.is_set() and not hold.is_set()
+    hold.set()
+
+
 def test_failing_disk(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
     """Where the disk fails the old files stay, and the first failure is told, once."""
     old = folder.write_snapshot(7, "stutter", b"old", 1)
@@ -180,7 +199,7 @@ def test_many_jobs(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
     """Whatever is added while the thread is at work is done too."""
     syncer = Syncer(5, failures.append)
     new = folder.write_snapshot(7, "stutter", b"new", 1)
-    for number in range(200):
+    for number in range(50):
         old = Path(folder.path, f"old{number}")
         old.touch()
         syncer.replaced(new, [str(old)])
