@@ -107,6 +107,7 @@ class DeviceSession:
         self._to_restore: list[Blob] = []
         self._restored: set[bytes] = set()
         self._load_is_over = False
+        self._load_damage_said = False
         self._uses_written: set[int] = set()
         #: What had been stored when folding and repairs were last asked for; None: not since the load.
         self.maintained_at: int | None = None
@@ -182,6 +183,7 @@ class DeviceSession:
         self.log(LOG_INFO, f"loaded {self.load_records} records, {self.loaded.bytes} bytes, for {self.program.name}")
 
     def _say_load_damage(self) -> None:
+        self._load_damage_said = True
         damage = []
         unreadable: dict[str, list[Damage]] = {}
         for what in self.loaded.damage:
@@ -192,7 +194,9 @@ class DeviceSession:
                 unreadable.setdefault(what.detail, []).append(what)
             else:
                 damage.append(what)
-        for alike in unreadable.values():  # a disk that fails does so for every file
+        for detail, alike in unreadable.items():  # a disk that fails does so for every file
+            if not self._is_first(detail):
+                continue
             more = f", nor {len(alike) - 1} more files" if len(alike) > 1 else ""
             self.log(LOG_WARN, f"not used: {alike[0]}{more}; their pipelines are compiled again")
         for what in damage[:8]:
@@ -409,8 +413,9 @@ class DeviceSession:
         return batch
 
     def _say_damage(self, damage: list[Damage]) -> None:
-        for what in damage:
-            self.log(LOG_WARN, f"not used: {what}")
+        for what in damage if self._load_damage_said else ():  # else it is said with what the load found
+            if what.outcome != "unreadable" or self._is_first(what.detail):
+                self.log(LOG_WARN, f"not used: {what}")
         self.loaded.damage += damage
         damage.clear()
 
