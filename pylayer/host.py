@@ -534,6 +534,7 @@ class Host:
             if message is None and self._device_expected:
                 self._device_expected = False
                 self._guard(__import__, f"{__package__}.session")
+                self._guard(self._import_for_packs)
                 continue
             waited_in_vain = message is None and not busy
             while message is not None:
@@ -561,6 +562,13 @@ class Host:
                 busy = any(done)
             if waited_in_vain or time.monotonic_ns() - self._last_statistics > STATISTICS_INTERVAL_NS:
                 self._guard(self._idle)
+
+    def _import_for_packs(self) -> None:
+        """What reads compressed packs takes 2 ms to import (measured), and a load waits for it."""
+        from .store.folder import has_packs
+
+        if self.root is not None and has_packs(self.root):
+            __import__(f"{__package__}.store.zstd")
 
     def _give_up_loading(self) -> None:
         """A store that cannot be read must not keep the program waiting. Of a device that does not exist yet

@@ -65,10 +65,10 @@ class Plan:
 
     def add(self, path: str, size: int) -> None:
         """A file that goes whole, unless somebody writes it."""
-        from ..store import fold
+        from ..store import ended
 
         try:
-            written = path.endswith((".journal", ".attest")) and fold.has_writer(path)
+            written = path.endswith((".journal", ".attest")) and ended.has_writer(path)
         except FileNotFoundError:
             return
         except OSError:
@@ -198,7 +198,7 @@ def _why_stale(shelf: Shelf, present: list[DeviceFacts], is_of: Any) -> str:
 
 def _remove_whole(root: str, plan: Plan) -> None:
     from ..identity import Identity
-    from ..store import fold
+    from ..store.claim import Claim
     from ..store.files import remove
     from ..store.folder import Folder
 
@@ -208,7 +208,7 @@ def _remove_whole(root: str, plan: Plan) -> None:
         identity.name, identity.digest = plan.shelf.name, bytes.fromhex(plan.shelf.name)
     folder = Folder(root, identity)
     folder.check()
-    claim = fold.Claim(folder)
+    claim = Claim(folder)
     if not claim.take():
         plan.failure = "another process is folding it; try again when it is done"
         return

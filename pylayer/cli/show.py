@@ -132,12 +132,12 @@ def _examine(root: str, shelf: Shelf, program: int | None) -> Detail:
 
 
 def _file_json(path: str, size: int, mtime: float, outcome: str) -> dict[str, Any]:
-    from ..store import fold
+    from ..store import ended
 
     writer = False
     if path.endswith((".journal", ".attest")):
         try:
-            writer = fold.has_writer(path)
+            writer = ended.has_writer(path)
         except OSError:
             pass  # folded meanwhile
     return {

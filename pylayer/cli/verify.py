@@ -68,7 +68,7 @@ def _verify_identity(root: str, name: str, report: Report) -> None:
 def _verify_file(
     path: str, name: str, selection: Selection, names: Names, report: Report, advance: Callable[[int], None]
 ) -> None:
-    from ..store import checking, fold, format
+    from ..store import checking, ended, format
 
     suffix = os.path.splitext(path)[1]
     program = int(os.path.basename(path)[:16], 16) if suffix != ".pack" else None
@@ -87,7 +87,7 @@ def _verify_file(
             advance(max(part.base - at, 0))
             at = max(part.base, at)
         advance(max(checked.file_bytes - at, 0))
-        written = suffix in (".journal", ".attest") and bool(checked.damage) and fold.has_writer(path)
+        written = suffix in (".journal", ".attest") and bool(checked.damage) and ended.has_writer(path)
     except FileNotFoundError:
         return  # folded meanwhile
     except OSError as error:

@@ -244,7 +244,7 @@ class Attestations:
         and left. Raises OSError."""
         if len(self._files) <= MAX_FILES and len(self.known) <= MAX_ATTESTATIONS:
             return
-        from .fold import has_writer
+        from .ended import has_writer
 
         newest = sorted(self.known.values(), key=lambda attestation: attestation.time)[-MAX_ATTESTATIONS:]
         path = os.path.join(self.folder.path, f"{self.program:016x}-{unique_name()}.attest")

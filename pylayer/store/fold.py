@@ -12,11 +12,11 @@ What does not verify is moved to quarantine before its source goes; where that f
 from __future__ import annotations
 
 import os
-import time
 
-from .. import flat
-from . import format, owner, pack, quarantine
-from .files import TEMPORARY, read_small, remove, replace_file, unique_name, write_all
+from . import format, pack, quarantine
+from .claim import Claim
+from .ended import close_ended_journals, has_writer
+from .files import remove, unique_name
 from .folder import Folder
 from .format import Damage
 from .journal import CLOSED, OPEN
@@ -99,96 +99,6 @@ class Folded:
     def pack(self) -> str | None:
         """The last pack that was written, None where none was."""
         return self.written[-1] if self.written else None
-
-
-class Claim:
-    """Says to other processes that this one folds a folder. Saves double work; nothing depends on it."""
-
-    def __init__(self, folder: Folder) -> None:
-        self._folder = folder
-        self._path = os.path.join(folder.path, "folding")
-
-    def take(self) -> bool:
-        """False where a living process holds it. Raises OSError where the folder cannot be written."""
-        machine, pid, ticks = owner.this_process()
-        mine = flat.dumps({"machine": machine.hex(), "pid": pid, "ticks": ticks}).encode()
-        try:
-            fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        except FileExistsError:
-            if not self._abandoned():
-                return False
-            self._remove_left_packs()
-            replace_file(self._path, mine)
-            return True
-        try:
-            write_all(fd, [mine])
-        except BaseException:  # an empty claim would keep everybody from folding for a minute
-            self.drop()
-            raise
-        finally:
-            os.close(fd)
-        return True
-
-    def _abandoned(self) -> bool:
-        idle = 0.0
-        try:
-            idle = time.time() - os.stat(self._path).st_mtime
-            values = flat.loads(read_small(self._path, 4096).decode())
-            machine, pid, ticks = bytes.fromhex(values["machine"]), int(values["pid"]), int(values["ticks"])
-        except FileNotFoundError:
-            return False
-        except (OSError, OverflowError, ValueError, KeyError, TypeError):
-            return idle > 60  # not written yet, or by nobody
-        return owner.has_ended(machine, pid, ticks, idle)
-
-    def _remove_left_packs(self) -> None:
-        """What the dead holder of the claim was writing."""
-        for name in os.listdir(self._folder.path):
-            if ".pack." in name and name.endswith(TEMPORARY):
-                remove(os.path.join(self._folder.path, name))
-
-    def drop(self) -> None:
-        """Others may fold."""
-        remove(self._path)
-
-
-def journals_to_fold(folder: Folder) -> tuple[int, int]:
-    """How many closed journals there are, and their bytes: whether a fold is worth its while."""
-    count = size = 0
-    for path in folder.files(None, (CLOSED,)):
-        try:
-            size += os.stat(path).st_size
-            count += 1
-        except OSError:
-            pass  # another process folded it
-    return count, size
-
-
-def has_writer(path: str) -> bool:
-    """Whether a process may still append to a file. One whose header cannot be read has none: a file has its
-    header before it has its name. Raises OSError."""
-    reader = Reader(path)
-    try:
-        header, outcome = reader.header()
-    finally:
-        reader.close()
-    idle = time.time() - os.stat(path).st_mtime
-    if header is None:
-        return outcome == "foreign-version" and idle <= owner.FOREIGN_SECONDS
-    return not owner.has_ended(header.machine, header.pid, header.start_ticks, idle)
-
-
-def close_ended_journals(folder: Folder) -> int:
-    """Gives journals whose writers have ended the name of closed ones; returns how many."""
-    closed = 0
-    for path in folder.files(None, (OPEN,)):
-        try:
-            if not has_writer(path):
-                os.rename(path, path[: -len(OPEN)] + CLOSED)
-                closed += 1
-        except OSError:
-            continue  # gone, or not ours to rename
-    return closed
 
 
 class Fold:

@@ -308,3 +308,14 @@ def read_identity(root: str, name: str) -> Identity | None:
     except (OSError, ValueError):
         return None
     return identity if identity.name == name else None
+
+
+def has_packs(root: str) -> bool:
+    """Whether any identity's folder has a pack."""
+    for name in identity_names(root):
+        try:
+            if any(file.endswith(".pack") for file in os.listdir(os.path.join(root, "store", name))):
+                return True
+        except OSError:
+            continue
+    return False

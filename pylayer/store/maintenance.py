@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from . import bounds, fold, plans, quarantine, runs
+from . import bounds, ended, fold, plans, quarantine, runs
 from .files import remove_left_temporaries
 from .folder import Folder, identity_names
 from .format import Damage
@@ -42,8 +42,8 @@ class Limits:
 
 def worth_folding(folder: Folder, journals: int = fold.WORTH_JOURNALS) -> bool:
     """Whether there are enough journals, or bytes in them."""
-    fold.close_ended_journals(folder)
-    count, size = fold.journals_to_fold(folder)
+    ended.close_ended_journals(folder)
+    count, size = ended.journals_to_fold(folder)
     return count >= journals or (count > 0 and size >= fold.WORTH_BYTES and journals <= fold.WORTH_JOURNALS)
 
 

@@ -98,7 +98,8 @@ def read(root: Path, take: Callable[[memoryview], object] | None) -> dict[str, f
 
 
 def fold(root: Path, compress: bool) -> dict[str, float]:
-    from pylayer.store.fold import Fold, journals_to_fold
+    from pylayer.store.ended import journals_to_fold
+    from pylayer.store.fold import Fold
 
     folder = folder_of(root)
     memory = Memory()

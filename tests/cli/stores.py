@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import xxhash
+from unit.things import facts
 
 from pylayer import flat
 from pylayer.cache_header import HEADER, HEADER_VERSION_ONE
@@ -32,25 +33,6 @@ def name_of(program: tuple[str, str]) -> str:
     """As policy writes it into a file."""
     executable, application = program
     return f"{executable} ({application})" if application else executable
-
-
-def facts(**changes: Any) -> DeviceFacts:
-    values: dict[str, Any] = {
-        "api_version": 4206896,
-        "binary_data_compressed": False,
-        "cache_control_requested": False,
-        "cache_control_supported": True,
-        "device_id": 0x73BF,
-        "device_name": "AMD Radeon RX 6800 (RADV NAVI21)",
-        "driver_id": 3,
-        "driver_info": "Mesa 25.0.7",
-        "driver_name": "radv",
-        "driver_version": 104857607,
-        "feedback_supported": True,
-        "pipeline_cache_uuid": bytes(range(16)),
-        "vendor_id": 0x1002,
-    }
-    return DeviceFacts(**{**values, **changes})
 
 
 IDENTITY = Identity.of(facts())

@@ -14,7 +14,8 @@ from cli.stores import DAY, GAME, IDENTITY, NOW, OLD_DRIVER, OTHER, TOOL, Store,
 from cli.user import User
 
 from pylayer.identity import Identity, program_id
-from pylayer.store.fold import MOST_FILES, Claim
+from pylayer.store.claim import Claim
+from pylayer.store.fold import MOST_FILES
 
 
 @pytest.fixture

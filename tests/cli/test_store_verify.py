@@ -287,7 +287,7 @@ def test_repair_keeps_a_whole_block(user: User, store: Store, place: int) -> Non
 
 def test_repair_while_another_folds(user: User, store: Store) -> None:
     """A folder that a living process folds is left to it, and that is said with status 1."""
-    from pylayer.store.fold import Claim
+    from pylayer.store.claim import Claim
 
     change_record_header(store)
     claim = Claim(store.folder)

@@ -24,6 +24,7 @@ from fuzz import shapes
 
 from pylayer import cache_header, compiled, config, flat, paths
 from pylayer.store import attestation, fold, folder, format, pack, quarantine, reader, recency, runs, zstd
+from pylayer.store.claim import Claim
 from pylayer.store.folder import Folder, Loaded
 
 #: Seconds of the processor that an input may take, and a large one for each 64 KiB: nobody's start waits longer.
@@ -469,7 +470,7 @@ def claims(data: bytes) -> None:
     path = write(os.path.relpath(place.path, Place.root()) + "/folding", data)
     if chosen(data, True, False):
         os.utime(path, (1, 1))
-    claim = fold.Claim(place)
+    claim = Claim(place)
     if claim.take():
         claim.drop()
         require(not os.path.exists(path), "a claim that was dropped is there")

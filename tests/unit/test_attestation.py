@@ -152,7 +152,7 @@ def test_hostile_attestations(make: Make, root: str) -> None:
 def test_attestations_are_bounded(make: Make, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many runs leave one file with the newest attestations, and none of a living writer is deleted."""
     monkeypatch.setattr(attestation, "MAX_ATTESTATIONS", 10)
-    monkeypatch.setattr("pylayer.store.fold.has_writer", lambda path: False)
+    monkeypatch.setattr("pylayer.store.ended.has_writer", lambda path: False)
     monkeypatch.setattr("time.time", iter(range(1000, 100000)).__next__)
     for number in range(30):
         session = make()

@@ -106,6 +106,20 @@ def test_folded_when_the_device_closes(send: Send, boundary: FakeBoundary, root:
     assert any("folded 4 journals" in line for line in boundary.lines(LOG_INFO))
 
 
+@pytest.mark.parametrize("packs", [False, True])
+def test_what_packs_need_is_imported_before_the_device(
+    send: Send, root: str, host_module: Any, monkeypatch: pytest.MonkeyPatch, packs: bool
+) -> None:
+    """Between instance and device, what reads compressed packs is imported where there are any, and only there."""
+    imported: list[str] = []
+    monkeypatch.setattr(host_module, "__import__", imported.append, raising=False)
+    path = in_store(root, closed("1"), record(b"cell"))
+    if packs:
+        path.rename(path.with_suffix(".pack"))
+    send(message("CREATE_INSTANCE", device=0), None)
+    assert imported == ["pylayer.session", *(["pylayer.store.zstd"] if packs else [])]
+
+
 def test_few_journals_are_left(send: Send, boundary: FakeBoundary, root: str) -> None:
     """A journal or two are not worth a pack of their own."""
     in_store(root, closed("1"), record(b"cell"))

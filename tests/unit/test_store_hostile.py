@@ -14,6 +14,7 @@ import xxhash
 from pylayer import flat
 from pylayer.identity import Identity
 from pylayer.store import attestation, bounds, fold, format, pack, quarantine, reader, recency, zstd
+from pylayer.store.claim import Claim
 from pylayer.store.folder import Folder, Loaded
 
 IDENTITY = Identity({"vendor_id": 1})
@@ -199,15 +200,15 @@ def test_reason_with_a_time_that_is_none(tmp_path: Path, time_line: str) -> None
 def test_claim_that_cannot_be(folder: Folder, text: str) -> None:
     """A claim that names no process is abandoned after a minute, like one that cannot be read."""
     path = put(folder, "folding", text.encode())
-    assert not fold.Claim(folder).take()
+    assert not Claim(folder).take()
     os.utime(path, (time.time() - 100,) * 2)
-    assert fold.Claim(folder).take()
+    assert Claim(folder).take()
 
 
 def test_claim_that_cannot_be_looked_at(folder: Folder) -> None:
     """A link in a circle is somebody's claim: nothing is folded and nothing raised but OSError."""
     os.symlink("folding", os.path.join(folder.path, "folding"))
-    assert not fold.Claim(folder).take()
+    assert not Claim(folder).take()
 
 
 def test_fold_takes_the_copy_that_verifies(folder: Folder) -> None:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from pylayer import flat
 from pylayer.identity import Identity
 from pylayer.store import fold, format, pack, quarantine, reader
+from pylayer.store.claim import Claim
 from pylayer.store.folder import Folder, Loaded, read_parts
 from pylayer.store.journal import Journal
 
@@ -358,7 +359,7 @@ def test_two_folds_and_a_reader(
     order: list[int],
 ) -> None:
     """Two processes that fold at once, each taking itself for the only one, and a third that loads, lose nothing."""
-    with a_folder() as folder, mock.patch.object(fold.Claim, "take", return_value=True):
+    with a_folder() as folder, mock.patch.object(Claim, "take", return_value=True):
         for some in packed:
             fill(folder, some)
             with mock.patch.object(fold.Fold, "_leave_out_what_other_packs_have"):  # packs that share records
@@ -390,7 +391,7 @@ def test_two_folds_and_a_reader(
 def test_two_folds_that_each_leave_it_to_the_other() -> None:
     """A record in two packs stays in one of them, also when two processes rewrite one each and see the other's."""
     shared = content(400, 1, True)
-    with a_folder() as folder, mock.patch.object(fold.Claim, "take", return_value=True):
+    with a_folder() as folder, mock.patch.object(Claim, "take", return_value=True):
         paths = []
         for n in (2, 3):  # a fold pauses after each 16 records
             own = [content(400, 100 * n + number, True) for number in range(20)]
