@@ -1,7 +1,7 @@
 # make demo   the layer at work on an unmodified program, as a table
 # make test   lint and all tests
 # make bench  what the layer costs and saves
-# make fuzz   hostile files for everything that reads one: INPUTS of them, a minute's worth by default
+# make fuzz   hostile files for everything that reads one: INPUTS of them, 300000 by default; minutes
 # make stress programs killed a thousand times on one store, and many at once; minutes
 # make lint   formatters, linters, mypy --strict, the C sources with every warning an error
 # make format what the formatters of make lint want, done
