@@ -534,6 +534,7 @@ class DeviceSession:
                     "verify_ns": self.verify_ns,
                     "load_ns": self.load_ns,
                     "damaged_records": len(self.loaded.damage),
+                    "damage": self._damage_counts(),
                     "mean_compile_ns": self.loaded.mean_create_ns,
                     "stored_records": self.stored_records,
                     "stored_bytes": self.stored_bytes,
@@ -545,6 +546,13 @@ class DeviceSession:
             self.write_errors += 1
             if "write" not in self._failures_said and self._is_first("statistics"):
                 self.log(LOG_WARN, f"statistics cannot be written: {error.strerror or error}")
+
+    def _damage_counts(self) -> dict[str, int]:
+        """How often the load found each outcome; torn ends of journals, which are normal after a kill, among them."""
+        counts: dict[str, int] = {}
+        for what in (*self.loaded.damage, *self.loaded.torn):
+            counts[what.outcome] = counts.get(what.outcome, 0) + 1
+        return counts
 
     def close(self) -> None:
         """Ends the files that this device wrote. What the fsync policy wants on the disk is there, or under way."""

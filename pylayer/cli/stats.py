@@ -9,6 +9,7 @@ import click
 from ..cache_header import OUTCOMES as HEADER_OUTCOMES
 from ..paths import store_root
 from ..store.attestation import OUTCOMES as ATTESTATION_OUTCOMES
+from ..store.format import OUTCOMES as DAMAGE
 from . import totals
 from .output import (
     EXIT_STATUSES,
@@ -41,7 +42,6 @@ REMARKS = {
     "adopted": "pipelines taken over from the driver's own cache",
     "plain": "pipelines created without a look into the cache first, hits among them not counted",
     "uncacheable": "pipelines that left nothing to store",
-    "damaged_records": "damaged records in the store, left out",
     "restored_caches": "cache files that were altered or gone, replaced by the last good data",
     "load_failed": "stored records that the driver refused",
     "events_dropped": "compiled pipelines not stored, because more came than the queue holds (queue_mib)",
@@ -67,6 +67,9 @@ def _cells(total: Total) -> list[str]:
 
 def _remarks(total: Total) -> list[str]:
     texts = [f"{text}: {total.numbers[key]}" for key, text in REMARKS.items() if total.numbers[key]]
+    for outcome, count in total.damage.items():
+        if outcome != "truncated":  # the ends of journals whose programs were killed
+            texts.append(f"parts of the store left out as {outcome} ({DAMAGE.get(outcome, 'unknown')}): {count}")
     for outcome, count in total.refused.items():
         meaning = f" ({OUTCOMES[outcome]})" if outcome in OUTCOMES else ""
         texts.append(f"cache data refused as {outcome}{meaning}: {count}")

@@ -36,6 +36,17 @@ def _number(values: Any, key: str) -> float:
     return value if isinstance(value, (int, float)) else 0
 
 
+def _counts(values: dict[str, Any], key: str) -> dict[str, int]:
+    """How often each outcome was."""
+    counts = values.get(key)
+    return {str(name): int(_number(counts, name)) for name in counts} if isinstance(counts, dict) else {}
+
+
+def _add(total: dict[str, int], counts: dict[str, int]) -> None:
+    for outcome, count in counts.items():
+        total[outcome] = total.get(outcome, 0) + count
+
+
 class Run:
     """One run of a program on a device, as the layer's policy wrote it."""
 
@@ -50,8 +61,8 @@ class Run:
         self.numbers = {key: int(_number(values.get("counters"), key)) for key in COUNTERS}
         self.numbers |= {key: int(_number(values, key)) for key in SUMS}
         self.mean_compile_ns = _number(values, "mean_compile_ns")
-        refused = values.get("refused")
-        self.refused = {str(key): int(_number(refused, key)) for key in refused} if isinstance(refused, dict) else {}
+        self.refused = _counts(values, "refused")
+        self.damage = _counts(values, "damage")
 
     def matches(self, pattern: str) -> bool:
         """Whether a pattern names the executable, the application, or both together."""
@@ -67,9 +78,10 @@ class Total:
         self.first_started = min(run.started for run in group)
         self.numbers = {key: sum(run.numbers[key] for run in group) for key in (*COUNTERS, *SUMS)}
         self.refused: dict[str, int] = {}
+        self.damage: dict[str, int] = {}
         for run in group:
-            for outcome, count in run.refused.items():
-                self.refused[outcome] = self.refused.get(outcome, 0) + count
+            _add(self.refused, run.refused)
+            _add(self.damage, run.damage)
         self.spent_ns = sum(self.numbers[key] for key in SPENT)
         self.disk_bytes = disk_bytes
         self.saved_ns = self._saved(group)
@@ -113,6 +125,7 @@ class Total:
             **self.numbers,
             "refused_caches": sum(self.refused.values()),
             "refused": self.refused,
+            "damage": self.damage,
             "spent_ns": self.spent_ns,
             "saved_estimate_ns": self.saved_ns,
             "disk_bytes": self.disk_bytes,

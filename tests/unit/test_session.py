@@ -488,6 +488,7 @@ def test_run_statistics(make: Make, commands: FakeCommands, root: str) -> None:
     assert run["counters"] == commands.totals
     assert run["refused"] == {"wrong-uuid": 2, "truncated": 1}
     assert run["cache_outcomes"] == {"accepted": 1}
+    assert run["damage"] == {}
     assert (run["carrier"], run["stored_records"], run["pid"]) == ("cells", 1, os.getpid())
     assert run["identity"] == session.identity.name
     assert run["program"] == "stutter"
@@ -526,3 +527,21 @@ def test_torn_tail_is_no_damage(make: Make, commands: FakeCommands, root: str) -
     load(make())
     assert commands.lines(LOG_WARN) == []
     assert commands.loaded == [b"one"]
+
+
+def test_damage_is_counted_by_outcome(make: Make, root: str) -> None:
+    """A run says how often a load found each kind of damage."""
+    session = make()
+    keep(session, cell(b"one"), cell(b"two"), cell(b"three"))
+    assert session.folder is not None
+    (path,) = session.folder.files(None)
+    data = bytearray(Path(path).read_bytes())
+    data[256 + 64] ^= 1
+    Path(path).write_bytes(bytes(data[:-20]))
+    again = make()
+    load(again)
+    again.read_counters()
+    again.write_run()
+    (run,) = runs.read_all(root)
+    assert run["damage"] == {"damaged-data": 1, "truncated": 1}
+    assert run["damaged_records"] == 1
