@@ -197,7 +197,17 @@ def test_remarks(user: User) -> None:
     assert "cache data refused as wrong-uuid (written by another driver build): 3" in text
     assert "compiled pipelines not stored, because more came than the queue holds (queue_mib): 2" in text
     assert "times that the program went on before policy answered: 1" in text
-    assert "damaged" not in text
+    assert "left out" not in text
+
+
+def test_damage_is_told_by_name(user: User) -> None:
+    """Damage of the store has a line for each outcome; torn ends of journals, which are normal, have none."""
+    write_run(user, damage={"damaged-data": 2, "truncated": 4})
+    text = " ".join(user.pylayer("stats", COLUMNS="200").stdout.split())
+    assert "parts of the store left out as damaged-data (data that does not match its hash): 2" in text
+    assert "truncated" not in text
+    (program,) = user.json("stats")["programs"]
+    assert program["damage"] == {"damaged-data": 2, "truncated": 4}
 
 
 def test_device_that_keeps_nothing(lavapipe_user: User) -> None:
