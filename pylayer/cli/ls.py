@@ -17,6 +17,7 @@ from .output import (
     plural,
     print_json,
     print_total,
+    program_table,
     shorten,
 )
 from .selection import Names, Selection, app_option, identity_option, require_root
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from .inventory import Holding, Inventory, Shelf
 
 HEADINGS = ("pipelines", "files", "last used", "on disk")
-LEAST_NAME = 12
 #: Directories beside the pipelines, each with what it holds.
 BESIDE = ("runs", "plans", "policy", "manifests", "quarantine")
 
@@ -65,7 +65,6 @@ def _name(found: Inventory, holding: Holding, width: int) -> str:
 
 def _print_shelf(out: Console, found: Inventory, shelf: Shelf, holdings: list[Holding]) -> None:
     from rich.padding import Padding
-    from rich.table import Table
     from rich.text import Text
 
     from .inventory import describe
@@ -74,13 +73,7 @@ def _print_shelf(out: Console, found: Inventory, shelf: Shelf, holdings: list[Ho
     out.print(Text(device, style="bold"))
     out.print(Text(f"{driver}; identity {shelf.name}", style="dim"))
     rows = [_row(holding) for holding in holdings]
-    widths = [max(len(cell) for cell in column) for column in zip(HEADINGS, *rows, strict=True)]
-    gap = 2 if sum(widths) + 2 * len(widths) + LEAST_NAME <= out.width else 1
-    name_width = max(LEAST_NAME, out.width - sum(widths) - gap * len(widths))
-    table = Table(box=None, padding=(0, 0, 0, gap), pad_edge=False)
-    table.add_column("program", no_wrap=True)
-    for heading, width in zip(HEADINGS, widths, strict=True):
-        table.add_column(heading, justify="right", no_wrap=True, min_width=width)
+    table, name_width = program_table(out, HEADINGS, rows)
     for holding, row in zip(holdings, rows, strict=True):
         table.add_row(Text(_name(found, holding, name_width)), *row)
     if holdings:

@@ -16,6 +16,7 @@ import click
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 EXIT_OK, EXIT_PROBLEM, EXIT_USAGE = 0, 1, 2
 EXIT_STATUSES = "Exit status: 0 fine, 1 a problem was found, 2 wrong use."
@@ -137,3 +138,21 @@ def human_time(nanoseconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes = seconds / 60
     return f"{minutes:.0f} min" if abs(minutes) < 600 else f"{minutes / 60:.0f} h"
+
+
+#: A program's column is cut to what is left beside the numbers, but not below this.
+LEAST_NAME = 12
+
+
+def program_table(out: Console, headings: tuple[str, ...], rows: list[list[str]]) -> tuple[Table, int]:
+    """A table that fits the terminal, a column of programs before the numbers, without its rows yet; and how wide the
+    programs' names may be."""
+    from rich.table import Table
+
+    widths = [max(len(cell) for cell in column) for column in zip(headings, *rows, strict=True)]
+    gap = 2 if sum(widths) + 2 * len(widths) + LEAST_NAME <= out.width else 1
+    table = Table(box=None, padding=(0, 0, 0, gap), pad_edge=False)
+    table.add_column("program", no_wrap=True)
+    for heading, width in zip(headings, widths, strict=True):
+        table.add_column(heading, justify="right", no_wrap=True, min_width=width)
+    return table, max(LEAST_NAME, out.width - sum(widths) - gap * len(widths))

@@ -20,6 +20,7 @@ from .output import (
     human_time,
     json_option,
     print_json,
+    program_table,
     shorten,
 )
 
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from .totals import Total
 
 HEADINGS = ("runs", "created", "hits", "compiled", "refused", "spent", "saved", "on disk")
-#: The program's column is cut to what is left beside the numbers, but not below this.
-LEAST_NAME = 12
 
 SUMMED = ("pipelines", "hits", "compiled", "stored_bytes")
 
@@ -80,7 +79,6 @@ def _remarks(total: Total) -> list[str]:
 
 def _print_identity(out: Console, group: list[Total]) -> None:
     from rich.padding import Padding
-    from rich.table import Table
     from rich.text import Text
 
     texts = group[0].newest.texts
@@ -88,13 +86,7 @@ def _print_identity(out: Console, group: list[Total]) -> None:
     out.print(Text(texts["device"] or "unknown device", style="bold"))
     out.print(Text(f"{driver or 'unknown driver'}; identity {group[0].newest.identity}", style="dim"))
     rows = [_cells(total) for total in group]
-    widths = [max(len(cell) for cell in column) for column in zip(HEADINGS, *rows, strict=True)]
-    gap = 2 if sum(widths) + 2 * len(widths) + LEAST_NAME <= out.width else 1
-    name_width = max(LEAST_NAME, out.width - sum(widths) - gap * len(widths))
-    table = Table(box=None, padding=(0, 0, 0, gap), pad_edge=False)
-    table.add_column("program", no_wrap=True)
-    for heading, width in zip(HEADINGS, widths, strict=True):
-        table.add_column(heading, justify="right", no_wrap=True, min_width=width)
+    table, name_width = program_table(out, HEADINGS, rows)
     for total, row in zip(group, rows, strict=True):
         table.add_row(Text(shorten(total.name, name_width)), *row)
     out.print(table)

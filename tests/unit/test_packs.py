@@ -7,20 +7,16 @@ import random
 import shutil
 import struct
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import xxhash
-from unit.things import facts, record, run_python, write_journal
+from unit.folders import IDENTITY, data_of, loaded, packs, put, run
+from unit.things import record, run_python, write_journal
 
-from pylayer.identity import Identity
-from pylayer.store import bounds, fold, format, journal, owner, pack, quarantine, runs
+from pylayer.store import fold, format, journal, pack, quarantine, runs
 from pylayer.store.folder import Folder, Loaded, note_parts
 from pylayer.store.reader import Reader
-from pylayer.store.recency import used_parts
-
-IDENTITY = Identity.of(facts())
 
 
 @pytest.fixture
@@ -28,41 +24,6 @@ def folder(tmp_path: Path) -> Folder:
     result = Folder(str(tmp_path / "root"), IDENTITY)
     result.prepare()
     return result
-
-
-def data_of(number: int, size: int = 3000) -> bytes:
-    """Data of a pipeline that zstd finds something in."""
-    return (random.Random(number).randbytes(size // 4) * 4)[:size]
-
-
-def put(folder: Folder, program: int, numbers: Iterator[int] | range | list[int], **fields: int) -> str:
-    """A closed journal with cells of these numbers."""
-    writer = journal.Journal(folder.path, IDENTITY, program, f"program {program}")
-    for number in numbers:
-        writer.append(format.record_parts(format.CELL, data_of(number), fingerprint=number + 1, **fields))
-    writer.close()
-    assert writer.path is not None
-    return writer.path
-
-
-def loaded(folder: Folder, program: int | None) -> tuple[list[bytes], Loaded]:
-    found = Loaded()
-    data = [
-        bytes(batch.data[start : start + size])
-        for batch in folder.load(program, found)
-        for start, size in zip(batch.offsets, batch.sizes, strict=True)
-    ]
-    return data, found
-
-
-def run(work: fold.Fold) -> fold.Folded:
-    for _ in work.steps():
-        pass
-    return work.result
-
-
-def packs(folder: Folder) -> list[str]:
-    return folder.files(None, (".pack",))
 
 
 # ---- folding -----------------------------------------------------------------------------------------
@@ -535,161 +496,6 @@ def test_block_in_a_block(folder: Folder) -> None:
     write_journal(path, IDENTITY, record(zstd.compress(raw), format.COMPRESSED, create_ns=len(raw)))
     data, found = loaded(folder, 1)
     assert (data, [what.outcome for what in found.damage]) == ([b"beside"], ["impossible"])
-
-
-# ---- recency and limits ------------------------------------------------------------------------------
-
-
-def uses(folder: Folder, program: int, fingerprints: list[int], when: int) -> None:
-    writer = journal.Journal(folder.path, IDENTITY, program, f"program {program}")
-    writer.append(used_parts(fingerprints, when))
-    writer.close()
-
-
-def numbers_left(folder: Folder, program: int) -> list[int]:
-    left = set(loaded(folder, program)[0])
-    return [number for number in range(1000) if data_of(number) in left]
-
-
-def enforce(folder: Folder, max_store: int, max_program: int = 1 << 40, dry_run: bool = False) -> bounds.Trimmed:
-    trimmed = bounds.Trimmed()
-    for _ in bounds.enforce(folder.root, max_store, max_program, trimmed, compress=False, dry_run=dry_run):
-        pass
-    return trimmed
-
-
-def test_least_recently_used_leaves_first(folder: Folder) -> None:
-    """What no run has used for longest leaves, whatever its age; what a run used lately stays."""
-    put(folder, 1, range(100), last_used=1000)
-    uses(folder, 1, [number + 1 for number in range(20, 60)], 9000)
-    run(fold.Fold(folder, compress=False))
-    trimmed = enforce(folder, 200_000)
-    assert trimmed.bytes_before > 300_000 and trimmed.bytes_after <= 200_000
-    left = numbers_left(folder, 1)
-    assert set(range(20, 60)) <= set(left) and 45 <= len(left) < 70
-
-
-def test_uses_reach_packs_that_are_not_rewritten(folder: Folder) -> None:
-    """A use that was recorded after its record was folded counts, also when it was folded into a pack of its own."""
-    put(folder, 1, range(200), last_used=1000)
-    run(fold.Fold(folder, compress=False))
-    uses(folder, 1, [6], 9000)
-    run(fold.Fold(folder, compress=False))
-    assert len(packs(folder)) == 2
-    enforce(folder, 100_000)
-    assert 5 in numbers_left(folder, 1)
-
-
-def test_limit_of_a_program(folder: Folder) -> None:
-    """A program beyond its limit loses its own least used records, and no other program loses any."""
-    put(folder, 1, range(100), last_used=1000)
-    put(folder, 2, range(90, 110), last_used=10)
-    run(fold.Fold(folder, compress=False))
-    enforce(folder, 1 << 40, 100_000)
-    assert numbers_left(folder, 2) == list(range(90, 110))
-    assert 20 <= len(numbers_left(folder, 1)) <= 33
-
-
-def test_within_the_limit_nothing_happens(folder: Folder) -> None:
-    """A store within its limits is not touched."""
-    put(folder, 1, range(10))
-    run(fold.Fold(folder))
-    before = packs(folder)
-    trimmed = enforce(folder, 1 << 30)
-    assert (packs(folder), trimmed.records, trimmed.bytes_after) == (before, 0, trimmed.bytes_before)
-
-
-def test_dry_run_changes_nothing(folder: Folder) -> None:
-    """A dry run says how many records would leave and leaves every byte where it is."""
-    put(folder, 1, range(100), last_used=1000)
-    run(fold.Fold(folder, compress=False))
-    before = {path: Path(path).read_bytes() for path in folder.files(None)}
-    dry = enforce(folder, 100_000, dry_run=True)
-    assert {path: Path(path).read_bytes() for path in folder.files(None)} == before
-    assert sorted(os.listdir(folder.path)) == sorted([*map(os.path.basename, before), "identity"])
-    done = enforce(folder, 100_000)
-    assert dry.records == done.records > 60
-
-
-def test_old_drivers_leave_before_todays(folder: Folder) -> None:
-    """Over all identities what was used least recently leaves: another driver's old pipelines before one's own."""
-    old = Folder(folder.root, Identity.of(facts(driver_version=1)))
-    old.prepare()
-    writer = journal.Journal(old.path, old.identity, 1)
-    for number in range(50):
-        writer.append(format.record_parts(format.CELL, data_of(number), last_used=100))
-    writer.close()
-    run(fold.Fold(old, compress=False))
-    put(folder, 1, range(50), last_used=5000)
-    run(fold.Fold(folder, compress=False))
-    enforce(folder, 200_000)
-    assert len(numbers_left(folder, 1)) == 50
-    assert bounds.total_bytes(folder.root) <= 200_000
-
-
-# ---- owners ------------------------------------------------------------------------------------------
-
-
-def test_owner() -> None:
-    """This process has not ended; one that never was, has; of another machine's nothing is known for a day."""
-    machine, pid, ticks = owner.this_process()
-    assert not owner.has_ended(machine, pid, ticks, 1e9)
-    assert owner.has_ended(machine, pid, ticks + 1, 0) or ticks == 0
-    assert owner.has_ended(machine, 1 << 22, 5, 0)
-    assert not owner.has_ended(b"another machine.", 1 << 22, 5, 3600)
-    assert owner.has_ended(b"another machine.", 1 << 22, 5, 25 * 3600)
-    assert not owner.has_ended(b"another machine.", 1 << 22, 5, -1e6)
-
-
-def test_clock_that_went_backwards(folder: Folder) -> None:
-    """With the clock set back a year, nothing is taken for left behind, and records are stored and folded."""
-    put(folder, 1, range(3))
-    past = time.time() - 365 * 86400
-    monkeypatch = pytest.MonkeyPatch()
-    monkeypatch.setattr(time, "time", lambda: past)
-    monkeypatch.setattr(time, "time_ns", lambda: int(past * 1e9))
-    try:
-        put(folder, 1, range(3, 6))
-        run(fold.Fold(folder))
-    finally:
-        monkeypatch.undo()
-    assert numbers_left(folder, 1) == list(range(6))
-
-
-def test_packs_have_a_size_limit(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A large fold writes several packs, none beyond the limit, and a limit is kept by rewriting one after another."""
-    monkeypatch.setattr(fold, "MAX_PACK_RECORDS", 50)
-    put(folder, 1, range(180), last_used=1000)
-    put(folder, 2, range(170, 220), last_used=2000)
-    result = run(fold.Fold(folder, compress=False))
-    assert len(packs(folder)) == len(result.written) == 5
-    assert (len(loaded(folder, 1)[0]), len(loaded(folder, 2)[0])) == (180, 50)
-    assert run(fold.Fold(folder, everything=True, compress=False)).damage == []
-    assert (len(loaded(folder, 1)[0]), len(loaded(folder, 2)[0])) == (180, 50)
-    enforce(folder, 300_000)
-    assert bounds.total_bytes(folder.root) <= 300_000
-    assert numbers_left(folder, 2) == list(range(170, 220))
-    assert 30 <= len(numbers_left(folder, 1)) < 180
-
-
-def test_only_packs_with_something_to_lose_are_rewritten(folder: Folder) -> None:
-    """A pack of which nothing leaves is not written anew."""
-    put(folder, 1, range(100), last_used=1000)
-    run(fold.Fold(folder, compress=False))
-    (old,) = packs(folder)
-    put(folder, 1, range(200, 500), last_used=9000)
-    for number in range(3):
-        put(folder, 1, [600 + number], last_used=9000)
-    monkeypatch = pytest.MonkeyPatch()
-    monkeypatch.setattr(fold, "PACK_FACTOR", 0)
-    try:
-        run(fold.Fold(folder, compress=False))
-    finally:
-        monkeypatch.undo()
-    (new,) = set(packs(folder)) - {old}
-    enforce(folder, 1_200_000)
-    assert new in packs(folder) and old not in packs(folder)
-    assert set(range(200, 500)) <= set(numbers_left(folder, 1))
 
 
 def test_no_step_of_a_fold_waits_for_the_disk(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,49 @@
+"""A folder of the store with journals of numbered pipelines, for tests of packs and of limits."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+from unit.things import facts
+
+from pylayer.identity import Identity
+from pylayer.store import fold, format, journal
+from pylayer.store.folder import Folder, Loaded
+
+IDENTITY = Identity.of(facts())
+
+
+def data_of(number: int, size: int = 3000) -> bytes:
+    """Data of a pipeline that zstd finds something in."""
+    return (random.Random(number).randbytes(size // 4) * 4)[:size]
+
+
+def put(folder: Folder, program: int, numbers: Iterator[int] | range | list[int], **fields: int) -> str:
+    """A closed journal with cells of these numbers."""
+    writer = journal.Journal(folder.path, IDENTITY, program, f"program {program}")
+    for number in numbers:
+        writer.append(format.record_parts(format.CELL, data_of(number), fingerprint=number + 1, **fields))
+    writer.close()
+    assert writer.path is not None
+    return writer.path
+
+
+def loaded(folder: Folder, program: int | None) -> tuple[list[bytes], Loaded]:
+    found = Loaded()
+    data = [
+        bytes(batch.data[start : start + size])
+        for batch in folder.load(program, found)
+        for start, size in zip(batch.offsets, batch.sizes, strict=True)
+    ]
+    return data, found
+
+
+def run(work: fold.Fold) -> fold.Folded:
+    for _ in work.steps():
+        pass
+    return work.result
+
+
+def packs(folder: Folder) -> list[str]:
+    return folder.files(None, (".pack",))
