@@ -272,10 +272,11 @@ class Fold:
                 if found is not None:
                     self._uses.note(entry.programs, fingerprints_of(found[1]), entry.last_used)
             else:
-                self._take(
-                    index, entry.offset, entry.inner, entry.magic, entry.size, entry.digest,
+                planned = Planned(
+                    index, entry.offset, entry.inner, entry.magic, entry.size,
                     entry.fingerprint, entry.last_used, entry.programs,
                 )  # fmt: skip
+                self._take(entry.digest, planned)
             if number % STEP_ENTRIES == STEP_ENTRIES - 1:
                 yield
 
@@ -299,32 +300,22 @@ class Fold:
                         what = Damage(self._sources[index].path, "damaged-header", detail="whose records these are")
                         self._shattered.setdefault(index, what)
                         continue
-                    self._take(index, offset, inner, magic, size, record[6], record[7], record[8], programs)
+                    planned = Planned(index, offset, inner, magic, size, record[7], record[8], programs)
+                    self._take(record[6], planned)
             yield
 
-    def _take(
-        self,
-        source: int,
-        offset: int,
-        inner: int,
-        magic: bytes,
-        size: int,
-        digest: bytes,
-        fingerprint: int,
-        last_used: int,
-        programs: tuple[int, ...],
-    ) -> None:
-        known = self._plan.get(digest)
-        if known is None:
-            self._plan[digest] = Planned(source, offset, inner, magic, size, fingerprint, last_used, programs)
+    def _take(self, digest: bytes, found: Planned) -> None:
+        """Equal content is planned once, for everybody who owns it, with the latest use."""
+        known = self._plan.setdefault(digest, found)
+        if known is found:
             return
-        if known.source != source:
-            self._copies.setdefault(digest, []).append((source, offset, inner))
-        if known.programs != programs:
-            known.programs = tuple(sorted({*known.programs, *programs}))
-        if last_used > known.last_used:
-            known.last_used = last_used
-            known.fingerprint = fingerprint or known.fingerprint
+        if known.source != found.source:
+            self._copies.setdefault(digest, []).append((found.source, found.offset, found.inner))
+        if known.programs != found.programs:
+            known.programs = tuple(sorted({*known.programs, *found.programs}))
+        if found.last_used > known.last_used:
+            known.last_used = found.last_used
+            known.fingerprint = found.fingerprint or known.fingerprint
 
     def _leave_out_what_other_packs_have(self) -> Iterator[None]:
         """Packs that are too large to be rewritten now. What comes from a pack stays all the same: another process may
@@ -487,8 +478,8 @@ class Fold:
                     day = last_run if last_run - when < RECENT_SECONDS else when // RECENT_SECONDS * RECENT_SECONDS
                     by_time.setdefault(day, []).append(fingerprint)
         for when, fingerprints in sorted(by_time.items()):
-            _, data, _ = used_parts(fingerprints, when)
-            digest = format.RECORD_HEADER.unpack(used_parts(fingerprints, when)[0])[5]
+            head, data, _ = used_parts(fingerprints, when)
+            digest = format.RECORD_HEADER.unpack(head)[5]
             record: Record = (format.USED, 0, 0, 0, len(data), 0, digest, 0, when)
             writer.add(record, data, 0, when)
 

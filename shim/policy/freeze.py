@@ -13,7 +13,8 @@ from pathlib import Path
 #: The standard library's part of the start. Names as imported.
 OUTSIDE = ["__future__", "encodings", "encodings.aliases", "encodings.utf_8", "struct"]
 
-#: Modules of this package that a program's process always imports. ``config`` is not among them.
+#: Modules of this package that a program's process always imports, before its first device or at its end, where exit()
+#: waits. ``config`` is not among them.
 INSIDE = [
     "pylayer",
     "pylayer.boundary",
@@ -27,13 +28,19 @@ INSIDE = [
     "pylayer.settings",
     "pylayer.store",
     "pylayer.store.attestation",
+    "pylayer.store.bounds",
+    "pylayer.store.claim",
+    "pylayer.store.ended",
     "pylayer.store.files",
+    "pylayer.store.fold",
     "pylayer.store.folder",
     "pylayer.store.format",
     "pylayer.store.journal",
+    "pylayer.store.maintenance",
     "pylayer.store.owner",
     "pylayer.store.pack",
     "pylayer.store.plans",
+    "pylayer.store.quarantine",
     "pylayer.store.reader",
     "pylayer.store.recency",
     "pylayer.store.runs",

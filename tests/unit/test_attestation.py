@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import xxhash
-from unit.things import FakeCommands, cache_data, cache_read, device_state, facts, program
+from unit.things import FakeCommands, cache_data, cache_read, device_state, facts, load, program
 
 from pylayer.identity import Identity
 from pylayer.session import DeviceSession
@@ -46,12 +46,6 @@ def make(root: str, commands: FakeCommands) -> Make:
         return session
 
     return new
-
-
-def load(session: DeviceSession) -> None:
-    for batch in session.verify():
-        session.hand_over(batch)
-    session.load_finished()
 
 
 def restore(session: DeviceSession, slot: int, any_slot: bool) -> bool:

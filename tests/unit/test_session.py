@@ -20,6 +20,7 @@ from unit.things import (
     counters,
     device_state,
     facts,
+    load,
     program,
     record,
     scan,
@@ -87,12 +88,6 @@ def make(root: str, commands: FakeCommands) -> Make:
         return session
 
     return new
-
-
-def load(session: DeviceSession) -> None:
-    for batch in session.verify():
-        session.hand_over(batch)
-    session.load_finished()
 
 
 def keep(session: DeviceSession, *cells: Cell) -> None:

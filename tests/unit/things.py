@@ -12,6 +12,7 @@ import pytest
 import xxhash
 
 from pylayer.identity import Identity
+from pylayer.session import DeviceSession
 from pylayer.store import format
 from pylayer.store.format import Damage
 from pylayer.store.reader import Scan
@@ -110,6 +111,13 @@ def cache_read(data: bytes | None = b"all of a cache", **changes: Any) -> CacheR
         "slot": 0,
     }
     return CacheRead(**{**values, **changes})
+
+
+def load(session: DeviceSession) -> None:
+    """All of a store, as the policy thread loads it."""
+    for batch in session.verify():
+        session.hand_over(batch)
+    session.load_finished()
 
 
 def counters(**changes: int) -> dict[str, int]:
