@@ -23,7 +23,8 @@ IDENTITY = Identity.of(facts())
 class Disk:
     """Remembers what was synced, and can be slow or broken."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.root = root
         self.synced: list[str] = []
         self.threads: set[int] = set()
         self.hold = threading.Event()
@@ -33,17 +34,19 @@ class Disk:
             monkeypatch.setattr(os, name, self.sync)
 
     def sync(self, fd: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{fd}"))
+        if self.root not in path.parents:
+            return  # a thread that an earlier test began
         assert self.hold.wait(10)
         self.threads.add(threading.get_ident())
         if self.error is not None:
             raise self.error
-        path = Path(os.readlink(f"/proc/self/fd/{fd}"))
         self.synced.append(path.suffix or path.name)
 
 
 @pytest.fixture
-def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
-    return Disk(monkeypatch)
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
+    return Disk(tmp_path, monkeypatch)
 
 
 @pytest.fixture
