@@ -25,7 +25,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raised whenever a declaration below changes; both libraries refuse a partner of another number. */
-#define PYLAYER_BOUNDARY_VERSION 2
+#define PYLAYER_BOUNDARY_VERSION 3
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -33,6 +33,7 @@
 #define PYLAYER_PLAN_NAME_BYTES 32
 #define PYLAYER_DIGEST_BYTES 16                  /* XXH3-128, canonical: most significant byte first */
 #define PYLAYER_GLOBAL_KEY_BYTES 32              /* VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR */
+#define PYLAYER_BINARY_KEY_BYTES 32              /* VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR */
 #define PYLAYER_PLAN_MAGIC 0x314e414c504c5950ull /* "PYLPLAN1" */
 
 enum PylayerLogLevel {
@@ -47,6 +48,7 @@ enum PylayerCarrier {
     PYLAYER_CARRIER_OFF = 0,
     PYLAYER_CARRIER_CELLS = 1,
     PYLAYER_CARRIER_SNAPSHOT = 2,
+    PYLAYER_CARRIER_BINARIES = 3, /* with all that cells need, for the pipelines that cannot be binaries */
 };
 
 /*
@@ -76,6 +78,8 @@ enum PylayerMessageType {
     PYLAYER_MSG_FLUSH_PROCESS = 8,   /* request: exit() waits */
     PYLAYER_MSG_CACHE_EMPTY = 9,     /* event: cache; created with no initial data */
     PYLAYER_MSG_CACHE_READ = 10,     /* event: read; vkGetPipelineCacheData wrote into the application's buffer */
+    PYLAYER_MSG_BINARY_READ = 11,    /* event: binary; vkGetPipelineBinaryDataKHR gave data to the application */
+    PYLAYER_MSG_PROPERTIES = 12,     /* request: info -> properties; the application asks for them, device 0 */
 };
 
 /* What one vkCreateInstance said about the program. Strings are UTF-8, cut at the array's end. */
@@ -103,6 +107,16 @@ typedef struct PylayerDeviceInfo {
     uint8_t cache_control_requested; /* the application enables it itself */
     uint8_t feedback_supported;      /* VK_EXT_pipeline_creation_feedback or Vulkan 1.3 */
     uint8_t binary_data_compressed;  /* pipelineBinaryCompressedData; 0 without VK_KHR_pipeline_binary */
+    uint8_t binaries_supported;      /* pipelineBinaries can be enabled, with the maintenance5 that it needs */
+    uint8_t binaries_requested;      /* the application enables it itself */
+    /* VkPhysicalDevicePipelineBinaryPropertiesKHR as the driver says it; 0 without VK_KHR_pipeline_binary. */
+    uint8_t internal_cache;             /* pipelineBinaryInternalCache */
+    uint8_t internal_cache_control;     /* pipelineBinaryInternalCacheControl */
+    uint8_t prefers_internal_cache;     /* pipelineBinaryPrefersInternalCache */
+    uint8_t precompiled_internal_cache; /* pipelineBinaryPrecompiledInternalCache */
+    /* VkDevicePipelineBinaryInternalCacheControlKHR::disableInternalCache: the application wants no cache that it
+     * does not hold itself, so none of the layer's either. */
+    uint8_t internal_cache_disabled;
 } PylayerDeviceInfo;
 
 /* Answer to PLAN_DEVICE. All zero: the device runs as if the layer were not there. */
@@ -114,12 +128,19 @@ typedef struct PylayerPlan {
     uint8_t adopt;            /* keep what the driver's own disk cache answers */
     uint8_t plain_kinds;      /* bit mask of PylayerPipelineKind: never probe these */
     uint8_t may_be_kept;      /* the same request always gets this plan */
-    int64_t load_wait_ns;     /* longest wait of one pipeline creation for the store */
-    int64_t answer_wait_ns;   /* longest wait for a verdict */
-    int64_t flush_wait_ns;    /* longest wait at vkDestroyDevice and exit */
-    uint64_t queue_bytes;     /* events beyond this many bytes waiting are dropped and counted */
-    /* What an application reads out of its caches is copied for policy up to this size; 0: never. */
+    uint8_t driver_cache_off; /* switch the driver's own cache off, where it has internal_cache_control */
+    uint8_t check_binaries;   /* compare binaries that the application brings with what it read in earlier runs */
+    /* Altered data is replaced by the stored bytes where one content alone is known under its key; else, as without
+     * this, vkCreatePipelineBinariesKHR fails with VK_ERROR_INITIALIZATION_FAILED. */
+    uint8_t restore_binaries;
+    int64_t load_wait_ns;   /* longest wait of one pipeline creation for the store */
+    int64_t answer_wait_ns; /* longest wait for a verdict */
+    int64_t flush_wait_ns;  /* longest wait at vkDestroyDevice and exit */
+    uint64_t queue_bytes;   /* events beyond this many bytes waiting are dropped and counted */
+    /* What an application reads out of its caches is copied for policy up to this size; 0: never. So is
+     * what it reads out of a VkPipelineBinaryKHR. */
     uint64_t keep_cache_bytes;
+    uint64_t index_bytes; /* bound of the binaries that the device holds in memory */
 } PylayerPlan;
 
 typedef struct PylayerDeviceCreated {
@@ -128,9 +149,11 @@ typedef struct PylayerDeviceCreated {
     uint8_t feedback;           /* VkPipelineCreationFeedback can be asked for */
     uint64_t empty_cache_bytes; /* vkGetPipelineCacheData of an empty VkPipelineCache */
     /* vkGetPipelineKeyKHR without a create info: changes with whatever makes the driver's binaries useless. Only
-     * where the application enabled pipelineBinaries; the rest is zero. */
+     * where pipelineBinaries is enabled; the rest is zero. */
     uint32_t global_key_size;
     uint8_t global_key[PYLAYER_GLOBAL_KEY_BYTES];
+    uint8_t binaries;         /* pipelineBinaries is enabled, by the application or by the layer */
+    uint8_t driver_cache_off; /* the driver's own cache is switched off, by the application or by the layer */
 } PylayerDeviceCreated;
 
 /* vkCreatePipelineCache. The layer copies the header, never the whole data. */
@@ -169,10 +192,18 @@ enum PylayerCellFlags {
     PYLAYER_CELL_ADOPTED = 1,    /* the driver's disk cache answered; nothing was compiled */
     PYLAYER_CELL_AFTER_LOAD = 2, /* the store was wholly merged when the probe missed */
     PYLAYER_CELL_EMPTY = 4,      /* the driver put nothing into the cell; data is NULL */
+    PYLAYER_CELL_CAPTURED = 8,   /* binaries, compiled with CAPTURE_DATA because the driver's cache did not have them */
 };
 
-/* What creating one pipeline added to a fresh VkPipelineCache. */
+/* What the data of a PylayerCell is. */
+enum PylayerUnit {
+    PYLAYER_UNIT_CELL = 0,     /* data of a VkPipelineCache */
+    PYLAYER_UNIT_BINARIES = 1, /* all VkPipelineBinaryKHR of the pipeline: docs/format.md, 'Binaries' */
+};
+
+/* What creating one pipeline added to a fresh VkPipelineCache, or the pipeline's binaries. */
 typedef struct PylayerCell {
+    uint8_t unit;        /* PylayerUnit */
     uint8_t kind;        /* PylayerPipelineKind */
     uint8_t flags;       /* PylayerCellFlags */
     uint64_t size;       /* bytes of data */
@@ -182,6 +213,38 @@ typedef struct PylayerCell {
      * what is correct, it tells which stored records are still in use. */
     uint64_t fingerprint;
 } PylayerCell;
+
+/* What vkGetPipelineBinaryDataKHR gave to the application, all of it. */
+typedef struct PylayerBinaryRead {
+    uint32_t key_size; /* VkPipelineBinaryKeyKHR */
+    uint8_t key[PYLAYER_BINARY_KEY_BYTES];
+    uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of the data */
+    uint64_t size;                        /* bytes of the data */
+    /* Owned by the message. NULL where it is larger than keep_cache_bytes and where the queue had no room for it. */
+    const uint8_t *data;
+} PylayerBinaryRead;
+
+/*
+ * Answer to PROPERTIES: VkPhysicalDevicePipelineBinaryPropertiesKHR as the application shall see it. All zero: as the
+ * driver says.
+ */
+typedef struct PylayerProperties {
+    uint8_t answered;                   /* 1: the rest is policy's word */
+    uint8_t internal_cache;             /* VK_TRUE also where the driver says VK_FALSE: the layer answers */
+    uint8_t internal_cache_control;     /* likewise: the layer obeys disableInternalCache */
+    uint8_t prefers_internal_cache;     /* the value to report */
+    uint8_t precompiled_internal_cache; /* the value to report */
+} PylayerProperties;
+
+/* A binary that the program read in an earlier run, for load_attested. */
+typedef struct PylayerAttested {
+    uint32_t key_size; /* VkPipelineBinaryKeyKHR */
+    uint8_t key[PYLAYER_BINARY_KEY_BYTES];
+    uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of its data */
+    uint8_t stale;                        /* read under another identity: useless here, and data is NULL */
+    uint64_t size;                        /* bytes of its data */
+    const uint8_t *data;                  /* to restore it from; NULL where only its digest is known */
+} PylayerAttested;
 
 typedef struct PylayerMessage {
     int32_t type;     /* PylayerMessageType */
@@ -194,6 +257,7 @@ typedef struct PylayerMessage {
         PylayerCacheInfo cache;
         PylayerCacheRead read;
         PylayerCell cell;
+        PylayerBinaryRead binary;
     };
     PylayerPlan plan; /* PLAN_DEVICE: the answer, zeroed when sent */
     /* PLAN_DEVICE: under what a plan may be kept. The key is what a plan can depend on; its first part does
@@ -204,14 +268,15 @@ typedef struct PylayerMessage {
     char general_plan_name[PYLAYER_PLAN_NAME_BYTES]; /* of its first part */
     uint64_t plan_key_size;
     uint64_t general_plan_key_size;
-    const uint8_t *plan_key; /* owned by the message */
-    int32_t verdict;         /* ADMIT_CACHE: the answer, zeroed when sent */
+    const uint8_t *plan_key;      /* owned by the message */
+    int32_t verdict;              /* ADMIT_CACHE: the answer, zeroed when sent */
+    PylayerProperties properties; /* PROPERTIES: the answer, zeroed when sent */
 } PylayerMessage;
 
 /* Totals of one device since its creation. Times are nanoseconds of wall clock, summed over threads. */
 typedef struct PylayerCounters {
     uint64_t pipelines;        /* created for the application, all ways */
-    uint64_t hits;             /* answered by a VkPipelineCache: the layer's or the application's */
+    uint64_t hits;             /* answered by a VkPipelineCache, the layer's or the application's, or by binaries */
     uint64_t application_hits; /* of those, by the application's own cache */
     uint64_t compiled;         /* compiled into a cell that is kept */
     uint64_t adopted;          /* answered by the driver's own cache, then kept as a cell */
@@ -231,6 +296,20 @@ typedef struct PylayerCounters {
     uint64_t load_wait_ns;         /* pipeline creations that waited for the store */
     uint64_t load_failed;          /* records that the driver refused as initial data */
     uint64_t fingerprints_dropped; /* creations whose fingerprint found no room */
+    uint64_t binary_hits;          /* of hits, created from binaries */
+    uint64_t binaries_kept;        /* pipelines whose binaries were read and sent to policy: compiled or adopted */
+    uint64_t binaries_captured;    /* of those, compiled with CAPTURE_DATA */
+    uint64_t binaries_missing;     /* compiled pipelines whose binaries the driver did not give */
+    uint64_t binaries_evicted;     /* with which the driver failed to create a pipeline; created as asked instead */
+    uint64_t binaries_unindexed;   /* for which index_bytes left no room */
+    uint64_t application_binaries; /* that the application gave to vkCreatePipelineBinariesKHR as data */
+    uint64_t binaries_attested;    /* of those, as it read them in an earlier run; the rest is unknown */
+    uint64_t binaries_altered;     /* of those, known by their key, with other data */
+    uint64_t binaries_stale;       /* of those, read under another identity */
+    uint64_t binaries_restored;    /* of the altered, replaced by the stored bytes */
+    uint64_t binaries_refused;     /* answered with VK_ERROR_INITIALIZATION_FAILED by the layer */
+    uint64_t create_info_hits;     /* vkCreatePipelineBinariesKHR with a create info, answered by the layer's index */
+    uint64_t deferred;             /* of pipelines, created in deferred operations */
 } PylayerCounters;
 
 /*
@@ -258,6 +337,12 @@ typedef struct PylayerShim {
      * this load: records may be published again afterwards, for another load that nobody waits for and that ends
      * with load_done too. */
     int64_t (*load_done)(uint64_t device);
+    /* Copies count binaries records, laid out like those of load_records, into the device's index before it returns;
+     * before the load's load_done. What is no binaries record is left out. How many found room. */
+    int64_t (*load_binaries)(uint64_t device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
+                             uint64_t count);
+    /* Copies what is known of the application's binaries; before the load's load_done. How many it took. */
+    int64_t (*load_attested)(uint64_t device, const PylayerAttested *attested, uint64_t count);
     /* One more load is expected, as the first one is when the device is created: pipeline creations that miss wait
      * until each has had its load_done, or load_cancel where it does not come. */
     int32_t (*load_begin)(uint64_t device);

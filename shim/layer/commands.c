@@ -25,6 +25,19 @@ static int64_t load_done(uint64_t serial)
     return taken;
 }
 
+static int64_t load_binaries(uint64_t serial, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
+                             uint64_t record_count)
+{
+    (void)serial, (void)base, (void)offsets, (void)sizes, (void)record_count;
+    return -1;
+}
+
+static int64_t load_attested(uint64_t serial, const PylayerAttested *attested, uint64_t count)
+{
+    (void)serial, (void)attested, (void)count;
+    return -1;
+}
+
 static int32_t load_begin(uint64_t serial)
 {
     Device *device = device_command_begin(serial);
@@ -130,6 +143,20 @@ static int32_t read_counters(uint64_t serial, PylayerCounters *out)
     READ(load_wait_ns);
     READ(load_failed);
     READ(fingerprints_dropped);
+    READ(binary_hits);
+    READ(binaries_kept);
+    READ(binaries_captured);
+    READ(binaries_missing);
+    READ(binaries_evicted);
+    READ(binaries_unindexed);
+    READ(application_binaries);
+    READ(binaries_attested);
+    READ(binaries_altered);
+    READ(binaries_stale);
+    READ(binaries_restored);
+    READ(binaries_refused);
+    READ(create_info_hits);
+    READ(deferred);
 #undef READ
     device_command_end(device);
     return 0;
@@ -172,6 +199,8 @@ const PylayerShim shim_commands = {
     .release = mailbox_release,
     .load_records = load_records,
     .load_done = load_done,
+    .load_binaries = load_binaries,
+    .load_attested = load_attested,
     .load_begin = load_begin,
     .load_cancel = load_cancel,
     .restorable = restorable,

@@ -202,7 +202,9 @@ typedef struct Device {
     struct {
         atomic_ullong pipelines, hits, application_hits, compiled, adopted, uncacheable, plain, plain_compiled, passed,
             compile_required, failed, caches_emptied, absorbed, events_dropped, answers_late, hit_ns, compile_ns,
-            plain_ns, load_wait_ns, load_failed, fingerprints_dropped;
+            plain_ns, load_wait_ns, load_failed, fingerprints_dropped, binary_hits, binaries_kept, binaries_captured,
+            binaries_missing, binaries_evicted, binaries_unindexed, application_binaries, binaries_attested,
+            binaries_altered, binaries_stale, binaries_restored, binaries_refused, create_info_hits, deferred;
     } counters;
 } Device;
 
