@@ -28,14 +28,26 @@ static int64_t load_done(uint64_t serial)
 static int64_t load_binaries(uint64_t serial, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
                              uint64_t record_count)
 {
-    (void)serial, (void)base, (void)offsets, (void)sizes, (void)record_count;
-    return -1;
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    int64_t taken = 0;
+    for (uint64_t i = 0; i < record_count; i++)
+        taken += binary_index_load(device, base + offsets[i], sizes[i]);
+    device_command_end(device);
+    return taken;
 }
 
-static int64_t load_attested(uint64_t serial, const PylayerAttested *attested, uint64_t count)
+static int64_t load_attested(uint64_t serial, const PylayerAttested *attested, uint64_t attested_count)
 {
-    (void)serial, (void)attested, (void)count;
-    return -1;
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    int64_t taken = 0;
+    for (uint64_t i = 0; i < attested_count; i++)
+        taken += binary_history_add(device, &attested[i]);
+    device_command_end(device);
+    return taken;
 }
 
 static int32_t load_begin(uint64_t serial)

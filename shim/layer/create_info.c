@@ -61,8 +61,8 @@ void element_read(Element *element, const PipelineCall *call, uint32_t index)
         case VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO_EXT:
             element->app_feedback = (const void *)node;
             break;
-        case COMPAT_STRUCTURE_TYPE_PIPELINE_BINARY_INFO:
-            element->untouchable |= ((const CompatPipelineBinaryInfo *)(const void *)node)->binaryCount > 0;
+        case VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR:
+            element->untouchable |= ((const VkPipelineBinaryInfoKHR *)(const void *)node)->binaryCount > 0;
             break;
         case VK_STRUCTURE_TYPE_PIPELINE_LIBRARY_CREATE_INFO_KHR:
             chains_libraries = ((const VkPipelineLibraryCreateInfoKHR *)(const void *)node)->libraryCount > 0;
@@ -95,18 +95,30 @@ static bool replace_flags2(Element *element, uint64_t flags, AnyCreateInfo *out)
     return true;
 }
 
-bool element_prepare(Element *element, const PipelineCall *call, uint32_t index, uint64_t set, uint64_t clear,
-                     AnyCreateInfo *out)
+bool element_change_flags(Element *element, const PipelineCall *call, uint32_t index, uint64_t set, uint64_t clear,
+                          AnyCreateInfo *out)
 {
     memcpy(out, create_info_at(call, index), create_info_size(call->point));
     uint64_t flags = (element->flags | set) & ~clear;
-    bool changed = true;
-    if (flags != element->flags) {
-        if (element->flags2)
-            changed = replace_flags2(element, flags, out);
-        else
-            out->head.flags = (VkPipelineCreateFlags)flags;
+    if (flags == element->flags)
+        return true;
+    if (element->flags2)
+        return replace_flags2(element, flags, out);
+    if (!(flags & CAPTURE_DATA)) {
+        out->head.flags = (VkPipelineCreateFlags)flags;
+        return true;
     }
+    /* A flag that the legacy ones lack. */
+    element->own_flags2 = (CompatPipelineCreateFlags2){
+        .sType = COMPAT_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2, .pNext = out->head.pNext, .flags = flags};
+    out->head.pNext = &element->own_flags2;
+    return true;
+}
+
+bool element_prepare(Element *element, const PipelineCall *call, uint32_t index, uint64_t set, uint64_t clear,
+                     AnyCreateInfo *out)
+{
+    bool changed = element_change_flags(element, call, index, set, clear, out);
     if (element->app_feedback) {
         /* Outputs: a driver that leaves them unwritten must not be believed. */
         element->app_feedback->pPipelineCreationFeedback->flags = 0;
@@ -146,6 +158,49 @@ void element_clear_application_hit(const Element *element)
     info->pPipelineCreationFeedback->flags &= ~hit;
     for (uint32_t i = 0; i < info->pipelineStageCreationFeedbackCount; i++)
         info->pPipelineStageCreationFeedbacks[i].flags &= ~hit;
+}
+
+void element_fill_feedback(const Element *element, uint64_t duration_ns)
+{
+    const VkPipelineCreationFeedbackCreateInfoEXT *info = element->app_feedback;
+    if (!info)
+        return;
+    *info->pPipelineCreationFeedback =
+        (VkPipelineCreationFeedbackEXT){.flags = VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT_EXT, .duration = duration_ns};
+    for (uint32_t i = 0; i < info->pipelineStageCreationFeedbackCount; i++)
+        info->pPipelineStageCreationFeedbacks[i] = (VkPipelineCreationFeedbackEXT){0};
+}
+
+static bool stage_has_code(const VkPipelineShaderStageCreateInfo *stage)
+{
+    if (stage->module != VK_NULL_HANDLE)
+        return true;
+    for (const VkBaseInStructure *node = stage->pNext; node; node = node->pNext) {
+        if (node->sType == VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO)
+            return true;
+        if (node->sType == COMPAT_STRUCTURE_TYPE_SHADER_STAGE_MODULE_IDENTIFIER &&
+            ((const CompatShaderStageModuleIdentifier *)(const void *)node)->identifierSize > 0)
+            return true;
+    }
+    return false;
+}
+
+bool create_info_has_code(const PipelineCall *call, uint32_t index)
+{
+    const AnyCreateInfo *info = create_info_at(call, index);
+    const VkPipelineShaderStageCreateInfo *stages = info->ray_tracing.pStages;
+    uint32_t stage_count = info->ray_tracing.stageCount;
+    if (call->point == BIND_COMPUTE) {
+        stages = &info->compute.stage;
+        stage_count = 1;
+    } else if (call->point == BIND_GRAPHICS) {
+        stages = info->graphics.pStages;
+        stage_count = info->graphics.stageCount;
+    }
+    for (uint32_t i = 0; i < stage_count; i++)
+        if (!stage_has_code(&stages[i]))
+            return false;
+    return true;
 }
 
 typedef struct BasePipeline {

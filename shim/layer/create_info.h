@@ -52,6 +52,7 @@ typedef struct Element {
     VkBaseOutStructure *copies, *last_copy;
 } Element;
 
+#define CAPTURE_DATA COMPAT_PIPELINE_CREATE_2_CAPTURE_DATA
 #define FAIL_ON_COMPILE ((uint64_t)VK_PIPELINE_CREATE_FAIL_ON_PIPELINE_COMPILE_REQUIRED_BIT_EXT)
 #define EARLY_RETURN ((uint64_t)VK_PIPELINE_CREATE_EARLY_RETURN_ON_FAILURE_BIT_EXT)
 
@@ -66,18 +67,25 @@ uint64_t fingerprint_of(const PipelineCall *call, uint32_t index, enum PylayerPi
  */
 bool element_prepare(Element *element, const PipelineCall *call, uint32_t index, uint64_t set, uint64_t clear,
                      AnyCreateInfo *out);
+/* The same, with what the application chained and no more. */
+bool element_change_flags(Element *element, const PipelineCall *call, uint32_t index, uint64_t set, uint64_t clear,
+                          AnyCreateInfo *out);
 void element_release(Element *element);
 /* The driver's answer about the pipeline; NULL where none was asked for or it gave none. */
 const VkPipelineCreationFeedbackEXT *element_feedback(const Element *element);
 /* The application passed no cache in which this pipeline was found, and the bit means just that (Vulkan,
  * VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT). */
 void element_clear_application_hit(const Element *element);
+/* Tells the application, where it asked, how long the creation took, and no more than that. */
+void element_fill_feedback(const Element *element, uint64_t duration_ns);
 
 /*
  * A create info that leaves the call it came from: its basePipelineIndex, which counts within the call,
  * becomes the handle of the pipeline created there. Returns the flags that must go: DERIVATIVE
  * where the parent failed.
  */
+/* Each stage has its code: a module, what makes one, or a module identifier. */
+bool create_info_has_code(const PipelineCall *call, uint32_t index);
 bool create_info_derives_within_call(const PipelineCall *call, uint32_t index, uint64_t flags);
 uint64_t create_info_flags_to_clear(const PipelineCall *call, uint32_t index, uint64_t flags);
 void create_info_detach(const PipelineCall *call, uint32_t index, uint64_t flags, AnyCreateInfo *info);

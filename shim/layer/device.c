@@ -101,7 +101,7 @@ static VkLayerDeviceCreateInfo *find_link(const VkDeviceCreateInfo *info)
 }
 
 /* What Python makes the identity from. */
-static void describe_device(PylayerDeviceInfo *out, const Instance *instance, VkPhysicalDevice physical)
+static void describe_physical_device(PylayerDeviceInfo *out, const Instance *instance, VkPhysicalDevice physical)
 {
     VkPhysicalDeviceDriverProperties driver = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
     VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
@@ -124,16 +124,24 @@ static void describe_device(PylayerDeviceInfo *out, const Instance *instance, Vk
     snprintf(out->driver_info, sizeof out->driver_info, "%s", driver.driverInfo);
 }
 
-/* Only for a driver that lists VK_KHR_pipeline_binary. */
-static bool binary_data_compressed(const Instance *instance, VkPhysicalDevice physical)
+void describe_device(PylayerDeviceInfo *out, const Instance *instance, VkPhysicalDevice physical,
+                     const VkDeviceCreateInfo *info, FeatureSupport *support)
 {
-    VkPhysicalDevicePipelineBinaryPropertiesKHR binary = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_PROPERTIES_KHR};
-    VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
-                                              .pNext = &binary};
-    if (instance->get_properties2)
-        instance->get_properties2(physical, &properties);
-    return binary.pipelineBinaryCompressedData;
+    describe_physical_device(out, instance, physical);
+    *support = features_query(instance, physical, info, out->api_version);
+    const VkPhysicalDevicePipelineBinaryPropertiesKHR *binary = &support->binary_properties;
+    const VkDevicePipelineBinaryInternalCacheControlKHR *control = support->internal_cache_control;
+    out->cache_control_supported = support->cache_control;
+    out->cache_control_requested = support->cache_control_requested;
+    out->feedback_supported = support->feedback;
+    out->binary_data_compressed = !!binary->pipelineBinaryCompressedData;
+    out->binaries_supported = support->binaries;
+    out->binaries_requested = support->binaries_requested;
+    out->internal_cache = !!binary->pipelineBinaryInternalCache;
+    out->internal_cache_control = !!binary->pipelineBinaryInternalCacheControl;
+    out->prefers_internal_cache = !!binary->pipelineBinaryPrefersInternalCache;
+    out->precompiled_internal_cache = !!binary->pipelineBinaryPrecompiledInternalCache;
+    out->internal_cache_disabled = control && control->disableInternalCache;
 }
 
 static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, FeatureSupport *support)
@@ -143,13 +151,7 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
     PylayerMessage *message = message_new(PYLAYER_MSG_PLAN_DEVICE, device->serial);
     if (!message)
         return;
-    describe_device(&message->info, device->instance, device->physical);
-    *support = features_query(device->instance, device->physical, info, message->info.api_version);
-    message->info.cache_control_supported = support->cache_control;
-    message->info.cache_control_requested = support->cache_control_requested;
-    message->info.feedback_supported = support->feedback;
-    message->info.binary_data_compressed =
-        support->pipeline_binary && binary_data_compressed(device->instance, device->physical);
+    describe_device(&message->info, device->instance, device->physical, info, support);
     kept_plans_describe(message);
     message->kept = kept_plans_find(message, &device->plan);
     if (message->kept) {
@@ -177,30 +179,47 @@ static VkResult call_down(Device *device, VkLayerDeviceLink *mine, const VkDevic
     return create ? create(device->physical, info, allocator, handle) : VK_ERROR_INITIALIZATION_FAILED;
 }
 
+static void take_features(Device *device, const DeviceRequest *request, const FeatureSupport *support)
+{
+    const VkPhysicalDevicePipelineBinaryPropertiesKHR *properties = &support->binary_properties;
+    device->cache_control = request->cache_control;
+    device->feedback = request->feedback;
+    device->binaries = request->binaries;
+    device->driver_cache_off = request->driver_cache_off;
+    device->app_binaries = support->binaries_requested;
+    device->app_maintenance5 = support->maintenance5_core || support->maintenance5_requested;
+    /* VUID-VkPipelineBinaryCreateInfoKHR-pipelineBinaryInternalCache-09609, -device-09610 */
+    device->internal_cache = properties->pipelineBinaryInternalCache && !request->driver_cache_off;
+}
+
 static VkResult create_below(Device *device, const VkDeviceCreateInfo *info, const VkAllocationCallbacks *allocator,
                              const FeatureSupport *support, VkLayerDeviceLink *mine, VkDevice *handle)
 {
-    DeviceRequest request = {.cache_control = support->cache_control_requested, .feedback = support->feedback_enabled};
+    bool keeps = device->plan.carrier != PYLAYER_CARRIER_OFF;
+    FeatureSupport wanted = *support;
+    wanted.feedback = keeps ? support->feedback : support->feedback_enabled;
+    FeatureWishes wishes = {
+        .cache_control =
+            device->plan.carrier == PYLAYER_CARRIER_CELLS || device->plan.carrier == PYLAYER_CARRIER_BINARIES,
+        .binaries = device->plan.carrier == PYLAYER_CARRIER_BINARIES,
+        .driver_cache_off = keeps && device->plan.driver_cache_off,
+    };
+    DeviceRequest request;
     VkDevice untouched = *handle;
-    if (device->plan.carrier != PYLAYER_CARRIER_OFF) {
-        device_request_build(&request, info, support, device->plan.carrier == PYLAYER_CARRIER_CELLS);
-        if (request.changed) {
-            VkResult result = call_down(device, mine, &request.info, allocator, handle);
-            device_request_free(&request);
-            if (result == VK_SUCCESS) {
-                device->cache_control = request.cache_control;
-                device->feedback = request.feedback;
-                return result;
-            }
-            log_line(PYLAYER_LOG_WARN,
-                     "vkCreateDevice failed (%d) with what the layer added; "
-                     "calling it as the application did",
-                     result);
-            *handle = untouched;
+    device_request_build(&request, info, &wanted, wishes);
+    if (request.changed) {
+        VkResult result = call_down(device, mine, &request.info, allocator, handle);
+        device_request_free(&request);
+        if (result == VK_SUCCESS) {
+            take_features(device, &request, support);
+            return result;
         }
+        log_line(PYLAYER_LOG_WARN,
+                 "vkCreateDevice failed (%d) with what the layer added; calling it as the application did", result);
+        *handle = untouched;
+        device_request_plain(&request, info, support);
     }
-    device->cache_control = support->cache_control_requested;
-    device->feedback = support->feedback_enabled;
+    take_features(device, &request, support);
     return call_down(device, mine, info, allocator, handle);
 }
 
@@ -220,7 +239,15 @@ static void resolve(Device *device, PFN_vkGetDeviceProcAddr next)
     RESOLVE(destroy_pipeline, vkDestroyPipeline);
     RESOLVE(create_shader_module, vkCreateShaderModule);
     RESOLVE(destroy_shader_module, vkDestroyShaderModule);
+    RESOLVE(create_pipeline_binaries, vkCreatePipelineBinariesKHR);
+    RESOLVE(destroy_pipeline_binary, vkDestroyPipelineBinaryKHR);
+    RESOLVE(get_pipeline_key, vkGetPipelineKeyKHR);
+    RESOLVE(get_pipeline_binary_data, vkGetPipelineBinaryDataKHR);
+    RESOLVE(release_captured_pipeline_data, vkReleaseCapturedPipelineDataKHR);
 #undef RESOLVE
+    device->binaries = device->binaries && device->create_pipeline_binaries && device->destroy_pipeline_binary &&
+                       device->get_pipeline_key && device->get_pipeline_binary_data &&
+                       device->release_captured_pipeline_data;
 }
 
 static void init_locks(Device *device)
@@ -238,28 +265,30 @@ static void init_locks(Device *device)
     pthread_mutex_init(&device->kept_digests.mutex, NULL);
     pthread_mutex_init(&device->command_mutex, NULL);
     fingerprints_open(device);
+    binary_index_open(device);
+    pthread_mutex_init(&device->history.mutex, NULL);
     rwlock_init_for_merging(&device->merged_lock);
 }
 
-/* The command may only be called where the application enabled its extension. Without a create info it gives the
- * global key (Vulkan, vkGetPipelineKeyKHR). */
+/* Without a create info the command gives the global key (Vulkan, vkGetPipelineKeyKHR). */
 static void read_global_key(Device *device, PylayerDeviceCreated *created)
 {
-    PFN_vkGetPipelineKeyKHR get_key =
-        (PFN_vkGetPipelineKeyKHR)device->get_device_proc_addr(device->handle, "vkGetPipelineKeyKHR");
     VkPipelineBinaryKeyKHR key = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
-    if (!get_key || get_key(device->handle, NULL, &key) != VK_SUCCESS || key.keySize > sizeof created->global_key)
+    if (device->get_pipeline_key(device->handle, NULL, &key) != VK_SUCCESS || key.keySize > sizeof created->global_key)
         return;
     created->global_key_size = key.keySize;
     memcpy(created->global_key, key.key, key.keySize);
 }
 
 /* The carrier in force: what the plan wants where this device can do it. */
-static void open_carrier(Device *device, bool pipeline_binaries)
+static void open_carrier(Device *device)
 {
     int carrier = device->plan.carrier;
-    if (carrier == PYLAYER_CARRIER_CELLS && !device->cache_control)
+    if ((carrier == PYLAYER_CARRIER_CELLS && !device->cache_control) ||
+        (carrier == PYLAYER_CARRIER_BINARIES && !device->binaries))
         carrier = device->plan.fallback_carrier;
+    if (carrier == PYLAYER_CARRIER_CELLS && !device->cache_control)
+        carrier = PYLAYER_CARRIER_SNAPSHOT;
     if (carrier != PYLAYER_CARRIER_OFF && !cells_open(device)) {
         log_line(PYLAYER_LOG_WARN, "the driver refused an empty pipeline cache; the layer keeps nothing");
         carrier = PYLAYER_CARRIER_OFF;
@@ -272,7 +301,9 @@ static void open_carrier(Device *device, bool pipeline_binaries)
         message->created.cache_control = device->cache_control;
         message->created.feedback = device->feedback;
         message->created.empty_cache_bytes = device->empty_size;
-        if (pipeline_binaries)
+        message->created.binaries = device->binaries;
+        message->created.driver_cache_off = device->driver_cache_off;
+        if (device->binaries)
             read_global_key(device, &message->created);
     }
     if (!mailbox_post(message, UINT64_MAX) || carrier == PYLAYER_CARRIER_OFF)
@@ -288,6 +319,8 @@ static void device_free(Device *device)
     pthread_mutex_destroy(&device->kept_digests.mutex);
     pthread_mutex_destroy(&device->command_mutex);
     fingerprints_close(device);
+    binary_index_free(device);
+    binary_history_free(device);
     pthread_rwlock_destroy(&device->merged_lock);
     free(device);
 }
@@ -336,7 +369,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
     if (device->plan.carrier != PYLAYER_CARRIER_OFF || device->plan.check_caches) {
         if (!announce(device))
             device->plan = (PylayerPlan){0};
-        open_carrier(device, features_pipeline_binaries(info));
+        open_carrier(device);
         policy_flush_at_exit();
     }
     return VK_SUCCESS;
@@ -361,6 +394,7 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice handle, const VkAllocati
         tell_end(device);
     }
     cells_close(device);
+    binary_index_close(device);
     app_caches_free(device);
     dispatch_remove(&device_table, dispatch_key(handle));
     device->destroy_device(handle, allocator);

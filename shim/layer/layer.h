@@ -13,6 +13,12 @@
  * fingerprints.c    what pipelines are made of, as one number each, and which of them were created
  * digest.c          XXH3
  * cells.c           the layer's merged VkPipelineCache and the cells that go into it
+ * binaries.c        pipelines created from VkPipelineBinaryKHR, and their binaries read
+ * binary_record.c   the binaries of one pipeline as bytes
+ * binary_index.c    binaries by pipeline key
+ * pipeline_binaries.c  VkPipelineBinaryKHR objects of the application
+ * binary_history.c  what the application read of its binaries, in this run and before
+ * properties.c      vkGetPhysicalDeviceProperties2: what is said of pipeline binaries
  * loading.c         stored records on their way into it
  * mailbox.c         messages to the policy thread, and its waiting
  * commands.c        the functions that policy calls
@@ -146,6 +152,27 @@ typedef struct Loading {
     unsigned expected;              /* loads that loading_done or loading_cancel have not ended */
 } Loading;
 
+/* Binaries by pipeline key. Readers take no lock: a table is replaced by a larger one, never changed but for
+ * slots that are filled, and old ones stay until the device goes. */
+#define BINARY_ENTRY_LOCKS 16
+typedef struct BinaryIndex {
+    _Atomic(struct BinaryTable *) table;
+    pthread_mutex_t mutex;       /* writers only */
+    struct BinaryTable *retired; /* readers may still look into them */
+    struct BinaryEntry *entries; /* all that ever were in a table */
+    atomic_ullong bytes;         /* held by entries */
+    size_t used;                 /* entries in the table */
+    pthread_mutex_t entry_locks[BINARY_ENTRY_LOCKS];
+} BinaryIndex;
+
+/* Digests, by key, of the data of binaries that the application read, in this run or in others. */
+#define BINARY_HISTORY_BUCKETS 1024
+typedef struct BinaryHistory {
+    pthread_mutex_t mutex;
+    struct KnownBinary *buckets[BINARY_HISTORY_BUCKETS];
+    uint64_t bytes, count;
+} BinaryHistory;
+
 typedef struct Device {
     VkDevice handle;
     uint64_t serial;
@@ -169,6 +196,21 @@ typedef struct Device {
     PFN_vkDestroyPipeline destroy_pipeline;
     PFN_vkCreateShaderModule create_shader_module;
     PFN_vkDestroyShaderModule destroy_shader_module;
+    PFN_vkCreatePipelineBinariesKHR create_pipeline_binaries;
+    PFN_vkDestroyPipelineBinaryKHR destroy_pipeline_binary;
+    PFN_vkGetPipelineKeyKHR get_pipeline_key;
+    PFN_vkGetPipelineBinaryDataKHR get_pipeline_binary_data;
+    PFN_vkReleaseCapturedPipelineDataKHR release_captured_pipeline_data;
+
+    /* pipelineBinaries is enabled, and by whom. */
+    bool binaries, app_binaries;
+    bool app_maintenance5; /* its commands are the application's to have */
+    bool internal_cache;   /* VkPipelineBinaryCreateInfoKHR::pPipelineCreateInfo may be used with this driver */
+    bool driver_cache_off; /* disableInternalCache */
+    BinaryIndex index;
+    BinaryHistory history;
+    atomic_uint kinds_captured;         /* bit mask: the internal cache does not give the binaries; capture at once */
+    atomic_uint kinds_without_binaries; /* bit mask: the driver gives none at all */
 
     /* The layer's own cache: all cells merged. Created with the device, never handed out. */
     VkPipelineCache merged; /* VK_NULL_HANDLE where carrier is off */
@@ -212,6 +254,11 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice, const VkDevi
                                                   const VkAllocationCallbacks *, VkDevice *);
 VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice, const VkAllocationCallbacks *);
 
+/* What Python makes the identity and the plan from; info NULL: there is no vkCreateDevice yet. */
+struct FeatureSupport;
+void describe_device(PylayerDeviceInfo *out, const Instance *instance, VkPhysicalDevice physical,
+                     const VkDeviceCreateInfo *info, struct FeatureSupport *support);
+
 /* Device by serial number, its command mutex held; NULL when it is gone. Policy thread only. */
 Device *device_command_begin(uint64_t serial);
 void device_command_end(Device *device);
@@ -249,27 +296,121 @@ typedef struct FeatureSupport {
     bool feedback;                /* VkPipelineCreationFeedback can be had */
     bool feedback_enabled;        /* by Vulkan 1.3 or by the application */
     bool pipeline_binary;         /* the driver has VK_KHR_pipeline_binary */
+    bool binaries;                /* pipelineBinaries can be enabled here, with what it depends on */
+    bool binaries_requested;      /* the application enables it */
+    bool maintenance5_core;       /* Vulkan 1.4 */
+    bool maintenance5_requested;  /* the application enables the extension or the feature */
+    /* disableInternalCache in the application's chain; NULL: none. */
+    const VkDevicePipelineBinaryInternalCacheControlKHR *internal_cache_control;
+    VkPhysicalDevicePipelineBinaryPropertiesKHR binary_properties;
 } FeatureSupport;
+
+/* What the layer wants to have on a device. */
+typedef struct FeatureWishes {
+    bool cache_control, binaries, driver_cache_off;
+} FeatureWishes;
+
+#define MAX_ADDED_EXTENSIONS 4
 
 /* A VkDeviceCreateInfo made from the application's. What it points to lives until device_request_free. */
 typedef struct DeviceRequest {
     VkDeviceCreateInfo info;
     bool changed;       /* differs from the application's */
-    bool cache_control; /* enabled by this request */
+    bool cache_control; /* enabled by this request, or by the application itself */
     bool feedback;
-    VkPhysicalDevicePipelineCreationCacheControlFeatures features;
+    bool binaries;
+    bool driver_cache_off;
+    VkPhysicalDevicePipelineCreationCacheControlFeatures cache_control_features;
+    VkPhysicalDeviceMaintenance5FeaturesKHR maintenance5_features;
+    VkPhysicalDevicePipelineBinaryFeaturesKHR binary_features;
+    VkDevicePipelineBinaryInternalCacheControlKHR internal_cache_control;
+    const char *added[MAX_ADDED_EXTENSIONS];
+    uint32_t added_count;
     const char **extensions;
-    VkBaseOutStructure *copies, *last_copy; /* chain copied up to the struct that had to change */
+    VkBaseOutStructure *copies, *last_copy; /* chain copied up to the last struct that had to change */
 } DeviceRequest;
 
+/* What the layer can enable, and what the application enables by itself; info NULL: nothing. */
 FeatureSupport features_query(const Instance *instance, VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
                               uint32_t device_api_version);
-/* The application enables pipelineBinaries. */
-bool features_pipeline_binaries(const VkDeviceCreateInfo *info);
-/* Adds creation feedback where it can be had, and cache control where it is wanted too. */
+/* Adds creation feedback where it can be had, and what is wished where that can be had. */
 void device_request_build(DeviceRequest *request, const VkDeviceCreateInfo *info, const FeatureSupport *support,
-                          bool want_cache_control);
+                          FeatureWishes wishes);
+/* As the application made it. */
+void device_request_plain(DeviceRequest *request, const VkDeviceCreateInfo *info, const FeatureSupport *support);
 void device_request_free(DeviceRequest *request);
+
+/* ---- properties.c ------------------------------------------------------------------------------ */
+
+VKAPI_ATTR void VKAPI_CALL layer_GetPhysicalDeviceProperties2(VkPhysicalDevice, VkPhysicalDeviceProperties2 *);
+
+/* ---- binary_record.c --------------------------------------------------------------------------- */
+
+/* The bytes of all VkPipelineBinaryKHR of one pipeline (docs/format.md, 'Binaries'): this, an entry for each, and each
+ * one's data at a multiple of 16. Little-endian, as every machine that this runs on. */
+typedef struct BinaryRecord {
+    uint32_t count, key_size;
+    uint64_t zero;
+    uint8_t key[PYLAYER_BINARY_KEY_BYTES]; /* of the pipeline */
+    struct {
+        uint64_t size;
+        uint32_t key_size, zero;
+        uint8_t key[PYLAYER_BINARY_KEY_BYTES];
+    } entries[];
+} BinaryRecord;
+
+/* A record that says only what its size has room for. NULL: none. */
+const BinaryRecord *binary_record_check(const void *data, uint64_t size);
+/* Reads the data of the handles, malloc'ed; NULL where the driver or memory fails. */
+BinaryRecord *binary_record_read(Device *device, const VkPipelineBinaryKeyKHR *key, uint32_t handle_count,
+                                 const VkPipelineBinaryKHR *handles, uint64_t *size);
+/* vkCreatePipelineBinariesKHR of the next layer with the record's keys and data. */
+VkResult binary_record_create(Device *device, const BinaryRecord *record, const VkAllocationCallbacks *allocator,
+                              uint32_t handle_count, VkPipelineBinaryKHR *handles);
+
+/* ---- binary_index.c ---------------------------------------------------------------------------- */
+
+/* The binaries of one pipeline in the index, from then on until the device goes. */
+typedef struct BinaryEntry BinaryEntry;
+
+void binary_index_open(Device *device);
+/* Destroys the driver's objects; binary_index_free the rest, when nobody can read any more. */
+void binary_index_close(Device *device);
+void binary_index_free(Device *device);
+BinaryEntry *binary_index_find(Device *device, const VkPipelineBinaryKeyKHR *key);
+/* Copies a record. False: it is none, or has no room. */
+bool binary_index_load(Device *device, const void *data, uint64_t size);
+/* Takes the handles where it returns an entry, NULL where there was no room. known: the key was there before, and the
+ * handles stay the caller's. */
+BinaryEntry *binary_index_add(Device *device, const VkPipelineBinaryKeyKHR *key, uint64_t size, uint32_t handle_count,
+                              VkPipelineBinaryKHR *handles, bool *known);
+uint32_t binary_entry_count(const BinaryEntry *entry);
+/* The entry's VkPipelineBinaryKHR objects, made when first asked for; NULL: the driver refuses. */
+const VkPipelineBinaryKHR *binary_entry_handles(Device *device, BinaryEntry *entry);
+/* Its record, malloc'ed; NULL where it cannot be had. */
+BinaryRecord *binary_entry_record(Device *device, BinaryEntry *entry);
+/* Never found again. */
+void binary_entry_evict(Device *device, BinaryEntry *entry);
+
+/* ---- binary_history.c -------------------------------------------------------------------------- */
+
+enum BinaryOutcome { BINARY_UNKNOWN, BINARY_ATTESTED, BINARY_ALTERED, BINARY_STALE };
+
+/* Copies it; true when it was not known before. data, where there is room for it, is what restoring needs. */
+bool binary_history_add(Device *device, const PylayerAttested *attested);
+/* What is known of data that an application brings. restored: of altered data, the one content known under that key,
+ * valid until the device goes; else NULL. */
+enum BinaryOutcome binary_history_judge(Device *device, const VkPipelineBinaryKeyKHR *key,
+                                        const VkPipelineBinaryDataKHR *data, VkPipelineBinaryDataKHR *restored);
+void binary_history_free(Device *device);
+
+/* ---- pipeline_binaries.c ----------------------------------------------------------------------- */
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineBinariesKHR(VkDevice, const VkPipelineBinaryCreateInfoKHR *,
+                                                               const VkAllocationCallbacks *,
+                                                               VkPipelineBinaryHandlesInfoKHR *);
+VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineBinaryDataKHR(VkDevice, const VkPipelineBinaryDataInfoKHR *,
+                                                              VkPipelineBinaryKeyKHR *, size_t *, void *);
 
 /* ---- pipeline_cache.c ------------------------------------------------------------------------ */
 

@@ -90,6 +90,12 @@ static const Hook instance_hooks[] = {
     HOOK(EnumerateDeviceExtensionProperties),
 };
 
+/* Intercepted where policy runs, and the next layer has the command. */
+static const Hook properties_hooks[] = {
+    {"vkGetPhysicalDeviceProperties2", (PFN_vkVoidFunction)layer_GetPhysicalDeviceProperties2},
+    {"vkGetPhysicalDeviceProperties2KHR", (PFN_vkVoidFunction)layer_GetPhysicalDeviceProperties2},
+};
+
 /* Intercepted on every device. */
 static const Hook device_hooks[] = {
     HOOK(GetDeviceProcAddr),
@@ -109,6 +115,34 @@ static const Hook pipeline_hooks[] = {
     HOOK(CreateGraphicsPipelines), HOOK(CreateComputePipelines), HOOK(CreateRayTracingPipelinesKHR),
     HOOK(CreateShaderModule),      HOOK(DestroyShaderModule),
 };
+
+/* Intercepted where the application has pipeline binaries. */
+static const Hook binary_hooks[] = {
+    HOOK(CreatePipelineBinariesKHR),
+    HOOK(GetPipelineBinaryDataKHR),
+};
+
+/* Commands of what the layer may have enabled by itself: an application that did not has none of them (LLP_LAYER_18). */
+static const char *const binary_commands[] = {
+    "vkCreatePipelineBinariesKHR", "vkDestroyPipelineBinaryKHR",       "vkGetPipelineKeyKHR",
+    "vkGetPipelineBinaryDataKHR",  "vkReleaseCapturedPipelineDataKHR",
+};
+static const char *const maintenance5_commands[] = {
+    "vkCmdBindIndexBuffer2KHR",
+    "vkGetRenderingAreaGranularityKHR",
+    "vkGetDeviceImageSubresourceLayoutKHR",
+    "vkGetImageSubresourceLayout2KHR",
+};
+
+static bool is_one_of(const char *const *names, size_t name_count, const char *name)
+{
+    for (size_t i = 0; i < name_count; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
+#define IS_ONE_OF(names, name) is_one_of(names, sizeof(names) / sizeof(names)[0], name)
 
 static PFN_vkVoidFunction find_hook(const Hook *hooks, size_t hook_count, const char *name)
 {
@@ -131,6 +165,9 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetInstanceProcAddr(VkInst
     PFN_vkVoidFunction next = instance->get_instance_proc_addr(instance->handle, name);
     if (!next)
         return next;
+    hook = instance->active && instance->get_properties2 ? FIND(properties_hooks, name) : NULL;
+    if (hook)
+        return hook;
     /* Device commands asked of the instance: the hook finds its device at each call. LLP_LAYER_18: only
      * what the next layer knows too. */
     hook = FIND(device_hooks, name);
@@ -139,6 +176,8 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetInstanceProcAddr(VkInst
     hook = FIND(cache_hooks, name);
     if (!hook)
         hook = FIND(pipeline_hooks, name);
+    if (!hook)
+        hook = FIND(binary_hooks, name);
     return hook ? hook : next;
 }
 
@@ -153,11 +192,16 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetDeviceProcAddr(VkDevice
     PFN_vkVoidFunction next = device->get_device_proc_addr(handle, name);
     if (!next)
         return NULL;
+    if (device->binaries && !device->app_binaries &&
+        (IS_ONE_OF(binary_commands, name) || (!device->app_maintenance5 && IS_ONE_OF(maintenance5_commands, name))))
+        return NULL;
     bool keeps = device->plan.carrier != PYLAYER_CARRIER_OFF;
     if (keeps || device->plan.check_caches)
         hook = FIND(cache_hooks, name);
     if (!hook && keeps)
         hook = FIND(pipeline_hooks, name);
+    if (!hook && device->app_binaries && (device->plan.check_binaries || keeps))
+        hook = FIND(binary_hooks, name);
     return hook ? hook : next;
 }
 

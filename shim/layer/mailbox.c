@@ -86,6 +86,9 @@ static const uint8_t *data_of(const PylayerMessage *message, uint64_t *size)
     } else if (message->type == PYLAYER_MSG_CACHE_READ && message->read.data) {
         data = message->read.data;
         *size = message->read.size;
+    } else if (message->type == PYLAYER_MSG_BINARY_READ && message->binary.data) {
+        data = message->binary.data;
+        *size = message->binary.size;
     }
     return data;
 }
@@ -107,7 +110,7 @@ static void drop_holder_locked(Envelope *envelope)
 
 static bool is_urgent(const Envelope *envelope)
 {
-    return envelope->message.type != PYLAYER_MSG_CELL;
+    return envelope->message.type != PYLAYER_MSG_CELL && envelope->message.type != PYLAYER_MSG_BINARY_READ;
 }
 
 static Envelope *pop_locked(void)

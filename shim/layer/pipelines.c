@@ -3,12 +3,13 @@
  *
  * A hit is one call to the driver: the application's call with FAIL_ON_PIPELINE_COMPILE_REQUIRED, against
  * its own cache or, when it passed none, the layer's. Pipelines that this leaves out are created one by one,
- * each in a cell. Results are those that the driver would have given without the layer (Vulkan, 'Multiple Pipeline
+ * each in a cell. The binaries carrier goes by pipeline keys instead, where the application passed no cache. Results are those that the driver would have given without the layer (Vulkan, 'Multiple Pipeline
  * Creation').
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "binaries.h"
 #include "create_info.h"
 
 /* Create infos in one call that fit on the stack; applications rarely pass more than one. */
@@ -174,13 +175,10 @@ static void note_plain(Batch *batch, uint32_t index, bool from_layer, uint64_t d
         element_clear_application_hit(&batch->elements[index]);
 }
 
-/* Looks into the layer's cache for what the application's lacks, or for what this call has just compiled. */
+/* Looks into the layer's cache. */
 static bool probe_layer(Batch *batch, uint32_t index)
 {
     Device *device = batch->call->device;
-    bool worth_it = batch->app_cache || batch->created_here > 0;
-    if (!worth_it || batch->elements[index].plain)
-        return false;
     uint64_t duration = 0;
     VkResult result =
         create_one(batch, index, device->merged, FAIL_ON_COMPILE, &batch->call->pipelines[index], &duration);
@@ -235,18 +233,26 @@ static VkResult compile_into_cell(Batch *batch, uint32_t index)
     return VK_SUCCESS;
 }
 
-static VkResult create_missing(Batch *batch, uint32_t index)
+/* Nothing has it. */
+static VkResult create_absent(Batch *batch, uint32_t index)
 {
-    Element *element = &batch->elements[index];
-    if (batch->app_cache && !element->plain)
-        batch->after_load = loading_wait(batch->call->device);
-    if (probe_layer(batch, index))
-        return VK_SUCCESS;
+    const Element *element = &batch->elements[index];
     if (element->flags & FAIL_ON_COMPILE) {
         count(&batch->call->device->counters.compile_required, 1);
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
     }
     return element->plain ? create_as_asked(batch, index) : compile_into_cell(batch, index);
+}
+
+static VkResult create_missing(Batch *batch, uint32_t index)
+{
+    Element *element = &batch->elements[index];
+    if (batch->app_cache && !element->plain)
+        batch->after_load = loading_wait(batch->call->device);
+    /* What the application's cache lacks the layer's may have, or this call has just compiled it. */
+    if (!element->plain && (batch->app_cache || batch->created_here > 0) && probe_layer(batch, index))
+        return VK_SUCCESS;
+    return create_absent(batch, index);
 }
 
 /* EARLY_RETURN_ON_FAILURE: this element and all behind it are VK_NULL_HANDLE, also those already created. */
@@ -260,13 +266,16 @@ static void return_early(Batch *batch, uint32_t index)
     }
 }
 
-static void create_all_missing(Batch *batch)
+typedef VkResult (*CreateFn)(Batch *batch, uint32_t index);
+
+/* Creates, one by one, what is not there yet. */
+static void create_each(Batch *batch, CreateFn create)
 {
     PipelineCall *call = batch->call;
     for (uint32_t i = 0; i < call->count; i++) {
         if (call->pipelines[i] != VK_NULL_HANDLE)
             continue;
-        VkResult result = create_missing(batch, i);
+        VkResult result = create(batch, i);
         batch->result = worse(batch->result, result);
         if (result == VK_SUCCESS)
             continue;
@@ -326,7 +335,137 @@ static VkResult create_with_cells(Batch *batch)
     if (result == VK_ERROR_DEVICE_LOST)
         batch->result = result;
     else if (result != VK_SUCCESS)
-        create_all_missing(batch);
+        create_each(batch, create_missing);
+    for (uint32_t i = 0; i < call->count; i++)
+        element_release(&batch->elements[i]);
+    return batch->result;
+}
+
+/* ---- binaries carrier -------------------------------------------------------------------------- */
+
+/* One pipeline of which there are no binaries, through the layer's cache. */
+static VkResult create_in_layer_cache(Batch *batch, uint32_t index)
+{
+    PipelineCall *call = batch->call;
+    Device *device = call->device;
+    Element *element = &batch->elements[index];
+    element->plain = atomic_load_explicit(&device->plain_kinds, memory_order_relaxed) >> element->kind & 1;
+    if (!element->plain)
+        return probe_layer(batch, index) ? VK_SUCCESS : create_absent(batch, index);
+    uint64_t duration = 0;
+    VkResult result = create_one(batch, index, device->merged, 0, &call->pipelines[index], &duration);
+    if (result == VK_SUCCESS)
+        note_plain(batch, index, true, duration);
+    return result;
+}
+
+/* The index lacks it, but cells that were stored before may have it, or the driver's own cache. */
+static bool probe_without_binaries(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *key)
+{
+    PipelineCall *call = batch->call;
+    Device *device = call->device;
+    Element *element = &batch->elements[index];
+    if (!device->cache_control)
+        return false;
+    bool cells = atomic_load_explicit(&device->cells_generation, memory_order_relaxed) > 0;
+    uint64_t duration = 0;
+    VkResult result = create_one(batch, index, cells ? device->merged : VK_NULL_HANDLE, FAIL_ON_COMPILE,
+                                 &call->pipelines[index], &duration);
+    if (result != VK_SUCCESS || call->pipelines[index] == VK_NULL_HANDLE)
+        return false;
+    const VkPipelineCreationFeedbackEXT *feedback = element_feedback(element);
+    bool in_cells = cells && (!feedback ||
+                              (feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT));
+    element_clear_application_hit(element);
+    note_created(batch, index);
+    count(&device->counters.hit_ns, duration);
+    bool adopted = !in_cells && device->plan.adopt &&
+                   binaries_keep(call, index, element, key, about_cell(batch, index, PYLAYER_CELL_ADOPTED, duration));
+    count(adopted ? &device->counters.adopted : &device->counters.hits, 1);
+    return true;
+}
+
+static void note_compiled(Batch *batch, uint32_t index, uint64_t duration_ns)
+{
+    Device *device = batch->call->device;
+    note_created(batch, index);
+    count(&device->counters.compiled, 1);
+    count(&device->counters.compile_ns, duration_ns);
+    element_clear_application_hit(&batch->elements[index]);
+}
+
+/* The driver compiled it and does not have its binaries: compiled again, once for this kind of pipeline. */
+static void capture_belatedly(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *key)
+{
+    PipelineCall *call = batch->call;
+    Device *device = call->device;
+    Element *element = &batch->elements[index];
+    VkPipeline again = VK_NULL_HANDLE;
+    uint64_t duration = 0;
+    atomic_fetch_or(&device->kinds_captured, 1u << element->kind);
+    if (binaries_capture(call, index, element, key, about_cell(batch, index, 0, 0), &again, &duration))
+        device->destroy_pipeline(device->handle, again, call->allocator);
+}
+
+static VkResult compile_for_binaries(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *key)
+{
+    PipelineCall *call = batch->call;
+    Device *device = call->device;
+    Element *element = &batch->elements[index];
+    VkPipeline *pipeline = &call->pipelines[index];
+    uint64_t duration = 0;
+    if (binaries_want_capture(device, element) &&
+        binaries_capture(call, index, element, key, about_cell(batch, index, 0, 0), pipeline, &duration)) {
+        note_compiled(batch, index, duration);
+        return VK_SUCCESS;
+    }
+    VkResult result = create_one(batch, index, VK_NULL_HANDLE, 0, pipeline, &duration);
+    if (result != VK_SUCCESS) {
+        count(&device->counters.failed, 1);
+        return result;
+    }
+    note_compiled(batch, index, duration);
+    if (!binaries_keep(call, index, element, key, about_cell(batch, index, 0, duration)))
+        capture_belatedly(batch, index, key);
+    return VK_SUCCESS;
+}
+
+static VkResult create_by_key(Batch *batch, uint32_t index)
+{
+    PipelineCall *call = batch->call;
+    Device *device = call->device;
+    Element *element = &batch->elements[index];
+    VkPipelineBinaryKeyKHR key;
+    if (!binaries_key(call, index, element, &key))
+        return create_in_layer_cache(batch, index);
+    VkResult result;
+    uint64_t duration = 0;
+    if (binaries_create(call, index, element, &key, &call->pipelines[index], &result, &duration)) {
+        if (result != VK_SUCCESS)
+            return result;
+        note_created(batch, index);
+        count(&device->counters.hits, 1);
+        count(&device->counters.binary_hits, 1);
+        count(&device->counters.hit_ns, duration);
+        return VK_SUCCESS;
+    }
+    if (probe_without_binaries(batch, index, &key))
+        return VK_SUCCESS;
+    if (element->flags & FAIL_ON_COMPILE) {
+        count(&device->counters.compile_required, 1);
+        return VK_PIPELINE_COMPILE_REQUIRED_EXT;
+    }
+    return compile_for_binaries(batch, index, &key);
+}
+
+/* The application passed no VkPipelineCache. */
+static VkResult create_with_binaries(Batch *batch)
+{
+    PipelineCall *call = batch->call;
+    batch->after_load = loading_wait(call->device);
+    for (uint32_t i = 0; i < call->count; i++)
+        call->pipelines[i] = VK_NULL_HANDLE;
+    create_each(batch, create_by_key);
     for (uint32_t i = 0; i < call->count; i++)
         element_release(&batch->elements[i]);
     return batch->result;
@@ -393,6 +532,8 @@ static VkResult create_pipelines(PipelineCall call)
         result = pass_through(&call);
     else if (carrier == PYLAYER_CARRIER_SNAPSHOT)
         result = create_with_snapshot(&batch);
+    else if (carrier == PYLAYER_CARRIER_BINARIES && call.cache == VK_NULL_HANDLE)
+        result = create_with_binaries(&batch);
     else
         result = create_with_cells(&batch);
     free(heap);

@@ -34,6 +34,8 @@ size_t pnext_device_struct_size(VkStructureType type)
         return sizeof(VkDeviceGroupDeviceCreateInfo);
     case VK_STRUCTURE_TYPE_DEVICE_PRIVATE_DATA_CREATE_INFO_EXT:
         return sizeof(VkDevicePrivateDataCreateInfoEXT);
+    case VK_STRUCTURE_TYPE_DEVICE_PIPELINE_BINARY_INTERNAL_CACHE_CONTROL_KHR:
+        return sizeof(VkDevicePipelineBinaryInternalCacheControlKHR);
     default:
         break;
     }
@@ -65,6 +67,8 @@ size_t pnext_pipeline_struct_size(VkStructureType type)
         return sizeof(VkAttachmentSampleCountInfoAMD);
     case COMPAT_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2:
         return sizeof(CompatPipelineCreateFlags2);
+    case VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR:
+        return sizeof(VkPipelineBinaryInfoKHR);
     case 1000320002: /* VkGraphicsPipelineLibraryCreateInfoEXT: sType, pNext, one VkFlags */
         return sizeof(VkBaseOutStructure) + sizeof(void *);
     case 1000068000: /* VkPipelineRobustnessCreateInfo: sType, pNext, four enums */

@@ -10,7 +10,6 @@
 #define COMPAT_STRUCTURE_TYPE_GRAPHICS_PIPELINE_LIBRARY ((VkStructureType)1000320002)
 #define COMPAT_STRUCTURE_TYPE_SHADER_STAGE_MODULE_IDENTIFIER ((VkStructureType)1000462002)
 #define COMPAT_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2 ((VkStructureType)1000470005)
-#define COMPAT_STRUCTURE_TYPE_PIPELINE_BINARY_INFO ((VkStructureType)1000483002)
 #define COMPAT_STRUCTURE_TYPE_VULKAN_1_4_FEATURES ((VkStructureType)55)
 
 #define COMPAT_PIPELINE_CREATE_LINK_TIME_OPTIMIZATION 0x00000400u
@@ -46,20 +45,33 @@ typedef struct CompatPipelineCreateFlags2 {
     uint64_t flags;
 } CompatPipelineCreateFlags2;
 
-/* VkPipelineBinaryInfoKHR, VK_KHR_pipeline_binary */
-typedef struct CompatPipelineBinaryInfo {
+#ifndef VK_KHR_maintenance5
+#define VK_KHR_MAINTENANCE_5_EXTENSION_NAME "VK_KHR_maintenance5"
+#define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_5_FEATURES_KHR ((VkStructureType)1000470000)
+
+typedef struct VkPhysicalDeviceMaintenance5FeaturesKHR {
     VkStructureType sType;
-    const void *pNext;
-    uint32_t binaryCount;
-    const void *pPipelineBinaries;
-} CompatPipelineBinaryInfo;
+    void *pNext;
+    VkBool32 maintenance5;
+} VkPhysicalDeviceMaintenance5FeaturesKHR;
+#endif
 
 #ifndef VK_KHR_pipeline_binary
+VK_DEFINE_NON_DISPATCHABLE_HANDLE(VkPipelineBinaryKHR)
 #define VK_KHR_PIPELINE_BINARY_EXTENSION_NAME "VK_KHR_pipeline_binary"
 #define VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR 32u
+#define VK_PIPELINE_BINARY_MISSING_KHR ((VkResult)1000483000)
+#define VK_ERROR_NOT_ENOUGH_SPACE_KHR ((VkResult) - 1000483000)
 #define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_FEATURES_KHR ((VkStructureType)1000483000)
+#define VK_STRUCTURE_TYPE_PIPELINE_BINARY_CREATE_INFO_KHR ((VkStructureType)1000483001)
+#define VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR ((VkStructureType)1000483002)
 #define VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR ((VkStructureType)1000483003)
 #define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_PROPERTIES_KHR ((VkStructureType)1000483004)
+#define VK_STRUCTURE_TYPE_RELEASE_CAPTURED_PIPELINE_DATA_INFO_KHR ((VkStructureType)1000483005)
+#define VK_STRUCTURE_TYPE_PIPELINE_BINARY_DATA_INFO_KHR ((VkStructureType)1000483006)
+#define VK_STRUCTURE_TYPE_PIPELINE_CREATE_INFO_KHR ((VkStructureType)1000483007)
+#define VK_STRUCTURE_TYPE_DEVICE_PIPELINE_BINARY_INTERNAL_CACHE_CONTROL_KHR ((VkStructureType)1000483008)
+#define VK_STRUCTURE_TYPE_PIPELINE_BINARY_HANDLES_INFO_KHR ((VkStructureType)1000483009)
 
 typedef struct VkPhysicalDevicePipelineBinaryFeaturesKHR {
     VkStructureType sType;
@@ -77,6 +89,12 @@ typedef struct VkPhysicalDevicePipelineBinaryPropertiesKHR {
     VkBool32 pipelineBinaryCompressedData;
 } VkPhysicalDevicePipelineBinaryPropertiesKHR;
 
+typedef struct VkDevicePipelineBinaryInternalCacheControlKHR {
+    VkStructureType sType;
+    const void *pNext;
+    VkBool32 disableInternalCache;
+} VkDevicePipelineBinaryInternalCacheControlKHR;
+
 typedef struct VkPipelineBinaryKeyKHR {
     VkStructureType sType;
     void *pNext;
@@ -84,13 +102,67 @@ typedef struct VkPipelineBinaryKeyKHR {
     uint8_t key[VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR];
 } VkPipelineBinaryKeyKHR;
 
+typedef struct VkPipelineBinaryDataKHR {
+    size_t dataSize;
+    void *pData;
+} VkPipelineBinaryDataKHR;
+
+typedef struct VkPipelineBinaryKeysAndDataKHR {
+    uint32_t binaryCount;
+    const VkPipelineBinaryKeyKHR *pPipelineBinaryKeys;
+    const VkPipelineBinaryDataKHR *pPipelineBinaryData;
+} VkPipelineBinaryKeysAndDataKHR;
+
 typedef struct VkPipelineCreateInfoKHR {
     VkStructureType sType;
     void *pNext;
 } VkPipelineCreateInfoKHR;
 
+typedef struct VkPipelineBinaryCreateInfoKHR {
+    VkStructureType sType;
+    const void *pNext;
+    const VkPipelineBinaryKeysAndDataKHR *pKeysAndDataInfo;
+    VkPipeline pipeline;
+    const VkPipelineCreateInfoKHR *pPipelineCreateInfo;
+} VkPipelineBinaryCreateInfoKHR;
+
+typedef struct VkPipelineBinaryInfoKHR {
+    VkStructureType sType;
+    const void *pNext;
+    uint32_t binaryCount;
+    const VkPipelineBinaryKHR *pPipelineBinaries;
+} VkPipelineBinaryInfoKHR;
+
+typedef struct VkReleaseCapturedPipelineDataInfoKHR {
+    VkStructureType sType;
+    void *pNext;
+    VkPipeline pipeline;
+} VkReleaseCapturedPipelineDataInfoKHR;
+
+typedef struct VkPipelineBinaryDataInfoKHR {
+    VkStructureType sType;
+    void *pNext;
+    VkPipelineBinaryKHR pipelineBinary;
+} VkPipelineBinaryDataInfoKHR;
+
+typedef struct VkPipelineBinaryHandlesInfoKHR {
+    VkStructureType sType;
+    const void *pNext;
+    uint32_t pipelineBinaryCount;
+    VkPipelineBinaryKHR *pPipelineBinaries;
+} VkPipelineBinaryHandlesInfoKHR;
+
+typedef VkResult(VKAPI_PTR *PFN_vkCreatePipelineBinariesKHR)(VkDevice, const VkPipelineBinaryCreateInfoKHR *,
+                                                             const VkAllocationCallbacks *,
+                                                             VkPipelineBinaryHandlesInfoKHR *);
+typedef void(VKAPI_PTR *PFN_vkDestroyPipelineBinaryKHR)(VkDevice, VkPipelineBinaryKHR, const VkAllocationCallbacks *);
 typedef VkResult(VKAPI_PTR *PFN_vkGetPipelineKeyKHR)(VkDevice, const VkPipelineCreateInfoKHR *,
                                                      VkPipelineBinaryKeyKHR *);
+typedef VkResult(VKAPI_PTR *PFN_vkGetPipelineBinaryDataKHR)(VkDevice, const VkPipelineBinaryDataInfoKHR *,
+                                                            VkPipelineBinaryKeyKHR *, size_t *, void *);
+typedef VkResult(VKAPI_PTR *PFN_vkReleaseCapturedPipelineDataKHR)(VkDevice,
+                                                                  const VkReleaseCapturedPipelineDataInfoKHR *,
+                                                                  const VkAllocationCallbacks *);
 #endif
 
 #endif
