@@ -37,6 +37,16 @@ static bool is_bypassed(const Element *element)
     }
 }
 
+/* NVIDIA's driver (580.159.04) gives eight zero bytes as the key of every ray-tracing pipeline, and makes none of them
+ * from its binaries (measured). */
+static bool tells_apart(const VkPipelineBinaryKeyKHR *key)
+{
+    for (uint32_t i = 0; i < key->keySize && i < PYLAYER_BINARY_KEY_BYTES; i++)
+        if (key->key[i])
+            return key->keySize <= PYLAYER_BINARY_KEY_BYTES;
+    return false;
+}
+
 bool binaries_key(PipelineCall *call, uint32_t index, Element *element, VkPipelineBinaryKeyKHR *key)
 {
     Device *device = call->device;
@@ -51,8 +61,7 @@ bool binaries_key(PipelineCall *call, uint32_t index, Element *element, VkPipeli
         create_info_detach(call, index, element->flags, &info);
         VkPipelineCreateInfoKHR of = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CREATE_INFO_KHR, .pNext = &info};
         *key = (VkPipelineBinaryKeyKHR){.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
-        asked = device->get_pipeline_key(device->handle, &of, key) == VK_SUCCESS && key->keySize > 0 &&
-                key->keySize <= PYLAYER_BINARY_KEY_BYTES;
+        asked = device->get_pipeline_key(device->handle, &of, key) == VK_SUCCESS && tells_apart(key);
     }
     element_release(element);
     return asked;
@@ -85,6 +94,15 @@ static VkResult create_without_cache(PipelineCall *call, uint32_t index, Element
     return result;
 }
 
+/* So many failures of one kind after another, and pipelines of that kind go the way of cells. */
+#define MAX_FAILURES 4
+
+static void note_failure(Device *device, const Element *element)
+{
+    if (atomic_fetch_add(&device->binary_failures[element->kind], 1) + 1 == MAX_FAILURES)
+        atomic_fetch_or(&device->kinds_without_binaries, 1u << element->kind);
+}
+
 bool binaries_create(PipelineCall *call, uint32_t index, Element *element, const VkPipelineBinaryKeyKHR *key,
                      VkPipeline *pipeline, VkResult *result, uint64_t *duration_ns)
 {
@@ -103,8 +121,10 @@ bool binaries_create(PipelineCall *call, uint32_t index, Element *element, const
         return true;
     if (*result != VK_SUCCESS || *pipeline == VK_NULL_HANDLE) {
         binary_entry_evict(device, entry);
+        note_failure(device, element);
         return false;
     }
+    atomic_store_explicit(&device->binary_failures[element->kind], 0, memory_order_relaxed);
     /* RADV leaves feedback unwritten when it creates from binaries (measured); nothing was found in a cache that the
      * application passed (VUID-vkCreateGraphicsPipelines-binaryCount-09620). */
     element_fill_feedback(element, *duration_ns);

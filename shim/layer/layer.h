@@ -210,7 +210,8 @@ typedef struct Device {
     BinaryIndex index;
     BinaryHistory history;
     atomic_uint kinds_captured;         /* bit mask: the internal cache does not give the binaries; capture at once */
-    atomic_uint kinds_without_binaries; /* bit mask: the driver gives none at all */
+    atomic_uint kinds_without_binaries; /* bit mask: the driver gives none, or makes no pipelines from them */
+    atomic_uint binary_failures[PYLAYER_KIND_COUNT]; /* one after another */
 
     /* The layer's own cache: all cells merged. Created with the device, never handed out. */
     VkPipelineCache merged; /* VK_NULL_HANDLE where carrier is off */
