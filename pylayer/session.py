@@ -153,7 +153,7 @@ class DeviceSession:
         self.commands.load_records(self.serial, batch.data, batch.offsets, batch.sizes)
         self.load_ns += time.monotonic_ns() - start
         self._handed_over += len(batch.offsets)
-        if batch.snapshot:
+        if batch.snapshot and batch.offsets:
             self._snapshots_handed_over.append(batch.snapshot)
 
     def load_finished(self) -> None:

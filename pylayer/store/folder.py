@@ -164,9 +164,8 @@ class Folder:
             for part in read_parts(reader, self.identity.digest, program, damage):
                 batch = Batch(part.data, snapshot)
                 _take_records(part, batch, loaded)
-                if batch.offsets:
-                    yield batch
-                    batches += 1
+                yield batch  # an empty one too: what was published before lies where the next part is read to
+                batches += bool(batch.offsets)
             if snapshot and not batches and not damage:
                 loaded.snapshots.append(snapshot)
         finally:

@@ -540,3 +540,27 @@ def test_damage_is_counted_by_outcome(make: Make, root: str) -> None:
     (run,) = runs.read_all(root)
     assert run["damage"] == {"damaged-data": 1, "truncated": 1}
     assert run["damaged_records"] == 1
+
+
+def test_published_memory_is_left_alone(make: Make, commands: FakeCommands, root: str) -> None:
+    """What was published for the driver does not change before the next publication, also when the store holds much
+    in between that is published already."""
+    session = make()
+    old, new = [bytes([n]) * 4000 for n in range(250)], [bytes([n, 1]) * 2000 for n in range(250)]
+    folder = Folder(root, session.identity)
+    folder.prepare()
+    for name, cells in (("1", old[100:]), ("2", old + new)):
+        path = Path(folder.path, f"{session.program_id:016x}-{name}.closed")
+        write_journal(path, folder.identity, *map(record, cells), program_id=session.program_id)
+    published: list[tuple[Any, bytes]] = []
+    changed = []
+
+    def load_records(device: int, data: bytearray, offsets: list[int], sizes: list[int]) -> bool:
+        changed.extend(before for now, before in published if bytes(now) != before)
+        views = [memoryview(data)[start : start + size] for start, size in zip(offsets, sizes, strict=True)]
+        published[:] = [(view, bytes(view)) for view in views]
+        return True
+
+    commands.load_records = load_records  # type: ignore[method-assign]
+    load(session)
+    assert not changed

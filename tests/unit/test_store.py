@@ -247,7 +247,7 @@ def test_loaded_snapshots_may_be_superseded_when_taken(folder: Folder) -> None:
     damaged = journal_in(folder, f"{7:016x}-3.snapshot", whole[:-20])
     journal_in(folder, f"{7:016x}-4.journal", record(b"a cell"))
     loaded = Loaded()
-    assert [batch.snapshot for batch in folder.load(7, loaded)] == [None, str(first)]
+    assert [batch.snapshot for batch in folder.load(7, loaded) if batch.offsets] == [None, str(first)]
     assert loaded.snapshots == [str(same)]
     assert [(what.path, what.outcome) for what in loaded.damage] == [(str(damaged), "truncated")]
 
