@@ -1,13 +1,25 @@
 """The one module that touches the cffi object: messages in, answers and commands out.
 
 Each function carries the C signature it calls (shim/boundary.h). Nothing that belongs to C leaves this
-module except ``Cell.data`` and ``CacheRead.data``, which are valid until the message is released.
+module except ``data`` of Cell, CacheRead and BinaryRead, which is valid until the message is released.
 """
 
 from __future__ import annotations
 
 from ._policy import ffi, lib
-from .values import COUNTER_NAMES, CacheData, CacheRead, Cell, DeviceFacts, DeviceState, Plan, Program
+from .values import (
+    COUNTER_NAMES,
+    Attested,
+    BinaryProperties,
+    BinaryRead,
+    CacheData,
+    CacheRead,
+    Cell,
+    DeviceFacts,
+    DeviceState,
+    Plan,
+    Program,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +36,8 @@ FLUSH_DEVICE = lib.PYLAYER_MSG_FLUSH_DEVICE
 FLUSH_PROCESS = lib.PYLAYER_MSG_FLUSH_PROCESS
 CACHE_EMPTY = lib.PYLAYER_MSG_CACHE_EMPTY
 CACHE_READ = lib.PYLAYER_MSG_CACHE_READ
+BINARY_READ = lib.PYLAYER_MSG_BINARY_READ
+PROPERTIES = lib.PYLAYER_MSG_PROPERTIES
 
 _shim = lib.pylayer_shim()
 
@@ -47,7 +61,7 @@ class Message:
         _shim.release(self._c)
 
     def program(self, executable: str) -> Program:
-        """The program behind CREATE_INSTANCE or PLAN_DEVICE."""
+        """The program behind CREATE_INSTANCE, PLAN_DEVICE or PROPERTIES."""
         c = self._c.instance if self.type == CREATE_INSTANCE else self._c.info.instance
         return Program(
             api_version=c.api_version,
@@ -59,10 +73,12 @@ class Message:
         )
 
     def device_facts(self) -> DeviceFacts:
-        """The device of PLAN_DEVICE."""
+        """The device of PLAN_DEVICE or PROPERTIES."""
         c = self._c.info
         return DeviceFacts(
             api_version=c.api_version,
+            binaries_requested=bool(c.binaries_requested),
+            binaries_supported=bool(c.binaries_supported),
             binary_data_compressed=bool(c.binary_data_compressed),
             cache_control_requested=bool(c.cache_control_requested),
             cache_control_supported=bool(c.cache_control_supported),
@@ -73,7 +89,12 @@ class Message:
             driver_name=_text(c.driver_name),
             driver_version=c.driver_version,
             feedback_supported=bool(c.feedback_supported),
+            internal_cache=bool(c.internal_cache),
+            internal_cache_control=bool(c.internal_cache_control),
+            internal_cache_disabled=bool(c.internal_cache_disabled),
             pipeline_cache_uuid=bytes(ffi.buffer(c.pipeline_cache_uuid)),
+            precompiled_internal_cache=bool(c.precompiled_internal_cache),
+            prefers_internal_cache=bool(c.prefers_internal_cache),
             vendor_id=c.vendor_id,
         )
 
@@ -97,12 +118,19 @@ class Message:
         self._c.plan = ffi.new("PylayerPlan *", plan.as_dict())[0]
         return bool(_shim.answer(self._c) == 0)
 
+    def answer_properties(self, properties: BinaryProperties) -> bool:
+        """int32_t answer(PylayerMessage *): False when the program has the driver's own properties already."""
+        self._c.properties = ffi.new("PylayerProperties *", properties.as_dict())[0]
+        return bool(_shim.answer(self._c) == 0)
+
     def device_state(self) -> DeviceState:
         """The outcome in DEVICE_CREATED."""
         c = self._c.created
         return DeviceState(
+            binaries=bool(c.binaries),
             cache_control=bool(c.cache_control),
             carrier=c.carrier,
+            driver_cache_off=bool(c.driver_cache_off),
             empty_cache_bytes=c.empty_cache_bytes,
             feedback=bool(c.feedback),
             global_key=bytes(ffi.buffer(c.global_key, c.global_key_size)),
@@ -144,7 +172,19 @@ class Message:
         """The cell of CELL; ``data`` is a view of the message's own memory."""
         c = self._c.cell
         data = memoryview(ffi.buffer(c.data, c.size)) if c.size else memoryview(b"")
-        return Cell(create_ns=c.create_ns, data=data, fingerprint=c.fingerprint, flags=c.flags, kind=c.kind)
+        return Cell(
+            create_ns=c.create_ns, data=data, fingerprint=c.fingerprint, flags=c.flags, kind=c.kind, unit=c.unit
+        )
+
+    def binary_read(self) -> BinaryRead:
+        """The binary of BINARY_READ; ``data`` is a view of the message's own memory."""
+        c = self._c.binary
+        return BinaryRead(
+            data=memoryview(ffi.buffer(c.data, c.size)) if c.data else None,
+            digest=bytes(ffi.buffer(c.digest)),
+            key=bytes(ffi.buffer(c.key, c.key_size)),
+            size=c.size,
+        )
 
 
 def next_message(timeout_ns: int) -> Message | None:
@@ -182,6 +222,38 @@ def load_done(device: int) -> int:
     taken = int(_shim.load_done(device))
     _published.pop(device, None)
     return taken
+
+
+def load_binaries(device: int, data: bytes | bytearray, offsets: Sequence[int], sizes: Sequence[int]) -> int:
+    """int64_t load_binaries(uint64_t, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
+    uint64_t count): copies binaries records into the device's index; how many found room, -1 when the device is gone.
+    Before ``load_done``."""
+    return int(
+        _shim.load_binaries(
+            device,
+            ffi.from_buffer("uint8_t[]", data),
+            ffi.new("uint64_t[]", offsets),
+            ffi.new("uint64_t[]", sizes),
+            len(offsets),
+        )
+    )
+
+
+def load_attested(device: int, attested: Sequence[Attested]) -> int:
+    """int64_t load_attested(uint64_t, const PylayerAttested *, uint64_t count): copies what the program read in earlier
+    runs; how many it took, -1 when the device is gone. Before ``load_done``."""
+    array = ffi.new("PylayerAttested[]", len(attested))
+    views = []
+    for c, one in zip(array, attested, strict=True):
+        c.key_size = len(one.key)
+        ffi.memmove(c.key, one.key, len(one.key))
+        ffi.memmove(c.digest, one.digest, len(one.digest))
+        c.stale = one.stale
+        c.size = one.size
+        if one.data is not None:
+            views.append(ffi.from_buffer("uint8_t[]", one.data))
+            c.data = views[-1]
+    return int(_shim.load_attested(device, array, len(attested)))
 
 
 def load_begin(device: int) -> None:

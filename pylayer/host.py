@@ -14,6 +14,7 @@ from . import boundary, paths, settings
 from .paths import config_file, executable_name, require_own, require_own_file, store_root
 from .policy import Policy, choose_carrier
 from .values import (
+    CARRIER_BINARIES,
     CARRIER_NAMES,
     CARRIER_OFF,
     LOG_DEBUG,
@@ -22,6 +23,7 @@ from .values import (
     VERDICT_EMPTY,
     VERDICT_PASS,
     VERDICT_PASS_KEPT,
+    BinaryProperties,
     Plan,
 )
 
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 STATISTICS_INTERVAL_NS = 5_000_000_000
 #: After the last event statistics are written and snapshots taken when nothing happened for this long.
 QUIET_NS = 1_000_000_000
-#: Cells written with one system call; IOV_MAX is 1024 and a record has three pieces.
+#: Records written with one system call; IOV_MAX is 1024 and a record has at most four pieces.
 WRITE_RECORDS = 256
 #: So many failures one after another, and a user's policy class is replaced by the built-in one.
 MAX_FAILURES = 8
@@ -92,6 +94,8 @@ class Loading:
 
     def step(self) -> bool:
         """A piece of work of about a millisecond; False when there is nothing to do now."""
+        if self.session.awaits_global_key and not self.device_exists:
+            return False
         if self._verified is None and self._source is not None:
             start = time.monotonic_ns()
             self._verified = next(self._source, None)
@@ -225,9 +229,9 @@ class Host:
         carrier, _, reason = choose_carrier(wanted, facts)
         session.reason = reason if plan.carrier == carrier else "chosen by the policy class"
         self.sessions[message.device] = session
-        if plan.carrier != CARRIER_OFF:
+        if plan.carrier != CARRIER_OFF or session.checks_binaries:
             self.loading[message.device] = Loading(session)
-        else:
+        if plan.carrier == CARRIER_OFF:
             boundary.log(LOG_INFO, f"{facts.device_name}: carrier off, {session.reason}")
 
     def _keep_plan(self, message: boundary.Message) -> None:
@@ -249,10 +253,12 @@ class Host:
             return
         session.state = message.device_state()
         loading = self.loading.get(message.device)
-        if loading is not None and session.use_global_key(session.state.global_key):
+        if session.use_global_key(session.state.global_key) and loading is not None:
             loading = self.loading[message.device] = Loading(session)
         if session.state.carrier != session.carrier_planned:
-            session.reason = "pipelineCreationCacheControl could not be enabled"
+            binaries = session.carrier_planned == CARRIER_BINARIES and session.state.cache_control
+            feature = "VK_KHR_pipeline_binary" if binaries else "pipelineCreationCacheControl"
+            session.reason = f"{feature} could not be enabled"
         boundary.log(
             LOG_INFO,
             f"{session.facts.device_name}: carrier {CARRIER_NAMES[session.state.carrier]} for {session.program.name}, "
@@ -260,9 +266,16 @@ class Host:
         )
         if loading is not None:
             loading.device_exists = True
-            if session.state.carrier == CARRIER_OFF:
+            if session.state.carrier == CARRIER_OFF and not session.checks_binaries:
                 self.loading.pop(message.device)
         self._ask("device_created", object, session.program, session.facts, session.state)
+
+    def properties(self, message: boundary.Message) -> None:
+        """PROPERTIES: what the program is told of a device before it creates one."""
+        program = message.program(self.executable)
+        facts = message.device_facts()
+        wanted = settings.settings_for(self.document, program, facts)
+        message.answer_properties(self._ask("binary_properties", BinaryProperties, program, facts, wanted))
 
     def admit_cache(self, message: boundary.Message) -> None:
         """ADMIT_CACHE: may this data pass?"""
@@ -332,25 +345,28 @@ class Host:
             f"the program gets an empty cache{', and the last good data is merged into it' if restored else ''}",
         )
 
-    def cells(self, first: boundary.Message) -> boundary.Message | None:
-        """A run of CELL messages of one device, stored with one write; returns the message behind them."""
+    def records(self, first: boundary.Message) -> boundary.Message | None:
+        """A run of CELL or of BINARY_READ messages of one device, stored with one write; returns the message behind
+        them."""
+        take = self._take_cell if first.type == boundary.CELL else self._take_binary
         session = self.sessions.get(first.device)
         messages: list[boundary.Message] = []
         views: list[memoryview] = []
         parts: list[bytes | memoryview] = []
         message: boundary.Message | None = first
         try:
-            while message is not None and message.type == boundary.CELL and message.device == first.device:
+            while message is not None and message.type == first.type and message.device == first.device:
                 messages.append(message)
                 if session is not None:
-                    self._guard(self._take_cell, message, session, parts, views)
+                    self._guard(take, message, session, parts, views)
                 if len(messages) == WRITE_RECORDS:
                     return None
                 message = boundary.next_message(0)
             return message
         finally:
             if session is not None:
-                self._guard(session.write_cells, parts)
+                write = session.write_cells if first.type == boundary.CELL else session.write_binaries
+                self._guard(write, parts)
             for view in views:
                 try:
                     view.release()  # a policy that kept the cell gets an exception, not the program's memory
@@ -370,6 +386,18 @@ class Host:
         views.append(cell.data)
         if self._ask("keep_cell", object, cell, session.program, session.settings):
             parts.extend(session.new_cell(cell))
+
+    def _take_binary(
+        self,
+        message: boundary.Message,
+        session: DeviceSession,
+        parts: list[bytes | memoryview],
+        views: list[memoryview],
+    ) -> None:
+        read = message.binary_read()
+        if read.data is not None:
+            views.append(read.data)
+        parts.extend(session.new_binary(read))
 
     def flush_device(self, message: boundary.Message) -> None:
         """FLUSH_DEVICE: the device is about to go; everything of it has been taken from the queue already."""
@@ -402,10 +430,11 @@ class Host:
             session.snapshot(counters)
             session.write_uses()
             session.write_run()
+            session.warn(counters)
         return counters
 
     def handle(self, message: boundary.Message) -> None:
-        """One message, whatever its type, except CELL."""
+        """One message, whatever its type, except CELL and BINARY_READ."""
         kind = message.type
         if kind == boundary.PLAN_DEVICE:
             self.plan_device(message)
@@ -419,6 +448,8 @@ class Host:
             self.cache_empty(message)
         elif kind == boundary.CACHE_READ:
             self.cache_read(message)
+        elif kind == boundary.PROPERTIES:
+            self.properties(message)
         elif kind == boundary.FLUSH_DEVICE:
             self.flush_device(message)
         elif kind == boundary.FLUSH_PROCESS:
@@ -491,7 +522,8 @@ class Host:
         limits = Limits(
             max_store=int(settings.top_setting(self.document, "max_store_mib")) << 20,
             max_program=int(settings.top_setting(self.document, "max_program_mib")) << 20,
-            compress=bool(session.settings["compress"]) and not session.facts.binary_data_compressed,
+            compress=bool(session.settings["compress"]),
+            application_binaries=int(session.settings["keep_cache_mib"]) << 20,
         )
         return maintain(session.folder, session.loaded.damage, limits, self._say, at_exit)
 
@@ -539,8 +571,8 @@ class Host:
             waited_in_vain = message is None and not busy
             while message is not None:
                 self._dirty = True
-                if message.type == boundary.CELL:
-                    message = self.cells(message)
+                if message.type in (boundary.CELL, boundary.BINARY_READ):
+                    message = self.records(message)
                 else:
                     try:
                         self._guard(self.handle, message)

@@ -6,14 +6,18 @@ thread waiting; an exception in it means 'do nothing', and the program goes on a
 
 from __future__ import annotations
 
+import sys
+
 from .settings import DEFAULTS
 from .values import (
+    CARRIER_BINARIES,
     CARRIER_CELLS,
     CARRIER_NAMES,
     CARRIER_OFF,
     CARRIER_SNAPSHOT,
     VERDICT_EMPTY,
     VERDICT_PASS,
+    BinaryProperties,
     CacheData,
     Cell,
     DeviceFacts,
@@ -28,6 +32,9 @@ if TYPE_CHECKING:
 
 MS = 1_000_000
 
+#: A process of 32 bits has 2 to 4 GiB of addresses, and the program wants them for itself.
+MOST_32_BIT_BINARIES_MIB = 128
+
 #: VkDriverId of drivers whose VkPipelineCache keeps nothing (measured: 32 bytes, whatever was compiled).
 STUB_DRIVERS = {13: "Lavapipe"}
 
@@ -37,14 +44,27 @@ def choose_carrier(settings: dict[str, Any], facts: DeviceFacts) -> tuple[int, i
     wanted = settings["carrier"]
     if wanted == "off":
         return CARRIER_OFF, CARRIER_OFF, "switched off by the policy file"
+    if facts.internal_cache_disabled:
+        return CARRIER_OFF, CARRIER_OFF, "the program disables internal caches"
     if wanted == "snapshot":
         return CARRIER_SNAPSHOT, CARRIER_SNAPSHOT, "chosen by the policy file"
-    if wanted == "auto" and facts.driver_id in STUB_DRIVERS:
+    cache_control = facts.cache_control_supported or facts.cache_control_requested
+    missing = ""
+    if wanted == "binaries":
+        # Pipelines that cannot be binaries are kept as cells, which need cache control.
+        if cache_control and (facts.binaries_supported or facts.binaries_requested):
+            return CARRIER_BINARIES, CARRIER_SNAPSHOT, "chosen by the policy file"
+        missing = "; binaries, which the policy file chose, need VK_KHR_pipeline_binary"
+    if wanted != "cells" and facts.driver_id in STUB_DRIVERS:
         name = STUB_DRIVERS[facts.driver_id]
-        return CARRIER_OFF, CARRIER_OFF, f"{name}'s VkPipelineCache is a stub that keeps nothing"
-    if facts.cache_control_supported or facts.cache_control_requested:
-        return CARRIER_CELLS, CARRIER_SNAPSHOT, "the driver has pipelineCreationCacheControl"
-    return CARRIER_SNAPSHOT, CARRIER_SNAPSHOT, "the driver has no pipelineCreationCacheControl"
+        return CARRIER_OFF, CARRIER_OFF, f"{name}'s VkPipelineCache is a stub that keeps nothing{missing}"
+    if cache_control:
+        return CARRIER_CELLS, CARRIER_SNAPSHOT, f"the driver has pipelineCreationCacheControl{missing}"
+    return CARRIER_SNAPSHOT, CARRIER_SNAPSHOT, f"the driver has no pipelineCreationCacheControl{missing}"
+
+
+def _property(setting: str, driver: bool, has_cache: bool) -> bool:
+    return driver if setting == "driver" else setting == "yes" and has_cache
 
 
 class Policy:
@@ -57,19 +77,46 @@ class Policy:
     def plan_device(self, program: Program, facts: DeviceFacts, settings: dict[str, Any]) -> Plan:
         """Request: what the layer shall do for a device about to be created."""
         carrier, fallback, _ = choose_carrier(settings, facts)
+        attest_caches = settings["application_caches"] == "attest"
+        restore_binaries = settings["application_binaries"] == "restore"
+        keep = attest_caches or (restore_binaries and facts.binaries_requested)
+        binaries_mib = int(settings["binaries_mib"])
+        if sys.maxsize < 1 << 32:
+            binaries_mib = min(binaries_mib, MOST_32_BIT_BINARIES_MIB)
         return Plan(
             adopt=settings["adopt_driver_cache"],
             answer_wait_ns=int(settings["answer_wait_ms"] * MS),
             carrier=carrier,
+            check_binaries=settings["application_binaries"] != "pass",
             check_caches=settings["application_caches"] != "pass",
+            driver_cache_off=carrier != CARRIER_OFF and settings["driver_cache"] == "replace",
             fallback_carrier=fallback,
-            keep_cache_bytes=int(settings["keep_cache_mib"]) << 20 if settings["application_caches"] == "attest" else 0,
+            index_bytes=binaries_mib << 20,
+            keep_cache_bytes=int(settings["keep_cache_mib"]) << 20 if keep else 0,
             flush_wait_ns=int(settings["flush_wait_ms"] * MS),
             load_wait_ns=int(settings["load_wait_ms"] * MS),
             may_be_kept=type(self) is Policy,
             plain_kinds=0,
             queue_bytes=int(settings["queue_mib"]) << 20,
+            restore_binaries=restore_binaries,
             seed_caches=settings["seed_application_caches"],
+        )
+
+    def binary_properties(self, program: Program, facts: DeviceFacts, settings: dict[str, Any]) -> BinaryProperties:
+        """Request: what the program is told of the driver's internal cache of pipeline binaries. The layer answers for
+        it where the carrier is binaries, and obeys who switches it off."""
+        serves = choose_carrier(settings, facts)[0] == CARRIER_BINARIES
+        has_cache = facts.internal_cache or serves
+        return BinaryProperties(
+            answered=True,
+            internal_cache=has_cache,
+            internal_cache_control=facts.internal_cache_control or serves,
+            precompiled_internal_cache=_property(
+                settings["precompiled_internal_cache"], facts.precompiled_internal_cache, has_cache
+            ),
+            prefers_internal_cache=_property(
+                settings["prefers_internal_cache"], facts.prefers_internal_cache, has_cache
+            ),
         )
 
     def admit_cache(self, data: CacheData, facts: DeviceFacts, settings: dict[str, Any]) -> tuple[int, str]:

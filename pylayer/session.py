@@ -20,6 +20,7 @@ from .store.journal import Journal
 from .store.recency import RECENT_SECONDS, used_parts
 from .store.syncing import Syncer
 from .values import (
+    CARRIER_BINARIES,
     CARRIER_NAMES,
     CARRIER_OFF,
     CELL_ADOPTED,
@@ -30,6 +31,8 @@ from .values import (
     LOG_DEBUG,
     LOG_INFO,
     LOG_WARN,
+    UNIT_BINARIES,
+    BinaryRead,
     CacheData,
     CacheRead,
     Cell,
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
+    from .store.application_binaries import ApplicationBinaries
     from .store.attestation import Attestations, Blob
     from .store.format import Damage
 
@@ -54,6 +58,13 @@ CLOSE_SYNC_SECONDS = 0.5
 #: Pipelines that leave their cells empty, and none that does not, before a driver's cache counts as a stub; and
 #: adoptions in vain before a kind is adopted no more.
 STUB_EVIDENCE = 4
+#: Counters that are worth a line of the log as soon as they are not zero.
+WARNINGS = {
+    "binaries_altered": "pipeline binaries that the program brought back are not as it read them",
+    "binaries_stale": "pipeline binaries that the program brought back are of another driver or device",
+    "binaries_refused": "vkCreatePipelineBinariesKHR failed for the program, because of such binaries",
+    "binaries_evicted": "the driver could not create pipelines from stored binaries, and they were created anew",
+}
 
 
 class DeviceSession:
@@ -84,6 +95,9 @@ class DeviceSession:
         self.load_records = 0
         self.wholly_loaded = False
         self._handed_over = 0
+        #: Stored pipelines' binaries that the layer's index took, and those for which it had no room.
+        self._indexed = 0
+        self._not_indexed = 0
         self._snapshots_handed_over: list[str] = []
         self.stored_bytes = 0
         self.stored_records = 0
@@ -103,6 +117,9 @@ class DeviceSession:
         interval = settings["fsync_interval_ms"]
         self._syncer = Syncer(None if interval is None else interval / 1000, self._sync_failed)
         self._attestations: Attestations | None = None
+        self._application_binaries: ApplicationBinaries | None = None
+        self.attested_binaries = 0
+        self._warned: set[str] = set()
         #: The last good data of application caches, to be merged into the layer's.
         self._to_restore: list[Blob] = []
         self._restored: set[bytes] = set()
@@ -133,13 +150,36 @@ class DeviceSession:
             self.folder = Folder(self.folder.root, self.identity)
         self.loaded = Loaded()
         self._attestations = None
+        self._application_binaries = None
         return True
+
+    @property
+    def awaits_global_key(self) -> bool:
+        """Whether the device will have pipeline binaries, whose global key is known when it exists: until then any
+        other identity's folder would be read in vain."""
+        return self.carrier_planned == CARRIER_BINARIES or self.facts.binaries_requested
+
+    @property
+    def checks_binaries(self) -> bool:
+        """Whether what the program does with pipeline binaries of its own is looked at."""
+        return self.settings["application_binaries"] != "pass" and self.facts.binaries_requested
+
+    @property
+    def _has_binaries(self) -> bool:
+        return self.state is not None and self.state.carrier == CARRIER_BINARIES
 
     # ---- loading ---------------------------------------------------------------------------------
 
     def verify(self) -> Iterator[Batch]:
         """Reads and verifies the store, batch by batch."""
-        if self.folder is not None:
+        if self.checks_binaries and self.application_binaries is not None:
+            for attested in self.application_binaries.load():
+                known = Batch(b"")
+                known.attested = attested
+                yield known
+            self._say_damage(self.application_binaries.damage)
+        off = self.state is not None and self.state.carrier == CARRIER_OFF
+        if self.folder is not None and not off:
             yield from self.folder.load(None if self._load_all else self.program_id, self.loaded)
 
         while self._to_restore:
@@ -150,11 +190,23 @@ class DeviceSession:
     def hand_over(self, batch: Batch) -> None:
         """Publishes one batch for the driver."""
         start = time.monotonic_ns()
-        self.commands.load_records(self.serial, batch.data, batch.offsets, batch.sizes)
+        if batch.attested:
+            self.attested_binaries += max(self.commands.load_attested(self.serial, batch.attested), 0)
+        else:
+            self.commands.load_records(self.serial, batch.data, batch.offsets, batch.sizes)
+        if batch.binary_offsets and self._has_binaries:
+            self._load_binaries(batch)
         self.load_ns += time.monotonic_ns() - start
         self._handed_over += len(batch.offsets)
         if batch.snapshot and batch.offsets:
             self._snapshots_handed_over.append(batch.snapshot)
+
+    def _load_binaries(self, batch: Batch) -> None:
+        indexed = self.commands.load_binaries(self.serial, batch.data, batch.binary_offsets, batch.binary_sizes)
+        if indexed >= 0:
+            self._indexed += indexed
+            self._not_indexed += len(batch.binary_offsets) - indexed
+        self.loaded.bytes += sum(batch.binary_sizes)
 
     def load_finished(self) -> None:
         """Everything was handed over: pipeline creations that wait go on."""
@@ -162,7 +214,7 @@ class DeviceSession:
         for kind in range(len(KIND_NAMES)):
             if self.loaded.plain_kinds >> kind & 1:
                 self.commands.make_plain(self.serial, kind)
-        if self.loaded.stub:
+        if self.loaded.stub and not self._has_binaries:
             self._stub("was found to keep nothing")
         slots = 0
         if self._may_restore and self.attestations is not None:
@@ -171,12 +223,16 @@ class DeviceSession:
         start = time.monotonic_ns()
         taken = self.commands.load_done(self.serial)
         self.load_ns += time.monotonic_ns() - start
-        self.load_records = max(taken, 0)
+        self.load_records = max(taken, 0) + self._indexed
         self.wholly_loaded = taken == self._handed_over
         if self.wholly_loaded:
             self.loaded.snapshots += self._snapshots_handed_over
         elif taken >= 0:
             self.log(LOG_WARN, f"the driver refused {self._handed_over - taken} stored records")
+        if self._not_indexed:
+            self.log(
+                LOG_INFO, f"{self._not_indexed} pipelines' binaries were not taken: binaries_mib is too small for them"
+            )
         for what in self.loaded.torn:
             self.log(LOG_DEBUG, f"not used: {what}")
         self._say_load_damage()
@@ -266,16 +322,24 @@ class DeviceSession:
             return []
         self._own_digests.add(digest)
         self._uses_written.add(cell.fingerprint)
+        magic, flags = format.CELL, cell.flags & CELL_ADOPTED
+        if cell.unit == UNIT_BINARIES:
+            magic, flags = format.BINARIES, flags | self._compression_flag
         return format.record_parts(
-            format.CELL,
+            magic,
             cell.data,
             digest,
             cell.kind,
-            cell.flags & CELL_ADOPTED,
+            flags,
             cell.create_ns,
             cell.fingerprint,
             int(time.time()),
         )
+
+    @property
+    def _compression_flag(self) -> int:
+        """Of binaries alone: what the driver says of them it does not say of VkPipelineCache data."""
+        return format.DRIVER_COMPRESSED if self.facts.binary_data_compressed else 0
 
     def write_cells(self, parts: list[bytes | memoryview]) -> None:
         """Stores the pieces that ``new_cell`` gave, in one write."""
@@ -290,11 +354,11 @@ class DeviceSession:
 
     def _empty_cell(self, cell: Cell) -> None:
         """A linked pipeline or a library may rightly add nothing, and so may a single whole one; when the first
-        ``STUB_EVIDENCE`` whole ones do, the driver's cache is a stub."""
+        ``STUB_EVIDENCE`` whole ones do, the driver's cache is a stub. Where there are binaries that does not matter."""
         if cell.flags & CELL_ADOPTED:
             self._vain_adoption(cell)
             return
-        if self.loaded.stub or cell.kind not in KINDS_THAT_COMPILE:
+        if self.loaded.stub or self._has_binaries or cell.kind not in KINDS_THAT_COMPILE:
             return
         self._empty_cells += 1
         if self._empty_cells >= STUB_EVIDENCE and not self.loaded.digests and not self._own_digests:
@@ -312,6 +376,8 @@ class DeviceSession:
     def _known_cell(self, cell: Cell) -> None:
         """The store had this very cell merged, and the probe missed all the same: probes never hit."""
         self.duplicates += 1
+        if cell.unit == UNIT_BINARIES:  # evicted, or under a key that other pipelines have too: says nothing of probes
+            return
         if cell.flags & CELL_ADOPTED:
             self._vain_adoption(cell)
             return
@@ -418,6 +484,42 @@ class DeviceSession:
                 self.log(LOG_WARN, f"not used: {what}")
         self.loaded.damage += damage
         damage.clear()
+
+    # ---- the program's own pipeline binaries -------------------------------------------------------
+
+    @property
+    def application_binaries(self) -> ApplicationBinaries | None:
+        """What the program read of its pipeline binaries in this and earlier runs; None without a store."""
+        if self._application_binaries is None and self.folder is not None:
+            from .store.application_binaries import ApplicationBinaries
+
+            most = int(self.settings["keep_cache_mib"]) << 20
+            self._application_binaries = ApplicationBinaries(
+                self.folder, self.program_id, self.program.name, most, self._syncer
+            )
+        return self._application_binaries
+
+    def new_binary(self, read: BinaryRead) -> list[bytes | memoryview]:
+        """The pieces to write for a binary that the program read, none where it is known already."""
+        if not self.checks_binaries or self.application_binaries is None or time.monotonic() < self._retry_at:
+            return []
+        return self.application_binaries.new(read, self.settings["application_binaries"] == "restore")
+
+    def write_binaries(self, parts: list[bytes | memoryview]) -> None:
+        """Stores the pieces that ``new_binary`` gave, in one write."""
+        if not parts or self.application_binaries is None:
+            return
+        try:
+            self.application_binaries.write(parts)
+        except OSError as error:
+            self._write_failed(error)
+
+    def warn(self, counters: dict[str, int]) -> None:
+        """Says once of each thing that should not be that it was."""
+        for name, text in WARNINGS.items():
+            if counters[name] and name not in self._warned:
+                self._warned.add(name)
+                self.log(LOG_WARN, f"{text} ({counters[name]} so far)")
 
     # ---- snapshot --------------------------------------------------------------------------------
 
@@ -531,6 +633,8 @@ class DeviceSession:
                     "duplicates": self.duplicates,
                     "loaded_records": self.load_records,
                     "loaded_bytes": self.loaded.bytes,
+                    "loaded_binaries": self._indexed,
+                    "attested_binaries": self.attested_binaries,
                     "verify_ns": self.verify_ns,
                     "load_ns": self.load_ns,
                     "damaged_records": len(self.loaded.damage),
@@ -565,4 +669,6 @@ class DeviceSession:
             except OSError:
                 pass  # next time
             self._attestations.close()
+        if self._application_binaries is not None:
+            self._application_binaries.close()
         self._syncer.wait(CLOSE_SYNC_SECONDS)

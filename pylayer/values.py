@@ -11,12 +11,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-CARRIER_OFF, CARRIER_CELLS, CARRIER_SNAPSHOT = 0, 1, 2
-CARRIER_NAMES = ("off", "cells", "snapshot")
+CARRIER_OFF, CARRIER_CELLS, CARRIER_SNAPSHOT, CARRIER_BINARIES = 0, 1, 2, 3
+CARRIER_NAMES = ("off", "cells", "snapshot", "binaries")
 
 VERDICT_PASS, VERDICT_EMPTY, VERDICT_PASS_KEPT = 1, 2, 3
 
-CELL_ADOPTED, CELL_AFTER_LOAD, CELL_EMPTY = 1, 2, 4
+CELL_ADOPTED, CELL_AFTER_LOAD, CELL_EMPTY, CELL_CAPTURED = 1, 2, 4, 8
+
+#: What a Cell holds: data of a VkPipelineCache, or all binaries of one pipeline.
+UNIT_CELL, UNIT_BINARIES = 0, 1
 
 LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG = 1, 2, 3, 4
 
@@ -56,6 +59,20 @@ COUNTER_NAMES = (
     "load_wait_ns",
     "load_failed",
     "fingerprints_dropped",
+    "binary_hits",
+    "binaries_kept",
+    "binaries_captured",
+    "binaries_missing",
+    "binaries_evicted",
+    "binaries_unindexed",
+    "application_binaries",
+    "binaries_attested",
+    "binaries_altered",
+    "binaries_stale",
+    "binaries_restored",
+    "binaries_refused",
+    "create_info_hits",
+    "deferred",
 )
 
 
@@ -104,10 +121,16 @@ class Program(Record):
 
 
 class DeviceFacts(Record):
-    """A physical device and what can be enabled on it."""
+    """A physical device and what can be enabled on it.
+
+    The four of the internal cache are what the driver says in VkPhysicalDevicePipelineBinaryPropertiesKHR.
+    ``internal_cache_disabled``: the program wants no cache that it does not hold itself.
+    """
 
     __slots__ = (
         "api_version",
+        "binaries_requested",
+        "binaries_supported",
         "binary_data_compressed",
         "cache_control_requested",
         "cache_control_supported",
@@ -118,10 +141,17 @@ class DeviceFacts(Record):
         "driver_name",
         "driver_version",
         "feedback_supported",
+        "internal_cache",
+        "internal_cache_control",
+        "internal_cache_disabled",
         "pipeline_cache_uuid",
+        "precompiled_internal_cache",
+        "prefers_internal_cache",
         "vendor_id",
     )
     api_version: int
+    binaries_requested: bool
+    binaries_supported: bool
     binary_data_compressed: bool
     cache_control_requested: bool
     cache_control_supported: bool
@@ -132,7 +162,12 @@ class DeviceFacts(Record):
     driver_name: str
     driver_version: int
     feedback_supported: bool
+    internal_cache: bool
+    internal_cache_control: bool
+    internal_cache_disabled: bool
     pipeline_cache_uuid: bytes
+    precompiled_internal_cache: bool
+    prefers_internal_cache: bool
     vendor_id: int
 
 
@@ -140,36 +175,65 @@ class Plan(Record):
     """What the layer shall do for one device. Durations in nanoseconds, sizes in bytes.
 
     ``may_be_kept``: the same program, device and policy file always get this plan, so the next run need not wait
-    for Python to make it. ``keep_cache_bytes``: what the program reads out of a cache comes with ``CacheRead`` up to
-    this size, 0 never.
+    for Python to make it. ``keep_cache_bytes``: what the program reads out of a cache comes with ``CacheRead``, and
+    what it reads out of a pipeline binary with ``BinaryRead``, up to this size, 0 never. ``driver_cache_off``: where
+    the driver has pipelineBinaryInternalCacheControl. ``check_binaries``: what the program feeds to
+    vkCreatePipelineBinariesKHR has to be what it read, or the call fails, unless ``restore_binaries`` helps.
+    ``index_bytes`` bounds the binaries in memory.
     """
 
     __slots__ = (
         "adopt",
         "answer_wait_ns",
         "carrier",
+        "check_binaries",
         "check_caches",
+        "driver_cache_off",
         "fallback_carrier",
         "flush_wait_ns",
+        "index_bytes",
         "keep_cache_bytes",
         "load_wait_ns",
         "may_be_kept",
         "plain_kinds",
         "queue_bytes",
+        "restore_binaries",
         "seed_caches",
     )
     adopt: bool
     answer_wait_ns: int
     carrier: int
+    check_binaries: bool
     check_caches: bool
+    driver_cache_off: bool
     fallback_carrier: int
     flush_wait_ns: int
+    index_bytes: int
     keep_cache_bytes: int
     load_wait_ns: int
     may_be_kept: bool
     plain_kinds: int
     queue_bytes: int
+    restore_binaries: bool
     seed_caches: bool
+
+
+class BinaryProperties(Record):
+    """VkPhysicalDevicePipelineBinaryPropertiesKHR as the program shall see it. ``answered`` False: as the driver says,
+    whatever the rest."""
+
+    __slots__ = (
+        "answered",
+        "internal_cache",
+        "internal_cache_control",
+        "precompiled_internal_cache",
+        "prefers_internal_cache",
+    )
+    answered: bool
+    internal_cache: bool
+    internal_cache_control: bool
+    precompiled_internal_cache: bool
+    prefers_internal_cache: bool
 
 
 class CacheData(Record):
@@ -208,29 +272,64 @@ class CacheRead(Record):
     slot: int
 
 
+class BinaryRead(Record):
+    """What vkGetPipelineBinaryDataKHR gave to the program. ``data`` is valid during the call only; it is None where it
+    is too large to be kept or to wait in the queue. ``digest`` is its XXH3-128."""
+
+    __slots__ = ("data", "digest", "key", "size")
+    data: memoryview | None
+    digest: bytes
+    key: bytes
+    size: int
+
+
+class Attested(Record):
+    """A binary that the program read in an earlier run. ``stale``: under another identity. ``data``: to restore it."""
+
+    __slots__ = ("data", "digest", "key", "size", "stale")
+    data: memoryview | None
+    digest: bytes
+    key: bytes
+    size: int
+    stale: bool
+
+
 class Cell(Record):
-    """What creating one pipeline added to an empty VkPipelineCache. ``data`` is valid during the call only.
+    """What creating one pipeline added to an empty VkPipelineCache, or by ``unit`` the pipeline's binaries
+    (docs/format.md). ``data`` is valid during the call only.
 
     ``fingerprint`` tells pipelines apart, approximately and alike in all processes; 0 is unknown.
     """
 
-    __slots__ = ("create_ns", "data", "fingerprint", "flags", "kind")
+    __slots__ = ("create_ns", "data", "fingerprint", "flags", "kind", "unit")
     create_ns: int
     data: memoryview
     fingerprint: int
     flags: int
     kind: int
+    unit: int
 
 
 class DeviceState(Record):
     """What came of a plan: the carrier in force, and the size of an empty VkPipelineCache's data in bytes.
 
-    ``global_key`` is the driver's vkGetPipelineKeyKHR, empty where the program does not enable pipelineBinaries.
+    ``binaries``: pipelineBinaries is enabled, by the program or by the layer; ``global_key`` is the driver's
+    vkGetPipelineKeyKHR then, and empty elsewhere. ``driver_cache_off``: the driver's own cache is switched off.
     """
 
-    __slots__ = ("cache_control", "carrier", "empty_cache_bytes", "feedback", "global_key")
+    __slots__ = (
+        "binaries",
+        "cache_control",
+        "carrier",
+        "driver_cache_off",
+        "empty_cache_bytes",
+        "feedback",
+        "global_key",
+    )
+    binaries: bool
     cache_control: bool
     carrier: int
+    driver_cache_off: bool
     empty_cache_bytes: int
     feedback: bool
     global_key: bytes

@@ -65,10 +65,10 @@ class Plan:
 
     def add(self, path: str, size: int) -> None:
         """A file that goes whole, unless somebody writes it."""
-        from ..store import ended
+        from ..store import ended, format
 
         try:
-            written = path.endswith((".journal", ".attest")) and ended.has_writer(path)
+            written = path.endswith(format.APPENDED) and ended.has_writer(path)
         except FileNotFoundError:
             return
         except OSError:

@@ -50,6 +50,7 @@ def _choose(device: Device, facts: DeviceFacts, document: dict[str, Any]) -> Non
     device.carriers = {
         "cells": "possible" if facts.cache_control_supported else "needs pipelineCreationCacheControl",
         "snapshot": "possible",
+        "binaries": "possible" if facts.binaries_supported else "needs VK_KHR_pipeline_binary",
     }
 
 
@@ -59,7 +60,7 @@ def _measure(device: Device, found: dict[str, Any]) -> None:
     device.empty_cache_bytes, device.filled_cache_bytes = empty, filled
     if not found["keeps_pipelines"]:
         device.measured = f"the driver's VkPipelineCache keeps nothing: {empty} bytes before and after a compilation"
-        device.carriers = dict.fromkeys(device.carriers, "the driver's VkPipelineCache keeps nothing")
+        device.carriers |= dict.fromkeys(("cells", "snapshot"), "the driver's VkPipelineCache keeps nothing")
         device.advice = "Nothing can be stored for this device; the layer stays out of the way."
         device.status = WARNING
         return

@@ -14,7 +14,7 @@ from ..store.recency import Uses, fingerprints_of
 from .selection import Names, Selection
 
 #: A program's own files, by their suffix.
-OWN = (".journal", ".closed", ".snapshot", ".attest", ".blob")
+OWN = (".journal", ".closed", ".snapshot", ".attest", ".binaries", ".blob")
 
 
 class Holding:
@@ -26,6 +26,8 @@ class Holding:
         #: Of them in groups of packs.
         self.pack_bytes = 0
         self.pipelines = 0
+        #: Of them kept as pipeline binaries, the others as cells.
+        self.binaries = 0
         #: Files by suffix; packs with a group of it as ``.pack``.
         self.files: dict[str, int] = {}
         self.last_used = 0
@@ -40,6 +42,11 @@ class Holding:
         self.add(".pack", size)
         self.pack_bytes += size
 
+    def add_pipeline(self, magic: bytes) -> None:
+        """A record that may be one pipeline."""
+        self.pipelines += magic in format.PIPELINES
+        self.binaries += magic == format.BINARIES
+
     def counts(self) -> dict[str, int]:
         """Numbers of files, by what they are."""
         return {
@@ -47,7 +54,7 @@ class Holding:
             "packs": self.files.get(".pack", 0),
             "snapshots": self.files.get(".snapshot", 0),
             "blobs": self.files.get(".blob", 0),
-            "attestation_files": self.files.get(".attest", 0),
+            "attestation_files": self.files.get(".attest", 0) + self.files.get(".binaries", 0),
         }
 
 
@@ -146,7 +153,7 @@ def _survey_own(shelf: Shelf, holding: Holding, path: str, suffix: str, names: N
         if suffix in (".journal", ".closed"):
             for part in reader.parts([]):
                 for record in part.records:
-                    holding.pipelines += record[0] == format.CELL
+                    holding.add_pipeline(record[0])
                     if record[0] == format.USED:
                         uses = fingerprints_of(bytes(part.data[record[3] : record[3] + record[4]]))
                         shelf.uses.note(holding.programs, uses, record[8])
@@ -175,8 +182,8 @@ def _survey_pack(shelf: Shelf, path: str, size: int, names: Names) -> None:
         shelf.overhead_bytes += size - sum(sizes.values())
         for entry in pack.read_index(reader, directory) or ():
             holding = shelf.holdings[entry.programs]
-            if entry.magic == format.CELL:
-                holding.pipelines += 1
+            if entry.magic in format.PIPELINES:
+                holding.add_pipeline(entry.magic)
                 holding.last_used = max(holding.last_used, entry.last_used)
             elif entry.magic == format.USED:
                 shelf.uses.note(entry.programs, (), entry.last_used)

@@ -50,7 +50,8 @@ def _files(holding: Holding) -> str:
 
 
 def _row(holding: Holding) -> list[str]:
-    return [str(holding.pipelines), _files(holding), day(holding.last_used), human_bytes(holding.bytes)]
+    binaries = f" ({holding.binaries} bin)" if holding.binaries else ""
+    return [f"{holding.pipelines}{binaries}", _files(holding), day(holding.last_used), human_bytes(holding.bytes)]
 
 
 def _name(found: Inventory, holding: Holding, width: int) -> str:
@@ -92,6 +93,7 @@ def _print_shelf(out: Console, found: Inventory, shelf: Shelf, holdings: list[Ho
 def _holding_json(found: Inventory, holding: Holding) -> dict[str, Any]:
     return {
         "pipelines": holding.pipelines,
+        "binaries": holding.binaries,
         "bytes": holding.bytes,
         "last_used_s": holding.last_used,
         **holding.counts(),
@@ -134,9 +136,11 @@ def _shelf_json(found: Inventory, shelf: Shelf, holdings: list[Holding]) -> dict
 def ls(app: str | None, identity: str | None, as_json: bool) -> None:
     """Show what the store holds, for each driver and program.
 
-    files counts journals (J), packs with a part of it (P), snapshots (S), blobs of the program's own caches (B)
-    and files of attestations (A). Pipelines that several programs have in common are stored once, and have a row
-    of their own. last used is the day on which a run last used or stored one. Sizes are those of the files.
+    Behind the pipelines stands how many of them are kept as pipeline binaries (bin), where any are; the others are
+    cells. files counts journals (J), packs with a part of it (P), snapshots (S), blobs of the program's own caches
+    (B) and files of what it read of its caches and pipeline binaries (A). Pipelines that several programs have in
+    common are stored once, and have a row of their own. last used is the day on which a run last used or stored
+    one. Sizes are those of the files.
 
     \b
     Example:

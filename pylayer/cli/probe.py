@@ -37,6 +37,17 @@ SPIRV = b"".join(
     )
 )
 CACHE_CONTROL_EXTENSION = "VK_EXT_pipeline_creation_cache_control"
+BINARY_EXTENSION = "VK_KHR_pipeline_binary"
+#: What no carrier depends on, or what only a program can say.
+NOT_ASKED = (
+    "binaries_requested",
+    "binary_data_compressed",
+    "internal_cache",
+    "internal_cache_control",
+    "internal_cache_disabled",
+    "precompiled_internal_cache",
+    "prefers_internal_cache",
+)
 FEEDBACK_EXTENSION = "VK_EXT_pipeline_creation_feedback"
 VULKAN_1_1, VULKAN_1_3 = 1 << 22 | 1 << 12, 1 << 22 | 3 << 12
 #: The layer's first line comes while the interpreter boots; a loaded machine needs its time.
@@ -184,7 +195,8 @@ def device_facts(vk: Any, physical: Any) -> dict[str, Any]:
     core = min(base.apiVersion, loader_version(vk)) >= VULKAN_1_3
     return {
         "api_version": base.apiVersion,
-        "binary_data_compressed": False,  # not asked: no carrier depends on it
+        **dict.fromkeys(NOT_ASKED, False),
+        "binaries_supported": BINARY_EXTENSION in extensions,  # which comes with its feature, and maintenance5
         "cache_control_requested": False,
         "cache_control_supported": cache_control_supported(vk, physical, core, extensions),
         "device_id": base.deviceID,

@@ -49,10 +49,12 @@ class Detail:
         self.compile_us = 0
         self.timed = 0
         self.adopted = 0
+        self.binaries = 0
         self.ages = dict.fromkeys((name for _, name in AGES), 0)
         self.plain_kinds: set[str] = set()
         self.stub = False
         self.attestations = 0
+        self.application_binaries = 0
         self.last_attested = 0
         self.blobs: list[dict[str, Any]] = []
         self._seen: set[bytes] = set()
@@ -69,18 +71,28 @@ class Detail:
         name = text_of(magic)
         self.records[name] = self.records.get(name, 0) + 1
 
-    def cell(
-        self, programs: tuple[int, ...], digest: bytes, kind: int, flags: int, us: int, fingerprint: int, when: int
+    def pipeline(
+        self,
+        magic: bytes,
+        programs: tuple[int, ...],
+        digest: bytes,
+        kind: int,
+        flags: int,
+        us: int,
+        fingerprint: int,
+        when: int,
     ) -> None:
         """One stored pipeline; the same in a second file is loaded once."""
+        from ..store import format
         from ..values import KIND_NAMES
 
         if digest in self._seen:
             return
         self._seen.add(digest)
+        self.binaries += magic == format.BINARIES
         name = KIND_NAMES[kind] if kind < len(KIND_NAMES) else f"kind {kind}"
         self.kinds[name] = self.kinds.get(name, 0) + 1
-        if flags:
+        if flags & format.ADOPTED:
             self.adopted += 1
         elif us:
             self.compile_us += us
@@ -132,10 +144,10 @@ def _examine(root: str, shelf: Shelf, program: int | None) -> Detail:
 
 
 def _file_json(path: str, size: int, mtime: float, outcome: str) -> dict[str, Any]:
-    from ..store import ended
+    from ..store import ended, format
 
     writer = False
-    if path.endswith((".journal", ".attest")):
+    if path.endswith(format.APPENDED):
         try:
             writer = ended.has_writer(path)
         except OSError:
@@ -170,10 +182,10 @@ def _read_pack(detail: Detail, reader: Reader) -> str | None:
             continue
         detail.count(entry.magic)
         detail.data_bytes += entry.size
-        if entry.magic == format.CELL:
-            detail.cell(
-                entry.programs, entry.digest, entry.kind, entry.flags, entry.create_us, entry.fingerprint,
-                entry.last_used,
+        if entry.magic in format.PIPELINES:
+            detail.pipeline(
+                entry.magic, entry.programs, entry.digest, entry.kind, entry.flags, entry.create_us,
+                entry.fingerprint, entry.last_used,
             )  # fmt: skip
             continue
         found = reader.record_at(entry.offset, entry.inner, {})
@@ -192,8 +204,8 @@ def _read_own(detail: Detail, reader: Reader, suffix: str) -> str:
     for record, data in _records(reader):
         magic, kind, flags, _, size, create_ns, digest, fingerprint, last_used = record
         detail.count(magic)
-        if magic == format.CELL:
-            detail.cell(programs, digest, kind, flags, create_ns // 1000, fingerprint, last_used)
+        if magic in format.PIPELINES:
+            detail.pipeline(magic, programs, digest, kind, flags, create_ns // 1000, fingerprint, last_used)
         elif magic == format.BLOB:
             detail.blobs.append({"slot": kind, "bytes": size, "program_id": f"{header.program:016x}"})
         else:
@@ -223,6 +235,8 @@ def _other(detail: Detail, programs: tuple[int, ...], magic: bytes, data: bytes,
         detail.read_note(data)
     elif magic == format.USED:
         detail.shelf.uses.note(programs, fingerprints_of(data), when)
+    elif magic == format.APPLICATION_BINARY:
+        detail.application_binaries += 1
     elif magic == format.ATTEST:
         detail.attestations += 1
         detail.last_attested = max(detail.last_attested, when)
@@ -245,6 +259,7 @@ def _json(found: Inventory, detail: Detail) -> dict[str, Any]:
         "fields": shelf.identity.fields if shelf.identity is not None else None,
         "programs": [{"program": found.names.of(number), "program_id": f"{number:016x}"} for number in programs],
         "pipelines": sum(detail.kinds.values()),
+        "binaries": detail.binaries,
         "pipelines_by_kind": detail.kinds,
         "records": detail.records,
         "data_bytes": detail.data_bytes,
@@ -255,6 +270,7 @@ def _json(found: Inventory, detail: Detail) -> dict[str, Any]:
         "adopted_pipelines": detail.adopted,
         "last_used_days": detail.ages,
         "attestations": detail.attestations,
+        "application_binaries": detail.application_binaries,
         "last_attested_s": detail.last_attested,
         "blobs": detail.blobs,
         "plain_kinds": sorted(detail.plain_kinds),
@@ -278,11 +294,15 @@ def _lines(found: Inventory, detail: Detail) -> list[tuple[str, str]]:
         ("saved", f"{saved} of compiling, each time that all of it is loaded" if detail.timed else "unknown"),
         ("last used", ", ".join(f"{count} {name}" for name, count in detail.ages.items() if count) or "never"),
     ]
+    if detail.binaries:
+        lines.append(("binaries", f"{detail.binaries} of the pipelines are kept as pipeline binaries"))
     if detail.adopted:
         lines.append(("adopted", f"{detail.adopted} from the driver's own cache, compile time unknown"))
     if detail.attestations:
         when = day(detail.last_attested)
         lines.append(("attested", f"{plural(detail.attestations, 'state')} of its own caches, the last on {when}"))
+    if detail.application_binaries:
+        lines.append(("attested", f"{detail.application_binaries} of its own pipeline binaries"))
     if blobs:
         lines.append(("kept", f"the program's own {blobs}"))
     if detail.plain_kinds:

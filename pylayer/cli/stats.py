@@ -47,6 +47,16 @@ REMARKS = {
     "answers_late": "times that the program went on before policy answered",
     "write_errors": "failures to write to the store (see pylayer doctor)",
     "failed": "pipelines that the driver could not create",
+    "binary_hits": "hits created from pipeline binaries",
+    "create_info_hits": "the program's own requests for pipeline binaries, answered from the store",
+    "binaries_captured": "pipelines compiled past the driver's own cache, to get their binaries",
+    "binaries_missing": "compiled pipelines whose binaries the driver did not give",
+    "binaries_evicted": "stored pipeline binaries with which the driver failed; their pipelines were created anew",
+    "binaries_unindexed": "pipeline binaries that found no room in memory (binaries_mib)",
+    "binaries_altered": "the program's own pipeline binaries that are not as it read them",
+    "binaries_stale": "the program's own pipeline binaries that it read from another driver or device",
+    "binaries_restored": "altered pipeline binaries replaced by the stored ones",
+    "binaries_refused": "calls of the program that failed for them (VK_ERROR_INITIALIZATION_FAILED)",
 }
 
 

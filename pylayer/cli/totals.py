@@ -138,7 +138,7 @@ def read_runs(root: str) -> list[Run]:
 
 
 #: Files that are one program's; ``.pack`` are several programs'.
-OWN_FILES = (".journal", ".closed", ".snapshot", ".blob", ".attest")
+OWN_FILES = (".journal", ".closed", ".snapshot", ".blob", ".attest", ".binaries")
 
 
 def _disk_bytes(root: str, identity: str) -> dict[int, int]:

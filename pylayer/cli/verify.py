@@ -87,7 +87,7 @@ def _verify_file(
             advance(max(part.base - at, 0))
             at = max(part.base, at)
         advance(max(checked.file_bytes - at, 0))
-        written = suffix in (".journal", ".attest") and bool(checked.damage) and ended.has_writer(path)
+        written = suffix in format.APPENDED and bool(checked.damage) and ended.has_writer(path)
     except FileNotFoundError:
         return  # folded meanwhile
     except OSError as error:

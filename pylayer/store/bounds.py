@@ -217,7 +217,7 @@ def enforce(
     for name in identity_names(root):
         folder = _folder(root, name)
         for file in files_of(root, name):
-            if file.path.endswith((".snapshot", ".blob", ".attest")):
+            if file.path.endswith((".snapshot", ".blob", ".attest", ".binaries")):
                 program = file.program
                 when = int(file.mtime)
                 leaves = whole.takes(when, file.size) or (program in cuts and cuts[program].takes(when, file.size))
@@ -293,7 +293,7 @@ def drop_oldest_files(root: str, max_store: int) -> int:
     for file in sorted(files, key=lambda file: file.mtime):
         if total <= max_store * DOWN_TO:
             break
-        if file.path.endswith((".pack", ".closed", ".snapshot", ".blob")) and remove(file.path):
+        if file.path.endswith((".pack", ".closed", ".snapshot", ".blob", ".binaries")) and remove(file.path):
             total -= file.size
             removed += 1
     return removed

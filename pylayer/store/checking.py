@@ -6,7 +6,7 @@ which nothing reads, is looked at by ``unclean_padding`` alone.
 
 from __future__ import annotations
 
-from . import format, pack
+from . import application_binaries, binaries, format, pack
 from .format import Damage
 from .reader import Part, Reader
 
@@ -21,13 +21,23 @@ if TYPE_CHECKING:
 
 #: Records that may stand in a file of a kind. Packs have blocks, too, which ``Reader`` unpacks.
 CONTENT = {
-    format.JOURNAL: (format.CELL, format.NOTE, format.USED),
-    format.PACK: (format.CELL, format.NOTE, format.USED, format.GROUP),
-    format.EXPORT: (format.CELL, format.NOTE, format.USED, format.GROUP),
+    format.JOURNAL: (*format.PIPELINES, format.NOTE, format.USED),
+    format.PACK: (*format.PIPELINES, format.NOTE, format.USED, format.GROUP),
+    format.EXPORT: (*format.PIPELINES, format.NOTE, format.USED, format.GROUP),
     format.SNAPSHOT_FILE: (format.SNAPSHOT,),
     format.BLOB_FILE: (format.BLOB,),
     format.ATTEST_FILE: (format.ATTEST,),
+    format.APPLICATION_BINARIES_FILE: (format.APPLICATION_BINARY,),
 }
+
+
+def problem(magic: bytes, data: bytes | bytearray | memoryview) -> str:
+    """What cannot be in a record whose hash is right, in words; empty where nothing is wrong."""
+    if magic == format.BINARIES:
+        return binaries.problem(data)
+    if magic == format.APPLICATION_BINARY and application_binaries.parse(data) is None:
+        return "no binary of an application"
+    return ""
 
 
 def text_of(magic: bytes) -> str:
@@ -84,6 +94,9 @@ def check_file(
             for record in part.records:
                 if record[0] not in CONTENT[kind]:
                     result.wrong(f"a {text_of(record[0])} record here", part.place(record)[0])
+                what = problem(record[0], memoryview(part.data)[record[3] : record[3] + record[4]])
+                if what:
+                    result.wrong(what, part.place(record)[0], format.record_size(record[4]))
                 if record[0] != format.GROUP:
                     result.records += 1
                     result.data_bytes += record[4]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 
-from . import format, pack, quarantine
+from . import binaries, format, pack, quarantine
 from .claim import Claim
 from .ended import close_ended_journals, has_writer
 from .files import remove, unique_name
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from .reader import Record
 
-    #: Digests of notes and of other records, by the programs that they belong to.
-    Groups = dict[tuple[int, ...], tuple[list[bytes], list[bytes]]]
+    #: Digests of notes, cells and binaries, by the programs that they belong to.
+    Groups = dict[tuple[int, ...], tuple[list[bytes], list[bytes], list[bytes]]]
 
 #: In a program's process, what one fold may read and how many records it may hold; `pylayer trim` has no limit.
 #: A planned record takes 0.5 KiB.
@@ -50,6 +50,9 @@ PACK_FACTOR = 2
 #: A pack that reaches one of these is ended and another begun: whoever rewrites one holds its records' plan in memory.
 MAX_PACK_RECORDS = 32768
 MAX_PACK_BYTES = 128 << 20
+#: The order of a group's records: notes are few and stand outside the compressed blocks, and a block holds records of
+#: one magic, which may shrink where another's do not.
+ORDER = {format.NOTE: 0, format.CELL: 1, format.BINARIES: 2}
 #: A file that is damaged in more places than these goes to quarantine whole.
 MAX_STRETCHES = 64
 
@@ -294,7 +297,7 @@ class Fold:
                     programs = pack.group_programs(part.data[start : start + size])
                 elif magic == format.USED:
                     self._uses.note(programs, fingerprints_of(bytes(part.data[start : start + size])), record[8])
-                elif magic in (format.CELL, format.NOTE):
+                elif magic in ORDER:
                     offset, inner = part.place(record)
                     if not programs:  # they stood in a part that is damaged
                         what = Damage(self._sources[index].path, "damaged-header", detail="whose records these are")
@@ -365,7 +368,7 @@ class Fold:
                 planned.programs = tuple(program for program in planned.programs if program not in self._gone)
                 if not planned.programs:
                     del self._plan[digest]
-                    self.result.dropped += planned.magic == format.CELL
+                    self.result.dropped += planned.magic in format.PIPELINES
 
     def _is_in_a_pack(self, planned: Planned, digest: bytes) -> bool:
         sources = [planned.source, *(source for source, _, _ in self._copies.get(digest, ()))]
@@ -375,20 +378,20 @@ class Fold:
 
     def _sort(self, groups: Groups) -> Iterator[None]:
         """Fills ``groups``: digests of what is written, by the programs it belongs to."""
-        groups.update({(program,): ([], []) for program in self._uses.last_run})
+        groups.update({(program,): ([], [], []) for program in self._uses.last_run})
         for number, (digest, planned) in enumerate(self._plan.items()):
             if number % STEP_ENTRIES == STEP_ENTRIES - 1:
                 yield
             planned.last_used = self._uses.last_use(planned.programs, planned.fingerprint, planned.last_used)
-            if self._drop is not None and planned.magic == format.CELL:
+            if self._drop is not None and planned.magic in format.PIPELINES:
                 losers = self._drop(planned, self._uses)
                 if losers:
                     planned.programs = tuple(program for program in planned.programs if program not in losers)
                     if not planned.programs:
                         self.result.dropped += 1
                         continue
-            members = groups.setdefault(planned.programs, ([], []))
-            members[planned.magic != format.NOTE].append(digest)
+            members = groups.setdefault(planned.programs, ([], [], []))
+            members[ORDER.get(planned.magic, 0)].append(digest)
 
     def _new_writer(self) -> pack.PackWriter:
         path = os.path.join(self.folder.path, f"{unique_name()}.pack")
@@ -418,9 +421,7 @@ class Fold:
             writer.begin_group(programs)
             if len(programs) == 1:
                 self._write_uses(writer, programs[0], represented.get(programs[0], set()))
-            # Notes first: they are few, and stand outside the compressed blocks.
-            notes, others = groups[programs]
-            for digest in (*notes, *others):
+            for digest in (digest for members in groups[programs] for digest in members):
                 planned = self._plan[digest]
                 if planned.source != cached_source:
                     cache, cached_source = {}, planned.source
@@ -445,6 +446,10 @@ class Fold:
         if found is None or found[0][6] != digest:
             self._quarantine(planned.source, self._damage_at(reader, planned))
             return False
+        problem = binaries.problem(found[1]) if planned.magic == format.BINARIES else ""
+        if problem:
+            self._quarantine(planned.source, self._impossible(reader, planned, problem))
+            return False
         writer.add(found[0], found[1], planned.fingerprint, planned.last_used)
         return True
 
@@ -464,6 +469,13 @@ class Fold:
         if damage and damage[0].offset == planned.offset:
             return damage[0]
         return Damage(reader.path, "damaged-data", planned.offset, format.record_size(planned.size))
+
+    @staticmethod
+    def _impossible(reader: Reader, planned: Planned, problem: str) -> Damage:
+        """The record, or the compressed block that it is in."""
+        head = reader.bytes_at(planned.offset, format.RECORD_HEADER.size)
+        size = format.RECORD_HEADER.unpack(head)[3]
+        return Damage(reader.path, "impossible", planned.offset, format.record_size(size), problem)
 
     def _write_uses(self, writer: pack.PackWriter, program: int, represented: set[int]) -> None:
         """Uses that the records written now do not carry, because their records are in other packs; by the day, and

@@ -7,6 +7,7 @@
     <root>/store/<identity>/<program>-<unique>.snapshot  a whole VkPipelineCache of one process
     <root>/store/<identity>/<program>-<unique>.attest    digests of what one process read of its own caches
     <root>/store/<identity>/<program>-<unique>.blob      the last data that it read of one of them
+    <root>/store/<identity>/<program>-<unique>.binaries  what one process read of its own pipeline binaries
 
 No file is ever changed by another process than the one that made it, so two processes need no lock.
 """
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from ..values import Attested
     from .reader import Part
 
 #: Files whose records a device loads, oldest data first.
@@ -69,18 +71,22 @@ class Loaded:
 
 
 class Batch:
-    """Records that verified, as places in a part of a file; ``snapshot`` is the path of a snapshot's file.
+    """Records that verified, as places in a part of a file: what becomes VkPipelineCaches, and what pipeline binaries.
+    ``snapshot`` is the path of a snapshot's file; ``attested``, of the program's own binaries, stands alone.
 
-    ``data`` is valid until the batch after the next is asked for.
+    ``data`` is valid until the batch after the next is asked for, that of ``attested`` until the next.
     """
 
-    __slots__ = ("data", "offsets", "sizes", "snapshot")
+    __slots__ = ("attested", "binary_offsets", "binary_sizes", "data", "offsets", "sizes", "snapshot")
 
     def __init__(self, data: bytearray | bytes, snapshot: str | None = None) -> None:
         self.data = data
         self.snapshot = snapshot
         self.offsets: list[int] = []
         self.sizes: list[int] = []
+        self.binary_offsets: list[int] = []
+        self.binary_sizes: list[int] = []
+        self.attested: list[Attested] = []
 
 
 class Folder:
@@ -237,7 +243,7 @@ def _by_group_records(reader: Reader, program: int | None, damage: list[Damage])
 
 def _take_records(part: Part, batch: Batch, loaded: Loaded) -> None:
     """Puts what the store does not have twice into the batch. A program waits for this: 0.3 us a record."""
-    cell, snapshot, digests = format.CELL, format.SNAPSHOT, loaded.digests
+    cell, binaries, snapshot, digests = format.CELL, format.BINARIES, format.SNAPSHOT, loaded.digests
     offsets, sizes = batch.offsets, batch.sizes
     size_sum = create_sum = timed = 0
     for magic, _kind, flags, start, size, create_ns, digest, _fingerprint, last_used in part.records:
@@ -247,6 +253,14 @@ def _take_records(part: Part, batch: Batch, loaded: Loaded) -> None:
             if create_ns and not flags:
                 create_sum += create_ns
                 timed += 1
+        elif magic == binaries:
+            if create_ns and not flags & format.ADOPTED:
+                create_sum += create_ns
+                timed += 1
+            digests.add(digest)
+            batch.binary_offsets.append(start)
+            batch.binary_sizes.append(size)
+            continue
         elif magic != snapshot:
             if magic == format.NOTE and size <= MAX_NOTE_BYTES:
                 _read_note(bytes(part.data[start : start + size]), loaded)

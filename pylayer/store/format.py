@@ -22,12 +22,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAGIC = b"PYLSTORE"
-VERSION = 2
+VERSION = 3
+#: Versions that are read. Version 2 has no BINR and no ABIN, and is the same in all else; a pylayer of version 2 would
+#: pass over them and lose them when it folds, so what is written is not for it.
+READ_VERSIONS = (2, 3)
 #: Magic of format version 1, which nothing writes any more.
 OLD_MAGICS = (b"PYLAYERJ",)
 
 #: Files by what they hold. The kind stands in the header, and the file's name ends accordingly.
 JOURNAL, PACK, SNAPSHOT_FILE, BLOB_FILE, ATTEST_FILE, EXPORT = b"JRNL", b"PACK", b"SNAP", b"BLOB", b"ATST", b"XPRT"
+APPLICATION_BINARIES_FILE = b"ABIN"
 #: ``.closed`` is a journal to which nobody appends any more.
 KIND_OF_SUFFIX = {
     ".journal": JOURNAL,
@@ -36,13 +40,24 @@ KIND_OF_SUFFIX = {
     ".snapshot": SNAPSHOT_FILE,
     ".blob": BLOB_FILE,
     ".attest": ATTEST_FILE,
+    ".binaries": APPLICATION_BINARIES_FILE,
 }
+#: Files of which one process appends to each, beside journals.
+APPENDED = (".journal", ".attest", ".binaries")
 
-#: Records. CELL and SNAP go to a driver; NOTE is settings text; BLOB is an application's cache as it read it;
-#: ATST an attestation; USED fingerprints of pipelines that a run created; GRUP, ZSTD, GRPS and INDX make packs.
+#: Records. CELL, BINR and SNAP go to a driver; NOTE is settings text; BLOB is an application's cache as it read it and
+#: ABIN a pipeline binary; ATST an attestation; USED fingerprints of pipelines that a run created; GRUP, ZSTD, GRPS and
+#: INDX make packs.
 CELL, SNAPSHOT, NOTE, BLOB, ATTEST, USED = b"CELL", b"SNAP", b"NOTE", b"BLOB", b"ATST", b"USED"
+BINARIES, APPLICATION_BINARY = b"BINR", b"ABIN"
 GROUP, COMPRESSED, GROUPS, INDEX = b"GRUP", b"ZSTD", b"GRPS", b"INDX"
-MAGICS = (CELL, SNAPSHOT, NOTE, BLOB, ATTEST, USED, GROUP, COMPRESSED, GROUPS, INDEX)
+MAGICS = (CELL, BINARIES, SNAPSHOT, NOTE, BLOB, ATTEST, APPLICATION_BINARY, USED, GROUP, COMPRESSED, GROUPS, INDEX)
+#: Records that are one pipeline each.
+PIPELINES = (CELL, BINARIES)
+
+#: Flags of such a record: the driver's own cache had it; the driver compressed it, so that nothing is gained by
+#: compressing it again. The second stands in the record because whoever folds it knows no driver.
+ADOPTED, DRIVER_COMPRESSED = 1, 2
 
 FILE_HEADER = struct.Struct("<8sII4sI16sIIII16sBBH32s4xQQQQ16sIIQ64sQQ")
 RECORD_HEADER = struct.Struct("<4sHHQQ16sQQQ")
@@ -201,11 +216,11 @@ def read_file_header(data: bytes, identity_digest: bytes | None = None) -> tuple
     if fields[0] != MAGIC:
         return None, "not-a-store-file"
     # A later version may hash another part, but its magic and version stand where they always stood.
-    if fields[1] != VERSION and 0 < fields[1] < 1000:
+    if fields[1] not in READ_VERSIONS and 0 < fields[1] < 1000:
         return None, "foreign-version"
     if xxhash.xxh3_64_intdigest(data[:HASHED_FILE_HEADER]) != fields[-1]:
         return None, "damaged-header"
-    if fields[1] != VERSION or fields[2] != FILE_HEADER.size:
+    if fields[1] not in READ_VERSIONS or fields[2] != FILE_HEADER.size:
         return None, "foreign-version"
     header = FileHeader()
     header.version, header.kind, header.identity_digest = fields[1], fields[3], fields[5]

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import os
 
-from . import bounds, ended, fold, plans, quarantine, runs
+from . import application_binaries, bounds, ended, fold, plans, quarantine, runs
 from .files import remove_left_temporaries
 from .folder import Folder, identity_names
-from .format import Damage
+from .format import APPENDED, Damage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
 #: Files that are not folded: damaged, they go to quarantine whole.
-WHOLE_FILES = (".snapshot", ".blob", ".attest")
+WHOLE_FILES = (".snapshot", ".blob", ".attest", ".binaries")
 
 #: A program that ends folds within this time, and only from so many journals: short runs must not add up to a store
 #: of small files for ever.
@@ -30,11 +30,13 @@ EXIT_BYTES = 4 << 20
 
 
 class Limits:
-    """Bytes that the store and one program may take, and whether packs are compressed."""
+    """Bytes that the store, one program, and the data of its own binaries may take, and whether packs are
+    compressed."""
 
-    __slots__ = ("compress", "max_program", "max_store")
+    __slots__ = ("application_binaries", "compress", "max_program", "max_store")
 
-    def __init__(self, max_store: int, max_program: int, compress: bool) -> None:
+    def __init__(self, max_store: int, max_program: int, compress: bool, application_binaries: int = 64 << 20) -> None:
+        self.application_binaries = application_binaries
         self.max_store = max_store
         self.max_program = max_program
         self.compress = compress
@@ -54,7 +56,7 @@ def repair_whole_files(folder: Folder, damaged: list[Damage]) -> int:
         what = next(what for what in damaged if what.path == path)
         if what.outcome == "foreign-version":
             continue
-        if what.outcome == "truncated" and path.endswith(".attest"):
+        if what.outcome == "truncated" and path.endswith(APPENDED):
             continue  # torn, or still being written
         try:
             quarantine.move_file(folder.root, what)
@@ -91,6 +93,7 @@ def maintain(
             say(f"the store was far beyond its limit: the {removed} oldest files left; pylayer trim chooses by use")
         return
     yield
+    yield from application_binaries.compact(folder, limits.application_binaries)
     if bounds.total_bytes(folder.root) > limits.max_store or _program_is_too_large(folder.root, limits.max_program):
         trimmed = bounds.Trimmed()
         yield from bounds.enforce(folder.root, limits.max_store, limits.max_program, trimmed, limits.compress)

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from .reader import Record
 
-#: A block that shrinks by less than this is stored as it is, and after so many of them none is tried any more.
+#: A block that shrinks by less than this is stored as it is, and after so many of them, of records of one
+#: magic, none is tried any more.
 WORTH_IT = 0.9
 VAIN_BLOCKS = 4
 
@@ -211,11 +212,13 @@ class PackWriter:
         self._identity = identity
         self._kind = kind
         self._compress = compress
-        self._vain = 0
+        #: Blocks in vain one after another, by the magic of their records.
+        self._vain: dict[bytes, int] = {}
         self._groups: list[Group] = []
         self._index = bytearray()
         self._block: list[bytes | memoryview] = []
         self._block_bytes = 0
+        self._block_magic = b""
         self._block_entries: list[list[int | bytes]] = []
         self._fd, self._temporary = create_temporary(path)
         try:
@@ -248,18 +251,27 @@ class PackWriter:
         self._groups[-1].raw_bytes += size
         self.count += 1
         whole = format.record_size(size)
-        if not self._compress or magic != format.CELL or whole > format.BLOCK_BYTES:
+        if not self._may_shrink(magic, flags) or whole > format.BLOCK_BYTES:
             self._end_block()
             entry[0] = self._at
             self._index += format.INDEX_ENTRY.pack(*entry)
             self._write(parts)
             return
+        if magic != self._block_magic:
+            self._end_block()
+            entry[0], self._block_magic = self._at, magic
         entry[1] = self._block_bytes
         self._block += [bytes(part) for part in parts]  # the data is the caller's
         self._block_entries.append(entry)
         self._block_bytes += whole
         if self._block_bytes >= format.BLOCK_BYTES:
             self._end_block()
+
+    def _may_shrink(self, magic: bytes, flags: int) -> bool:
+        """Whether it is worth trying to compress a record."""
+        if not self._compress or magic not in format.PIPELINES or flags & format.DRIVER_COMPRESSED:
+            return False
+        return self._vain.get(magic, 0) < VAIN_BLOCKS
 
     def _end_block(self) -> None:
         if not self._block:
@@ -272,13 +284,12 @@ class PackWriter:
             for entry in self._block_entries:
                 entry[0] = self._at
             self._write(format.record_parts(format.COMPRESSED, packed, create_ns=len(raw)))
-            self._vain = 0
+            self._vain[self._block_magic] = 0
         else:
             for entry in self._block_entries:
                 entry[0], entry[1] = self._at + int(entry[1]), 0
             self._write([raw])
-            self._vain += 1
-            self._compress = self._vain < VAIN_BLOCKS
+            self._vain[self._block_magic] = self._vain.get(self._block_magic, 0) + 1
         for entry in self._block_entries:
             self._index += format.INDEX_ENTRY.pack(*entry)
         self._block, self._block_entries, self._block_bytes = [], [], 0

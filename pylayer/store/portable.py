@@ -1,10 +1,11 @@
 """Files that carry pipelines of one driver from one store to another.
 
 A pack of the kind XPRT whose first group belongs to no program and holds one note: the fields of the identity, so
-that whoever reads it computes the identity anew. Behind it the groups of the programs: CELL, NOTE and USED.
+that whoever reads it computes the identity anew. Behind it the groups of the programs: CELL, BINR, NOTE and USED.
 
 For the command line. An export may come from anybody: nothing in it is believed that does not follow from its
-bytes, and the data of every cell must be headed by the device and driver that the file is for.
+bytes, and the data of every cell must be headed by the device and driver that the file is for. Binaries have no such
+head: they are of the driver whose global key is in the identity.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ import time
 from .. import flat
 from ..cache_header import HEADER, HEADER_VERSION_ONE
 from ..identity import Identity
-from ..values import CELL_ADOPTED, KIND_NAMES
+from ..values import KIND_NAMES
 from . import checking, format, pack
 from .files import remove, unique_name
+from .fold import ORDER
 from .folder import Folder
 from .reader import Reader
 from .recency import Uses, fingerprints_of, used_parts
@@ -99,7 +101,7 @@ class Export:
                 yield from self._read(file)
             for program in self.result.programs:
                 self.result.snapshots += len(self._folder.files(program, (".snapshot",)))
-            if any(wanted.magic == format.CELL for wanted in self._plan.values()):
+            if any(wanted.magic in format.PIPELINES for wanted in self._plan.values()):
                 yield from self._write(path, compress)
         finally:
             for reader in self._sources:
@@ -143,7 +145,7 @@ class Export:
             if record[0] == format.USED:
                 data = bytes(part.data[record[3] : record[3] + record[4]])
                 self._uses.note(tuple(programs), fingerprints_of(data), record[8])
-            elif record[0] in (format.CELL, format.NOTE):
+            elif record[0] in ORDER:
                 known = self._plan.get(record[6])
                 if known is None:
                     self._plan[record[6]] = _Wanted(source, part.place(record), record, programs)
@@ -167,7 +169,7 @@ class Export:
                 last_run = self._uses.last_run.get(programs[0]) if len(programs) == 1 else None
                 if last_run is not None:
                     _add(writer, format.USED, b"", last_run)
-                for digest in sorted(groups[programs], key=lambda digest: self._plan[digest].magic != format.NOTE):
+                for digest in sorted(groups[programs], key=lambda digest: ORDER[self._plan[digest].magic]):
                     wanted = self._plan[digest]
                     if wanted.source != cached_source:
                         cache, cached_source = {}, wanted.source
@@ -177,7 +179,7 @@ class Export:
                     when = self._uses.last_use(programs, wanted.fingerprint, wanted.last_used)
                     writer.add(found[0], found[1], wanted.fingerprint, when)
                     self.result.records += 1
-                    self.result.pipelines += wanted.magic == format.CELL
+                    self.result.pipelines += wanted.magic in format.PIPELINES
                     self.result.data_bytes += len(found[1])
                     yield 0
             self.result.path = writer.finish(self.result.programs)
@@ -324,7 +326,7 @@ class Import:
                 gained.update(programs)
                 self.result.shared += digest in present
                 self.result.records += 1
-                self.result.pipelines += magic == format.CELL
+                self.result.pipelines += magic in format.PIPELINES
                 self.result.data_bytes += size
                 if writer is not None:
                     if programs != current:
@@ -357,10 +359,11 @@ class Import:
             name = self.result.programs.get(program, "")
             if not name or not name.isprintable():
                 raise self._refuse("a program without a name, or with one that cannot be printed", place)
-        if magic == format.CELL:
-            if kind >= len(KIND_NAMES) or flags & ~CELL_ADOPTED:
+        if magic in format.PIPELINES:
+            known = format.ADOPTED | (format.DRIVER_COMPRESSED if magic == format.BINARIES else 0)
+            if kind >= len(KIND_NAMES) or flags & ~known:
                 raise self._refuse("a pipeline of no known kind", place)
-            reason = self._cell_problem(data)
+            reason = self._cell_problem(data) if magic == format.CELL else self._binaries_problem()
             if reason:
                 raise self._refuse(f"a pipeline {reason}", place)
         elif magic == format.NOTE:
@@ -381,6 +384,10 @@ class Import:
         if uuid != bytes.fromhex(fields["pipeline_cache_uuid"]):
             return "of another driver build than the file is for"
         return ""
+
+    def _binaries_problem(self) -> str:
+        """Their structure is checked with the file's."""
+        return "" if self.identity.fields.get("global_key") else "of binaries, for a driver without a global key"
 
     def _judge_note(self, data: memoryview, place: int) -> None:
         try:
@@ -403,7 +410,7 @@ def _present(folder: Folder) -> Generator[int, None, dict[bytes, set[int]]]:
         try:
             for programs, part in checking.check_file(file, kind, digest, checked):
                 for record in part.records:
-                    if record[0] in (format.CELL, format.NOTE):
+                    if record[0] in ORDER:
                         present.setdefault(record[6], set()).update(programs)
                 yield 0
         except FileNotFoundError:

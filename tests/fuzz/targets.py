@@ -216,7 +216,9 @@ def header(data: bytes) -> None:
             continue
         require(outcome == "ok", f"a header, and {outcome!r}")
         fits = xxhash.xxh3_64_intdigest(data[:248]) == struct.unpack_from("<Q", data, 248)[0]
-        require(fits and data[:8] == format.MAGIC and found.version == format.VERSION, "not a header of this version")
+        require(
+            fits and data[:8] == format.MAGIC and found.version in format.READ_VERSIONS, "not a header that is read"
+        )
         require(identity in (None, data[24:40]), "another identity")
         found.application.encode()
     format.is_later_version(data)

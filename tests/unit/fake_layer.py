@@ -7,12 +7,25 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from unit.things import FakeCommands, cache_data, cache_read, cell, device_state, facts, program, scan, write_journal
+from unit.things import (
+    FakeCommands,
+    binary_read,
+    cache_data,
+    cache_read,
+    cell,
+    device_state,
+    facts,
+    program,
+    scan,
+    write_journal,
+)
 
 from pylayer.identity import Identity, program_id
 from pylayer.store.folder import Folder
 from pylayer.values import (
     CARRIER_CELLS,
+    BinaryProperties,
+    BinaryRead,
     CacheData,
     CacheRead,
     Cell,
@@ -32,6 +45,8 @@ TYPES = (
     "FLUSH_PROCESS",
     "CACHE_EMPTY",
     "CACHE_READ",
+    "BINARY_READ",
+    "PROPERTIES",
 )
 
 
@@ -47,6 +62,7 @@ class FakeMessage:
         self.plan: Plan | None = None
         self.kept: bool = content.get("kept", False)
         self.verdict: int | None = None
+        self.properties: BinaryProperties | None = None
 
     def release(self) -> None:
         self.releases += 1
@@ -65,7 +81,7 @@ class FakeMessage:
         return ("all.plan" if for_all_programs else "one.plan"), b"plan", b"key"
 
     def device_state(self) -> DeviceState:
-        return device_state(carrier=self.content.get("carrier", CARRIER_CELLS))
+        return device_state(**{"carrier": self.content.get("carrier", CARRIER_CELLS)} | self.content.get("state", {}))
 
     def cache_data(self) -> CacheData:
         changes = {"data_is_null": False, "data_size": 100, "header": self.content.get("header", b""), "result": -1}
@@ -79,7 +95,16 @@ class FakeMessage:
         return True
 
     def cell(self) -> Cell:
-        return cell(self.content["data"], fingerprint=self.content.get("fingerprint", 0))
+        return cell(
+            self.content["data"], fingerprint=self.content.get("fingerprint", 0), unit=self.content.get("unit", 0)
+        )
+
+    def binary_read(self) -> BinaryRead:
+        return binary_read(self.content["data"], **self.content.get("read", {}))
+
+    def answer_properties(self, properties: BinaryProperties) -> bool:
+        self.properties = properties
+        return not self.late
 
 
 class FakeBoundary(ModuleType, FakeCommands):

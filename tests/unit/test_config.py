@@ -14,8 +14,9 @@ from pylayer.settings import DEFAULTS, TOP_DEFAULTS
 
 DEFAULT_FILE = Path(pylayer.__file__).parent / "data" / "config" / "default.yaml"
 SETTINGS_KEYS = (
-    "adopt_driver_cache, answer_wait_ms, application_caches, carrier, compress, flush_wait_ms, fsync_interval_ms, "
-    "keep_cache_mib, load_wait_ms, queue_mib, seed_application_caches"
+    "adopt_driver_cache, answer_wait_ms, application_binaries, application_caches, binaries_mib, carrier, compress, "
+    "driver_cache, flush_wait_ms, fsync_interval_ms, keep_cache_mib, load_wait_ms, precompiled_internal_cache, "
+    "prefers_internal_cache, queue_mib, seed_application_caches"
 )
 TOP_KEYS = "max_program_mib, max_store_mib, policy, policy_path, rules, settings, share"
 CONDITIONS = "application, device, driver, engine, executable, vendor"
@@ -102,8 +103,18 @@ def test_examples_in_the_default_file_are_valid() -> None:
         # values
         ("share: some", 1, "share is 'some'; allowed: program, all"),
         ("share: null", 1, "share is null; allowed: program, all"),
-        ("settings:\n  carrier: binaries", 2, "settings.carrier is 'binaries'; allowed: auto, cells, snapshot, off"),
-        ("settings: {carrier: false}", 1, "settings.carrier is false; allowed: auto, cells, snapshot, off"),
+        (
+            "settings:\n  carrier: blobs",
+            2,
+            "settings.carrier is 'blobs'; allowed: auto, cells, binaries, snapshot, off",
+        ),
+        ("settings: {carrier: false}", 1, "settings.carrier is false; allowed: auto, cells, binaries, snapshot, off"),
+        ("settings: {driver_cache: off}", 1, "settings.driver_cache is 'off'; allowed: keep, replace"),
+        (
+            "settings: {prefers_internal_cache: true}",
+            1,
+            "settings.prefers_internal_cache is true; allowed: driver, yes, no",
+        ),
         ("settings: {application_caches: x}", 1, "settings.application_caches is 'x'; allowed: attest, check, pass"),
         ("settings: {adopt_driver_cache: yes}", 1, "settings.adopt_driver_cache is 'yes'; allowed: true or false"),
         ("settings: {queue_mib: '64'}", 1, "settings.queue_mib is '64'; allowed: a whole number"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from pylayer.identity import ABI, Identity, program_id
 from pylayer.policy import MS, Policy, choose_carrier
 from pylayer.settings import DEFAULTS
 from pylayer.values import (
+    CARRIER_BINARIES,
     CARRIER_CELLS,
     CARRIER_OFF,
     CARRIER_SNAPSHOT,
@@ -204,6 +206,23 @@ def test_program_id() -> None:
         ("snapshot", {}, CARRIER_SNAPSHOT, CARRIER_SNAPSHOT),
         ("snapshot", {"driver_id": 13}, CARRIER_SNAPSHOT, CARRIER_SNAPSHOT),
         ("off", {}, CARRIER_OFF, CARRIER_OFF),
+        ("auto", {"binaries_supported": True}, CARRIER_CELLS, CARRIER_SNAPSHOT),
+        ("auto", {"binaries_requested": True}, CARRIER_CELLS, CARRIER_SNAPSHOT),
+        ("binaries", {"binaries_supported": True}, CARRIER_BINARIES, CARRIER_SNAPSHOT),
+        ("binaries", {"binaries_requested": True}, CARRIER_BINARIES, CARRIER_SNAPSHOT),
+        ("binaries", {"binaries_supported": True, "driver_id": 13}, CARRIER_BINARIES, CARRIER_SNAPSHOT),
+        ("binaries", {}, CARRIER_CELLS, CARRIER_SNAPSHOT),
+        ("binaries", {"driver_id": 13}, CARRIER_OFF, CARRIER_OFF),
+        (
+            "binaries",
+            {"binaries_supported": True, "cache_control_supported": False},
+            CARRIER_SNAPSHOT,
+            CARRIER_SNAPSHOT,
+        ),
+        *(
+            (wanted, {"binaries_supported": True, "internal_cache_disabled": True}, CARRIER_OFF, CARRIER_OFF)
+            for wanted in ("auto", "cells", "binaries", "snapshot", "off")
+        ),
     ],
 )
 def test_choose_carrier(wanted: str, device: dict[str, Any], carrier: int, fallback: int) -> None:
@@ -218,6 +237,12 @@ def test_stub_driver_is_named() -> None:
     assert "Lavapipe" in choose_carrier(DEFAULTS, facts(driver_id=13))[2]
 
 
+def test_reasons_for_what_was_not_chosen() -> None:
+    """Where binaries are wanted and cannot be, or a program wants no cache, the reason says so."""
+    assert "VK_KHR_pipeline_binary" in choose_carrier({**DEFAULTS, "carrier": "binaries"}, facts())[2]
+    assert choose_carrier(DEFAULTS, facts(internal_cache_disabled=True))[2] == "the program disables internal caches"
+
+
 def test_plan() -> None:
     """Settings become a plan in nanoseconds and bytes; fractions and whole numbers written as 8.0 included."""
     wanted = {**DEFAULTS, "load_wait_ms": 0.5, "queue_mib": 8.0, "application_caches": "pass"}
@@ -226,17 +251,91 @@ def test_plan() -> None:
         adopt=True,
         answer_wait_ns=200 * MS,
         carrier=CARRIER_CELLS,
+        check_binaries=True,
         check_caches=False,
+        driver_cache_off=False,
         fallback_carrier=CARRIER_SNAPSHOT,
         flush_wait_ns=1000 * MS,
+        index_bytes=256 << 20,
         keep_cache_bytes=0,
         load_wait_ns=MS // 2,
         may_be_kept=True,
         plain_kinds=0,
         queue_bytes=8 << 20,
+        restore_binaries=True,
         seed_caches=True,
     )
     assert all(type(value) in (int, bool) for value in plan.as_dict().values())
+
+
+def plan_with(wanted: dict[str, Any], **device: Any) -> Plan:
+    return Policy().plan_device(program(), facts(**device), {**DEFAULTS, **wanted})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "checked", "restored"), [("restore", True, True), ("attest", True, False), ("pass", False, False)]
+)
+def test_plan_for_application_binaries(wanted: str, checked: bool, restored: bool) -> None:
+    """Data that a program brings is checked, and replaced where it is altered, as application_binaries says."""
+    plan = plan_with({"application_binaries": wanted})
+    assert (plan.check_binaries, plan.restore_binaries) == (checked, restored)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "requested", "kept"),
+    [
+        ({}, False, 64 << 20),
+        ({"application_caches": "check"}, False, 0),
+        ({"application_caches": "check"}, True, 64 << 20),
+        ({"application_caches": "check", "application_binaries": "attest"}, True, 0),
+    ],
+)
+def test_plan_to_keep_what_is_read(wanted: dict[str, Any], requested: bool, kept: int) -> None:
+    """Copies are made of what a program reads where something can be restored from them, and nowhere else."""
+    assert plan_with(wanted, binaries_requested=requested).keep_cache_bytes == kept
+
+
+@pytest.mark.parametrize(("device", "off"), [({}, True), ({"internal_cache_disabled": True}, False)])
+def test_plan_to_replace_the_drivers_cache(device: dict[str, Any], off: bool) -> None:
+    """The driver's cache is switched off where the layer keeps pipelines in its place."""
+    assert plan_with({"driver_cache": "replace"}, **device).driver_cache_off == off
+
+
+def test_caches_are_checked_without_a_carrier() -> None:
+    """A program that wants no internal cache still gets its own caches and binaries checked."""
+    plan = plan_with({}, internal_cache_disabled=True, binaries_requested=True)
+    assert (plan.carrier, plan.check_caches, plan.check_binaries) == (CARRIER_OFF, True, True)
+
+
+def test_binaries_in_memory_of_a_32_bit_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program with few addresses keeps most of them, whatever the policy file says."""
+    monkeypatch.setattr(sys, "maxsize", (1 << 31) - 1)
+    assert plan_with({"binaries_mib": 4096}).index_bytes == 128 << 20
+    assert plan_with({"binaries_mib": 16}).index_bytes == 16 << 20
+
+
+@pytest.mark.parametrize(
+    ("carrier", "setting", "driver", "expected"),
+    [
+        # The driver's internal cache, control, prefers and precompiled; then what the program is told.
+        ("cells", "driver", (0, 0, 0, 0), (0, 0, 0, 0)),
+        ("cells", "driver", (1, 1, 1, 1), (1, 1, 1, 1)),
+        ("cells", "yes", (0, 0, 0, 0), (0, 0, 0, 0)),
+        ("cells", "yes", (1, 0, 0, 0), (1, 0, 1, 1)),
+        ("cells", "no", (1, 1, 1, 1), (1, 1, 0, 0)),
+        ("binaries", "driver", (0, 0, 0, 0), (1, 1, 0, 0)),
+        ("binaries", "yes", (0, 0, 0, 0), (1, 1, 1, 1)),
+        ("binaries", "no", (1, 0, 1, 1), (1, 1, 0, 0)),
+    ],
+)
+def test_binary_properties(carrier: str, setting: str, driver: tuple[int, ...], expected: tuple[int, ...]) -> None:
+    """A program hears of the internal cache that the layer is, and of a filled one where the policy file says so."""
+    names = ("internal_cache", "internal_cache_control", "prefers_internal_cache", "precompiled_internal_cache")
+    device = facts(binaries_supported=True, **{name: bool(value) for name, value in zip(names, driver, strict=True)})
+    settings = {"carrier": carrier, "prefers_internal_cache": setting, "precompiled_internal_cache": setting}
+    told = Policy().binary_properties(program(), device, {**DEFAULTS, **settings})
+    assert tuple(int(getattr(told, name)) for name in names) == expected
+    assert told.answered
 
 
 # ---- values ------------------------------------------------------------------------------------------

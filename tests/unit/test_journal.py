@@ -45,7 +45,7 @@ def test_format_is_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
     identity.digest = bytes(range(16))
     header = format.file_header(format.JOURNAL, identity, 0x0102030405060708, "a program", (0x1000, 0x2000))
     one = record(b"data of a cell, 22 byt", kind=1, flags=1, create_ns=2_500_000, fingerprint=0xFEDC, last_used=99)
-    assert format.VERSION == 2
+    assert format.VERSION == 3
     assert header.hex() == HEADER_HEX
     assert one.hex() == RECORD_HEX
     assert record(b"stub=b:1\n", format.NOTE).hex() == NOTE_HEX
@@ -186,7 +186,8 @@ def header_with(**changes: Any) -> bytes:
         (bytes(100_000), "zero-filled"),
         (header_with()[:255], "truncated"),
         (header_with(magic=b"SOMEBODY"), "not-a-store-file"),
-        (header_with(version=3), "foreign-version"),
+        (header_with(version=2), "ok"),
+        (header_with(version=4), "foreign-version"),
         (header_with(version=1), "foreign-version"),
         (header_with(version=0), "foreign-version"),
         (header_with(size=128), "foreign-version"),
@@ -214,7 +215,8 @@ def test_file_header_says_whose_it_is() -> None:
 
 def test_later_versions_are_left_alone() -> None:
     """A file of a version to come is told from one of the past, which nothing will read again."""
-    assert format.is_later_version(header_with(version=3))
+    assert format.is_later_version(header_with(version=4))
+    assert not format.is_later_version(header_with(version=3))
     assert not format.is_later_version(header_with(version=2))
     assert not format.is_later_version(b"PYLAYERJ\1\0\0\0" + bytes(52))
 
@@ -445,14 +447,14 @@ def test_noise_is_no_journal(noise: bytes) -> None:
 
 
 HEADER_HEX = (
-    "50594c53544f524502000000000100004a524e4c000000000001020304050607"
+    "50594c53544f524503000000000100004a524e4c000000000001020304050607"
     "08090a0b0c0d0e0f02100000bf73000007004006030000000001020304050607"
     "08090a0b0c0d0e0f08010a00676c6f62616c206b657900000000000000000000"
     "0000000000000000000000000000000008070605040302018877665544332211"
     "00100000000000000020000000000000101112131415161718191a1b1c1d1e1f"
     "04030201000000001817161514131211612070726f6772616d00000000000000"
     "0000000000000000000000000000000000000000000000000000000000000000"
-    "0000000000000000000000000000000000000000000000006f990a31d3ec1c38"
+    "000000000000000000000000000000000000000000000000c8244b038e02e728"
 )
 RECORD_HEX = (
     "43454c4c010001001600000000000000a025260000000000abf4e46a26e3144f"

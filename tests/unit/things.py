@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,9 @@ from pylayer.store.reader import Scan
 from pylayer.values import (
     CARRIER_CELLS,
     COUNTER_NAMES,
+    UNIT_CELL,
+    Attested,
+    BinaryRead,
     CacheData,
     CacheRead,
     Cell,
@@ -34,6 +38,8 @@ def facts(**changes: Any) -> DeviceFacts:
     """A device whose driver has everything."""
     values: dict[str, Any] = {
         "api_version": 4206896,
+        "binaries_requested": False,
+        "binaries_supported": False,
         "binary_data_compressed": False,
         "cache_control_requested": False,
         "cache_control_supported": True,
@@ -44,7 +50,12 @@ def facts(**changes: Any) -> DeviceFacts:
         "driver_name": "radv",
         "driver_version": 104857607,
         "feedback_supported": True,
+        "internal_cache": False,
+        "internal_cache_control": False,
+        "internal_cache_disabled": False,
         "pipeline_cache_uuid": bytes(range(16)),
+        "precompiled_internal_cache": False,
+        "prefers_internal_cache": False,
         "vendor_id": 0x1002,
     }
     return DeviceFacts(**{**values, **changes})
@@ -68,15 +79,36 @@ def cell(
     kind: int = KIND_COMPUTE,
     create_ns: int = 1000,
     fingerprint: int = 0,
+    unit: int = UNIT_CELL,
 ) -> Cell:
-    return Cell(create_ns=create_ns, data=memoryview(data), fingerprint=fingerprint, flags=flags, kind=kind)
+    return Cell(create_ns=create_ns, data=memoryview(data), fingerprint=fingerprint, flags=flags, kind=kind, unit=unit)
+
+
+def binary_read(data: bytes | None = b"a binary", key: bytes = b"its key", **changes: Any) -> BinaryRead:
+    """What a program read out of a pipeline binary; None where the layer sent no copy of it."""
+    values: dict[str, Any] = {
+        "data": None if data is None else memoryview(data),
+        "digest": xxhash.xxh3_128_digest(data or b""),
+        "key": key,
+        "size": len(data or b""),
+    }
+    return BinaryRead(**{**values, **changes})
+
+
+def binaries(*data: bytes, key: bytes = b"a pipeline's key") -> bytes:
+    """The data of a BINR record, as docs/format.md describes it."""
+    head = struct.pack("<IIQ32s", len(data), len(key), 0, key)
+    entries = [struct.pack("<QII32s", len(one), 2, 0, b"k%d" % number) for number, one in enumerate(data)]
+    return head + b"".join(entries) + b"".join(one + bytes(-len(one) % 16) for one in data)
 
 
 def device_state(**changes: Any) -> DeviceState:
     """The cells carrier in force."""
     values: dict[str, Any] = {
+        "binaries": False,
         "cache_control": True,
         "carrier": CARRIER_CELLS,
+        "driver_cache_off": False,
         "empty_cache_bytes": 32,
         "feedback": True,
         "global_key": b"",
@@ -176,6 +208,10 @@ class FakeCommands:
     def __init__(self) -> None:
         self.logged: list[tuple[int, str]] = []
         self.loaded: list[bytes] = []
+        self.binaries: list[bytes] = []
+        self.attested: list[tuple[bytes, bytes, bool, bytes | None]] = []
+        #: What the index has room for.
+        self.binaries_room = 1 << 62
         self.done: list[int] = []
         self.begun: list[int] = []
         self.cancelled: list[int] = []
@@ -200,6 +236,22 @@ class FakeCommands:
         if not self.refuses:
             self.loaded += [bytes(data[start : start + size]) for start, size in zip(offsets, sizes, strict=True)]
         return True
+
+    def load_binaries(self, device: int, data: bytearray, offsets: list[int], sizes: list[int]) -> int:
+        """Copies what there is room for."""
+        taken = 0
+        for start, size in zip(offsets, sizes, strict=True):
+            if size <= self.binaries_room:
+                self.binaries_room -= size
+                self.binaries.append(bytes(data[start : start + size]))
+                taken += 1
+        return taken
+
+    def load_attested(self, device: int, attested: list[Attested]) -> int:
+        """Key, digest, whether it is stale, and data."""
+        for one in attested:
+            self.attested.append((one.key, one.digest, one.stale, None if one.data is None else bytes(one.data)))
+        return len(attested)
 
     def load_done(self, device: int) -> int:
         self.done.append(device)

@@ -1,0 +1,311 @@
+"""What an application read out of its own VkPipelineBinaryKHR, so that what it brings later can be told from anything
+else, and put right.
+
+One ABIN record for each content under each key: several of RADV's ray-tracing pipelines have the same key and different
+contents. The data stands beside its digest as long as there is room. Files of their own (``.binaries``), one for each
+process: a verdict on an application's cache reads the ``.attest`` files, and must not wait for tens of megabytes. Never
+packed: they are one program's, and whoever asks what it read from another driver need not read its packs.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+
+import xxhash
+
+from ..values import Attested, BinaryRead
+from . import format
+from .files import create_temporary, remove, unique_name, write_all
+from .folder import Folder, identity_names
+from .format import Damage
+from .journal import Journal
+from .reader import Reader
+from .syncing import Syncer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .reader import Record
+
+SUFFIX = ".binaries"
+#: Bytes of the key, whether data follows, bytes of the data, key, digest of the data.
+HEAD = struct.Struct("<IIQ32s16s")
+assert HEAD.size == 64
+#: VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR
+MAX_KEY_BYTES = 32
+#: Of a program and identity so many are known, and of its other identities together, the newest.
+MAX_BINARIES = 65536
+MAX_STALE = 16384
+#: What one takes in a file beside its data, and more.
+RECORD_BYTES = 192
+#: Handed to the layer at once.
+BATCH = 1024
+#: More files than these are made one.
+MAX_FILES = 8
+
+
+def parse(data: bytes | bytearray | memoryview) -> Attested | None:
+    """The data of an ABIN record, of which ``Attested.data`` is a part; None where it is impossible. Raises nothing."""
+    if len(data) < HEAD.size:
+        return None
+    key_size, has_data, size, key, digest = HEAD.unpack_from(data)
+    if not 0 < key_size <= MAX_KEY_BYTES or any(key[key_size:]) or has_data > 1:
+        return None
+    if len(data) != HEAD.size + (size if has_data else 0):
+        return None
+    view = memoryview(data)[HEAD.size :] if has_data else None
+    if view is not None and xxhash.xxh3_128_digest(view) != digest:
+        return None
+    return Attested(data=view, digest=digest, key=key[:key_size], size=size, stale=False)
+
+
+def record_parts(read: BinaryRead, data: memoryview | None) -> list[bytes | memoryview]:
+    """The record as the pieces to write."""
+    head = HEAD.pack(len(read.key), data is not None, read.size, read.key, read.digest)
+    if data is None:
+        return format.record_parts(format.APPLICATION_BINARY, head, last_used=int(time.time()))
+    hashed = xxhash.xxh3_128(head)
+    hashed.update(data)
+    size = len(head) + len(data)
+    header = format.record_header(format.APPLICATION_BINARY, size, hashed.digest(), last_used=int(time.time()))
+    return [header, head, data, format.padding(size)]
+
+
+def _files(directory: str, program: int) -> list[str]:
+    """Paths of a program's files in an identity's folder, oldest first."""
+    prefix = f"{program:016x}-"
+    try:
+        names = [name for name in os.listdir(directory) if name.startswith(prefix) and name.endswith(SUFFIX)]
+    except OSError:
+        return []
+    return [os.path.join(directory, name) for name in sorted(names)]
+
+
+class ApplicationBinaries:
+    """Of one program under one identity."""
+
+    def __init__(
+        self, folder: Folder, program: int, application: str, most_bytes: int, syncer: Syncer | None = None
+    ) -> None:
+        self.damage: list[Damage] = []
+        self._folder = folder
+        self._program = program
+        self._application = application
+        self._syncer = syncer or Syncer(None, lambda error: None)
+        self._most_bytes = most_bytes
+        self._data_bytes = 0
+        #: Whether its data is kept, by key and digest.
+        self._known: dict[tuple[bytes, bytes], bool] = {}
+        self._journal: Journal | None = None
+
+    # ---- loading ---------------------------------------------------------------------------------
+
+    def load(self) -> Iterator[list[Attested]]:
+        """Everything that the program read under this identity, verified, the newest files first, and what it read
+        under others. The data of a batch is valid until the next is asked for."""
+        try:
+            self._folder.check()
+        except FileNotFoundError:
+            pass  # nothing was stored for this driver yet, maybe for another
+        except OSError:
+            return
+        for path in reversed(_files(self._folder.path, self._program)):
+            yield from self.load_file(path)
+        stale: list[Attested] = []
+        for one in self._stale():
+            stale.append(one)
+            if len(stale) == BATCH:
+                yield stale
+                stale = []
+        if stale:
+            yield stale
+
+    def load_file(self, path: str) -> Iterator[list[Attested]]:
+        """What one file has that is not known yet."""
+        found: list[Damage] = []
+        try:
+            reader = Reader(path)
+        except FileNotFoundError:
+            return  # made one with others meanwhile
+        except OSError as error:
+            self.damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
+            return
+        try:
+            header, outcome = reader.header(self._folder.identity.digest)
+            if header is None:
+                found.append(Damage(path, outcome))
+                return
+            for part in reader.parts(found):
+                records = (record for record in part.records if record[0] == format.APPLICATION_BINARY)
+                batch = [one for record in records if (one := self._take(part.data, record)) is not None]
+                if batch:
+                    yield batch
+        except OSError as error:
+            found.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
+        finally:
+            reader.close()
+            self.damage += [what for what in found if what.outcome != "truncated" or what.offset == 0]  # a torn tail
+
+    def _take(self, data: bytes | bytearray, record: Record) -> Attested | None:
+        """What a record says, where it is news; without its data where that is too much."""
+        start, size = record[3], record[4]
+        one = parse(memoryview(data)[start : start + size])
+        if one is None:
+            return None
+        has_data = one.data is not None and self._data_bytes + one.size <= self._most_bytes
+        if not self._is_news(one.key, one.digest, has_data, MAX_BINARIES):
+            return None
+        if not has_data:
+            one.data = None
+        self._learn(one.key, one.digest, one.size, has_data)
+        return one
+
+    def _is_news(self, key: bytes, digest: bytes, has_data: bool, most: int) -> bool:
+        known = self._known.get((key, digest))
+        return len(self._known) < most if known is None else has_data and not known
+
+    def _learn(self, key: bytes, digest: bytes, size: int, has_data: bool) -> None:
+        self._known[key, digest] = has_data
+        self._data_bytes += size if has_data else 0
+
+    def _stale(self) -> Iterator[Attested]:
+        """What the program read under other identities, the newest files first, by the records' beginnings: their data
+        is of no use here, and a key and digest that are damaged fit nothing."""
+        count = 0
+        paths = [
+            path
+            for name in identity_names(self._folder.root)
+            if name != self._folder.identity.name
+            for path in _files(os.path.join(self._folder.root, "store", name), self._program)
+        ]
+        for path in sorted(paths, key=os.path.basename, reverse=True):
+            for one in _beginnings(path):
+                if count == MAX_STALE:
+                    return
+                if (one.key, one.digest) not in self._known:  # the same content under both is good here
+                    yield one
+                    count += 1
+
+    # ---- keeping ---------------------------------------------------------------------------------
+
+    def new(self, read: BinaryRead, keep_data: bool) -> list[bytes | memoryview]:
+        """The pieces to write for what the application just read, none where it is known. A run may add as much as is
+        kept: the next load takes the newest, and ``compact`` leaves the rest out."""
+        data = read.data if keep_data and self._data_bytes + read.size <= 2 * self._most_bytes else None
+        news = self._is_news(read.key, read.digest, data is not None, 2 * MAX_BINARIES)
+        if not 0 < len(read.key) <= MAX_KEY_BYTES or not news:
+            return []
+        self._learn(read.key, read.digest, read.size, data is not None)
+        return record_parts(read, data)
+
+    def write(self, parts: list[bytes | memoryview]) -> None:
+        """Appends the pieces that ``new`` gave. Raises OSError."""
+        self._folder.prepare()
+        if self._journal is None:
+            self._journal = Journal(
+                self._folder.path,
+                self._folder.identity,
+                self._program,
+                self._application,
+                format.APPLICATION_BINARIES_FILE,
+                SUFFIX,
+            )
+        self._journal.append(parts)
+        self._syncer.written(self._journal)
+
+    def close(self) -> None:
+        """Ends the file of this process."""
+        if self._journal is not None:
+            self._syncer.start(self._journal)
+            self._journal.close()
+            self._journal = None
+
+
+def _beginnings(path: str) -> Iterator[Attested]:
+    """The ABIN records of a file without their data, up to the first that is damaged."""
+    try:
+        reader = Reader(path)
+    except OSError:
+        return
+    try:
+        header, _ = reader.header()
+        at = format.FILE_HEADER.size
+        while header is not None:
+            head = reader.bytes_at(at, format.RECORD_HEADER.size + HEAD.size)
+            if len(head) < format.RECORD_HEADER.size + HEAD.size:
+                return
+            fields = format.RECORD_HEADER.unpack_from(head)
+            if xxhash.xxh3_64_intdigest(head[: format.HASHED_RECORD_HEADER]) != fields[8]:
+                return
+            key_size, _, size, key, digest = HEAD.unpack_from(head, format.RECORD_HEADER.size)
+            if fields[0] == format.APPLICATION_BINARY and 0 < key_size <= MAX_KEY_BYTES:
+                yield Attested(data=None, digest=digest, key=key[:key_size], size=size, stale=True)
+            at += format.record_size(fields[3])
+    except OSError:
+        return
+    finally:
+        reader.close()
+
+
+def compact(folder: Folder, most_bytes: int) -> Iterator[None]:
+    """Makes one file of many for each program of a folder, without what is there twice or too much, in steps of about
+    a millisecond. A file to which a process still appends is left. Raises OSError; everything that was there is then
+    still there."""
+    by_program: dict[int, list[str]] = {}
+    for path in folder.files(None, (SUFFIX,)):
+        try:
+            by_program.setdefault(int(os.path.basename(path)[:16], 16), []).append(path)
+        except ValueError:
+            continue  # nobody's
+    for program, paths in by_program.items():
+        size = sum(os.stat(path).st_size for path in paths)
+        if len(paths) > MAX_FILES or size > most_bytes + MAX_BINARIES * RECORD_BYTES:
+            yield from _compact(folder, program, paths, most_bytes)
+
+
+def _compact(folder: Folder, program: int, paths: list[str], most_bytes: int) -> Iterator[None]:
+    from .ended import has_writer
+    from .syncing import fsync_in_steps
+
+    ended = [path for path in paths if not has_writer(path)]
+    if not ended:
+        return
+    target = os.path.join(folder.path, f"{program:016x}-{unique_name()}{SUFFIX}")
+    binaries = ApplicationBinaries(folder, program, "", most_bytes)
+    fd, temporary = create_temporary(target)
+    try:
+        name = ""
+        write_all(fd, [bytes(format.FILE_HEADER.size)])
+        for path in reversed(ended):
+            name = name or _name_in(path)
+            for batch in binaries.load_file(path):
+                parts: list[bytes | memoryview] = []
+                for one in batch:
+                    read = BinaryRead(data=one.data, digest=one.digest, key=one.key, size=one.size)
+                    parts += record_parts(read, one.data)
+                write_all(fd, parts)
+                yield
+        os.pwrite(fd, format.file_header(format.APPLICATION_BINARIES_FILE, folder.identity, program, name), 0)
+        yield from fsync_in_steps(fd)
+        os.rename(temporary, target)
+    except BaseException:
+        remove(temporary)
+        raise
+    finally:
+        os.close(fd)
+    damaged = {what.path for what in binaries.damage}
+    for path in ended:
+        if path not in damaged:  # the next load says what is wrong, and the whole file goes to quarantine
+            remove(path)
+
+
+def _name_in(path: str) -> str:
+    reader = Reader(path)
+    try:
+        header, _ = reader.header()
+        return header.application if header is not None else ""
+    finally:
+        reader.close()

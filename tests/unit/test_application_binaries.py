@@ -1,0 +1,400 @@
+"""Pipeline binaries that a program reads and brings back: attested, restored, stale, and bounded."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xxhash
+from unit.things import (
+    FakeCommands,
+    binary_read,
+    cell,
+    device_state,
+    facts,
+    load,
+    program,
+    record,
+    scan,
+    write_journal,
+)
+
+from pylayer.identity import Identity
+from pylayer.session import DeviceSession
+from pylayer.settings import DEFAULTS
+from pylayer.store import application_binaries, checking, ended, format
+from pylayer.store.application_binaries import ApplicationBinaries, compact, parse
+from pylayer.store.folder import Folder
+from pylayer.store.format import Damage
+from pylayer.store.maintenance import repair_whole_files
+from pylayer.values import CARRIER_CELLS, CARRIER_OFF, LOG_WARN, BinaryRead
+
+SERIAL = 11
+IDENTITY = Identity.of(facts())
+#: What the layer is told of a binary: key, digest, stale, data.
+Told = tuple[bytes, bytes, bool, bytes | None]
+
+Make = Callable[..., DeviceSession]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    return str(tmp_path / "root")
+
+
+@pytest.fixture
+def make(root: str) -> Make:
+    """Makes a session of a device that exists, for a program that uses pipeline binaries, as a new process would."""
+
+    def new(
+        settings: dict[str, Any] | None = None,
+        carrier: int = CARRIER_CELLS,
+        application: str = "Stutter",
+        **changes: Any,
+    ) -> DeviceSession:
+        wanted = {**DEFAULTS, "fsync_interval_ms": None, **(settings or {})}
+        device = facts(**{"binaries_requested": True, **changes})
+        of = program(application=application)
+        session = DeviceSession(FakeCommands(), SERIAL, of, device, root, "program", wanted)  # type: ignore[arg-type]
+        session.state = device_state(binaries=True, carrier=carrier)
+        return session
+
+    return new
+
+
+def read(session: DeviceSession, *reads: BinaryRead) -> None:
+    parts: list[bytes | memoryview] = []
+    for one in reads:
+        parts += session.new_binary(one)
+    session.write_binaries(parts)
+
+
+def told(session: DeviceSession) -> list[Told]:
+    """What the layer hears when the store is loaded."""
+    load(session)
+    commands: Any = session.commands
+    return commands.attested  # type: ignore[no-any-return]
+
+
+def known(data: bytes, key: bytes = b"its key", stale: bool = False, with_data: bool = True) -> Told:
+    return key, xxhash.xxh3_128_digest(data), stale, data if with_data else None
+
+
+def files(root: str) -> list[Path]:
+    return sorted(Path(root).rglob("*.binaries"))
+
+
+# ---- what comes back ---------------------------------------------------------------------------------
+
+
+def test_known_in_the_next_run(make: Make) -> None:
+    """What the program read is known in the next run with its bytes, also when the process was killed."""
+    read(make(), binary_read(b"one"), binary_read(b"two", key=b"another"))
+    session = make()
+    assert told(session) == [known(b"one"), known(b"two", b"another")]
+    assert session.attested_binaries == 2
+
+
+def test_several_contents_under_a_key(make: Make) -> None:
+    """Each content that was read under one key is known; the same content twice is known once."""
+    read(make(), binary_read(b"one"), binary_read(b"two"), binary_read(b"one"))
+    read(make(), binary_read(b"one"), binary_read(b"three"))
+    assert sorted(told(make())) == sorted([known(b"one"), known(b"two"), known(b"three")])
+
+
+def test_without_its_data(make: Make, root: str) -> None:
+    """A binary of which no copy came is known by its digest; a copy that comes later is kept."""
+    gone = binary_read(None, digest=xxhash.xxh3_128_digest(b"one"), size=3)
+    read(make(), gone)
+    session = make()
+    assert told(session) == [known(b"one", with_data=False)]
+    read(session, gone, binary_read(b"one"))
+    assert told(make())[-1] == known(b"one")
+
+
+def test_a_run_that_knows_writes_nothing(make: Make, root: str) -> None:
+    """What is known already is not written again."""
+    read(make(), binary_read(b"one"))
+    session = make()
+    load(session)
+    read(session, binary_read(b"one"))
+    assert len(files(root)) == 1
+
+
+@pytest.mark.parametrize(("setting", "expected"), [("attest", [known(b"one", with_data=False)]), ("pass", [])])
+def test_settings(make: Make, root: str, setting: str, expected: list[Told]) -> None:
+    """Data is kept where it can be restored only; with pass nothing is kept or known."""
+    read(make({"application_binaries": setting}), binary_read(b"one"))
+    assert told(make()) == expected
+    assert told(make({"application_binaries": "pass"})) == []
+
+
+def test_a_program_without_binaries(make: Make, root: str) -> None:
+    """Of a program that does not use pipeline binaries nothing is read."""
+    read(make(), binary_read(b"one"))
+    assert told(make(binaries_requested=False)) == []
+
+
+def test_another_program(make: Make) -> None:
+    """A program hears of its own binaries alone."""
+    read(make(application="another"), binary_read(b"one"))
+    assert told(make()) == []
+
+
+def test_without_a_carrier(make: Make) -> None:
+    """A program that wants no internal cache has its own binaries checked, and nothing else is loaded."""
+    read(make(), binary_read(b"one"))
+    session = make()
+    session.write_cells(session.new_cell(cell(b"a pipeline")))
+    session = make(carrier=CARRIER_OFF)
+    assert told(session) == [known(b"one")]
+    assert session.loaded.digests == set()
+
+
+def test_stale(make: Make) -> None:
+    """What the program read from another driver is known as that, without its data."""
+    read(make(driver_version=1), binary_read(b"old"), binary_read(b"same in both"))
+    session = make()
+    read(session, binary_read(b"same in both"))
+    assert told(make()) == [known(b"same in both"), known(b"old", stale=True, with_data=False)]
+
+
+def test_no_more_stale_ones_than_there_is_room_for(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many other drivers the binaries that were read last are known, in batches."""
+    monkeypatch.setattr(application_binaries, "MAX_STALE", 5)
+    monkeypatch.setattr(application_binaries, "BATCH", 2)
+    for version in (1, 2):
+        read(make(driver_version=version), *(binary_read(b"%d of %d" % (n, version)) for n in range(4)))
+    assert told(make()) == [
+        *(known(b"%d of 2" % n, stale=True, with_data=False) for n in range(4)),
+        known(b"0 of 1", stale=True, with_data=False),
+    ]
+
+
+def test_damage_elsewhere(make: Make, root: str) -> None:
+    """A file of another driver that is damaged is read up to there."""
+    read(make(driver_version=1), *(binary_read(b"%d" % number) for number in range(4)))
+    (path,) = files(root)
+    data = bytearray(path.read_bytes())
+    places = [start for _, _, _, start, *_ in scan(bytes(data), [])]
+    data[places[2] - 60] ^= 1
+    path.write_bytes(data)
+    assert told(make()) == [known(b"%d" % number, stale=True, with_data=False) for number in range(2)]
+    path.write_bytes(b"")
+    assert told(make()) == []
+
+
+# ---- bounds ------------------------------------------------------------------------------------------
+
+
+def test_no_more_data_than_is_kept(make: Make) -> None:
+    """Beyond keep_cache_mib binaries are known by their digests; the newest have their data."""
+    session = make({"keep_cache_mib": 1})
+    big = [bytes([number]) * 400_000 for number in range(5)]
+    for one in big:
+        read(session, binary_read(one))
+    session.close()
+    found = told(make({"keep_cache_mib": 1}))
+    assert [data is not None for _, _, _, data in found] == [True, True, False, False, False]
+    read(make({"keep_cache_mib": 1}), binary_read(b"newer" * 100))
+    found = told(make({"keep_cache_mib": 1}))
+    assert found[0] == known(b"newer" * 100)
+
+
+def test_no_more_binaries_than_are_known(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond their number the newest files' are known; a run adds as many as are kept at most."""
+    monkeypatch.setattr(application_binaries, "MAX_BINARIES", 3)
+    read(make(), *(binary_read(b"%d" % number) for number in range(9)))
+    assert told(make()) == [known(b"%d" % number) for number in range(3)]
+    session = make()
+    load(session)
+    read(session, *(binary_read(b"new %d" % number) for number in range(9)))
+    assert told(make()) == [known(b"new %d" % number) for number in range(3)]
+
+
+# ---- hostile files -----------------------------------------------------------------------------------
+
+
+def abin(data: bytes | None, **changes: Any) -> bytes:
+    """The data of an ABIN record as docs/format.md describes it."""
+    values: dict[str, Any] = {
+        "key_size": 7,
+        "has_data": data is not None,
+        "size": len(data or b""),
+        "key": b"its key",
+        "digest": xxhash.xxh3_128_digest(data or b""),
+        **changes,
+    }
+    return struct.pack("<IIQ32s16s", *values.values()) + (data or b"")
+
+
+def test_layout() -> None:
+    """The bytes of a record are these."""
+    found = parse(abin(b"data"))
+    assert found is not None and found.data is not None
+    assert (found.key, found.size, found.stale, bytes(found.data)) == (b"its key", 4, False, b"data")
+    assert found.digest == xxhash.xxh3_128_digest(b"data")
+    without = parse(abin(None, size=77))
+    assert without is not None and (without.data, without.size) == (None, 77)
+    parts = application_binaries.record_parts(binary_read(b"data"), memoryview(b"data"))
+    assert b"".join(parts)[64 : 64 + 68] == abin(b"data")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        abin(b"data")[:63],
+        abin(b"data")[:-1],
+        abin(b"data") + b"\0",
+        abin(b"data", key_size=0),
+        abin(b"data", key_size=33),
+        abin(b"data", key_size=6),
+        abin(b"data", has_data=2),
+        abin(b"data", has_data=0),
+        abin(b"data", size=3),
+        abin(b"data", size=1 << 63),
+        abin(b"data", digest=bytes(16)),
+        abin(None, has_data=1, size=1 << 40),
+    ],
+)
+def test_impossible_records(make: Make, root: str, data: bytes) -> None:
+    """A record that cannot be counts for nothing, and verify names it."""
+    session = make()
+    path = Path(root, "store", session.identity.name, f"{session.program_id:016x}-1.binaries")
+    good = record(abin(b"good"), format.APPLICATION_BINARY)
+    write_journal(path, session.identity, record(data, format.APPLICATION_BINARY), good, program_id=session.program_id)
+    path.parent.parent.chmod(0o700)
+    path.parent.parent.parent.chmod(0o700)
+    assert told(session) == [known(b"good")]
+    checked = checking.Checked(str(path))
+    kind = format.APPLICATION_BINARIES_FILE
+    list(checking.check_file(str(path), kind, session.identity.digest, checked, session.program_id))
+    assert [(what.outcome, what.offset) for what in checked.damage] == [("impossible", 256)]
+
+
+def test_damage_is_named_and_put_aside(make: Make, root: str) -> None:
+    """Damage costs the record it is in; it is said, and the file goes to quarantine whole."""
+    read(make(), binary_read(b"one"), binary_read(b"two"))
+    (path,) = files(root)
+    data = bytearray(path.read_bytes())
+    data[256 + 64 + 66] ^= 1
+    path.write_bytes(data)
+    session = make()
+    assert told(session) == [known(b"two")]
+    assert [what.outcome for what in session.loaded.damage] == ["damaged-data"]
+    commands: Any = session.commands
+    assert any("damaged-data" in line for line in commands.lines(LOG_WARN))
+    assert repair_whole_files(Folder(root, session.identity), session.loaded.damage) == 1
+    assert files(root) == []
+
+
+def test_torn_tail(make: Make, root: str) -> None:
+    """A writer that was killed in the middle of a record leaves the others, and no damage."""
+    read(make(), binary_read(b"one"), binary_read(b"two"))
+    (path,) = files(root)
+    path.write_bytes(path.read_bytes()[:-20])
+    session = make()
+    assert told(session) == [known(b"one")]
+    assert session.loaded.damage == []
+    assert repair_whole_files(Folder(root, IDENTITY), [Damage(str(path), "truncated", 400)]) == 0
+
+
+def test_store_that_cannot_be_written(make: Make, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that refuses is said once, and the program goes on."""
+    session = make()
+    monkeypatch.setattr(ApplicationBinaries, "write", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
+    for number in range(3):
+        read(session, binary_read(b"%d" % number))
+    commands: Any = session.commands
+    assert session.write_errors == 1 and len(commands.lines(LOG_WARN)) == 1
+
+
+# ---- one file of many --------------------------------------------------------------------------------
+
+
+def compacted(root: str, most_bytes: int = 64 << 20) -> None:
+    for _ in compact(Folder(root, IDENTITY), most_bytes):
+        pass
+
+
+@pytest.fixture
+def ended_writers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every file's writer has ended."""
+    monkeypatch.setattr(ended, "has_writer", lambda path: False)
+
+
+def test_one_file_of_many(make: Make, root: str, ended_writers: None) -> None:
+    """Many runs' files become one, with everything that they knew, and with the program's name."""
+    for number in range(application_binaries.MAX_FILES + 1):
+        read(make(), binary_read(b"%d" % number), binary_read(b"in all"))
+    before = sorted(told(make()))
+    compacted(root)
+    (path,) = files(root)
+    assert sorted(told(make())) == before
+    header, _ = format.read_file_header(path.read_bytes()[:256])
+    assert header is not None and header.application == make().program.name
+
+
+def test_few_files_stay(make: Make, root: str, ended_writers: None) -> None:
+    """A few files are left as they are."""
+    for number in range(application_binaries.MAX_FILES):
+        read(make(), binary_read(b"%d" % number))
+    before = files(root)
+    compacted(root)
+    assert files(root) == before
+
+
+def test_files_being_written_stay(make: Make, root: str) -> None:
+    """What a living process writes is left to it."""
+    for number in range(application_binaries.MAX_FILES + 1):
+        read(make(), binary_read(b"%d" % number))
+    before = files(root)
+    compacted(root)
+    assert files(root) == before
+
+
+def test_too_much_data_leaves(make: Make, root: str, ended_writers: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files with more data than is kept shrink to what is, the newest, and stay so."""
+    monkeypatch.setattr(application_binaries, "MAX_BINARIES", 100)
+    for number in range(4):
+        read(make(), binary_read(bytes([number]) * 400_000))
+    compacted(root, 900_000)
+    (path,) = files(root)
+    assert 800_000 < path.stat().st_size < 900_000
+    assert [data is not None for _, _, _, data in told(make())] == [True, True, False, False]
+    assert told(make())[0] == known(bytes([3]) * 400_000)
+    compacted(root, 900_000)
+    assert files(root) == [path]
+
+
+def test_disk_that_is_full(make: Make, root: str, ended_writers: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the new file cannot be written the old ones stay, and nothing else."""
+    for number in range(application_binaries.MAX_FILES + 1):
+        read(make(), binary_read(b"%d" % number))
+    before = files(root)
+
+    def fail(fd: int, parts: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(application_binaries, "write_all", fail)
+    with pytest.raises(OSError, match="No space"):
+        compacted(root)
+    assert files(root) == before
+    assert not [name for name in os.listdir(before[0].parent) if name.endswith(".tmp")]
+
+
+def test_damaged_file_is_left(make: Make, root: str, ended_writers: None) -> None:
+    """A file that is damaged is not deleted: the next load names it."""
+    for number in range(application_binaries.MAX_FILES + 1):
+        read(make(), binary_read(b"%d" % number))
+    damaged = files(root)[3]
+    data = bytearray(damaged.read_bytes())
+    data[256 + 64 + 64] ^= 1
+    damaged.write_bytes(data)
+    compacted(root)
+    assert damaged in files(root) and len(files(root)) == 2

@@ -1,0 +1,397 @@
+"""Pipeline binaries that the layer keeps: stored, folded and loaded like cells, and never taken for them."""
+
+from __future__ import annotations
+
+import os
+import random
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xxhash
+from unit.folders import loaded, packs, put, run
+from unit.things import (
+    KIND_GRAPHICS,
+    FakeCommands,
+    binaries,
+    cell,
+    counters,
+    device_state,
+    facts,
+    load,
+    program,
+    record,
+    scan,
+    write_journal,
+)
+
+from pylayer.identity import Identity
+from pylayer.session import DeviceSession
+from pylayer.settings import DEFAULTS
+from pylayer.store import bounds, checking, fold, format, journal, pack, quarantine, zstd
+from pylayer.store.binaries import problem
+from pylayer.store.folder import Folder, Loaded, note_parts
+from pylayer.store.reader import Reader
+from pylayer.values import (
+    CARRIER_BINARIES,
+    CARRIER_CELLS,
+    CELL_ADOPTED,
+    CELL_AFTER_LOAD,
+    CELL_CAPTURED,
+    CELL_EMPTY,
+    LOG_INFO,
+    LOG_WARN,
+    UNIT_BINARIES,
+    Cell,
+)
+
+SERIAL = 9
+IDENTITY = Identity.of(facts())
+
+Make = Callable[..., DeviceSession]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    return str(tmp_path / "root")
+
+
+@pytest.fixture
+def commands() -> FakeCommands:
+    return FakeCommands()
+
+
+@pytest.fixture
+def make(root: str, commands: FakeCommands) -> Make:
+    """Makes a session of a device that exists."""
+
+    def new(carrier: int = CARRIER_BINARIES, **changes: Any) -> DeviceSession:
+        settings = {**DEFAULTS, "fsync_interval_ms": None}
+        session = DeviceSession(commands, SERIAL, program(), facts(**changes), root, "program", settings)
+        session.state = device_state(binaries=carrier == CARRIER_BINARIES, carrier=carrier)
+        return session
+
+    return new
+
+
+@pytest.fixture
+def folder(root: str) -> Folder:
+    result = Folder(root, IDENTITY)
+    result.prepare()
+    return result
+
+
+def of_pipeline(*data: bytes, **fields: Any) -> Cell:
+    return cell(binaries(*data), unit=UNIT_BINARIES, **fields)
+
+
+def keep(session: DeviceSession, *cells: Cell) -> None:
+    parts: list[bytes | memoryview] = []
+    for one in cells:
+        parts += session.new_cell(one)
+    session.write_cells(parts)
+
+
+# ---- their structure ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data", [(), (b"one",), (b"", b"x" * 16, b"y" * 17)])
+def test_structure(data: tuple[bytes, ...]) -> None:
+    """Any number of binaries of any size may be a pipeline's, none included."""
+    assert problem(binaries(*data)) == ""
+
+
+def changed(at: int, new: bytes, data: bytes = binaries(b"one", b"two")) -> bytes:
+    return data[:at] + new + data[at + len(new) :]
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"", "header"),
+        (binaries()[:-1], "header"),
+        (changed(0, b"\3"), "room"),  # count
+        (changed(0, b"\xff\xff\xff\xff"), "room"),
+        (changed(0, b"\1"), "between"),  # the second's entry is the first's data then
+        (changed(4, b"\0"), "without a key"),
+        (changed(4, b"\x21"), "without a key"),
+        (changed(4, b"\3"), "without a key"),  # the rest of the key is not zero
+        (changed(8, b"\1"), "without a key"),
+        (changed(48, b"\xff" * 8), "larger"),
+        (changed(48 + 8, b"\0"), "binary without a key"),
+        (changed(48 + 8, b"\x21"), "binary without a key"),
+        (changed(48 + 12, b"\1"), "binary without a key"),
+        (changed(48 + 16 + 31, b"\1"), "binary without a key"),
+        (changed(48, b"\2"), "between"),
+        (binaries(b"one") + bytes(16), "behind"),
+        (binaries(b"one")[:-1], "larger"),
+    ],
+)
+def test_impossible_structure(data: bytes, what: str) -> None:
+    """What cannot be is named, whatever the bytes say of themselves."""
+    assert what in problem(data)
+
+
+# ---- keeping and loading -----------------------------------------------------------------------------
+
+
+def stored(session: DeviceSession, root: str) -> list[tuple[bytes, int, int, int, bytes]]:
+    """Magic, kind, flags, duration and data of every record on disk."""
+    found = []
+    for path in Folder(root, session.identity).files(None):
+        data = Path(path).read_bytes()
+        for magic, kind, flags, start, size, create_ns, *_ in scan(data, []):
+            found.append((magic, kind, flags, create_ns, data[start : start + size]))
+    return found
+
+
+def test_kept_as_what_they_are(make: Make, root: str) -> None:
+    """Binaries and cells stand in one journal, each as what it is; how the binaries were got is not stored."""
+    keep(
+        make(),
+        of_pipeline(b"one", kind=KIND_GRAPHICS, create_ns=5, flags=CELL_CAPTURED | CELL_AFTER_LOAD),
+        of_pipeline(b"two", flags=CELL_ADOPTED),
+        cell(b"a cell"),
+    )
+    assert stored(make(), root) == [
+        (format.BINARIES, KIND_GRAPHICS, 0, 5, binaries(b"one")),
+        (format.BINARIES, 0, format.ADOPTED, 1000, binaries(b"two")),
+        (format.CELL, 0, 0, 1000, b"a cell"),
+    ]
+
+
+def test_compressed_by_the_driver(make: Make, root: str) -> None:
+    """What the driver compressed is marked, so that nobody tries again; a VkPipelineCache's data is something else."""
+    keep(make(binary_data_compressed=True), of_pipeline(b"one", flags=CELL_ADOPTED), cell(b"a cell"))
+    flags = [flags for _, _, flags, _, _ in stored(make(), root)]
+    assert flags == [format.ADOPTED | format.DRIVER_COMPRESSED, 0]
+
+
+def test_next_process_loads_them(make: Make, commands: FakeCommands) -> None:
+    """Binaries go to the index and cells to the cache, and both count as loaded."""
+    keep(make(), of_pipeline(b"one"), cell(b"a cell"), of_pipeline(b"two"))
+    session = make()
+    load(session)
+    assert (commands.binaries, commands.loaded) == ([binaries(b"one"), binaries(b"two")], [b"a cell"])
+    assert session.load_records == 3 and session.wholly_loaded
+    assert session.loaded.bytes == len(binaries(b"one")) + len(binaries(b"two")) + len(b"a cell")
+
+
+def test_another_carrier_leaves_them(make: Make, commands: FakeCommands, root: str) -> None:
+    """With cells nothing is handed to the index; what is stored is known all the same, and not stored twice."""
+    keep(make(), of_pipeline(b"one"))
+    session = make(CARRIER_CELLS)
+    load(session)
+    assert (commands.binaries, commands.loaded, session.load_records) == ([], [], 0)
+    keep(session, of_pipeline(b"one"))
+    assert len(stored(session, root)) == 1
+
+
+def test_no_room(make: Make, commands: FakeCommands) -> None:
+    """Binaries for which memory is too small are said, and are no fault of the driver."""
+    keep(make(), of_pipeline(b"one"), of_pipeline(b"x" * 10000), of_pipeline(b"two"))
+    commands.binaries_room = 1000
+    session = make()
+    load(session)
+    assert commands.binaries == [binaries(b"one"), binaries(b"two")]
+    assert session.load_records == 2 and session.wholly_loaded
+    assert any("1 pipelines' binaries" in line and "binaries_mib" in line for line in commands.lines(LOG_INFO))
+    assert commands.lines(LOG_WARN) == []
+
+
+def test_device_that_is_gone(make: Make, commands: FakeCommands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A device that went during its load took nothing."""
+    keep(make(), of_pipeline(b"one"))
+    monkeypatch.setattr(commands, "load_binaries", lambda *_: -1)
+    monkeypatch.setattr(commands, "load_done", lambda _: -1)
+    session = make()
+    load(session)
+    assert session.load_records == 0
+
+
+def test_known_binaries_say_nothing_of_probes(make: Make, commands: FakeCommands) -> None:
+    """Binaries compiled again, because the driver failed on them or shares their key, cost no kind its probes."""
+    keep(make(), of_pipeline(b"one"))
+    session = make()
+    load(session)
+    for flags in (CELL_AFTER_LOAD, *[CELL_ADOPTED] * 8):
+        keep(session, of_pipeline(b"one", flags=flags))
+    assert (commands.plain, commands.not_adopted) == ([], [])
+    assert session.duplicates == 9
+
+
+def test_stub_cache_beside_binaries(make: Make, commands: FakeCommands) -> None:
+    """A VkPipelineCache that keeps nothing is no reason to stay out of the way where there are binaries."""
+    session = make()
+    for _ in range(8):
+        keep(session, cell(b"", CELL_EMPTY))
+    session._write(note_parts({"stub": True}))
+    load(make())
+    assert commands.switched_off == []
+
+
+def test_warnings(make: Make, commands: FakeCommands) -> None:
+    """Each thing that should not be is said once, when it is first seen."""
+    session = make()
+    session.warn(counters())
+    assert commands.lines(LOG_WARN) == []
+    session.warn(counters(binaries_altered=2, binaries_refused=1))
+    session.warn(counters(binaries_altered=3, binaries_refused=1, binaries_stale=4, binaries_evicted=1))
+    lines = commands.lines(LOG_WARN)
+    assert len(lines) == 4
+    assert "not as it read them (2 so far)" in lines[0] and "another driver" in lines[2]
+
+
+# ---- packs -------------------------------------------------------------------------------------------
+
+
+def put_binaries(folder: Folder, owner: int, *data: bytes, **fields: int) -> str:
+    """A closed journal with a pipeline's binaries for each data."""
+    writer = journal.Journal(folder.path, IDENTITY, owner, f"program {owner}")
+    for number, one in enumerate(data):
+        writer.append(format.record_parts(format.BINARIES, binaries(one), fingerprint=number + 1, **fields))
+    writer.close()
+    assert writer.path is not None
+    return writer.path
+
+
+def binaries_in(folder: Folder, owner: int) -> list[bytes]:
+    """What a load of this program gets for the index."""
+    return [
+        bytes(batch.data[start : start + size])
+        for batch in folder.load(owner, Loaded())
+        for start, size in zip(batch.binary_offsets, batch.binary_sizes, strict=True)
+    ]
+
+
+SOFT = [bytes([number]) * 3000 for number in range(60)]
+HARD = [random.Random(number).randbytes(60_000) for number in range(60)]
+
+
+def test_fold_keeps_them(folder: Folder) -> None:
+    """Folded, and folded again, each program has its binaries and cells, and what two have in common is there once."""
+    put_binaries(folder, 1, *SOFT)
+    put(folder, 1, range(20))
+    put_binaries(folder, 2, *SOFT[:20])
+    for _ in range(2):
+        result = run(fold.Fold(folder, everything=True, drop=lambda planned, uses: ()))
+        assert (result.records, result.damage) == (80, [])
+        assert sorted(binaries_in(folder, 1)) == sorted(map(binaries, SOFT))
+        assert sorted(binaries_in(folder, 2)) == sorted(map(binaries, SOFT[:20]))
+        assert len(loaded(folder, 1)[0]) == 20
+
+
+def blocks_and_records(path: str) -> tuple[int, int]:
+    """Compressed blocks of a pack, and binaries that stand by themselves."""
+    data = Path(path).read_bytes()
+    magics = [magic for magic, *_ in scan(data, [])]
+    return magics.count(format.COMPRESSED), magics.count(format.BINARIES)
+
+
+@pytest.mark.parametrize(
+    ("data", "flags", "blocks", "alone"),
+    [
+        (SOFT, 0, 1, 0),
+        (SOFT, format.DRIVER_COMPRESSED, 0, len(SOFT)),
+        (SOFT, format.ADOPTED, 1, 0),
+        (HARD, 0, 0, len(HARD)),
+    ],
+)
+def test_compression(folder: Folder, data: list[bytes], flags: int, blocks: int, alone: int) -> None:
+    """Binaries are compressed like cells, unless the driver did it or it is in vain."""
+    put_binaries(folder, 1, *data, flags=flags)
+    run(fold.Fold(folder, everything=True))
+    (path,) = packs(folder)
+    assert blocks_and_records(path) == (blocks, alone)
+    assert len(binaries_in(folder, 1)) == len(data)
+
+
+def test_each_kind_of_record_shrinks_as_it_can(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells that cannot be compressed do not keep binaries from being it, and no block has both."""
+    monkeypatch.setattr(pack, "VAIN_BLOCKS", 1)
+    writer = pack.PackWriter(os.path.join(folder.path, "0-a.pack"), IDENTITY)
+    writer.begin_group((1,))
+    tries: list[bytes] = []
+    compress = zstd.compress
+    monkeypatch.setattr(zstd, "compress", lambda raw: tries.append(raw) or compress(raw))
+    for magic, whole in [*[(format.CELL, one) for one in HARD], *[(format.BINARIES, binaries(one)) for one in SOFT]]:
+        (found,) = scan(bytes(256) + record(whole, magic), [])
+        writer.add(found, whole, 0, 0)
+    writer.finish({})
+    assert [(raw.count(format.CELL) > 0, raw.count(format.BINARIES) > 0) for raw in tries] == [
+        (True, False),
+        (False, True),
+    ]
+    assert blocks_and_records(writer.path) == (1, 0)
+
+
+def test_impossible_binaries_do_not_survive_a_fold(folder: Folder) -> None:
+    """Binaries whose hash is right and whose structure is not are named, and kept aside; the others go on."""
+    path = Path(put_binaries(folder, 1, *SOFT[:3]))
+    bad = changed(4, b"\xff")
+    path.write_bytes(path.read_bytes() + record(bad, format.BINARIES))
+    checked = checking.Checked(str(path))
+    list(checking.check_file(str(path), format.JOURNAL, IDENTITY.digest, checked))
+    assert [(what.outcome, what.size) for what in checked.damage] == [("impossible", format.record_size(len(bad)))]
+    result = run(fold.Fold(folder))
+    assert [what.outcome for what in result.damage] == ["impossible"]
+    assert sorted(binaries_in(folder, 1)) == sorted(map(binaries, SOFT[:3]))
+    (item,) = quarantine.items(folder.root)
+    assert bad in Path(item.path).read_bytes()
+
+
+def test_impossible_binaries_in_a_block(folder: Folder) -> None:
+    """Of a compressed block the record that cannot be is left out, and the block is kept aside."""
+    writer = pack.PackWriter(os.path.join(folder.path, "0-a.pack"), IDENTITY)
+    writer.begin_group((1,))
+    for whole in (*map(binaries, SOFT[:10]), changed(4, b"\xff"), binaries(b"behind it")):
+        (found,) = scan(bytes(256) + record(whole, format.BINARIES), [])
+        writer.add(found, whole, 0, 0)
+    writer.finish({})
+    assert blocks_and_records(writer.path) == (1, 0)
+    result = run(fold.Fold(folder, everything=True, must=frozenset([writer.path])))
+    assert [what.outcome for what in result.damage] == ["impossible"]
+    assert len(binaries_in(folder, 1)) == 11
+    (item,) = quarantine.items(folder.root)
+    assert Path(item.path).read_bytes()[:4] == format.COMPRESSED
+
+
+def test_least_recently_used_leave(folder: Folder) -> None:
+    """Beyond a program's limit binaries leave by their last use, as cells do."""
+    put_binaries(folder, 1, *HARD[:10], last_used=1000)
+    put_binaries(folder, 1, *HARD[10:20], last_used=2000)
+    run(fold.Fold(folder, everything=True))
+    trimmed = bounds.Trimmed()
+    for _ in bounds.enforce(folder.root, 1 << 40, 700_000, trimmed):
+        pass
+    left = binaries_in(folder, 1)
+    assert trimmed.records == 20 - len(left) and 8 <= len(left) <= 10
+    assert {binaries(one) for one in HARD[10:20]} >= set(left)
+
+
+def test_programs_that_go(folder: Folder) -> None:
+    """A program that is removed from a pack takes its binaries along."""
+    put_binaries(folder, 1, *SOFT)
+    put_binaries(folder, 2, *SOFT[:5])
+    run(fold.Fold(folder, everything=True))
+    result = run(fold.Fold(folder, everything=True, gone=frozenset([1])))
+    assert result.dropped == 55
+    assert binaries_in(folder, 1) == [] and len(binaries_in(folder, 2)) == 5
+
+
+def test_version_before_binaries_is_read(folder: Folder) -> None:
+    """A store that an older pylayer left, without binaries, is used and folded as it is."""
+    path = write_journal(Path(folder.path, f"{1:016x}-1.closed"), IDENTITY, record(b"old"), program_id=1)
+    data = bytearray(path.read_bytes())
+    data[8] = 2
+    struct.pack_into("<Q", data, 248, xxhash.xxh3_64_intdigest(bytes(data[:248])))
+    path.write_bytes(data)
+    assert loaded(folder, 1)[0] == [b"old"]
+    assert run(fold.Fold(folder)).damage == []
+    assert loaded(folder, 1)[0] == [b"old"]
+    reader = Reader(packs(folder)[0])
+    header, _ = reader.header()
+    reader.close()
+    assert header is not None and header.version == 3
