@@ -497,7 +497,8 @@ class Host:
     def _maintain_after(self, session: DeviceSession) -> None:
         """Folding, repairs and limits for the folder of a session, when there is nothing else to do."""
         session.maintained_at = session.stored_bytes
-        if session.folder is not None and session.carrier_planned != CARRIER_OFF:
+        writes = session.carrier_planned != CARRIER_OFF or session.checks_binaries
+        if session.folder is not None and writes:
             self._waiting_maintenance[session.identity.name] = session
 
     def _step_maintenance(self, stepped: list[bool]) -> None:

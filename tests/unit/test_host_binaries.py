@@ -1,0 +1,186 @@
+"""The policy thread and pipeline binaries: whose folder is read and when, what a program is told and what it read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xxhash
+from unit.fake_layer import SERIAL, FakeBoundary, FakeMessage, Send, message, own
+from unit.things import binaries, counters, facts, record, scan, write_journal
+
+from pylayer.identity import Identity, program_id
+from pylayer.policy import Policy
+from pylayer.store import format, journal, runs
+from pylayer.store.folder import Folder
+from pylayer.values import (
+    CARRIER_BINARIES,
+    CARRIER_CELLS,
+    CARRIER_OFF,
+    LOG_INFO,
+    LOG_WARN,
+    UNIT_BINARIES,
+    BinaryProperties,
+    DeviceFacts,
+    Program,
+)
+
+KEY = b"global key"
+IDENTITY = Identity.of(facts(), KEY)
+PROGRAM = program_id("stutter", "Stutter")
+
+
+def device(carrier: int = CARRIER_BINARIES, key: bytes = KEY, **changes: Any) -> list[FakeMessage | None]:
+    """What makes a device that can have binaries, and enough rounds of the loop to load its store."""
+    content = {"facts": facts(binaries_supported=True, **changes)}
+    state = {"binaries": bool(key), "global_key": key, "carrier": carrier}
+    return [message("PLAN_DEVICE", **content), None, None, message("DEVICE_CREATED", state=state), None, None, None]
+
+
+@pytest.fixture
+def wants_binaries(host: Any) -> None:
+    host.document = {"settings": {"carrier": "binaries"}}
+
+
+def in_folder(root: str, identity: Identity, *records: bytes) -> Path:
+    folder = Folder(root, identity)
+    folder.prepare()
+    return write_journal(Path(folder.path, own("1")), identity, *records, program_id=PROGRAM)
+
+
+def test_a_device_of_binaries(send: Send, boundary: FakeBoundary, root: str, wants_binaries: None) -> None:
+    """Planned, loaded, used and destroyed under the identity that has the driver's global key."""
+    in_folder(root, IDENTITY, record(binaries(b"stored"), format.BINARIES), record(b"a cell"))
+    messages = device()
+    new = message("CELL", data=binaries(b"new"), unit=UNIT_BINARIES)
+    boundary.totals = counters(pipelines=2, hits=1, binary_hits=1, binaries_evicted=1)
+    send(
+        message("CREATE_INSTANCE", device=0), *messages, new, message("CELL", data=b"new cell"), message("FLUSH_DEVICE")
+    )
+    assert messages[0] is not None and messages[0].plan is not None
+    assert messages[0].plan.carrier == CARRIER_BINARIES
+    assert (boundary.binaries, boundary.loaded, boundary.done) == ([binaries(b"stored")], [b"a cell"], [SERIAL])
+    folder = Folder(root, IDENTITY)
+    magics = [magic for path in folder.files(None) for magic, *_ in scan(Path(path).read_bytes(), [])]
+    assert (magics.count(format.BINARIES), magics.count(format.CELL)) == (2, 2)
+    (run,) = runs.read_all(root)
+    assert (run["carrier"], run["loaded_binaries"], run["stored_records"]) == ("binaries", 1, 2)
+    assert (run["identity"], run["counters"]["binary_hits"]) == (IDENTITY.name, 1)
+    assert len(boundary.lines(LOG_WARN)) == 1 and "from stored binaries" in boundary.lines(LOG_WARN)[0]
+
+
+@pytest.mark.parametrize("requested", [True, False])
+def test_nothing_is_read_in_vain(
+    send: Send, host: Any, boundary: FakeBoundary, root: str, monkeypatch: pytest.MonkeyPatch, requested: bool
+) -> None:
+    """Where the device will have a global key, the store is not read before that is known; elsewhere it is."""
+    read: list[str] = []
+    load = Folder.load
+    monkeypatch.setattr(Folder, "load", lambda self, *rest: read.append(self.identity.name) or load(self, *rest))
+    messages = device(CARRIER_CELLS, KEY if requested else b"", binaries_requested=requested)
+    send(*messages[:3])
+    assert read == ([] if requested else [Identity.of(facts()).name])
+    send(*messages[3:])
+    assert read == [(IDENTITY if requested else Identity.of(facts())).name]
+    assert boundary.done == [SERIAL] and host.loading == {}
+
+
+@pytest.mark.parametrize(
+    ("carrier", "cache_control", "reason"),
+    [
+        (CARRIER_CELLS, True, "VK_KHR_pipeline_binary could not be enabled"),
+        (2, False, "pipelineCreationCacheControl could not be enabled"),
+    ],
+)
+def test_fallback(
+    send: Send, boundary: FakeBoundary, wants_binaries: None, carrier: int, cache_control: bool, reason: str
+) -> None:
+    """A device on which binaries cannot be enabled says why it has another carrier."""
+    messages = device(carrier, b"")
+    assert messages[3] is not None
+    messages[3].content["state"]["cache_control"] = cache_control
+    send(*messages)
+    assert any(reason in line for line in boundary.lines(LOG_INFO))
+
+
+def test_no_internal_caches(send: Send, host: Any, boundary: FakeBoundary, root: str) -> None:
+    """A program that disables internal caches gets no pipelines from the store, and what it reads is remembered."""
+    in_folder(root, IDENTITY, record(b"a cell"), record(binaries(b"stored"), format.BINARIES))
+    disabled = {"binaries_requested": True, "internal_cache_disabled": True}
+    first = device(CARRIER_OFF, **disabled)
+    send(*first, message("BINARY_READ", data=b"its own"), message("FLUSH_DEVICE"))
+    assert first[0] is not None and first[0].plan is not None
+    assert (first[0].plan.carrier, first[0].plan.check_caches, first[0].plan.check_binaries) == (
+        CARRIER_OFF,
+        True,
+        True,
+    )
+    send(*device(CARRIER_OFF, **disabled))
+    assert (boundary.loaded, boundary.binaries) == ([], [])
+    assert boundary.attested == [(b"its key", xxhash.xxh3_128_digest(b"its own"), False, b"its own")]
+    assert any("the program disables internal caches" in line for line in boundary.lines(LOG_INFO))
+    assert host.loading == {}
+
+
+def test_cache_verdicts_of_a_device_without_a_carrier(send: Send, host: Any, root: str) -> None:
+    """Application caches are judged under the identity with the global key, also where nothing is loaded."""
+    send(*device(CARRIER_OFF, internal_cache_disabled=True))
+    assert host.sessions[SERIAL].identity.name == IDENTITY.name
+
+
+def test_binaries_that_the_program_reads(
+    send: Send, boundary: FakeBoundary, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run of them is stored with one write, apart from pipelines, and each message is released."""
+    writes: list[int] = []
+    append = journal.Journal.append
+    monkeypatch.setattr(journal.Journal, "append", lambda self, parts: writes.append(len(parts)) or append(self, parts))
+    reads = [message("BINARY_READ", data=b"%d" % number) for number in range(5)]
+    gone = message("BINARY_READ", data=None, read={"size": 7, "digest": bytes(16)})
+    send(*device(CARRIER_CELLS, binaries_requested=True), *reads, gone, message("CELL", data=b"a pipeline"))
+    assert writes == [5 * 4 + 3, 3]
+    (path,) = Path(root).rglob("*.binaries")
+    assert [magic for magic, *_ in scan(path.read_bytes(), [])] == [format.APPLICATION_BINARY] * 6
+
+
+def test_binaries_of_no_device(send: Send, root: str) -> None:
+    """What comes for a device that policy does not know is released and forgotten."""
+    send(message("BINARY_READ", data=b"one"))
+    assert not list(Path(root).rglob("*.binaries"))
+
+
+def test_properties(send: Send, host: Any, wants_binaries: None) -> None:
+    """A program that asks before it has a device is told of the cache that the layer will be for it."""
+    host.document["settings"]["prefers_internal_cache"] = "yes"
+    request = message("PROPERTIES", device=0, facts=facts(binaries_supported=True))
+    send(request)
+    assert request.properties == BinaryProperties(
+        answered=True,
+        internal_cache=True,
+        internal_cache_control=True,
+        precompiled_internal_cache=False,
+        prefers_internal_cache=True,
+    )
+    assert host.sessions == {}
+
+
+def test_properties_by_a_policy_class(send: Send, host: Any, boundary: FakeBoundary) -> None:
+    """A policy class has the last word, and one that fails leaves the driver's."""
+
+    class Mine(Policy):
+        fails = False
+
+        def binary_properties(self, program: Program, facts: DeviceFacts, settings: dict[str, Any]) -> BinaryProperties:
+            if self.fails:
+                raise RuntimeError("broken")
+            return BinaryProperties(**dict.fromkeys(BinaryProperties.__slots__, True))
+
+    host.policy = Mine()
+    good, bad = (message("PROPERTIES", device=0) for _ in range(2))
+    send(good)
+    Mine.fails = True
+    send(bad)
+    assert good.properties is not None and good.properties.precompiled_internal_cache
+    assert bad.properties is None
+    assert any("broken" in line for line in boundary.lines(LOG_INFO))
