@@ -91,18 +91,23 @@ def check_file(
         if pieces is None:
             pieces = _records(reader, header, result)
         for programs, part in pieces:
+            part.records = [record for record in part.records if not _is_impossible(part, record, result)]
             for record in part.records:
                 if record[0] not in CONTENT[kind]:
                     result.wrong(f"a {text_of(record[0])} record here", part.place(record)[0])
-                what = problem(record[0], memoryview(part.data)[record[3] : record[3] + record[4]])
-                if what:
-                    result.wrong(what, part.place(record)[0], format.record_size(record[4]))
                 if record[0] != format.GROUP:
                     result.records += 1
                     result.data_bytes += record[4]
             yield programs, part
     finally:
         reader.close()
+
+
+def _is_impossible(part: Part, record: Record, result: Checked) -> bool:
+    what = problem(record[0], memoryview(part.data)[record[3] : record[3] + record[4]])
+    if what:
+        result.wrong(what, part.place(record)[0], format.record_size(record[4]))
+    return bool(what)
 
 
 def _records(reader: Reader, header: format.FileHeader, result: Checked) -> Iterator[tuple[Programs, Part]]:

@@ -26,11 +26,11 @@ from unit.things import (
 from pylayer.identity import Identity
 from pylayer.session import DeviceSession
 from pylayer.settings import DEFAULTS
-from pylayer.store import application_binaries, checking, ended, format
+from pylayer.store import application_binaries, bounds, checking, ended, format
 from pylayer.store.application_binaries import ApplicationBinaries, compact, parse
 from pylayer.store.folder import Folder
 from pylayer.store.format import Damage
-from pylayer.store.maintenance import repair_whole_files
+from pylayer.store.maintenance import Limits, maintain, repair_whole_files
 from pylayer.values import CARRIER_CELLS, CARRIER_OFF, LOG_WARN, BinaryRead
 
 SERIAL = 11
@@ -398,3 +398,38 @@ def test_damaged_file_is_left(make: Make, root: str, ended_writers: None) -> Non
     damaged.write_bytes(data)
     compacted(root)
     assert damaged in files(root) and len(files(root)) == 2
+
+
+# ---- the store's limits ------------------------------------------------------------------------------
+
+
+def test_maintenance(make: Make, root: str, ended_writers: None) -> None:
+    """A program's process makes one file of many when it has nothing else to do."""
+    for number in range(application_binaries.MAX_FILES + 1):
+        read(make(), binary_read(b"%d" % number))
+    limits = Limits(1 << 40, 1 << 40, compress=True, application_binaries=64 << 20)
+    for _ in maintain(Folder(root, IDENTITY), [], limits, lambda text: None):
+        pass
+    assert len(files(root)) == 1
+
+
+@pytest.mark.parametrize("whole_store", [True, False])
+def test_oldest_files_leave(make: Make, root: str, whole_store: bool) -> None:
+    """Beyond the limit of the store or of the program its own binaries leave, the files of long ago first."""
+    for number in range(3):
+        session = make()
+        read(session, binary_read(bytes([number]) * 10_000))
+        os.utime(files(root)[-1], (1000 + number, 1000 + number))
+    limits = (25_000, 1 << 40) if whole_store else (1 << 40, 25_000)
+    trimmed = bounds.Trimmed()
+    for _ in bounds.enforce(root, *limits, trimmed):
+        pass
+    assert trimmed.files == 1
+    assert sorted(told(make())) == sorted(known(bytes([number]) * 10_000) for number in (1, 2))
+
+
+def test_far_beyond_the_limit(make: Make, root: str) -> None:
+    """A store far beyond its limit gives them up at a program's end, too."""
+    read(make(), binary_read(b"x" * 10_000))
+    assert bounds.drop_oldest_files(root, 5000) == 1
+    assert files(root) == []

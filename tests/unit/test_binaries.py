@@ -355,7 +355,9 @@ def test_impossible_binaries_in_a_block(folder: Folder) -> None:
     assert [what.outcome for what in result.damage] == ["impossible"]
     assert len(binaries_in(folder, 1)) == 11
     (item,) = quarantine.items(folder.root)
-    assert Path(item.path).read_bytes()[:4] == format.COMPRESSED
+    kept = Path(item.path).read_bytes()
+    assert kept[:4] == format.COMPRESSED
+    assert len(kept) == format.record_size(format.RECORD_HEADER.unpack_from(kept)[3])
 
 
 def test_least_recently_used_leave(folder: Folder) -> None:

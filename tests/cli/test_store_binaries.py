@@ -1,0 +1,222 @@
+"""Pipeline binaries in the store, as the commands show, verify, carry and remove them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xxhash
+from cli import stores
+from cli.stores import GAME, IDENTITY, TOOL, Store, cell, record
+from cli.user import User
+from unit.things import binaries, binary_read, facts
+
+from pylayer import flat
+from pylayer.identity import Identity, program_id
+from pylayer.store import application_binaries, format, pack, portable
+from pylayer.store.folder import Loaded
+from pylayer.store.runs import RunFile
+
+WITH_KEY = Identity.of(facts(), b"global key")
+
+
+def of_pipeline(number: int, **fields: int) -> bytes:
+    """A record of one pipeline's binaries."""
+    values = {"kind": 1, "create_ns": 2_000_000, "fingerprint": number, "last_used": stores.NOW, **fields}
+    return record(format.BINARIES, binaries(b"%d" % number * 200, b"second"), **values)
+
+
+def own_binary(data: bytes) -> bytes:
+    """A record of what a program read out of a binary of its own."""
+    return b"".join(application_binaries.record_parts(binary_read(data), memoryview(data)))
+
+
+@pytest.fixture
+def store(user: User) -> Store:
+    """A program with cells and binaries, in a pack and a journal, and with binaries of its own."""
+    store = Store(user.store, WITH_KEY)
+    store.journal(GAME, *(cell(n) for n in range(10)), *(of_pipeline(n) for n in range(100, 120)))
+    store.pack()
+    store.journal(GAME, of_pipeline(200), of_pipeline(201, flags=format.ADOPTED | format.DRIVER_COMPRESSED))
+    store.journal(TOOL, of_pipeline(300))
+    store.file(".binaries", GAME, own_binary(b"one"), own_binary(b"two"))
+    return store
+
+
+def indexed(store: Store, program: tuple[str, str]) -> int:
+    """How many pipelines' binaries a run of the program would load."""
+    return sum(len(batch.binary_offsets) for batch in store.folder.load(program_id(*program), Loaded()))
+
+
+def test_ls(user: User, store: Store) -> None:
+    """Cells and binaries are both pipelines, it shows how many are binaries, and every byte is somebody's."""
+    found = user.json("ls")
+    (shelf,) = found["identities"]
+    rows = {row["program"]: row for row in shelf["programs"]}
+    assert (rows["game (The Game)"]["pipelines"], rows["game (The Game)"]["binaries"]) == (32, 22)
+    assert (rows["tool"]["pipelines"], rows["tool"]["binaries"]) == (1, 1)
+    assert rows["game (The Game)"]["attestation_files"] == 1
+    assert sum(row["bytes"] for row in shelf["programs"]) + shelf["pack_overhead_bytes"] + shelf["other_bytes"] == (
+        store.sizes()
+    )
+    text = user.pylayer("ls").stdout
+    assert "32 (22 bin)" in text and "pipeline binaries" in text
+
+
+def test_ls_without_binaries(user: User) -> None:
+    """Nobody who has no binaries reads of them."""
+    stores.filled(user.store)
+    assert "bin)" not in user.pylayer("ls").stdout
+
+
+def test_show(user: User, store: Store) -> None:
+    """A program's binaries and those that it read itself are counted; what the driver had is not called compiled."""
+    (found,) = user.json("show", "game*")["found"]
+    assert (found["pipelines"], found["binaries"], found["application_binaries"]) == (32, 22, 2)
+    assert (found["adopted_pipelines"], found["timed_pipelines"]) == (1, 31)
+    assert found["records"]["BINR"] == 22 and found["records"]["ABIN"] == 2
+    text = user.pylayer("show", "game*").stdout
+    assert "22 of the pipelines are kept as pipeline binaries" in text
+    assert "2 of its own pipeline binaries" in text
+
+
+def problems(user: User) -> list[dict[str, Any]]:
+    return user.json("verify", status=1)["problems"]  # type: ignore[no-any-return]
+
+
+def test_verify(user: User, store: Store) -> None:
+    """Every binary is verified; a structure that cannot be is a problem under its name, and --repair keeps the rest."""
+    assert user.json("verify")["fine"]
+    bad = record(format.BINARIES, binaries(b"x") + bytes(16))
+    store.journal(GAME, of_pipeline(400), bad, of_pipeline(401))
+    (problem,) = problems(user)
+    assert (problem["outcome"], problem["size_bytes"]) == ("impossible", len(bad))
+    assert "behind the binaries" in user.pylayer("verify").stdout
+    before = indexed(store, GAME)
+    assert user.json("verify", "--repair")["repair"]["problems_left"] == []
+    assert user.json("verify")["fine"]
+    assert indexed(store, GAME) == before - 1
+    assert len(user.json("quarantine", "ls")["items"]) == 1
+
+
+def test_verify_binaries_of_programs(user: User, store: Store) -> None:
+    """Damage in what a program read itself is found, and repaired by moving the file."""
+    (path,) = store.files("*.binaries")
+    stores.flip(path, 256 + 64 + 65)
+    (problem,) = problems(user)
+    assert problem["outcome"] == "damaged-data"
+    assert user.pylayer("verify", "--repair").returncode == 0
+    assert store.files("*.binaries") == [] and user.json("verify")["fine"]
+
+
+def test_records_in_the_wrong_file(user: User, store: Store) -> None:
+    """A program's own binary in a journal is a problem, and so is a pipeline among its own binaries."""
+    store.journal(GAME, own_binary(b"three"))
+    store.file(".binaries", GAME, of_pipeline(1))
+    assert sorted(what["outcome"] for what in problems(user)) == ["impossible", "impossible"]
+
+
+def test_clear(user: User, store: Store) -> None:
+    """A program that is cleared leaves none of its binaries."""
+    assert user.pylayer("clear", "--app", "game*", "--yes").returncode == 0
+    assert (indexed(store, GAME), indexed(store, TOOL)) == (0, 1)
+    assert store.files("*.binaries") == []
+
+
+# ---- export and import -------------------------------------------------------------------------------
+
+
+def test_round_trip(user: User, store: Store, tmp_path: Path) -> None:
+    """Binaries travel with cells; what the program read itself stays, and so does what is damaged."""
+    path = user.directory / "x.pylayer"
+    store.journal(GAME, record(format.BINARIES, binaries(b"x")[:-16]))
+    done = user.json("export", path, "--app", "game*")
+    assert (done["pipelines"], done["damaged_parts"]) == (32, 1)
+    root = tmp_path / "other"
+    root.mkdir(mode=0o700)
+    work = portable.Import(str(path))
+    assert work.identity.name == WITH_KEY.name
+    for _ in work.steps(str(root)):
+        pass
+    elsewhere = Store(root, WITH_KEY)
+    assert work.result.pipelines == 32 and indexed(elsewhere, GAME) == 22
+    assert elsewhere.files("*.binaries") == []
+    again = portable.Import(str(path))
+    for _ in again.steps(str(root)):
+        pass
+    assert (again.result.records, again.result.known) == (0, 32)
+
+
+def forged(path: Path, identity: Identity, magic: bytes, data: bytes, **fields: int) -> None:
+    """An export with a record that no pylayer puts into one."""
+    writer = pack.PackWriter(str(path), identity, True, format.EXPORT)
+    number = program_id(*GAME)
+
+    def add(magic: bytes, data: bytes, kind: int = 0, flags: int = 0) -> None:
+        writer.add((magic, kind, flags, 0, len(data), 1000, xxhash.xxh3_128_digest(data), 1, 5), data, 1, 5)
+
+    writer.begin_group(())
+    add(format.NOTE, flat.dumps({"identity": identity.fields}).encode())
+    writer.begin_group((number,))
+    add(format.CELL, stores.cell_data(5))
+    add(magic, data, **fields)
+    writer.finish({number: "game"})
+
+
+@pytest.mark.parametrize(
+    ("identity", "magic", "data", "fields", "reason"),
+    [
+        (IDENTITY, format.BINARIES, binaries(b"x"), {}, "without a global key"),
+        (WITH_KEY, format.BINARIES, binaries(b"x"), {"flags": 4}, "of no known kind"),
+        (WITH_KEY, format.BINARIES, binaries(b"x"), {"kind": 99}, "of no known kind"),
+        (WITH_KEY, format.CELL, stores.cell_data(1), {"flags": format.DRIVER_COMPRESSED}, "of no known kind"),
+        (WITH_KEY, format.BINARIES, binaries(b"x")[:-16], {}, "larger than its record"),
+        (WITH_KEY, format.APPLICATION_BINARY, bytes(64), {}, "no binary of an application"),
+    ],
+)
+def test_forged_binaries(
+    tmp_path: Path, identity: Identity, magic: bytes, data: bytes, fields: dict[str, int], reason: str
+) -> None:
+    """An import refuses binaries of no driver, of no kind and of an impossible structure, whole."""
+    path, root = tmp_path / "x", tmp_path / "root"
+    root.mkdir(mode=0o700)
+    forged(path, identity, magic, data, **fields)
+    with pytest.raises(portable.Refused, match=reason):
+        for _ in portable.Import(str(path)).steps(str(root)):
+            pass
+    assert not list(root.rglob("*.pack"))
+
+
+# ---- stats -------------------------------------------------------------------------------------------
+
+
+def test_stats(user: User) -> None:
+    """What was done with binaries is added up and said in words, where there is anything to say."""
+    counters = {"pipelines": 9, "hits": 5, "binary_hits": 4, "binaries_kept": 3, "binaries_altered": 2, "deferred": 1}
+    for started in (1.0, 2.0):
+        RunFile(str(user.store)).write(
+            {
+                "version": 1,
+                "started": started,
+                "program": "game",
+                "executable": "game",
+                "application": "",
+                "identity": "0" * 32,
+                "device": "A device",
+                "driver": "radv",
+                "driver_info": "",
+                "carrier": "binaries",
+                "reason": "",
+                "counters": counters,
+                "refused": {},
+                "mean_compile_ns": 0.0,
+                "stored_bytes": 0,
+            }
+        )
+    (found,) = user.json("stats")["programs"]
+    assert (found["binary_hits"], found["binaries_kept"], found["binaries_altered"], found["deferred"]) == (8, 6, 4, 2)
+    text = user.pylayer("stats").stdout
+    assert "hits created from pipeline binaries: 8" in text
+    assert "not as it read them: 4" in text
+    assert "another driver" not in text
