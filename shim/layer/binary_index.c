@@ -13,8 +13,6 @@
 #include "layer.h"
 
 #define FIRST_SLOTS 1024u
-/* A 32-bit process has 2 to 4 GiB of addresses for all of itself. */
-#define MAX_BYTES_32_BIT (64ull << 20)
 
 struct BinaryEntry {
     BinaryEntry *next; /* BinaryIndex::entries */
@@ -32,12 +30,6 @@ typedef struct BinaryTable {
     size_t capacity;             /* a power of two */
     _Atomic(BinaryEntry *) slots[];
 } BinaryTable;
-
-static uint64_t bound_of(const Device *device)
-{
-    uint64_t bound = device->plan.index_bytes;
-    return sizeof(void *) == 4 && bound > MAX_BYTES_32_BIT ? MAX_BYTES_32_BIT : bound;
-}
 
 static pthread_mutex_t *lock_of(Device *device, const BinaryEntry *entry)
 {
@@ -140,7 +132,7 @@ static BinaryEntry *reserve_locked(Device *device, const uint8_t *key, uint32_t 
     BinaryEntry *present = atomic_load_explicit(*slot, memory_order_relaxed);
     *known = present && !atomic_load_explicit(&present->evicted, memory_order_relaxed);
     uint64_t bytes = sizeof *present + size;
-    if (*known || atomic_load(&index->bytes) + bytes > bound_of(device))
+    if (*known || atomic_load(&index->bytes) + bytes > device->plan.index_bytes)
         return NULL;
     BinaryEntry *entry = calloc(1, sizeof *entry);
     if (!entry)
