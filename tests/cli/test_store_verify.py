@@ -228,7 +228,7 @@ def test_other_versions(user: User, store: Store) -> None:
     old = store.path / f"{program_id(*TOOL):016x}-1.journal"
     old.write_bytes(b"PYLAYERJ" + struct.pack("<I", 1) + bytes(500))
     new = store.path / f"{program_id(*TOOL):016x}-2.closed"
-    new.write_bytes(format.MAGIC + struct.pack("<I", 3) + os.urandom(500))
+    new.write_bytes(format.MAGIC + struct.pack("<I", format.VERSION + 1) + os.urandom(500))
     found = user.json("verify", "--repair")
     assert found["fine"] and {what["file"] for what in found["other_versions"]} == {str(old), str(new)}
     assert "2 files of another version" in user.pylayer("verify").stdout

@@ -18,9 +18,10 @@ import xxhash
 
 from pylayer import flat
 from pylayer.identity import Identity
-from pylayer.store import attestation, format, owner, pack, recency, zstd
+from pylayer.store import application_binaries, attestation, binaries, format, owner, pack, recency, zstd
 
 IDENTITY = Identity({"vendor_id": 0x1002, "abi": "64-bit little-endian"})
+OTHER_IDENTITY = Identity({"vendor_id": 0x1002, "abi": "32-bit little-endian"})
 PROGRAMS = (7, 8, 9)
 
 #: Lengths and places that no honest writer gives.
@@ -261,7 +262,11 @@ _bombs: dict[tuple[int, int], bytes] = {}
 
 def some_record(rng: random.Random) -> bytes:
     """A record of a kind that is worth meeting."""
-    kind = rng.randrange(14)
+    kind = rng.randrange(16)
+    if kind == 14:
+        return record(format.BINARIES, mutate_binaries(rng, binaries_bytes(b"one", b"two" * 9)), kind=rng.randrange(4))
+    if kind == 15:
+        return record(format.APPLICATION_BINARY, mutate_binaries(rng, own_binary(b"its data")))
     if kind == 0:
         return header_over(rng.choice(format.MAGICS), rng.choice(HOSTILE), rng.choice(HOSTILE))
     if kind == 1:
@@ -292,6 +297,44 @@ def some_record(rng: random.Random) -> bytes:
         packed = format.ATTESTATION.pack(rng.randbytes(16), rng.choice(HOSTILE), rng.choice(HOSTILE), 0, 1)
         return record(format.ATTEST, packed[: rng.choice((40, 40, 39))])
     return record(rng.choice(format.MAGICS), rng.randbytes(rng.randrange(100)), kind=rng.randrange(4))
+
+
+# ---- pipeline binaries -------------------------------------------------------------------------------
+
+
+def binaries_bytes(*data: bytes, key: bytes = b"a pipeline's key") -> bytes:
+    """The data of a BINR record."""
+    entries = [binaries.ENTRY.pack(len(one), 2, 0, b"k%d" % number) for number, one in enumerate(data)]
+    head = binaries.HEADER.pack(len(data), len(key), 0, key)
+    return head + b"".join(entries) + b"".join(one + bytes(-len(one) % 16) for one in data)
+
+
+def own_binary(data: bytes | None, key: bytes = b"its key") -> bytes:
+    """The data of an ABIN record."""
+    content = data or b""
+    digest = xxhash.xxh3_128_digest(content)
+    return application_binaries.HEAD.pack(len(key), data is not None, len(content), key, digest) + content
+
+
+def mutate_binaries(rng: random.Random, seed: bytes) -> bytes:
+    """The data of a BINR or ABIN record with numbers that lie, and pieces gone or twice."""
+    data = bytearray(seed)
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        kind = rng.randrange(6)
+        if kind < 3 and len(data) >= 16:
+            width = rng.choice((4, 4, 8))
+            at = rng.choice((0, 4, 8, 48, 56, 60, 96, 104, rng.randrange(0, len(data) - 7) & -4))
+            value = _number(rng, len(data)) if rng.random() < 0.8 else rng.randrange(0, 40)
+            data[at : at + width] = (value & ((1 << 8 * width) - 1)).to_bytes(width, "little")
+        elif kind == 3:
+            _flip(rng, data)
+        elif kind == 4:
+            _cut(rng, data)
+        else:
+            data += rng.choice((bytes(16), bytes(48), rng.randbytes(7), bytes(data[-48:])))
+    if rng.random() < 0.5 and len(data) >= 64:  # an ABIN record whose digest fits again
+        data[48:64] = xxhash.xxh3_128_digest(bytes(data[64:]))
+    return bytes(data)
 
 
 # ---- mutations of text and of anything ---------------------------------------------------------------
@@ -392,6 +435,14 @@ def seeds() -> dict[str, dict[str, bytes]]:
         return _seeds()
 
 
+def as_version_2(data: bytes) -> bytes:
+    """A file as a pylayer before pipeline binaries wrote it."""
+    changed = bytearray(data)
+    struct.pack_into("<I", changed, 8, 2)
+    fit_file_header(changed)
+    return bytes(changed)
+
+
 def _seeds() -> dict[str, dict[str, bytes]]:
     cells = [record(format.CELL, data, kind=1, create_ns=5) for data in (b"", b"x", b"CELL" * 9, bytes(range(200)))]
     note = record(format.NOTE, flat.dumps({"plain_kind": 2, "stub": True}).encode())
@@ -400,6 +451,8 @@ def _seeds() -> dict[str, dict[str, bytes]]:
     attest = b"".join(
         b"".join(attestation.Attestation(bytes([n]) * 16, 100 + n, n, n, n & 1).parts()) for n in range(3)
     )
+    of_pipelines = [record(format.BINARIES, binaries_bytes(*[b"x" * n] * n), kind=1) for n in (0, 1, 3)]
+    own = [record(format.APPLICATION_BINARY, own_binary(data)) for data in (b"data", b"more" * 9, None)]
     packs = {
         "pack": pack_bytes({(7,): [bytes([n]) * 90 for n in range(6)], (7, 8): [b"shared" * 9], (9,): [b"nine" * 30]}),
         "pack-plain": pack_bytes({(7,): [b"one", b""], (8,): [b"two" * 40]}, compress=False),
@@ -408,6 +461,8 @@ def _seeds() -> dict[str, dict[str, bytes]]:
     journals = {
         "journal": journal_bytes(*cells, note, used),
         "journal-block": journal_bytes(cells[1], block, cells[2]),
+        "journal-binaries": journal_bytes(*of_pipelines, cells[1]),
+        "journal-2": as_version_2(journal_bytes(*cells, note)),
         "journal-torn": journal_bytes(*cells)[:-70],
         "journal-zeros": journal_bytes(cells[0], bytes(128), cells[3]),
     }
@@ -427,6 +482,9 @@ def _seeds() -> dict[str, dict[str, bytes]]:
             "attest": journal_bytes(attest, kind=format.ATTEST_FILE),
             "blob": journal_bytes(record(format.BLOB, b"blob data", kind=1), kind=format.BLOB_FILE),
         },
+        "own-binaries": {"file": journal_bytes(*own, kind=format.APPLICATION_BINARIES_FILE)},
+        "own-binary": {"with-data": own_binary(b"its data"), "without": own_binary(None)},
+        "binaries": {"none": binaries_bytes(), "three": binaries_bytes(b"", b"x" * 16, b"y" * 17)},
         "notes": {"note": b"plain_kind=i:2\nstub=b:1\n", "used": used_data},
         "flat": {"run": run, "reason": reason.encode()},
         "compiled": {"copy": flat.dumps({"settings": {"carrier": "auto"}, "rules": [{"match": {}}]}).encode()},

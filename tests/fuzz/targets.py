@@ -23,7 +23,20 @@ import xxhash
 from fuzz import shapes
 
 from pylayer import cache_header, compiled, config, flat, paths
-from pylayer.store import attestation, fold, folder, format, pack, quarantine, reader, recency, runs, zstd
+from pylayer.store import (
+    application_binaries,
+    attestation,
+    binaries,
+    fold,
+    folder,
+    format,
+    pack,
+    quarantine,
+    reader,
+    recency,
+    runs,
+    zstd,
+)
 from pylayer.store.claim import Claim
 from pylayer.store.folder import Folder, Loaded
 
@@ -412,6 +425,65 @@ def attestations(data: bytes) -> None:
     check_damage(known.damage, len(data))
 
 
+def structures(data: bytes) -> None:
+    """binaries.problem: nothing is wrong with exactly what its own parts, put together again, give."""
+    what = binaries.problem(data)
+    require(isinstance(what, str), "a problem without words")
+    if what:
+        return
+    count, key_size, _, key = binaries.HEADER.unpack_from(data)
+    again = binaries.HEADER.pack(count, key_size, 0, key[:key_size])
+    place = len(again) + count * binaries.ENTRY.size
+    content = b""
+    for number in range(count):
+        size, length, _, name = binaries.ENTRY.unpack_from(data, 48 + number * 48)
+        require(0 < length <= 32, "a key of no length")
+        again += binaries.ENTRY.pack(size, length, 0, name[:length])
+        content += data[place : place + size] + bytes(-size % 16)
+        place += size + -size % 16
+    require(again + content == data, "other bytes than its parts")
+
+
+def own_binary(data: bytes) -> None:
+    """application_binaries.parse: what it finds is exactly the record's bytes."""
+    found = application_binaries.parse(data)
+    if found is None:
+        return
+    content = None if found.data is None else bytes(found.data)
+    require(content is None or xxhash.xxh3_128_digest(content) == found.digest, "data that does not match its digest")
+    again = application_binaries.HEAD.pack(len(found.key), content is not None, found.size, found.key, found.digest)
+    require(again + (content or b"") == data, "other bytes than its parts")
+    require(content is None or len(content) == found.size, "another size")
+
+
+def own_binaries(data: bytes) -> None:
+    """What a program read of its binaries, of which the input is a file under this identity and one under another."""
+    root = os.path.join(Place.root(), "own")
+    other = Folder(root, shapes.OTHER_IDENTITY)
+    place = Folder(root, shapes.IDENTITY)
+    good = shapes.journal_bytes(
+        shapes.record(format.APPLICATION_BINARY, shapes.own_binary(b"good", b"a good key")),
+        kind=format.APPLICATION_BINARIES_FILE,
+    )
+    for which in (place, other):
+        which.prepare()
+        base = os.path.relpath(which.path, Place.root())
+        write(f"{base}/{7:016x}-0002-b.binaries", data)
+    write(f"{os.path.relpath(place.path, Place.root())}/{7:016x}-0001-a.binaries", good)
+    known = application_binaries.ApplicationBinaries(place, 7, "", 1 << 20)
+    found = []
+    for batch in known.load():
+        for one in batch:
+            require(0 < len(one.key) <= 32 and len(one.digest) == 16, "a key or digest of another size")
+            require(not (one.stale and one.data is not None), "data of another driver")
+            content = None if one.data is None else bytes(one.data)
+            require(content is None or xxhash.xxh3_128_digest(content) == one.digest, "data that does not verify")
+            found.append((one.key, content))
+    require((b"a good key", b"good") in found, "the good binary is gone")
+    linear_work(len(data), 2)
+    check_damage(known.damage, len(data))
+
+
 def notes(data: bytes) -> None:
     """NOTE, USED and GRUP records' data."""
     loaded = Loaded()
@@ -551,6 +623,9 @@ TARGETS = {
     "pack": Target(packs, shapes.mutate_store, 8, "store"),
     "fold": Target(folds, shapes.mutate_store, 200, "store"),
     "attest": Target(attestations, shapes.mutate_store, 10, "store"),
+    "own-binaries": Target(own_binaries, shapes.mutate_store, 10, "store"),
+    "own-binary": Target(own_binary, shapes.mutate_binaries, 1),
+    "binaries": Target(structures, shapes.mutate_binaries, 1),
     "notes": Target(notes, _flat, 1),
     "flat": Target(flat_text, _flat, 1, "flat", MEMORY_OF_TEXT),
     "compiled": Target(compiled_copy, _flat, 4, "flat", MEMORY_OF_TEXT),
