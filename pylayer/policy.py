@@ -50,8 +50,11 @@ def choose_carrier(settings: dict[str, Any], facts: DeviceFacts) -> tuple[int, i
         return CARRIER_SNAPSHOT, CARRIER_SNAPSHOT, "chosen by the policy file"
     cache_control = facts.cache_control_supported or facts.cache_control_requested
     missing = ""
+    # Pipelines that cannot be binaries are kept as cells, which need cache control.
+    if wanted == "auto" and facts.binaries_requested and cache_control:
+        # What is compiled into a cell is not in RADV's internal cache, where the program may look for its binaries.
+        return CARRIER_BINARIES, CARRIER_SNAPSHOT, "the program itself uses pipeline binaries"
     if wanted == "binaries":
-        # Pipelines that cannot be binaries are kept as cells, which need cache control.
         if cache_control and (facts.binaries_supported or facts.binaries_requested):
             return CARRIER_BINARIES, CARRIER_SNAPSHOT, "chosen by the policy file"
         missing = "; binaries, which the policy file chose, need VK_KHR_pipeline_binary"
@@ -105,7 +108,8 @@ class Policy:
     def binary_properties(self, program: Program, facts: DeviceFacts, settings: dict[str, Any]) -> BinaryProperties:
         """Request: what the program is told of the driver's internal cache of pipeline binaries. The layer answers for
         it where the carrier is binaries, and obeys who switches it off."""
-        serves = choose_carrier(settings, facts)[0] == CARRIER_BINARIES
+        asking = {**settings, "carrier": "binaries"} if settings["carrier"] == "auto" else settings
+        serves = choose_carrier(asking, facts)[0] == CARRIER_BINARIES
         has_cache = facts.internal_cache or serves
         return BinaryProperties(
             answered=True,

@@ -54,10 +54,10 @@ bool binaries_key(PipelineCall *call, uint32_t index, Element *element, VkPipeli
     /* RADV crashes on the key of a stage without code (measured). */
     if (is_bypassed(element) || without >> element->kind & 1 || !create_info_has_code(call, index))
         return false;
-    /* Keys may depend on flags, and these two say nothing about the pipeline. */
+    /* Keys may depend on flags, and these say nothing about the pipeline. */
     AnyCreateInfo info;
     bool asked = false;
-    if (element_change_flags(element, call, index, 0, FAIL_ON_COMPILE | EARLY_RETURN, &info)) {
+    if (element_change_flags(element, call, index, 0, FAIL_ON_COMPILE | EARLY_RETURN | CAPTURE_DATA, &info)) {
         create_info_detach(call, index, element->flags, &info);
         VkPipelineCreateInfoKHR of = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CREATE_INFO_KHR, .pNext = &info};
         *key = (VkPipelineBinaryKeyKHR){.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
@@ -262,6 +262,17 @@ bool binaries_want_capture(const Device *device, const Element *element)
 {
     return !device->internal_cache ||
            atomic_load_explicit(&device->kinds_captured, memory_order_relaxed) >> element->kind & 1;
+}
+
+void binaries_keep_captured(PipelineCall *call, uint32_t index, Element *element, PylayerCell about)
+{
+    VkPipelineBinaryKeyKHR key;
+    if (!binaries_key(call, index, element, &key) || binary_index_find(call->device, &key))
+        return;
+    about.flags |= PYLAYER_CELL_CAPTURED;
+    VkPipelineBinaryCreateInfoKHR create = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_CREATE_INFO_KHR,
+                                            .pipeline = call->pipelines[index]};
+    keep(call->device, &create, &key, about);
 }
 
 bool binaries_capture(PipelineCall *call, uint32_t index, Element *element, const VkPipelineBinaryKeyKHR *key,

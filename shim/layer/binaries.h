@@ -26,6 +26,9 @@ bool binaries_keep(PipelineCall *call, uint32_t index, Element *element, const V
 /* Whether the driver's internal cache is known not to give binaries of this kind, so that compiling captures. */
 bool binaries_want_capture(const Device *device, const Element *element);
 
+/* Of a pipeline that the application created with CAPTURE_DATA. */
+void binaries_keep_captured(PipelineCall *call, uint32_t index, Element *element, PylayerCell about);
+
 /* Creates the pipeline with CAPTURE_DATA, and keeps its binaries. False: it was not created that way. */
 bool binaries_capture(PipelineCall *call, uint32_t index, Element *element, const VkPipelineBinaryKeyKHR *key,
                       PylayerCell about, VkPipeline *pipeline, uint64_t *duration_ns);

@@ -47,7 +47,7 @@ void element_read(Element *element, const PipelineCall *call, uint32_t index)
     bool chains_libraries = false;
     element->flags2 = NULL;
     element->app_feedback = NULL;
-    element->untouchable = false;
+    element->from_binaries = false;
     element->plain = false;
     element->fingerprint = 0;
     element->copies = NULL;
@@ -62,7 +62,7 @@ void element_read(Element *element, const PipelineCall *call, uint32_t index)
             element->app_feedback = (const void *)node;
             break;
         case VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR:
-            element->untouchable |= ((const VkPipelineBinaryInfoKHR *)(const void *)node)->binaryCount > 0;
+            element->from_binaries |= ((const VkPipelineBinaryInfoKHR *)(const void *)node)->binaryCount > 0;
             break;
         case VK_STRUCTURE_TYPE_PIPELINE_LIBRARY_CREATE_INFO_KHR:
             chains_libraries = ((const VkPipelineLibraryCreateInfoKHR *)(const void *)node)->libraryCount > 0;
@@ -73,7 +73,7 @@ void element_read(Element *element, const PipelineCall *call, uint32_t index)
     }
     /* Chained flags replace the legacy ones (Vulkan, VkPipelineCreateFlags2CreateInfo). */
     element->flags = element->flags2 ? element->flags2->flags : info->head.flags;
-    element->untouchable |= element->flags2 && (element->flags & COMPAT_PIPELINE_CREATE_2_CAPTURE_DATA);
+    element->captures = element->flags2 && (element->flags & CAPTURE_DATA);
     element->kind = kind_of(call, info, element->flags, chains_libraries);
 }
 

@@ -44,7 +44,8 @@ typedef struct Element {
     const VkPipelineCreationFeedbackCreateInfoEXT *app_feedback;
     enum PylayerPipelineKind kind;
     uint64_t fingerprint; /* PylayerCell::fingerprint */
-    bool untouchable;     /* uses pipeline binaries: VUID 09616, 09617 forbid a VkPipelineCache beside them */
+    bool from_binaries;   /* the application gives binaries */
+    bool captures;        /* the application sets CAPTURE_DATA */
     bool plain;           /* created without a probe */
     CompatPipelineCreateFlags2 own_flags2;
     VkPipelineCreationFeedbackCreateInfoEXT own_feedback;

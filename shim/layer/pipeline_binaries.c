@@ -147,9 +147,7 @@ static BinaryEntry *find_by_create_info(Device *device, const VkPipelineCreateIn
     Element element;
     VkPipelineBinaryKeyKHR key;
     element_read(&element, &call, 0);
-    if (element.untouchable && element.flags & CAPTURE_DATA)
-        element.untouchable = false; /* the flag says nothing about the key */
-    if (element.untouchable || !binaries_key(&call, 0, &element, &key))
+    if (element.from_binaries || !binaries_key(&call, 0, &element, &key))
         return NULL;
     loading_wait(device);
     return binary_index_find(device, &key);

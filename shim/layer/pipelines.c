@@ -471,6 +471,19 @@ static VkResult create_with_binaries(Batch *batch)
     return batch->result;
 }
 
+/* The application works with binaries itself. What it captures is kept, to be found by its create info later. */
+static VkResult create_with_own_binaries(Batch *batch)
+{
+    PipelineCall *call = batch->call;
+    VkResult result = pass_through(call);
+    if (atomic_load_explicit(&call->device->carrier, memory_order_relaxed) != PYLAYER_CARRIER_BINARIES)
+        return result;
+    for (uint32_t i = 0; i < call->count; i++)
+        if (batch->elements[i].captures && !batch->elements[i].from_binaries && call->pipelines[i] != VK_NULL_HANDLE)
+            binaries_keep_captured(call, i, &batch->elements[i], about_cell(batch, i, 0, 0));
+    return result;
+}
+
 /* The snapshot carrier: the application's call with the layer's cache where it passed none. */
 static VkResult create_with_snapshot(Batch *batch)
 {
@@ -522,14 +535,15 @@ static VkResult create_pipelines(PipelineCall call)
     bool untouchable = false;
     for (uint32_t i = 0; i < call.count; i++) {
         element_read(&batch.elements[i], &call, i);
-        untouchable |= batch.elements[i].untouchable;
+        /* VUID-vkCreateGraphicsPipelines-pNext-09616, -09617: they forbid a VkPipelineCache for all of the call. */
+        untouchable |= batch.elements[i].from_binaries || batch.elements[i].captures;
     }
-    for (uint32_t i = 0; i < call.count && !untouchable; i++)
+    for (uint32_t i = 0; i < call.count; i++)
         batch.elements[i].fingerprint = fingerprint_of(&call, i, batch.elements[i].kind);
     VkResult result;
     batch.app_cache = app_cache_find(device, call.cache);
     if (untouchable)
-        result = pass_through(&call);
+        result = create_with_own_binaries(&batch);
     else if (carrier == PYLAYER_CARRIER_SNAPSHOT)
         result = create_with_snapshot(&batch);
     else if (carrier == PYLAYER_CARRIER_BINARIES && call.cache == VK_NULL_HANDLE)
