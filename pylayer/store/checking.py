@@ -31,13 +31,11 @@ CONTENT = {
 }
 
 
-def problem(magic: bytes, data: bytes | bytearray | memoryview) -> str:
+def _problem(magic: bytes, data: memoryview) -> str:
     """What cannot be in a record whose hash is right, in words; empty where nothing is wrong."""
     if magic == format.BINARIES:
         return binaries.problem(data)
-    if magic == format.APPLICATION_BINARY and application_binaries.parse(data) is None:
-        return "no binary of an application"
-    return ""
+    return "" if application_binaries.parse(data) is not None else "no binary of an application"
 
 
 def text_of(magic: bytes) -> str:
@@ -104,7 +102,9 @@ def check_file(
 
 
 def _is_impossible(part: Part, record: Record, result: Checked) -> bool:
-    what = problem(record[0], memoryview(part.data)[record[3] : record[3] + record[4]])
+    if record[0] not in (format.BINARIES, format.APPLICATION_BINARY):
+        return False
+    what = _problem(record[0], memoryview(part.data)[record[3] : record[3] + record[4]])
     if what:
         result.wrong(what, part.place(record)[0], format.record_size(record[4]))
     return bool(what)

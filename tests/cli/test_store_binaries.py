@@ -218,5 +218,6 @@ def test_stats(user: User) -> None:
     assert (found["binary_hits"], found["binaries_kept"], found["binaries_altered"], found["deferred"]) == (8, 6, 4, 2)
     text = user.pylayer("stats").stdout
     assert "hits created from pipeline binaries: 8" in text
+    assert "kept as pipeline binaries: 6" in text
     assert "not as it read them: 4" in text
     assert "another driver" not in text
