@@ -280,6 +280,17 @@ static void read_global_key(Device *device, PylayerDeviceCreated *created)
     memcpy(created->global_key, key.key, key.keySize);
 }
 
+static bool checks_binaries(const Device *device)
+{
+    return device->plan.check_binaries && device->app_binaries && device->binaries;
+}
+
+/* Whether the layer does anything at all on this device. */
+static bool is_watched(const Device *device)
+{
+    return device->plan.carrier != PYLAYER_CARRIER_OFF || device->plan.check_caches || checks_binaries(device);
+}
+
 /* The carrier in force: what the plan wants where this device can do it. */
 static void open_carrier(Device *device)
 {
@@ -306,7 +317,9 @@ static void open_carrier(Device *device)
         if (device->binaries)
             read_global_key(device, &message->created);
     }
-    if (!mailbox_post(message, UINT64_MAX) || carrier == PYLAYER_CARRIER_OFF)
+    /* Without a carrier, what an application read of its binaries is still to come. */
+    bool loads = carrier != PYLAYER_CARRIER_OFF || checks_binaries(device);
+    if (!mailbox_post(message, UINT64_MAX) || !loads)
         loading_end(device);
 }
 
@@ -366,7 +379,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
         device_free(device);
         return VK_ERROR_TOO_MANY_OBJECTS;
     }
-    if (device->plan.carrier != PYLAYER_CARRIER_OFF || device->plan.check_caches) {
+    if (is_watched(device)) {
         if (!announce(device))
             device->plan = (PylayerPlan){0};
         open_carrier(device);
@@ -382,8 +395,7 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice handle, const VkAllocati
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
     if (!device)
         return;
-    bool announced = device->plan.carrier != PYLAYER_CARRIER_OFF || device->plan.check_caches;
-    if (announced && !process_is_forked_child()) {
+    if (is_watched(device) && !process_is_forked_child()) {
         loading_abandon(device);
         PylayerMessage *message = message_new(PYLAYER_MSG_FLUSH_DEVICE, device->serial);
         if (!mailbox_request(message, device->plan.flush_wait_ns))
