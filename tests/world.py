@@ -81,13 +81,19 @@ class World:
         (self.manifests / "VkLayer_pylayer_pipeline_cache.json").write_text(text)
 
     def run(
-        self, command: list[str], check: bool = True, timeout: float = 120, **environment: str | None
+        self,
+        command: list[str],
+        check: bool = True,
+        timeout: float = 120,
+        input: str | None = None,
+        **environment: str | None,
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a program; a variable given as None is unset."""
+        """Runs a program, with ``input`` on its standard input; a variable given as None is unset."""
         merged = {**self.environment, **environment}
         process = subprocess.run(
             command,
             env={key: value for key, value in merged.items() if value is not None},
+            input=input,
             capture_output=True,
             text=True,
             timeout=timeout,

@@ -364,7 +364,10 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
     FeatureSupport support = {0};
     if (instance->active)
         ask_for_plan(device, info, &support);
-    VkResult result = create_below(device, info, allocator, &support, mine, handle);
+    if (device->plan.carrier != PYLAYER_CARRIER_OFF && (allocator || instance->application_allocates))
+        device->own_allocator = own_allocator();
+    const VkAllocationCallbacks *below = device->own_allocator ? device->own_allocator : allocator;
+    VkResult result = create_below(device, info, below, &support, mine, handle);
     if (result != VK_SUCCESS) {
         tell_end(device);
         device_free(device);
@@ -374,7 +377,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
     atomic_store(&device->loading.begun_ns, now_ns());
     resolve(device, mine->pfnNextGetDeviceProcAddr);
     if (!dispatch_insert(&device_table, dispatch_key(*handle), device)) {
-        device->destroy_device(*handle, allocator);
+        device->destroy_device(*handle, below);
         tell_end(device);
         device_free(device);
         return VK_ERROR_TOO_MANY_OBJECTS;
@@ -409,6 +412,6 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice handle, const VkAllocati
     binary_index_close(device);
     app_caches_free(device);
     dispatch_remove(&device_table, dispatch_key(handle));
-    device->destroy_device(handle, allocator);
+    device->destroy_device(handle, device->own_allocator ? device->own_allocator : allocator);
     device_free(device);
 }

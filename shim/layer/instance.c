@@ -142,6 +142,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *
     instance->handle = *handle;
     instance->info = program;
     instance->active = active;
+    instance->application_allocates = allocator != NULL;
     resolve(instance, mine);
     if (!dispatch_insert(&instance_table, dispatch_key(*handle), instance)) {
         instance->destroy_instance(*handle, allocator);

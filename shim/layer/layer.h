@@ -12,6 +12,7 @@
  * create_info.c     the three create infos seen as one
  * fingerprints.c    what pipelines are made of, as one number each, and which of them were created
  * digest.c          XXH3
+ * allocator.c       memory for the driver's device that is not the application's
  * cells.c           the layer's merged VkPipelineCache and the cells that go into it
  * binaries.c        pipelines created from VkPipelineBinaryKHR, and their binaries read
  * binary_record.c   the binaries of one pipeline as bytes
@@ -74,7 +75,8 @@ void *dispatch_find(DispatchTable *table, void *key);
 typedef struct Instance {
     VkInstance handle;
     PylayerInstanceInfo info;
-    bool active; /* false: policy never started; every call below passes */
+    bool active;                /* false: policy never started; every call below passes */
+    bool application_allocates; /* it gave allocation callbacks to vkCreateInstance */
     PFN_vkGetInstanceProcAddr get_instance_proc_addr;
     PFN_GetPhysicalDeviceProcAddr get_physical_device_proc_addr;
     PFN_vkDestroyInstance destroy_instance;
@@ -87,6 +89,10 @@ typedef struct Instance {
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *, const VkAllocationCallbacks *,
                                                     VkInstance *);
 VKAPI_ATTR void VKAPI_CALL layer_DestroyInstance(VkInstance, const VkAllocationCallbacks *);
+
+/* ---- allocator.c ----------------------------------------------------------------------------- */
+
+const VkAllocationCallbacks *own_allocator(void);
 
 /* ---- digest.c -------------------------------------------------------------------------------- */
 
@@ -183,6 +189,7 @@ typedef struct Device {
     atomic_int carrier; /* PylayerCarrier in force; only ever goes to OFF */
     bool cache_control;
     bool feedback;
+    const VkAllocationCallbacks *own_allocator; /* what the driver has instead of the application's; NULL: nothing */
 
     PFN_vkGetDeviceProcAddr get_device_proc_addr;
     PFN_vkDestroyDevice destroy_device;

@@ -6,14 +6,14 @@
 
 enum { MAX_EXTENSIONS = 16 };
 
-void instance_create(State *state)
+void instance_create(State *state, const VkAllocationCallbacks *allocator)
 {
     VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
                                      .pApplicationName = "differential",
                                      .apiVersion = VK_API_VERSION_1_3};
     VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &application};
     uint32_t one = 1;
-    if (vkCreateInstance(&info, NULL, &state->instance) ||
+    if (vkCreateInstance(&info, allocator, &state->instance) ||
         vkEnumeratePhysicalDevices(state->instance, &one, &state->physical) < 0 || one == 0) {
         fputs("interpreter: no device\n", stderr);
         exit(1);
@@ -21,9 +21,9 @@ void instance_create(State *state)
     vkGetPhysicalDeviceProperties(state->physical, &state->properties);
 }
 
-void instance_destroy(State *state)
+void instance_destroy(State *state, const VkAllocationCallbacks *allocator)
 {
-    vkDestroyInstance(state->instance, NULL);
+    vkDestroyInstance(state->instance, allocator);
 }
 
 /* A vkCreateDevice call that grows. */

@@ -133,8 +133,8 @@ int slot_of(const char *word, char letter);
 void skip(const char *why);
 
 /* device.c */
-void instance_create(State *state);
-void instance_destroy(State *state);
+void instance_create(State *state, const VkAllocationCallbacks *allocator);
+void instance_destroy(State *state, const VkAllocationCallbacks *allocator);
 VkResult device_create(State *state, const Words *words);
 void device_destroy(State *state);
 

@@ -93,13 +93,16 @@ static void end_script(State *state)
     fflush(stdout);
 }
 
-int main(void)
+/* interpreter [allocator]: the instance, which devices without callbacks of their own allocate from, counts too. */
+int main(int count, char **arguments)
 {
     State state = {0};
     char line[MAX_LINE];
+    bool counted = count > 1 && strcmp(arguments[1], "allocator") == 0;
+    const VkAllocationCallbacks *allocator = counted ? allocator_begin() : NULL;
     /* What was printed is there when a call crashes. */
     setvbuf(stdout, NULL, _IOLBF, 0);
-    instance_create(&state);
+    instance_create(&state, allocator);
     while (fgets(line, sizeof line, stdin)) {
         if (strncmp(line, "begin ", 6) == 0) {
             shaders_salt((uint32_t)strtoul(line + 6, NULL, 10));
@@ -112,6 +115,8 @@ int main(void)
             run_line(&state, line);
         }
     }
-    instance_destroy(&state);
+    instance_destroy(&state, allocator);
+    if (counted)
+        allocator_report();
     return 0;
 }
