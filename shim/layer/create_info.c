@@ -120,8 +120,10 @@ bool element_prepare(Element *element, const PipelineCall *call, uint32_t index,
 {
     bool changed = element_change_flags(element, call, index, set, clear, out);
     if (element->app_feedback) {
-        /* Outputs: a driver that leaves them unwritten must not be believed. */
+        /* Outputs: a driver that leaves them unwritten, or adds to what was there, must not be believed. */
         element->app_feedback->pPipelineCreationFeedback->flags = 0;
+        for (uint32_t i = 0; i < element->app_feedback->pipelineStageCreationFeedbackCount; i++)
+            element->app_feedback->pPipelineStageCreationFeedbacks[i].flags = 0;
     } else if (call->device->feedback) {
         element->feedback.flags = 0;
         /* VUID-VkGraphicsPipelineCreateInfo-pipelineStageCreationFeedbackCount-06594: 0 stages will do. */

@@ -31,3 +31,17 @@ def test_allocation_callbacks_and_threads(world: World, device: str, arguments: 
     # Policy answers about the second cache's data when it has loaded what is stored, without help of this thread.
     script = (first, "cache C0", "read D0 C0", "cache C1 data=D0")
     assert run_script(world, *script, arguments=arguments)[-1] == "used=1 live=0 foreign=0"
+
+
+def test_feedback_of_stages_is_cleared(world: World) -> None:
+    """Feedback that a driver leaves unwritten has no VALID bit, of stages as of the pipeline."""
+    script = ("device control maintenance5", COMPUTE)
+    assert run_script(world, *script) == ["result=0", "result=0 P0=set:V:V"]
+    assert run_script(world, *script, layer=False) == ["result=0", "result=0 P0=set:V:V"]
+    rays = "rays - : P0 shaders=rgen,miss,hit from=inline feedback=stages"
+    outputs = [run_script(world, "device control maintenance5 rays", rays)[1] for _ in range(2)]
+    assert outputs == ["result=0 P0=set:V:V,V,V", "result=0 P0=set:V:-,-,-"]
+    refused = COMPUTE + " flags=fail"
+    assert run_script(world, "device control maintenance5", refused.replace("spec=1", "spec=2"))[1] == (
+        "result=1000297000 P0=null:-:-"
+    )
