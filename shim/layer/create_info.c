@@ -95,6 +95,17 @@ static bool replace_flags2(Element *element, uint64_t flags, AnyCreateInfo *out)
     return true;
 }
 
+/* Outputs: a driver that leaves them unwritten, or adds to what was there, must not be believed. */
+void element_clear_feedback(const Element *element)
+{
+    const VkPipelineCreationFeedbackCreateInfoEXT *info = element->app_feedback;
+    if (!info)
+        return;
+    info->pPipelineCreationFeedback->flags = 0;
+    for (uint32_t i = 0; i < info->pipelineStageCreationFeedbackCount; i++)
+        info->pPipelineStageCreationFeedbacks[i].flags = 0;
+}
+
 bool element_change_flags(Element *element, const PipelineCall *call, uint32_t index, uint64_t set, uint64_t clear,
                           AnyCreateInfo *out)
 {
@@ -120,10 +131,7 @@ bool element_prepare(Element *element, const PipelineCall *call, uint32_t index,
 {
     bool changed = element_change_flags(element, call, index, set, clear, out);
     if (element->app_feedback) {
-        /* Outputs: a driver that leaves them unwritten, or adds to what was there, must not be believed. */
-        element->app_feedback->pPipelineCreationFeedback->flags = 0;
-        for (uint32_t i = 0; i < element->app_feedback->pipelineStageCreationFeedbackCount; i++)
-            element->app_feedback->pPipelineStageCreationFeedbacks[i].flags = 0;
+        element_clear_feedback(element);
     } else if (call->device->feedback) {
         element->feedback.flags = 0;
         /* VUID-VkGraphicsPipelineCreateInfo-pipelineStageCreationFeedbackCount-06594: 0 stages will do. */

@@ -79,6 +79,8 @@ const VkPipelineCreationFeedbackEXT *element_feedback(const Element *element);
 void element_clear_application_hit(const Element *element);
 /* Tells the application, where it asked, how long the creation took, and no more than that. */
 void element_fill_feedback(const Element *element, uint64_t duration_ns);
+/* No feedback that is valid, of the pipeline and of its stages (Vulkan, VkPipelineCreationFeedbackCreateInfo). */
+void element_clear_feedback(const Element *element);
 
 /*
  * A create info that leaves the call it came from: its basePipelineIndex, which counts within the call,

@@ -263,6 +263,7 @@ static void return_early(Batch *batch, uint32_t index)
         if (call->pipelines[i] != VK_NULL_HANDLE)
             call->device->destroy_pipeline(call->device->handle, call->pipelines[i], call->allocator);
         call->pipelines[i] = VK_NULL_HANDLE;
+        element_clear_feedback(&batch->elements[i]);
     }
 }
 

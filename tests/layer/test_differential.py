@@ -45,3 +45,11 @@ def test_feedback_of_stages_is_cleared(world: World) -> None:
     assert run_script(world, "device control maintenance5", refused.replace("spec=1", "spec=2"))[1] == (
         "result=1000297000 P0=null:-:-"
     )
+
+
+def test_feedback_behind_an_early_return(world: World) -> None:
+    """A pipeline that is VK_NULL_HANDLE because the call ended before it has no valid feedback, stored as it may be."""
+    refused = COMPUTE.replace("spec=1", "spec=2") + " flags=fail,early"
+    stored = COMPUTE.removeprefix("compute - : ").replace("P0", "P1")
+    outputs = run_script(world, "device control maintenance5", COMPUTE, f"{refused} / {stored}")
+    assert outputs[2] == "result=1000297000 P0=null:-:- P1=null:-:-"
