@@ -41,6 +41,16 @@ static enum PylayerPipelineKind kind_of(const PipelineCall *call, const AnyCreat
                                                                  : PYLAYER_KIND_GRAPHICS_FAST_LINKED;
 }
 
+/*
+ * RADV puts the code of a ray tracing library, which linking needs, into no cache where optimization is disabled.
+ * Linked to such a library that it found in a cache it crashes (measured: 25.0.7, without the layer).
+ */
+static bool breaks_when_found(const Element *element)
+{
+    return element->kind == PYLAYER_KIND_RAY_TRACING_LIBRARY &&
+           (element->flags & VK_PIPELINE_CREATE_DISABLE_OPTIMIZATION_BIT);
+}
+
 void element_read(Element *element, const PipelineCall *call, uint32_t index)
 {
     const AnyCreateInfo *info = create_info_at(call, index);
@@ -75,6 +85,7 @@ void element_read(Element *element, const PipelineCall *call, uint32_t index)
     element->flags = element->flags2 ? element->flags2->flags : info->head.flags;
     element->captures = element->flags2 && (element->flags & CAPTURE_DATA);
     element->kind = kind_of(call, info, element->flags, chains_libraries);
+    element->untouchable |= breaks_when_found(element);
 }
 
 /* Replaces the chained flags by a copy; a second struct of the type would be invalid (sType-unique). */

@@ -5,8 +5,11 @@ The scripts are those of tests/differential/interpreter.c.
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
-from world import BUILD, World
+from world import BUILD, ROOT, World, clean_environment
 
 INTERPRETER = BUILD / "differential" / "interpreter"
 
@@ -53,3 +56,26 @@ def test_feedback_behind_an_early_return(world: World) -> None:
     stored = COMPUTE.removeprefix("compute - : ").replace("P0", "P1")
     outputs = run_script(world, "device control maintenance5", COMPUTE, f"{refused} / {stored}")
     assert outputs[2] == "result=1000297000 P0=null:-:- P1=null:-:-"
+
+
+def test_ray_tracing_library_without_optimization(world: World) -> None:
+    """A ray tracing library with DISABLE_OPTIMIZATION is linked, though RADV crashes where it was found in a cache."""
+    library = "rays - : P0 shaders=miss,hit from=inline flags=library,noopt"
+    for number in range(4):
+        linked = f"rays - : P1 shaders=rgen link=P0 from=inline spec={number}"
+        assert run_script(world, "device control maintenance5 rays", library, linked)[1:] == [
+            "result=0 P0=set",
+            "result=0 P1=set",
+        ]
+
+
+def test_generated_programs() -> None:
+    """Programs that hypothesis makes see no difference that tests/differential/differences.py does not list."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "tests" / "differential" / "run.py"), "--programs", "150", "--seed", "1"],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env=clean_environment(),
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
