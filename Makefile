@@ -3,6 +3,7 @@
 # make bench  what the layer costs and saves
 # make fuzz   hostile files for everything that reads one: INPUTS of them, 300000 by default; minutes
 # make stress programs killed a thousand times on one store, and many at once; minutes
+# make differential  generated programs without the layer and with it, PROGRAMS of them, 2000 by default; minutes
 # make lint   formatters, linters, mypy --strict, the C sources with every warning an error
 # make format what the formatters of make lint want, done
 # make setup  the virtual environment in .venv with pylayer in it
@@ -14,6 +15,7 @@
 PYTHON ?=
 export PYTHON
 INPUTS ?= 300000
+PROGRAMS ?= 2000
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -44,6 +46,9 @@ fuzz: setup
 stress: setup programs
 	@$(BIN)/python tests/stress/many.py
 	@$(BIN)/python tests/stress/kill.py
+
+differential: setup $(VENV)/extra-test programs
+	@$(BIN)/python tests/differential/run.py --programs $(PROGRAMS)
 
 setup: $(VENV)/installed
 
@@ -116,5 +121,5 @@ format: setup $(VENV)/extra-lint
 clean:
 	rm -rf build $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: demo test bench fuzz stress setup system-packages python programs-demo programs lint format clean
+.PHONY: demo test bench fuzz stress differential setup system-packages python programs-demo programs lint format clean
 .NOTPARALLEL:

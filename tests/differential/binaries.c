@@ -240,10 +240,8 @@ void run_binary_data(State *state, const Words *words)
         all &= read_one(state, binaries->handles[i], words, &read.keys[i], &read.data[i]);
     putchar('\n');
     read.count = binaries->count;
-    if (!all) {
+    if (!all)
         binary_data_clear(&read);
-        return;
-    }
     binary_data_clear(&state->binary_data[slot]);
     state->binary_data[slot] = read;
 }

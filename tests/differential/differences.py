@@ -1,0 +1,319 @@
+"""What a program may see of the layer: one table, and the comparison that it decides.
+
+Everything that differs between the driver alone and the layer, and that no row of ALLOWED explains, is a bug.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from differential.outputs import POINTS, Call, Element, parse
+
+COMPILE_REQUIRED = "1000297000"
+#: Words of lines that read or give data that is not all.
+PARTIAL = {"half", "less", "header", "zero", "form=truncated", "form=below", "form=header"}
+
+
+class History:
+    """What came before a line, as far as the table asks."""
+
+    def __init__(self) -> None:
+        #: Slots that hold something else than without the layer, as a row allowed.
+        self.tainted: set[str] = set()
+        #: Caches, and data read from them, that lack what policy refused.
+        self.emptied: set[str] = set()
+        #: Code of pipelines that the layer has created in this program.
+        self.compiled: set[tuple[str, ...]] = set()
+
+    def follow(self, call: Call, layer: dict[str, str], differ: bool) -> None:
+        """What a line that was not skipped leaves."""
+        inputs = call.slots - call.made
+        if call.unmade:
+            self.tainted -= call.unmade
+        elif differ or inputs & self.tainted:
+            self.tainted |= call.made
+        else:
+            self.tainted -= call.made
+        for index, element in enumerate(call.elements):
+            if layer.get(str(index)) == "set":
+                self.compiled.add(element.code)
+        self._follow_data(call, inputs)
+
+    def _follow_data(self, call: Call, inputs: frozenset[str]) -> None:
+        """From data that is not whole to caches made of it, what these are merged into, and what is read of them."""
+        if call.name == "merge" and inputs & self.emptied:
+            self.emptied.add(call.words[1])
+        elif call.name in ("cache", "read"):
+            partial = not PARTIAL.isdisjoint(call.words)
+            self.emptied -= call.made
+            self.emptied |= call.made if partial or inputs & self.emptied else frozenset()
+
+
+@dataclass
+class Sight:
+    """One value of one line that differs, and what came before it."""
+
+    call: Call
+    key: str
+    driver: dict[str, str]
+    layer: dict[str, str]
+    warm: bool
+    history: History
+
+    @property
+    def values(self) -> tuple[str, str]:
+        """Without the layer, with it; "" where there is none."""
+        return self.driver.get(self.key, ""), self.layer.get(self.key, "")
+
+    @property
+    def index(self) -> int:
+        """Of the element that the value belongs to; -1 where it belongs to the call."""
+        number = self.key.partition(".")[0]
+        return int(number) if self.call.name in POINTS and number.isdigit() else -1
+
+    @property
+    def element(self) -> Element:
+        return self.call.elements[self.index]
+
+    @property
+    def stored(self) -> bool:
+        """Whether the layer may know the pipeline: from an earlier run, or from before in this one. Libraries without
+        shaders are the same in all programs."""
+        shaderless = self.element.value("part") in ("input", "output")
+        return self.warm or shaderless or self.element.code in self.history.compiled
+
+
+def answered(sight: Sight) -> bool:
+    """This pipeline, or one in front of it that would have ended the call."""
+    index = sight.index
+    if index < 0 or "." in sight.key or sight.values != ("null", "set"):
+        return False
+    if "fail" in sight.element.flags and sight.stored:
+        return True
+    return any(
+        "early" in sight.call.elements[i].flags and sight.driver[str(i)] == "null" and sight.layer[str(i)] == "set"
+        for i in range(index)
+    )
+
+
+def result_of_answers(sight: Sight) -> bool:
+    states = [sight.layer[str(i)] for i in range(len(sight.call.elements)) if str(i) in sight.layer]
+    expected = COMPILE_REQUIRED if "null" in states else "0"
+    differ = any(sight.driver.get(str(i)) != sight.layer.get(str(i)) for i in range(len(states)))
+    return sight.key == "result" and bool(states) and differ and sight.layer["result"] == expected
+
+
+def is_feedback(sight: Sight) -> bool:
+    return sight.index >= 0 and "." in sight.key
+
+
+def feedback_cleared(sight: Sight) -> bool:
+    return is_feedback(sight) and sight.values == ("?", "-")
+
+
+def feedback_of_answered(sight: Sight) -> bool:
+    state = str(sight.index)
+    return (
+        is_feedback(sight)
+        and (sight.driver[state], sight.layer[state]) == ("null", "set")
+        and sight.values[1].startswith(("V", "-"))
+        and ("H" not in sight.values[1] or sight.call.cache != "-")
+    )
+
+
+def found_in_seeded_cache(sight: Sight) -> bool:
+    driver, layer = sight.values
+    return is_feedback(sight) and sight.call.cache != "-" and sight.stored and layer == driver.replace("?", "V") + "H"
+
+
+def stages_not_compiled(sight: Sight) -> bool:
+    # Deferred calls reach the driver as they are.
+    silent = ("-", "?") if "deferred" in sight.call.words else ("-",)
+    return ".stage" in sight.key and sight.values[0] == "V" and sight.values[1] in silent and sight.stored
+
+
+def twice_in_a_call(sight: Sight) -> bool:
+    """The first is in the application's cache, but that was asked before."""
+    before = sight.call.elements[: max(sight.index, 0)]
+    same = any(element.code == sight.element.code for element in before)
+    return is_feedback(sight) and same and sight.values in (("VH", "V"), ("VH", "-"))
+
+
+def seeded_data(sight: Sight) -> bool:
+    if sight.call.name != "read" or sight.layer.get("beyond", "0") != "0":
+        return False
+    if (sight.driver.get("size"), sight.layer.get("size")) == ("empty", "filled"):
+        return True
+    # Part of the data, when there is more of it.
+    return "half" in sight.call.words and sight.key in ("got", "header")
+
+
+def emptied_cache(sight: Sight) -> bool:
+    if sight.call.name == "read":
+        return bool(sight.call.slots & sight.history.emptied) and sight.layer.get("beyond", "0") == "0"
+    return (
+        is_feedback(sight) and sight.call.cache in sight.history.emptied and sight.values in (("VH", "V"), ("H", "-"))
+    )
+
+
+def follows(sight: Sight) -> bool:
+    return bool(sight.call.slots & sight.history.tainted)
+
+
+def other_binaries(sight: Sight) -> bool:
+    return sight.call.name == "binaries" and any("info=" in word for word in sight.call.words)
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """One way in which programs may see the layer."""
+
+    name: str
+    what: str
+    why: str
+    rule: Callable[[Sight], bool]
+
+
+ALLOWED = (
+    Allowed(
+        "answered",
+        "a pipeline with FAIL_ON_PIPELINE_COMPILE_REQUIRED is created where the driver alone has to compile it",
+        "It is in the store, or the program had it compiled before. Vulkan, vkCreateGraphicsPipelines: 'An implicit "
+        "cache may be provided by the implementation or a layer'; elements behind it are then created, too.",
+        answered,
+    ),
+    Allowed(
+        "result of answers",
+        "VK_SUCCESS instead of VK_PIPELINE_COMPILE_REQUIRED where such a pipeline was the only one missing",
+        "Vulkan, 'Multiple Pipeline Creation': the result tells of the pipelines that were not created.",
+        result_of_answers,
+    ),
+    Allowed(
+        "feedback cleared",
+        "feedback that the driver leaves unwritten has no VALID bit instead of what the program's memory held",
+        "Vulkan, VkPipelineCreationFeedbackCreateInfo: an implementation must set or clear it.",
+        feedback_cleared,
+    ),
+    Allowed(
+        "feedback of answers",
+        "feedback of a pipeline that the driver alone does not create",
+        "Follows from 'answered'.",
+        feedback_of_answered,
+    ),
+    Allowed(
+        "found in seeded cache",
+        "APPLICATION_PIPELINE_CACHE_HIT where the program passed a cache that the store's pipelines were merged into",
+        "The pipeline is in that cache: Vulkan, VkPipelineCreationFeedbackFlagBits.",
+        found_in_seeded_cache,
+    ),
+    Allowed(
+        "stages not compiled",
+        "no valid feedback of the stages of a pipeline that was found",
+        "Drivers say nothing of stages that they did not compile; an implementation may leave VALID out.",
+        stages_not_compiled,
+    ),
+    Allowed(
+        "twice in a call",
+        "no APPLICATION_PIPELINE_CACHE_HIT for a pipeline that an earlier element of the same call made",
+        "The layer asks the program's cache for the whole call at first, and its own afterwards. Vulkan, "
+        "VkPipelineCreationFeedbackFlagBits: an implementation should set the bit; hits elsewhere are none.",
+        twice_in_a_call,
+    ),
+    Allowed(
+        "seeded data",
+        "vkGetPipelineCacheData has pipelines where without the layer there were none",
+        "Stored pipelines were merged into the cache; the size is the implementation's affair.",
+        seeded_data,
+    ),
+    Allowed(
+        "emptied cache",
+        "a cache made from data that is not all that the program read lacks what a driver would take of it",
+        "Policy refuses such data. Vulkan, VUID-VkPipelineCacheCreateInfo-initialDataSize-00769: it is invalid; what "
+        "does not fit the driver is no error, the cache is empty then.",
+        emptied_cache,
+    ),
+    Allowed(
+        "internal cache",
+        "VK_PIPELINE_BINARY_MISSING_KHR, or binaries, from pPipelineCreateInfo where the driver alone has the other",
+        "Vulkan, vkCreatePipelineBinariesKHR: MISSING 'may be returned for any reason'. With the layer pipelines are "
+        "compiled into a VkPipelineCache, which the driver's internal cache then lacks.",
+        other_binaries,
+    ),
+    Allowed(
+        "follows",
+        "calls on an object that only one of the two runs has, for a reason above",
+        "Follows from the call that made it.",
+        follows,
+    ),
+)
+
+
+@dataclass
+class Difference:
+    """What no row explains."""
+
+    number: int
+    line: str
+    key: str
+    driver: str
+    layer: str
+    carrier: str
+    run: str
+
+    def __str__(self) -> str:
+        return (
+            f"carrier {self.carrier}, {self.run} store, line {self.number}: {self.line}\n"
+            f"  {self.key}: {self.driver!r} without the layer, {self.layer!r} with it"
+        )
+
+    @property
+    def kind(self) -> tuple[str, ...]:
+        """The same for what is probably the same bug."""
+        name = self.line.split()[0] if self.line else ""
+        key = "".join(letter for letter in self.key if not letter.isdigit())
+        return (self.carrier, self.run, name, key, self.driver[:12], self.layer[:12])
+
+
+def differing(driver: dict[str, str], layer: dict[str, str]) -> list[str]:
+    """The values of a line that are not the same; of one that only one run skipped, just that."""
+    if ("skip" in driver) != ("skip" in layer):
+        return ["skip"]
+    return [key for key in dict.fromkeys((*driver, *layer)) if driver.get(key) != layer.get(key)]
+
+
+def contradicts_itself(call: Call, values: dict[str, str]) -> bool:
+    """Whether VK_SUCCESS comes with a pipeline that is not there, or anything else with all of them."""
+    states = [values[str(i)] for i in range(len(call.elements)) if str(i) in values]
+    return bool(states) and (values.get("result") == "0") != ("null" not in states)
+
+
+@dataclass
+class Comparison:
+    """Outputs of one program, compared; rows counts how often each row of the table explained something."""
+
+    rows: Counter[str] = field(default_factory=Counter)
+
+    def compare(
+        self, lines: list[str], driver: list[str], layer: list[str], carrier: str, run: str
+    ) -> Iterable[Difference]:
+        history = History()
+        # The report of the allocation callbacks is a line more.
+        calls = [Call(line) for line in [*lines, *["allocator"] * (len(driver) - len(lines))]]
+        if len(driver) != len(layer):
+            yield Difference(len(layer), "", "lines", str(len(driver)), str(len(layer)), carrier, run)
+        for number, (call, before, after) in enumerate(zip(calls, driver, layer, strict=False)):
+            old, new = parse(call, before), parse(call, after)
+            different = differing(old, new)
+            for key in different:
+                sight = Sight(call, key, old, new, run == "warm", history)
+                row = next((row.name for row in ALLOWED if row.rule(sight)), None)
+                if row is None:
+                    yield Difference(number, call.line, key, *sight.values, carrier, run)
+                else:
+                    self.rows[row] += 1
+            if contradicts_itself(call, new):
+                yield Difference(number, call.line, "result", before, after, carrier, run)
+            if "skip" not in old or "skip" not in new:
+                history.follow(call, new, bool(different))

@@ -1,0 +1,148 @@
+"""The same program without the layer and with it: `make differential PROGRAMS=2000`.
+
+hypothesis makes programs of up to 50 Vulkan calls. Each runs on RADV null hardware on the driver alone, and under the
+layer with each carrier on a store that has none of its pipelines, then on the one that this left. All that a program
+can see has to be the same, but for what the table in differences.py lists. A program that differs is made as short as
+it still differs, and printed; `run.py --script FILE` runs a program from a file and shows all outputs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from differential.differences import ALLOWED, Comparison, Difference
+from differential.generator import programs
+from differential.interpreters import Bench, Crash, Outputs
+from differential.outputs import SLOT
+from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
+
+CARRIERS = ("cells", "snapshot")
+BY_HAND = "To look at it, with the program in FILE: .venv/bin/python tests/differential/run.py --script FILE"
+
+
+class Run:
+    """Compares programs, and counts what they did."""
+
+    def __init__(self, carriers: tuple[str, ...]) -> None:
+        self.bench = Bench(carriers)
+        self.comparison = Comparison()
+        self.programs = 0
+        self.calls: Counter[str] = Counter()
+        self.skipped: Counter[str] = Counter()
+        self.differences: dict[tuple[str, ...], tuple[list[str], Difference]] = {}
+
+    def outputs(self, lines: list[str]) -> Outputs:
+        outputs = self.bench.run(lines)
+        self.programs += 1
+        for line, output in zip(lines, outputs.driver, strict=False):
+            name = line.split()[0]
+            if output.startswith("skip"):
+                self.skipped[f"{name}: {SLOT.sub('slot', output[5:])}"] += 1
+            else:
+                self.calls[name] += 1
+        return outputs
+
+    def check(self, lines: list[str]) -> list[Difference]:
+        outputs = self.outputs(lines)
+        return [
+            difference
+            for (carrier, run), layer in outputs.layer.items()
+            for difference in self.comparison.compare(lines, outputs.driver, layer, carrier, run)
+        ]
+
+    def collect(self, lines: list[str]) -> None:
+        """Keeps the shortest program of each kind of difference."""
+        try:
+            found = self.check(lines)
+        except Crash as crash:
+            found = [Difference(len(crash.output), "crash", "", "", str(crash)[:400], "", "")]
+        for difference in found:
+            known = self.differences.get(difference.kind)
+            if known is None or len("\n".join(lines)) < len("\n".join(known[0])):
+                self.differences[difference.kind] = (lines, difference)
+
+    def report(self, seconds: float) -> None:
+        calls, skipped = sum(self.calls.values()), sum(self.skipped.values())
+        print(f"{self.programs} programs, {calls} calls made and {skipped} skipped, in {seconds:.0f} s")
+        print("calls: " + ", ".join(f"{name} {number}" for name, number in self.calls.most_common()))
+        print("skipped: " + ", ".join(f"{name} {number}" for name, number in self.skipped.most_common(12)))
+        for row in ALLOWED:
+            print(f"  {self.comparison.rows[row.name]:7} {row.name}: {row.what}")
+
+
+def generate(run: Run, count: int, number: int, go_on: bool) -> None:
+    """Raises what hypothesis makes of the first difference, with the shortest program in it."""
+
+    @seed(number)
+    @settings(
+        max_examples=count,
+        deadline=None,
+        database=None,
+        verbosity=Verbosity.quiet,
+        phases=(Phase.generate,) if go_on else (Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(programs())
+    def test(lines: list[str]) -> None:
+        if go_on:
+            run.collect(lines)
+            return
+        try:
+            found = list(map(str, run.check(lines)))
+        except Crash as crash:
+            found = [str(crash)]
+        assert not found, "\n".join(["A program that differs:", "", *lines, "", *found])
+
+    test()
+
+
+def show(run: Run, path: Path) -> int:
+    """All outputs of one program, line by line where they are not the same."""
+    lines = path.read_text().splitlines()
+    outputs = run.outputs(lines)
+    runs = {"driver": outputs.driver, **{" ".join(name): layer for name, layer in outputs.layer.items()}}
+    for index, line in enumerate([*lines, "(allocator)"]):
+        print(line)
+        seen = {name: output[index] for name, output in runs.items() if index < len(output)}
+        if len(set(seen.values())) == 1:
+            print(f"    {seen['driver']}")
+        else:
+            for name, output in seen.items():
+                print(f"    {name:14} {output}")
+    found = run.check(lines)
+    print("\n".join(map(str, found)) or "no difference that the table does not list")
+    return bool(found)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--programs", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--carriers", default=",".join(CARRIERS))
+    parser.add_argument("--go-on", action="store_true", help="after a difference; the shortest program of each kind")
+    parser.add_argument("--script", type=Path, help="a program of one's own instead")
+    options = parser.parse_args()
+    run = Run(tuple(options.carriers.split(",")))
+    start = time.monotonic()
+    try:
+        if options.script:
+            return show(run, options.script)
+        generate(run, options.programs, options.seed, options.go_on)
+    except AssertionError as difference:
+        print(difference, "", BY_HAND, sep="\n")
+        return 1
+    finally:
+        run.bench.close()
+    run.report(time.monotonic() - start)
+    for lines, difference in run.differences.values():
+        print("\n" + "\n".join(lines), difference, sep="\n")
+    return bool(run.differences)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
