@@ -85,7 +85,7 @@ void element_read(Element *element, const PipelineCall *call, uint32_t index)
     element->flags = element->flags2 ? element->flags2->flags : info->head.flags;
     element->captures = element->flags2 && (element->flags & CAPTURE_DATA);
     element->kind = kind_of(call, info, element->flags, chains_libraries);
-    element->untouchable |= breaks_when_found(element);
+    element->left_alone = breaks_when_found(element);
 }
 
 /* Replaces the chained flags by a copy; a second struct of the type would be invalid (sType-unique). */

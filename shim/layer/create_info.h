@@ -46,6 +46,7 @@ typedef struct Element {
     uint64_t fingerprint; /* PylayerCell::fingerprint */
     bool from_binaries;   /* the application gives binaries */
     bool captures;        /* the application sets CAPTURE_DATA */
+    bool left_alone;      /* a pipeline that the driver must not find in a cache */
     bool plain;           /* created without a probe */
     CompatPipelineCreateFlags2 own_flags2;
     VkPipelineCreationFeedbackCreateInfoEXT own_feedback;

@@ -537,7 +537,7 @@ static VkResult create_pipelines(PipelineCall call)
     for (uint32_t i = 0; i < call.count; i++) {
         element_read(&batch.elements[i], &call, i);
         /* VUID-vkCreateGraphicsPipelines-pNext-09616, -09617: they forbid a VkPipelineCache for all of the call. */
-        untouchable |= batch.elements[i].from_binaries || batch.elements[i].captures;
+        untouchable |= batch.elements[i].from_binaries || batch.elements[i].captures || batch.elements[i].left_alone;
     }
     for (uint32_t i = 0; i < call.count; i++)
         batch.elements[i].fingerprint = fingerprint_of(&call, i, batch.elements[i].kind);
