@@ -1,0 +1,45 @@
+/* newer.h - what the headers of Debian bookworm (1.3.239) lack. Values from the Vulkan registry. */
+#ifndef TEST_NEWER_H
+#define TEST_NEWER_H
+
+#include <vulkan/vulkan.h>
+
+#define TYPE_MAINTENANCE_5_FEATURES ((VkStructureType)1000470000)
+#define TYPE_CREATE_FLAGS_2 ((VkStructureType)1000470005)
+#define TYPE_SHADER_OBJECT_FEATURES ((VkStructureType)1000482000)
+#define TYPE_SHADER_CREATE_INFO ((VkStructureType)1000482002)
+/* No driver knows it. */
+#define TYPE_UNKNOWN ((VkStructureType)2000000001)
+
+/* VkPipelineCreateFlags2CreateInfo, VK_KHR_maintenance5 */
+typedef struct CreateFlags2 {
+    VkStructureType sType;
+    const void *pNext;
+    uint64_t flags;
+} CreateFlags2;
+
+/* VkShaderCreateInfoEXT, VK_EXT_shader_object */
+typedef struct ShaderCreateInfo {
+    VkStructureType sType;
+    const void *pNext;
+    VkFlags flags;
+    VkShaderStageFlagBits stage;
+    VkShaderStageFlags nextStage;
+    int32_t codeType; /* 0: binary, 1: SPIR-V */
+    size_t codeSize;
+    const void *pCode;
+    const char *pName;
+    uint32_t setLayoutCount;
+    const VkDescriptorSetLayout *pSetLayouts;
+    uint32_t pushConstantRangeCount;
+    const VkPushConstantRange *pPushConstantRanges;
+    const VkSpecializationInfo *pSpecializationInfo;
+} ShaderCreateInfo;
+
+typedef uint64_t ShaderHandle;
+typedef VkResult(VKAPI_PTR *CreateShaders)(VkDevice, uint32_t, const ShaderCreateInfo *, const VkAllocationCallbacks *,
+                                           ShaderHandle *);
+typedef void(VKAPI_PTR *DestroyShader)(VkDevice, ShaderHandle, const VkAllocationCallbacks *);
+typedef VkResult(VKAPI_PTR *GetShaderBinaryData)(VkDevice, ShaderHandle, size_t *, void *);
+
+#endif
