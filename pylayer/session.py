@@ -26,6 +26,7 @@ from .values import (
     CELL_ADOPTED,
     CELL_AFTER_LOAD,
     CELL_EMPTY,
+    CELL_INTERNALS,
     KIND_NAMES,
     KINDS_THAT_COMPILE,
     LOG_DEBUG,
@@ -354,9 +355,12 @@ class DeviceSession:
 
     def _empty_cell(self, cell: Cell) -> None:
         """A linked pipeline or a library may rightly add nothing, and so may a single whole one; when the first
-        ``STUB_EVIDENCE`` whole ones do, the driver's cache is a stub. Where there are binaries that does not matter."""
+        ``STUB_EVIDENCE`` whole ones do, the driver's cache is a stub. Not where there are binaries, and not those that
+        drivers keep out of their caches."""
         if cell.flags & CELL_ADOPTED:
             self._vain_adoption(cell)
+            return
+        if cell.flags & CELL_INTERNALS:
             return
         if self.loaded.stub or self._has_binaries or cell.kind not in KINDS_THAT_COMPILE:
             return
@@ -380,6 +384,8 @@ class DeviceSession:
             return
         if cell.flags & CELL_ADOPTED:
             self._vain_adoption(cell)
+            return
+        if cell.flags & CELL_INTERNALS:
             return
         if self.wholly_loaded and cell.flags & CELL_AFTER_LOAD and not self.loaded.plain_kinds >> cell.kind & 1:
             self._plain(cell.kind, "the driver compiled what the store already held")

@@ -16,7 +16,7 @@ CARRIER_NAMES = ("off", "cells", "snapshot", "binaries")
 
 VERDICT_PASS, VERDICT_EMPTY, VERDICT_PASS_KEPT = 1, 2, 3
 
-CELL_ADOPTED, CELL_AFTER_LOAD, CELL_EMPTY, CELL_CAPTURED = 1, 2, 4, 8
+CELL_ADOPTED, CELL_AFTER_LOAD, CELL_EMPTY, CELL_CAPTURED, CELL_INTERNALS = 1, 2, 4, 8, 16
 
 #: What a Cell holds: data of a VkPipelineCache, or all binaries of one pipeline.
 UNIT_CELL, UNIT_BINARIES = 0, 1

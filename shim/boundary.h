@@ -193,6 +193,9 @@ enum PylayerCellFlags {
     PYLAYER_CELL_AFTER_LOAD = 2, /* the store was wholly merged when the probe missed */
     PYLAYER_CELL_EMPTY = 4,      /* the driver put nothing into the cell; data is NULL */
     PYLAYER_CELL_CAPTURED = 8,   /* binaries, compiled with CAPTURE_DATA because the driver's cache did not have them */
+    /* Statistics or internal representations were asked for, for which drivers may leave their caches alone (Vulkan,
+     * VK_KHR_pipeline_executable_properties): what became of this cell says nothing about others. */
+    PYLAYER_CELL_INTERNALS = 16,
 };
 
 /* What the data of a PylayerCell is. */

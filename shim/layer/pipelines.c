@@ -86,9 +86,15 @@ static void note_created(const Batch *batch, uint32_t index)
     fingerprints_note(device, batch->elements[index].fingerprint);
 }
 
+#define CAPTURES                                                                                                       \
+    (uint64_t)(VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR |                                                         \
+               VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR)
+
 static PylayerCell about_cell(const Batch *batch, uint32_t index, uint8_t flags, uint64_t create_ns)
 {
     const Element *element = &batch->elements[index];
+    if (element->flags & CAPTURES)
+        flags |= PYLAYER_CELL_INTERNALS;
     return (PylayerCell){.kind = (uint8_t)element->kind,
                          .flags = flags | (batch->after_load ? PYLAYER_CELL_AFTER_LOAD : 0),
                          .create_ns = create_ns,

@@ -39,6 +39,7 @@ from pylayer.values import (
     CELL_ADOPTED,
     CELL_AFTER_LOAD,
     CELL_EMPTY,
+    CELL_INTERNALS,
     LOG_INFO,
     LOG_WARN,
     Cell,
@@ -222,6 +223,19 @@ def test_empty_cell_of_a_driver_that_keeps_others(make: Make, commands: FakeComm
     load(following)
     keep(following, cell(b"", CELL_EMPTY))
     assert commands.switched_off == []
+
+
+@pytest.mark.parametrize("data", [b"one", b""])
+def test_cells_of_pipelines_whose_internals_are_captured(make: Make, commands: FakeCommands, data: bytes) -> None:
+    """Drivers may keep pipelines whose internals a program wants to see out of their caches: that they are in none, or
+    are compiled again, says nothing about the others."""
+    keep(make(), cell(b"one"))
+    session = make()
+    if data:
+        load(session)
+    flags = CELL_INTERNALS | CELL_AFTER_LOAD | (0 if data else CELL_EMPTY)
+    keep(session, *[cell(data, flags)] * 6)
+    assert (commands.plain, commands.switched_off) == ([], [])
 
 
 def test_share(make: Make, commands: FakeCommands, root: str) -> None:
