@@ -121,7 +121,7 @@ static int64_t read_merged(uint64_t serial, uint8_t *data, uint64_t size)
     if (!device)
         return -1;
     /* The application's caches are read when they are destroyed, which may be never. */
-    if (!data && atomic_load(&device->carrier) == PYLAYER_CARRIER_SNAPSHOT)
+    if (!data)
         app_caches_absorb(device);
     int64_t result = cells_read_merged(device, data, size);
     device_command_end(device);

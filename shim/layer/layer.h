@@ -129,6 +129,7 @@ typedef struct AppCache {
     bool from_data;                  /* created with initial data: not known to be this driver's own work */
     bool app_synchronized;           /* EXTERNALLY_SYNCHRONIZED: used within the application's own calls only */
     atomic_uint seeded;              /* Device::cells_generation when last seeded, 0: never */
+    atomic_bool holds_plain;         /* something was compiled into it that is in no cell */
 } AppCache;
 
 #define APP_CACHE_BUCKETS 64
@@ -429,7 +430,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineCacheData(VkDevice, VkPipelineCa
 VKAPI_ATTR VkResult VKAPI_CALL layer_MergePipelineCaches(VkDevice, VkPipelineCache, uint32_t, const VkPipelineCache *);
 AppCache *app_cache_find(Device *device, VkPipelineCache handle);
 void app_caches_free(Device *device);
-/* Snapshot carrier: takes over what is in the application's caches now, for a snapshot before they are destroyed. */
+/* Takes over what is in the application's caches now and in no cell, for a snapshot before they are destroyed. */
 void app_caches_absorb(Device *device);
 
 /* ---- cells.c --------------------------------------------------------------------------------- */
@@ -444,7 +445,7 @@ VkPipelineCache cell_create(Device *device);
 bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, PylayerCell about);
 /* Merges the layer's cache into an application's that lacked a pipeline which the layer has. */
 void cells_seed(Device *device, AppCache *app_cache);
-/* Snapshot carrier: what went into an application's cache is kept as if it had gone into the layer's. */
+/* What went into an application's cache and into no cell is kept as if it had gone into the layer's. */
 void cells_absorb(Device *device, AppCache *app_cache, bool at_its_end);
 int64_t cells_read_merged(Device *device, uint8_t *data, uint64_t size);
 /* Makes caches of at most CELLS_MERGED_AT_ONCE records and merges them; how many the driver took. */

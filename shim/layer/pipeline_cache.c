@@ -62,6 +62,7 @@ static AppCache *app_cache_add(Device *device, VkPipelineCache handle, CacheNumb
         pthread_rwlock_wrlock(&cache->lock);
         describe_app_cache(cache, number, flags, from_data);
         atomic_store(&cache->seeded, 0);
+        atomic_store(&cache->holds_plain, false);
         atomic_store_explicit(&cache->handle, handle, memory_order_release);
         pthread_rwlock_unlock(&cache->lock);
     } else if ((cache = calloc(1, sizeof *cache))) {
@@ -75,11 +76,18 @@ static AppCache *app_cache_add(Device *device, VkPipelineCache handle, CacheNumb
     return cache;
 }
 
+/* Under the cells carrier nearly everything that an application's cache holds is in a cell. */
+static bool is_kept_whole(Device *device, AppCache *cache)
+{
+    return atomic_load(&device->carrier) == PYLAYER_CARRIER_SNAPSHOT || atomic_load(&cache->holds_plain);
+}
+
 void app_caches_absorb(Device *device)
 {
     for (unsigned i = 0; i < APP_CACHE_BUCKETS; i++)
         for (AppCache *cache = atomic_load(&device->app_caches[i]); cache; cache = cache->next)
-            cells_absorb(device, cache, false);
+            if (is_kept_whole(device, cache))
+                cells_absorb(device, cache, false);
 }
 
 void app_caches_free(Device *device)
@@ -248,7 +256,7 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyPipelineCache(VkDevice handle, VkPipelin
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
     AppCache *app_cache = process_is_forked_child() ? NULL : app_cache_find(device, cache);
     if (app_cache) {
-        if (atomic_load(&device->carrier) == PYLAYER_CARRIER_SNAPSHOT)
+        if (is_kept_whole(device, app_cache))
             cells_absorb(device, app_cache, true);
         /* A snapshot that is being taken reads it to the end. */
         pthread_rwlock_wrlock(&app_cache->lock);

@@ -177,6 +177,8 @@ static void note_plain(Batch *batch, uint32_t index, bool from_layer, uint64_t d
                              : device->feedback && batch->elements[index].kind != PYLAYER_KIND_GRAPHICS_FAST_LINKED;
     if (compiled)
         count(&device->counters.plain_compiled, 1);
+    if (compiled && batch->app_cache)
+        atomic_store(&batch->app_cache->holds_plain, true);
     if (from_layer)
         element_clear_application_hit(&batch->elements[index]);
 }
@@ -294,6 +296,15 @@ static void create_each(Batch *batch, CreateFn create)
     }
 }
 
+/* Without a probe a miss cannot be seen: what the store has must be in the application's cache before. */
+static void seed_before(Batch *batch)
+{
+    Device *device = batch->call->device;
+    batch->after_load = loading_wait(device);
+    if (device->plan.seed_caches && !loading_is_under_way(device)) /* not between the slices of a load */
+        cells_seed(device, batch->app_cache);
+}
+
 /* The whole call at once, not allowed to compile. Leaves VK_NULL_HANDLE where something is missing. */
 static VkResult probe_all(Batch *batch)
 {
@@ -303,6 +314,7 @@ static VkResult probe_all(Batch *batch)
     bool from_layer = call->cache == VK_NULL_HANDLE;
     size_t stride = create_info_size(call->point);
     unsigned plain_kinds = atomic_load_explicit(&device->plain_kinds, memory_order_relaxed);
+    bool without_probe = false;
     for (uint32_t i = 0; i < call->count; i++) {
         Element *element = &batch->elements[i];
         element->plain = plain_kinds >> element->kind & 1;
@@ -313,7 +325,10 @@ static VkResult probe_all(Batch *batch)
             element->plain = true;
         memcpy(info, &changed, stride);
         call->pipelines[i] = VK_NULL_HANDLE;
+        without_probe |= element->plain;
     }
+    if (without_probe && batch->app_cache)
+        seed_before(batch);
     uint64_t duration = 0;
     VkResult result = call_with_cache(batch, cache, call->count, batch->infos, call->pipelines, &duration);
     count(&device->counters.hit_ns, result == VK_SUCCESS ? duration : 0);

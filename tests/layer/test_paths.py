@@ -1,0 +1,172 @@
+"""Every way to create a pipeline, through the real layer: the program sees what it sees without the layer, and the
+second run compiles nothing. The modes are those of tests/paths, a file each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from world import BUILD, LAYER_NAME, ROOT, World
+
+PROGRAM = str(BUILD / "tests" / "paths")
+MODES = (
+    "constants",
+    "derivatives",
+    "device_group",
+    "executables",
+    "feedback",
+    "flags",
+    "inline_modules",
+    "libraries",
+    "private_data",
+    "rendering",
+    "robustness",
+    "shader_objects",
+    "stages",
+    "subgroups",
+)
+
+#: How every mode can be taken.
+WAYS = {
+    "plain": (),
+    "feedback": ("--feedback",),
+    "flags2": ("--flags2",),
+    "own cache": ("--cache",),
+    "own cache, feedback": ("--cache", "--feedback"),
+}
+
+#: Pipelines that RADV creates anew each time and puts into no cache: those whose internal representations are captured,
+#: and a library that is only made of others (where nothing is left to compile).
+NEVER_KEPT = {"executables": 14, "libraries": 1}
+
+#: Creation feedback, in flags; a driver that writes nothing leaves UNTOUCHED.
+VALID, APPLICATION_HIT, BASE_ACCELERATION = 1, 2, 4
+UNTOUCHED = -1
+
+
+@dataclass
+class Feedback:
+    """What one create info was told: of the pipeline first, then of each of its stages."""
+
+    flags: list[int]
+
+    @classmethod
+    def parse(cls, text: str) -> Feedback:
+        return cls([UNTOUCHED if one == "u" else int(one) for one in text.replace(":", ",").split(",")])
+
+
+@dataclass
+class Line:
+    """What the program printed about one call: its results, or something else that it saw."""
+
+    name: str
+    seen: str
+    feedback: list[Feedback]
+
+    @classmethod
+    def parse(cls, text: str) -> Line:
+        name, _, rest = text.partition(" ")
+        seen, *told = rest.rstrip().split(" feedback=")
+        return cls(name, seen, [Feedback.parse(one) for one in told])
+
+
+def run(world: World, *arguments: str, **environment: str | None) -> list[Line]:
+    return [Line.parse(text) for text in world.run([PROGRAM, *arguments], **environment).stdout.splitlines()]
+
+
+def seen(lines: list[Line]) -> list[tuple[str, str]]:
+    return [(line.name, line.seen) for line in lines]
+
+
+def check_feedback(alone: list[Line], layered: list[Line], own_cache: bool) -> None:
+    """The rules of VkPipelineCreationFeedback, and nothing is left unwritten that the driver writes."""
+    for line, without in zip(layered, alone, strict=True):
+        for told, expected in zip(line.feedback, without.feedback, strict=True):
+            for flags, driver in zip(told.flags, expected.flags, strict=True):
+                if flags == UNTOUCHED:
+                    assert driver == UNTOUCHED, line
+                    continue
+                assert flags & ~(VALID | APPLICATION_HIT | BASE_ACCELERATION) == 0, line
+                assert flags == 0 or flags & VALID, line
+                # It is said of the cache that the program passed, and of no other.
+                assert own_cache or not flags & APPLICATION_HIT, line
+
+
+def compiled(counters: dict[str, int]) -> int:
+    return sum(counters[name] for name in ("compiled", "plain_compiled", "uncacheable", "failed"))
+
+
+@pytest.fixture(params=["cells", "snapshot"])
+def carrier(world: World, request: pytest.FixtureRequest) -> str:
+    config = world.directory / "policy.yaml"
+    config.write_text(f"settings: {{carrier: {request.param}}}\n")
+    world.environment["PYLAYER_CONFIG"] = str(config)
+    return str(request.param)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("mode", MODES)
+def test_path(world: World, carrier: str, mode: str, way: str) -> None:
+    """Cold and warm the program sees what it sees without the layer, and warm nothing is compiled."""
+    arguments = (*WAYS[way], mode)
+    alone = run(world, *arguments, VK_INSTANCE_LAYERS=None)
+    assert any("result=0" in line.seen for line in alone), "the driver lacks what this mode is about"
+    for _ in range(2):
+        layered = run(world, *arguments)
+        assert seen(layered) == seen(alone)
+        check_feedback(alone, layered, "cache" in way)
+    first, second = world.runs()
+    assert first["carrier"] == second["carrier"] == carrier
+    assert compiled(first["counters"]) > 0
+    assert compiled(second["counters"]) == NEVER_KEPT.get(mode, 0)
+    assert second["counters"]["passed"] == second["counters"]["events_dropped"] == 0
+
+
+def test_nothing_is_missing(world: World) -> None:
+    """RADV without hardware has everything that the modes ask for: none of them tests nothing."""
+    assert not [line for line in run(world, "all", VK_INSTANCE_LAYERS=None) if line.seen == "not there"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_paths_at_the_same_time(world: World, carrier: str, way: str) -> None:
+    """All modes three times over, each in a thread of its own on one device."""
+    arguments = (*WAYS[way], "--times", "3", "all")
+    alone = run(world, *arguments, VK_INSTANCE_LAYERS=None)
+    assert len(alone) > 3 * 100
+    for _ in range(2):
+        layered = run(world, *arguments)
+        assert seen(layered) == seen(alone)
+        check_feedback(alone, layered, "cache" in way)
+    assert compiled(world.last()) == 3 * sum(NEVER_KEPT.values())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_paths_on_lavapipe(lavapipe: World, way: str) -> None:
+    """A driver whose cache keeps nothing is left alone, whatever the program asks of it."""
+    arguments = (*WAYS[way], "all")
+    alone = run(lavapipe, *arguments, VK_INSTANCE_LAYERS=None)
+    for _ in range(2):
+        layered = run(lavapipe, *arguments)
+        assert seen(layered) == seen(alone)
+        check_feedback(alone, layered, "cache" in way)
+    first, second = lavapipe.runs()
+    assert first["carrier"] == second["carrier"] == "off"
+    assert first["stored_records"] == second["stored_records"] == 0
+    assert second["counters"]["pipelines"] == second["counters"]["passed"] == 0, "calls are not even looked at"
+
+
+def messages(world: World, log: Path, mode: str, layers: str | None) -> list[str]:
+    """What validation says below the layer, each message once."""
+    command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--", PROGRAM, "--feedback", mode]
+    world.run(command, VK_INSTANCE_LAYERS=layers)
+    return sorted({line for line in log.read_text().splitlines() if "VUID" in line})
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_validation_of_paths(world: World, tmp_path: Path, mode: str) -> None:
+    """Cold and warm, validation below the layer says nothing that it does not say of the program."""
+    log = tmp_path / "validation.txt"
+    alone = messages(world, log, mode, None)
+    for _ in range(2):
+        assert messages(world, log, mode, LAYER_NAME) == alone
