@@ -385,6 +385,8 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
     if (is_watched(device)) {
         if (!announce(device))
             device->plan = (PylayerPlan){0};
+        if (features_shader_module_identifiers(info))
+            identifiers_open(device);
         open_carrier(device);
         policy_flush_at_exit();
     }

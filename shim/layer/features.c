@@ -104,6 +104,14 @@ static void query_binaries(const Instance *instance, VkPhysicalDevice physical, 
     support->binary_properties.pNext = NULL;
 }
 
+bool features_shader_module_identifiers(const VkDeviceCreateInfo *info)
+{
+    const CompatShaderModuleIdentifierFeatures *identifiers =
+        (const void *)pnext_find(info->pNext, COMPAT_STRUCTURE_TYPE_SHADER_MODULE_IDENTIFIER_FEATURES);
+    return identifiers && identifiers->shaderModuleIdentifier &&
+           requests_extension(info, COMPAT_SHADER_MODULE_IDENTIFIER_EXTENSION_NAME);
+}
+
 FeatureSupport features_query(const Instance *instance, VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
                               uint32_t device_api_version)
 {

@@ -52,10 +52,10 @@ static bool grow(ShaderModules *modules)
     return true;
 }
 
-static void add_module(ShaderModules *modules, uint64_t handle, uint64_t code)
+static void add_module(ShaderModules *modules, uint64_t handle, uint64_t code, size_t most)
 {
     pthread_rwlock_wrlock(&modules->lock);
-    if (2 * modules->used < modules->capacity || grow(modules)) {
+    if (modules->used < most && (2 * modules->used < modules->capacity || grow(modules))) {
         KnownModule *known = find_slot(modules, handle);
         modules->used += known->handle == 0;
         *known = (KnownModule){handle, code};
@@ -108,6 +108,32 @@ static uint64_t code_of_info(const VkShaderModuleCreateInfo *info)
     return never_zero(digest64(info->pCode, info->codeSize, 0));
 }
 
+/* By its identifier where it has one (identifiers.c). */
+static uint64_t code_of_new_module(const Device *device, VkShaderModule module, const VkShaderModuleCreateInfo *info)
+{
+    uint64_t identifier = identifier_of_module(device, module);
+    return identifier ? identifier : code_of_info(info);
+}
+
+/* Shaders that are met inline and no module holds; beyond that many the driver is asked each time. */
+#define MAX_IDENTIFIED_CODE 16384
+
+/* Code that comes with each pipeline. A driver's identifier is a cryptographic hash, so it is asked for once. */
+static uint64_t code_of_inline_info(Device *device, const VkShaderModuleCreateInfo *info)
+{
+    uint64_t code = code_of_info(info);
+    if (!device->get_code_identifier)
+        return code;
+    uint64_t identifier = code_of_module(&device->identified_code, code);
+    if (identifier)
+        return identifier;
+    identifier = identifier_of_code(device, info);
+    if (!identifier)
+        return code;
+    add_module(&device->identified_code, code, identifier, MAX_IDENTIFIED_CODE);
+    return identifier;
+}
+
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreateShaderModule(VkDevice handle, const VkShaderModuleCreateInfo *info,
                                                         const VkAllocationCallbacks *allocator, VkShaderModule *module)
 {
@@ -115,7 +141,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateShaderModule(VkDevice handle, const V
     VkResult result = device->create_shader_module(handle, info, allocator, module);
     if (result == VK_SUCCESS && !process_is_forked_child() &&
         atomic_load_explicit(&device->carrier, memory_order_relaxed) != PYLAYER_CARRIER_OFF)
-        add_module(&device->modules, (uint64_t)*module, code_of_info(info));
+        add_module(&device->modules, (uint64_t)*module, code_of_new_module(device, *module, info), SIZE_MAX);
     return result;
 }
 
@@ -132,10 +158,6 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyShaderModule(VkDevice handle, VkShaderMo
 
 /* ---- fingerprints ---------------------------------------------------------------------------- */
 
-/* Equal bytes as an identifier are something else than as code. */
-#define IDENTIFIER_SEED 0x6964656e74696679ull
-#define MAX_IDENTIFIER_BYTES 32 /* VK_MAX_SHADER_MODULE_IDENTIFIER_SIZE_EXT */
-
 /* 0: unknown. */
 static uint64_t code_of_stage(Device *device, const VkPipelineShaderStageCreateInfo *stage)
 {
@@ -144,13 +166,12 @@ static uint64_t code_of_stage(Device *device, const VkPipelineShaderStageCreateI
         return code_of_module(&device->modules, (uint64_t)stage->module);
     for (const VkBaseInStructure *node = stage->pNext; node; node = node->pNext) {
         if (node->sType == VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO)
-            return code_of_info((const VkShaderModuleCreateInfo *)(const void *)node);
+            return code_of_inline_info(device, (const VkShaderModuleCreateInfo *)(const void *)node);
         if (node->sType == COMPAT_STRUCTURE_TYPE_SHADER_STAGE_MODULE_IDENTIFIER) {
             const CompatShaderStageModuleIdentifier *chained = (const void *)node;
-            uint32_t size = chained->identifierSize;
-            return size && size <= MAX_IDENTIFIER_BYTES
-                       ? never_zero(digest64(chained->pIdentifier, size, IDENTIFIER_SEED))
-                       : 0;
+            /* Of no bytes, it is as if it were not there. */
+            if (chained->identifierSize)
+                return identifier_digest(chained->pIdentifier, chained->identifierSize);
         }
     }
     return 0;
@@ -391,12 +412,15 @@ uint64_t fingerprints_read(Device *device, uint64_t *out, uint64_t capacity)
 void fingerprints_open(Device *device)
 {
     rwlock_init_for_merging(&device->modules.lock);
+    rwlock_init_for_merging(&device->identified_code.lock);
 }
 
 void fingerprints_close(Device *device)
 {
     pthread_rwlock_destroy(&device->modules.lock);
     free(device->modules.slots);
+    pthread_rwlock_destroy(&device->identified_code.lock);
+    free(device->identified_code.slots);
     for (unsigned i = 0; i < SEEN_TABLES; i++)
         free((void *)atomic_load(&device->seen.tables[i]));
 }

@@ -11,6 +11,7 @@
  * pipelines.c       vkCreate*Pipelines: probe, miss, result codes
  * create_info.c     the three create infos seen as one
  * fingerprints.c    what pipelines are made of, as one number each, and which of them were created
+ * identifiers.c     shaders by their VK_EXT_shader_module_identifier
  * digest.c          XXH3
  * allocator.c       memory for the driver's device that is not the application's
  * cells.c           the layer's merged VkPipelineCache and the cells that go into it
@@ -204,6 +205,8 @@ typedef struct Device {
     PFN_vkDestroyPipeline destroy_pipeline;
     PFN_vkCreateShaderModule create_shader_module;
     PFN_vkDestroyShaderModule destroy_shader_module;
+    CompatGetShaderModuleIdentifier get_module_identifier; /* NULL where the application has not the feature */
+    CompatGetShaderModuleCreateInfoIdentifier get_code_identifier;
     PFN_vkCreatePipelineBinariesKHR create_pipeline_binaries;
     PFN_vkDestroyPipelineBinaryKHR destroy_pipeline_binary;
     PFN_vkGetPipelineKeyKHR get_pipeline_key;
@@ -245,6 +248,7 @@ typedef struct Device {
     KeptDigests kept_digests;
 
     ShaderModules modules;
+    ShaderModules identified_code; /* the identifiers of inline code that was met, under its digest for a handle */
     SeenFingerprints seen;
 
     /* Held while the policy thread runs a command on this device; vkDestroyDevice waits for its end. */
@@ -296,6 +300,15 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateShaderModule(VkDevice, const VkShader
                                                         const VkAllocationCallbacks *, VkShaderModule *);
 VKAPI_ATTR void VKAPI_CALL layer_DestroyShaderModule(VkDevice, VkShaderModule, const VkAllocationCallbacks *);
 
+/* ---- identifiers.c --------------------------------------------------------------------------- */
+
+/* The application enabled the feature. */
+void identifiers_open(Device *device);
+/* Digests of identifiers, alike in every process; 0 where there is none. */
+uint64_t identifier_digest(const uint8_t *identifier, uint32_t size);
+uint64_t identifier_of_module(const Device *device, VkShaderModule module);
+uint64_t identifier_of_code(const Device *device, const VkShaderModuleCreateInfo *info);
+
 /* ---- features.c ------------------------------------------------------------------------------ */
 
 typedef struct FeatureSupport {
@@ -342,6 +355,8 @@ typedef struct DeviceRequest {
 /* What the layer can enable, and what the application enables by itself; info NULL: nothing. */
 FeatureSupport features_query(const Instance *instance, VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
                               uint32_t device_api_version);
+/* The application enables shaderModuleIdentifier. */
+bool features_shader_module_identifiers(const VkDeviceCreateInfo *info);
 /* Adds creation feedback where it can be had, and what is wished where that can be had. */
 void device_request_build(DeviceRequest *request, const VkDeviceCreateInfo *info, const FeatureSupport *support,
                           FeatureWishes wishes);

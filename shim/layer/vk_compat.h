@@ -8,7 +8,9 @@
 #include <vulkan/vulkan.h>
 
 #define COMPAT_STRUCTURE_TYPE_GRAPHICS_PIPELINE_LIBRARY ((VkStructureType)1000320002)
+#define COMPAT_STRUCTURE_TYPE_SHADER_MODULE_IDENTIFIER_FEATURES ((VkStructureType)1000462000)
 #define COMPAT_STRUCTURE_TYPE_SHADER_STAGE_MODULE_IDENTIFIER ((VkStructureType)1000462002)
+#define COMPAT_STRUCTURE_TYPE_SHADER_MODULE_IDENTIFIER ((VkStructureType)1000462003)
 #define COMPAT_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2 ((VkStructureType)1000470005)
 #define COMPAT_STRUCTURE_TYPE_VULKAN_1_4_FEATURES ((VkStructureType)55)
 
@@ -37,6 +39,28 @@ typedef struct CompatShaderStageModuleIdentifier {
     uint32_t identifierSize;
     const uint8_t *pIdentifier;
 } CompatShaderStageModuleIdentifier;
+
+#define COMPAT_SHADER_MODULE_IDENTIFIER_EXTENSION_NAME "VK_EXT_shader_module_identifier"
+#define COMPAT_MAX_SHADER_MODULE_IDENTIFIER_SIZE 32u
+
+/* VkPhysicalDeviceShaderModuleIdentifierFeaturesEXT, VK_EXT_shader_module_identifier */
+typedef struct CompatShaderModuleIdentifierFeatures {
+    VkStructureType sType;
+    void *pNext;
+    VkBool32 shaderModuleIdentifier;
+} CompatShaderModuleIdentifierFeatures;
+
+/* VkShaderModuleIdentifierEXT, VK_EXT_shader_module_identifier */
+typedef struct CompatShaderModuleIdentifier {
+    VkStructureType sType;
+    void *pNext;
+    uint32_t identifierSize;
+    uint8_t identifier[COMPAT_MAX_SHADER_MODULE_IDENTIFIER_SIZE];
+} CompatShaderModuleIdentifier;
+
+typedef void(VKAPI_PTR *CompatGetShaderModuleIdentifier)(VkDevice, VkShaderModule, CompatShaderModuleIdentifier *);
+typedef void(VKAPI_PTR *CompatGetShaderModuleCreateInfoIdentifier)(VkDevice, const VkShaderModuleCreateInfo *,
+                                                                   CompatShaderModuleIdentifier *);
 
 /* VkPipelineCreateFlags2CreateInfo, VK_KHR_maintenance5 */
 typedef struct CompatPipelineCreateFlags2 {

@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include "../../shim/layer/digest.c"
 #include "../../shim/layer/fingerprints.c"
+#include "../../shim/layer/identifiers.c"
 
 #include <stdio.h>
 #include <time.h>

@@ -1,0 +1,172 @@
+"""VK_EXT_shader_module_identifier: programs that keep identifiers of their shaders and no SPIR-V get their pipelines
+out of the store. The modes are those of tests/paths/identifiers.c."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from layer.recorder import only, record
+from world import BUILD, LAYER_NAME, ROOT, World
+
+PROGRAM = str(BUILD / "tests" / "identifiers")
+COMPILE_REQUIRED = 1000297000
+
+WAYS = {"plain": (), "feedback": ("--feedback",), "own cache": ("--cache",)}
+
+
+@pytest.fixture(params=["cells", "snapshot"])
+def carrier(world: World, request: pytest.FixtureRequest) -> str:
+    config = world.directory / "policy.yaml"
+    config.write_text(f"settings: {{carrier: {request.param}}}\n")
+    world.environment["PYLAYER_CONFIG"] = str(config)
+    return str(request.param)
+
+
+def run(world: World, mode: str, *options: str, **environment: str | None) -> list[str]:
+    """What the program saw, by call and in order: its name without the mode's, its result and its handles."""
+    output = world.run([PROGRAM, *options, mode, str(world.directory / "identifiers")], **environment).stdout
+    return [line.partition(".")[2].partition(" feedback")[0] for line in output.splitlines()]
+
+
+def run_on_warm_driver(world: World, *modes: str) -> list[str]:
+    """The last of these modes without the layer, where the driver's own disk cache knows what went before."""
+    disk = {"MESA_SHADER_CACHE_DISABLE": "0", "MESA_SHADER_CACHE_DIR": str(world.directory / "mesa")}
+    return [run(world, mode, VK_INSTANCE_LAYERS=None, **disk) for mode in modes][-1]
+
+
+def compiled(counters: dict[str, int]) -> int:
+    return sum(counters[name] for name in ("compiled", "plain_compiled", "uncacheable", "failed"))
+
+
+def required(lines: list[str]) -> list[str]:
+    """The names of calls that would have had to compile."""
+    return [line.split()[0] for line in lines if f"result={COMPILE_REQUIRED}" in line]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_hits_without_code(world: World, carrier: str, way: str) -> None:
+    """What was created from modules is found by their identifiers alone, just as in a driver's own warm cache."""
+    expected = run_on_warm_driver(world, "record", "replay")
+    recorded = run(world, "record", *WAYS[way])
+    assert all(line.endswith("agree=1") for line in recorded if line.startswith("identifier"))
+    assert run(world, "replay", *WAYS[way]) == expected
+    counters = world.last()
+    assert compiled(counters) == 0
+    # Libraries that keep what an optimized link needs, RADV makes from code alone.
+    assert required(expected) == ["retained-pre-rasterization"]
+    assert sum("handles=1" in line for line in expected) == counters["pipelines"] == 12
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_created_after_a_miss_is_kept(world: World, carrier: str, way: str) -> None:
+    """On an empty store an identifier gives VK_PIPELINE_COMPILE_REQUIRED, and what is then created in full is found by
+    its identifier in the next run."""
+    run(world, "record", VK_INSTANCE_LAYERS=None)
+    alone = run(world, "translate", *WAYS[way], VK_INSTANCE_LAYERS=None)
+    assert len(required(alone)) == 11
+    assert run(world, "translate", *WAYS[way]) == alone
+    assert run(world, "translate", *WAYS[way]) == run_on_warm_driver(world, "record", "translate")
+    first, second = (one["counters"] for one in world.runs())
+    assert compiled(first) > 0 and compiled(second) == 0
+    assert first["pipelines"] == second["pipelines"] == 16
+
+
+def test_miss_leaves_nothing(world: World, carrier: str) -> None:
+    """Identifiers of what is nowhere give what they give without the layer, run after run, and nothing is stored."""
+    run(world, "record", VK_INSTANCE_LAYERS=None)
+    alone = run(world, "replay", VK_INSTANCE_LAYERS=None)
+    assert required(alone) == ["kernel"] * 3 + ["scene", "patches", "tiles", "pre-rasterization"] + [
+        "retained-pre-rasterization"
+    ]
+    for _ in range(2):
+        assert run(world, "replay") == alone
+    assert compiled(world.last()) == 0
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_mixed_batches(world: World, carrier: str, way: str) -> None:
+    """Identifiers and modules in one call: each gives what it gives by itself, and EARLY_RETURN_ON_FAILURE ends the
+    call where it ends without the layer."""
+    run(world, "record", VK_INSTANCE_LAYERS=None)
+    alone = run(world, "mixed", *WAYS[way], VK_INSTANCE_LAYERS=None)
+    assert [line.split("handles=")[1] for line in alone] == ["0101", "0000"]
+    assert run(world, "mixed", *WAYS[way]) == alone
+    run(world, "record", *WAYS[way])
+    warm = run(world, "mixed", *WAYS[way])
+    assert [line.split("handles=")[1] for line in warm] == ["1101", "1100"]
+    assert {line.split()[1] for line in warm} == {f"result={COMPILE_REQUIRED}"}
+    run(world, "mixed", *WAYS[way])
+    assert compiled(world.last()) == 0
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_garbage(world: World, carrier: str, way: str) -> None:
+    """Bytes that are no identifier, of every size that is allowed, are what they are without the layer: unknown."""
+    run(world, "record", *WAYS[way])
+    alone = run(world, "garbage", *WAYS[way], VK_INSTANCE_LAYERS=None)
+    assert len(required(alone)) == 3 * 32 * 2 + 1 + 31
+    for _ in range(2):
+        assert run(world, "garbage", *WAYS[way]) == alone
+
+
+def test_extension_not_enabled(world: World, carrier: str) -> None:
+    """A program that chains identifiers without asking for the extension gets what the driver makes of them."""
+    expected = run_on_warm_driver(world, "record", "replay")
+    run(world, "record")
+    assert run(world, "replay", "--without-extension") == expected
+
+
+# ---- recency -----------------------------------------------------------------------------------------
+
+
+def test_module_and_identifier_have_one_fingerprint(world: World) -> None:
+    """A pipeline has the same fingerprint whether its code comes from a module, inline or as an identifier, so the
+    store knows that its record is in use."""
+    wanted = record(world)
+    seen, stored = {}, {}
+    for mode in ("record", "inline", "replay", "translate"):
+        run(world, mode)
+        found = wanted.take()
+        seen[mode] = set(only(found, "destroyed")[0]["seen"])
+        stored[mode] = {cell["fingerprint"] for cell in only(found, "cell")} - {0}
+    assert stored["record"] == seen["record"] and len(seen["record"]) == 10
+    assert seen["inline"] == seen["translate"] == seen["record"]
+    # Without the two libraries that RADV makes from code alone.
+    assert seen["replay"] < seen["record"] and len(seen["replay"]) == 8
+    assert not stored["inline"] | stored["replay"] | stored["translate"]
+
+
+def test_identifier_of_no_bytes(world: World) -> None:
+    """An identifier of no bytes is as if it were not there: the code beside or behind it counts."""
+    wanted = record(world)
+    run(world, "record")
+    recorded = set(only(wanted.take(), "destroyed")[0]["seen"])
+    lines = run(world, "garbage")
+    assert [line for line in lines if line.startswith("no-bytes") and "result=0 handles=1" in line] == lines[-2:]
+    seen = only(wanted.take(), "destroyed")[0]["seen"]
+    assert len(seen) == 1 and set(seen) < recorded
+
+
+# ---- other drivers and checks --------------------------------------------------------------------------
+
+
+def test_lavapipe_has_no_identifiers(lavapipe: World) -> None:
+    """Lavapipe lacks the extension, and the layer does not offer what the driver has not."""
+    for layers in (None, LAYER_NAME):
+        process = lavapipe.run([PROGRAM, "record", "identifiers"], check=False, VK_INSTANCE_LAYERS=layers)
+        assert process.returncode == 1 and "no VK_EXT_shader_module_identifier" in process.stderr
+
+
+@pytest.mark.parametrize("mode", ["record", "inline", "replay", "translate", "mixed", "garbage"])
+def test_validation(world: World, tmp_path: Path, mode: str) -> None:
+    """Validation below the layer says nothing that it does not say of the program, cold and warm."""
+    log = tmp_path / "validation.txt"
+    file = str(world.directory / "identifiers")
+    run(world, "record", VK_INSTANCE_LAYERS=None)
+    said = []
+    for layers in (None, LAYER_NAME, LAYER_NAME):
+        command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--", PROGRAM, mode, file]
+        world.run(command, VK_INSTANCE_LAYERS=layers)
+        said.append(sorted({line for line in log.read_text().splitlines() if "VUID" in line}))
+    assert said[0] == said[1] == said[2]
