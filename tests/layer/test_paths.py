@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from world import BUILD, LAYER_NAME, ROOT, World
+from world import BUILD, FAULTS, LAYER_NAME, ROOT, World
 
 PROGRAM = str(BUILD / "tests" / "paths")
 MODES = (
@@ -32,6 +32,7 @@ WAYS = {
     "plain": (),
     "feedback": ("--feedback",),
     "flags2": ("--flags2",),
+    "statistics": ("--statistics",),
     "own cache": ("--cache",),
     "own cache, feedback": ("--cache", "--feedback"),
 }
@@ -154,6 +155,16 @@ def test_paths_on_lavapipe(lavapipe: World, way: str) -> None:
     assert first["carrier"] == second["carrier"] == "off"
     assert first["stored_records"] == second["stored_records"] == 0
     assert second["counters"]["pipelines"] == second["counters"]["passed"] == 0, "calls are not even looked at"
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_driver_is_used_as_vulkan_allows(world: World, carrier: str, way: str) -> None:
+    """Cold and warm, the test layer between the layer and the driver sees nothing that is forbidden."""
+    log = world.directory / "faults.log"
+    faults = {"VK_INSTANCE_LAYERS": f"{LAYER_NAME}:{FAULTS}", "PYLAYER_TEST_FAULTS": "", "PYLAYER_TEST_FAULTS_LOG": log}
+    for _ in range(2):
+        run(world, *WAYS[way], "all", **{name: str(value) for name, value in faults.items()})
+        assert log.read_text() and "VIOLATION" not in log.read_text()
 
 
 def messages(world: World, log: Path, mode: str, layers: str | None) -> list[str]:

@@ -25,16 +25,18 @@ static void chained(Path *path)
     if (lacks(path, path->context->has[HAS_MAINTENANCE_5], "maintenance5"))
         return;
     Scene scene;
-    CreateFlags2 flags2 = {TYPE_CREATE_FLAGS_2, NULL, NOT_OPTIMIZED};
+    /* Statistics tell whether the flags arrived. */
+    uint64_t statistics = path->context->has[HAS_EXECUTABLES] ? VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR : 0;
+    CreateFlags2 flags2 = {TYPE_CREATE_FLAGS_2, NULL, NOT_OPTIMIZED | statistics};
+    VkBaseInStructure unknown = {TYPE_UNKNOWN, (const void *)&flags2};
+    scene_init(&scene, path->context, 511);
+    scene.info.pNext = &unknown;
+    create_scenes(path, "behind-an-unknown-struct", 1, &scene.info, NULL);
     scene_init(&scene, path->context, 510);
     scene.info.pNext = &flags2;
     /* Ignored beside the chained ones. */
     scene.info.flags = MAY_NOT_COMPILE;
     create_scenes(path, "chained", 1, &scene.info, NULL);
-    VkBaseInStructure unknown = {TYPE_UNKNOWN, (const void *)&flags2};
-    scene_init(&scene, path->context, 511);
-    scene.info.pNext = &unknown;
-    create_scenes(path, "behind-an-unknown-struct", 1, &scene.info, NULL);
     if (lacks(path, path->context->has[HAS_DYNAMIC_RENDERING], "dynamic-rendering"))
         return;
     scene_init(&scene, path->context, 512);
@@ -72,8 +74,9 @@ static void batches(Path *path, const char *name, const char *early_name)
 
 void mode_flags(Path *path)
 {
-    legacy(path);
+    /* First what cannot be asked for without compiling: nothing before it may have filled the program's cache. */
     chained(path);
+    legacy(path);
     unknown_structs(path);
     if (!lacks(path, path->context->has[HAS_CACHE_CONTROL], "cache-control"))
         batches(path, "one-may-not-compile", "one-may-not-compile-early-return");

@@ -1,5 +1,5 @@
 /*
- * paths [--feedback] [--flags2] [--cache] [--times N] MODE...: creates pipelines in every way that the modes know, and
+ * paths [--feedback] [--flags2] [--statistics] [--cache] [--times N] MODE...: creates pipelines in every way that the modes know, and
  * prints a line about each call (report.c).
  *
  * The modes run one after another, or, with --times, each so often and all at the same time; what they print comes in
@@ -97,6 +97,8 @@ static bool read_option(char **arguments, int *at, Options *options)
         options->feedback = true;
     else if (strcmp(option, "--flags2") == 0)
         options->flags2 = true;
+    else if (strcmp(option, "--statistics") == 0)
+        options->statistics = true;
     else if (strcmp(option, "--cache") == 0)
         options->cache = true;
     else if (strcmp(option, "--times") == 0 && arguments[*at + 1])

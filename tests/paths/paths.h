@@ -5,6 +5,7 @@
  * device.c    instance and device
  * shaders.c   modules
  * states.c    create infos to begin with
+ * contents.c  what the driver says of a pipeline's code
  * report.c    vkCreate*Pipelines and what is printed about each call
  */
 #ifndef TEST_PATHS_H
@@ -128,13 +129,19 @@ void scene_init(Scene *scene, const Context *context, uint32_t variant);
 void scene_set_stages(Scene *scene, const Context *context, uint32_t count, const enum Shader *shaders);
 void scene_render_dynamically(Scene *scene, uint32_t view_mask);
 
+/* ---- contents.c ---------------------------------------------------------------------------------------------- */
+
+/* Of a pipeline with captured statistics. */
+uint64_t contents_of(const Context *context, VkPipeline pipeline);
+
 /* ---- report.c ------------------------------------------------------------------------------------------------ */
 
 typedef struct Options {
-    bool feedback;  /* chained to every create info that has none */
-    bool flags2;    /* the legacy flags go into a VkPipelineCreateFlags2CreateInfo */
-    bool cache;     /* the program has a VkPipelineCache */
-    uint32_t times; /* the mode runs so often, at the same time */
+    bool feedback;   /* chained to every create info that has none */
+    bool statistics; /* captured, and their digest printed */
+    bool flags2;     /* the legacy flags go into a VkPipelineCreateFlags2CreateInfo */
+    bool cache;      /* the program has a VkPipelineCache */
+    uint32_t times;  /* the mode runs so often, at the same time */
 } Options;
 
 /* One mode at work. */

@@ -1,9 +1,10 @@
 /*
  * report.c - creation calls, and one line about each:
  *
- *     mode.name result=<VkResult> handles=<1, 0 or ? for each> feedback=<whole>:<stages> ...
+ *     mode.name result=<VkResult> handles=<1, 0 or ? for each> contents=<digest> ... feedback=<whole>:<stages> ...
  *
- * Feedback is given in flags, u for untouched; ? is a handle that was not written.
+ * Feedback is given in flags, u for untouched; ? is a handle that was not written. The contents are those of pipelines
+ * whose statistics were captured.
  */
 #include <stdarg.h>
 
@@ -25,10 +26,17 @@ static const void *find(const void *chain, VkStructureType type)
     return node;
 }
 
+static bool captures(const Path *path)
+{
+    return path->options->statistics && path->context->has[HAS_EXECUTABLES];
+}
+
 /* In front of the chain, so that what the mode chained stays as it is. */
 static const void *add(Additions *additions, const Path *path, const void *chain, VkPipelineCreateFlags *flags,
                        uint32_t stage_count)
 {
+    if (captures(path))
+        *flags |= VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR;
     if (path->options->flags2 && path->context->has[HAS_MAINTENANCE_5] && !find(chain, TYPE_CREATE_FLAGS_2)) {
         additions->flags2 = (CreateFlags2){TYPE_CREATE_FLAGS_2, chain, *flags};
         chain = &additions->flags2;
@@ -70,6 +78,15 @@ static void print_feedback(FILE *out, const void *chain)
     }
 }
 
+/* Flags that the mode chained itself are left alone. */
+static void print_contents(Path *path, const void *chain, VkPipelineCreateFlags flags, VkPipeline pipeline)
+{
+    const CreateFlags2 *flags2 = find(chain, TYPE_CREATE_FLAGS_2);
+    uint64_t in_force = flags2 ? flags2->flags : flags;
+    if ((in_force & VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR) && pipeline != VK_NULL_HANDLE && pipeline != POISON)
+        fprintf(path->out, " contents=%016llx", (unsigned long long)contents_of(path->context, pipeline));
+}
+
 static void print_handles(Path *path, const char *name, VkResult result, uint32_t count, const VkPipeline *pipelines)
 {
     fprintf(path->out, "%s.%s result=%d handles=", path->name, name, result);
@@ -99,6 +116,8 @@ VkResult create_kernels(Path *path, const char *name, uint32_t count, const VkCo
     VkResult result = vkCreateComputePipelines(path->context->device, path->cache, count, changed, NULL, made);
     print_handles(path, name, result, count, made);
     for (uint32_t i = 0; i < count; i++)
+        print_contents(path, changed[i].pNext, changed[i].flags, made[i]);
+    for (uint32_t i = 0; i < count; i++)
         print_feedback(path->out, changed[i].pNext);
     fputc('\n', path->out);
     if (!pipelines)
@@ -117,6 +136,8 @@ VkResult create_scenes(Path *path, const char *name, uint32_t count, const VkGra
         changed[i].pNext = add(&additions[i], path, infos[i].pNext, &changed[i].flags, infos[i].stageCount);
     VkResult result = vkCreateGraphicsPipelines(path->context->device, path->cache, count, changed, NULL, made);
     print_handles(path, name, result, count, made);
+    for (uint32_t i = 0; i < count; i++)
+        print_contents(path, changed[i].pNext, changed[i].flags, made[i]);
     for (uint32_t i = 0; i < count; i++)
         print_feedback(path->out, changed[i].pNext);
     fputc('\n', path->out);
