@@ -39,6 +39,7 @@ test: setup $(VENV)/extra-test lint programs $(VALIDATION)
 bench: setup programs
 	$(BIN)/python tests/bench/run.py
 	$(BIN)/python tests/bench/scale.py
+	$(BIN)/python tests/bench/identifiers.py
 
 fuzz: setup
 	$(BIN)/python tests/fuzz/run.py --inputs $(INPUTS)
