@@ -4,6 +4,7 @@
 
 #include "paths.h"
 
+void mode_caches(Path *path);
 void mode_constants(Path *path);
 void mode_derivatives(Path *path);
 void mode_device_group(Path *path);

@@ -14,6 +14,7 @@ static const struct {
     const char *name;
     void (*run)(Path *path);
 } modes[] = {
+    {"caches", mode_caches},
     {"constants", mode_constants},
     {"derivatives", mode_derivatives},
     {"device_group", mode_device_group},
