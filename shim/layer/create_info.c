@@ -42,11 +42,16 @@ static enum PylayerPipelineKind kind_of(const PipelineCall *call, const AnyCreat
 }
 
 /*
- * RADV puts the code of a ray tracing library, which linking needs, into no cache where optimization is disabled.
- * Linked to such a library that it found in a cache it crashes (measured: 25.0.7, without the layer).
+ * What no cache is to have. Seen with RADV 25.0.7, without the layer:
+ * - The code of a ray tracing library, which linking needs, is put into no cache where optimization is disabled; what
+ *   is linked to such a library that was found in a cache crashes.
+ * - A pipeline whose group handles can be captured and replayed is never found in a cache, which says nothing about other
+ *   pipelines of its kind, and its place in memory is not the cache's to choose.
  */
-static bool breaks_when_found(const Element *element)
+static bool is_left_alone(const Element *element)
 {
+    if (element->flags & CAPTURE_REPLAY)
+        return true;
     return element->kind == PYLAYER_KIND_RAY_TRACING_LIBRARY &&
            (element->flags & VK_PIPELINE_CREATE_DISABLE_OPTIMIZATION_BIT);
 }
@@ -85,7 +90,7 @@ void element_read(Element *element, const PipelineCall *call, uint32_t index)
     element->flags = element->flags2 ? element->flags2->flags : info->head.flags;
     element->captures = element->flags2 && (element->flags & CAPTURE_DATA);
     element->kind = kind_of(call, info, element->flags, chains_libraries);
-    element->left_alone = breaks_when_found(element);
+    element->left_alone = is_left_alone(element);
 }
 
 /* Replaces the chained flags by a copy; a second struct of the type would be invalid (sType-unique). */

@@ -46,7 +46,7 @@ typedef struct Element {
     uint64_t fingerprint; /* PylayerCell::fingerprint */
     bool from_binaries;   /* the application gives binaries */
     bool captures;        /* the application sets CAPTURE_DATA */
-    bool left_alone;      /* a pipeline that the driver must not find in a cache */
+    bool left_alone;      /* a pipeline that drivers do not find in a cache, or must not */
     bool plain;           /* created without a probe */
     CompatPipelineCreateFlags2 own_flags2;
     VkPipelineCreationFeedbackCreateInfoEXT own_feedback;
@@ -56,7 +56,15 @@ typedef struct Element {
 
 #define CAPTURE_DATA COMPAT_PIPELINE_CREATE_2_CAPTURE_DATA
 #define FAIL_ON_COMPILE ((uint64_t)VK_PIPELINE_CREATE_FAIL_ON_PIPELINE_COMPILE_REQUIRED_BIT_EXT)
+#define CAPTURE_REPLAY ((uint64_t)VK_PIPELINE_CREATE_RAY_TRACING_SHADER_GROUP_HANDLE_CAPTURE_REPLAY_BIT_KHR)
 #define EARLY_RETURN ((uint64_t)VK_PIPELINE_CREATE_EARLY_RETURN_ON_FAILURE_BIT_EXT)
+
+/* The call goes to the driver as it is. VUID-vkCreateGraphicsPipelines-pNext-09616 and -09617 forbid a VkPipelineCache for
+ * all of a call in which binaries are given or captured. */
+static inline bool element_is_untouchable(const Element *element)
+{
+    return element->from_binaries || element->captures || element->left_alone;
+}
 
 const void *create_info_at(const PipelineCall *call, uint32_t index);
 void element_read(Element *element, const PipelineCall *call, uint32_t index);

@@ -493,19 +493,6 @@ static VkResult create_with_binaries(Batch *batch)
     return batch->result;
 }
 
-/* The application works with binaries itself. What it captures is kept, to be found by its create info later. */
-static VkResult create_with_own_binaries(Batch *batch)
-{
-    PipelineCall *call = batch->call;
-    VkResult result = pass_through(call);
-    if (atomic_load_explicit(&call->device->carrier, memory_order_relaxed) != PYLAYER_CARRIER_BINARIES)
-        return result;
-    for (uint32_t i = 0; i < call->count; i++)
-        if (batch->elements[i].captures && !batch->elements[i].from_binaries && call->pipelines[i] != VK_NULL_HANDLE)
-            binaries_keep_captured(call, i, &batch->elements[i], about_cell(batch, i, 0, 0));
-    return result;
-}
-
 /* The snapshot carrier: the application's call with the layer's cache where it passed none. */
 static VkResult create_with_snapshot(Batch *batch)
 {
@@ -534,6 +521,25 @@ static VkResult create_with_snapshot(Batch *batch)
     return result;
 }
 
+/* The application's cache may be merged into by other threads' misses. */
+static VkResult pass_untouched(Batch *batch)
+{
+    PipelineCall *call = batch->call;
+    pthread_rwlock_t *lock = lock_of(batch, call->cache);
+    if (lock)
+        pthread_rwlock_rdlock(lock);
+    VkResult result = pass_through(call);
+    if (lock)
+        pthread_rwlock_unlock(lock);
+    if (atomic_load_explicit(&call->device->carrier, memory_order_relaxed) != PYLAYER_CARRIER_BINARIES)
+        return result;
+    /* What the application captures itself can be found by its create info later. */
+    for (uint32_t i = 0; i < call->count; i++)
+        if (batch->elements[i].captures && !batch->elements[i].from_binaries && call->pipelines[i] != VK_NULL_HANDLE)
+            binaries_keep_captured(call, i, &batch->elements[i], about_cell(batch, i, 0, 0));
+    return result;
+}
+
 static VkResult create_pipelines(PipelineCall call)
 {
     Device *device = call.device;
@@ -557,15 +563,14 @@ static VkResult create_pipelines(PipelineCall call)
     bool untouchable = false;
     for (uint32_t i = 0; i < call.count; i++) {
         element_read(&batch.elements[i], &call, i);
-        /* VUID-vkCreateGraphicsPipelines-pNext-09616, -09617: they forbid a VkPipelineCache for all of the call. */
-        untouchable |= batch.elements[i].from_binaries || batch.elements[i].captures || batch.elements[i].left_alone;
+        untouchable |= element_is_untouchable(&batch.elements[i]);
     }
     for (uint32_t i = 0; i < call.count; i++)
         batch.elements[i].fingerprint = fingerprint_of(&call, i, batch.elements[i].kind);
     VkResult result;
     batch.app_cache = app_cache_find(device, call.cache);
     if (untouchable)
-        result = create_with_own_binaries(&batch);
+        result = pass_untouched(&batch);
     else if (carrier == PYLAYER_CARRIER_SNAPSHOT)
         result = create_with_snapshot(&batch);
     else if (carrier == PYLAYER_CARRIER_BINARIES && call.cache == VK_NULL_HANDLE)
