@@ -279,9 +279,15 @@ void context_create_device(Context *context, const Options *options)
     context->create_device_ns = now_ns() - start;
     if (result != VK_SUCCESS)
         die("vkCreateDevice: VkResult %d", result);
-    if (options->kind == KIND_RAY_TRACING)
-        context->create_ray_tracing_pipelines =
-            (PFN_vkCreateRayTracingPipelinesKHR)vkGetDeviceProcAddr(context->device, "vkCreateRayTracingPipelinesKHR");
+    if (options->kind != KIND_RAY_TRACING)
+        return;
+#define COMMAND(member, name) context->member = (PFN_##name)vkGetDeviceProcAddr(context->device, #name)
+    COMMAND(create_ray_tracing_pipelines, vkCreateRayTracingPipelinesKHR);
+    COMMAND(create_deferred_operation, vkCreateDeferredOperationKHR);
+    COMMAND(deferred_operation_join, vkDeferredOperationJoinKHR);
+    COMMAND(get_deferred_operation_result, vkGetDeferredOperationResultKHR);
+    COMMAND(destroy_deferred_operation, vkDestroyDeferredOperationKHR);
+#undef COMMAND
 }
 
 void context_destroy(Context *context)

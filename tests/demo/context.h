@@ -15,6 +15,10 @@ typedef struct {
     char driver[VK_MAX_DRIVER_NAME_SIZE + VK_MAX_DRIVER_INFO_SIZE + 4];
     uint32_t ray_recursion; // with ray tracing
     PFN_vkCreateRayTracingPipelinesKHR create_ray_tracing_pipelines;
+    PFN_vkCreateDeferredOperationKHR create_deferred_operation;
+    PFN_vkDeferredOperationJoinKHR deferred_operation_join;
+    PFN_vkGetDeferredOperationResultKHR get_deferred_operation_result;
+    PFN_vkDestroyDeferredOperationKHR destroy_deferred_operation;
     uint64_t create_instance_ns;
     uint64_t create_device_ns;
 } Context;

@@ -23,6 +23,7 @@ static const char usage[] =
     "\n"
     "How it is created:\n"
     "  --batch K                 K create infos in one call (default 1)\n"
+    "  --deferred J              ray tracing pipelines in deferred operations, each joined by J threads\n"
     "  --threads T               T threads, each with a part of the pipelines (default 1)\n"
     "  --cache none|object|FILE  the program's own VkPipelineCache: none (default), empty, or from FILE\n"
     "                            (empty when there is no FILE)\n"
@@ -101,6 +102,7 @@ enum {
     OPT_GPL,
     OPT_SEED,
     OPT_BATCH,
+    OPT_DEFERRED,
     OPT_THREADS,
     OPT_CACHE,
     OPT_SAVE,
@@ -128,6 +130,7 @@ static const struct option long_options[] = {
     {"gpl", no_argument, NULL, OPT_GPL},
     {"seed", required_argument, NULL, OPT_SEED},
     {"batch", required_argument, NULL, OPT_BATCH},
+    {"deferred", required_argument, NULL, OPT_DEFERRED},
     {"threads", required_argument, NULL, OPT_THREADS},
     {"cache", required_argument, NULL, OPT_CACHE},
     {"cache-save", required_argument, NULL, OPT_SAVE},
@@ -174,6 +177,9 @@ static void apply(Options *o, int option, const char *value)
         break;
     case OPT_BATCH:
         o->batch = (uint32_t)number("batch", value, 1, 4096);
+        break;
+    case OPT_DEFERRED:
+        o->deferred = (uint32_t)number("deferred", value, 1, 256);
         break;
     case OPT_THREADS:
         o->threads = (uint32_t)number("threads", value, 1, 256);
@@ -239,6 +245,10 @@ static void check(Options *o)
         die("--features13 needs --api 1.3");
     if (o->api < VK_API_VERSION_1_1 && o->kind == KIND_RAY_TRACING)
         die("--ray-tracing needs --api 1.1 or newer");
+    if (o->deferred && o->kind != KIND_RAY_TRACING)
+        die("--deferred needs --ray-tracing");
+    if (o->deferred && o->early_return)
+        die("--early-return does not go with --deferred"); // VUID-vkCreateRayTracingPipelinesKHR-deferredOperation-03587
     if (o->kind == KIND_LIBRARIES && o->derivatives)
         die("--derivatives does not go with --gpl");
     if (o->cache_save && o->cache == CACHE_NONE)

@@ -15,6 +15,7 @@ typedef struct {
     uint32_t count;
     uint32_t batch;
     uint32_t threads;
+    uint32_t deferred; // threads that join a deferred operation; 0: none is used
     uint64_t seed;
     CacheMode cache;
     const char *cache_file;

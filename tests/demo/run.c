@@ -3,6 +3,7 @@
 #include "recipes.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,6 +140,57 @@ static VkResult call_graphics(Worker *worker, Batch *batch, uint64_t *ns)
     return result;
 }
 
+typedef struct {
+    const Context *context;
+    VkDeferredOperationKHR operation;
+} Join;
+
+static void *join(void *argument)
+{
+    const Join *this = argument;
+    // VK_THREAD_IDLE_KHR: there may be more to do later; VK_THREAD_DONE_KHR: others do the rest.
+    while (this->context->deferred_operation_join(this->context->device, this->operation) == VK_THREAD_IDLE_KHR)
+        sched_yield();
+    return NULL;
+}
+
+// Works on a deferred operation with several threads until it is complete, and says with what result.
+static VkResult join_all(const Context *context, const Options *options, VkDeferredOperationKHR operation)
+{
+    pthread_t threads[256];
+    Join one = {context, operation};
+    for (uint32_t i = 1; i < options->deferred; ++i)
+        if (pthread_create(&threads[i], NULL, join, &one) != 0)
+            die("no more threads");
+    join(&one);
+    for (uint32_t i = 1; i < options->deferred; ++i)
+        pthread_join(threads[i], NULL);
+    return context->get_deferred_operation_result(context->device, operation);
+}
+
+static VkResult create_rays(const Worker *worker, const Batch *batch, VkDeferredOperationKHR operation)
+{
+    return worker->context->create_ray_tracing_pipelines(worker->context->device, operation,
+                                                         worker->kitchen.objects->cache, batch->count, batch->infos,
+                                                         NULL, batch->handles);
+}
+
+static VkResult create_rays_deferred(const Worker *worker, const Batch *batch)
+{
+    const Context *context = worker->context;
+    VkDeferredOperationKHR operation;
+    VkResult result = context->create_deferred_operation(context->device, NULL, &operation);
+    if (result != VK_SUCCESS)
+        die("vkCreateDeferredOperationKHR: VkResult %d", result);
+    result = create_rays(worker, batch, operation);
+    if (result == VK_OPERATION_DEFERRED_KHR)
+        result = join_all(context, worker->options, operation);
+    else if (result == VK_OPERATION_NOT_DEFERRED_KHR)
+        result = VK_SUCCESS;
+    context->destroy_deferred_operation(context->device, operation, NULL);
+    return result;
+}
+
 static VkResult call_rays(Worker *worker, Batch *batch, uint64_t *ns)
 {
     VkRayTracingPipelineCreateInfoKHR *infos = batch->infos;
@@ -150,9 +202,8 @@ static VkResult call_rays(Worker *worker, Batch *batch, uint64_t *ns)
         infos[i].basePipelineIndex = base.index;
     }
     uint64_t start = now_ns();
-    VkResult result = worker->context->create_ray_tracing_pipelines(worker->context->device, VK_NULL_HANDLE,
-                                                                    worker->kitchen.objects->cache, batch->count, infos,
-                                                                    NULL, batch->handles);
+    VkResult result =
+        worker->options->deferred ? create_rays_deferred(worker, batch) : create_rays(worker, batch, VK_NULL_HANDLE);
     *ns = now_ns() - start;
     return result;
 }
