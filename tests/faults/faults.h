@@ -18,6 +18,9 @@
  *   no-feedback                   creation feedback is left unwritten
  *   feedback-without-hit-bit      creation feedback never tells of a hit
  *   slow-cache=MS                 making, reading and merging a cache takes this long
+ *   defers                        a deferred operation is pending until it was joined; any number of threads share it
+ *   join-ends-late                the thread that completes an operation is held until its result was asked for twice
+ *   never-defers                  VK_OPERATION_NOT_DEFERRED_KHR, everything done at once
  *
  * PYLAYER_TEST_FAULTS_LOG names a file.  It gets a line 'faults: VIOLATION ...' for each use of the driver that
  * Vulkan forbids and a line for each vkCreateDevice.  Checked with or without faults.
@@ -46,6 +49,7 @@ typedef struct {
     long pipelines_refused;
     bool no_feedback, feedback_without_hit_bit;
     long slow_cache_ms;
+    bool defers, join_ends_late, never_defers;
 } fault_settings;
 
 extern fault_settings faults;
@@ -105,6 +109,10 @@ typedef struct device_state {
     PFN_vkCreateComputePipelines create_compute;
     PFN_vkCreateRayTracingPipelinesKHR create_ray_tracing;
     PFN_vkDestroyPipeline destroy_pipeline;
+    PFN_vkDeferredOperationJoinKHR join;
+    PFN_vkGetDeferredOperationResultKHR get_result;
+    PFN_vkGetDeferredOperationMaxConcurrencyKHR get_max_concurrency;
+    PFN_vkDestroyDeferredOperationKHR destroy_operation;
     PFN_vkCreateShaderModule create_module;
     PFN_vkDestroyShaderModule destroy_module;
     bool cache_control;
@@ -138,6 +146,32 @@ typedef struct {
 /* Each table ends with a NULL name. */
 extern const entry_point cache_entry_points[];
 extern const entry_point pipeline_entry_points[];
+extern const entry_point deferred_entry_points[];
+
+/* ---- pipelines.c ---- */
+
+typedef enum { COMPUTE, GRAPHICS, RAY_TRACING } bind_point;
+
+typedef struct {
+    device_state *state;
+    bind_point point;
+    VkDeferredOperationKHR deferred;
+    VkPipelineCache cache;
+    uint32_t count;
+    const void *infos;
+    const VkAllocationCallbacks *allocator;
+    VkPipeline *pipelines;
+} create_call;
+
+/* One of them by itself, with the faults that concern it, now. */
+VkResult create_element(const create_call *call, uint32_t index);
+/* They exist from here on. */
+void pipelines_exist(const create_call *call);
+
+/* ---- deferred.c: deferred operations, and what may not be done while they are pending ---- */
+
+VkResult defer(const create_call *call, object *cache);
+void deferred_device_end(const void *device);
 
 /* ---- devices.c: what is reported of a device, and what may be enabled on it ---- */
 

@@ -166,6 +166,10 @@ static VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physic
     NEXT(create_compute, vkCreateComputePipelines);
     NEXT(create_ray_tracing, vkCreateRayTracingPipelinesKHR);
     NEXT(destroy_pipeline, vkDestroyPipeline);
+    NEXT(join, vkDeferredOperationJoinKHR);
+    NEXT(get_result, vkGetDeferredOperationResultKHR);
+    NEXT(get_max_concurrency, vkGetDeferredOperationMaxConcurrencyKHR);
+    NEXT(destroy_operation, vkDestroyDeferredOperationKHR);
     NEXT(create_module, vkCreateShaderModule);
     NEXT(destroy_module, vkDestroyShaderModule);
 #undef NEXT
@@ -187,6 +191,7 @@ static VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice device, const VkA
     }
     if (atomic_load(&state->calls))
         violation("vkDestroyDevice while a call to the device is in progress");
+    deferred_device_end(device);
     objects_of_device_end(device);
     pthread_mutex_lock(&known_lock);
     device_state **link = &devices;
@@ -248,7 +253,9 @@ static PFN_vkVoidFunction find_in(const entry_point *table, const char *name)
 static PFN_vkVoidFunction find_device_function(const char *name)
 {
     PFN_vkVoidFunction function = find_in(cache_entry_points, name);
-    return function ? function : find_in(pipeline_entry_points, name);
+    if (!function)
+        function = find_in(pipeline_entry_points, name);
+    return function ? function : find_in(deferred_entry_points, name);
 }
 
 static PFN_vkVoidFunction VKAPI_CALL layer_GetDeviceProcAddr(VkDevice device, const char *name)

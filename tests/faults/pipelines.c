@@ -10,7 +10,6 @@
 #define CAPTURE_DATA 0x80000000ull
 #define HIT VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT
 
-typedef enum { COMPUTE, GRAPHICS, RAY_TRACING } bind_point;
 static const char *const commands[] = {"vkCreateComputePipelines", "vkCreateGraphicsPipelines",
                                        "vkCreateRayTracingPipelinesKHR"};
 
@@ -19,17 +18,6 @@ typedef union {
     VkGraphicsPipelineCreateInfo graphics;
     VkRayTracingPipelineCreateInfoKHR ray_tracing;
 } any_info;
-
-typedef struct {
-    device_state *state;
-    bind_point point;
-    VkDeferredOperationKHR deferred;
-    VkPipelineCache cache;
-    uint32_t count;
-    const void *infos;
-    const VkAllocationCallbacks *allocator;
-    VkPipeline *pipelines;
-} create_call;
 
 static size_t info_size(bind_point point)
 {
@@ -208,7 +196,7 @@ static VkResult call_driver(const create_call *call, uint32_t count, const void 
     }
 }
 
-static VkResult create_element(const create_call *call, uint32_t index)
+VkResult create_element(const create_call *call, uint32_t index)
 {
     VkResult result = fault_of(call, index);
     if (result != VK_SUCCESS)
@@ -291,6 +279,33 @@ static void spoil_feedback(const create_call *call, saved_feedback *saved)
     free(saved);
 }
 
+void pipelines_exist(const create_call *call)
+{
+    for (uint32_t i = 0; i < call->count; i++)
+        if (call->pipelines[i] != VK_NULL_HANDLE)
+            object_add(KIND_PIPELINE, (uint64_t)call->pipelines[i], call->state->handle, flags_of(call, i),
+                       call->allocator != NULL);
+}
+
+/* At once, and with the answer of a driver that says it deferred: RADV does so. */
+static VkResult create_instead_of_deferring(create_call call)
+{
+    call.deferred = VK_NULL_HANDLE;
+    VkResult result = create_each(&call);
+    if (result != VK_SUCCESS)
+        return result;
+    return faults.never_defers ? VK_OPERATION_NOT_DEFERRED_KHR : VK_OPERATION_DEFERRED_KHR;
+}
+
+static VkResult create_with_faults(const create_call *call)
+{
+    bool each = faults.probe_misses || faults.pipeline_fails_at || faults.pipelines_refused;
+    if (call->deferred)
+        return each || faults.never_defers ? create_instead_of_deferring(*call)
+                                           : call_driver(call, call->count, call->infos, call->pipelines);
+    return each ? create_each(call) : call_driver(call, call->count, call->infos, call->pipelines);
+}
+
 static VkResult create_pipelines(create_call call, VkDevice device)
 {
     const char *command = commands[call.point];
@@ -301,15 +316,16 @@ static VkResult create_pipelines(create_call call, VkDevice device)
     /* Creating a pipeline modifies the cache; only a flagged one leaves the synchronization to its user. */
     bool alone = cache && (cache->flags & VK_PIPELINE_CACHE_CREATE_EXTERNALLY_SYNCHRONIZED_BIT_EXT);
     begin_use(cache, alone, command);
+    if (call.deferred && faults.defers) {
+        VkResult deferred = defer(&call, cache);
+        end_call(call.state);
+        return deferred;
+    }
     saved_feedback *saved = save_feedback(&call);
-    bool each = faults.probe_misses || faults.pipeline_fails_at || faults.pipelines_refused;
-    VkResult result =
-        each && !call.deferred ? create_each(&call) : call_driver(&call, call.count, call.infos, call.pipelines);
+    VkResult result = create_with_faults(&call);
     spoil_feedback(&call, saved);
     end_use(cache, alone);
-    for (uint32_t i = 0; !call.deferred && i < call.count; i++)
-        if (call.pipelines[i] != VK_NULL_HANDLE)
-            object_add(KIND_PIPELINE, (uint64_t)call.pipelines[i], device, flags_of(&call, i), call.allocator != NULL);
+    pipelines_exist(&call);
     end_call(call.state);
     return result;
 }

@@ -50,6 +50,9 @@ static bool read_setting(const char *name, const char *value)
         {"no-feedback", &faults.no_feedback, NULL},
         {"feedback-without-hit-bit", &faults.feedback_without_hit_bit, NULL},
         {"slow-cache", NULL, &faults.slow_cache_ms},
+        {"defers", &faults.defers, NULL},
+        {"join-ends-late", &faults.join_ends_late, NULL},
+        {"never-defers", &faults.never_defers, NULL},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         if (strcmp(name, table[i].name) != 0)
