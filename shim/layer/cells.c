@@ -77,6 +77,11 @@ VkPipelineCache cell_create(Device *device)
     return create_cache(device, NULL, 0, true);
 }
 
+VkPipelineCache cell_create_for_threads(Device *device)
+{
+    return create_cache(device, NULL, 0, false);
+}
+
 /* merge_mutex is held. */
 static bool merge_into_layer_locked(Device *device, uint32_t source_count, const VkPipelineCache *sources)
 {
@@ -164,6 +169,35 @@ void cells_absorb(Device *device, AppCache *app_cache, bool at_its_end)
     }
     pthread_rwlock_unlock(&app_cache->lock);
     pthread_mutex_unlock(&device->merge_mutex);
+}
+
+VkPipelineCache cells_copy(Device *device, AppCache *app_cache)
+{
+    VkPipelineCache copy = create_cache(device, NULL, 0, false);
+    if (copy == VK_NULL_HANDLE)
+        return VK_NULL_HANDLE;
+    pthread_rwlock_t *lock = app_cache ? &app_cache->lock : &device->merged_lock;
+    pthread_mutex_lock(&device->merge_mutex);
+    pthread_rwlock_rdlock(lock);
+    VkPipelineCache original = app_cache ? atomic_load(&app_cache->handle) : device->merged;
+    device->merge_pipeline_caches(device->handle, copy, 1, &original);
+    pthread_rwlock_unlock(lock);
+    pthread_mutex_unlock(&device->merge_mutex);
+    return copy;
+}
+
+void cells_copy_end(Device *device, VkPipelineCache copy, AppCache *app_cache)
+{
+    pthread_mutex_lock(&device->merge_mutex);
+    if (app_cache) {
+        pthread_rwlock_wrlock(&app_cache->lock);
+        device->merge_pipeline_caches(device->handle, atomic_load(&app_cache->handle), 1, &copy);
+        pthread_rwlock_unlock(&app_cache->lock);
+    } else {
+        merge_into_layer_locked(device, 1, &copy);
+    }
+    pthread_mutex_unlock(&device->merge_mutex);
+    device->destroy_pipeline_cache(device->handle, copy, NULL);
 }
 
 uint64_t cells_merge_records(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,

@@ -35,6 +35,9 @@ typedef struct PipelineCall {
     const void *infos;
     const VkAllocationCallbacks *allocator;
     VkPipeline *pipelines;
+    /* Not NULL: nothing may be compiled, and it is told whether the caches that were looked into held everything that
+     * is stored. */
+    bool *probe_after_load;
 } PipelineCall;
 
 /* What one create info asks for, read from it once, and the storage that a changed copy needs. */
@@ -106,5 +109,13 @@ void create_info_detach(const PipelineCall *call, uint32_t index, uint64_t flags
 VkResult call_driver(const PipelineCall *call, VkPipelineCache cache, uint32_t count, const void *infos,
                      VkPipeline *pipelines);
 size_t create_info_size(enum BindPoint point);
+
+/* pipelines.c: the call without its deferred operation. A probe leaves VK_NULL_HANDLE where it would have to compile. */
+VkResult pipelines_create_now(const PipelineCall *call);
+VkResult pipelines_probe(const PipelineCall *call, bool *after_load);
+/* Exactly as the application made it. */
+VkResult pipelines_pass_through(const PipelineCall *call);
+/* deferred.c: a call with a deferred operation, on a device with a carrier. */
+VkResult deferred_create(const PipelineCall *call);
 
 #endif

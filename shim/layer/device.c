@@ -237,6 +237,9 @@ static void resolve(Device *device, PFN_vkGetDeviceProcAddr next)
     RESOLVE(create_compute_pipelines, vkCreateComputePipelines);
     RESOLVE(create_ray_tracing_pipelines, vkCreateRayTracingPipelinesKHR);
     RESOLVE(destroy_pipeline, vkDestroyPipeline);
+    RESOLVE(deferred_operation_join, vkDeferredOperationJoinKHR);
+    RESOLVE(get_deferred_operation_result, vkGetDeferredOperationResultKHR);
+    RESOLVE(destroy_deferred_operation, vkDestroyDeferredOperationKHR);
     RESOLVE(create_shader_module, vkCreateShaderModule);
     RESOLVE(destroy_shader_module, vkDestroyShaderModule);
     RESOLVE(create_pipeline_binaries, vkCreatePipelineBinariesKHR);
@@ -267,6 +270,7 @@ static void init_locks(Device *device)
     fingerprints_open(device);
     binary_index_open(device);
     pthread_mutex_init(&device->history.mutex, NULL);
+    deferred_open(device);
     rwlock_init_for_merging(&device->merged_lock);
 }
 
@@ -334,6 +338,7 @@ static void device_free(Device *device)
     fingerprints_close(device);
     binary_index_free(device);
     binary_history_free(device);
+    deferred_close(device);
     pthread_rwlock_destroy(&device->merged_lock);
     free(device);
 }

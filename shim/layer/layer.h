@@ -9,6 +9,7 @@
  * pnext.c           reading and copying pNext chains
  * pipeline_cache.c  the application's VkPipelineCache objects
  * pipelines.c       vkCreate*Pipelines: probe, miss, result codes
+ * deferred.c        vkCreateRayTracingPipelinesKHR in a deferred operation
  * create_info.c     the three create infos seen as one
  * fingerprints.c    what pipelines are made of, as one number each, and which of them were created
  * identifiers.c     shaders by their VK_EXT_shader_module_identifier
@@ -181,6 +182,15 @@ typedef struct BinaryHistory {
     uint64_t bytes, count;
 } BinaryHistory;
 
+/* Deferred operations that create pipelines and are not complete yet. */
+typedef struct DeferredOperations {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed; /* one was removed */
+    struct DeferredOperation *pending;
+    atomic_uint pending_count; /* none: nobody needs the mutex */
+    uint64_t last_serial;
+} DeferredOperations;
+
 typedef struct Device {
     VkDevice handle;
     uint64_t serial;
@@ -203,6 +213,9 @@ typedef struct Device {
     PFN_vkCreateComputePipelines create_compute_pipelines;
     PFN_vkCreateRayTracingPipelinesKHR create_ray_tracing_pipelines;
     PFN_vkDestroyPipeline destroy_pipeline;
+    PFN_vkDeferredOperationJoinKHR deferred_operation_join;
+    PFN_vkGetDeferredOperationResultKHR get_deferred_operation_result;
+    PFN_vkDestroyDeferredOperationKHR destroy_deferred_operation;
     PFN_vkCreateShaderModule create_shader_module;
     PFN_vkDestroyShaderModule destroy_shader_module;
     CompatGetShaderModuleIdentifier get_module_identifier; /* NULL where the application has not the feature */
@@ -250,6 +263,7 @@ typedef struct Device {
     ShaderModules modules;
     ShaderModules identified_code; /* the identifiers of inline code that was met, under its digest for a handle */
     SeenFingerprints seen;
+    DeferredOperations deferred;
 
     /* Held while the policy thread runs a command on this device; vkDestroyDevice waits for its end. */
     pthread_mutex_t command_mutex;
@@ -454,6 +468,8 @@ bool cells_open(Device *device);
 void cells_close(Device *device);
 /* A new empty cache for one thread and one pipeline; VK_NULL_HANDLE where the driver refuses. */
 VkPipelineCache cell_create(Device *device);
+/* The same for a deferred operation, which several threads may join. */
+VkPipelineCache cell_create_for_threads(Device *device);
 /* Reads the cell, merges it into the layer's cache and, when given, the application's, destroys it
  * and tells policy, with the rest of about filled in. The cell must hold no more than what creating one pipeline
  * added. False: the driver put nothing into it. */
@@ -462,6 +478,11 @@ bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, Pyla
 void cells_seed(Device *device, AppCache *app_cache);
 /* What went into an application's cache and into no cell is kept as if it had gone into the layer's. */
 void cells_absorb(Device *device, AppCache *app_cache, bool at_its_end);
+/* What a deferred operation may use for as long as it takes, where the original may be merged into meanwhile: a copy of
+ * the application's cache or, without one, of the layer's. Ending the copy merges it back; VK_NULL_HANDLE where the
+ * driver refuses. */
+VkPipelineCache cells_copy(Device *device, AppCache *app_cache);
+void cells_copy_end(Device *device, VkPipelineCache copy, AppCache *app_cache);
 int64_t cells_read_merged(Device *device, uint8_t *data, uint64_t size);
 /* Makes caches of at most CELLS_MERGED_AT_ONCE records and merges them; how many the driver took. */
 #define CELLS_MERGED_AT_ONCE 8
@@ -501,6 +522,16 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateComputePipelines(VkDevice, VkPipeline
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreateRayTracingPipelinesKHR(VkDevice, VkDeferredOperationKHR, VkPipelineCache,
                                                                   uint32_t, const VkRayTracingPipelineCreateInfoKHR *,
                                                                   const VkAllocationCallbacks *, VkPipeline *);
+
+/* ---- deferred.c ------------------------------------------------------------------------------ */
+
+void deferred_open(Device *device);
+void deferred_close(Device *device);
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_DeferredOperationJoinKHR(VkDevice, VkDeferredOperationKHR);
+VKAPI_ATTR VkResult VKAPI_CALL layer_GetDeferredOperationResultKHR(VkDevice, VkDeferredOperationKHR);
+VKAPI_ATTR void VKAPI_CALL layer_DestroyDeferredOperationKHR(VkDevice, VkDeferredOperationKHR,
+                                                             const VkAllocationCallbacks *);
 
 /* ---- mailbox.c ------------------------------------------------------------------------------- */
 

@@ -112,8 +112,10 @@ static const Hook cache_hooks[] = {
 
 /* Intercepted where the device has a carrier. */
 static const Hook pipeline_hooks[] = {
-    HOOK(CreateGraphicsPipelines), HOOK(CreateComputePipelines), HOOK(CreateRayTracingPipelinesKHR),
-    HOOK(CreateShaderModule),      HOOK(DestroyShaderModule),
+    HOOK(CreateGraphicsPipelines),       HOOK(CreateComputePipelines),
+    HOOK(CreateRayTracingPipelinesKHR),  HOOK(CreateShaderModule),
+    HOOK(DestroyShaderModule),           HOOK(DeferredOperationJoinKHR),
+    HOOK(GetDeferredOperationResultKHR), HOOK(DestroyDeferredOperationKHR),
 };
 
 /* Intercepted where the application has pipeline binaries. */

@@ -34,8 +34,10 @@ static VkResult worse(VkResult sofar, VkResult result)
     return result;
 }
 
-static VkResult pass_through(PipelineCall *call)
+VkResult pipelines_pass_through(const PipelineCall *call)
 {
+    if (call->probe_after_load)
+        return VK_PIPELINE_COMPILE_REQUIRED_EXT;
     count(&call->device->counters.passed, call->count);
     return call_driver(call, call->cache, call->count, call->infos, call->pipelines);
 }
@@ -245,6 +247,8 @@ static VkResult compile_into_cell(Batch *batch, uint32_t index)
 static VkResult create_absent(Batch *batch, uint32_t index)
 {
     const Element *element = &batch->elements[index];
+    if (batch->call->probe_after_load)
+        return VK_PIPELINE_COMPILE_REQUIRED_EXT;
     if (element->flags & FAIL_ON_COMPILE) {
         count(&batch->call->device->counters.compile_required, 1);
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
@@ -352,12 +356,14 @@ static VkResult create_with_cells(Batch *batch)
         batch->after_load = loading_wait(device);
     /* Policy may have learnt from the store that this driver keeps nothing. */
     if (atomic_load_explicit(&device->carrier, memory_order_relaxed) == PYLAYER_CARRIER_OFF)
-        return pass_through(call);
+        return pipelines_pass_through(call);
     VkResult result = probe_all(batch);
     if (result == VK_ERROR_DEVICE_LOST)
         batch->result = result;
     else if (result != VK_SUCCESS)
         create_each(batch, create_missing);
+    if (call->probe_after_load)
+        *call->probe_after_load = batch->after_load;
     for (uint32_t i = 0; i < call->count; i++)
         element_release(&batch->elements[i]);
     return batch->result;
@@ -374,6 +380,8 @@ static VkResult create_in_layer_cache(Batch *batch, uint32_t index)
     element->plain = atomic_load_explicit(&device->plain_kinds, memory_order_relaxed) >> element->kind & 1;
     if (!element->plain)
         return probe_layer(batch, index) ? VK_SUCCESS : create_absent(batch, index);
+    if (call->probe_after_load)
+        return VK_PIPELINE_COMPILE_REQUIRED_EXT;
     uint64_t duration = 0;
     VkResult result = create_one(batch, index, device->merged, 0, &call->pipelines[index], &duration);
     if (result == VK_SUCCESS)
@@ -473,6 +481,8 @@ static VkResult create_by_key(Batch *batch, uint32_t index)
     }
     if (probe_without_binaries(batch, index, &key))
         return VK_SUCCESS;
+    if (call->probe_after_load)
+        return VK_PIPELINE_COMPILE_REQUIRED_EXT;
     if (element->flags & FAIL_ON_COMPILE) {
         count(&device->counters.compile_required, 1);
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
@@ -488,6 +498,8 @@ static VkResult create_with_binaries(Batch *batch)
     for (uint32_t i = 0; i < call->count; i++)
         call->pipelines[i] = VK_NULL_HANDLE;
     create_each(batch, create_by_key);
+    if (call->probe_after_load)
+        *call->probe_after_load = batch->after_load;
     for (uint32_t i = 0; i < call->count; i++)
         element_release(&batch->elements[i]);
     return batch->result;
@@ -528,7 +540,7 @@ static VkResult pass_untouched(Batch *batch)
     pthread_rwlock_t *lock = lock_of(batch, call->cache);
     if (lock)
         pthread_rwlock_rdlock(lock);
-    VkResult result = pass_through(call);
+    VkResult result = pipelines_pass_through(call);
     if (lock)
         pthread_rwlock_unlock(lock);
     if (atomic_load_explicit(&call->device->carrier, memory_order_relaxed) != PYLAYER_CARRIER_BINARIES)
@@ -544,10 +556,10 @@ static VkResult create_pipelines(PipelineCall call)
 {
     Device *device = call.device;
     int carrier = atomic_load_explicit(&device->carrier, memory_order_relaxed);
-    /* A deferred operation reads its parameters later than the call returns (Vulkan, 'Deferred Host Operations'). */
-    if (carrier == PYLAYER_CARRIER_OFF || call.count == 0 || call.deferred != VK_NULL_HANDLE ||
-        process_is_forked_child())
-        return pass_through(&call);
+    if (carrier == PYLAYER_CARRIER_OFF || call.count == 0 || process_is_forked_child())
+        return pipelines_pass_through(&call);
+    if (call.deferred != VK_NULL_HANDLE)
+        return deferred_create(&call);
 
     Element few[STACK_ELEMENTS];
     AnyCreateInfo few_infos[STACK_ELEMENTS];
@@ -556,7 +568,7 @@ static VkResult create_pipelines(PipelineCall call)
     if (call.count > STACK_ELEMENTS) {
         heap = malloc((size_t)call.count * (sizeof(Element) + sizeof(AnyCreateInfo)));
         if (!heap)
-            return pass_through(&call);
+            return pipelines_pass_through(&call);
         batch.infos = heap;
         batch.elements = (Element *)(void *)((AnyCreateInfo *)heap + call.count);
     }
@@ -579,6 +591,21 @@ static VkResult create_pipelines(PipelineCall call)
         result = create_with_cells(&batch);
     free(heap);
     return result;
+}
+
+VkResult pipelines_create_now(const PipelineCall *call)
+{
+    PipelineCall now = *call;
+    now.deferred = VK_NULL_HANDLE;
+    return create_pipelines(now);
+}
+
+VkResult pipelines_probe(const PipelineCall *call, bool *after_load)
+{
+    PipelineCall probe = *call;
+    probe.deferred = VK_NULL_HANDLE;
+    probe.probe_after_load = after_load;
+    return create_pipelines(probe);
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreateGraphicsPipelines(VkDevice handle, VkPipelineCache cache,

@@ -14,6 +14,7 @@ MODES: dict[str, list[str | int]] = {
     "compute": ["--count", 24, "--compute"],
     "graphics": ["--count", 24, "--graphics"],
     "ray tracing": ["--count", 3, "--ray-tracing"],
+    "deferred ray tracing": ["--count", 3, "--ray-tracing", "--deferred", 2],
     "batches": ["--count", 40, "--batch", 8],
     "large batches": ["--count", 40, "--batch", 20],
     "threads": ["--count", 48, "--threads", 4],

@@ -12,6 +12,7 @@ from world import BUILD, LAYER_NAME, NULL_HARDWARE, ROOT, World
 MODES: dict[str, list[str | int]] = {
     "mixed": ["--count", 24],
     "ray tracing": ["--count", 2, "--ray-tracing", "--feedback"],
+    "deferred ray tracing": ["--count", 4, "--batch", 2, "--ray-tracing", "--deferred", 2, "--feedback"],
     "libraries": ["--count", 4, "--gpl", "--feedback"],
     "batches with feedback": ["--count", 24, "--batch", 8, "--feedback"],
     "derivatives": ["--count", 16, "--batch", 8, "--derivatives"],
