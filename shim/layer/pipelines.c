@@ -371,13 +371,24 @@ static VkResult create_with_cells(Batch *batch)
 
 /* ---- binaries carrier -------------------------------------------------------------------------- */
 
+/* Its flags stand behind a struct of unknown size. */
+static bool may_be_probed(Batch *batch, uint32_t index)
+{
+    AnyCreateInfo info;
+    Element *element = &batch->elements[index];
+    bool changed = element_change_flags(element, batch->call, index, FAIL_ON_COMPILE, 0, &info);
+    element_release(element);
+    return changed;
+}
+
 /* One pipeline of which there are no binaries, through the layer's cache. */
 static VkResult create_in_layer_cache(Batch *batch, uint32_t index)
 {
     PipelineCall *call = batch->call;
     Device *device = call->device;
     Element *element = &batch->elements[index];
-    element->plain = atomic_load_explicit(&device->plain_kinds, memory_order_relaxed) >> element->kind & 1;
+    unsigned plain_kinds = atomic_load_explicit(&device->plain_kinds, memory_order_relaxed);
+    element->plain = plain_kinds >> element->kind & 1 || !may_be_probed(batch, index);
     if (!element->plain)
         return probe_layer(batch, index) ? VK_SUCCESS : create_absent(batch, index);
     if (call->probe_after_load)

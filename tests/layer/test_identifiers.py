@@ -15,7 +15,7 @@ COMPILE_REQUIRED = 1000297000
 WAYS = {"plain": (), "feedback": ("--feedback",), "own cache": ("--cache",)}
 
 
-@pytest.fixture(params=["cells", "snapshot"])
+@pytest.fixture(params=["cells", "snapshot", "binaries"])
 def carrier(world: World, request: pytest.FixtureRequest) -> str:
     config = world.directory / "policy.yaml"
     config.write_text(f"settings: {{carrier: {request.param}}}\n")

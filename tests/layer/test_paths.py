@@ -99,7 +99,20 @@ def compiled(counters: dict[str, int]) -> int:
     return sum(counters[name] for name in ("compiled", "plain_compiled", "uncacheable", "failed"))
 
 
-@pytest.fixture(params=["cells", "snapshot"])
+#: All ways with the carrier that most devices have, and with the others those that make a difference to them.
+CARRIERS = {
+    "cells": tuple(WAYS),
+    "snapshot": ("plain", "own cache, feedback"),
+    "binaries": ("plain", "feedback", "own cache, feedback"),
+}
+EACH_CARRIER = pytest.mark.parametrize(
+    ("carrier", "way"),
+    [(carrier, way) for carrier, ways in CARRIERS.items() for way in ways],
+    indirect=["carrier"],
+)
+
+
+@pytest.fixture
 def carrier(world: World, request: pytest.FixtureRequest) -> str:
     config = world.directory / "policy.yaml"
     config.write_text(f"settings: {{carrier: {request.param}}}\n")
@@ -107,7 +120,7 @@ def carrier(world: World, request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.mark.parametrize("way", WAYS)
+@EACH_CARRIER
 @pytest.mark.parametrize("mode", MODES)
 def test_path(world: World, carrier: str, mode: str, way: str) -> None:
     """Cold and warm the program sees what it sees without the layer, and warm nothing is compiled."""
@@ -130,7 +143,7 @@ def test_nothing_is_missing(world: World) -> None:
     assert not [line for line in run(world, "all", VK_INSTANCE_LAYERS=None) if line.seen == "not there"]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@EACH_CARRIER
 def test_paths_at_the_same_time(world: World, carrier: str, way: str) -> None:
     """All modes three times over, each in a thread of its own on one device."""
     arguments = (*WAYS[way], "--times", "3", "all")
@@ -158,7 +171,7 @@ def test_paths_on_lavapipe(lavapipe: World, way: str) -> None:
     assert second["counters"]["pipelines"] == second["counters"]["passed"] == 0, "calls are not even looked at"
 
 
-@pytest.mark.parametrize("way", WAYS)
+@EACH_CARRIER
 def test_driver_is_used_as_vulkan_allows(world: World, carrier: str, way: str) -> None:
     """Cold and warm, the test layer between the layer and the driver sees nothing that is forbidden."""
     log = world.directory / "faults.log"
