@@ -1,0 +1,103 @@
+"""What the layer says to the loader before there is an instance, and of itself."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, byref, c_char, c_char_p, c_int, c_uint32, c_void_p
+
+import pytest
+from world import LAYER_NAME, PACKAGE
+
+VK_SUCCESS, VK_INCOMPLETE, VK_ERROR_INITIALIZATION_FAILED, VK_ERROR_LAYER_NOT_PRESENT = 0, 5, -3, -6
+LAYER_NEGOTIATE_INTERFACE_STRUCT = 1
+
+
+class NegotiateLayerInterface(ctypes.Structure):
+    """VkNegotiateLayerInterface"""
+
+    _fields_ = (
+        ("sType", c_int),
+        ("pNext", c_void_p),
+        ("loaderLayerInterfaceVersion", c_uint32),
+        ("pfnGetInstanceProcAddr", ctypes.CFUNCTYPE(c_void_p, c_void_p, c_char_p)),
+        ("pfnGetDeviceProcAddr", c_void_p),
+        ("pfnGetPhysicalDeviceProcAddr", c_void_p),
+    )
+
+
+class LayerProperties(ctypes.Structure):
+    """VkLayerProperties"""
+
+    _fields_ = (
+        ("layerName", c_char * 256),
+        ("specVersion", c_uint32),
+        ("implementationVersion", c_uint32),
+        ("description", c_char * 256),
+    )
+
+
+@pytest.fixture(scope="module")
+def library() -> ctypes.CDLL:
+    return ctypes.CDLL(str(PACKAGE / "libVkLayer_pylayer_pipeline_cache.so"))
+
+
+def negotiate(library: ctypes.CDLL, version: int) -> tuple[int, NegotiateLayerInterface]:
+    interface = NegotiateLayerInterface(LAYER_NEGOTIATE_INTERFACE_STRUCT, None, version)
+    return library.vkNegotiateLoaderLayerInterfaceVersion(byref(interface)), interface
+
+
+def command(library: ctypes.CDLL, name: str, *types: type) -> ctypes._CFunctionType:
+    _, interface = negotiate(library, 2)
+    address = interface.pfnGetInstanceProcAddr(None, name.encode())
+    assert address
+    return ctypes.CFUNCTYPE(c_int, *types)(address)
+
+
+@pytest.mark.parametrize(
+    ("offered", "result", "agreed"), [(1, VK_ERROR_INITIALIZATION_FAILED, 1), (2, 0, 2), (7, 0, 2)]
+)
+def test_interface_version(library: ctypes.CDLL, offered: int, result: int, agreed: int) -> None:
+    """Version 2 of the loader's interface is the one that the layer speaks."""
+    said, interface = negotiate(library, offered)
+    assert (said, interface.loaderLayerInterfaceVersion) == (result, agreed)
+
+
+def test_only_the_negotiation_is_exported(library: ctypes.CDLL) -> None:
+    """No other name of Vulkan can be found in the library by a program that links to it."""
+    assert not hasattr(library, "vkGetInstanceProcAddr") and not hasattr(library, "vkCreateInstance")
+
+
+@pytest.mark.parametrize("of_device", [False, True])
+def test_layer_lists_itself(library: ctypes.CDLL, of_device: bool) -> None:
+    """vkEnumerate*LayerProperties give the layer alone, in the two-call idiom."""
+    name = "vkEnumerateDeviceLayerProperties" if of_device else "vkEnumerateInstanceLayerProperties"
+    types = (POINTER(c_uint32), POINTER(LayerProperties))
+    enumerate_layers = command(library, name, *((c_void_p, *types) if of_device else types))
+    physical = (None,) if of_device else ()
+    count, properties = c_uint32(7), LayerProperties()
+    assert enumerate_layers(*physical, byref(count), None) == VK_SUCCESS and count.value == 1
+    assert enumerate_layers(*physical, byref(count), byref(properties)) == VK_SUCCESS
+    assert properties.layerName.decode() == LAYER_NAME
+    count.value = 0
+    assert enumerate_layers(*physical, byref(count), byref(properties)) == VK_INCOMPLETE
+
+
+def test_extensions(library: ctypes.CDLL) -> None:
+    """The layer has no extensions of its own, and does not speak for other layers."""
+    types = (c_char_p, POINTER(c_uint32), c_void_p)
+    of_instance = command(library, "vkEnumerateInstanceExtensionProperties", *types)
+    of_device = command(library, "vkEnumerateDeviceExtensionProperties", c_void_p, *types)
+    count = c_uint32(7)
+    assert of_instance(LAYER_NAME.encode(), byref(count), None) == VK_SUCCESS and count.value == 0
+    assert of_instance(None, byref(count), None) == VK_ERROR_LAYER_NOT_PRESENT
+    assert of_instance(b"VK_LAYER_other", byref(count), None) == VK_ERROR_LAYER_NOT_PRESENT
+    count.value = 7
+    assert of_device(None, LAYER_NAME.encode(), byref(count), None) == VK_SUCCESS and count.value == 0
+
+
+def test_commands_before_an_instance(library: ctypes.CDLL) -> None:
+    """Without an instance there is vkCreateInstance and nothing that needs one."""
+    _, interface = negotiate(library, 2)
+    assert interface.pfnGetInstanceProcAddr(None, b"vkCreateInstance")
+    assert not interface.pfnGetInstanceProcAddr(None, b"vkCreateGraphicsPipelines")
+    assert not interface.pfnGetInstanceProcAddr(None, b"vkNoSuchCommand")
