@@ -69,6 +69,14 @@ size_t pnext_pipeline_struct_size(VkStructureType type)
         return sizeof(CompatPipelineCreateFlags2);
     case VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR:
         return sizeof(VkPipelineBinaryInfoKHR);
+    case VK_STRUCTURE_TYPE_PIPELINE_FRAGMENT_SHADING_RATE_ENUM_STATE_CREATE_INFO_NV:
+        return sizeof(VkPipelineFragmentShadingRateEnumStateCreateInfoNV);
+    case VK_STRUCTURE_TYPE_PIPELINE_REPRESENTATIVE_FRAGMENT_TEST_STATE_CREATE_INFO_NV:
+        return sizeof(VkPipelineRepresentativeFragmentTestStateCreateInfoNV);
+    case 1000232001: /* VkRenderingAttachmentLocationInfo: sType, pNext, a count, one pointer */
+        return sizeof(VkBaseOutStructure) + 2 * sizeof(void *);
+    case 1000232002: /* VkRenderingInputAttachmentIndexInfo: sType, pNext, a count, three pointers */
+        return sizeof(VkBaseOutStructure) + 4 * sizeof(void *);
     case 1000320002: /* VkGraphicsPipelineLibraryCreateInfoEXT: sType, pNext, one VkFlags */
         return sizeof(VkBaseOutStructure) + sizeof(void *);
     case 1000068000: /* VkPipelineRobustnessCreateInfo: sType, pNext, four enums */

@@ -143,6 +143,13 @@ def test_nothing_is_missing(world: World) -> None:
     assert not [line for line in run(world, "all", VK_INSTANCE_LAYERS=None) if line.seen == "not there"]
 
 
+def test_chains_that_can_be_copied(world: World) -> None:
+    """Only flags behind a struct that nobody knows keep the layer from asking whether a pipeline is there."""
+    run(world, "flags")
+    counters = world.last()
+    assert counters["plain"] == 1 and counters["compiled"] == 10
+
+
 @EACH_CARRIER
 def test_paths_at_the_same_time(world: World, carrier: str, way: str) -> None:
     """All modes three times over, each in a thread of its own on one device."""

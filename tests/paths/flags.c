@@ -43,6 +43,14 @@ static void chained(Path *path)
     scene.info.pNext = &flags2;
     scene_render_dynamically(&scene, 0);
     create_scenes(path, "behind-a-known-struct", 1, &scene.info, NULL);
+    if (lacks(path, path->context->has[HAS_LOCAL_READ], "dynamic-rendering-local-read"))
+        return;
+    uint32_t location = 0;
+    AttachmentLocations locations = {TYPE_ATTACHMENT_LOCATIONS, &flags2, 1, &location};
+    scene_init(&scene, path->context, 513);
+    scene.info.pNext = &locations;
+    scene_render_dynamically(&scene, 0);
+    create_scenes(path, "behind-attachment-locations", 1, &scene.info, NULL);
 }
 
 static void unknown_structs(Path *path)

@@ -4,6 +4,8 @@
 
 #include <vulkan/vulkan.h>
 
+#define TYPE_LOCAL_READ_FEATURES ((VkStructureType)1000232000)
+#define TYPE_ATTACHMENT_LOCATIONS ((VkStructureType)1000232001)
 #define TYPE_MAINTENANCE_5_FEATURES ((VkStructureType)1000470000)
 #define TYPE_CREATE_FLAGS_2 ((VkStructureType)1000470005)
 #define TYPE_SHADER_OBJECT_FEATURES ((VkStructureType)1000482000)
@@ -17,6 +19,14 @@ typedef struct CreateFlags2 {
     const void *pNext;
     uint64_t flags;
 } CreateFlags2;
+
+/* VkRenderingAttachmentLocationInfo, VK_KHR_dynamic_rendering_local_read */
+typedef struct AttachmentLocations {
+    VkStructureType sType;
+    const void *pNext;
+    uint32_t colorAttachmentCount;
+    const uint32_t *pColorAttachmentLocations;
+} AttachmentLocations;
 
 /* VkShaderCreateInfoEXT, VK_EXT_shader_object */
 typedef struct ShaderCreateInfo {
