@@ -67,3 +67,12 @@ def test_no_cell_is_empty(heading: str) -> None:
     for first, *cells in rows(heading):
         drivers = cells[-3:]
         assert len(drivers) == 3 and all("::" in cell or cell.startswith(REASONS) for cell in drivers), (first, cells)
+
+
+def test_every_difference_is_listed() -> None:
+    """The page lists what the differential test allows, and nothing else."""
+    source = (ROOT / "tests" / "differential" / "differences.py").read_text()
+    allowed = re.findall(r'^    Allowed\(\n        "([^"]+)"', source, re.M)
+    table = TEXT.split("## What is not as without the layer\n")[1].split("\nNo generated program")[0]
+    assert re.findall(r"^\| ([a-z ]+) \|", table, re.M) == ["row", *sorted(allowed, key=table.index)]
+    assert len(allowed) > 5
