@@ -21,12 +21,88 @@ static VkBool32 *cache_control_in(const void *chain)
     return NULL;
 }
 
-void hide_features(VkPhysicalDeviceFeatures2 *features)
+/* A struct of a chain that the driver does not know: what is in it stays. */
+typedef struct {
+    void *structure;
+    size_t size;
+    char before[64];
+} untouched;
+
+static untouched keep(const void *chain, int type, size_t size)
+{
+    untouched kept = {.structure = (void *)(uintptr_t)find_in_chain(chain, type), .size = size};
+    if (kept.structure)
+        memcpy(kept.before, kept.structure, size);
+    return kept;
+}
+
+static void restore(const untouched *kept)
+{
+    if (kept->structure)
+        memcpy(kept->structure, kept->before, kept->size);
+}
+
+static VkBool32 *maintenance5_in(const void *chain)
+{
+    const void *single = find_in_chain(chain, TYPE_MAINTENANCE_5_FEATURES);
+    return single ? &((VkPhysicalDeviceMaintenance5FeaturesKHR *)(uintptr_t)single)->maintenance5 : NULL;
+}
+
+static VkBool32 *pipeline_binaries_in(const void *chain)
+{
+    const void *found = find_in_chain(chain, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_FEATURES_KHR);
+    return found ? &((VkPhysicalDevicePipelineBinaryFeaturesKHR *)(uintptr_t)found)->pipelineBinaries : NULL;
+}
+
+void report_features(get_features2_function get, VkPhysicalDevice physical, VkPhysicalDeviceFeatures2 *features)
 {
     check_chain(features->pNext, "vkGetPhysicalDeviceFeatures2");
+    untouched binaries = keep(features->pNext, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_FEATURES_KHR,
+                              sizeof(VkPhysicalDevicePipelineBinaryFeaturesKHR));
+    untouched maintenance5 =
+        keep(features->pNext, TYPE_MAINTENANCE_5_FEATURES, sizeof(VkPhysicalDeviceMaintenance5FeaturesKHR));
+    get(physical, features);
     VkBool32 *cache_control = cache_control_in(features->pNext);
     if (cache_control && faults.no_cache_control)
         *cache_control = VK_FALSE;
+    VkBool32 *pipeline_binaries = pipeline_binaries_in(features->pNext);
+    if (pipeline_binaries && faults.no_pipeline_binaries_feature)
+        *pipeline_binaries = VK_FALSE;
+    if (faults.no_binaries)
+        restore(&binaries);
+    if (faults.no_maintenance5)
+        restore(&maintenance5);
+}
+
+static void say_instead(long wanted, VkBool32 *property)
+{
+    if (wanted >= 0)
+        *property = wanted != 0;
+}
+
+void report_properties(get_properties2_function get, VkPhysicalDevice physical, VkPhysicalDeviceProperties2 *properties)
+{
+    const int type = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_PROPERTIES_KHR;
+    check_chain(properties->pNext, "vkGetPhysicalDeviceProperties2");
+    untouched hidden = keep(properties->pNext, type, sizeof(VkPhysicalDevicePipelineBinaryPropertiesKHR));
+    get(physical, properties);
+    VkPhysicalDevicePipelineBinaryPropertiesKHR *binaries = hidden.structure;
+    if (!binaries)
+        return;
+    say_instead(faults.internal_cache, &binaries->pipelineBinaryInternalCache);
+    say_instead(faults.internal_cache_control, &binaries->pipelineBinaryInternalCacheControl);
+    say_instead(faults.prefers_internal_cache, &binaries->pipelineBinaryPrefersInternalCache);
+    say_instead(faults.precompiled_internal_cache, &binaries->pipelineBinaryPrecompiledInternalCache);
+    say_instead(faults.compressed_binaries, &binaries->pipelineBinaryCompressedData);
+    if (faults.no_binaries)
+        restore(&hidden);
+}
+
+static bool is_hidden(const char *extension)
+{
+    return (faults.no_cache_control && strcmp(extension, CACHE_CONTROL) == 0) ||
+           (faults.no_binaries && strcmp(extension, VK_KHR_PIPELINE_BINARY_EXTENSION_NAME) == 0) ||
+           (faults.no_maintenance5 && strcmp(extension, VK_KHR_MAINTENANCE_5_EXTENSION_NAME) == 0);
 }
 
 static VkExtensionProperties *offered(instance_state *instance, VkPhysicalDevice physical, const char *layer,
@@ -39,8 +115,8 @@ static VkExtensionProperties *offered(instance_state *instance, VkPhysicalDevice
         abort();
     if (*result == VK_SUCCESS)
         *result = instance->enumerate_extensions(physical, layer, count, all);
-    for (uint32_t i = 0; faults.no_cache_control && i < *count; i++)
-        if (strcmp(all[i].extensionName, CACHE_CONTROL) == 0)
+    for (uint32_t i = 0; i < *count; i++)
+        if (is_hidden(all[i].extensionName))
             all[i--] = all[--*count];
     return all;
 }
@@ -48,7 +124,7 @@ static VkExtensionProperties *offered(instance_state *instance, VkPhysicalDevice
 VkResult enumerate_extensions(instance_state *instance, VkPhysicalDevice physical, const char *layer, uint32_t *count,
                               VkExtensionProperties *properties)
 {
-    if (!faults.no_cache_control)
+    if (!faults.no_cache_control && !faults.no_binaries && !faults.no_maintenance5)
         return instance->enumerate_extensions(physical, layer, count, properties);
     uint32_t have;
     VkResult result;
@@ -119,7 +195,38 @@ static void check_features(const VkDeviceCreateInfo *info)
         violation("vkCreateDevice with pEnabledFeatures and VkPhysicalDeviceFeatures2");
 }
 
-static void describe(const VkDeviceCreateInfo *info, bool cache_control, VkResult refused)
+/* VUID-VkDevicePipelineBinaryInternalCacheControlKHR-disableInternalCache-09602, and that a feature needs its extension. */
+static void check_binaries(instance_state *instance, VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
+                           device_state *state)
+{
+    VkPhysicalDevicePipelineBinaryPropertiesKHR properties = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_PROPERTIES_KHR};
+    VkPhysicalDeviceProperties2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &properties};
+    if (instance->get_properties2 && instance->api >= VK_API_VERSION_1_1)
+        report_properties(instance->get_properties2, physical, &all);
+    const VkDevicePipelineBinaryInternalCacheControlKHR *control =
+        find_in_chain(info->pNext, VK_STRUCTURE_TYPE_DEVICE_PIPELINE_BINARY_INTERNAL_CACHE_CONTROL_KHR);
+    const VkBool32 *wanted = pipeline_binaries_in(info->pNext), *maintenance5 = maintenance5_in(info->pNext);
+    state->binaries = wanted && *wanted;
+    state->internal_cache = properties.pipelineBinaryInternalCache;
+    state->internal_cache_disabled = control && control->disableInternalCache;
+    if (wanted && !has_name(info, VK_KHR_PIPELINE_BINARY_EXTENSION_NAME))
+        violation("vkCreateDevice with the pipeline binary struct and without the extension");
+    if (maintenance5 && !has_name(info, VK_KHR_MAINTENANCE_5_EXTENSION_NAME) &&
+        instance->api < VK_MAKE_API_VERSION(0, 1, 4, 0))
+        violation("vkCreateDevice with the maintenance5 struct and without the extension");
+    /* The flags of VkPipelineCreateFlags2CreateInfo come with maintenance5. */
+    if (state->binaries && !(maintenance5 && *maintenance5) && !find_in_chain(info->pNext, TYPE_VULKAN_1_4_FEATURES))
+        violation("vkCreateDevice with pipelineBinaries and without maintenance5");
+    if (state->binaries && faults.no_pipeline_binaries_feature)
+        violation("vkCreateDevice with pipelineBinaries, which the driver does not report");
+    if (control && !has_name(info, VK_KHR_PIPELINE_BINARY_EXTENSION_NAME))
+        violation("vkCreateDevice with the internal cache control struct and without the extension");
+    if (state->internal_cache_disabled && !properties.pipelineBinaryInternalCacheControl)
+        violation("vkCreateDevice with disableInternalCache, which the driver does not offer");
+}
+
+static void describe(const VkDeviceCreateInfo *info, const device_state *state, VkResult refused)
 {
     char chain[512] = "", names[1024] = "";
     size_t used = 0;
@@ -130,7 +237,8 @@ static void describe(const VkDeviceCreateInfo *info, bool cache_control, VkResul
     for (uint32_t i = 0; i < info->enabledExtensionCount && used < sizeof names - 300; i++)
         used +=
             (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? "," : "", info->ppEnabledExtensionNames[i]);
-    note("vkCreateDevice cache_control=%d refused=%d chain=%s extensions=%s", cache_control, refused, chain, names);
+    note("vkCreateDevice cache_control=%d binaries=%d internal_cache_disabled=%d refused=%d chain=%s extensions=%s",
+         state->cache_control, state->binaries, state->internal_cache_disabled, refused, chain, names);
 }
 
 VkResult check_device(instance_state *instance, VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
@@ -145,6 +253,7 @@ VkResult check_device(instance_state *instance, VkPhysicalDevice physical, const
     check_chain(info->pNext, "vkCreateDevice");
     check_extensions(instance, physical, info);
     check_features(info);
+    check_binaries(instance, physical, info, state);
     if (wanted && !core && !has_name(info, CACHE_CONTROL))
         violation("vkCreateDevice with the cache control struct and without the extension");
     if (state->cache_control && !driver_has_cache_control(instance, physical))
@@ -152,8 +261,10 @@ VkResult check_device(instance_state *instance, VkPhysicalDevice physical, const
     VkResult refused = VK_SUCCESS;
     if (state->cache_control && (faults.no_cache_control || faults.device_refuses_cache_control))
         refused = VK_ERROR_FEATURE_NOT_PRESENT;
+    if (state->binaries && (faults.no_binaries || faults.device_refuses_binaries))
+        refused = VK_ERROR_FEATURE_NOT_PRESENT;
     if (faults.device_refused)
         refused = VK_ERROR_INITIALIZATION_FAILED;
-    describe(info, state->cache_control, refused);
+    describe(info, state, refused);
     return refused;
 }

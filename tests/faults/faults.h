@@ -21,15 +21,41 @@
  *   defers                        a deferred operation is pending until it was joined; any number of threads share it
  *   join-ends-late                the thread that completes an operation is held until its result was asked for twice
  *   never-defers                  VK_OPERATION_NOT_DEFERRED_KHR, everything done at once
+ *   no-binaries                   VK_KHR_pipeline_binary is not listed, nothing is reported of it
+ *   no-pipeline-binaries-feature  it is listed, and pipelineBinaries is not reported
+ *   no-maintenance5               VK_KHR_maintenance5 is not listed, its feature is not reported
+ *   device-refuses-binaries       a device with pipelineBinaries enabled cannot be created
+ *   internal-cache=0|1, internal-cache-control=0|1, prefers-internal-cache=0|1, precompiled-internal-cache=0|1,
+ *   compressed-binaries=0|1       what VkPhysicalDevicePipelineBinaryPropertiesKHR says
+ *   key-fails=RESULT              vkGetPipelineKeyKHR of a create info fails
+ *   global-key-fails=RESULT       vkGetPipelineKeyKHR without one fails
+ *   binary-missing                the internal cache has no binaries: VK_PIPELINE_BINARY_MISSING_KHR
+ *   binary-missing-at-fetch       the same, after it has counted them
+ *   probe-binaries-fails=RESULT   asking the internal cache for binaries fails
+ *   read-binaries-fails=RESULT    making binaries from a pipeline fails
+ *   import-fails=RESULT           making binaries from data fails
+ *   binary-fails=N                the Nth binary of all is VK_NULL_HANDLE, the others of its call are not
+ *   binaries-incomplete           making binaries gives one less than there are, and VK_INCOMPLETE
+ *   binary-data-fails=RESULT      reading the data of a binary fails
+ *   binary-data-grows             the first size asked of a binary is too small for what is read then
+ *   from-binaries-fails=RESULT    creating a pipeline from binaries fails
+ *   capture-fails=RESULT          creating a pipeline with CAPTURE_DATA fails
+ * RESULT is out-of-host-memory, out-of-device-memory, initialization-failed, invalid-shader, unknown or
+ * compile-required.
  *
  * PYLAYER_TEST_FAULTS_LOG names a file.  It gets a line 'faults: VIOLATION ...' for each use of the driver that
- * Vulkan forbids and a line for each vkCreateDevice.  Checked with or without faults.
+ * Vulkan forbids, a line 'faults: HAZARD ...' for each that is allowed and that a driver is known to do wrong, a line
+ * for each vkCreateDevice, and one at vkDestroyDevice that counts what was asked of VK_KHR_pipeline_binary.  Checked
+ * with or without faults.
+ * PYLAYER_TEST_FAULTS_BINARIES names a file that remembers the binaries that the driver gave out, for all processes that
+ * are given it: any other that is given to the driver is a violation.
  *
  * It serves the tests of this repository only, and is no part of the product. */
 #ifndef FAULTS_H
 #define FAULTS_H
 
 #define VK_NO_PROTOTYPES
+#include "../pipeline_binary.h"
 #include "../test_layer.h"
 
 #include <stdatomic.h>
@@ -50,6 +76,13 @@ typedef struct {
     bool no_feedback, feedback_without_hit_bit;
     long slow_cache_ms;
     bool defers, join_ends_late, never_defers;
+    bool no_binaries, no_pipeline_binaries_feature, no_maintenance5, device_refuses_binaries;
+    long internal_cache, internal_cache_control, prefers_internal_cache; /* negative: as the driver says */
+    long precompiled_internal_cache, compressed_binaries;
+    VkResult key_fails, global_key_fails, probe_binaries_fails, read_binaries_fails, import_fails;
+    VkResult binary_data_fails, from_binaries_fails, capture_fails;
+    bool binary_missing, binary_missing_at_fetch, binaries_incomplete, binary_data_grows;
+    long binary_fails_at; /* 0: none */
 } fault_settings;
 
 extern fault_settings faults;
@@ -63,9 +96,12 @@ enum {
     TYPE_MAINTENANCE_5_FEATURES = 1000470000,
 };
 
+#define HASH_START 0xcbf29ce484222325ull
+uint64_t hash_bytes(uint64_t hash, const void *data, size_t size);
+
 /* ---- objects.c: what exists, and who is using it ---- */
 
-typedef enum { KIND_CACHE, KIND_PIPELINE, KIND_MODULE } object_kind;
+typedef enum { KIND_CACHE, KIND_PIPELINE, KIND_MODULE, KIND_BINARY, KIND_COUNT } object_kind;
 extern const char *const kind_names[];
 
 typedef struct object {
@@ -76,7 +112,8 @@ typedef struct object {
     bool has_allocator;
     uint64_t flags;       /* of the create info */
     uint64_t fingerprint; /* of a module: its code */
-    bool asked_for_size;  /* of a cache */
+    bool asked_for_size;  /* of a cache or a binary */
+    bool released;        /* of a pipeline: what was captured of it */
     atomic_int users;     /* readers count 1, a writer counts WRITER */
 } object;
 
@@ -94,6 +131,20 @@ void check_chain(const void *chain, const char *command);
 const void *find_in_chain(const void *chain, int type);
 
 /* ---- layer.c: the chain ---- */
+
+typedef enum {
+    COUNT_KEYS,
+    COUNT_FROM_DATA,
+    COUNT_FROM_PIPELINE,
+    COUNT_FROM_CREATE_INFO,
+    COUNT_MISSING,
+    COUNT_READS,
+    COUNT_RELEASED,
+    COUNT_CREATED_FROM_BINARIES,
+    COUNT_CAPTURED,
+    COUNT_CREATED_PLAINLY,
+    BINARY_COUNTERS
+} binary_counter;
 
 typedef struct device_state {
     struct device_state *next;
@@ -115,8 +166,17 @@ typedef struct device_state {
     PFN_vkDestroyDeferredOperationKHR destroy_operation;
     PFN_vkCreateShaderModule create_module;
     PFN_vkDestroyShaderModule destroy_module;
+    PFN_vkGetPipelineKeyKHR get_key;
+    PFN_vkCreatePipelineBinariesKHR create_binaries;
+    PFN_vkDestroyPipelineBinaryKHR destroy_binary;
+    PFN_vkGetPipelineBinaryDataKHR get_binary_data;
+    PFN_vkReleaseCapturedPipelineDataKHR release_captured;
     bool cache_control;
     bool feedback;
+    bool binaries;                /* pipelineBinaries is enabled */
+    bool internal_cache;          /* the driver has one */
+    bool internal_cache_disabled; /* on this device */
+    atomic_long binary_counters[BINARY_COUNTERS];
     atomic_int calls; /* in progress */
 } device_state;
 
@@ -130,6 +190,7 @@ typedef struct instance_state {
     PFN_vkEnumerateDeviceExtensionProperties enumerate_extensions;
     PFN_vkGetPhysicalDeviceFeatures2 get_features2, get_features2_khr;
     PFN_vkGetPhysicalDeviceProperties get_properties;
+    PFN_vkGetPhysicalDeviceProperties2 get_properties2, get_properties2_khr;
 } instance_state;
 
 device_state *device_of(VkDevice device);
@@ -147,6 +208,7 @@ typedef struct {
 extern const entry_point cache_entry_points[];
 extern const entry_point pipeline_entry_points[];
 extern const entry_point deferred_entry_points[];
+extern const entry_point binary_entry_points[];
 
 /* ---- pipelines.c ---- */
 
@@ -173,11 +235,28 @@ void pipelines_exist(const create_call *call);
 VkResult defer(const create_call *call, object *cache);
 void deferred_device_end(const void *device);
 
+/* ---- binaries.c ---- */
+
+/* Whatever concerns binaries in a create info of a pipeline. */
+void check_binaries_of_pipeline(device_state *state, const void *chain, uint64_t flags, const char *command);
+void note_binary_counters(const device_state *state);
+
+/* ---- provenance.c ---- */
+
+void binary_given_out(const VkPipelineBinaryKeyKHR *key, const void *data, size_t size);
+/* True for all where no file remembers any. */
+bool binary_was_given_out(const VkPipelineBinaryKeyKHR *key, const void *data, size_t size);
+
 /* ---- devices.c: what is reported of a device, and what may be enabled on it ---- */
 
 VkResult enumerate_extensions(instance_state *instance, VkPhysicalDevice physical, const char *layer, uint32_t *count,
                               VkExtensionProperties *properties);
-void hide_features(VkPhysicalDeviceFeatures2 *features);
+/* What the driver says, with what faults say instead. */
+typedef void(VKAPI_PTR *get_features2_function)(VkPhysicalDevice, VkPhysicalDeviceFeatures2 *);
+typedef void(VKAPI_PTR *get_properties2_function)(VkPhysicalDevice, VkPhysicalDeviceProperties2 *);
+void report_features(get_features2_function get, VkPhysicalDevice physical, VkPhysicalDeviceFeatures2 *features);
+void report_properties(get_properties2_function get, VkPhysicalDevice physical,
+                       VkPhysicalDeviceProperties2 *properties);
 /* Checks a create info and says whether a fault refuses it: VK_SUCCESS where not. */
 VkResult check_device(instance_state *instance, VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
                       device_state *state);

@@ -103,7 +103,10 @@ static VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreat
     NEXT(destroy, vkDestroyInstance);
     NEXT(get_properties, vkGetPhysicalDeviceProperties);
     NEXT(get_features2, vkGetPhysicalDeviceFeatures2);
+    NEXT(get_properties2, vkGetPhysicalDeviceProperties2);
     state->get_features2_khr = (PFN_vkGetPhysicalDeviceFeatures2)next(*instance, "vkGetPhysicalDeviceFeatures2KHR");
+    state->get_properties2_khr =
+        (PFN_vkGetPhysicalDeviceProperties2)next(*instance, "vkGetPhysicalDeviceProperties2KHR");
     state->enumerate_extensions =
         (PFN_vkEnumerateDeviceExtensionProperties)next(*instance, "vkEnumerateDeviceExtensionProperties");
 #undef NEXT
@@ -172,6 +175,11 @@ static VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physic
     NEXT(destroy_operation, vkDestroyDeferredOperationKHR);
     NEXT(create_module, vkCreateShaderModule);
     NEXT(destroy_module, vkDestroyShaderModule);
+    NEXT(get_key, vkGetPipelineKeyKHR);
+    NEXT(create_binaries, vkCreatePipelineBinariesKHR);
+    NEXT(destroy_binary, vkDestroyPipelineBinaryKHR);
+    NEXT(get_binary_data, vkGetPipelineBinaryDataKHR);
+    NEXT(release_captured, vkReleaseCapturedPipelineDataKHR);
 #undef NEXT
     pthread_mutex_lock(&known_lock);
     state->next = devices;
@@ -193,6 +201,7 @@ static VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice device, const VkA
         violation("vkDestroyDevice while a call to the device is in progress");
     deferred_device_end(device);
     objects_of_device_end(device);
+    note_binary_counters(state);
     pthread_mutex_lock(&known_lock);
     device_state **link = &devices;
     while (*link != state)
@@ -229,15 +238,25 @@ static VKAPI_ATTR VkResult VKAPI_CALL layer_EnumerateDeviceExtensionProperties(V
 static VKAPI_ATTR void VKAPI_CALL layer_GetPhysicalDeviceFeatures2(VkPhysicalDevice physical,
                                                                    VkPhysicalDeviceFeatures2 *features)
 {
-    instance_of(physical)->get_features2(physical, features);
-    hide_features(features);
+    report_features(instance_of(physical)->get_features2, physical, features);
 }
 
 static VKAPI_ATTR void VKAPI_CALL layer_GetPhysicalDeviceFeatures2KHR(VkPhysicalDevice physical,
                                                                       VkPhysicalDeviceFeatures2 *features)
 {
-    instance_of(physical)->get_features2_khr(physical, features);
-    hide_features(features);
+    report_features(instance_of(physical)->get_features2_khr, physical, features);
+}
+
+static VKAPI_ATTR void VKAPI_CALL layer_GetPhysicalDeviceProperties2(VkPhysicalDevice physical,
+                                                                     VkPhysicalDeviceProperties2 *properties)
+{
+    report_properties(instance_of(physical)->get_properties2, physical, properties);
+}
+
+static VKAPI_ATTR void VKAPI_CALL layer_GetPhysicalDeviceProperties2KHR(VkPhysicalDevice physical,
+                                                                        VkPhysicalDeviceProperties2 *properties)
+{
+    report_properties(instance_of(physical)->get_properties2_khr, physical, properties);
 }
 
 /* ---- which function answers to a name ---- */
@@ -255,7 +274,9 @@ static PFN_vkVoidFunction find_device_function(const char *name)
     PFN_vkVoidFunction function = find_in(cache_entry_points, name);
     if (!function)
         function = find_in(pipeline_entry_points, name);
-    return function ? function : find_in(deferred_entry_points, name);
+    if (!function)
+        function = find_in(deferred_entry_points, name);
+    return function ? function : find_in(binary_entry_points, name);
 }
 
 static PFN_vkVoidFunction VKAPI_CALL layer_GetDeviceProcAddr(VkDevice device, const char *name)
@@ -265,6 +286,8 @@ static PFN_vkVoidFunction VKAPI_CALL layer_GetDeviceProcAddr(VkDevice device, co
     if (strcmp(name, "vkDestroyDevice") == 0)
         return (PFN_vkVoidFunction)layer_DestroyDevice;
     PFN_vkVoidFunction next = device_of(device)->get_proc_addr(device, name);
+    if (faults.no_binaries && find_in(binary_entry_points, name))
+        return NULL;
     PFN_vkVoidFunction own = next ? find_device_function(name) : NULL;
     return own ? own : next;
 }
@@ -284,6 +307,8 @@ static PFN_vkVoidFunction VKAPI_CALL layer_GetInstanceProcAddr(VkInstance instan
     static const entry_point where_next_has_them[] = {
         ENTRY("vkGetPhysicalDeviceFeatures2", layer_GetPhysicalDeviceFeatures2),
         ENTRY("vkGetPhysicalDeviceFeatures2KHR", layer_GetPhysicalDeviceFeatures2KHR),
+        ENTRY("vkGetPhysicalDeviceProperties2", layer_GetPhysicalDeviceProperties2),
+        ENTRY("vkGetPhysicalDeviceProperties2KHR", layer_GetPhysicalDeviceProperties2KHR),
         {NULL, NULL}};
     PFN_vkVoidFunction own = find_in(always, name);
     if (own || !instance)

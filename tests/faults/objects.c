@@ -7,7 +7,7 @@
 #define BUCKETS 4096
 #define WRITER 0x10000
 
-const char *const kind_names[] = {"VkPipelineCache", "VkPipeline", "VkShaderModule"};
+const char *const kind_names[] = {"VkPipelineCache", "VkPipeline", "VkShaderModule", "VkPipelineBinaryKHR"};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static object *buckets[BUCKETS];
@@ -78,7 +78,7 @@ void object_remove(object_kind kind, uint64_t handle, const void *device, bool h
 
 void objects_of_device_end(const void *device)
 {
-    unsigned alive[3] = {0, 0, 0};
+    unsigned alive[KIND_COUNT] = {0};
     pthread_mutex_lock(&lock);
     for (unsigned i = 0; i < BUCKETS; i++) {
         for (object **link = &buckets[i]; *link;) {
@@ -93,7 +93,7 @@ void objects_of_device_end(const void *device)
         }
     }
     pthread_mutex_unlock(&lock);
-    for (unsigned kind = 0; kind < 3; kind++)
+    for (unsigned kind = 0; kind < KIND_COUNT; kind++)
         if (alive[kind])
             violation("vkDestroyDevice with %u objects alive: %s", alive[kind], kind_names[kind]);
 }
@@ -131,6 +131,13 @@ void check_chain(const void *chain, const char *command)
         for (const VkBaseInStructure *other = node->pNext; other; other = other->pNext)
             if (node->sType == other->sType && !is_repeatable((int)node->sType))
                 violation("%s: two structs of type %d in one chain", command, (int)node->sType);
+}
+
+uint64_t hash_bytes(uint64_t hash, const void *data, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ ((const uint8_t *)data)[i]) * 0x100000001b3ull;
+    return hash;
 }
 
 const void *find_in_chain(const void *chain, int type)

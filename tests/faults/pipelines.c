@@ -131,6 +131,7 @@ static void check_element(const create_call *call, uint32_t index)
         violation("%s with pipeline binaries and a VkPipelineCache", command);
     if (uses_binaries && (flags & FAIL_ON_COMPILE))
         violation("%s with pipeline binaries and FAIL_ON_PIPELINE_COMPILE_REQUIRED", command);
+    check_binaries_of_pipeline(call->state, chain, flags, command);
     check_base(call, index, flags);
     check_feedback(call, index);
     const VkPipelineShaderStageCreateInfo *stages;
@@ -144,27 +145,20 @@ static void check_element(const create_call *call, uint32_t index)
 
 /* ---- faults ---- */
 
-static uint64_t mix(uint64_t hash, const void *data, size_t size)
-{
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ ((const uint8_t *)data)[i]) * 0x100000001b3ull;
-    return hash;
-}
-
 /* The same for the same shaders and constants in every process. */
 static uint64_t fingerprint(const create_call *call, uint32_t index)
 {
     const VkPipelineShaderStageCreateInfo *stages;
     uint32_t stage_count = stages_of(call, index, &stages);
-    uint64_t hash = 0xcbf29ce484222325ull;
+    uint64_t hash = HASH_START;
     for (uint32_t i = 0; i < stage_count; i++) {
         const object *module =
             stages[i].module ? object_find(KIND_MODULE, (uint64_t)stages[i].module, call->state->handle, NULL) : NULL;
         const VkSpecializationInfo *constants = stages[i].pSpecializationInfo;
         if (module)
-            hash = mix(hash, &module->fingerprint, sizeof module->fingerprint);
+            hash = hash_bytes(hash, &module->fingerprint, sizeof module->fingerprint);
         if (constants)
-            hash = mix(hash, constants->pData, constants->dataSize);
+            hash = hash_bytes(hash, constants->pData, constants->dataSize);
     }
     return hash >> 20;
 }
@@ -173,6 +167,13 @@ static uint64_t fingerprint(const create_call *call, uint32_t index)
 static VkResult fault_of(const create_call *call, uint32_t index)
 {
     static atomic_long compiled;
+    const void *chain = head_of(call, index)->pNext;
+    const binary_info *binaries = find_in_chain(chain, TYPE_PIPELINE_BINARY_INFO);
+    if (binaries && binaries->count)
+        return faults.from_binaries_fails;
+    if (find_in_chain(chain, TYPE_PIPELINE_CREATE_FLAGS_2) && (flags_of(call, index) & CAPTURE_DATA) &&
+        faults.capture_fails)
+        return faults.capture_fails;
     if (flags_of(call, index) & FAIL_ON_COMPILE)
         return faults.probe_misses >> call->point & 1 ? VK_PIPELINE_COMPILE_REQUIRED_EXT : VK_SUCCESS;
     if (faults.pipelines_refused && fingerprint(call, index) % (uint64_t)faults.pipelines_refused == 0)
@@ -299,7 +300,8 @@ static VkResult create_instead_of_deferring(create_call call)
 
 static VkResult create_with_faults(const create_call *call)
 {
-    bool each = faults.probe_misses || faults.pipeline_fails_at || faults.pipelines_refused;
+    bool each = faults.probe_misses || faults.pipeline_fails_at || faults.pipelines_refused ||
+                faults.from_binaries_fails || faults.capture_fails;
     if (call->deferred)
         return each || faults.never_defers ? create_instead_of_deferring(*call)
                                            : call_driver(call, call->count, call->infos, call->pipelines);
@@ -388,7 +390,7 @@ static VkResult VKAPI_CALL create_module(VkDevice device, const VkShaderModuleCr
     VkResult result = state->create_module(device, info, allocator, module);
     if (result == VK_SUCCESS)
         object_add(KIND_MODULE, (uint64_t)*module, device, 0, allocator != NULL)->fingerprint =
-            mix(0xcbf29ce484222325ull, info->pCode, info->codeSize);
+            hash_bytes(HASH_START, info->pCode, info->codeSize);
     end_call(state);
     return result;
 }

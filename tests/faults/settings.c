@@ -8,7 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-fault_settings faults;
+fault_settings faults = {.internal_cache = -1,
+                         .internal_cache_control = -1,
+                         .prefers_internal_cache = -1,
+                         .precompiled_internal_cache = -1,
+                         .compressed_binaries = -1};
 static int log_file = -1;
 
 /* A setting with its own names for values is read here; the others are in the table below. */
@@ -26,6 +30,42 @@ static bool read_special(const char *name, const char *value)
         faults.stub_is_empty_cache = value && strcmp(value, "empty") == 0;
         return true;
     }
+    return false;
+}
+
+/* A setting that takes a result. */
+static bool read_result(const char *name, const char *value)
+{
+    static const struct {
+        const char *name;
+        VkResult *result;
+    } table[] = {
+        {"key-fails", &faults.key_fails},
+        {"global-key-fails", &faults.global_key_fails},
+        {"probe-binaries-fails", &faults.probe_binaries_fails},
+        {"read-binaries-fails", &faults.read_binaries_fails},
+        {"import-fails", &faults.import_fails},
+        {"binary-data-fails", &faults.binary_data_fails},
+        {"from-binaries-fails", &faults.from_binaries_fails},
+        {"capture-fails", &faults.capture_fails},
+    };
+    static const struct {
+        const char *name;
+        VkResult result;
+    } results[] = {
+        {"out-of-host-memory", VK_ERROR_OUT_OF_HOST_MEMORY},
+        {"out-of-device-memory", VK_ERROR_OUT_OF_DEVICE_MEMORY},
+        {"initialization-failed", VK_ERROR_INITIALIZATION_FAILED},
+        {"invalid-shader", VK_ERROR_INVALID_SHADER_NV},
+        {"unknown", VK_ERROR_UNKNOWN},
+        {"compile-required", VK_PIPELINE_COMPILE_REQUIRED_EXT},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        for (size_t j = 0; value && j < sizeof results / sizeof *results; j++)
+            if (strcmp(name, table[i].name) == 0 && strcmp(value, results[j].name) == 0) {
+                *table[i].result = results[j].result;
+                return true;
+            }
     return false;
 }
 
@@ -53,6 +93,20 @@ static bool read_setting(const char *name, const char *value)
         {"defers", &faults.defers, NULL},
         {"join-ends-late", &faults.join_ends_late, NULL},
         {"never-defers", &faults.never_defers, NULL},
+        {"no-binaries", &faults.no_binaries, NULL},
+        {"no-pipeline-binaries-feature", &faults.no_pipeline_binaries_feature, NULL},
+        {"no-maintenance5", &faults.no_maintenance5, NULL},
+        {"device-refuses-binaries", &faults.device_refuses_binaries, NULL},
+        {"internal-cache", NULL, &faults.internal_cache},
+        {"internal-cache-control", NULL, &faults.internal_cache_control},
+        {"prefers-internal-cache", NULL, &faults.prefers_internal_cache},
+        {"precompiled-internal-cache", NULL, &faults.precompiled_internal_cache},
+        {"compressed-binaries", NULL, &faults.compressed_binaries},
+        {"binary-missing", &faults.binary_missing, NULL},
+        {"binary-missing-at-fetch", &faults.binary_missing_at_fetch, NULL},
+        {"binary-fails", NULL, &faults.binary_fails_at},
+        {"binaries-incomplete", &faults.binaries_incomplete, NULL},
+        {"binary-data-grows", &faults.binary_data_grows, NULL},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         if (strcmp(name, table[i].name) != 0)
@@ -64,7 +118,7 @@ static bool read_setting(const char *name, const char *value)
         /* A number where there is none to give, or none where one is needed. */
         return value ? table[i].number != NULL : table[i].flag != NULL;
     }
-    return read_special(name, value);
+    return read_special(name, value) || read_result(name, value);
 }
 
 __attribute__((constructor)) static void read_environment(void)
