@@ -266,7 +266,7 @@ void context_create_device(Context *context, const Options *options)
     const float priority = 1.0f;
     const VkDeviceQueueCreateInfo queue = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
-    const VkDeviceCreateInfo info = {
+    VkDeviceCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
         .pNext = chained ? &features.features2 : NULL,
         .queueCreateInfoCount = 1,
@@ -274,6 +274,8 @@ void context_create_device(Context *context, const Options *options)
         .enabledExtensionCount = extensions.count,
         .ppEnabledExtensionNames = extensions.names,
     };
+    if (context->extend_device)
+        context->extend_device(context->extend_data, &info);
     uint64_t start = now_ns();
     VkResult result = vkCreateDevice(context->physical, &info, NULL, &context->device);
     context->create_device_ns = now_ns() - start;

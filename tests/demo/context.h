@@ -21,6 +21,9 @@ typedef struct {
     PFN_vkDestroyDeferredOperationKHR destroy_deferred_operation;
     uint64_t create_instance_ns;
     uint64_t create_device_ns;
+    // For programs built on this one: changes what the device is created with.
+    void (*extend_device)(void *data, VkDeviceCreateInfo *info);
+    void *extend_data;
 } Context;
 
 void context_create_instance(Context *context, const Options *options);

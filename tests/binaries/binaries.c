@@ -1,0 +1,661 @@
+// A program that uses VK_KHR_pipeline_binary as it is meant to be used: it asks for a pipeline's key, looks into its own
+// archive, creates from binaries, and otherwise gets them from the driver for the next time. The pipelines are the demo's.
+// It says how long each step took: without layers that is the least that creating from binaries costs.
+
+#include "archive.h"
+#include "extension.h"
+#include "recipes.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum { CALL_COMPUTE, CALL_GRAPHICS, CALL_RAYS } Call;
+
+// Where the binaries come from that the archive lacks.
+typedef enum {
+    SOURCE_PLAIN,    // nowhere: the program does not use the extension
+    SOURCE_CAPTURE,  // compiled with CAPTURE_DATA
+    SOURCE_INTERNAL, // the driver's internal cache, and where it has none, as above
+    SOURCE_CREATE,   // created as ever, then asked of the internal cache
+} Source;
+
+typedef struct {
+    const char *archive;
+    Source source;
+    bool any_global_key;
+    bool no_modules;
+    Wanted wanted;
+} Settings;
+
+typedef struct {
+    uint64_t pipelines, created, failed;
+    uint64_t from_archive, from_internal, captured, compiled, without_binaries;
+    uint64_t missing; // VK_PIPELINE_BINARY_MISSING_KHR
+    uint64_t import_failed, from_binaries_failed, read_failed;
+    uint64_t feedback_valid, feedback_cache_hit, feedback_untouched;
+    uint64_t key_ns, lookup_ns, import_ns, create_ns, probe_ns, read_ns, destroy_ns;
+    uint64_t executables_digest;
+    VkResult import_result, from_binaries_result, create_result; // the last that was no success
+} Tally;
+
+// Binaries that a pipeline was made from live as long as it does: nothing in the specification allows less.
+typedef struct {
+    VkPipeline pipeline;
+    VkPipelineBinaryKHR *binaries;
+    uint32_t count;
+} Made;
+
+typedef struct {
+    Settings settings;
+    Options options;
+    Context context;
+    Objects objects;
+    Kitchen kitchen;
+    Extension extension;
+    Archive archive;
+    ArchiveState archive_state;
+    Tally tally;
+    Made *made;
+    uint32_t made_count;
+} Program;
+
+static void *allocate(size_t count, size_t size)
+{
+    void *memory = calloc(count ? count : 1, size);
+    if (!memory)
+        die("out of memory");
+    return memory;
+}
+
+// ---- Create infos ----------------------------------------------------------------------------------------------
+
+// All three begin alike: sType, pNext, flags.
+static VkComputePipelineCreateInfo *head_of(Recipe *recipe, Call call)
+{
+    switch (call) {
+    case CALL_COMPUTE:
+        return &recipe->compute;
+    case CALL_GRAPHICS:
+        return (VkComputePipelineCreateInfo *)(void *)&recipe->graphics;
+    default:
+        return (VkComputePipelineCreateInfo *)(void *)&recipe->rays;
+    }
+}
+
+static VkResult create(Program *program, Recipe *recipe, Call call, VkPipeline *pipeline)
+{
+    VkDevice device = program->context.device;
+    uint64_t start = now_ns();
+    VkResult result;
+    *pipeline = VK_NULL_HANDLE;
+    if (call == CALL_COMPUTE)
+        result = vkCreateComputePipelines(device, VK_NULL_HANDLE, 1, &recipe->compute, NULL, pipeline);
+    else if (call == CALL_GRAPHICS)
+        result = vkCreateGraphicsPipelines(device, VK_NULL_HANDLE, 1, &recipe->graphics, NULL, pipeline);
+    else
+        result = program->context.create_ray_tracing_pipelines(device, VK_NULL_HANDLE, VK_NULL_HANDLE, 1, &recipe->rays,
+                                                               NULL, pipeline);
+    program->tally.create_ns += now_ns() - start;
+    if (result != VK_SUCCESS)
+        program->tally.create_result = result;
+    return result;
+}
+
+static VkResult create_with_capture(Program *program, Recipe *recipe, Call call, VkPipeline *pipeline)
+{
+    VkComputePipelineCreateInfo *head = head_of(recipe, call);
+    const void *chain = head->pNext;
+    const VkPipelineCreateFlags2CreateInfoKHR flags = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR,
+        .pNext = chain,
+        .flags = head->flags | VK_PIPELINE_CREATE_2_CAPTURE_DATA_BIT_KHR,
+    };
+    head->pNext = &flags;
+    VkResult result = create(program, recipe, call, pipeline);
+    head->pNext = chain;
+    return result;
+}
+
+// VUID-VkPipelineShaderStageCreateInfo-stage-08771: not needed beside binaries.
+static void remove_modules(Recipe *recipe, Call call)
+{
+    if (call == CALL_COMPUTE)
+        recipe->compute.stage.module = VK_NULL_HANDLE;
+    for (uint32_t i = 0; i < recipe->stage_count; ++i)
+        recipe->stages[i].module = VK_NULL_HANDLE;
+}
+
+static VkResult create_from(Program *program, Recipe *recipe, Call call, const VkPipelineBinaryKHR *binaries,
+                            uint32_t count, VkPipeline *pipeline)
+{
+    VkComputePipelineCreateInfo *head = head_of(recipe, call);
+    const void *chain = head->pNext;
+    const VkPipelineBinaryInfoKHR info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR,
+                                          .pNext = chain,
+                                          .binaryCount = count,
+                                          .pPipelineBinaries = binaries};
+    if (program->settings.no_modules)
+        remove_modules(recipe, call);
+    head->pNext = count ? &info : chain;
+    VkResult result = create(program, recipe, call, pipeline);
+    head->pNext = chain;
+    return result;
+}
+
+// ---- Binaries --------------------------------------------------------------------------------------------------
+
+static void destroy_binaries(const Program *program, VkPipelineBinaryKHR *binaries, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; ++i)
+        if (binaries[i])
+            program->extension.destroy_binary(program->context.device, binaries[i], NULL);
+    free(binaries);
+}
+
+// Both calls. On failure nothing is left of them.
+static VkResult fetch_binaries(const Program *program, const VkPipelineBinaryCreateInfoKHR *info, Made *out)
+{
+    VkPipelineBinaryHandlesInfoKHR handles = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_HANDLES_INFO_KHR};
+    VkResult result = program->extension.create_binaries(program->context.device, info, NULL, &handles);
+    out->count = 0;
+    out->binaries = NULL;
+    if (result != VK_SUCCESS)
+        return result;
+    handles.pPipelineBinaries = allocate(handles.pipelineBinaryCount, sizeof *handles.pPipelineBinaries);
+    uint32_t room = handles.pipelineBinaryCount;
+    result = program->extension.create_binaries(program->context.device, info, NULL, &handles);
+    if (result != VK_SUCCESS) {
+        destroy_binaries(program, handles.pPipelineBinaries, room);
+        return result;
+    }
+    out->count = handles.pipelineBinaryCount;
+    out->binaries = handles.pPipelineBinaries;
+    return VK_SUCCESS;
+}
+
+static VkResult import_binaries(Program *program, const Entry *entry, Made *out)
+{
+    const VkPipelineBinaryKeysAndDataKHR data = {entry->count, entry->keys, entry->data};
+    const VkPipelineBinaryCreateInfoKHR info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_CREATE_INFO_KHR,
+                                                .pKeysAndDataInfo = &data};
+    VkPipelineBinaryHandlesInfoKHR handles = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_HANDLES_INFO_KHR,
+        .pipelineBinaryCount = entry->count,
+        .pPipelineBinaries = allocate(entry->count, sizeof(VkPipelineBinaryKHR)),
+    };
+    uint64_t start = now_ns();
+    VkResult result = program->extension.create_binaries(program->context.device, &info, NULL, &handles);
+    program->tally.import_ns += now_ns() - start;
+    out->count = entry->count;
+    out->binaries = handles.pPipelineBinaries;
+    if (result != VK_SUCCESS) {
+        destroy_binaries(program, handles.pPipelineBinaries, entry->count);
+        *out = (Made){.pipeline = VK_NULL_HANDLE};
+    }
+    return result;
+}
+
+// A size that grew between the calls is asked for again.
+static VkResult read_binary(const Program *program, VkPipelineBinaryKHR binary, VkPipelineBinaryKeyKHR *key,
+                            VkPipelineBinaryDataKHR *data)
+{
+    const VkPipelineBinaryDataInfoKHR info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_DATA_INFO_KHR,
+                                              .pipelineBinary = binary};
+    VkResult result;
+    *key = (VkPipelineBinaryKeyKHR){.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
+    do {
+        free(data->pData);
+        *data = (VkPipelineBinaryDataKHR){0, NULL};
+        result = program->extension.get_data(program->context.device, &info, key, &data->dataSize, NULL);
+        if (result != VK_SUCCESS)
+            return result;
+        data->pData = allocate(data->dataSize, 1);
+        result = program->extension.get_data(program->context.device, &info, key, &data->dataSize, data->pData);
+    } while (result == VK_ERROR_NOT_ENOUGH_SPACE_KHR);
+    return result;
+}
+
+static void keep_binaries(Program *program, const VkPipelineBinaryKeyKHR *key, const Made *made)
+{
+    Entry entry = {.key = *key, .count = made->count};
+    entry.keys = allocate(made->count, sizeof *entry.keys);
+    entry.data = allocate(made->count, sizeof *entry.data);
+    bool whole = archive_find(&program->archive, key) == NULL;
+    for (uint32_t i = 0; whole && i < made->count; ++i)
+        whole = read_binary(program, made->binaries[i], &entry.keys[i], &entry.data[i]) == VK_SUCCESS;
+    if (whole) {
+        archive_add(&program->archive, &entry);
+        return;
+    }
+    for (uint32_t i = 0; i < made->count; ++i)
+        free(entry.data[i].pData);
+    free(entry.keys);
+    free(entry.data);
+}
+
+static VkResult probe(Program *program, Recipe *recipe, Call call, Made *out)
+{
+    const VkPipelineCreateInfoKHR keyed = {VK_STRUCTURE_TYPE_PIPELINE_CREATE_INFO_KHR, head_of(recipe, call)};
+    const VkPipelineBinaryCreateInfoKHR info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_CREATE_INFO_KHR,
+                                                .pPipelineCreateInfo = &keyed};
+    uint64_t start = now_ns();
+    VkResult result = fetch_binaries(program, &info, out);
+    program->tally.probe_ns += now_ns() - start;
+    program->tally.missing += result == VK_PIPELINE_BINARY_MISSING_KHR;
+    return result;
+}
+
+// ---- One pipeline ----------------------------------------------------------------------------------------------
+
+static bool make_from_archive(Program *program, Recipe *recipe, Call call, const Entry *entry, Made *made)
+{
+    Tally *tally = &program->tally;
+    if (entry->count == 0) {
+        ++tally->without_binaries;
+        return create(program, recipe, call, &made->pipeline) == VK_SUCCESS;
+    }
+    VkResult result = import_binaries(program, entry, made);
+    if (result != VK_SUCCESS) {
+        ++tally->import_failed;
+        tally->import_result = result;
+        return false;
+    }
+    result = create_from(program, recipe, call, made->binaries, made->count, &made->pipeline);
+    if (result != VK_SUCCESS) {
+        ++tally->from_binaries_failed;
+        tally->from_binaries_result = result;
+        destroy_binaries(program, made->binaries, made->count);
+        *made = (Made){.pipeline = VK_NULL_HANDLE};
+        return false;
+    }
+    ++tally->from_archive;
+    return true;
+}
+
+static bool make_from_internal_cache(Program *program, Recipe *recipe, Call call, const VkPipelineBinaryKeyKHR *key,
+                                     Made *made)
+{
+    if (probe(program, recipe, call, made) != VK_SUCCESS)
+        return false;
+    if (create_from(program, recipe, call, made->binaries, made->count, &made->pipeline) != VK_SUCCESS) {
+        destroy_binaries(program, made->binaries, made->count);
+        *made = (Made){.pipeline = VK_NULL_HANDLE};
+        return false;
+    }
+    keep_binaries(program, key, made);
+    ++program->tally.from_internal;
+    return true;
+}
+
+static void make_with_capture(Program *program, Recipe *recipe, Call call, const VkPipelineBinaryKeyKHR *key,
+                              Made *made)
+{
+    Made captured;
+    if (create_with_capture(program, recipe, call, &made->pipeline) != VK_SUCCESS)
+        return;
+    const VkPipelineBinaryCreateInfoKHR info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_CREATE_INFO_KHR,
+                                                .pipeline = made->pipeline};
+    const VkReleaseCapturedPipelineDataInfoKHR release = {
+        .sType = VK_STRUCTURE_TYPE_RELEASE_CAPTURED_PIPELINE_DATA_INFO_KHR, .pipeline = made->pipeline};
+    uint64_t start = now_ns();
+    if (fetch_binaries(program, &info, &captured) == VK_SUCCESS)
+        keep_binaries(program, key, &captured);
+    else
+        ++program->tally.read_failed;
+    destroy_binaries(program, captured.binaries, captured.count);
+    program->extension.release_captured(program->context.device, &release, NULL);
+    program->tally.read_ns += now_ns() - start;
+    ++program->tally.captured;
+}
+
+static void make_and_ask(Program *program, Recipe *recipe, Call call, const VkPipelineBinaryKeyKHR *key, Made *made)
+{
+    Made found;
+    ++program->tally.compiled;
+    if (create(program, recipe, call, &made->pipeline) != VK_SUCCESS)
+        return;
+    if (probe(program, recipe, call, &found) == VK_SUCCESS)
+        keep_binaries(program, key, &found);
+    destroy_binaries(program, found.binaries, found.count);
+}
+
+static void make(Program *program, Recipe *recipe, Call call, bool may_be_keyed, Made *made)
+{
+    const Extension *extension = &program->extension;
+    bool internal_cache =
+        extension->properties.pipelineBinaryInternalCache && !program->settings.wanted.disable_internal_cache;
+    Source source = may_be_keyed ? program->settings.source : SOURCE_PLAIN;
+    if (source == SOURCE_PLAIN) {
+        ++program->tally.compiled;
+        create(program, recipe, call, &made->pipeline);
+        return;
+    }
+    const VkPipelineCreateInfoKHR keyed = {VK_STRUCTURE_TYPE_PIPELINE_CREATE_INFO_KHR, head_of(recipe, call)};
+    VkPipelineBinaryKeyKHR key = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
+    uint64_t start = now_ns();
+    VkResult result = extension->get_key(program->context.device, &keyed, &key);
+    uint64_t keyed_at = now_ns();
+    if (result != VK_SUCCESS)
+        die("vkGetPipelineKeyKHR: VkResult %d", result);
+    const Entry *entry = archive_find(&program->archive, &key);
+    program->tally.key_ns += keyed_at - start;
+    program->tally.lookup_ns += now_ns() - keyed_at;
+    if (entry && make_from_archive(program, recipe, call, entry, made))
+        return;
+    if (source == SOURCE_INTERNAL && internal_cache && make_from_internal_cache(program, recipe, call, &key, made))
+        return;
+    if (source == SOURCE_CREATE || extension->properties.pipelineBinaryPrefersInternalCache)
+        make_and_ask(program, recipe, call, &key, made);
+    else
+        make_with_capture(program, recipe, call, &key, made);
+}
+
+// ---- Executables -----------------------------------------------------------------------------------------------
+
+static uint64_t mix(uint64_t digest, uint64_t value)
+{
+    return (digest ^ value) * 0x100000001b3u;
+}
+
+static uint64_t digest_statistics(const Program *program, VkPipeline pipeline, uint32_t index, uint64_t digest)
+{
+    VkPipelineExecutableStatisticKHR statistics[64];
+    const VkPipelineExecutableInfoKHR info = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR, .pipeline = pipeline, .executableIndex = index};
+    uint32_t count = sizeof statistics / sizeof *statistics;
+    memset(statistics, 0, sizeof statistics);
+    for (uint32_t i = 0; i < count; ++i)
+        statistics[i].sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR;
+    program->extension.get_statistics(program->context.device, &info, &count, statistics);
+    for (uint32_t i = 0; i < count; ++i)
+        digest = mix(digest, statistics[i].value.u64);
+    // Their texts hold addresses with some drivers: that they can be asked for is what counts.
+    uint32_t representations = 0;
+    program->extension.get_representations(program->context.device, &info, &representations, NULL);
+    return mix(digest, representations);
+}
+
+static void look_at_executables(Program *program, VkPipeline pipeline)
+{
+    VkPipelineExecutablePropertiesKHR executables[16];
+    const VkPipelineInfoKHR info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_INFO_KHR, .pipeline = pipeline};
+    uint32_t count = sizeof executables / sizeof *executables;
+    memset(executables, 0, sizeof executables);
+    for (uint32_t i = 0; i < count; ++i)
+        executables[i].sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_PROPERTIES_KHR;
+    program->extension.get_executables(program->context.device, &info, &count, executables);
+    for (uint32_t i = 0; i < count; ++i)
+        program->tally.executables_digest =
+            digest_statistics(program, pipeline, i, mix(program->tally.executables_digest, executables[i].stages));
+}
+
+// ---- All pipelines ---------------------------------------------------------------------------------------------
+
+static void note_feedback(Tally *tally, const Recipe *recipe)
+{
+    VkPipelineCreationFeedbackFlags flags = recipe->feedback.flags;
+    tally->feedback_untouched += flags == FEEDBACK_UNTOUCHED;
+    if (flags == FEEDBACK_UNTOUCHED || !(flags & VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT))
+        return;
+    ++tally->feedback_valid;
+    tally->feedback_cache_hit += (flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT) != 0;
+}
+
+static VkPipeline add(Program *program, Recipe *recipe, Call call, bool may_be_keyed, bool shows_executables)
+{
+    Made made = {.pipeline = VK_NULL_HANDLE};
+    bool shows = shows_executables && program->settings.wanted.executables;
+    if (shows)
+        head_of(recipe, call)->flags |=
+            VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR | VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR;
+    if (program->settings.wanted.capture_replay)
+        head_of(recipe, call)->flags |= VK_PIPELINE_CREATE_RAY_TRACING_SHADER_GROUP_HANDLE_CAPTURE_REPLAY_BIT_KHR;
+    make(program, recipe, call, may_be_keyed, &made);
+    if (shows && made.pipeline)
+        look_at_executables(program, made.pipeline);
+    if (program->options.feedback)
+        note_feedback(&program->tally, recipe);
+    ++program->tally.pipelines;
+    ++*(made.pipeline ? &program->tally.created : &program->tally.failed);
+    program->made[program->made_count++] = made;
+    return made.pipeline;
+}
+
+static void add_libraries(Program *program, Recipe *whole, Recipe *part, uint32_t number)
+{
+    VkPipeline parts[LIBRARY_PARTS];
+    graphics_recipe(whole, &program->kitchen, number);
+    for (uint32_t i = 0; i < LIBRARY_PARTS; ++i) {
+        library_recipe(part, whole, &program->kitchen, i);
+        parts[i] = add(program, part, CALL_GRAPHICS, true, false);
+        if (!parts[i])
+            return; // nothing to link
+    }
+    for (int optimized = 0; optimized < 2; ++optimized) {
+        linked_recipe(part, &program->kitchen, parts, optimized);
+        // RADV 25.0.7 crashes when it is asked for the key of a fast-linked pipeline.
+        add(program, part, CALL_GRAPHICS, optimized, optimized);
+    }
+}
+
+static void create_all(Program *program)
+{
+    Recipe *recipe = allocate(1, sizeof *recipe), *part = allocate(1, sizeof *part);
+    Kind kind = program->options.kind;
+    for (uint32_t number = 0; number < program->options.count; ++number) {
+        if (kind == KIND_LIBRARIES) {
+            add_libraries(program, recipe, part, number);
+        } else if (kind == KIND_RAY_TRACING) {
+            ray_tracing_recipe(recipe, &program->kitchen, number);
+            add(program, recipe, CALL_RAYS, true, true);
+        } else {
+            bool compute = kind == KIND_MIXED ? number % 2 == 0 : kind == KIND_COMPUTE;
+            uint32_t which = kind == KIND_MIXED ? number / 2 : number;
+            (compute ? compute_recipe : graphics_recipe)(recipe, &program->kitchen, which);
+            add(program, recipe, compute ? CALL_COMPUTE : CALL_GRAPHICS, true, true);
+        }
+    }
+    free(recipe);
+    free(part);
+}
+
+static void destroy_all(Program *program)
+{
+    uint64_t start = now_ns();
+    for (uint32_t i = 0; i < program->made_count; ++i) {
+        vkDestroyPipeline(program->context.device, program->made[i].pipeline, NULL);
+        destroy_binaries(program, program->made[i].binaries, program->made[i].count);
+    }
+    program->tally.destroy_ns = now_ns() - start;
+    free(program->made);
+}
+
+// ---- The program -----------------------------------------------------------------------------------------------
+
+static void print(const Program *program, const VkPipelineBinaryKeyKHR *global_key)
+{
+    const Tally *t = &program->tally;
+    const VkPhysicalDevicePipelineBinaryPropertiesKHR *p = &program->extension.properties;
+    static const char *const states[] = {"absent", "loaded", "stale"};
+    printf("{\"device\": \"%s\", \"internal_cache\": %u, \"internal_cache_control\": %u, "
+           "\"prefers_internal_cache\": %u, \"precompiled_internal_cache\": %u, \"compressed\": %u, \"global_key\": \"",
+           program->context.properties.deviceName, p->pipelineBinaryInternalCache,
+           p->pipelineBinaryInternalCacheControl, p->pipelineBinaryPrefersInternalCache,
+           p->pipelineBinaryPrecompiledInternalCache, p->pipelineBinaryCompressedData);
+    for (uint32_t i = 0; i < global_key->keySize; ++i)
+        printf("%02x", global_key->key[i]);
+    printf("\", \"archive\": \"%s\", \"archive_digest\": \"%016" PRIx64 "\", \"archive_entries\": %u, "
+           "\"archive_bytes\": %" PRIu64,
+           states[program->archive_state], archive_digest(&program->archive), program->archive.count,
+           archive_bytes(&program->archive));
+    const struct {
+        const char *name;
+        uint64_t value;
+    } numbers[] = {
+        {"pipelines", t->pipelines},
+        {"created", t->created},
+        {"failed", t->failed},
+        {"from_archive", t->from_archive},
+        {"from_internal", t->from_internal},
+        {"captured", t->captured},
+        {"compiled", t->compiled},
+        {"without_binaries", t->without_binaries},
+        {"missing", t->missing},
+        {"import_failed", t->import_failed},
+        {"from_binaries_failed", t->from_binaries_failed},
+        {"read_failed", t->read_failed},
+        {"feedback_valid", t->feedback_valid},
+        {"feedback_cache_hit", t->feedback_cache_hit},
+        {"feedback_untouched", t->feedback_untouched},
+        {"key_ns", t->key_ns},
+        {"lookup_ns", t->lookup_ns},
+        {"import_ns", t->import_ns},
+        {"create_ns", t->create_ns},
+        {"probe_ns", t->probe_ns},
+        {"read_ns", t->read_ns},
+        {"destroy_ns", t->destroy_ns},
+        {"create_device_ns", program->context.create_device_ns},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i)
+        printf(", \"%s\": %" PRIu64, numbers[i].name, numbers[i].value);
+    printf(", \"executables_digest\": \"%016" PRIx64 "\", \"import_result\": %d, \"from_binaries_result\": %d, "
+           "\"create_result\": %d}\n",
+           t->executables_digest, t->import_result, t->from_binaries_result, t->create_result);
+}
+
+static const char usage[] =
+    "usage: binaries [options]\n"
+    "Creates pipelines of the demo program with VK_KHR_pipeline_binary and prints a JSON object.\n"
+    "  --count N                 pipelines to create (default 24)\n"
+    "  --compute, --graphics, --ray-tracing, --gpl\n"
+    "                            of one kind only (default: compute and graphics in turn)\n"
+    "  --seed S                  choose other variants (default 1)\n"
+    "  --archive FILE            the program's own file of binaries: read in the beginning, written in the end\n"
+    "  --any-global-key          use a file that was made under another global key, as no program should\n"
+    "  --source plain|capture|internal|create\n"
+    "                            where binaries come from that the file lacks: nowhere, the extension is not used;\n"
+    "                            CAPTURE_DATA; the internal cache, then CAPTURE_DATA; the internal cache after a\n"
+    "                            plain creation (default internal)\n"
+    "  --no-modules              create from binaries without shader modules\n"
+    "  --disable-internal-cache  VkDevicePipelineBinaryInternalCacheControlKHR\n"
+    "  --executables             capture and ask for statistics and internal representations\n"
+    "  --capture-replay          handles of shader groups for capture and replay\n"
+    "  --feedback                chain VkPipelineCreationFeedbackCreateInfo\n"
+    "  --device INDEX|NAME       as the demo does\n";
+
+static _Noreturn void wrong(const char *text)
+{
+    fprintf(stderr, "binaries: %s\n%s", text, usage);
+    exit(2);
+}
+
+static Source parse_source(const char *text)
+{
+    static const char *const names[] = {"plain", "capture", "internal", "create"};
+    for (int i = 0; i < 4; ++i)
+        if (strcmp(text, names[i]) == 0)
+            return (Source)i;
+    wrong("no such source");
+}
+
+static void parse(int argc, char **argv, Settings *settings, Options *options)
+{
+    enum { COUNT = 1, SEED, ARCHIVE, ANY, SOURCE, NO_MODULES, DISABLE, EXECUTABLES, REPLAY, FEEDBACK, DEVICE };
+    int kind = KIND_MIXED;
+    const struct option table[] = {{"count", required_argument, NULL, COUNT},
+                                   {"compute", no_argument, &kind, KIND_COMPUTE},
+                                   {"graphics", no_argument, &kind, KIND_GRAPHICS},
+                                   {"ray-tracing", no_argument, &kind, KIND_RAY_TRACING},
+                                   {"gpl", no_argument, &kind, KIND_LIBRARIES},
+                                   {"seed", required_argument, NULL, SEED},
+                                   {"archive", required_argument, NULL, ARCHIVE},
+                                   {"any-global-key", no_argument, NULL, ANY},
+                                   {"source", required_argument, NULL, SOURCE},
+                                   {"no-modules", no_argument, NULL, NO_MODULES},
+                                   {"disable-internal-cache", no_argument, NULL, DISABLE},
+                                   {"executables", no_argument, NULL, EXECUTABLES},
+                                   {"capture-replay", no_argument, NULL, REPLAY},
+                                   {"feedback", no_argument, NULL, FEEDBACK},
+                                   {"device", required_argument, NULL, DEVICE},
+                                   {NULL, 0, NULL, 0}};
+    settings->source = SOURCE_INTERNAL;
+    *options = (Options){.count = 24, .batch = 1, .threads = 1, .seed = 1, .api = VK_API_VERSION_1_3};
+    for (int name; (name = getopt_long(argc, argv, "", table, NULL)) != -1;) {
+        switch (name) {
+        case 0: // a kind, which getopt has stored
+            break;
+        case COUNT:
+            options->count = (uint32_t)strtoul(optarg, NULL, 10);
+            break;
+        case SEED:
+            options->seed = strtoull(optarg, NULL, 10);
+            break;
+        case ARCHIVE:
+            settings->archive = optarg;
+            break;
+        case ANY:
+            settings->any_global_key = true;
+            break;
+        case SOURCE:
+            settings->source = parse_source(optarg);
+            break;
+        case NO_MODULES:
+            settings->no_modules = true;
+            break;
+        case DISABLE:
+            settings->wanted.disable_internal_cache = true;
+            break;
+        case EXECUTABLES:
+            settings->wanted.executables = true;
+            break;
+        case REPLAY:
+            settings->wanted.capture_replay = true;
+            break;
+        case FEEDBACK:
+            options->feedback = true;
+            break;
+        case DEVICE:
+            options->device = optarg;
+            break;
+        default:
+            wrong("wrong option");
+        }
+    }
+    if (optind < argc || options->count == 0)
+        wrong("wrong arguments");
+    options->kind = (Kind)kind;
+    settings->wanted.binaries = settings->source != SOURCE_PLAIN;
+}
+
+int main(int argc, char **argv)
+{
+    Program program;
+    memset(&program, 0, sizeof program);
+    parse(argc, argv, &program.settings, &program.options);
+    context_create_instance(&program.context, &program.options);
+    extension_create_device(&program.extension, &program.context, &program.options, &program.settings.wanted);
+    objects_create(&program.objects, &program.context, &program.options);
+    program.kitchen = (Kitchen){
+        .objects = &program.objects, .options = &program.options, .ray_recursion = program.context.ray_recursion};
+    program.made = allocate((size_t)program.options.count * (LIBRARY_PARTS + 2), sizeof *program.made);
+    VkPipelineBinaryKeyKHR global_key = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
+    if (program.settings.wanted.binaries) {
+        VkResult result = program.extension.get_key(program.context.device, NULL, &global_key);
+        if (result != VK_SUCCESS)
+            die("vkGetPipelineKeyKHR: VkResult %d", result);
+        program.archive_state =
+            archive_load(&program.archive, program.settings.archive, &global_key, program.settings.any_global_key);
+    }
+    create_all(&program);
+    if (program.settings.wanted.binaries && program.settings.archive)
+        archive_save(&program.archive, program.settings.archive);
+    destroy_all(&program);
+    objects_destroy(&program.objects, program.context.device);
+    context_destroy(&program.context);
+    print(&program, &global_key);
+    archive_destroy(&program.archive);
+    return program.tally.failed ? 1 : 0;
+}
