@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from pipeline_binaries import Driver
 from world import PACKAGE, ROOT, Run, World
 
 
@@ -32,3 +33,9 @@ def installed_package() -> Iterator[None]:
     """Tests speak of what users get: the installed package, not the checkout."""
     assert PACKAGE.parent != ROOT, "the tests run against the installed package; use `make test`"
     yield
+
+
+@pytest.fixture
+def driver(world: World, tmp_path: Path) -> Driver:
+    """RADV null hardware with faults, and a witness of how it is used."""
+    return Driver(world, tmp_path)
