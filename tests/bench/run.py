@@ -17,8 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from binaries import Binaries, show_driver_cache
+from figures import Figure, show
 from rich.console import Console
-from rich.table import Table
 from stores import copy, folder_of
 from world import World
 
@@ -26,43 +27,6 @@ from pylayer.store.fold import Fold
 
 #: Of the store that is loaded.
 FORMS = ("journals", "pack")
-
-
-class Figure:
-    """One comparison: samples of baseline and layer, in nanoseconds, and what the project promises."""
-
-    def __init__(
-        self, name: str, baseline: str, limit: float | None, unit: str = "us", difference: bool = False
-    ) -> None:
-        self.name = name
-        self.baseline = baseline
-        self.limit = limit  # a ratio, or milliseconds where difference; None: nothing is promised
-        self.unit = unit
-        self.difference = difference
-        self.samples: list[tuple[float, float]] = []
-
-    def add(self, baseline_ns: float, layer_ns: float) -> None:
-        self.samples.append((baseline_ns, layer_ns))
-
-    @property
-    def result(self) -> float:
-        if self.difference:
-            return statistics.median(layer - base for base, layer in self.samples) / 1e6
-        return statistics.median(layer / base for base, layer in self.samples)
-
-    def as_dict(self) -> dict[str, object]:
-        values = [layer - base if self.difference else layer / base for base, layer in self.samples]
-        return {
-            "name": self.name,
-            "baseline": self.baseline,
-            "rounds": len(self.samples),
-            "baseline_ns": statistics.median(base for base, _ in self.samples),
-            "layer_ns": statistics.median(layer for _, layer in self.samples),
-            "difference_ms" if self.difference else "ratio": self.result,
-            "spread": [min(values), max(values)],
-            "limit": self.limit,
-            "met": self.limit is None or self.result <= self.limit,
-        }
 
 
 class Bench:
@@ -168,26 +132,6 @@ class Bench:
         return base / statistics.median(layer for _, layer in warm.samples)
 
 
-def show(console: Console, figures: list[Figure], speedup: float) -> None:
-    table = Table(title="pylayer benchmark: medians over interleaved rounds")
-    for heading, justify in (("what", "left"), ("baseline", "left"), ("alone", "right"), ("layer", "right")):
-        table.add_column(heading, justify=justify)  # type: ignore[arg-type]
-    table.add_column("result", justify="right")
-    table.add_column("limit", justify="right")
-    for figure in figures:
-        values = figure.as_dict()
-        scale = {"us": 1e3, "ms": 1e6}[figure.unit]
-        base, layer = (f"{values[key] / scale:.2f} {figure.unit}" for key in ("baseline_ns", "layer_ns"))  # type: ignore[operator]
-        shown = f"{figure.result:+.1f} ms" if figure.difference else f"{figure.result:.2f} x"
-        limit = ""
-        if figure.limit is not None:
-            limit = f"+{figure.limit:.0f} ms" if figure.difference else f"{figure.limit:.2f} x"
-        mark = "" if values["met"] else " (over)"
-        table.add_row(figure.name, figure.baseline, base, layer, shown + mark, limit)
-    console.print(table)
-    console.print(f"A stored pipeline is created {speedup:.0f} times faster than it is compiled.")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=560, help="pipelines a run (560)")
@@ -209,12 +153,18 @@ def main() -> None:
         for step in steps:
             done = step()
             figures += done if isinstance(done, list) else [done]
+    with tempfile.TemporaryDirectory(prefix="pylayer-bench-") as directory:
+        binaries = Binaries(Path(directory), options.count)
+        figures += binaries.figures(options.rounds, options.cold_rounds)
+        driver_cache = binaries.driver_cache(options.cold_rounds)
     by_name = {figure.name: figure for figure in figures}
     speedup = bench.speedup(by_name["cold, per pipeline"], by_name["warm, per pipeline"])
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    document = {"figures": [figure.as_dict() for figure in figures], "speedup": speedup}
+    document = {"figures": [figure.as_dict() for figure in figures], "speedup": speedup, "driver_cache": driver_cache}
     options.json.write_text(json.dumps(document, indent=2) + "\n")
-    show(console, figures, speedup)
+    show(console, figures)
+    console.print(f"A stored pipeline is created {speedup:.0f} times faster than it is compiled.")
+    show_driver_cache(console, driver_cache)
     console.print(f"Figures as JSON: {options.json}")
 
 

@@ -1,0 +1,249 @@
+"""Pipeline binaries against the raw floor, and what the driver's own disk cache costs: part of `make bench`.
+
+The raw floor is tests/binaries without any layer: key, look-up in a table of its own, vkCreatePipelineBinariesKHR from
+data, vkCreate*Pipelines. Alone, on RADV null hardware:
+
+    python tests/bench/binaries.py
+
+and with the driver that the environment gives, whichever that is:
+
+    python tests/bench/binaries.py --here
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from figures import Figure, show
+from pipeline_binaries import APPLICATION, bytes_on_disk
+from rich.console import Console
+from rich.table import Table
+from stores import copy
+from world import LAYER_NAME, World
+
+CARRIERS = ("cells", "binaries")
+VALUES = ("keep", "replace")
+
+
+class Binaries:
+    """Runs of the program that uses VK_KHR_pipeline_binary, and with --source plain knows nothing of it."""
+
+    def __init__(self, directory: Path, count: int, here: bool = False) -> None:
+        self.directory = directory
+        self.count = count
+        self.world = World(directory)
+        if here:
+            ours = {
+                key: value for key, value in self.world.environment.items() if key.startswith(("PYLAYER_", "VK_ADD"))
+            }
+            self.world.environment = {**os.environ, **ours, "VK_INSTANCE_LAYERS": LAYER_NAME}
+        self.world.environment["PYLAYER_LOG"] = "error"
+
+    def disk(self, directory: Path | None) -> dict[str, str]:
+        """The driver's own cache in a directory, or none: as Mesa and NVIDIA's driver read it."""
+        off = "1" if directory is None else "0"
+        return {
+            "MESA_SHADER_CACHE_DISABLE": off,
+            "MESA_SHADER_CACHE_DIR": str(directory or self.directory / "unused"),
+            "__GL_SHADER_DISK_CACHE": "0" if directory is None else "1",
+            "__GL_SHADER_DISK_CACHE_PATH": str(directory or self.directory / "unused"),
+            "__GL_SHADER_DISK_CACHE_SKIP_CLEANUP": "1",
+        }
+
+    def run(
+        self, *arguments: str | Path, layered: bool = True, disk: Path | None = None, **settings: str
+    ) -> dict[str, Any]:
+        config = self.directory / "policy.yaml"
+        config.write_text(json.dumps({"settings": settings}))
+        if disk:
+            disk.mkdir(exist_ok=True)
+        process = self.world.run(
+            [APPLICATION, "--count", str(self.count), *map(str, arguments)],
+            VK_INSTANCE_LAYERS=LAYER_NAME if layered else None,
+            PYLAYER_CONFIG=str(config),
+            **self.disk(disk),
+        )
+        result: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
+        assert result["created"] == self.count
+        if layered:
+            result["counters"] = self.world.last()
+        return result
+
+    def plain(self, layered: bool = True, disk: Path | None = None, **settings: str) -> tuple[float, dict[str, Any]]:
+        """A program that only creates pipelines: nanoseconds for each, without the wait for the store, and all else."""
+        result = self.run("--source", "plain", layered=layered, disk=disk, **settings)
+        waited = result["counters"]["load_wait_ns"] if layered else 0
+        return (result["create_ns"] - waited) / self.count, result
+
+    def floor(self, archive: Path) -> float:
+        result = self.run("--archive", archive, layered=False)
+        assert result["from_archive"] == self.count, "the archive lacks pipelines"
+        return sum(result[f"{step}_ns"] for step in ("key", "lookup", "import", "create")) / self.count
+
+    def fresh_store(self) -> None:
+        shutil.rmtree(self.world.store, ignore_errors=True)
+
+    def filled_store(self, name: str, **settings: str) -> Path:
+        """A store that a run has left, aside: programs fold what they find, so each round begins with a copy."""
+        self.fresh_store()
+        self.plain(**settings)
+        copy(self.world.store, self.directory / name)
+        return self.directory / name
+
+    # ---- the floor, a miss, a warm driver cache ------------------------------------------------------
+
+    def hit(self, rounds: int) -> Figure:
+        figure = Figure("binaries, hit per pipeline", "raw floor: key, look-up, create from binaries", 1.10)
+        archive = self.directory / "archive"
+        self.run("--archive", archive, layered=False)
+        store = self.filled_store("binaries-hit", carrier="binaries")
+        for _ in range(rounds):
+            floor = self.floor(archive)
+            copy(store, self.world.store)
+            under, result = self.plain(carrier="binaries")
+            assert result["counters"]["binary_hits"] == self.count, result["counters"]
+            figure.add(floor, under)
+        return figure
+
+    def miss(self, rounds: int) -> Figure:
+        figure = Figure("binaries, miss per pipeline", "the driver alone, no cache", 1.03)
+        for _ in range(rounds):
+            alone, _ = self.plain(layered=False)
+            self.fresh_store()
+            under, result = self.plain(carrier="binaries")
+            assert result["counters"]["compiled"] == self.count, result["counters"]
+            figure.add(alone, under)
+        return figure
+
+    def warm_driver_cache(self, rounds: int) -> Figure:
+        figure = Figure("binaries, first run over a warm driver cache", "the driver alone, its disk cache warm", 2.5)
+        disk = self.directory / "warm-disk"
+        self.plain(layered=False, disk=disk)
+        for _ in range(rounds):
+            alone, _ = self.plain(layered=False, disk=disk)
+            self.fresh_store()
+            under, result = self.plain(carrier="binaries", disk=disk)
+            assert result["counters"]["compiled"] == 0, result["counters"]
+            figure.add(alone, under)
+        return figure
+
+    def figures(self, rounds: int, cold_rounds: int) -> list[Figure]:
+        return [self.hit(rounds), self.miss(cold_rounds), self.warm_driver_cache(rounds)]
+
+    # ---- the driver's cache, kept or replaced ----------------------------------------------------------
+
+    def fresh_disk(self) -> Path:
+        disk = self.directory / "fresh-disk"
+        shutil.rmtree(disk, ignore_errors=True)
+        return disk
+
+    def driver_cache(self, rounds: int) -> list[dict[str, Any]]:
+        """Cold, then with store and driver cache warm, and with the store over a driver cache that is empty."""
+        ways: list[tuple[str, dict[str, str] | None]] = [("the driver alone", None)]
+        for carrier, value in itertools.product(CARRIERS, VALUES):
+            ways.append((f"{carrier}, {value}", {"carrier": carrier, "driver_cache": value}))
+        stores = {
+            name: self.filled_store(f"store {name}", **settings) for name, settings in ways if settings is not None
+        }
+        rows = {name: DriverCache(name) for name, _ in ways}
+        for _ in range(rounds):
+            for name, settings in ways:
+                self._driver_cache_round(rows[name], stores.get(name), settings)
+        first = rows["the driver alone"]
+        return [row.as_dict(first) for row in rows.values()]
+
+    def _driver_cache_round(self, row: DriverCache, store: Path | None, settings: dict[str, str] | None) -> None:
+        layered, wanted = settings is not None, settings or {}
+        disk = self.fresh_disk()
+        self.fresh_store()
+        row.cold.append(self.plain(layered, disk, **wanted)[0])
+        row.cold_bytes.append(bytes_on_disk(disk))
+        row.both_warm.append(self.plain(layered, disk, **wanted)[0])
+        if store is None:
+            return
+        disk = self.fresh_disk()
+        copy(store, self.world.store)
+        row.store_warm.append(self.plain(layered, disk, **wanted)[0])
+        row.requeued_bytes.append(bytes_on_disk(disk))
+
+
+class DriverCache:
+    """Samples of one way, in nanoseconds a pipeline and bytes in the driver's directory."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.cold: list[float] = []
+        self.both_warm: list[float] = []
+        self.store_warm: list[float] = []
+        self.cold_bytes: list[int] = []
+        self.requeued_bytes: list[int] = []
+
+    def as_dict(self, alone: DriverCache) -> dict[str, Any]:
+        def ratio(mine: list[float], others: list[float]) -> float:
+            return statistics.median(own / other for own, other in zip(mine, others, strict=True))
+
+        return {
+            "way": self.name,
+            "rounds": len(self.cold),
+            "cold_ns": statistics.median(self.cold),
+            "cold_ratio": ratio(self.cold, alone.cold),
+            "both_warm_ns": statistics.median(self.both_warm),
+            "both_warm_ratio": ratio(self.both_warm, alone.both_warm),
+            "store_warm_ns": statistics.median(self.store_warm) if self.store_warm else None,
+            "cold_bytes": statistics.median(self.cold_bytes),
+            "requeued_bytes": statistics.median(self.requeued_bytes) if self.requeued_bytes else None,
+        }
+
+
+def show_driver_cache(console: Console, rows: list[dict[str, Any]]) -> None:
+    table = Table(title="The driver's own disk cache, kept or replaced: medians per pipeline, bytes in its directory")
+    table.add_column("way")
+    for heading in ("cold", "", "store and driver cache warm", "", "store warm", "written cold", "written store warm"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        warm, requeued = row["store_warm_ns"], row["requeued_bytes"]
+        table.add_row(
+            row["way"],
+            f"{row['cold_ns'] / 1e3:.1f} us",
+            f"{row['cold_ratio']:.2f} x",
+            f"{row['both_warm_ns'] / 1e3:.1f} us",
+            f"{row['both_warm_ratio']:.2f} x",
+            "" if warm is None else f"{warm / 1e3:.1f} us",
+            f"{row['cold_bytes'] / 1024:.0f} KiB",
+            "" if requeued is None else f"{requeued / 1024:.0f} KiB",
+        )
+    console.print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--here", action="store_true", help="the environment's own driver, not RADV null hardware")
+    parser.add_argument("--count", type=int, default=560, help="pipelines a run (560)")
+    parser.add_argument("--rounds", type=int, default=25, help="rounds of the warm figures (25)")
+    parser.add_argument("--cold-rounds", type=int, default=7, help="rounds of the cold figures (7)")
+    parser.add_argument("--json", type=Path, default=Path("build/bench-binaries.json"), help="where the figures go")
+    options = parser.parse_args()
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    with tempfile.TemporaryDirectory(prefix="pylayer-bench-") as directory:
+        bench = Binaries(Path(directory), options.count, options.here)
+        figures = bench.figures(options.rounds, options.cold_rounds)
+        rows = bench.driver_cache(options.cold_rounds)
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    document = {"figures": [figure.as_dict() for figure in figures], "driver_cache": rows}
+    options.json.write_text(json.dumps(document, indent=2) + "\n")
+    show(console, figures)
+    show_driver_cache(console, rows)
+
+
+if __name__ == "__main__":
+    main()
