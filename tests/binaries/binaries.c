@@ -347,7 +347,7 @@ static void make(Program *program, Recipe *recipe, Call call, bool may_be_keyed,
         return;
     if (source == SOURCE_INTERNAL && internal_cache && make_from_internal_cache(program, recipe, call, &key, made))
         return;
-    if (source == SOURCE_CREATE || extension->properties.pipelineBinaryPrefersInternalCache)
+    if (internal_cache && (source == SOURCE_CREATE || extension->properties.pipelineBinaryPrefersInternalCache))
         make_and_ask(program, recipe, call, &key, made);
     else
         make_with_capture(program, recipe, call, &key, made);

@@ -125,6 +125,8 @@ static contents read_all(const char *name, VkPipelineBinaryKHR binary)
     VkPipelineBinaryKeyKHR ignored = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
     memset(&read, 0, sizeof read);
     read.key.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR;
+    if (binary == VK_NULL_HANDLE)
+        return read;
     VkResult result = get_data(device, &info, &ignored, &read.size, NULL);
     size_t whole = read.size, less = whole - 1;
     printf("%s, size: %d, %zu\n", name, result, whole);
@@ -150,6 +152,8 @@ static void from_binary(const char *name, VkPipelineBinaryKHR binary)
     VkPipeline pipeline = VK_NULL_HANDLE;
     const VkPipelineBinaryInfoKHR binaries = {VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR, NULL, 1, &binary};
     VkComputePipelineCreateInfo info = create_info(&binaries);
+    if (binary == VK_NULL_HANDLE)
+        return;
     info.stage.module = VK_NULL_HANDLE; /* VUID-VkPipelineShaderStageCreateInfo-stage-08771 allows it then */
     create_pipeline(name, &info, &pipeline);
     vkDestroyPipeline(device, pipeline, NULL);

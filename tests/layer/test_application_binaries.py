@@ -1,0 +1,385 @@
+"""Programs that use VK_KHR_pipeline_binary themselves, under the layer.
+
+What they read back they may bring again, byte for byte; what was altered never reaches the driver, which would crash on
+it or run it. tests/layer/test_binary_faults.py says what they get without the layer.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pipeline_binaries import Archive, Driver, flipped
+from world import BUILD, LAYER_NAME, World
+
+REFUSED = -3  # VK_ERROR_INITIALIZATION_FAILED
+
+#: What was counted of the binaries that the program brought.
+OUTCOMES = ("application_binaries", "binaries_attested", "binaries_altered", "binaries_stale", "binaries_restored")
+
+
+def outcomes(world: World) -> dict[str, int]:
+    counters = world.last()
+    return {name: counters[name] for name in (*OUTCOMES, "binaries_refused") if counters[name]}
+
+
+def count_of(path: Path) -> int:
+    return len(Archive.read(path).binaries)
+
+
+# ---- What a program asks for -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("carrier", ["binaries", "off"])
+def test_every_command_answers_as_without_the_layer(world: World, driver: Driver, carrier: str) -> None:
+    """Every way of calling the extension's commands gives the same results, sizes, keys and bytes, in two runs."""
+    calls = [str(BUILD / "tests" / "binary_calls")]
+    without = world.run(calls, VK_INSTANCE_LAYERS=None).stdout
+    driver.settings(carrier=carrier)
+    for _ in range(2):
+        assert world.run(calls, VK_INSTANCE_LAYERS=LAYER_NAME).stdout == without
+
+
+@pytest.mark.parametrize("carrier", ["auto", "binaries"])
+@pytest.mark.parametrize("source", ["capture", "internal"])
+@pytest.mark.parametrize("kind", ["mixed", "ray-tracing", "gpl"])
+def test_program_gets_the_drivers_binaries(
+    driver: Driver, tmp_path: Path, kind: str, source: str, carrier: str
+) -> None:
+    """However a program gets binaries, they are byte for byte what it gets without the layer, in two runs."""
+    arguments = ["--source", source, "--count", 6, *([] if kind == "mixed" else [f"--{kind}"])]
+    alone = driver.application(*arguments, "--archive", tmp_path / "alone", layered=False)
+    driver.settings(carrier=carrier)
+    for number in range(2):
+        under = driver.application(*arguments, "--archive", tmp_path / f"under-{number}")
+        assert under["created"] == alone["created"]
+        if kind != "gpl":
+            assert under["archive_digest"] == alone["archive_digest"]
+        else:  # libraries are shared by key, and whether a key is new depends on what came first
+            assert Archive.read(tmp_path / f"under-{number}").binaries == Archive.read(tmp_path / "alone").binaries
+
+
+@pytest.mark.parametrize("carrier", ["auto", "binaries"])
+def test_program_with_an_archive(world: World, driver: Driver, tmp_path: Path, carrier: str) -> None:
+    """What the program read back in its first run it brings in its second, and nothing is refused or changed."""
+    driver.settings(carrier=carrier)
+    archive = ["--archive", tmp_path / "archive"]
+    first = driver.application(*archive)
+    second = driver.application(*archive)
+    assert (second["from_archive"], second["import_failed"]) == (24, 0)
+    count = count_of(tmp_path / "archive")
+    assert outcomes(world) == {"application_binaries": count, "binaries_attested": count}
+    assert second["archive_digest"] == first["archive_digest"]
+
+
+def test_program_calls_reach_the_driver_as_made(driver: Driver, tmp_path: Path) -> None:
+    """With the default settings the driver sees from such a program what it sees without the layer."""
+    for _ in range(2):
+        alone = driver.application("--archive", tmp_path / "alone", layered=False)
+        under = driver.application("--archive", tmp_path / "under")
+        counts = under["witness"].counts
+        # The layer asks for the global key too: it is part of the identity.
+        assert {**counts, "keys": counts["keys"] - 1} == alone["witness"].counts
+
+
+# ---- Data that is not what the program read --------------------------------------------------------------------
+
+
+def cut(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def lengthened(data: bytes) -> bytes:
+    return data + bytes(64)
+
+
+def replaced(data: bytes) -> bytes:
+    return random.Random(1).randbytes(len(data))
+
+
+def zeroed(data: bytes) -> bytes:
+    return bytes(len(data))
+
+
+Change = Callable[[bytes], bytes]
+CHANGES: list[Change] = [flipped, cut, lengthened, replaced, zeroed]
+
+
+def change_all(path: Path, change: Change, stride: int = 1) -> int:
+    """Changes every n-th binary of a file. How many."""
+    archive = Archive.read(path)
+    chosen = archive.binaries[::stride]
+    for binary in chosen:
+        binary.data = change(binary.data)
+    archive.write(path)
+    return len(chosen)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_altered_binaries_are_restored(world: World, driver: Driver, tmp_path: Path, change: Change) -> None:
+    """By default the driver gets the bytes that were read back, and the program all pipelines from its archive."""
+    archive = ["--archive", tmp_path / "archive"]
+    driver.application(*archive)
+    changed = change_all(tmp_path / "archive", change, stride=3)
+    result = driver.application(*archive)
+    assert (result["from_archive"], result["import_failed"], result["created"]) == (24, 0, 24)
+    count = count_of(tmp_path / "archive")
+    assert outcomes(world) == {
+        "application_binaries": count,
+        "binaries_attested": count - changed,
+        "binaries_altered": changed,
+        "binaries_restored": changed,
+    }
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_altered_binaries_are_refused(world: World, driver: Driver, tmp_path: Path, change: Change) -> None:
+    """With application_binaries: attest the program gets an error for what it altered, and compiles."""
+    driver.settings(application_binaries="attest")
+    archive = ["--archive", tmp_path / "archive"]
+    driver.application(*archive)
+    changed = change_all(tmp_path / "archive", change)
+    result = driver.application(*archive)
+    assert (result["import_failed"], result["import_result"], result["created"]) == (24, REFUSED, 24)
+    assert outcomes(world) == {
+        "application_binaries": changed,
+        "binaries_altered": changed,
+        "binaries_refused": changed,
+    }
+
+
+def test_one_altered_binary_of_several(world: World, driver: Driver, tmp_path: Path) -> None:
+    """With application_binaries: attest only the pipeline is compiled of which one binary is refused."""
+    driver.settings(application_binaries="attest")
+    arguments = ["--graphics", "--archive", tmp_path / "archive"]
+    driver.application(*arguments)
+    archive = Archive.read(tmp_path / "archive")
+    entry = next(entry for entry in archive.entries if len(entry.binaries) == 2)
+    entry.binaries[1].data = flipped(entry.binaries[1].data)
+    archive.write(tmp_path / "archive")
+    result = driver.application(*arguments)
+    assert (result["import_failed"], result["from_archive"], result["captured"]) == (1, 23, 1)
+    assert world.last()["binaries_refused"] == 1
+
+
+def test_swapped_binaries(world: World, driver: Driver, tmp_path: Path) -> None:
+    """Good bytes under another binary's key are altered data too, and are put right."""
+    archive = Archive.read(first_archive(driver, tmp_path, "--compute"))
+    one, other = archive.binaries[:2]
+    one.data, other.data = other.data, one.data
+    archive.write(tmp_path / "archive")
+    result = driver.application("--compute", "--archive", tmp_path / "archive")
+    assert result["from_archive"] == 24
+    assert (world.last()["binaries_altered"], world.last()["binaries_restored"]) == (2, 2)
+
+
+def first_archive(driver: Driver, directory: Path, *arguments: str | int) -> Path:
+    driver.application(*arguments, "--archive", directory / "archive")
+    return directory / "archive"
+
+
+def test_ambiguous_binaries_are_refused(world: World, driver: Driver, tmp_path: Path) -> None:
+    """Where several contents are known under a key nobody can say which one was altered: it is an error."""
+    archive = Archive.read(first_archive(driver, tmp_path, "--ray-tracing"))
+    contents = archive.contents_of_keys()
+    entry = next(entry for entry in archive.entries if any(len(contents[binary.key]) > 1 for binary in entry.binaries))
+    binary = next(binary for binary in entry.binaries if len(contents[binary.key]) > 1)
+    binary.data = flipped(binary.data)
+    archive.write(tmp_path / "archive")
+    result = driver.application("--ray-tracing", "--archive", tmp_path / "archive")
+    assert (result["import_failed"], result["import_result"], result["created"]) == (1, REFUSED, 24)
+    assert (world.last()["binaries_altered"], world.last()["binaries_restored"]) == (1, 0)
+
+
+def test_colliding_keys_are_no_alteration(world: World, driver: Driver, tmp_path: Path) -> None:
+    """RADV gives several ray tracing binaries one key: each of the contents that were read is good."""
+    path = first_archive(driver, tmp_path, "--ray-tracing")
+    result = driver.application("--ray-tracing", "--archive", path)
+    assert result["from_archive"] == 24
+    assert outcomes(world) == {"application_binaries": count_of(path), "binaries_attested": count_of(path)}
+
+
+def test_altered_binaries_pass_where_nobody_looks(world: World, driver: Driver, tmp_path: Path) -> None:
+    """With application_binaries: pass the driver gets what the program brings."""
+    driver.settings(application_binaries="pass")
+    change_all(first_archive(driver, tmp_path), flipped, stride=100)
+    result = driver.application("--archive", tmp_path / "archive", allow="did not give out")
+    assert len(result["witness"].violations) == 1
+    assert not outcomes(world)
+
+
+def test_unknown_binaries_pass(world: World, driver: Driver, tmp_path: Path) -> None:
+    """What a program brings that it read without the layer is as good as without it."""
+    driver.application("--archive", tmp_path / "archive", layered=False)
+    result = driver.application("--archive", tmp_path / "archive")
+    assert result["from_archive"] == 24
+    assert outcomes(world) == {"application_binaries": count_of(tmp_path / "archive")}
+
+
+def test_history_says_nothing_of_other_keys(world: World, driver: Driver, tmp_path: Path) -> None:
+    """Binaries under keys that the program never read pass, whatever else it has read."""
+    driver.application("--archive", tmp_path / "known")
+    driver.application("--archive", tmp_path / "foreign", "--seed", 2, layered=False)
+    result = driver.application("--archive", tmp_path / "foreign", "--seed", 2)
+    assert result["from_archive"] == 24
+    assert world.last()["binaries_altered"] == 0
+
+
+def test_empty_binaries_never_reach_the_driver(driver: Driver, tmp_path: Path) -> None:
+    """Data of no length, on which RADV crashes, is refused also where nothing is known of it."""
+    driver.application("--archive", tmp_path / "archive", layered=False)
+    change_all(tmp_path / "archive", lambda data: b"", stride=100)
+    result = driver.application("--archive", tmp_path / "archive")
+    assert (result["import_failed"], result["import_result"]) == (1, REFUSED)
+
+
+@pytest.mark.parametrize("settings", [{}, {"application_binaries": "attest"}], ids=["restore", "attest"])
+def test_stale_binaries_are_refused(world: World, driver: Driver, tmp_path: Path, settings: dict[str, str]) -> None:
+    """What was read under another global key is refused, although the program brings it as its own."""
+    driver.settings(**settings)
+    other = {"RADV_PERFTEST": "rtwave64"}
+    first = driver.application("--archive", tmp_path / "archive", **other)
+    count = count_of(tmp_path / "archive")
+    result = driver.application("--archive", tmp_path / "archive", "--any-global-key")
+    assert result["global_key"] != first["global_key"]
+    assert (result["import_failed"], result["import_result"], result["created"]) == (24, REFUSED, 24)
+    counters = world.last()
+    assert counters["binaries_stale"] == counters["binaries_refused"] == count
+
+
+def test_well_written_program_has_no_stale_binaries(world: World, driver: Driver, tmp_path: Path) -> None:
+    """A program that compares global keys brings nothing after a change, and loses nothing when it is changed back."""
+    other = {"RADV_PERFTEST": "rtwave64"}
+    driver.application("--archive", tmp_path / "archive")
+    result = driver.application("--archive", tmp_path / "archive", **other)
+    assert result["archive"] == "stale" and not outcomes(world)
+
+
+def test_outcomes_are_logged(driver: Driver, tmp_path: Path) -> None:
+    """A run in which data was altered says so."""
+    change_all(first_archive(driver, tmp_path), flipped)
+    assert "are not as it read them" in driver.application("--archive", tmp_path / "archive").stderr
+
+
+def test_restored_bytes_survive_folding(world: World, driver: Driver, tmp_path: Path) -> None:
+    """The bytes of an earlier run are restored many runs later."""
+    path = first_archive(driver, tmp_path)
+    for _ in range(3):
+        driver.application("--archive", path)
+    changed = change_all(path, replaced)
+    assert driver.application("--archive", path)["from_archive"] == 24
+    assert world.last()["binaries_restored"] == changed
+
+
+# ---- The create info as a source ------------------------------------------------------------------------------------
+
+
+def test_create_infos_are_answered_from_the_store(world: World, driver: Driver) -> None:
+    """With a filled store the program gets from its create infos what the layer has, and the driver is not asked."""
+    driver.settings(carrier="binaries")
+    alone = driver.application("--source", "capture", layered=False)
+    driver.application("--source", "plain")
+    second = driver.application("--source", "internal")
+    assert (second["from_internal"], second["archive_digest"]) == (24, alone["archive_digest"])
+    assert world.last()["create_info_hits"] == 24
+    assert second["witness"].counts["from_create_info"] == 0
+
+
+def test_layer_has_an_internal_cache_where_the_driver_has_none(world: World, driver: Driver) -> None:
+    """A driver without an internal cache has one under the layer, and is never asked for it."""
+    faults = "internal-cache=0,internal-cache-control=0"
+    alone = driver.application("--source", "internal", layered=False, faults=faults)
+    assert (alone["internal_cache"], alone["missing"]) == (0, 0)
+    driver.settings(carrier="binaries")
+    first = driver.application("--source", "internal", faults=faults)
+    assert (first["internal_cache"], first["missing"], first["captured"]) == (1, 24, 24)
+    driver.application("--source", "plain", faults=faults)
+    second = driver.application("--source", "internal", faults=faults)
+    assert (second["from_internal"], second["archive_digest"]) == (24, first["archive_digest"])
+
+
+def test_cells_answer_no_create_infos(world: World, driver: Driver) -> None:
+    """With another carrier the layer says of internal caches what the driver says."""
+    faults = "internal-cache=0,internal-cache-control=0"
+    for _ in range(2):
+        assert driver.application("--source", "internal", faults=faults)["internal_cache"] == 0
+    assert world.last()["create_info_hits"] == 0
+
+
+@pytest.mark.parametrize("faults", ["", "prefers-internal-cache=1,precompiled-internal-cache=1"])
+@pytest.mark.parametrize(("value", "reported"), [("driver", None), ("yes", 1), ("no", 0)])
+def test_hints_are_what_policy_says(driver: Driver, faults: str, value: str, reported: int | None) -> None:
+    """Programs are told of a filled store where the user says so, else what the driver says."""
+    driver.settings(carrier="binaries", prefers_internal_cache=value, precompiled_internal_cache=value)
+    result = driver.application("--count", 1, faults=faults)
+    expected = int(bool(faults)) if reported is None else reported
+    assert (result["prefers_internal_cache"], result["precompiled_internal_cache"]) == (expected, expected)
+
+
+def test_program_that_takes_the_hint(world: World, driver: Driver) -> None:
+    """A program that is told to prefer the internal cache compiles plainly, and in its second run nothing."""
+    driver.settings(carrier="binaries", prefers_internal_cache="yes")
+    first = driver.application("--source", "internal")
+    assert (first["captured"], first["compiled"]) == (0, 24)
+    second = driver.application("--source", "internal")
+    assert (second["from_internal"], second["compiled"]) == (24, 0)
+
+
+# ---- The internal cache's control ------------------------------------------------------------------------------------
+
+
+def test_internal_cache_is_disabled(world: World, driver: Driver) -> None:
+    """A program that disables the internal cache gets nothing from the layer's store either."""
+    driver.settings(carrier="binaries")
+    driver.application("--source", "plain")
+    result = driver.application("--source", "internal", "--disable-internal-cache")
+    assert (result["from_internal"], result["captured"]) == (0, 24)
+    assert world.last()["create_info_hits"] == world.last()["hits"] == 0
+    assert "internal_cache_disabled=1" in result["witness"].devices[0]
+
+
+def test_control_that_the_driver_lacks_is_stripped(world: World, driver: Driver) -> None:
+    """Where only the layer offers the control, the driver never sees it, and the layer obeys it."""
+    driver.settings(carrier="binaries")
+    faults = "internal-cache=0,internal-cache-control=0"
+    driver.application("--source", "plain", faults=faults)
+    result = driver.application("--source", "capture", "--disable-internal-cache", faults=faults)
+    assert (result["internal_cache_control"], result["created"]) == (1, 24)
+    assert "1000483008" not in result["witness"].devices[0]
+    assert world.last()["hits"] == 0
+
+
+# ---- Drivers that fail -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("carrier", ["auto", "binaries"])
+@pytest.mark.parametrize(
+    "faults",
+    [
+        "binary-missing",
+        "binary-missing-at-fetch",
+        "read-binaries-fails=out-of-host-memory",
+        "binaries-incomplete",
+        "binary-fails=5",
+        "binary-data-fails=out-of-host-memory",
+        "binary-data-grows",
+        "import-fails=initialization-failed",
+        "import-fails=out-of-device-memory",
+        "from-binaries-fails=out-of-device-memory",
+        "from-binaries-fails=unknown",
+        "no-feedback",
+    ],
+)
+def test_program_sees_the_drivers_failures(driver: Driver, tmp_path: Path, faults: str, carrier: str) -> None:
+    """What the driver answers to the program's own calls the program gets; nothing is hidden."""
+    failures = ("created", "failed", "import_failed", "import_result", "from_binaries_failed", "read_failed")
+    driver.settings(carrier=carrier)
+    for _ in range(2):
+        arguments = ["--source", "capture", "--feedback"]
+        alone = driver.application(
+            *arguments, "--archive", tmp_path / "alone", layered=False, faults=faults, check=False
+        )
+        under = driver.application(*arguments, "--archive", tmp_path / "under", faults=faults, check=False)
+        assert {name: under[name] for name in failures} == {name: alone[name] for name in failures}
