@@ -32,7 +32,7 @@ def count_of(path: Path) -> int:
 # ---- What a program asks for -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("carrier", ["binaries", "off"])
+@pytest.mark.parametrize("carrier", ["auto", "cells", "binaries", "snapshot", "off"])
 def test_every_command_answers_as_without_the_layer(world: World, driver: Driver, carrier: str) -> None:
     """Every way of calling the extension's commands gives the same results, sizes, keys and bytes, in two runs."""
     calls = [str(BUILD / "tests" / "binary_calls")]
@@ -43,7 +43,7 @@ def test_every_command_answers_as_without_the_layer(world: World, driver: Driver
 
 
 @pytest.mark.parametrize("carrier", ["auto", "binaries"])
-@pytest.mark.parametrize("source", ["capture", "internal"])
+@pytest.mark.parametrize("source", ["capture", "internal", "create"])
 @pytest.mark.parametrize("kind", ["mixed", "ray-tracing", "gpl"])
 def test_program_gets_the_drivers_binaries(
     driver: Driver, tmp_path: Path, kind: str, source: str, carrier: str
@@ -285,6 +285,15 @@ def test_create_infos_are_answered_from_the_store(world: World, driver: Driver) 
     assert (second["from_internal"], second["archive_digest"]) == (24, alone["archive_digest"])
     assert world.last()["create_info_hits"] == 24
     assert second["witness"].counts["from_create_info"] == 0
+
+
+def test_captured_pipelines_are_kept(world: World, driver: Driver) -> None:
+    """What a program itself compiles with CAPTURE_DATA is in the store too: its next run is answered from there."""
+    driver.settings(carrier="binaries")
+    first = driver.application("--source", "internal")
+    assert (first["from_internal"], first["captured"]) == (0, 24)
+    second = driver.application("--source", "internal")
+    assert (second["from_internal"], second["archive_digest"]) == (24, first["archive_digest"])
 
 
 def test_layer_has_an_internal_cache_where_the_driver_has_none(world: World, driver: Driver) -> None:
