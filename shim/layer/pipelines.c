@@ -446,6 +446,8 @@ static void capture_belatedly(Batch *batch, uint32_t index, const VkPipelineBina
     atomic_fetch_or(&device->kinds_captured, 1u << element->kind);
     if (binaries_capture(call, index, element, key, about_cell(batch, index, 0, 0), &again, &duration))
         device->destroy_pipeline(device->handle, again, call->allocator);
+    else /* it can be created, but not captured */
+        atomic_fetch_or(&device->kinds_without_binaries, 1u << element->kind);
 }
 
 static VkResult compile_for_binaries(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *key)
