@@ -1,4 +1,4 @@
-"""What the layer hands down is valid Vulkan: the Khronos validation layer below it has nothing to say."""
+"""What the layer hands down is valid Vulkan, and what it hands up: the Khronos validation layer has nothing to say."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from pipeline_binaries import APPLICATION
 from world import BUILD, LAYER_NAME, NULL_HARDWARE, ROOT, World
 
 #: Modes of the demo program, cold and warm. The program alone is clean in all of them.
@@ -61,6 +62,87 @@ def test_validation_of_driver_disk_cache(world: World, tmp_path: Path) -> None:
     world.demo("--count", 12, "--feedback", layers=None, **disk)
     assert messages(world, ["--count", 12, "--feedback", "--batch", 3], tmp_path, **disk) == ""
     assert world.last()["adopted"] > 0
+
+
+#: Modes of the demo program with which a device can have pipeline binaries.
+FOR_BINARIES: dict[str, list[str | int]] = {
+    "mixed": ["--count", 24, "--api", "1.3"],
+    "ray tracing": ["--count", 2, "--ray-tracing", "--feedback", "--api", "1.3"],
+    "libraries": ["--count", 4, "--gpl", "--feedback", "--api", "1.3"],
+    "batches with feedback": ["--count", 24, "--batch", 8, "--feedback", "--api", "1.3"],
+    "derivatives": ["--count", 16, "--batch", 8, "--derivatives", "--api", "1.3"],
+    "early return": ["--count", 16, "--batch", 8, "--early-return", "--api", "1.3"],
+    "may not compile": ["--count", 8, "--batch", 4, "--fail-on-compile-required", "--early-return", "--api", "1.3"],
+    "own cache": ["--count", 16, "--cache", "object", "--threads", 2, "--api", "1.3"],
+    "threads": ["--count", 24, "--threads", 3, "--api", "1.3"],
+    "features chained": ["--count", 8, "--api", "1.3", "--features13"],
+    "features chained and asked for": ["--count", 8, "--api", "1.3", "--features13", "--cache-control"],
+}
+
+#: Modes of the program that uses VK_KHR_pipeline_binary. It is clean in all of them, by itself.
+USING_BINARIES: dict[str, list[str | int]] = {
+    "capture": ["--source", "capture"],
+    "internal cache": ["--source", "internal"],
+    "created, then asked": ["--source", "create"],
+    "without modules": ["--source", "capture", "--no-modules"],
+    "ray tracing": ["--ray-tracing", "--count", 3],
+    "libraries": ["--gpl", "--count", 3],
+    "internal cache disabled": ["--disable-internal-cache"],
+    "executables": ["--source", "plain", "--executables"],
+    "handles for replay": ["--source", "plain", "--ray-tracing", "--count", 3, "--capture-replay"],
+}
+
+
+def validated(world: World, program: list[str], tmp_path: Path, above: bool, settings: str) -> str:
+    """The program with validation above the layer, or below; what validation said."""
+    log, config = tmp_path / "validation.txt", tmp_path / "policy.yaml"
+    config.write_text(f"settings: {settings}\n")
+    command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log)]
+    if above:
+        command += ["--below", LAYER_NAME]
+    world.run(
+        [*command, "--", *program],
+        VK_INSTANCE_LAYERS=None if above else LAYER_NAME,
+        PYLAYER_CONFIG=str(config),
+    )
+    return log.read_text()
+
+
+@pytest.mark.parametrize("above", [False, True], ids=["below", "above"])
+@pytest.mark.parametrize("mode", FOR_BINARIES)
+def test_validation_of_the_binaries_carrier(world: World, tmp_path: Path, mode: str, above: bool) -> None:
+    """Cold and warm, with the binaries carrier, validation reports nothing, below the layer and above it."""
+    program = [str(BUILD / "demo" / "pipelines"), *map(str, FOR_BINARIES[mode])]
+    for _ in range(2):
+        assert validated(world, program, tmp_path, above, "{carrier: binaries}") == ""
+    assert world.runs()[-1]["carrier"] == "binaries"
+
+
+@pytest.mark.parametrize(("carrier", "above"), [("auto", False), ("binaries", False), ("binaries", True)], ids=str)
+@pytest.mark.parametrize("mode", USING_BINARIES)
+def test_validation_of_programs_with_binaries(
+    world: World, tmp_path: Path, mode: str, carrier: str, above: bool
+) -> None:
+    """With an archive and without, cold and warm, validation reports nothing of a program with pipeline binaries."""
+    program = [APPLICATION, *map(str, USING_BINARIES[mode])]
+    archive = ["--archive", str(tmp_path / "archive")]
+    for arguments in (archive, archive, []):
+        assert validated(world, program + arguments, tmp_path, above, f"{{carrier: {carrier}}}") == ""
+
+
+@pytest.mark.parametrize("above", [False, True], ids=["below", "above"])
+def test_validation_of_a_replaced_driver_cache(world: World, tmp_path: Path, above: bool) -> None:
+    """Switching the driver's internal cache off is valid."""
+    program = [str(BUILD / "demo" / "pipelines"), *map(str, FOR_BINARIES["mixed"])]
+    for _ in range(2):
+        assert validated(world, program, tmp_path, above, "{carrier: binaries, driver_cache: replace}") == ""
+
+
+def test_validation_knows_pipeline_binaries(world: World, tmp_path: Path) -> None:
+    """A program that breaks the rules of VK_KHR_pipeline_binary is reported: silence means something."""
+    said = validated(world, [str(BUILD / "tests" / "invalid_binaries")], tmp_path, False, "{}")
+    for rule in ("pNext-09616", "pNext-09617", "binaryCount-09622", "pipeline-09607", "device-09610"):
+        assert rule in said
 
 
 @pytest.mark.parametrize("script", ["wgpu_compute.py", "wgpu_render.py"])

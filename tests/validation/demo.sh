@@ -1,11 +1,11 @@
 #!/bin/sh
-# Runs the demo program in every mode that it has under the validation layer, on the Vulkan driver that the loader is
-# told to use, and prints a line for each mode. Exit status 0: all modes ran and none brought a message.
-# Build first: make -f tests/demo/Makefile. Layers named in VK_INSTANCE_LAYERS are put above the validation layer.
+# Runs the demo program, and the one that uses VK_KHR_pipeline_binary, in every mode that they have under the validation
+# layer, on the Vulkan driver that the loader is told to use, and prints a line for each mode. Exit status 0: all modes ran
+# and none brought a message. Build first: make -f tests/demo/Makefile; make -f tests/binaries/Makefile. Layers named in VK_INSTANCE_LAYERS are put above the validation layer.
 set -u
 
 top=$(cd "$(dirname "$0")/../.." && pwd)
-demo=$top/build/demo/pipelines
+program=$top/build/demo/pipelines
 log=$top/build/validation/demo.txt
 cache=$(mktemp)
 trap 'rm -f "$cache"' EXIT
@@ -15,7 +15,7 @@ bad=0
 check() {
     expected=$1
     shift
-    output=$("$top/tests/validation/run.sh" --log "$log" -- "$demo" "$@" 2>&1)
+    output=$("$top/tests/validation/run.sh" --log "$log" -- "$program" "$@" 2>&1)
     status=$?
     messages=$(grep -c '^Validation ' "$log")
     case $output in
@@ -68,6 +68,21 @@ check 0 --count 10 --exit exit
 check 0 --count 10 --exit _exit
 check 134 --count 10 --exit abort
 check 0 --count 10 --seed 7
+
+program=$top/build/tests/binaries
+for kind in --compute --graphics --ray-tracing --gpl; do
+    for source in plain capture internal create; do
+        rm -f "$cache"
+        check 0 --count 4 $kind --source $source --archive "$cache"
+        check 0 --count 4 $kind --source $source --archive "$cache"
+    done
+done
+rm -f "$cache"
+check 0 --count 8 --archive "$cache"
+check 0 --count 8 --archive "$cache" --no-modules
+check 0 --count 8 --disable-internal-cache
+check 0 --count 8 --source plain --executables
+check 0 --count 4 --source plain --ray-tracing --capture-replay
 
 [ "$bad" -eq 0 ] || echo "$bad modes are bad"
 [ "$bad" -eq 0 ]
