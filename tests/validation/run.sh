@@ -47,11 +47,33 @@ export VK_KHRONOS_VALIDATION_ENABLE_MESSAGE_LIMIT=false
 # Otherwise it keeps a list of shaders that were valid, in the user's cache, and does not look at them again.
 export VK_KHRONOS_VALIDATION_CHECK_SHADERS_CACHING=false
 
+# Puts the directories of a list, separated by colons, into the order of the layers in them. Loader 1.3.239 takes layers in
+# the order in which it finds them, whatever the order in VK_INSTANCE_LAYERS: validation would stand above those that it
+# is to check.
+in_order_of_layers() {
+    ordered=
+    IFS=:
+    for name in $VK_INSTANCE_LAYERS; do
+        for directory in $1; do
+            if grep -qs "\"name\": *\"$name\"" "$directory"/*.json; then
+                case ":$ordered:" in *":$directory:"*) ;; *) ordered=$ordered${ordered:+:}$directory ;; esac
+            fi
+        done
+    done
+    for directory in $1; do
+        case ":$ordered:" in *":$directory:"*) ;; *) ordered=$ordered${ordered:+:}$directory ;; esac
+    done
+    unset IFS
+    echo "$ordered"
+}
+
 use_private_layer() {
     if [ -n "${VK_LAYER_PATH:-}" ]; then  # with it, the loader does not look at VK_ADD_LAYER_PATH
-        export VK_LAYER_PATH="$out/layer:$VK_LAYER_PATH"
+        VK_LAYER_PATH=$(in_order_of_layers "$VK_LAYER_PATH:$out/layer")
+        export VK_LAYER_PATH
     else
-        export VK_ADD_LAYER_PATH="$out/layer${VK_ADD_LAYER_PATH:+:$VK_ADD_LAYER_PATH}"
+        VK_ADD_LAYER_PATH=$(in_order_of_layers "${VK_ADD_LAYER_PATH:+$VK_ADD_LAYER_PATH:}$out/layer")
+        export VK_ADD_LAYER_PATH
     fi
 }
 
