@@ -165,6 +165,8 @@ def main() -> None:
     show(console, figures)
     console.print(f"A stored pipeline is created {speedup:.0f} times faster than it is compiled.")
     show_driver_cache(console, driver_cache)
+    for remark in binaries.remarks:
+        console.print(remark)
     console.print(f"Figures as JSON: {options.json}")
 
 
