@@ -87,8 +87,8 @@ def test_tables() -> None:
 
 
 def test_binary_tables() -> None:
-    """The index, read and filled by four threads, gives back each pipeline's own binaries within its bound; a record that
-    is let in points nowhere outside itself; and of the application's binaries only those read before are attested."""
+    """The index, read and filled by four threads, gives back each pipeline's own binaries within its bound; a record
+    that is let in points nowhere outside itself; of the application's binaries only those read before are attested."""
     done = subprocess.run([str(BUILD / "tests" / "binary_tables")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert 0 < json.loads(done.stdout)["altered_records_accepted"] < 100_000

@@ -23,7 +23,9 @@ def test_results_are_the_drivers(world: World) -> None:
 
 def test_captures_pass_untouched(world: World) -> None:
     """A call with CAPTURE_DATA reaches the driver as it was made, and is counted as passed."""
-    world.run(CHAINS)
+    policy = world.directory / "policy.yaml"
+    policy.write_text("settings: {carrier: cells}")
+    world.run(CHAINS, PYLAYER_CONFIG=str(policy))
     counters = world.last()
     assert counters["passed"] == 1
     # Two compile (optimized and not); what stands behind an unknown struct cannot be asked and is made plainly.
@@ -31,6 +33,14 @@ def test_captures_pass_untouched(world: World) -> None:
     assert counters["plain"] == 1
     assert counters["compile_required"] == 1
     assert counters["pipelines"] == 6
+
+
+def test_captures_are_kept(world: World) -> None:
+    """What such a program captures itself is where its other pipelines come from."""
+    world.run(CHAINS)
+    counters = world.last()
+    assert (counters["passed"], counters["binaries_kept"], counters["compile_required"]) == (1, 2, 1)
+    assert (counters["compiled"], counters["binary_hits"]) == (1, 5)
 
 
 def test_warm_chains_hit(world: World) -> None:

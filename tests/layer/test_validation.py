@@ -94,8 +94,8 @@ USING_BINARIES: dict[str, list[str | int]] = {
 
 
 #: What validation 1.4.309 says of correct programs. Where vkCreatePipelineBinariesKHR with room for handles gives
-#: VK_PIPELINE_BINARY_MISSING_KHR, it takes the room for objects; where it gives VK_INCOMPLETE, one half of it takes what
-#: was made for objects and the other does not.
+#: VK_PIPELINE_BINARY_MISSING_KHR, it takes the room for objects; where it gives VK_INCOMPLETE, one half of it takes
+#: what was made for objects and the other does not.
 MISTAKEN = (
     "VkPipelineBinaryKHR 0x0 has not been destroyed",
     "vkDestroyPipelineBinaryKHR(): Couldn't find VkPipelineBinaryKHR Object",
