@@ -293,7 +293,7 @@ typedef struct PylayerCounters {
     uint64_t absorbed;         /* snapshot carrier: application caches merged into the layer's */
     uint64_t events_dropped;   /* cells lost because the queue was full or policy had ended */
     uint64_t answers_late;     /* requests that went on without an answer */
-    uint64_t hit_ns;
+    uint64_t hit_ns;           /* as creation feedback tells */
     uint64_t compile_ns;
     uint64_t plain_ns;
     uint64_t load_wait_ns;         /* pipeline creations that waited for the store */

@@ -65,6 +65,7 @@ bool cells_open(Device *device)
 
 void cells_close(Device *device)
 {
+    cache_drop_annex(device, &device->merged_use);
     if (device->merged != VK_NULL_HANDLE)
         device->destroy_pipeline_cache(device->handle, device->merged, NULL);
     device->merged = VK_NULL_HANDLE;
@@ -85,9 +86,7 @@ VkPipelineCache cell_create_for_threads(Device *device)
 /* merge_mutex is held. */
 static bool merge_into_layer_locked(Device *device, uint32_t source_count, const VkPipelineCache *sources)
 {
-    pthread_rwlock_wrlock(&device->merged_lock);
-    VkResult result = device->merge_pipeline_caches(device->handle, device->merged, source_count, sources);
-    pthread_rwlock_unlock(&device->merged_lock);
+    VkResult result = cache_merge_locked(device, &device->merged_use, device->merged, source_count, sources);
     atomic_fetch_add(&device->cells_generation, 1);
     return result == VK_SUCCESS;
 }
@@ -98,9 +97,7 @@ static void merge_cell(Device *device, VkPipelineCache cell, AppCache *app_cache
     bool up_to_date = app_cache && atomic_load(&app_cache->seeded) == atomic_load(&device->cells_generation);
     merge_into_layer_locked(device, 1, &cell);
     if (app_cache) {
-        pthread_rwlock_wrlock(&app_cache->lock);
-        device->merge_pipeline_caches(device->handle, atomic_load(&app_cache->handle), 1, &cell);
-        pthread_rwlock_unlock(&app_cache->lock);
+        cache_merge_locked(device, &app_cache->use, atomic_load(&app_cache->handle), 1, &cell);
         if (up_to_date)
             atomic_store(&app_cache->seeded, atomic_load(&device->cells_generation));
     }
@@ -139,35 +136,40 @@ bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, Pyla
     return !empty;
 }
 
+void cells_copy_merged_locked(Device *device, VkPipelineCache into)
+{
+    const VkPipelineCache sources[] = {device->merged, device->merged_use.annex};
+    uint32_t source_count = device->merged_use.annex != VK_NULL_HANDLE ? 2 : 1;
+    device->merge_pipeline_caches(device->handle, into, source_count, sources);
+}
+
 void cells_seed(Device *device, AppCache *app_cache)
 {
     if (atomic_load(&app_cache->seeded) == atomic_load(&device->cells_generation))
         return;
     pthread_mutex_lock(&device->merge_mutex);
-    unsigned generation = atomic_load(&device->cells_generation);
-    pthread_rwlock_wrlock(&app_cache->lock);
-    pthread_rwlock_rdlock(&device->merged_lock);
-    device->merge_pipeline_caches(device->handle, atomic_load(&app_cache->handle), 1, &device->merged);
-    pthread_rwlock_unlock(&device->merged_lock);
-    pthread_rwlock_unlock(&app_cache->lock);
-    atomic_store(&app_cache->seeded, generation);
+    /* Not while a thread compiles with it: the next one that lacks a pipeline will do. */
+    if (cache_try_alone_locked(&app_cache->use)) {
+        cells_copy_merged_locked(device, atomic_load(&app_cache->handle));
+        cache_alone_end_locked(&app_cache->use);
+        atomic_store(&app_cache->seeded, atomic_load(&device->cells_generation));
+    }
     pthread_mutex_unlock(&device->merge_mutex);
 }
 
 void cells_absorb(Device *device, AppCache *app_cache, bool at_its_end)
 {
     pthread_mutex_lock(&device->merge_mutex);
-    pthread_rwlock_rdlock(&app_cache->lock);
-    VkPipelineCache source = atomic_load(&app_cache->handle);
+    VkPipelineCache source = atomic_load_explicit(&app_cache->handle, memory_order_acquire);
     if (source != VK_NULL_HANDLE && !app_cache->from_data && (at_its_end || !app_cache->app_synchronized)) {
         bool up_to_date = atomic_load(&app_cache->seeded) == atomic_load(&device->cells_generation);
-        merge_into_layer_locked(device, 1, &source);
+        const VkPipelineCache sources[] = {source, app_cache->use.annex};
+        merge_into_layer_locked(device, app_cache->use.annex != VK_NULL_HANDLE ? 2 : 1, sources);
         count(&device->counters.absorbed, at_its_end);
         /* What was added came from there: no reason to seed it again. */
         if (up_to_date)
             atomic_store(&app_cache->seeded, atomic_load(&device->cells_generation));
     }
-    pthread_rwlock_unlock(&app_cache->lock);
     pthread_mutex_unlock(&device->merge_mutex);
 }
 
@@ -176,12 +178,14 @@ VkPipelineCache cells_copy(Device *device, AppCache *app_cache)
     VkPipelineCache copy = create_cache(device, NULL, 0, false);
     if (copy == VK_NULL_HANDLE)
         return VK_NULL_HANDLE;
-    pthread_rwlock_t *lock = app_cache ? &app_cache->lock : &device->merged_lock;
     pthread_mutex_lock(&device->merge_mutex);
-    pthread_rwlock_rdlock(lock);
-    VkPipelineCache original = app_cache ? atomic_load(&app_cache->handle) : device->merged;
-    device->merge_pipeline_caches(device->handle, copy, 1, &original);
-    pthread_rwlock_unlock(lock);
+    if (app_cache) {
+        const VkPipelineCache sources[] = {atomic_load(&app_cache->handle), app_cache->use.annex};
+        uint32_t source_count = app_cache->use.annex != VK_NULL_HANDLE ? 2 : 1;
+        device->merge_pipeline_caches(device->handle, copy, source_count, sources);
+    } else {
+        cells_copy_merged_locked(device, copy);
+    }
     pthread_mutex_unlock(&device->merge_mutex);
     return copy;
 }
@@ -189,13 +193,10 @@ VkPipelineCache cells_copy(Device *device, AppCache *app_cache)
 void cells_copy_end(Device *device, VkPipelineCache copy, AppCache *app_cache)
 {
     pthread_mutex_lock(&device->merge_mutex);
-    if (app_cache) {
-        pthread_rwlock_wrlock(&app_cache->lock);
-        device->merge_pipeline_caches(device->handle, atomic_load(&app_cache->handle), 1, &copy);
-        pthread_rwlock_unlock(&app_cache->lock);
-    } else {
+    if (app_cache)
+        cache_merge_locked(device, &app_cache->use, atomic_load(&app_cache->handle), 1, &copy);
+    else
         merge_into_layer_locked(device, 1, &copy);
-    }
     pthread_mutex_unlock(&device->merge_mutex);
     device->destroy_pipeline_cache(device->handle, copy, NULL);
 }
@@ -227,8 +228,9 @@ int64_t cells_read_merged(Device *device, uint8_t *data, uint64_t size)
     if (device->merged == VK_NULL_HANDLE)
         return -1;
     size_t bytes = data ? (size_t)size : 0;
-    pthread_rwlock_rdlock(&device->merged_lock);
+    cache_take_over_annex(device, &device->merged_use, device->merged);
+    cache_use_begin(&device->merged_use, true);
     VkResult result = device->get_pipeline_cache_data(device->handle, device->merged, &bytes, data);
-    pthread_rwlock_unlock(&device->merged_lock);
+    cache_use_end(device, &device->merged_use, device->merged, true);
     return result == VK_SUCCESS ? (int64_t)bytes : -1;
 }

@@ -134,9 +134,6 @@ static int32_t read_counters(uint64_t serial, PylayerCounters *out)
     if (!device)
         return -1;
 #define READ(name) out->name = atomic_load_explicit(&device->counters.name, memory_order_relaxed)
-    READ(pipelines);
-    READ(hits);
-    READ(application_hits);
     READ(compiled);
     READ(adopted);
     READ(uncacheable);
@@ -149,13 +146,11 @@ static int32_t read_counters(uint64_t serial, PylayerCounters *out)
     READ(absorbed);
     READ(events_dropped);
     READ(answers_late);
-    READ(hit_ns);
     READ(compile_ns);
     READ(plain_ns);
     READ(load_wait_ns);
     READ(load_failed);
     READ(fingerprints_dropped);
-    READ(binary_hits);
     READ(binaries_kept);
     READ(binaries_captured);
     READ(binaries_missing);
@@ -170,6 +165,16 @@ static int32_t read_counters(uint64_t serial, PylayerCounters *out)
     READ(create_info_hits);
     READ(deferred);
 #undef READ
+    out->pipelines = out->hits = out->application_hits = out->binary_hits = out->hit_ns = 0;
+    for (unsigned i = 0; i < THREAD_SLOTS; i++) {
+#define ADD(name) out->name += atomic_load_explicit(&device->hot_counters[i].name, memory_order_relaxed)
+        ADD(pipelines);
+        ADD(hits);
+        ADD(application_hits);
+        ADD(binary_hits);
+        ADD(hit_ns);
+#undef ADD
+    }
     device_command_end(device);
     return 0;
 }

@@ -129,7 +129,7 @@ static uint32_t hand_out(DeferredOperation *operation)
         if (operation->cache_is == CACHE_CELL || operation->call.cache == VK_NULL_HANDLE)
             element_clear_application_hit(element);
     }
-    count(&device->counters.pipelines, created);
+    count(&hot_counters(device)->pipelines, created);
     count(&device->counters.deferred, created);
     return created;
 }

@@ -271,7 +271,7 @@ static void init_locks(Device *device)
     binary_index_open(device);
     pthread_mutex_init(&device->history.mutex, NULL);
     deferred_open(device);
-    rwlock_init_for_merging(&device->merged_lock);
+    cache_use_init(&device->merged_use);
 }
 
 /* Without a create info the command gives the global key (Vulkan, vkGetPipelineKeyKHR). */
@@ -339,7 +339,7 @@ static void device_free(Device *device)
     binary_index_free(device);
     binary_history_free(device);
     deferred_close(device);
-    pthread_rwlock_destroy(&device->merged_lock);
+    cache_use_destroy(&device->merged_use);
     free(device);
 }
 
@@ -358,9 +358,10 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
     if (!instance || !link || !link->u.pLayerInfo)
         return VK_ERROR_INITIALIZATION_FAILED;
     VkLayerDeviceLink *mine = link->u.pLayerInfo;
-    Device *device = calloc(1, sizeof *device);
+    Device *device = aligned_alloc(_Alignof(Device), sizeof *device);
     if (!device)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
+    memset(device, 0, sizeof *device);
     init_locks(device);
     device->instance = instance;
     device->physical = physical;

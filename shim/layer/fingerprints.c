@@ -16,84 +16,143 @@
 /* ---- shader modules -------------------------------------------------------------------------- */
 
 typedef struct KnownModule {
-    uint64_t handle; /* 0: free */
-    uint64_t code;
+    atomic_ullong handle; /* 0: free */
+    atomic_ullong code;
 } KnownModule;
+
+/* Open addressing, never more than half full. */
+typedef struct ModuleTable {
+    struct ModuleTable *smaller; /* its predecessor, which a reader may still be in; freed with the device */
+    size_t capacity;             /* a power of two */
+    KnownModule slots[];
+} ModuleTable;
 
 #define FIRST_MODULES 256
 
-static size_t slot_of(const ShaderModules *modules, uint64_t handle)
+static size_t slot_of(const ModuleTable *table, uint64_t handle)
 {
-    return (size_t)(handle * 0x9e3779b97f4a7c15ull >> 32) & (modules->capacity - 1);
+    return (size_t)(handle * 0x9e3779b97f4a7c15ull >> 32) & (table->capacity - 1);
 }
 
-/* The lock is held, and there is a table. The module's slot, or the free one where it would stand. */
-static KnownModule *find_slot(const ShaderModules *modules, uint64_t handle)
+static uint64_t handle_in(const KnownModule *slot)
 {
-    size_t slot = slot_of(modules, handle);
-    while (modules->slots[slot].handle != 0 && modules->slots[slot].handle != handle)
-        slot = (slot + 1) & (modules->capacity - 1);
-    return &modules->slots[slot];
+    return atomic_load_explicit(&slot->handle, memory_order_relaxed);
 }
 
-/* The lock is held for writing. */
-static bool grow(ShaderModules *modules)
+static void write_slot(KnownModule *slot, uint64_t handle, uint64_t code)
 {
-    ShaderModules larger = {.capacity = modules->capacity ? 2 * modules->capacity : FIRST_MODULES};
-    larger.slots = calloc(larger.capacity, sizeof *larger.slots);
-    if (!larger.slots)
+    atomic_store_explicit(&slot->handle, handle, memory_order_relaxed);
+    atomic_store_explicit(&slot->code, code, memory_order_relaxed);
+}
+
+/* The module's slot, or the free one where it would stand. A reader whom a writer overtakes may come back to where it
+ * began; what it found is not used. */
+static KnownModule *find_slot(ModuleTable *table, uint64_t handle)
+{
+    size_t slot = slot_of(table, handle);
+    for (size_t i = 0; i < table->capacity; i++, slot = (slot + 1) & (table->capacity - 1)) {
+        uint64_t found = handle_in(&table->slots[slot]);
+        if (found == 0 || found == handle)
+            break;
+    }
+    return &table->slots[slot];
+}
+
+static ModuleTable *table_of(ShaderModules *modules)
+{
+    return atomic_load_explicit(&modules->table, memory_order_acquire);
+}
+
+/* The mutex is held. A version that is odd, or another one than before, tells readers to look again. */
+static void begin_write_locked(ShaderModules *modules)
+{
+    atomic_fetch_add_explicit(&modules->version, 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+}
+
+static void end_write_locked(ShaderModules *modules)
+{
+    atomic_fetch_add_explicit(&modules->version, 1, memory_order_release);
+}
+
+static bool grow_locked(ShaderModules *modules)
+{
+    ModuleTable *table = table_of(modules);
+    size_t capacity = table ? 2 * table->capacity : FIRST_MODULES;
+    ModuleTable *larger = calloc(1, sizeof *larger + capacity * sizeof *larger->slots);
+    if (!larger)
         return false;
-    for (size_t i = 0; i < modules->capacity; i++)
-        if (modules->slots[i].handle != 0)
-            *find_slot(&larger, modules->slots[i].handle) = modules->slots[i];
-    free(modules->slots);
-    modules->slots = larger.slots;
-    modules->capacity = larger.capacity;
+    larger->capacity = capacity;
+    larger->smaller = table;
+    for (size_t i = 0; table && i < table->capacity; i++) {
+        KnownModule *known = &table->slots[i];
+        if (handle_in(known) != 0)
+            write_slot(find_slot(larger, handle_in(known)), handle_in(known), known->code);
+    }
+    atomic_store_explicit(&modules->table, larger, memory_order_release);
     return true;
 }
 
 static void add_module(ShaderModules *modules, uint64_t handle, uint64_t code, size_t most)
 {
-    pthread_rwlock_wrlock(&modules->lock);
-    if (modules->used < most && (2 * modules->used < modules->capacity || grow(modules))) {
-        KnownModule *known = find_slot(modules, handle);
-        modules->used += known->handle == 0;
-        *known = (KnownModule){handle, code};
+    pthread_mutex_lock(&modules->writer);
+    ModuleTable *table = table_of(modules);
+    if (modules->used < most && ((table && 2 * modules->used < table->capacity) || grow_locked(modules))) {
+        KnownModule *known = find_slot(table_of(modules), handle);
+        modules->used += handle_in(known) == 0;
+        begin_write_locked(modules);
+        write_slot(known, handle, code);
+        end_write_locked(modules);
     }
-    pthread_rwlock_unlock(&modules->lock);
+    pthread_mutex_unlock(&modules->writer);
 }
 
 /* Those behind it move up, so that no search ends too early. */
-static void close_gap(ShaderModules *modules, size_t gap)
+static void close_gap(ModuleTable *table, size_t gap)
 {
-    size_t mask = modules->capacity - 1;
-    for (size_t at = (gap + 1) & mask; modules->slots[at].handle != 0; at = (at + 1) & mask) {
-        size_t home = slot_of(modules, modules->slots[at].handle);
+    size_t mask = table->capacity - 1;
+    for (size_t at = (gap + 1) & mask; handle_in(&table->slots[at]) != 0; at = (at + 1) & mask) {
+        size_t home = slot_of(table, handle_in(&table->slots[at]));
         if (((at - home) & mask) >= ((at - gap) & mask)) {
-            modules->slots[gap] = modules->slots[at];
+            write_slot(&table->slots[gap], handle_in(&table->slots[at]), table->slots[at].code);
             gap = at;
         }
     }
-    modules->slots[gap].handle = 0;
+    write_slot(&table->slots[gap], 0, 0);
 }
 
 static void remove_module(ShaderModules *modules, uint64_t handle)
 {
-    pthread_rwlock_wrlock(&modules->lock);
-    KnownModule *known = modules->capacity ? find_slot(modules, handle) : NULL;
-    if (known && known->handle != 0) {
-        close_gap(modules, (size_t)(known - modules->slots));
+    pthread_mutex_lock(&modules->writer);
+    ModuleTable *table = table_of(modules);
+    KnownModule *known = table ? find_slot(table, handle) : NULL;
+    if (known && handle_in(known) != 0) {
+        begin_write_locked(modules);
+        close_gap(table, (size_t)(known - table->slots));
+        end_write_locked(modules);
         modules->used--;
     }
-    pthread_rwlock_unlock(&modules->lock);
+    pthread_mutex_unlock(&modules->writer);
 }
 
+static uint64_t look_up(ShaderModules *modules, uint64_t handle)
+{
+    ModuleTable *table = table_of(modules);
+    const KnownModule *known = table ? find_slot(table, handle) : NULL;
+    return known && handle_in(known) == handle ? atomic_load_explicit(&known->code, memory_order_relaxed) : 0;
+}
+
+/* Without a lock, which all threads would write to for each stage of each pipeline. */
 static uint64_t code_of_module(ShaderModules *modules, uint64_t handle)
 {
-    pthread_rwlock_rdlock(&modules->lock);
-    const KnownModule *known = modules->capacity ? find_slot(modules, handle) : NULL;
-    uint64_t code = known && known->handle != 0 ? known->code : 0;
-    pthread_rwlock_unlock(&modules->lock);
+    unsigned version = atomic_load_explicit(&modules->version, memory_order_acquire);
+    uint64_t code = look_up(modules, handle);
+    atomic_thread_fence(memory_order_acquire);
+    if (version % 2 == 0 && atomic_load_explicit(&modules->version, memory_order_relaxed) == version)
+        return code;
+    pthread_mutex_lock(&modules->writer);
+    code = look_up(modules, handle);
+    pthread_mutex_unlock(&modules->writer);
     return code;
 }
 
@@ -209,12 +268,15 @@ static void add_constants(Description *description, const VkSpecializationInfo *
             continue;
         const char *bytes = (const char *)constants->pData + entry->offset;
         uint64_t value = 0;
-        if (entry->size == sizeof(uint32_t)) /* almost always, and a copy of known size needs no call */
-            memcpy(&value, bytes, sizeof(uint32_t));
-        else if (entry->size <= sizeof value)
+        uint32_t word;
+        if (entry->size == sizeof word) { /* almost always, and a copy of known size needs no call */
+            memcpy(&word, bytes, sizeof word);
+            value = word;
+        } else if (entry->size <= sizeof value) {
             memcpy(&value, bytes, entry->size);
-        else
+        } else {
             value = digest64(bytes, entry->size, 0);
+        }
         add(description, (uint64_t)entry->constantID << 32 | (uint32_t)entry->size);
         add(description, value);
     }
@@ -242,12 +304,20 @@ typedef struct States {
     uint32_t kind, subsets, topology, samples, groups, depth, stencil, color_count, colors[8];
 } States;
 
+/* Two of them in a word, put together here: words read from memory that was written in halves are slow. */
+static void add_pair(Description *description, uint32_t low, uint32_t high)
+{
+    add(description, low | (uint64_t)high << 32);
+}
+
 static void add_states(Description *description, const States *states)
 {
-    uint64_t words[sizeof *states / sizeof(uint64_t)];
-    memcpy(words, states, sizeof words);
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        add(description, words[i]);
+    add_pair(description, states->kind, states->subsets);
+    add_pair(description, states->topology, states->samples);
+    add_pair(description, states->groups, states->depth);
+    add_pair(description, states->stencil, states->color_count);
+    for (unsigned i = 0; i < 8; i += 2)
+        add_pair(description, states->colors[i], states->colors[i + 1]);
 }
 
 #define ALL_SUBSETS                                                                                                    \
@@ -411,16 +481,24 @@ uint64_t fingerprints_read(Device *device, uint64_t *out, uint64_t capacity)
 
 void fingerprints_open(Device *device)
 {
-    rwlock_init_for_merging(&device->modules.lock);
-    rwlock_init_for_merging(&device->identified_code.lock);
+    pthread_mutex_init(&device->modules.writer, NULL);
+    pthread_mutex_init(&device->identified_code.writer, NULL);
+}
+
+static void free_modules(ShaderModules *modules)
+{
+    pthread_mutex_destroy(&modules->writer);
+    for (ModuleTable *table = table_of(modules); table;) {
+        ModuleTable *smaller = table->smaller;
+        free(table);
+        table = smaller;
+    }
 }
 
 void fingerprints_close(Device *device)
 {
-    pthread_rwlock_destroy(&device->modules.lock);
-    free(device->modules.slots);
-    pthread_rwlock_destroy(&device->identified_code.lock);
-    free(device->identified_code.slots);
+    free_modules(&device->modules);
+    free_modules(&device->identified_code);
     for (unsigned i = 0; i < SEEN_TABLES; i++)
         free((void *)atomic_load(&device->seen.tables[i]));
 }

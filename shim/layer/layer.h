@@ -22,6 +22,8 @@
  * pipeline_binaries.c  VkPipelineBinaryKHR objects of the application
  * binary_history.c  what the application read of its binaries, in this run and before
  * properties.c      vkGetPhysicalDeviceProperties2: what is said of pipeline binaries
+ * merging.c         merging into caches that threads create pipelines with
+ * spread_lock.c     the lock for that, and for whatever else all threads read
  * loading.c         stored records on their way into it
  * mailbox.c         messages to the policy thread, and its waiting
  * commands.c        the functions that policy calls
@@ -33,6 +35,7 @@
 #define PYLAYER_LAYER_H
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -103,13 +106,51 @@ uint64_t digest64(const void *data, size_t size, uint64_t seed);
 /* XXH3-128 in canonical bytes, as Python's xxhash.xxh3_128_digest gives it. */
 void digest128(const void *data, size_t size, uint8_t digest[PYLAYER_DIGEST_BYTES]);
 
+/* ---- spread_lock.c --------------------------------------------------------------------------- */
+
+#define CACHE_LINE_BYTES 64
+
+/* What all threads write again and again stands once for each of so many groups of threads, in lines of its own. */
+#define THREAD_SLOTS 16
+unsigned thread_slot(void);
+
+typedef struct SpreadLock {
+    struct {
+        _Alignas(CACHE_LINE_BYTES) atomic_uint readers;
+    } slots[THREAD_SLOTS];
+    _Alignas(CACHE_LINE_BYTES) atomic_bool writing;
+    pthread_mutex_t writer; /* held while writing */
+    sem_t left;             /* posted by readers who leave meanwhile */
+} SpreadLock;
+
+void spread_lock_init(SpreadLock *lock);
+void spread_lock_destroy(SpreadLock *lock);
+/* for_long: more than microseconds. Same value for unlocking. Not recursive: a waiting writer goes first. */
+void spread_lock_read(SpreadLock *lock, bool for_long);
+void spread_unlock_read(SpreadLock *lock, bool for_long);
+/* Waits for readers; spread_try_write only for those that do not have the lock for long. */
+void spread_lock_write(SpreadLock *lock);
+bool spread_try_write(SpreadLock *lock);
+void spread_unlock_write(SpreadLock *lock);
+
+/* ---- merging.c ------------------------------------------------------------------------------- */
+
+/* Who uses a VkPipelineCache that is merged into. */
+typedef struct CacheUse {
+    SpreadLock lock;
+    VkPipelineCache annex;   /* under merge_mutex: merged while somebody used the cache for long; often none */
+    atomic_bool has_annex;   /* there is something in it */
+    bool synchronized_merge; /* the driver lets others use the cache meanwhile */
+} CacheUse;
+
 /* ---- fingerprints.c -------------------------------------------------------------------------- */
 
 /* The code of every VkShaderModule that the application has, as a digest. */
 typedef struct ShaderModules {
-    pthread_rwlock_t lock;
-    struct KnownModule *slots; /* open addressing */
-    size_t capacity, used;     /* capacity is a power of two */
+    pthread_mutex_t writer;
+    atomic_uint version; /* odd: being written */
+    _Atomic(struct ModuleTable *) table;
+    size_t used;
 } ShaderModules;
 
 /* Fingerprints of the pipelines that were created: a set that only grows, read and written without a lock. What finds
@@ -127,11 +168,11 @@ typedef struct AppCache {
     struct AppCache *next;           /* same bucket; never unlinked before the device goes */
     uint64_t serial;                 /* PylayerCacheInfo::cache */
     uint32_t slot;                   /* PylayerCacheInfo::slot */
-    pthread_rwlock_t lock;           /* creation reads, merging into it writes */
-    bool from_data;                  /* created with initial data: not known to be this driver's own work */
-    bool app_synchronized;           /* EXTERNALLY_SYNCHRONIZED: used within the application's own calls only */
-    atomic_uint seeded;              /* Device::cells_generation when last seeded, 0: never */
-    atomic_bool holds_plain;         /* something was compiled into it that is in no cell */
+    CacheUse use;
+    bool from_data;          /* created with initial data: not known to be this driver's own work */
+    bool app_synchronized;   /* EXTERNALLY_SYNCHRONIZED: used within the application's own calls only */
+    atomic_uint seeded;      /* Device::cells_generation when last seeded, 0: never */
+    atomic_bool holds_plain; /* something was compiled into it that is in no cell */
 } AppCache;
 
 #define APP_CACHE_BUCKETS 64
@@ -191,6 +232,12 @@ typedef struct DeferredOperations {
     uint64_t last_serial;
 } DeferredOperations;
 
+/* Counters that every hit raises. */
+typedef struct HotCounters {
+    _Alignas(CACHE_LINE_BYTES) atomic_ullong pipelines;
+    atomic_ullong hits, application_hits, binary_hits, hit_ns;
+} HotCounters;
+
 typedef struct Device {
     VkDevice handle;
     uint64_t serial;
@@ -239,7 +286,7 @@ typedef struct Device {
 
     /* The layer's own cache: all cells merged. Created with the device, never handed out. */
     VkPipelineCache merged; /* VK_NULL_HANDLE where carrier is off */
-    pthread_rwlock_t merged_lock;
+    CacheUse merged_use;
     atomic_uint cells_generation; /* raised by every merge into merged */
     /* One merge at a time in a device. A merge locks its destination and its sources; with several
      * at once two merges in opposite directions could wait for each other: Mesa locks the
@@ -269,12 +316,13 @@ typedef struct Device {
     pthread_mutex_t command_mutex;
 
     struct {
-        atomic_ullong pipelines, hits, application_hits, compiled, adopted, uncacheable, plain, plain_compiled, passed,
-            compile_required, failed, caches_emptied, absorbed, events_dropped, answers_late, hit_ns, compile_ns,
-            plain_ns, load_wait_ns, load_failed, fingerprints_dropped, binary_hits, binaries_kept, binaries_captured,
-            binaries_missing, binaries_evicted, binaries_unindexed, application_binaries, binaries_attested,
-            binaries_altered, binaries_stale, binaries_restored, binaries_refused, create_info_hits, deferred;
+        atomic_ullong compiled, adopted, uncacheable, plain, plain_compiled, passed, compile_required, failed,
+            caches_emptied, absorbed, events_dropped, answers_late, compile_ns, plain_ns, load_wait_ns, load_failed,
+            fingerprints_dropped, binaries_kept, binaries_captured, binaries_missing, binaries_evicted,
+            binaries_unindexed, application_binaries, binaries_attested, binaries_altered, binaries_stale,
+            binaries_restored, binaries_refused, create_info_hits, deferred;
     } counters;
+    HotCounters hot_counters[THREAD_SLOTS];
 } Device;
 
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice, const VkDeviceCreateInfo *,
@@ -293,13 +341,31 @@ void device_command_end(Device *device);
 void devices_stop_loading(void);
 void devices_end_commands(void);
 
-/* Creation holds such a lock for reading, merging for writing. A waiting merge goes first: under a steady
- * stream of hits a reader-preferring lock would never let a miss in. */
-void rwlock_init_for_merging(pthread_rwlock_t *lock);
+/* merging.c */
+void cache_use_init(CacheUse *use);
+void cache_use_destroy(CacheUse *use);
+/* Around each command that uses the cache otherwise than to merge. for_long: it may compile, or reads all data. */
+void cache_use_begin(CacheUse *use, bool for_long);
+void cache_use_end(Device *device, CacheUse *use, VkPipelineCache cache, bool for_long);
+/* Nobody else is in the cache until the end. False: somebody is, for long. */
+bool cache_try_alone_locked(CacheUse *use);
+void cache_alone_end_locked(CacheUse *use);
+/* Merges into the cache or its annex. */
+VkResult cache_merge_locked(Device *device, CacheUse *use, VkPipelineCache cache, uint32_t source_count,
+                            const VkPipelineCache *sources);
+/* Merges the annex into its cache where nobody is in the way. */
+void cache_take_over_annex(Device *device, CacheUse *use, VkPipelineCache cache);
+/* The cache is about to be destroyed. */
+void cache_drop_annex(Device *device, CacheUse *use);
 
 static inline void count(atomic_ullong *counter, uint64_t amount)
 {
     atomic_fetch_add_explicit(counter, amount, memory_order_relaxed);
+}
+
+static inline HotCounters *hot_counters(Device *device)
+{
+    return &device->hot_counters[thread_slot()];
 }
 
 /* fingerprints.c */
@@ -474,6 +540,8 @@ VkPipelineCache cell_create_for_threads(Device *device);
  * and tells policy, with the rest of about filled in. The cell must hold no more than what creating one pipeline
  * added. False: the driver put nothing into it. */
 bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, PylayerCell about);
+/* Merges all that the layer's cache holds, or is about to, into another. merge_mutex is held. */
+void cells_copy_merged_locked(Device *device, VkPipelineCache into);
 /* Merges the layer's cache into an application's that lacked a pipeline which the layer has. */
 void cells_seed(Device *device, AppCache *app_cache);
 /* What went into an application's cache and into no cell is kept as if it had gone into the layer's. */

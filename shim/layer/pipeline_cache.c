@@ -1,6 +1,6 @@
 /*
  * pipeline_cache.c - the application's own VkPipelineCache objects. They stay the driver's handles; beside
- * each stands an AppCache with the lock that merging into it needs.
+ * each stands an AppCache with what merging into it needs.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -9,15 +9,6 @@
 #include "layer.h"
 
 static atomic_ullong next_cache_serial = 1;
-
-void rwlock_init_for_merging(pthread_rwlock_t *lock)
-{
-    pthread_rwlockattr_t attributes;
-    pthread_rwlockattr_init(&attributes);
-    pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
-    pthread_rwlock_init(lock, &attributes);
-    pthread_rwlockattr_destroy(&attributes);
-}
 
 static unsigned bucket_of(VkPipelineCache handle)
 {
@@ -47,6 +38,17 @@ static void describe_app_cache(AppCache *cache, CacheNumber number, VkPipelineCa
     cache->slot = number.slot;
     cache->from_data = from_data;
     cache->app_synchronized = flags & VK_PIPELINE_CACHE_CREATE_EXTERNALLY_SYNCHRONIZED_BIT_EXT;
+    cache->use.synchronized_merge = flags & COMPAT_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE;
+}
+
+static AppCache *new_app_cache(void)
+{
+    AppCache *cache = aligned_alloc(_Alignof(AppCache), sizeof *cache);
+    if (!cache)
+        return NULL;
+    memset(cache, 0, sizeof *cache);
+    cache_use_init(&cache->use);
+    return cache;
 }
 
 /* A cache that cannot be remembered is used as it is, never seeded or merged into. */
@@ -59,14 +61,11 @@ static AppCache *app_cache_add(Device *device, VkPipelineCache handle, CacheNumb
     while (cache && atomic_load_explicit(&cache->handle, memory_order_relaxed) != VK_NULL_HANDLE)
         cache = cache->next;
     if (cache) {
-        pthread_rwlock_wrlock(&cache->lock);
         describe_app_cache(cache, number, flags, from_data);
         atomic_store(&cache->seeded, 0);
         atomic_store(&cache->holds_plain, false);
         atomic_store_explicit(&cache->handle, handle, memory_order_release);
-        pthread_rwlock_unlock(&cache->lock);
-    } else if ((cache = calloc(1, sizeof *cache))) {
-        rwlock_init_for_merging(&cache->lock);
+    } else if ((cache = new_app_cache())) {
         describe_app_cache(cache, number, flags, from_data);
         atomic_store(&cache->handle, handle);
         cache->next = atomic_load_explicit(&device->app_caches[bucket], memory_order_relaxed);
@@ -96,7 +95,8 @@ void app_caches_free(Device *device)
         AppCache *cache = atomic_load(&device->app_caches[i]);
         while (cache) {
             AppCache *next = cache->next;
-            pthread_rwlock_destroy(&cache->lock);
+            cache_drop_annex(device, &cache->use);
+            cache_use_destroy(&cache->use);
             free(cache);
             cache = next;
         }
@@ -258,10 +258,11 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyPipelineCache(VkDevice handle, VkPipelin
     if (app_cache) {
         if (is_kept_whole(device, app_cache))
             cells_absorb(device, app_cache, true);
-        /* A snapshot that is being taken reads it to the end. */
-        pthread_rwlock_wrlock(&app_cache->lock);
+        /* A snapshot that is being taken merges it to the end. */
+        pthread_mutex_lock(&device->merge_mutex);
+        cache_drop_annex(device, &app_cache->use);
         atomic_store_explicit(&app_cache->handle, VK_NULL_HANDLE, memory_order_release);
-        pthread_rwlock_unlock(&app_cache->lock);
+        pthread_mutex_unlock(&device->merge_mutex);
     }
     device->destroy_pipeline_cache(handle, cache, allocator);
 }
@@ -272,12 +273,12 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineCacheData(VkDevice handle, VkPip
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
     AppCache *app_cache = process_is_forked_child() ? NULL : app_cache_find(device, cache);
     if (app_cache)
-        pthread_rwlock_rdlock(&app_cache->lock);
+        cache_use_begin(&app_cache->use, true);
     VkResult result = device->get_pipeline_cache_data(handle, cache, size, data);
     PylayerCacheRead read = {0};
     if (app_cache) {
         read = (PylayerCacheRead){.cache = app_cache->serial, .slot = app_cache->slot};
-        pthread_rwlock_unlock(&app_cache->lock);
+        cache_use_end(device, &app_cache->use, cache, true);
     }
     if (app_cache && device->plan.check_caches && data && *size > 0 &&
         (result == VK_SUCCESS || result == VK_INCOMPLETE)) {
@@ -288,29 +289,26 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineCacheData(VkDevice handle, VkPip
     return result;
 }
 
+/* Pipelines of the application that are not yet in its cache because another thread still compiles there. */
+static void merge_annex_of(Device *device, VkPipelineCache destination, VkPipelineCache source)
+{
+    AppCache *from = app_cache_find(device, source);
+    if (from && from->use.annex != VK_NULL_HANDLE)
+        device->merge_pipeline_caches(device->handle, destination, 1, &from->use.annex);
+}
+
 VKAPI_ATTR VkResult VKAPI_CALL layer_MergePipelineCaches(VkDevice handle, VkPipelineCache destination,
                                                          uint32_t source_count, const VkPipelineCache *sources)
 {
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
     if (process_is_forked_child())
         return device->merge_pipeline_caches(handle, destination, source_count, sources);
-    AppCache *into = app_cache_find(device, destination);
+    /* The application keeps its own threads out of the destination, or asked the driver to; of the layer's, only one
+     * that holds this mutex gets in. */
     pthread_mutex_lock(&device->merge_mutex);
-    if (into)
-        pthread_rwlock_wrlock(&into->lock);
-    for (uint32_t i = 0; i < source_count; i++) {
-        AppCache *from = app_cache_find(device, sources[i]);
-        if (from && from != into)
-            pthread_rwlock_rdlock(&from->lock);
-    }
     VkResult result = device->merge_pipeline_caches(handle, destination, source_count, sources);
-    for (uint32_t i = 0; i < source_count; i++) {
-        AppCache *from = app_cache_find(device, sources[i]);
-        if (from && from != into)
-            pthread_rwlock_unlock(&from->lock);
-    }
-    if (into)
-        pthread_rwlock_unlock(&into->lock);
+    for (uint32_t i = 0; i < source_count; i++)
+        merge_annex_of(device, destination, sources[i]);
     pthread_mutex_unlock(&device->merge_mutex);
     return result;
 }

@@ -38,28 +38,39 @@ VkResult pipelines_pass_through(const PipelineCall *call)
 {
     if (call->probe_after_load)
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
-    count(&call->device->counters.passed, call->count);
-    return call_driver(call, call->cache, call->count, call->infos, call->pipelines);
+    Device *device = call->device;
+    /* The layer may be merging into it for other calls. In the child of a fork no lock may be taken. */
+    AppCache *app_cache = process_is_forked_child() ? NULL : app_cache_find(device, call->cache);
+    count(&device->counters.passed, call->count);
+    if (app_cache)
+        cache_use_begin(&app_cache->use, true);
+    VkResult result = call_driver(call, call->cache, call->count, call->infos, call->pipelines);
+    if (app_cache)
+        cache_use_end(device, &app_cache->use, call->cache, true);
+    return result;
 }
 
-static pthread_rwlock_t *lock_of(Batch *batch, VkPipelineCache cache)
+/* NULL: a cell, or one that the layer does not merge into. */
+static CacheUse *use_of(Batch *batch, VkPipelineCache cache)
 {
     if (cache == batch->call->device->merged)
-        return &batch->call->device->merged_lock;
-    return batch->app_cache ? &batch->app_cache->lock : NULL;
+        return &batch->call->device->merged_use;
+    return batch->app_cache && cache == batch->call->cache ? &batch->app_cache->use : NULL;
 }
 
-static VkResult call_with_cache(Batch *batch, VkPipelineCache cache, uint32_t info_count, const void *infos,
-                                VkPipeline *pipelines, uint64_t *duration_ns)
+/* duration_ns: NULL where nobody wants to know. */
+static VkResult call_with_cache(Batch *batch, VkPipelineCache cache, bool may_compile, uint32_t info_count,
+                                const void *infos, VkPipeline *pipelines, uint64_t *duration_ns)
 {
-    pthread_rwlock_t *lock = lock_of(batch, cache);
-    if (lock)
-        pthread_rwlock_rdlock(lock);
-    uint64_t start = now_ns();
+    CacheUse *use = use_of(batch, cache);
+    if (use)
+        cache_use_begin(use, may_compile);
+    uint64_t start = duration_ns ? now_ns() : 0;
     VkResult result = call_driver(batch->call, cache, info_count, infos, pipelines);
-    *duration_ns = now_ns() - start;
-    if (lock)
-        pthread_rwlock_unlock(lock);
+    if (duration_ns)
+        *duration_ns = now_ns() - start;
+    if (use)
+        cache_use_end(batch->call->device, use, cache, may_compile);
     return result;
 }
 
@@ -77,14 +88,15 @@ static VkResult create_one(Batch *batch, uint32_t index, VkPipelineCache cache, 
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
     create_info_detach(call, index, element->flags, &info);
     *pipeline = VK_NULL_HANDLE;
-    return call_with_cache(batch, cache, 1, &info, pipeline, duration_ns);
+    bool may_compile = !((element->flags | set) & FAIL_ON_COMPILE);
+    return call_with_cache(batch, cache, may_compile, 1, &info, pipeline, duration_ns);
 }
 
 /* A pipeline was created for the application, whichever way. */
 static void note_created(const Batch *batch, uint32_t index)
 {
     Device *device = batch->call->device;
-    count(&device->counters.pipelines, 1);
+    count(&hot_counters(device)->pipelines, 1);
     fingerprints_note(device, batch->elements[index].fingerprint);
 }
 
@@ -156,15 +168,17 @@ static void note_hit(Batch *batch, uint32_t index, bool from_layer)
     const VkPipelineCreationFeedbackEXT *feedback = element_feedback(element);
     bool in_cache =
         !feedback || (feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT);
+    if (feedback)
+        count(&hot_counters(device)->hit_ns, feedback->duration);
     if (from_layer)
         element_clear_application_hit(element);
     note_created(batch, index);
     unsigned not_adopted = atomic_load_explicit(&device->kinds_not_adopted, memory_order_relaxed);
     if (!in_cache && device->plan.adopt && !(not_adopted >> element->kind & 1) && adopt(batch, index))
         return;
-    count(&device->counters.hits, 1);
+    count(&hot_counters(device)->hits, 1);
     if (!from_layer)
-        count(&device->counters.application_hits, 1);
+        count(&hot_counters(device)->application_hits, 1);
 }
 
 static void note_plain(Batch *batch, uint32_t index, bool from_layer, uint64_t duration_ns)
@@ -189,12 +203,9 @@ static void note_plain(Batch *batch, uint32_t index, bool from_layer, uint64_t d
 static bool probe_layer(Batch *batch, uint32_t index)
 {
     Device *device = batch->call->device;
-    uint64_t duration = 0;
-    VkResult result =
-        create_one(batch, index, device->merged, FAIL_ON_COMPILE, &batch->call->pipelines[index], &duration);
+    VkResult result = create_one(batch, index, device->merged, FAIL_ON_COMPILE, &batch->call->pipelines[index], NULL);
     if (result != VK_SUCCESS || batch->call->pipelines[index] == VK_NULL_HANDLE)
         return false;
-    count(&device->counters.hit_ns, duration);
     if (batch->app_cache && device->plan.seed_caches)
         cells_seed(device, batch->app_cache);
     note_hit(batch, index, true);
@@ -318,24 +329,24 @@ static VkResult probe_all(Batch *batch)
     bool from_layer = call->cache == VK_NULL_HANDLE;
     size_t stride = create_info_size(call->point);
     unsigned plain_kinds = atomic_load_explicit(&device->plain_kinds, memory_order_relaxed);
-    bool without_probe = false;
+    bool without_probe = false, may_compile = false;
     for (uint32_t i = 0; i < call->count; i++) {
         Element *element = &batch->elements[i];
         element->plain = plain_kinds >> element->kind & 1;
         AnyCreateInfo *info = (AnyCreateInfo *)(void *)(batch->infos + i * stride);
-        AnyCreateInfo changed;
         /* EARLY_RETURN is the layer's to obey: a miss in front must not hide the hits behind it. */
-        if (!element_prepare(element, call, i, element->plain ? 0 : FAIL_ON_COMPILE, EARLY_RETURN, &changed))
+        if (!element_prepare(element, call, i, element->plain ? 0 : FAIL_ON_COMPILE, EARLY_RETURN, info))
             element->plain = true;
-        memcpy(info, &changed, stride);
+        may_compile |= element->plain && !(element->flags & FAIL_ON_COMPILE);
         call->pipelines[i] = VK_NULL_HANDLE;
         without_probe |= element->plain;
     }
     if (without_probe && batch->app_cache)
         seed_before(batch);
+    /* Of hits the driver's feedback tells how long they took; to read the clock costs 1 % of one (measured). */
     uint64_t duration = 0;
-    VkResult result = call_with_cache(batch, cache, call->count, batch->infos, call->pipelines, &duration);
-    count(&device->counters.hit_ns, result == VK_SUCCESS ? duration : 0);
+    VkResult result = call_with_cache(batch, cache, may_compile, call->count, batch->infos, call->pipelines,
+                                      may_compile ? &duration : NULL);
     for (uint32_t i = 0; i < call->count; i++) {
         if (call->pipelines[i] == VK_NULL_HANDLE)
             continue;
@@ -419,10 +430,10 @@ static bool probe_without_binaries(Batch *batch, uint32_t index, const VkPipelin
                               (feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT));
     element_clear_application_hit(element);
     note_created(batch, index);
-    count(&device->counters.hit_ns, duration);
+    count(&hot_counters(device)->hit_ns, duration);
     bool adopted = !in_cells && device->plan.adopt &&
                    binaries_keep(call, index, element, key, about_cell(batch, index, PYLAYER_CELL_ADOPTED, duration));
-    count(adopted ? &device->counters.adopted : &device->counters.hits, 1);
+    count(adopted ? &device->counters.adopted : &hot_counters(device)->hits, 1);
     return true;
 }
 
@@ -487,9 +498,10 @@ static VkResult create_by_key(Batch *batch, uint32_t index)
         if (result != VK_SUCCESS)
             return result;
         note_created(batch, index);
-        count(&device->counters.hits, 1);
-        count(&device->counters.binary_hits, 1);
-        count(&device->counters.hit_ns, duration);
+        HotCounters *counters = hot_counters(device);
+        count(&counters->hits, 1);
+        count(&counters->binary_hits, 1);
+        count(&counters->hit_ns, duration);
         return VK_SUCCESS;
     }
     if (probe_without_binaries(batch, index, &key))
@@ -529,15 +541,17 @@ static VkResult create_with_snapshot(Batch *batch)
     else if (batch->app_cache && device->plan.seed_caches && !loading_is_under_way(device))
         cells_seed(device, batch->app_cache); /* when more was loaded since; not between the slices of a load */
     size_t stride = create_info_size(call->point);
+    bool may_compile = false;
     for (uint32_t i = 0; i < call->count; i++) {
+        may_compile |= !(batch->elements[i].flags & FAIL_ON_COMPILE);
         AnyCreateInfo changed;
         element_prepare(&batch->elements[i], call, i, 0, 0, &changed);
         memcpy(batch->infos + i * stride, &changed, stride);
         call->pipelines[i] = VK_NULL_HANDLE;
     }
     uint64_t duration = 0;
-    VkResult result = call_with_cache(batch, from_layer ? device->merged : call->cache, call->count, batch->infos,
-                                      call->pipelines, &duration);
+    VkResult result = call_with_cache(batch, from_layer ? device->merged : call->cache, may_compile, call->count,
+                                      batch->infos, call->pipelines, &duration);
     for (uint32_t i = 0; i < call->count; i++) {
         if (call->pipelines[i] != VK_NULL_HANDLE)
             note_plain(batch, i, from_layer, i == 0 ? duration : 0);
@@ -546,16 +560,10 @@ static VkResult create_with_snapshot(Batch *batch)
     return result;
 }
 
-/* The application's cache may be merged into by other threads' misses. */
 static VkResult pass_untouched(Batch *batch)
 {
     PipelineCall *call = batch->call;
-    pthread_rwlock_t *lock = lock_of(batch, call->cache);
-    if (lock)
-        pthread_rwlock_rdlock(lock);
     VkResult result = pipelines_pass_through(call);
-    if (lock)
-        pthread_rwlock_unlock(lock);
     if (atomic_load_explicit(&call->device->carrier, memory_order_relaxed) != PYLAYER_CARRIER_BINARIES)
         return result;
     /* What the application captures itself can be found by its create info later. */

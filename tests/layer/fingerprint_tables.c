@@ -24,11 +24,6 @@ bool process_is_forked_child(void)
     return false;
 }
 
-void rwlock_init_for_merging(pthread_rwlock_t *lock)
-{
-    pthread_rwlock_init(lock, NULL);
-}
-
 const void *create_info_at(const PipelineCall *call, uint32_t index)
 {
     (void)index;
