@@ -103,6 +103,7 @@ class Policy:
             queue_bytes=int(settings["queue_mib"]) << 20,
             restore_binaries=restore_binaries,
             seed_caches=settings["seed_application_caches"],
+            shards=0 if settings["sharding"] == "off" else int(settings["sharding"]),
         )
 
     def binary_properties(self, program: Program, facts: DeviceFacts, settings: dict[str, Any]) -> BinaryProperties:

@@ -179,7 +179,8 @@ class Plan(Record):
     what it reads out of a pipeline binary with ``BinaryRead``, up to this size, 0 never. ``driver_cache_off``: where
     the driver has pipelineBinaryInternalCacheControl. ``check_binaries``: what the program feeds to
     vkCreatePipelineBinariesKHR has to be what it read, or the call fails, unless ``restore_binaries`` helps.
-    ``index_bytes`` bounds the binaries in memory.
+    ``index_bytes`` bounds the binaries in memory. ``shards``: how many copies of the layer's cache there may be, each
+    for one thread at a time.
     """
 
     __slots__ = (
@@ -199,6 +200,7 @@ class Plan(Record):
         "queue_bytes",
         "restore_binaries",
         "seed_caches",
+        "shards",
     )
     adopt: bool
     answer_wait_ns: int
@@ -216,6 +218,7 @@ class Plan(Record):
     queue_bytes: int
     restore_binaries: bool
     seed_caches: bool
+    shards: int
 
 
 class BinaryProperties(Record):

@@ -133,6 +133,7 @@ typedef struct PylayerPlan {
     /* Altered data is replaced by the stored bytes where one content alone is known under its key; else, as without
      * this, vkCreatePipelineBinariesKHR fails with VK_ERROR_INITIALIZATION_FAILED. */
     uint8_t restore_binaries;
+    uint8_t shards;         /* at most so many copies of the layer's cache, for single threads */
     int64_t load_wait_ns;   /* longest wait of one pipeline creation for the store */
     int64_t answer_wait_ns; /* longest wait for a verdict */
     int64_t flush_wait_ns;  /* longest wait at vkDestroyDevice and exit */

@@ -23,6 +23,7 @@
  * binary_history.c  what the application read of its binaries, in this run and before
  * properties.c      vkGetPhysicalDeviceProperties2: what is said of pipeline binaries
  * merging.c         merging into caches that threads create pipelines with
+ * shards.c          copies of the layer's cache for single threads
  * spread_lock.c     the lock for that, and for whatever else all threads read
  * loading.c         stored records on their way into it
  * mailbox.c         messages to the policy thread, and its waiting
@@ -112,6 +113,8 @@ void digest128(const void *data, size_t size, uint8_t digest[PYLAYER_DIGEST_BYTE
 
 /* What all threads write again and again stands once for each of so many groups of threads, in lines of its own. */
 #define THREAD_SLOTS 16
+/* From 1, in the order of the first call. */
+unsigned thread_number(void);
 unsigned thread_slot(void);
 
 typedef struct SpreadLock {
@@ -292,6 +295,8 @@ typedef struct Device {
      * at once two merges in opposite directions could wait for each other: Mesa locks the
      * destination, then the source. */
     pthread_mutex_t merge_mutex;
+    struct Shard *shards; /* copies of merged, as many as policy allows */
+    uint32_t shard_count;
     uint8_t *empty_data; /* vkGetPipelineCacheData of an empty cache: what 'nothing was kept' looks like */
     size_t empty_size;
     atomic_int said_unreadable;    /* the log told that the driver does not give data */
@@ -556,6 +561,22 @@ int64_t cells_read_merged(Device *device, uint8_t *data, uint64_t size);
 #define CELLS_MERGED_AT_ONCE 8
 uint64_t cells_merge_records(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
                              uint32_t record_count);
+
+/* ---- shards.c -------------------------------------------------------------------------------- */
+
+/* A copy of the layer's cache that one thread at a time uses. */
+typedef struct Shard Shard;
+
+/* False: the device has none. */
+bool shards_open(Device *device);
+void shards_close(Device *device);
+/* NULL where there is none to be had. */
+Shard *shard_take(Device *device);
+void shard_give_back(Shard *shard);
+VkPipelineCache shard_cache(const Shard *shard);
+/* Something was merged into the layer's cache that the shard lacks. */
+bool shard_is_late(const Device *device, const Shard *shard);
+void shard_note_late_hit(Shard *shard);
 
 /* ---- loading.c ------------------------------------------------------------------------------- */
 

@@ -21,6 +21,7 @@ typedef struct Batch {
     Element *elements;
     char *infos; /* changed copies, in the call's own layout */
     VkResult result;
+    Shard *late_shard;     /* the probe was done in this one, which lacks something of the layer's cache */
     bool after_load;       /* the probe saw everything that the store holds */
     uint32_t created_here; /* pipelines that this call compiled so far */
 } Batch;
@@ -208,6 +209,8 @@ static bool probe_layer(Batch *batch, uint32_t index)
         return false;
     if (batch->app_cache && device->plan.seed_caches)
         cells_seed(device, batch->app_cache);
+    if (batch->late_shard)
+        shard_note_late_hit(batch->late_shard);
     note_hit(batch, index, true);
     return true;
 }
@@ -273,7 +276,8 @@ static VkResult create_missing(Batch *batch, uint32_t index)
     if (batch->app_cache && !element->plain)
         batch->after_load = loading_wait(batch->call->device);
     /* What the application's cache lacks the layer's may have, or this call has just compiled it. */
-    if (!element->plain && (batch->app_cache || batch->created_here > 0) && probe_layer(batch, index))
+    if (!element->plain && (batch->app_cache || batch->late_shard || batch->created_here > 0) &&
+        probe_layer(batch, index))
         return VK_SUCCESS;
     return create_absent(batch, index);
 }
@@ -343,10 +347,17 @@ static VkResult probe_all(Batch *batch)
     }
     if (without_probe && batch->app_cache)
         seed_before(batch);
+    Shard *shard = from_layer && !without_probe ? shard_take(device) : NULL;
+    if (shard)
+        cache = shard_cache(shard);
     /* Of hits the driver's feedback tells how long they took; to read the clock costs 1 % of one (measured). */
     uint64_t duration = 0;
     VkResult result = call_with_cache(batch, cache, may_compile, call->count, batch->infos, call->pipelines,
                                       may_compile ? &duration : NULL);
+    if (shard) {
+        batch->late_shard = shard_is_late(device, shard) ? shard : NULL;
+        shard_give_back(shard);
+    }
     for (uint32_t i = 0; i < call->count; i++) {
         if (call->pipelines[i] == VK_NULL_HANDLE)
             continue;

@@ -10,13 +10,18 @@
 /* A reader that keeps the lock for long counts this much. Fewer threads than that are in one slot. */
 #define LONG_READER 0x10000u
 
-unsigned thread_slot(void)
+unsigned thread_number(void)
 {
     static atomic_uint threads;
-    static _Thread_local unsigned number; /* from 1 */
+    static _Thread_local unsigned number;
     if (number == 0)
         number = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) + 1;
-    return number % THREAD_SLOTS;
+    return number;
+}
+
+unsigned thread_slot(void)
+{
+    return thread_number() % THREAD_SLOTS;
 }
 
 void spread_lock_init(SpreadLock *lock)
