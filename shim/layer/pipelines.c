@@ -200,12 +200,32 @@ static void note_plain(Batch *batch, uint32_t index, bool from_layer, uint64_t d
         element_clear_application_hit(&batch->elements[index]);
 }
 
+static bool probe_one(Batch *batch, uint32_t index, VkPipelineCache cache)
+{
+    VkPipeline *pipeline = &batch->call->pipelines[index];
+    return create_one(batch, index, cache, FAIL_ON_COMPILE, pipeline, NULL) == VK_SUCCESS && *pipeline;
+}
+
+/* What could not be merged into the layer's cache yet, because somebody compiles there. */
+static bool probe_annex(Batch *batch, uint32_t index)
+{
+    Device *device = batch->call->device;
+    if (!atomic_load_explicit(&device->merged_use.has_annex, memory_order_relaxed))
+        return false;
+    pthread_mutex_lock(&device->merge_mutex);
+    VkPipelineCache annex = device->merged_use.annex;
+    bool found = annex != VK_NULL_HANDLE && probe_one(batch, index, annex);
+    pthread_mutex_unlock(&device->merge_mutex);
+    if (found)
+        note_hit(batch, index, true);
+    return found;
+}
+
 /* Looks into the layer's cache. */
 static bool probe_layer(Batch *batch, uint32_t index)
 {
     Device *device = batch->call->device;
-    VkResult result = create_one(batch, index, device->merged, FAIL_ON_COMPILE, &batch->call->pipelines[index], NULL);
-    if (result != VK_SUCCESS || batch->call->pipelines[index] == VK_NULL_HANDLE)
+    if (!probe_one(batch, index, device->merged))
         return false;
     if (batch->app_cache && device->plan.seed_caches)
         cells_seed(device, batch->app_cache);
@@ -276,8 +296,8 @@ static VkResult create_missing(Batch *batch, uint32_t index)
     if (batch->app_cache && !element->plain)
         batch->after_load = loading_wait(batch->call->device);
     /* What the application's cache lacks the layer's may have, or this call has just compiled it. */
-    if (!element->plain && (batch->app_cache || batch->late_shard || batch->created_here > 0) &&
-        probe_layer(batch, index))
+    bool worth_it = batch->app_cache || batch->late_shard || batch->created_here > 0;
+    if (!element->plain && (probe_annex(batch, index) || (worth_it && probe_layer(batch, index))))
         return VK_SUCCESS;
     return create_absent(batch, index);
 }
@@ -412,7 +432,7 @@ static VkResult create_in_layer_cache(Batch *batch, uint32_t index)
     unsigned plain_kinds = atomic_load_explicit(&device->plain_kinds, memory_order_relaxed);
     element->plain = plain_kinds >> element->kind & 1 || !may_be_probed(batch, index);
     if (!element->plain)
-        return probe_layer(batch, index) ? VK_SUCCESS : create_absent(batch, index);
+        return probe_annex(batch, index) || probe_layer(batch, index) ? VK_SUCCESS : create_absent(batch, index);
     if (call->probe_after_load)
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
     uint64_t duration = 0;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#define SYNCHRONIZED_MERGE 0x8u /* VK_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE_BIT_KHR */
 #define EXTERNALLY_SYNCHRONIZED VK_PIPELINE_CACHE_CREATE_EXTERNALLY_SYNCHRONIZED_BIT_EXT
 
 /* Inside a call, so that calls which must not meet have time to. */
@@ -126,7 +127,12 @@ static VkResult VKAPI_CALL merge_caches(VkDevice device, VkPipelineCache into, u
         abort();
     if (count == 0)
         violation("vkMergePipelineCaches without a source");
-    begin_use(target, true, "vkMergePipelineCaches");
+    if (faults.note_merges)
+        note("vkMergePipelineCaches of %u into 0x%llx", count, (unsigned long long)into);
+    bool alone = target && !(target->flags & SYNCHRONIZED_MERGE);
+    begin_use(target, alone, "vkMergePipelineCaches");
+    if (atomic_fetch_add(&state->merges, 1) > 0 && faults.merges_alone)
+        violation("vkMergePipelineCaches while another merge of the device goes on");
     for (uint32_t i = 0; i < count; i++) {
         sources[i] = object_find(KIND_CACHE, (uint64_t)caches[i], device, "vkMergePipelineCaches");
         if (caches[i] == into)
@@ -141,7 +147,9 @@ static VkResult VKAPI_CALL merge_caches(VkDevice device, VkPipelineCache into, u
     for (uint32_t i = 0; i < count; i++)
         if (caches[i] != into)
             end_use(sources[i], false);
-    end_use(target, true);
+    end_use(target, alone);
+    atomic_fetch_sub(&state->merges, 1);
+    atomic_fetch_add(&state->merges_done, 1);
     free(sources);
     end_call(state);
     return result;

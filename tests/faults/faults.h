@@ -17,6 +17,11 @@
  *   merge-fails[=N]               vkMergePipelineCaches fails; with N only the Nth time
  *   no-feedback                   creation feedback is left unwritten
  *   feedback-without-hit-bit      creation feedback never tells of a hit
+ *   compile-waits-for-hit, compile-waits-for-merge
+ *                                 the first pipeline that may be compiled is not done before another thread found
+ *                                 one, or merged caches; a VIOLATION when that takes 20 s
+ *   merges-alone                  a merge beside another one of the device is a VIOLATION
+ *   note-merges                   each merge is written down
  *   slow-cache=MS                 making, reading and merging a cache takes this long
  *   defers                        a deferred operation is pending until it was joined; any number of threads share it
  *   join-ends-late                the thread that completes an operation is held until its result was asked for twice
@@ -74,6 +79,8 @@ typedef struct {
     long data_fails_at, merge_fails_at, pipeline_fails_at; /* 0: not in particular */
     long pipelines_refused;
     bool no_feedback, feedback_without_hit_bit;
+    bool compile_waits_for_hit, compile_waits_for_merge;
+    bool merges_alone, note_merges;
     long slow_cache_ms;
     bool defers, join_ends_late, never_defers;
     bool no_binaries, no_pipeline_binaries_feature, no_maintenance5, device_refuses_binaries;
@@ -177,7 +184,9 @@ typedef struct device_state {
     bool internal_cache;          /* the driver has one */
     bool internal_cache_disabled; /* on this device */
     atomic_long binary_counters[BINARY_COUNTERS];
-    atomic_int calls; /* in progress */
+    atomic_int calls;  /* in progress */
+    atomic_int merges; /* in progress */
+    atomic_uint hits, merges_done;
 } device_state;
 
 typedef struct instance_state {

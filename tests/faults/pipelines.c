@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define FAIL_ON_COMPILE VK_PIPELINE_CREATE_FAIL_ON_PIPELINE_COMPILE_REQUIRED_BIT_EXT
 #define EARLY_RETURN VK_PIPELINE_CREATE_EARLY_RETURN_ON_FAILURE_BIT_EXT
@@ -308,6 +309,26 @@ static VkResult create_with_faults(const create_call *call)
     return each ? create_each(call) : call_driver(call, call->count, call->infos, call->pipelines);
 }
 
+#define PATIENCE_SECONDS 20
+
+/* As a compile that takes as long as the others need for what must not wait for it. */
+static void wait_for_others(const create_call *call)
+{
+    static atomic_flag first = ATOMIC_FLAG_INIT;
+    bool waits = faults.compile_waits_for_hit || faults.compile_waits_for_merge;
+    if (!waits || (flags_of(call, 0) & FAIL_ON_COMPILE) || atomic_flag_test_and_set(&first))
+        return;
+    atomic_uint *done = faults.compile_waits_for_hit ? &call->state->hits : &call->state->merges_done;
+    unsigned before = atomic_load(done);
+    struct timespec pause = {.tv_nsec = 1000000};
+    for (int i = 0; i < PATIENCE_SECONDS * 1000; i++) {
+        if (atomic_load(done) != before)
+            return;
+        nanosleep(&pause, NULL);
+    }
+    violation("%s: a compile kept others waiting", commands[call->point]);
+}
+
 static VkResult create_pipelines(create_call call, VkDevice device)
 {
     const char *command = commands[call.point];
@@ -323,8 +344,11 @@ static VkResult create_pipelines(create_call call, VkDevice device)
         end_call(call.state);
         return deferred;
     }
+    wait_for_others(&call);
     saved_feedback *saved = save_feedback(&call);
     VkResult result = create_with_faults(&call);
+    if (result == VK_SUCCESS && (flags_of(&call, 0) & FAIL_ON_COMPILE))
+        atomic_fetch_add(&call.state->hits, 1);
     spoil_feedback(&call, saved);
     end_use(cache, alone);
     pipelines_exist(&call);
