@@ -40,6 +40,7 @@ bench: setup programs
 	$(BIN)/python tests/bench/run.py
 	$(BIN)/python tests/bench/scale.py
 	$(BIN)/python tests/bench/identifiers.py
+	$(BIN)/python tests/bench/threads.py
 
 fuzz: setup
 	$(BIN)/python tests/fuzz/run.py --inputs $(INPUTS)

@@ -1,11 +1,12 @@
 /*
  * How threads get along when they create pipelines at the same time.
  *
- *   threads THREADS hits|misses none|shared|own [COUNT [ROUNDS]]
+ *   threads THREADS hits|misses none|shared|own [COUNT [ROUNDS [FILE]]]
  *
  * hits: COUNT pipelines are created once; then, ROUNDS times, every thread creates all of them. misses: ROUNDS times,
  * every thread creates COUNT that nobody has created before. With no VkPipelineCache, with one that all threads share,
- * or with one for each thread. Prints one JSON object: of each round, the nanoseconds from the start of all threads to
+ * or with one for each thread; the caches begin with what FILE holds, and where there is none it gets their data in the
+ * end, so that what the first run missed is found for the first time in the second. Prints one JSON object: of each round, the nanoseconds from the start of all threads to
  * the end of the last one. Destroying is not timed.
  *
  * It takes the first GPU, and asks of it what the demo asks of one; DEVICE=NAME or NUMBER chooses another.
@@ -90,9 +91,41 @@ static void *run_thread(void *argument)
     return NULL;
 }
 
-static void create_caches(Caches wanted)
+/* Nothing where there is no such file. */
+static void *read_file(const char *path, size_t *size)
 {
-    const VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
+    FILE *file = path ? fopen(path, "rb") : NULL;
+    *size = 0;
+    if (!file)
+        return NULL;
+    fseek(file, 0, SEEK_END);
+    *size = (size_t)ftell(file);
+    rewind(file);
+    void *data = malloc(*size + 1);
+    if (!data || fread(data, 1, *size, file) != *size)
+        die("%s cannot be read", path);
+    fclose(file);
+    return data;
+}
+
+static void save_cache(const char *path)
+{
+    size_t size = 0;
+    must(vkGetPipelineCacheData(context.device, caches[0], &size, NULL), "vkGetPipelineCacheData");
+    void *data = malloc(size);
+    FILE *file = fopen(path, "wb");
+    if (!data || !file)
+        die("%s cannot be written", path);
+    must(vkGetPipelineCacheData(context.device, caches[0], &size, data), "vkGetPipelineCacheData");
+    if (fwrite(data, 1, size, file) != size || fclose(file))
+        die("%s cannot be written", path);
+    free(data);
+}
+
+static void create_caches(Caches wanted, size_t size, const void *data)
+{
+    const VkPipelineCacheCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO, .initialDataSize = size, .pInitialData = data};
     for (uint32_t i = 0; i < thread_count && wanted != NO_CACHE; ++i) {
         if (wanted == SHARED_CACHE && i > 0)
             caches[i] = caches[0];
@@ -151,7 +184,7 @@ int main(int argument_count, char **arguments)
     while (argument_count > 3 && wanted < 3 && strcmp(arguments[3], names[wanted]))
         ++wanted;
     if (argument_count < 4 || wanted == 3 || (strcmp(arguments[2], "hits") && strcmp(arguments[2], "misses")))
-        die("usage: threads THREADS hits|misses none|shared|own [COUNT [ROUNDS]]");
+        die("usage: threads THREADS hits|misses none|shared|own [COUNT [ROUNDS [FILE]]]");
     misses = !strcmp(arguments[2], "misses");
     thread_count = argument(arguments, argument_count, 1, 1, MAX_THREADS);
     count = argument(arguments, argument_count, 4, misses ? 16 : 256, 4096);
@@ -165,7 +198,10 @@ int main(int argument_count, char **arguments)
     uint64_t *results = calloc(rounds, sizeof *results);
     if (!recipes || !results || pthread_barrier_init(&barrier, NULL, thread_count + 1))
         die("out of memory");
-    create_caches((Caches)wanted);
+    size_t file_size;
+    const char *path = argument_count > 6 && wanted != NO_CACHE ? arguments[6] : NULL;
+    void *file_data = read_file(path, &file_size);
+    create_caches((Caches)wanted, file_size, file_data);
     if (!misses)
         fill_caches((Caches)wanted);
     /* What starts with the device, or follows from filling, is over then. */
@@ -178,6 +214,11 @@ int main(int argument_count, char **arguments)
         printf("%s%llu", round ? ", " : "", (unsigned long long)results[round]);
     printf("]}\n");
 
+    for (uint32_t i = 1; i < thread_count && wanted == OWN_CACHES && path && !file_data; ++i)
+        must(vkMergePipelineCaches(context.device, caches[0], 1, &caches[i]), "vkMergePipelineCaches");
+    if (path && !file_data)
+        save_cache(path);
+    free(file_data);
     for (uint32_t i = 0; i < thread_count && wanted != NO_CACHE; ++i)
         if (i == 0 || wanted == OWN_CACHES)
             vkDestroyPipelineCache(context.device, caches[i], NULL);

@@ -46,6 +46,9 @@ static VkResult VKAPI_CALL create_cache(VkDevice device, const VkPipelineCacheCr
     VkResult result = refusal(info);
     if (result == VK_SUCCESS)
         result = state->create_cache(device, info, allocator, cache);
+    uint64_t none = 0;
+    if (result == VK_SUCCESS)
+        atomic_compare_exchange_strong(&state->first_cache, &none, (uint64_t)*cache);
     if (result == VK_SUCCESS)
         object_add(KIND_CACHE, (uint64_t)*cache, device, info->flags, allocator != NULL);
     end_call(state);

@@ -17,9 +17,9 @@
  *   merge-fails[=N]               vkMergePipelineCaches fails; with N only the Nth time
  *   no-feedback                   creation feedback is left unwritten
  *   feedback-without-hit-bit      creation feedback never tells of a hit
- *   compile-waits-for-hit, compile-waits-for-merge
- *                                 the first pipeline that may be compiled is not done before another thread found
- *                                 one, or merged caches; a VIOLATION when that takes 20 s
+ *   compile-waits-for-hit         the first pipeline that may be compiled is not done before another thread found one
+ *                                 that it may not compile; a VIOLATION when that takes 20 s
+ *   compile-waits-for-merge       so does the first one with the device's first cache, for a merge
  *   merges-alone                  a merge beside another one of the device is a VIOLATION
  *   note-merges                   each merge is written down
  *   slow-cache=MS                 making, reading and merging a cache takes this long
@@ -187,6 +187,7 @@ typedef struct device_state {
     atomic_int calls;  /* in progress */
     atomic_int merges; /* in progress */
     atomic_uint hits, merges_done;
+    _Atomic(uint64_t) first_cache;
 } device_state;
 
 typedef struct instance_state {

@@ -315,7 +315,8 @@ static VkResult create_with_faults(const create_call *call)
 static void wait_for_others(const create_call *call)
 {
     static atomic_flag first = ATOMIC_FLAG_INIT;
-    bool waits = faults.compile_waits_for_hit || faults.compile_waits_for_merge;
+    bool waits = faults.compile_waits_for_hit ||
+                 (faults.compile_waits_for_merge && (uint64_t)call->cache == atomic_load(&call->state->first_cache));
     if (!waits || (flags_of(call, 0) & FAIL_ON_COMPILE) || atomic_flag_test_and_set(&first))
         return;
     atomic_uint *done = faults.compile_waits_for_hit ? &call->state->hits : &call->state->merges_done;

@@ -1,0 +1,160 @@
+"""How threads that create pipelines at the same time get along, under the layer and without: `make bench`.
+
+Every round runs each way of it once, one after the other, for one number of threads; a figure is the median over rounds
+of the rounds' ratios to the driver alone with one VkPipelineCache that all threads share. On RADV null hardware with
+Mesa's disk cache off. With more threads than processors a time says how much work was done, not how long one waits.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from rich.console import Console
+from rich.table import Table
+from world import BUILD, LAYER_NAME, World
+
+THREADS = (1, 2, 4, 8, 16)
+SHARDS = 16
+LIMIT = 1.10
+
+#: Pipelines in the caches, of `again` and `first`.
+PIPELINES = 256
+#: For each number of threads, so that every round compiles as many.
+MISSES = 128
+
+
+class Way(NamedTuple):
+    """Who creates pipelines, and with which VkPipelineCache."""
+
+    name: str
+    caches: str
+    layer: bool = True
+    sharding: bool = False
+
+
+BASELINE = Way("the driver alone, one cache", "shared", layer=False)
+WAYS = (
+    BASELINE,
+    Way("the driver alone, a cache each", "own", layer=False),
+    Way("layer, no cache", "none"),
+    Way("layer, one cache", "shared"),
+    Way("layer, a cache each", "own"),
+    Way(f"layer, no cache, sharding: {SHARDS}", "none", sharding=True),
+)
+
+#: What is limited; the others are there to be compared.
+LIMITED = "layer, no cache"
+
+#: again: all pipelines again and again, 2 us a hit; first: each once, after a start, 9 us; misses: compiled.
+WORKS = ("again", "first", "misses")
+
+
+class Bench:
+    def __init__(self, directory: Path) -> None:
+        self.world = World(directory)
+        self.world.environment["PYLAYER_LOG"] = "error"
+        self.directory = directory
+        self.sharded = directory / "sharded.yaml"
+        self.sharded.write_text(f"settings: {{sharding: {SHARDS}}}\n")
+
+    def run(self, way: Way, *arguments: object) -> float:
+        """Nanoseconds for each creation: of the fastest round, as the others were interrupted."""
+        threads, work, *rest = arguments
+        command = [BUILD / "bench" / "threads", threads, work, way.caches, *rest]
+        process = self.world.run(
+            list(map(str, command)),
+            VK_INSTANCE_LAYERS=LAYER_NAME if way.layer else None,
+            PYLAYER_CONFIG=str(self.sharded) if way.sharding else None,
+        )
+        result = json.loads(process.stdout)
+        return float(min(result["rounds_ns"]) / result["creations"])
+
+    def compiled(self) -> int:
+        return self.world.last()["compiled"]
+
+    def sample(self, way: Way, work: str, threads: int) -> float:
+        shutil.rmtree(self.world.store, ignore_errors=True)
+        if work == "again":
+            return self.run(way, threads, "hits", PIPELINES, max(20, 160 // threads))
+        if work == "misses":
+            return self.run(way, threads, "misses", MISSES // threads, 1)
+        file = self.directory / "application.cache"
+        file.unlink(missing_ok=True)
+        self.run(way, threads, "misses", PIPELINES // threads, 1, file)
+        time = self.run(way, threads, "misses", PIPELINES // threads, 1, file)
+        assert not way.layer or self.compiled() == 0, self.world.last()
+        return time
+
+
+def measure(bench: Bench, work: str, rounds: int) -> Iterator[dict[str, object]]:
+    for threads in THREADS:
+        samples: dict[Way, list[float]] = {way: [] for way in WAYS}
+        for _ in range(rounds):
+            for way in WAYS:
+                samples[way].append(bench.sample(way, work, threads))
+        for way in WAYS:
+            ratios = [one / base for one, base in zip(samples[way], samples[BASELINE], strict=True)]
+            ratio = statistics.median(ratios)
+            limited = way.name == LIMITED and work != "misses"
+            yield {
+                "work": work,
+                "threads": threads,
+                "way": way.name,
+                "baseline": BASELINE.name,
+                "rounds": rounds,
+                "ns": statistics.median(samples[way]),
+                "ratio": ratio,
+                "spread": [min(ratios), max(ratios)],
+                "limit": LIMIT if limited else None,
+                "met": not limited or ratio <= LIMIT,
+            }
+
+
+def show(console: Console, figures: list[dict[str, object]]) -> None:
+    for work in WORKS:
+        mine = {(figure["way"], figure["threads"]): figure for figure in figures if figure["work"] == work}
+        if not mine:
+            continue
+        table = Table(title=f"{work}: time of a creation, and its ratio to {BASELINE.name}")
+        table.add_column("threads")
+        for threads in THREADS:
+            table.add_column(str(threads), justify="right")
+        for way in WAYS:
+            cells = [mine[way.name, threads] for threads in THREADS]
+            texts = [
+                f"{cell['ns'] / 1e3:.2f} us, {cell['ratio']:.2f} x{'' if cell['met'] else ' (over)'}"  # type: ignore[operator]
+                for cell in cells
+            ]
+            table.add_row(way.name, *texts)
+        console.print(table)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=11, help="rounds of each figure (11)")
+    parser.add_argument("--work", choices=WORKS, action="append", help="only this; may be given several times")
+    parser.add_argument("--json", type=Path, default=Path("build/threads.json"), help="where the figures go")
+    options = parser.parse_args()
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    with tempfile.TemporaryDirectory(prefix="pylayer-bench-") as directory:
+        bench = Bench(Path(directory))
+        figures = [figure for work in options.work or WORKS for figure in measure(bench, work, options.rounds)]
+    options.json.parent.mkdir(parents=True, exist_ok=True)
+    document = {"processors": os.cpu_count(), "figures": figures}
+    options.json.write_text(json.dumps(document, indent=2) + "\n")
+    show(console, figures)
+    console.print(f"{os.cpu_count()} processors. Figures as JSON: {options.json}")
+
+
+if __name__ == "__main__":
+    main()
