@@ -134,7 +134,7 @@ def _explain(error: fastjsonschema.JsonSchemaValueException) -> tuple[list[Any],
         "maximum": f"at most {definition.get('maximum')}",
         "pattern": {"^/": "an absolute path"}.get(definition.get("pattern", ""), "module:Class"),
         "minProperties": "at least one condition",
-        "anyOf": definition.get("description"),
+        "anyOf": str(definition.get("description")),
     }.get(str(error.rule), error.message)
     return path, f"{key} is {_shown(error.value)}; allowed: {allowed}"
 

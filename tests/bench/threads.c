@@ -7,7 +7,7 @@
  * every thread creates COUNT that nobody has created before. With no VkPipelineCache, with one that all threads share,
  * or with one for each thread; the caches begin with what FILE holds, and where there is none it gets their data in the
  * end, so that what the first run missed is found for the first time in the second. Prints one JSON object: of each round, the nanoseconds from the start of all threads to
- * the end of the last one. Destroying is not timed.
+ * the end of the last one, and the processor time of the process. Destroying is not timed.
  *
  * It takes the first GPU, and asks of it what the demo asks of one; DEVICE=NAME or NUMBER chooses another.
  */
@@ -145,7 +145,14 @@ static void fill_caches(Caches wanted)
         must(vkMergePipelineCaches(context.device, caches[i], 1, &caches[0]), "vkMergePipelineCaches");
 }
 
-static void run_rounds(uint64_t *results)
+static uint64_t processor_ns(void)
+{
+    struct timespec used;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+}
+
+static void run_rounds(uint64_t *results, uint64_t *processor)
 {
     pthread_t threads[MAX_THREADS];
     for (uint32_t i = 0; i < thread_count; ++i)
@@ -156,9 +163,10 @@ static void run_rounds(uint64_t *results)
         for (uint32_t i = 0; misses && i < thread_count * count; ++i)
             prepare_recipe(&recipes[i], next++);
         pthread_barrier_wait(&barrier);
-        uint64_t start = now_ns(), end = start;
+        uint64_t used = processor_ns(), start = now_ns(), end = start;
         pthread_barrier_wait(&barrier);
         pthread_barrier_wait(&barrier);
+        processor[round] = processor_ns() - used;
         for (uint32_t i = 0; i < thread_count; ++i)
             end = ends[i] > end ? ends[i] : end;
         results[round] = end - start;
@@ -195,8 +203,8 @@ int main(int argument_count, char **arguments)
     context_create_device(&context, &options);
     objects_create(&objects, &context, &options);
     recipes = calloc((size_t)count * (misses ? thread_count : 1), sizeof *recipes);
-    uint64_t *results = calloc(rounds, sizeof *results);
-    if (!recipes || !results || pthread_barrier_init(&barrier, NULL, thread_count + 1))
+    uint64_t *results = calloc(rounds, sizeof *results), *processor = calloc(rounds, sizeof *processor);
+    if (!recipes || !results || !processor || pthread_barrier_init(&barrier, NULL, thread_count + 1))
         die("out of memory");
     size_t file_size;
     const char *path = argument_count > 6 && wanted != NO_CACHE ? arguments[6] : NULL;
@@ -206,12 +214,15 @@ int main(int argument_count, char **arguments)
         fill_caches((Caches)wanted);
     /* What starts with the device, or follows from filling, is over then. */
     nanosleep(&(struct timespec){0, 300000000}, NULL);
-    run_rounds(results);
+    run_rounds(results, processor);
 
     printf("{\"threads\": %u, \"creations\": %llu, \"rounds_ns\": [", thread_count,
            (unsigned long long)count * thread_count);
     for (uint32_t round = 0; round < rounds; ++round)
         printf("%s%llu", round ? ", " : "", (unsigned long long)results[round]);
+    printf("], \"rounds_processor_ns\": [");
+    for (uint32_t round = 0; round < rounds; ++round)
+        printf("%s%llu", round ? ", " : "", (unsigned long long)processor[round]);
     printf("]}\n");
 
     for (uint32_t i = 1; i < thread_count && wanted == OWN_CACHES && path && !file_data; ++i)

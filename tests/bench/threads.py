@@ -1,7 +1,8 @@
 """How threads that create pipelines at the same time get along, under the layer and without: `make bench`.
 
 Every round runs each way of it once, one after the other, for one number of threads; a figure is the median over rounds
-of the rounds' ratios to the driver alone with one VkPipelineCache that all threads share. On RADV null hardware with
+of the rounds' ratios to the driver alone with one VkPipelineCache that all threads share; beside it stands the ratio of
+processor time, which other work on the machine changes less. On RADV null hardware with
 Mesa's disk cache off. With more threads than processors a time says how much work was done, not how long one waits.
 """
 
@@ -59,6 +60,13 @@ LIMITED = "layer, no cache"
 WORKS = ("again", "first", "misses")
 
 
+class Sample(NamedTuple):
+    """Nanoseconds for each creation: from the start of the threads to their end, and of the processors."""
+
+    wall: float
+    processor: float
+
+
 class Bench:
     def __init__(self, directory: Path) -> None:
         self.world = World(directory)
@@ -67,8 +75,8 @@ class Bench:
         self.sharded = directory / "sharded.yaml"
         self.sharded.write_text(f"settings: {{sharding: {SHARDS}}}\n")
 
-    def run(self, way: Way, *arguments: object) -> float:
-        """Nanoseconds for each creation: of the fastest round, as the others were interrupted."""
+    def run(self, way: Way, *arguments: object) -> Sample:
+        """Of the fastest round, as the others were interrupted."""
         threads, work, *rest = arguments
         command = [BUILD / "bench" / "threads", threads, work, way.caches, *rest]
         process = self.world.run(
@@ -77,12 +85,13 @@ class Bench:
             PYLAYER_CONFIG=str(self.sharded) if way.sharding else None,
         )
         result = json.loads(process.stdout)
-        return float(min(result["rounds_ns"]) / result["creations"])
+        creations = result["creations"]
+        return Sample(min(result["rounds_ns"]) / creations, min(result["rounds_processor_ns"]) / creations)
 
     def compiled(self) -> int:
         return self.world.last()["compiled"]
 
-    def sample(self, way: Way, work: str, threads: int) -> float:
+    def sample(self, way: Way, work: str, threads: int) -> Sample:
         shutil.rmtree(self.world.store, ignore_errors=True)
         if work == "again":
             return self.run(way, threads, "hits", PIPELINES, max(20, 160 // threads))
@@ -98,12 +107,13 @@ class Bench:
 
 def measure(bench: Bench, work: str, rounds: int) -> Iterator[dict[str, object]]:
     for threads in THREADS:
-        samples: dict[Way, list[float]] = {way: [] for way in WAYS}
+        samples: dict[Way, list[Sample]] = {way: [] for way in WAYS}
         for _ in range(rounds):
             for way in WAYS:
                 samples[way].append(bench.sample(way, work, threads))
         for way in WAYS:
-            ratios = [one / base for one, base in zip(samples[way], samples[BASELINE], strict=True)]
+            pairs = list(zip(samples[way], samples[BASELINE], strict=True))
+            ratios = [one.wall / base.wall for one, base in pairs]
             ratio = statistics.median(ratios)
             limited = way.name == LIMITED and work != "misses"
             yield {
@@ -112,7 +122,9 @@ def measure(bench: Bench, work: str, rounds: int) -> Iterator[dict[str, object]]
                 "way": way.name,
                 "baseline": BASELINE.name,
                 "rounds": rounds,
-                "ns": statistics.median(samples[way]),
+                "ns": statistics.median(sample.wall for sample in samples[way]),
+                "processor_ns": statistics.median(sample.processor for sample in samples[way]),
+                "processor_ratio": statistics.median(one.processor / base.processor for one, base in pairs),
                 "ratio": ratio,
                 "spread": [min(ratios), max(ratios)],
                 "limit": LIMIT if limited else None,
@@ -132,7 +144,8 @@ def show(console: Console, figures: list[dict[str, object]]) -> None:
         for way in WAYS:
             cells = [mine[way.name, threads] for threads in THREADS]
             texts = [
-                f"{cell['ns'] / 1e3:.2f} us, {cell['ratio']:.2f} x{'' if cell['met'] else ' (over)'}"  # type: ignore[operator]
+                f"{cell['ns'] / 1e3:.2f} us, {cell['ratio']:.2f} x{'' if cell['met'] else ' (over)'}, "  # type: ignore[operator]
+                f"cpu {cell['processor_ratio']:.2f} x"
                 for cell in cells
             ]
             table.add_row(way.name, *texts)
