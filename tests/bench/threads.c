@@ -75,7 +75,7 @@ static void *run_thread(void *argument)
     if (!pipelines)
         die("out of memory");
     for (uint32_t round = 0; round < rounds; ++round) {
-        /* Recipes are there, and the clock starts; all are done, and it is read. */
+        /* Recipes are there, and the clocks start; all are done, and they were read. */
         pthread_barrier_wait(&barrier);
         pthread_barrier_wait(&barrier);
         /* From another one on in every thread, so that they do not walk through the cache hand in hand. */
@@ -83,6 +83,7 @@ static void *run_thread(void *argument)
         for (uint32_t i = 0; i < count; ++i)
             pipelines[i] = create(&mine[(first + i) % count], caches[self]);
         ends[self] = now_ns();
+        pthread_barrier_wait(&barrier);
         pthread_barrier_wait(&barrier);
         for (uint32_t i = 0; i < count; ++i)
             vkDestroyPipeline(context.device, pipelines[i], NULL);
@@ -167,6 +168,7 @@ static void run_rounds(uint64_t *results, uint64_t *processor)
         pthread_barrier_wait(&barrier);
         pthread_barrier_wait(&barrier);
         processor[round] = processor_ns() - used;
+        pthread_barrier_wait(&barrier);
         for (uint32_t i = 0; i < thread_count; ++i)
             end = ends[i] > end ? ends[i] : end;
         results[round] = end - start;
