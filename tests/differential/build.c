@@ -65,7 +65,8 @@ static const char *read_flags(const State *state, Build *out, const Words *words
     out->traits.retains = out->flags & VK_PIPELINE_CREATE_RETAIN_LINK_TIME_OPTIMIZATION_INFO_BIT_EXT;
     out->traits.derivable = out->flags & VK_PIPELINE_CREATE_ALLOW_DERIVATIVES_BIT;
     out->traits.captured = out->flags & VK_PIPELINE_CREATE_2_CAPTURE_DATA_BIT_KHR;
-    bool chained = words_value(words, "flags2") || out->traits.captured;
+    /* VUID-VkPipelineCreateFlags2CreateInfo-flags-requiredbitmask: there has to be one. */
+    bool chained = out->flags && (words_value(words, "flags2") || out->traits.captured);
     if (chained && !state->enabled.maintenance5)
         return "feature";
     if (chained) {

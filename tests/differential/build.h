@@ -56,6 +56,7 @@ typedef struct Build {
     VkPipelineViewportStateCreateInfo viewport;
     VkPipelineRasterizationStateCreateInfo rasterization;
     VkPipelineMultisampleStateCreateInfo multisample;
+    VkPipelineDepthStencilStateCreateInfo depth;
     VkPipelineColorBlendAttachmentState blend_attachment;
     VkPipelineColorBlendStateCreateInfo blend;
     VkPipelineDynamicStateCreateInfo dynamic;

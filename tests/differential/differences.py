@@ -129,9 +129,7 @@ def found_in_seeded_cache(sight: Sight) -> bool:
 
 
 def stages_not_compiled(sight: Sight) -> bool:
-    # Deferred calls reach the driver as they are.
-    silent = ("-", "?") if "deferred" in sight.call.words else ("-",)
-    return ".stage" in sight.key and sight.values[0] == "V" and sight.values[1] in silent and sight.stored
+    return ".stage" in sight.key and sight.values == ("V", "-") and sight.stored
 
 
 def twice_in_a_call(sight: Sight) -> bool:

@@ -48,6 +48,9 @@ static void fixed_functions(Build *out, const Words *words)
     out->multisample =
         (VkPipelineMultisampleStateCreateInfo){.sType = VK_STRUCTURE_TYPE_PIPELINE_MULTISAMPLE_STATE_CREATE_INFO,
                                                .rasterizationSamples = VK_SAMPLE_COUNT_1_BIT};
+    /* VUID-VkGraphicsPipelineCreateInfo-renderPass-09035: a fragment library has it, though there is no depth. */
+    out->depth =
+        (VkPipelineDepthStencilStateCreateInfo){.sType = VK_STRUCTURE_TYPE_PIPELINE_DEPTH_STENCIL_STATE_CREATE_INFO};
     out->blend_attachment = (VkPipelineColorBlendAttachmentState){.blendEnable = words_value(words, "blend") != NULL,
                                                                   .srcColorBlendFactor = VK_BLEND_FACTOR_ONE,
                                                                   .dstColorBlendFactor = VK_BLEND_FACTOR_ONE,
@@ -153,6 +156,7 @@ static const char *build_parts(State *state, Build *out, const Words *words, Pur
         .pViewportState = parts & PART_VERTEX ? &out->viewport : NULL,
         .pRasterizationState = parts & PART_VERTEX ? &out->rasterization : NULL,
         .pMultisampleState = parts & (PART_FRAGMENT | PART_OUTPUT) ? &out->multisample : NULL,
+        .pDepthStencilState = parts & PART_FRAGMENT ? &out->depth : NULL,
         .pColorBlendState = parts & PART_OUTPUT ? &out->blend : NULL,
         .pDynamicState = parts & PART_VERTEX ? &out->dynamic : NULL,
         .layout = parts & (PART_VERTEX | PART_FRAGMENT) ? state->layout : VK_NULL_HANDLE,

@@ -20,8 +20,8 @@ PROGRAMS_A_STORE = 60
 class Crash(Exception):
     """The interpreter ended in the middle of a program."""
 
-    def __init__(self, output: list[str], status: int, messages: str) -> None:
-        super().__init__(f"ended with status {status} behind line {len(output)}\n{messages}")
+    def __init__(self, who: str, output: list[str], status: int, messages: str) -> None:
+        super().__init__(f"{who} ended with status {status} behind line {len(output)}\n{messages}")
         self.output = output
 
 
@@ -68,7 +68,7 @@ class Interpreter:
             output.append(line.rstrip("\n"))
         status = process.wait()
         self.stop()
-        raise Crash(output, status, self.messages.read_text()[-2000:])
+        raise Crash(self.directory.name, output, status, self.messages.read_text()[-2000:])
 
     def stop(self) -> None:
         if self.process is None:

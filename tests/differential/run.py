@@ -9,6 +9,7 @@ it still differs, and printed; `run.py --script FILE` runs a program from a file
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import time
 from collections import Counter
@@ -21,7 +22,7 @@ from differential.interpreters import Bench, Crash, Outputs
 from differential.outputs import SLOT
 from hypothesis import HealthCheck, Phase, Verbosity, given, seed, settings
 
-CARRIERS = ("cells", "snapshot")
+CARRIERS = ("cells", "binaries", "snapshot")
 BY_HAND = "To look at it, with the program in FILE: .venv/bin/python tests/differential/run.py --script FILE"
 
 
@@ -101,6 +102,19 @@ def generate(run: Run, count: int, number: int, go_on: bool) -> None:
     test()
 
 
+def write(count: int, number: int) -> None:
+    """The programs themselves, for another run of the interpreter."""
+    salts = itertools.count(16)
+
+    @seed(number)
+    @settings(max_examples=count, deadline=None, database=None, phases=(Phase.generate,))
+    @given(programs())
+    def test(lines: list[str]) -> None:
+        print("\n".join([f"begin {next(salts)}", *lines, "end"]))
+
+    test()
+
+
 def show(run: Run, path: Path) -> int:
     """All outputs of one program, line by line where they are not the same."""
     lines = path.read_text().splitlines()
@@ -126,7 +140,11 @@ def main() -> int:
     parser.add_argument("--carriers", default=",".join(CARRIERS))
     parser.add_argument("--go-on", action="store_true", help="after a difference; the shortest program of each kind")
     parser.add_argument("--script", type=Path, help="a program of one's own instead")
+    parser.add_argument("--write", action="store_true", help="the programs to standard output, and run none")
     options = parser.parse_args()
+    if options.write:
+        write(options.programs, options.seed)
+        return 0
     run = Run(tuple(options.carriers.split(",")))
     start = time.monotonic()
     try:
