@@ -57,7 +57,7 @@ def choose_carrier(settings: dict[str, Any], facts: DeviceFacts) -> tuple[int, i
     if wanted == "binaries":
         if cache_control and (facts.binaries_supported or facts.binaries_requested):
             return CARRIER_BINARIES, CARRIER_SNAPSHOT, "chosen by the policy file"
-        missing = "; binaries, which the policy file chose, need VK_KHR_pipeline_binary"
+        missing = "; binaries, which the policy file chose, need VK_KHR_pipeline_binary and cache control"
     if wanted != "cells" and facts.driver_id in STUB_DRIVERS:
         name = STUB_DRIVERS[facts.driver_id]
         return CARRIER_OFF, CARRIER_OFF, f"{name}'s VkPipelineCache is a stub that keeps nothing{missing}"

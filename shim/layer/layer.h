@@ -8,7 +8,9 @@
  * features.c        what is added to VkDeviceCreateInfo
  * pnext.c           reading and copying pNext chains
  * pipeline_cache.c  the application's VkPipelineCache objects
- * pipelines.c       vkCreate*Pipelines: probe, miss, result codes
+ * pipelines.c       vkCreate*Pipelines: to the device's carrier
+ * batch.c           one such call, and what the carriers have in common
+ * carrier_*.c       what each carrier does with it
  * deferred.c        vkCreateRayTracingPipelinesKHR in a deferred operation
  * create_info.c     the three create infos seen as one
  * fingerprints.c    what pipelines are made of, as one number each, and which of them were created

@@ -1,0 +1,47 @@
+/*
+ * batch.h - one call of vkCreate*Pipelines on its way through a carrier, and what the carriers have in common.
+ *
+ * carrier_cells.c     by VkPipelineCache, each miss in a cell
+ * carrier_binaries.c  by pipeline key
+ * carrier_snapshot.c  by VkPipelineCache, without asking first
+ */
+#ifndef PYLAYER_BATCH_H
+#define PYLAYER_BATCH_H
+
+#include "create_info.h"
+
+typedef struct Batch {
+    PipelineCall *call;
+    AppCache *app_cache; /* NULL: the application passed none, or one the layer does not know */
+    Element *elements;
+    char *infos; /* changed copies, in the call's own layout */
+    VkResult result;
+    Shard *late_shard;     /* the probe was done in this one, which lacks something of the layer's cache */
+    bool after_load;       /* the probe saw everything that the store holds */
+    uint32_t created_here; /* pipelines that this call compiled so far */
+} Batch;
+
+/* vkCreate*Pipelines of the next layer with a cache, and with what merging into that cache needs. duration_ns: NULL where
+ * nobody wants to know. */
+VkResult batch_call(Batch *batch, VkPipelineCache cache, bool may_compile, uint32_t info_count, const void *infos,
+                    VkPipeline *pipelines, uint64_t *duration_ns);
+/* One element of the batch by itself, with more flags set. */
+VkResult batch_create_one(Batch *batch, uint32_t index, VkPipelineCache cache, uint64_t set, VkPipeline *pipeline,
+                          uint64_t *duration_ns);
+/* Creates, one by one, what is not there yet. */
+typedef VkResult (*CreateFn)(Batch *batch, uint32_t index);
+void batch_create_each(Batch *batch, CreateFn create);
+/* A pipeline was created for the application, whichever way. */
+void batch_note_created(const Batch *batch, uint32_t index);
+/* The same, with a cache and without a probe. from_layer: with the layer's cache. */
+void batch_note_plain(Batch *batch, uint32_t index, bool from_layer, uint64_t duration_ns);
+PylayerCell batch_about_cell(const Batch *batch, uint32_t index, uint8_t flags, uint64_t create_ns);
+
+VkResult carrier_cells_create(Batch *batch);
+/* One pipeline that the application passed no cache for, through the layer's cache. */
+VkResult carrier_cells_create_one(Batch *batch, uint32_t index);
+/* Where the application passed no VkPipelineCache. */
+VkResult carrier_binaries_create(Batch *batch);
+VkResult carrier_snapshot_create(Batch *batch);
+
+#endif
