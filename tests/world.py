@@ -74,6 +74,11 @@ class World:
             "HOME": str(directory / "home"),
         }
 
+    def take_driver_of_environment(self) -> None:
+        """Whatever driver the tests were started with, instead of RADV null hardware: for figures of other machines."""
+        ours = {key: value for key, value in self.environment.items() if key.startswith(("PYLAYER_", "VK_ADD"))}
+        self.environment = {**os.environ, **ours, "VK_INSTANCE_LAYERS": LAYER_NAME}
+
     def install_manifest(self, package: Path) -> None:
         template = (PACKAGE / "data" / "manifests" / "VkLayer_pylayer_pipeline_cache.json.in").read_text()
         library = package / "libVkLayer_pylayer_pipeline_cache.so"

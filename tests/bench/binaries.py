@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import os
 import shutil
 import statistics
 import sys
@@ -43,10 +42,7 @@ class Binaries:
         self.count = count
         self.world = World(directory)
         if here:
-            ours = {
-                key: value for key, value in self.world.environment.items() if key.startswith(("PYLAYER_", "VK_ADD"))
-            }
-            self.world.environment = {**os.environ, **ours, "VK_INSTANCE_LAYERS": LAYER_NAME}
+            self.world.take_driver_of_environment()
         self.world.environment["PYLAYER_LOG"] = "error"
         self.remarks: list[str] = []
 

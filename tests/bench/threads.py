@@ -28,10 +28,8 @@ THREADS = (1, 2, 4, 8, 16)
 SHARDS = 16
 LIMIT = 1.10
 
-#: Pipelines in the caches, of `again` and `first`.
+#: Pipelines in the caches, of `again` and `first`. Of `misses` half as many are compiled with each number of threads.
 PIPELINES = 256
-#: For each number of threads, so that every round compiles as many.
-MISSES = 128
 
 
 class Way(NamedTuple):
@@ -68,8 +66,11 @@ class Sample(NamedTuple):
 
 
 class Bench:
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, pipelines: int = PIPELINES, here: bool = False) -> None:
+        self.pipelines = pipelines
         self.world = World(directory)
+        if here:
+            self.world.take_driver_of_environment()
         self.world.environment["PYLAYER_LOG"] = "error"
         self.directory = directory
         self.sharded = directory / "sharded.yaml"
@@ -94,13 +95,13 @@ class Bench:
     def sample(self, way: Way, work: str, threads: int) -> Sample:
         shutil.rmtree(self.world.store, ignore_errors=True)
         if work == "again":
-            return self.run(way, threads, "hits", PIPELINES, max(20, 160 // threads))
+            return self.run(way, threads, "hits", self.pipelines, max(20, 160 // threads))
         if work == "misses":
-            return self.run(way, threads, "misses", MISSES // threads, 1)
+            return self.run(way, threads, "misses", self.pipelines // 2 // threads, 1)
         file = self.directory / "application.cache"
         file.unlink(missing_ok=True)
-        self.run(way, threads, "misses", PIPELINES // threads, 1, file)
-        time = self.run(way, threads, "misses", PIPELINES // threads, 1, file)
+        self.run(way, threads, "misses", self.pipelines // threads, 1, file)
+        time = self.run(way, threads, "misses", self.pipelines // threads, 1, file)
         assert not way.layer or self.compiled() == 0, self.world.last()
         return time
 
@@ -154,13 +155,15 @@ def show(console: Console, figures: list[dict[str, object]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--here", action="store_true", help="the environment's own driver, not RADV null hardware")
     parser.add_argument("--rounds", type=int, default=11, help="rounds of each figure (11)")
+    parser.add_argument("--pipelines", type=int, default=PIPELINES, help=f"pipelines in the caches ({PIPELINES})")
     parser.add_argument("--work", choices=WORKS, action="append", help="only this; may be given several times")
     parser.add_argument("--json", type=Path, default=Path("build/threads.json"), help="where the figures go")
     options = parser.parse_args()
     console = Console(width=None if sys.stdout.isatty() else 160)
     with tempfile.TemporaryDirectory(prefix="pylayer-bench-") as directory:
-        bench = Bench(Path(directory))
+        bench = Bench(Path(directory), options.pipelines, options.here)
         figures = [figure for work in options.work or WORKS for figure in measure(bench, work, options.rounds)]
     options.json.parent.mkdir(parents=True, exist_ok=True)
     document = {"processors": os.cpu_count(), "figures": figures}
