@@ -39,7 +39,10 @@ def clean_environment() -> dict[str, str]:
 
 
 def driver_environment(driver: str) -> dict[str, str]:
-    """RADV null hardware (``radv``) or Lavapipe (``lavapipe``), without Mesa's own disk cache."""
+    """RADV null hardware (``radv``) or Lavapipe (``lavapipe``), without Mesa's own disk cache; or the one that the
+    environment names (``here``), for figures of other machines."""
+    if driver == "here":
+        return {key: value for key, value in os.environ.items() if key.startswith(("VK_", "MESA_", "RADV_"))}
     icd = icd_file({"radv": "radeon", "lavapipe": "lvp"}[driver])
     environment = {"VK_DRIVER_FILES": icd, "VK_ICD_FILENAMES": icd, "MESA_SHADER_CACHE_DISABLE": "1"}
     if driver == "radv":
@@ -73,11 +76,6 @@ class World:
             "PYLAYER_LOG": "debug",
             "HOME": str(directory / "home"),
         }
-
-    def take_driver_of_environment(self) -> None:
-        """Whatever driver the tests were started with, instead of RADV null hardware: for figures of other machines."""
-        ours = {key: value for key, value in self.environment.items() if key.startswith(("PYLAYER_", "VK_ADD"))}
-        self.environment = {**os.environ, **ours, "VK_INSTANCE_LAYERS": LAYER_NAME}
 
     def install_manifest(self, package: Path) -> None:
         template = (PACKAGE / "data" / "manifests" / "VkLayer_pylayer_pipeline_cache.json.in").read_text()

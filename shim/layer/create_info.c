@@ -189,12 +189,10 @@ void element_clear_application_hit(const Element *element)
 void element_fill_feedback(const Element *element, uint64_t duration_ns)
 {
     const VkPipelineCreationFeedbackCreateInfoEXT *info = element->app_feedback;
-    if (!info)
-        return;
-    *info->pPipelineCreationFeedback =
-        (VkPipelineCreationFeedbackEXT){.flags = VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT_EXT, .duration = duration_ns};
-    for (uint32_t i = 0; i < info->pipelineStageCreationFeedbackCount; i++)
-        info->pPipelineStageCreationFeedbacks[i] = (VkPipelineCreationFeedbackEXT){0};
+    if (info && !(info->pPipelineCreationFeedback->flags & VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT_EXT))
+        *info->pPipelineCreationFeedback = (VkPipelineCreationFeedbackEXT){
+            .flags = VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT_EXT, .duration = duration_ns};
+    element_clear_application_hit(element);
 }
 
 static bool stage_has_code(const VkPipelineShaderStageCreateInfo *stage)

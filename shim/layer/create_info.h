@@ -89,7 +89,7 @@ const VkPipelineCreationFeedbackEXT *element_feedback(const Element *element);
 /* The application passed no cache in which this pipeline was found, and the bit means just that (Vulkan,
  * VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT). */
 void element_clear_application_hit(const Element *element);
-/* Tells the application, where it asked, how long the creation took, and no more than that. */
+/* Tells the application, where it asked and the driver said nothing, how long the creation took. */
 void element_fill_feedback(const Element *element, uint64_t duration_ns);
 /* No feedback that is valid, of the pipeline and of its stages (Vulkan, VkPipelineCreationFeedbackCreateInfo). */
 void element_clear_feedback(const Element *element);

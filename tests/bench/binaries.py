@@ -40,9 +40,7 @@ class Binaries:
     def __init__(self, directory: Path, count: int, here: bool = False) -> None:
         self.directory = directory
         self.count = count
-        self.world = World(directory)
-        if here:
-            self.world.take_driver_of_environment()
+        self.world = World(directory, "here" if here else "radv")
         self.world.environment["PYLAYER_LOG"] = "error"
         self.remarks: list[str] = []
 

@@ -68,9 +68,7 @@ class Sample(NamedTuple):
 class Bench:
     def __init__(self, directory: Path, pipelines: int = PIPELINES, here: bool = False) -> None:
         self.pipelines = pipelines
-        self.world = World(directory)
-        if here:
-            self.world.take_driver_of_environment()
+        self.world = World(directory, "here" if here else "radv")
         self.world.environment["PYLAYER_LOG"] = "error"
         self.directory = directory
         self.sharded = directory / "sharded.yaml"
