@@ -11,6 +11,13 @@ MAKERS = ("cache", "read", "binaries", "bindata")
 SLOT = re.compile(r"\b[PCDBX]\d\b")
 #: Words of an element that tell roughly which code it compiles.
 CODE = ("shader", "vert", "frag", "shaders", "part", "spec", "link")
+#: What a library of one part of the pipeline does not look at.
+NOT_IN_PART = {
+    "input": ("vert", "frag"),
+    "vertex": ("frag",),
+    "fragment": ("vert",),
+    "output": ("vert", "frag"),
+}
 
 
 @dataclass(frozen=True)
@@ -39,7 +46,8 @@ class Element:
     def code(self) -> tuple[str, ...]:
         """Equal for pipelines that one cache entry may answer; sometimes for others too."""
         linked = self.value("link") is not None and self.point == "graphics"
-        values = (f"{key}={self.value(key)}" for key in CODE if self.value(key) is not None)
+        unused = NOT_IN_PART.get(self.value("part") or "", ())
+        values = (f"{key}={self.value(key)}" for key in CODE if self.value(key) is not None and key not in unused)
         return (self.point, *(("link", str("lto" in self.flags)) if linked else values))
 
 

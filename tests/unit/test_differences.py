@@ -74,6 +74,17 @@ def test_cold_store() -> None:
     assert comparison.rows["answered"] == 1
 
 
+def test_parts_of_pipelines() -> None:
+    """A library of vertex shaders is the same one whatever fragment shader goes with it."""
+    part = "graphics C0 : P0 part=vertex vert=vert0 frag=frag{} from=inline flags=library feedback=pipeline"
+    hit, compiled = "result=0 P0=set:VH", "result=0 P0=set:V"
+    comparison = Comparison()
+    lines = [part.format(0).replace("C0", "-"), part.format(1)]
+    assert not list(comparison.compare(lines, [compiled] * 2, [compiled, hit], "cells", "cold"))
+    lines[1] = lines[1].replace("vert0", "vert1")
+    assert list(Comparison().compare(lines, [compiled] * 2, [compiled, hit], "cells", "cold"))
+
+
 def test_objects_of_one_run() -> None:
     """A call on a pipeline that only one run has may differ, until both have another in its place."""
     lines = [MAY_NOT, "unpipeline P0", "unpipeline P0"]
