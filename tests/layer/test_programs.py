@@ -33,6 +33,17 @@ def test_wgpu(world: World, script: str, least: int) -> None:
     assert second["application_hits"] == 0
 
 
+@pytest.mark.parametrize(("script", "least"), [("wgpu_compute.py", 10), ("wgpu_render.py", 8)])
+def test_wgpu_from_binaries(world: World, script: str, least: int) -> None:
+    """With the binaries carrier all of wgpu's pipelines come from binaries in its second run."""
+    policy = world.directory / "policy.yaml"
+    policy.write_text("settings: {carrier: binaries}")
+    command = [sys.executable, str(PROGRAMS / script)]
+    first, second = twice(world, command, least, PYLAYER_CONFIG=str(policy))
+    assert first["binaries_kept"] == first["compiled"]
+    assert second["binary_hits"] == second["pipelines"]
+
+
 def test_ncnn(world: World, tmp_path: Path) -> None:
     """ncnn, which uses an empty VkPipelineCache and holds Python's GIL throughout, compiles nothing in its second
     run."""
