@@ -119,8 +119,10 @@ bool binaries_create(PipelineCall *call, uint32_t index, Element *element, const
     if (*result == VK_ERROR_DEVICE_LOST)
         return true;
     if (*result != VK_SUCCESS || *pipeline == VK_NULL_HANDLE) {
-        binary_entry_evict(device, entry);
-        note_failure(device, element);
+        if (from.binaryCount > 0) {
+            binary_entry_evict(device, entry);
+            note_failure(device, element);
+        }
         return false;
     }
     atomic_store_explicit(&device->binary_failures[element->kind], 0, memory_order_relaxed);

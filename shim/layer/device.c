@@ -187,6 +187,7 @@ static void take_features(Device *device, const DeviceRequest *request, const Fe
     device->binaries = request->binaries;
     device->driver_cache_off = request->driver_cache_off;
     device->app_binaries = support->binaries_requested;
+    device->app_binary_extension = support->binary_extension;
     device->app_maintenance5 = support->maintenance5_core || support->maintenance5_requested;
     /* VUID-VkPipelineBinaryCreateInfoKHR-pipelineBinaryInternalCache-09609, -device-09610 */
     device->internal_cache = properties->pipelineBinaryInternalCache && !request->driver_cache_off;

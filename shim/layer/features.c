@@ -125,8 +125,7 @@ FeatureSupport features_query(const Instance *instance, VkPhysicalDevice physica
         .cache_control_core = core,
         .feedback = offered.feedback || core,
         .feedback_enabled = core || requests_extension(info, FEEDBACK_EXTENSION),
-        .binaries_requested =
-            requests_extension(info, VK_KHR_PIPELINE_BINARY_EXTENSION_NAME) && enables_feature(info, &binaries_feature),
+        .binary_extension = requests_extension(info, VK_KHR_PIPELINE_BINARY_EXTENSION_NAME),
         .maintenance5_core = api >= VK_MAKE_API_VERSION(0, 1, 4, 0),
         .maintenance5_requested = requests_extension(info, VK_KHR_MAINTENANCE_5_EXTENSION_NAME),
         .internal_cache_control =
@@ -134,6 +133,7 @@ FeatureSupport features_query(const Instance *instance, VkPhysicalDevice physica
                                             VK_STRUCTURE_TYPE_DEVICE_PIPELINE_BINARY_INTERNAL_CACHE_CONTROL_KHR)
                  : NULL,
     };
+    support.binaries_requested = support.binary_extension && enables_feature(info, &binaries_feature);
     bool control_offered = offered.cache_control || core;
     /* VK_KHR_maintenance5 depends on Vulkan 1.3, or on 1.1 and VK_KHR_dynamic_rendering: an application that enables it
      * has seen to that. */

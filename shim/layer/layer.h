@@ -280,7 +280,7 @@ typedef struct Device {
 
     /* pipelineBinaries is enabled, and by whom. */
     bool binaries, app_binaries;
-    bool app_maintenance5; /* its commands are the application's to have */
+    bool app_binary_extension, app_maintenance5; /* their commands are the application's to have */
     bool internal_cache;   /* VkPipelineBinaryCreateInfoKHR::pPipelineCreateInfo may be used with this driver */
     bool driver_cache_off; /* disableInternalCache */
     BinaryIndex index;
@@ -407,6 +407,7 @@ typedef struct FeatureSupport {
     bool pipeline_binary;         /* the driver has VK_KHR_pipeline_binary */
     bool binaries;                /* pipelineBinaries can be enabled here, with what it depends on */
     bool binaries_requested;      /* the application enables it */
+    bool binary_extension;        /* the application enables VK_KHR_pipeline_binary, with or without the feature */
     bool maintenance5_core;       /* Vulkan 1.4 */
     bool maintenance5_requested;  /* the application enables the extension or the feature */
     /* disableInternalCache in the application's chain; NULL: none. */

@@ -194,10 +194,10 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetDeviceProcAddr(VkDevice
     PFN_vkVoidFunction next = device->get_device_proc_addr(handle, name);
     if (!next)
         return NULL;
-    if (device->binaries && !device->app_binaries &&
-        (IS_ONE_OF(binary_commands, name) || (!device->app_maintenance5 && IS_ONE_OF(maintenance5_commands, name))))
-        return NULL;
     bool keeps = device->plan.carrier != PYLAYER_CARRIER_OFF;
+    if (keeps && ((!device->app_binary_extension && IS_ONE_OF(binary_commands, name)) ||
+                  (!device->app_maintenance5 && IS_ONE_OF(maintenance5_commands, name))))
+        return NULL;
     if (keeps || device->plan.check_caches)
         hook = FIND(cache_hooks, name);
     if (!hook && keeps)
