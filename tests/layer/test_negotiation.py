@@ -6,7 +6,7 @@ import ctypes
 from ctypes import POINTER, byref, c_char, c_char_p, c_int, c_uint32, c_void_p
 
 import pytest
-from world import LAYER_NAME, PACKAGE
+from world import BUILD, LAYER_NAME, PACKAGE, World
 
 VK_SUCCESS, VK_INCOMPLETE, VK_ERROR_INITIALIZATION_FAILED, VK_ERROR_LAYER_NOT_PRESENT = 0, 5, -3, -6
 LAYER_NEGOTIATE_INTERFACE_STRUCT = 1
@@ -101,3 +101,16 @@ def test_commands_before_an_instance(library: ctypes.CDLL) -> None:
     assert interface.pfnGetInstanceProcAddr(None, b"vkCreateInstance")
     assert not interface.pfnGetInstanceProcAddr(None, b"vkCreateGraphicsPipelines")
     assert not interface.pfnGetInstanceProcAddr(None, b"vkNoSuchCommand")
+
+
+@pytest.mark.parametrize("settings", ["{carrier: binaries}", "{carrier: cells, driver_cache: replace}"])
+def test_commands_of_what_the_layer_enables(world: World, settings: str) -> None:
+    """A program that enables no pipeline binaries has none of their commands, though the layer enables them; one that
+    does has those that it has without the layer."""
+    policy = world.directory / "policy.yaml"
+    policy.write_text(f"settings: {settings}")
+    command = str(BUILD / "tests" / "hidden_commands")
+    for arguments in ([], ["own"]):
+        alone = world.run([command, *arguments], VK_INSTANCE_LAYERS=None).stdout
+        assert world.run([command, *arguments], PYLAYER_CONFIG=str(policy)).stdout == alone
+        assert (len(alone.splitlines()) == 9) == bool(arguments)
