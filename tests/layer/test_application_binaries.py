@@ -342,6 +342,16 @@ def test_hints_are_what_policy_says(driver: Driver, faults: str, value: str, rep
     assert (result["prefers_internal_cache"], result["precompiled_internal_cache"]) == (expected, expected)
 
 
+def test_alias_tells_the_same(world: World, driver: Driver) -> None:
+    """vkGetPhysicalDeviceProperties2KHR says what vkGetPhysicalDeviceProperties2 says, in Vulkan 1.1 and 1.0."""
+    program = [str(BUILD / "tests" / "binary_properties")]
+    assert "prefers=0" in world.run(program, VK_INSTANCE_LAYERS=None).stdout
+    driver.settings(prefers_internal_cache="yes")
+    core, alias, in_1_0 = world.run(program).stdout.splitlines()
+    assert "prefers=1" in core
+    assert alias == in_1_0 == core
+
+
 def test_program_that_takes_the_hint(world: World, driver: Driver) -> None:
     """A program that is told to prefer the internal cache compiles plainly, and in its second run nothing."""
     driver.settings(carrier="binaries", prefers_internal_cache="yes")

@@ -382,6 +382,7 @@ FAILING_MODES: dict[str, list[str | int]] = {
     "own cache, early return": ["--count", 30, "--batch", 6, "--early-return", "--cache", "object"],
     "threads": ["--count", 30, "--batch", 3, "--threads", 3],
     "graphics with feedback": ["--count", 20, "--batch", 5, "--graphics", "--feedback"],
+    "ray tracing": ["--count", 12, "--batch", 4, "--ray-tracing", "--feedback"],
 }
 
 

@@ -15,7 +15,7 @@ MODES: dict[str, list[str | int]] = {
     "mixed": ["--count", 12],
     "batches": ["--count", 24, "--batch", 12],
     "ray tracing": ["--count", 2, "--ray-tracing", "--feedback"],
-    "deferred operations": ["--count", 2, "--ray-tracing", "--deferred", 2],
+    "deferred ray tracing": ["--count", 4, "--batch", 2, "--ray-tracing", "--deferred", 2, "--feedback"],
     "libraries": ["--count", 2, "--gpl"],
     "threads": ["--count", 12, "--threads", 3],
     "derivatives": ["--count", 8, "--batch", 4, "--derivatives"],

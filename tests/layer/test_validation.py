@@ -191,6 +191,20 @@ def test_validation_knows_pipeline_binaries(world: World, tmp_path: Path) -> Non
         assert rule in said
 
 
+@pytest.mark.parametrize("program", ["rays", "deferred"])
+def test_validation_of_rays(world: World, tmp_path: Path, program: str) -> None:
+    """Under programs with every kind of ray tracing pipeline, cold and warm, validation says nothing that it does not
+    say without the layer."""
+    log = tmp_path / "validation.txt"
+    command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--"]
+    said = []
+    for layers in (None, LAYER_NAME, LAYER_NAME):
+        world.run([*command, str(BUILD / "tests" / program)], VK_INSTANCE_LAYERS=layers)
+        said.append({line for line in log.read_text().splitlines() if line.startswith("Validation ")})
+    assert said[1] <= said[0] and said[2] <= said[0]
+    assert world.last()["hits"] > 0
+
+
 @pytest.mark.parametrize("script", ["wgpu_compute.py", "wgpu_render.py"])
 def test_validation_of_a_program(world: World, tmp_path: Path, script: str) -> None:
     """Under wgpu's programs, cold and warm, validation says nothing that it does not say without the layer."""
