@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -58,7 +60,10 @@ def test_merges_in_opposite_directions_reach_the_driver_together(world: World, t
     """Without the layer the same program does merge both ways at once: the test above can fail."""
     log = tmp_path / "faults.log"
     faults = {"PYLAYER_TEST_FAULTS": "merges-alone,slow-cache=1", "PYLAYER_TEST_FAULTS_LOG": str(log)}
-    world.run([str(BUILD / "tests" / "merge_threads"), "opposite", "20"], VK_INSTANCE_LAYERS=FAULTS, **faults)
+    command = [str(BUILD / "tests" / "merge_threads"), "opposite", "20"]
+    # RADV 25.0.7 takes the destination's lock, then the source's, and now and then hangs here for ever (seen).
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        world.run(command, timeout=10, VK_INSTANCE_LAYERS=FAULTS, **faults)
     assert "vkMergePipelineCaches while another merge of the device goes on" in log.read_text()
 
 
