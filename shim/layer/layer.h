@@ -213,7 +213,6 @@ typedef struct Loading {
 typedef struct BinaryIndex {
     _Atomic(struct BinaryTable *) table;
     pthread_mutex_t mutex;       /* writers only */
-    struct BinaryTable *retired; /* readers may still look into them */
     struct BinaryEntry *entries; /* all that ever were in a table */
     atomic_ullong bytes;         /* held by entries */
     size_t used;                 /* entries in the table */

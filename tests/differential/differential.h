@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-#include "vulkan_newer.h"
+#include "../pipeline_binary.h"
 #include "words.h"
 
 enum { SLOTS = 10, MAX_BATCH = 4, MAX_STAGES = 3, MAX_BINARIES = 8, LIBRARY_PARTS = 4 };
