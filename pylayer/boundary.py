@@ -202,14 +202,17 @@ def is_open() -> bool:
 _published: dict[int, tuple[Any, ...]] = {}
 
 
-def load_records(device: int, data: bytes | bytearray, offsets: Sequence[int], sizes: Sequence[int]) -> bool:
+def load_records(
+    device: int, data: bytes | bytearray, offsets: Sequence[int], sizes: Sequence[int], digests: Sequence[bytes]
+) -> bool:
     """int64_t load_records(uint64_t, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-    uint64_t count): finishes the records published before and publishes these. ``data`` must not change until
-    the next call or ``load_done``. False when the device is gone."""
+    const uint8_t *digests, uint64_t count): finishes the records published before and publishes these. ``data`` must
+    not change until the next call or ``load_done``. False when the device is gone."""
     arguments = (
         ffi.from_buffer("uint8_t[]", data),
         ffi.new("uint64_t[]", offsets),
         ffi.new("uint64_t[]", sizes),
+        ffi.from_buffer("uint8_t[]", b"".join(digests)),
     )
     done = _shim.load_records(device, *arguments, len(offsets))
     _published[device] = arguments
@@ -270,6 +273,17 @@ def restorable(device: int, slots: int) -> None:
     """int32_t restorable(uint64_t device, uint64_t slots): a bit for each of the program's caches, by the order of
     their creation, for which the layer expects a load where it is created empty; before this, for each."""
     _shim.restorable(device, slots)
+
+
+def watch(device: int, descriptor: int) -> int:
+    """int32_t watch(uint64_t device, int32_t fd): maps the crash sentinel; 0, or -2 where the file system is unfit."""
+    return int(_shim.watch(device, descriptor))
+
+
+def suspect(device: int, fingerprints: Sequence[int], kinds: int) -> bool:
+    """int32_t suspect(uint64_t, const uint64_t *fingerprints, uint64_t count, uint32_t kinds): pipelines with these
+    fingerprints, in ascending order, are created without anything stored."""
+    return bool(_shim.suspect(device, ffi.new("uint64_t[]", fingerprints), len(fingerprints), kinds) == 0)
 
 
 def make_plain(device: int, kind: int) -> None:

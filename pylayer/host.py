@@ -255,7 +255,9 @@ class Host:
         loading = self.loading.get(message.device)
         if session.use_global_key(session.state.global_key) and loading is not None:
             loading = self.loading[message.device] = Loading(session)
-        if session.state.carrier != session.carrier_planned:
+        if session.needs_watching:
+            self._guard(session.watch)
+        if session.state.carrier != session.carrier_planned and not session.left_alone:
             binaries = session.carrier_planned == CARRIER_BINARIES and session.state.cache_control
             feature = "VK_KHR_pipeline_binary" if binaries else "pipelineCreationCacheControl"
             session.reason = f"{feature} could not be enabled"
@@ -285,6 +287,8 @@ class Host:
         data = message.cache_data()
         data.history = session.attested(data)
         verdict, outcome = self._ask("admit_cache", tuple, data, session.facts, session.settings)
+        if verdict != VERDICT_EMPTY and session.suspects.takes_application_data(data.digest):
+            verdict, outcome = VERDICT_EMPTY, "suspect"
         refused = verdict == VERDICT_EMPTY
         kept = verdict == VERDICT_PASS and session.keeps(data)
         last_good = session.last_good(data.slot, any_slot=True) if refused else None

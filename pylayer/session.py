@@ -14,7 +14,8 @@ import xxhash
 
 from . import __version__
 from .identity import Identity, program_id
-from .store import format, runs
+from .store import format, runs, sentinel, suspects
+from .store.files import remove
 from .store.folder import Batch, Folder, Loaded, note_parts
 from .store.journal import Journal
 from .store.recency import RECENT_SECONDS, used_parts
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from .store.application_binaries import ApplicationBinaries
     from .store.attestation import Attestations, Blob
     from .store.format import Damage
+    from .store.suspects import Suspects
 
 #: A failed write is tried again after this long; until then cells are counted as lost.
 RETRY_SECONDS = 10.0
@@ -134,6 +136,13 @@ class DeviceSession:
         self._run = runs.RunFile(root) if root else None
         self._totals: dict[str, int] = {}
         self._own_digests: set[bytes] = set()
+        #: What this driver died of before; None: not looked at yet.
+        self._suspects: Suspects | None = None
+        self._live: str | None = None
+        #: Too many processes died: the carrier is off.
+        self.left_alone = False
+        self._cleared: set[bytes] = set()
+        self._cleared_pipelines: set[int] = set()
         self._empty_cells = 0
         self._vain_adoptions: dict[int, int] = {}
 
@@ -150,6 +159,7 @@ class DeviceSession:
         if self.folder is not None:
             self.folder = Folder(self.folder.root, self.identity)
         self.loaded = Loaded()
+        self._suspects = None
         self._attestations = None
         self._application_binaries = None
         return True
@@ -181,6 +191,7 @@ class DeviceSession:
             self._say_damage(self.application_binaries.damage)
         off = self.state is not None and self.state.carrier == CARRIER_OFF
         if self.folder is not None and not off:
+            self.loaded.suspects = self.suspects
             yield from self.folder.load(None if self._load_all else self.program_id, self.loaded)
 
         while self._to_restore:
@@ -194,7 +205,7 @@ class DeviceSession:
         if batch.attested:
             self.attested_binaries += max(self.commands.load_attested(self.serial, batch.attested), 0)
         else:
-            self.commands.load_records(self.serial, batch.data, batch.offsets, batch.sizes)
+            self.commands.load_records(self.serial, batch.data, batch.offsets, batch.sizes, batch.digests)
         if batch.binary_offsets and self._has_binaries:
             self._load_binaries(batch)
         self.load_ns += time.monotonic_ns() - start
@@ -318,6 +329,8 @@ class DeviceSession:
         if digest in self.loaded.digests:
             self._known_cell(cell)
             return []
+        if self._suspects and not self._is_cleared_by(digest, cell.fingerprint):
+            return []
         if digest in self._own_digests:  # two threads compiled the same pipeline at once
             self.duplicates += 1
             return []
@@ -403,6 +416,76 @@ class DeviceSession:
         self.state = None
         self.log(LOG_INFO, f"{self.facts.device_name}: {self.reason}, so nothing can be stored; the layer stays out")
 
+    # ---- crashes ---------------------------------------------------------------------------------
+
+    @property
+    def suspects(self) -> Suspects:
+        """What processes died of in this driver's hands. Looks for new deaths once."""
+        if self._suspects is None:
+            self._suspects = suspects.Suspects()
+            if self.folder is not None:
+                self._suspects, deaths = suspects.review(self.folder)
+                for death in deaths:
+                    self.log(LOG_WARN, f"{suspects.describe(death)}; pylayer quarantine ls shows it")
+        return self._suspects
+
+    @property
+    def needs_watching(self) -> bool:
+        """Whether anything that is not the driver's own work of this run can be given to it."""
+        keeps = self.state is not None and self.state.carrier != CARRIER_OFF
+        return keeps or self.checks_binaries or self.settings["application_caches"] != "pass"
+
+    def watch(self) -> None:
+        """Makes the crash sentinel and tells the layer what to leave alone. The device exists; nothing stored was
+        given to it."""
+        if self.folder is None:
+            return
+        if self.suspects.too_many and self.state is not None and self.state.carrier != CARRIER_OFF:
+            self._leave_alone()
+        elif self.suspects.pipelines_alone or self.suspects.kinds:
+            self.commands.suspect(self.serial, self.suspects.pipelines_alone, self.suspects.kinds)
+        try:
+            self._live = sentinel.open_sentinel(
+                self.folder, self.program_id, self.program.name, lambda fd: int(self.commands.watch(self.serial, fd))
+            )
+        except OSError as error:  # a store that is only read
+            self.log(LOG_DEBUG, f"no crash sentinel: {error.strerror or error}")
+
+    def _leave_alone(self) -> None:
+        self.reason = "processes died again and again over what was stored for it"
+        self.commands.switch_off(self.serial)
+        assert self.state is not None
+        self.state.carrier = CARRIER_OFF
+        self.left_alone = True
+        self.log(
+            LOG_WARN,
+            f"{self.facts.device_name}: {self.reason}, so the layer leaves it alone; "
+            "pylayer quarantine ls shows what they died of, pylayer quarantine forget lets it begin again",
+        )
+
+    def _is_cleared_by(self, digest: bytes, fingerprint: int) -> bool:
+        """A cell that was compiled without anything stored. True: it is to be stored like any other."""
+        assert self._suspects is not None
+        again = digest in self._suspects.left_out
+        if self._suspects.pipelines.get(fingerprint, 0) > 1 or self._suspects.records.get(digest[:8], 0) > 1:
+            return False
+        if again or self._suspects.takes_pipeline(fingerprint):
+            self._cleared.add(digest)
+            self._cleared_pipelines.add(fingerprint)
+        return not again
+
+    def _write_cleared(self) -> None:
+        if self.folder is None or self._suspects is None or not self._cleared:
+            return
+        try:
+            suspects.clear(
+                self.folder, self.program_id, self.program.name, self._suspects, self._cleared, self._cleared_pipelines
+            )
+        except OSError:
+            pass  # suspected for one run more
+        self._cleared = set()
+        self._cleared_pipelines = set()
+
     # ---- application caches ----------------------------------------------------------------------
 
     @property
@@ -429,6 +512,8 @@ class DeviceSession:
 
     def cache_read(self, read: CacheRead) -> None:
         """The program read one of its caches: what it loads later can be compared with this."""
+        if self._suspects and self._suspects.takes_application_data(read.digest):
+            self._cleared.add(read.digest)  # the driver has just given it out
         attestations = self.attestations if self.settings["application_caches"] == "attest" else None
         if attestations is None or time.monotonic() < self._retry_at:
             return
@@ -452,7 +537,9 @@ class DeviceSession:
         """The last good data of an application's cache, if there is any that is not merged yet."""
         attestations = self.attestations if self._may_restore else None
         blob = attestations.last_good(slot, any_slot) if attestations is not None else None
-        return None if blob is None or blob.digest in self._restored else blob
+        if blob is None or blob.digest in self._restored or self.suspects.takes_application_data(blob.digest):
+            return None
+        return blob
 
     def restore(self, blob: Blob | None, load_expected: bool) -> bool:
         """Merges it into the layer's cache, from where it reaches the application's at its first miss.
@@ -468,7 +555,7 @@ class DeviceSession:
             if load_expected:
                 self.commands.load_cancel(self.serial)
             return blob is not None and not self._load_is_over
-        self.commands.load_records(self.serial, batch.data, batch.offsets, batch.sizes)
+        self.commands.load_records(self.serial, batch.data, batch.offsets, batch.sizes, batch.digests)
         self.commands.load_done(self.serial)
         return True
 
@@ -482,6 +569,7 @@ class DeviceSession:
         batch = Batch(data)
         batch.offsets.append(0)
         batch.sizes.append(len(data))
+        batch.digests.append(blob.digest)
         return batch
 
     def _say_damage(self, damage: list[Damage]) -> None:
@@ -666,6 +754,9 @@ class DeviceSession:
 
     def close(self) -> None:
         """Ends the files that this device wrote. What the fsync policy wants on the disk is there, or under way."""
+        if self._live is not None:
+            remove(self._live)
+        self._write_cleared()
         if self._journal is not None:
             self.sync()
             self._journal.close()

@@ -25,7 +25,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raised whenever a declaration below changes; both libraries refuse a partner of another number. */
-#define PYLAYER_BOUNDARY_VERSION 3
+#define PYLAYER_BOUNDARY_VERSION 4
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -277,6 +277,36 @@ typedef struct PylayerMessage {
     PylayerProperties properties; /* PROPERTIES: the answer, zeroed when sent */
 } PylayerMessage;
 
+/*
+ * The crash sentinel: what stored or application data is in the driver's hands just now. One file for each device that
+ * runs, made by policy, mapped by the layer; who finds it after its process died knows what that process died of.
+ * Marks begin at PYLAYER_MARKS_OFFSET; policy reads them with Python's struct, so the layout is fixed.
+ */
+#define PYLAYER_MARKS_OFFSET 256 /* a file header of the store comes first: docs/format.md */
+#define PYLAYER_MARK_IDS 14
+#define PYLAYER_MARK_COUNT 62
+#define PYLAYER_LIVE_BYTES 8192
+
+enum PylayerMarkedCall {
+    PYLAYER_MARK_NONE = 0,
+    PYLAYER_MARK_TAKEN = 1,       /* about to be filled in: says nothing */
+    PYLAYER_MARK_RECORDS = 2,     /* vkCreatePipelineCache and vkMergePipelineCaches with stored records */
+    PYLAYER_MARK_APPLICATION = 3, /* vkCreatePipelineCache with the application's data */
+    PYLAYER_MARK_MERGE = 4,       /* vkMergePipelineCaches by the application, with caches that began with such data */
+    PYLAYER_MARK_PIPELINES = 5,   /* vkCreate*Pipelines with a cache, or binaries, that stored data is in */
+    PYLAYER_MARK_COMPILE = 6,     /* the same, where the driver may compile, and so take seconds */
+};
+
+/* ids: RECORDS, the first eight bytes of the records' digests; APPLICATION and MERGE, those of the data's digests;
+ * PIPELINES and COMPILE, fingerprints. */
+typedef struct PylayerMark {
+    uint32_t call;     /* PylayerMarkedCall, written last and cleared first */
+    uint16_t kind;     /* PIPELINES, COMPILE: PylayerPipelineKind of the first one */
+    uint16_t id_count; /* at most PYLAYER_MARK_IDS; of a longer call, more marks follow or its rest is not marked */
+    uint64_t cache;    /* PIPELINES, COMPILE: as of APPLICATION, of the cache that the application passed; 0: none */
+    uint64_t ids[PYLAYER_MARK_IDS];
+} PylayerMark;
+
 /* Totals of one device since its creation. Times are nanoseconds of wall clock, summed over threads. */
 typedef struct PylayerCounters {
     uint64_t pipelines;        /* created for the application, all ways */
@@ -332,11 +362,11 @@ typedef struct PylayerShim {
     /* Ends the ownership of a message; unanswered requests are answered with what they hold. */
     void (*release)(PylayerMessage *message);
 
-    /* Publishes count records, base+offsets[i] with sizes[i] bytes each, to become caches and be merged into
-     * the device's. Returns once the records published before are finished; the memory of these ones is used
+    /* Publishes count records, base+offsets[i] with sizes[i] bytes each and PYLAYER_DIGEST_BYTES of digests, to become
+     * caches and be merged into the device's. Returns once the records published before are finished; the memory of these ones is used
      * until the next load_records or load_done of the device returns. */
     int64_t (*load_records)(uint64_t device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-                            uint64_t count);
+                            const uint8_t *digests, uint64_t count);
     /* Finishes what was published; pipeline creations stop waiting. How many records the driver took in all, of
      * this load: records may be published again afterwards, for another load that nobody waits for and that ends
      * with load_done too. */
@@ -354,6 +384,12 @@ typedef struct PylayerShim {
     /* Policy has data for the application's n-th cache where bit n of slots is set (n < 64): where that is created
      * empty, or the driver fails on its data, the layer itself expects one more load. Before this is called, for each. */
     int32_t (*restorable)(uint64_t device, uint64_t slots);
+    /* Maps the crash sentinel, PYLAYER_LIVE_BYTES of an open file; the descriptor stays the caller's. Before any load.
+     * -2: a page of this file system may be gone when it is written to again. */
+    int32_t (*watch)(uint64_t device, int32_t fd);
+    /* Pipelines with these fingerprints, in ascending order, and those of the kinds in the bit mask whose fingerprint is
+     * unknown, are created without anything stored. Once, before the first load_records. */
+    int32_t (*suspect)(uint64_t device, const uint64_t *fingerprints, uint64_t count, uint32_t kinds);
     /* Never probe this kind again on this device. */
     int32_t (*make_plain)(uint64_t device, int32_t kind);
     /* Creation feedback does not tell of this kind whether the driver's own cache answered: adopt no more. */

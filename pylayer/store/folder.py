@@ -8,6 +8,8 @@
     <root>/store/<identity>/<program>-<unique>.attest    digests of what one process read of its own caches
     <root>/store/<identity>/<program>-<unique>.blob      the last data that it read of one of them
     <root>/store/<identity>/<program>-<unique>.binaries  what one process read of its own pipeline binaries
+    <root>/store/<identity>/<program>-<unique>.live      what a process has in the driver just now (sentinel)
+    <root>/store/<identity>/<program>-<unique>.suspects  what a process died of (suspects)
 
 No file is ever changed by another process than the one that made it, so two processes need no lock.
 """
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
     from ..values import Attested
     from .reader import Part
+    from .suspects import Suspects
 
 #: Files whose records a device loads, oldest data first.
 LOADED = (".pack", ".closed", ".journal", ".snapshot")
@@ -63,6 +66,8 @@ class Loaded:
         #: When a run last recorded any.
         self.last_run = 0
         self.now = int(time.time())
+        #: What is not used, if there is anything.
+        self.suspects: Suspects | None = None
 
     @property
     def mean_create_ns(self) -> float:
@@ -77,13 +82,15 @@ class Batch:
     ``data`` is valid until the batch after the next is asked for, that of ``attested`` until the next.
     """
 
-    __slots__ = ("attested", "binary_offsets", "binary_sizes", "data", "offsets", "sizes", "snapshot")
+    __slots__ = ("attested", "binary_offsets", "binary_sizes", "data", "digests", "offsets", "sizes", "snapshot")
 
     def __init__(self, data: bytearray | bytes, snapshot: str | None = None) -> None:
         self.data = data
         self.snapshot = snapshot
         self.offsets: list[int] = []
         self.sizes: list[int] = []
+        #: XXH3-128 of each record of ``offsets``.
+        self.digests: list[bytes] = []
         self.binary_offsets: list[int] = []
         self.binary_sizes: list[int] = []
         self.attested: list[Attested] = []
@@ -154,6 +161,8 @@ class Folder:
                 return
             seen.update(new)
             for path in new:
+                if loaded.suspects and path.endswith(".snapshot") and loaded.suspects.takes_snapshot(path):
+                    continue
                 try:
                     yield from self._load_file(path, program, loaded)
                 except FileNotFoundError:
@@ -244,9 +253,10 @@ def _by_group_records(reader: Reader, program: int | None, damage: list[Damage])
 def _take_records(part: Part, batch: Batch, loaded: Loaded) -> None:
     """Puts what the store does not have twice into the batch. A program waits for this: 0.3 us a record."""
     cell, binaries, snapshot, digests = format.CELL, format.BINARIES, format.SNAPSHOT, loaded.digests
-    offsets, sizes = batch.offsets, batch.sizes
+    offsets, sizes, names = batch.offsets, batch.sizes, batch.digests
+    records = loaded.suspects.without(part.records) if loaded.suspects else part.records
     size_sum = create_sum = timed = 0
-    for magic, _kind, flags, start, size, create_ns, digest, _fingerprint, last_used in part.records:
+    for magic, _kind, flags, start, size, create_ns, digest, _fingerprint, last_used in records:
         if digest in digests:
             continue
         if magic == cell:
@@ -270,6 +280,7 @@ def _take_records(part: Part, batch: Batch, loaded: Loaded) -> None:
         digests.add(digest)
         offsets.append(start)
         sizes.append(size)
+        names.append(digest)
         size_sum += size
     loaded.bytes += size_sum
     loaded.create_ns += create_sum

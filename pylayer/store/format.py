@@ -31,7 +31,7 @@ OLD_MAGICS = (b"PYLAYERJ",)
 
 #: Files by what they hold. The kind stands in the header, and the file's name ends accordingly.
 JOURNAL, PACK, SNAPSHOT_FILE, BLOB_FILE, ATTEST_FILE, EXPORT = b"JRNL", b"PACK", b"SNAP", b"BLOB", b"ATST", b"XPRT"
-APPLICATION_BINARIES_FILE = b"ABIN"
+APPLICATION_BINARIES_FILE, SUSPECTS_FILE = b"ABIN", b"SUSP"
 #: ``.closed`` is a journal to which nobody appends any more.
 KIND_OF_SUFFIX = {
     ".journal": JOURNAL,
@@ -41,6 +41,7 @@ KIND_OF_SUFFIX = {
     ".blob": BLOB_FILE,
     ".attest": ATTEST_FILE,
     ".binaries": APPLICATION_BINARIES_FILE,
+    ".suspects": SUSPECTS_FILE,
 }
 #: Files of which one process appends to each, beside journals.
 APPENDED = (".journal", ".attest", ".binaries")

@@ -1,5 +1,5 @@
 /* batch.c - see batch.h */
-#include "batch.h"
+#include "sentinel.h"
 
 /* NULL: a cell, or one that the layer does not merge into. */
 static CacheUse *use_of(Batch *batch, VkPipelineCache cache)
@@ -9,16 +9,20 @@ static CacheUse *use_of(Batch *batch, VkPipelineCache cache)
     return batch->app_cache && cache == batch->call->cache ? &batch->app_cache->use : NULL;
 }
 
-VkResult batch_call(Batch *batch, VkPipelineCache cache, bool may_compile, uint32_t info_count, const void *infos,
-                    VkPipeline *pipelines, uint64_t *duration_ns)
+VkResult batch_call(Batch *batch, VkPipelineCache cache, bool may_compile, uint32_t first, uint32_t info_count,
+                    const void *infos, VkPipeline *pipelines, uint64_t *duration_ns)
 {
     CacheUse *use = use_of(batch, cache);
     if (use)
         cache_use_begin(use, may_compile);
+    bool foreign = cache != VK_NULL_HANDLE && cache != batch->cell;
+    Mark mark = mark_pipelines(batch->call->device, &batch->elements[first], info_count,
+                               cache == batch->call->cache ? batch->app_cache : NULL, foreign, may_compile);
     uint64_t start = duration_ns ? now_ns() : 0;
     VkResult result = call_driver(batch->call, cache, info_count, infos, pipelines);
     if (duration_ns)
         *duration_ns = now_ns() - start;
+    mark_end(mark);
     if (use)
         cache_use_end(batch->call->device, use, cache, may_compile);
     return result;
@@ -38,7 +42,7 @@ VkResult batch_create_one(Batch *batch, uint32_t index, VkPipelineCache cache, u
     create_info_detach(call, index, element->flags, &info);
     *pipeline = VK_NULL_HANDLE;
     bool may_compile = !((element->flags | set) & FAIL_ON_COMPILE);
-    return batch_call(batch, cache, may_compile, 1, &info, pipeline, duration_ns);
+    return batch_call(batch, cache, may_compile, index, 1, &info, pipeline, duration_ns);
 }
 
 void batch_note_created(const Batch *batch, uint32_t index)

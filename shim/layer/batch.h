@@ -14,17 +14,19 @@ typedef struct Batch {
     PipelineCall *call;
     AppCache *app_cache; /* NULL: the application passed none, or one the layer does not know */
     Element *elements;
-    char *infos; /* changed copies, in the call's own layout */
+    char *infos;          /* changed copies, in the call's own layout */
+    VkPipelineCache cell; /* what is being compiled into */
     VkResult result;
     Shard *late_shard;     /* the probe was done in this one, which lacks something of the layer's cache */
+    bool suspects;         /* Element::suspect of any */
     bool after_load;       /* the probe saw everything that the store holds */
     uint32_t created_here; /* pipelines that this call compiled so far */
 } Batch;
 
-/* vkCreate*Pipelines of the next layer with a cache, and with what merging into that cache needs. duration_ns: NULL where
- * nobody wants to know. */
-VkResult batch_call(Batch *batch, VkPipelineCache cache, bool may_compile, uint32_t info_count, const void *infos,
-                    VkPipeline *pipelines, uint64_t *duration_ns);
+/* vkCreate*Pipelines of the next layer with a cache, for the batch's elements from the first, with what merging into that
+ * cache and the crash sentinel need. duration_ns: NULL where nobody wants to know. */
+VkResult batch_call(Batch *batch, VkPipelineCache cache, bool may_compile, uint32_t first, uint32_t info_count,
+                    const void *infos, VkPipeline *pipelines, uint64_t *duration_ns);
 /* One element of the batch by itself, with more flags set. */
 VkResult batch_create_one(Batch *batch, uint32_t index, VkPipelineCache cache, uint64_t set, VkPipeline *pipeline,
                           uint64_t *duration_ns);

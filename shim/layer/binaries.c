@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "binaries.h"
+#include "sentinel.h"
 
 #define CAPTURE_STATISTICS ((uint64_t)VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR)
 #define CAPTURE_REPRESENTATIONS ((uint64_t)VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR)
@@ -84,10 +85,12 @@ static VkResult create_without_cache(PipelineCall *call, uint32_t index, Element
             binaries.pNext = info.head.pNext;
             info.head.pNext = &binaries;
         }
+        Mark mark = mark_pipelines(call->device, element, 1, NULL, from != NULL, false);
         uint64_t start = now_ns();
         /* VUID-vkCreateGraphicsPipelines-pNext-09616, -09617: no VkPipelineCache beside binaries or a capture. */
         result = call_driver(call, VK_NULL_HANDLE, 1, &info, pipeline);
         *duration_ns = now_ns() - start;
+        mark_end(mark);
     }
     element_release(element);
     return result;

@@ -89,7 +89,7 @@ static VkResult create_by_key(Batch *batch, uint32_t index)
         return carrier_cells_create_one(batch, index);
     VkResult result;
     uint64_t duration = 0;
-    if (binaries_create(call, index, element, &key, &call->pipelines[index], &result, &duration)) {
+    if (!element->suspect && binaries_create(call, index, element, &key, &call->pipelines[index], &result, &duration)) {
         if (result != VK_SUCCESS)
             return result;
         batch_note_created(batch, index);
@@ -99,7 +99,7 @@ static VkResult create_by_key(Batch *batch, uint32_t index)
         count(&counters->hit_ns, duration);
         return VK_SUCCESS;
     }
-    if (probe_without_binaries(batch, index, &key))
+    if (!element->suspect && probe_without_binaries(batch, index, &key))
         return VK_SUCCESS;
     if (call->probe_after_load)
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;

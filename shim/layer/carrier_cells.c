@@ -32,6 +32,7 @@ static bool adopt(Batch *batch, uint32_t index)
         memcpy(saved_stages, app->pPipelineStageCreationFeedbacks, stages * sizeof *saved_stages);
     VkPipeline again = VK_NULL_HANDLE;
     uint64_t duration = 0;
+    batch->cell = cell;
     VkResult result = batch_create_one(batch, index, cell, FAIL_ON_COMPILE, &again, &duration);
     if (app)
         *app->pPipelineCreationFeedback = saved;
@@ -137,6 +138,7 @@ static VkResult compile_into_cell(Batch *batch, uint32_t index)
     if (cell == VK_NULL_HANDLE)
         return create_as_asked(batch, index);
     uint64_t duration = 0;
+    batch->cell = cell;
     VkResult result = batch_create_one(batch, index, cell, 0, &call->pipelines[index], &duration);
     if (result != VK_SUCCESS) {
         device->destroy_pipeline_cache(device->handle, cell, NULL);
@@ -167,6 +169,8 @@ static VkResult create_absent(Batch *batch, uint32_t index)
 static VkResult create_missing(Batch *batch, uint32_t index)
 {
     Element *element = &batch->elements[index];
+    if (element->suspect)
+        return create_absent(batch, index);
     if (batch->app_cache && !element->plain)
         batch->after_load = loading_wait(batch->call->device);
     /* What the application's cache lacks the layer's may have, or this call has just compiled it. */
@@ -183,6 +187,40 @@ static void seed_before(Batch *batch)
     batch->after_load = loading_wait(device);
     if (device->plan.seed_caches && !loading_is_under_way(device)) /* not between the slices of a load */
         cells_seed(device, batch->app_cache);
+}
+
+/* Its flags stand behind a struct of unknown size. */
+static bool may_be_probed(Batch *batch, uint32_t index)
+{
+    AnyCreateInfo info;
+    Element *element = &batch->elements[index];
+    bool changed = element_change_flags(element, batch->call, index, FAIL_ON_COMPILE, 0, &info);
+    element_release(element);
+    return changed;
+}
+
+/* Beside a suspect, which must not be looked for: one by one. */
+static VkResult create_beside_suspect(Batch *batch, uint32_t index)
+{
+    Element *element = &batch->elements[index];
+    if (element->suspect || element->plain || batch->call->cache == VK_NULL_HANDLE)
+        return element->plain ? create_as_asked(batch, index) : create_missing(batch, index);
+    if (!probe_one(batch, index, batch->call->cache))
+        return create_missing(batch, index);
+    note_hit(batch, index, false);
+    return VK_SUCCESS;
+}
+
+static void create_with_suspects(Batch *batch)
+{
+    PipelineCall *call = batch->call;
+    unsigned plain_kinds = atomic_load_explicit(&call->device->plain_kinds, memory_order_relaxed);
+    for (uint32_t i = 0; i < call->count; i++) {
+        batch->elements[i].plain = plain_kinds >> batch->elements[i].kind & 1 || !may_be_probed(batch, i);
+        call->pipelines[i] = VK_NULL_HANDLE;
+    }
+    batch->created_here = 1; /* nothing was looked for in the layer's cache yet */
+    batch_create_each(batch, create_beside_suspect);
 }
 
 /* The whole call at once, not allowed to compile. Leaves VK_NULL_HANDLE where something is missing. */
@@ -213,7 +251,7 @@ static VkResult probe_all(Batch *batch)
         cache = shard_cache(shard);
     /* Of hits the driver's feedback tells how long they took; to read the clock costs 1 % of one (measured). */
     uint64_t duration = 0;
-    VkResult result = batch_call(batch, cache, may_compile, call->count, batch->infos, call->pipelines,
+    VkResult result = batch_call(batch, cache, may_compile, 0, call->count, batch->infos, call->pipelines,
                                  may_compile ? &duration : NULL);
     if (shard) {
         batch->late_shard = shard_is_late(device, shard) ? shard : NULL;
@@ -240,26 +278,20 @@ VkResult carrier_cells_create(Batch *batch)
     /* Policy may have learnt from the store that this driver keeps nothing. */
     if (atomic_load_explicit(&device->carrier, memory_order_relaxed) == PYLAYER_CARRIER_OFF)
         return pipelines_pass_through(call);
-    VkResult result = probe_all(batch);
-    if (result == VK_ERROR_DEVICE_LOST)
-        batch->result = result;
-    else if (result != VK_SUCCESS)
-        batch_create_each(batch, create_missing);
+    if (batch->suspects) {
+        create_with_suspects(batch);
+    } else {
+        VkResult result = probe_all(batch);
+        if (result == VK_ERROR_DEVICE_LOST)
+            batch->result = result;
+        else if (result != VK_SUCCESS)
+            batch_create_each(batch, create_missing);
+    }
     if (call->probe_after_load)
         *call->probe_after_load = batch->after_load;
     for (uint32_t i = 0; i < call->count; i++)
         element_release(&batch->elements[i]);
     return batch->result;
-}
-
-/* Its flags stand behind a struct of unknown size. */
-static bool may_be_probed(Batch *batch, uint32_t index)
-{
-    AnyCreateInfo info;
-    Element *element = &batch->elements[index];
-    bool changed = element_change_flags(element, batch->call, index, FAIL_ON_COMPILE, 0, &info);
-    element_release(element);
-    return changed;
 }
 
 VkResult carrier_cells_create_one(Batch *batch, uint32_t index)
@@ -269,6 +301,8 @@ VkResult carrier_cells_create_one(Batch *batch, uint32_t index)
     Element *element = &batch->elements[index];
     unsigned plain_kinds = atomic_load_explicit(&device->plain_kinds, memory_order_relaxed);
     element->plain = plain_kinds >> element->kind & 1 || !may_be_probed(batch, index);
+    if (element->suspect)
+        return create_absent(batch, index);
     if (!element->plain)
         return probe_annex(batch, index) || probe_layer(batch, index) ? VK_SUCCESS : create_absent(batch, index);
     if (call->probe_after_load)

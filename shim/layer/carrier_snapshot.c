@@ -11,6 +11,8 @@ VkResult carrier_snapshot_create(Batch *batch)
     PipelineCall *call = batch->call;
     Device *device = call->device;
     bool from_layer = call->cache == VK_NULL_HANDLE;
+    if (batch->suspects)
+        return pipelines_pass_through(call);
     if (from_layer)
         loading_wait(device);
     else if (batch->app_cache && device->plan.seed_caches && !loading_is_under_way(device))
@@ -25,7 +27,7 @@ VkResult carrier_snapshot_create(Batch *batch)
         call->pipelines[i] = VK_NULL_HANDLE;
     }
     uint64_t duration = 0;
-    VkResult result = batch_call(batch, from_layer ? device->merged : call->cache, may_compile, call->count,
+    VkResult result = batch_call(batch, from_layer ? device->merged : call->cache, may_compile, 0, call->count,
                                  batch->infos, call->pipelines, &duration);
     for (uint32_t i = 0; i < call->count; i++) {
         if (call->pipelines[i] != VK_NULL_HANDLE)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "layer.h"
+#include "sentinel.h"
 
 static VkPipelineCache create_cache(Device *device, const void *data, size_t size, bool one_thread)
 {
@@ -202,8 +202,9 @@ void cells_copy_end(Device *device, VkPipelineCache copy, AppCache *app_cache)
 }
 
 uint64_t cells_merge_records(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-                             uint32_t record_count)
+                             const uint8_t *digests, uint32_t record_count)
 {
+    Mark mark = mark_records(device, digests, record_count);
     VkPipelineCache caches[CELLS_MERGED_AT_ONCE];
     uint32_t made = 0;
     const atomic_int *abandoned = &device->loading.abandoned;
@@ -220,6 +221,7 @@ uint64_t cells_merge_records(Device *device, const uint8_t *base, const uint64_t
     }
     for (uint32_t i = 0; i < made; i++)
         device->destroy_pipeline_cache(device->handle, caches[i], NULL);
+    mark_end(mark);
     return merged ? made : 0;
 }
 

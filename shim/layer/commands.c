@@ -2,15 +2,15 @@
 #define _GNU_SOURCE
 #include <stdlib.h>
 
-#include "layer.h"
+#include "sentinel.h"
 
 static int64_t load_records(uint64_t serial, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-                            uint64_t record_count)
+                            const uint8_t *digests, uint64_t record_count)
 {
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    int64_t result = loading_publish(device, base, offsets, sizes, record_count);
+    int64_t result = loading_publish(device, base, offsets, sizes, digests, record_count);
     device_command_end(device);
     return result;
 }
@@ -34,6 +34,8 @@ static int64_t load_binaries(uint64_t serial, const uint8_t *base, const uint64_
     int64_t taken = 0;
     for (uint64_t i = 0; i < record_count; i++)
         taken += binary_index_load(device, base + offsets[i], sizes[i]);
+    if (taken > 0)
+        atomic_store(&device->holds_stored, true);
     device_command_end(device);
     return taken;
 }
@@ -78,6 +80,26 @@ static int32_t restorable(uint64_t serial, uint64_t slots)
     atomic_store(&device->restorable_slots, slots);
     device_command_end(device);
     return 0;
+}
+
+static int32_t watch(uint64_t serial, int32_t fd)
+{
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    int result = sentinel_open(device, fd);
+    device_command_end(device);
+    return result;
+}
+
+static int32_t suspect(uint64_t serial, const uint64_t *fingerprint_array, uint64_t fingerprint_count, uint32_t kinds)
+{
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    bool set = suspects_set(device, fingerprint_array, fingerprint_count, kinds);
+    device_command_end(device);
+    return set ? 0 : -1;
 }
 
 static int32_t make_plain(uint64_t serial, int32_t kind)
@@ -221,6 +243,8 @@ const PylayerShim shim_commands = {
     .load_begin = load_begin,
     .load_cancel = load_cancel,
     .restorable = restorable,
+    .watch = watch,
+    .suspect = suspect,
     .make_plain = make_plain,
     .stop_adopting = stop_adopting,
     .switch_off = switch_off,

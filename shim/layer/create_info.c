@@ -64,6 +64,7 @@ void element_read(Element *element, const PipelineCall *call, uint32_t index)
     element->app_feedback = NULL;
     element->from_binaries = false;
     element->plain = false;
+    element->suspect = false;
     element->fingerprint = 0;
     element->copies = NULL;
     element->last_copy = NULL;

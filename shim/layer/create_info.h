@@ -51,6 +51,7 @@ typedef struct Element {
     bool captures;        /* the application sets CAPTURE_DATA */
     bool left_alone;      /* a pipeline that drivers do not find in a cache, or must not */
     bool plain;           /* created without a probe */
+    bool suspect;         /* a process died when it created this one: nothing stored is used */
     CompatPipelineCreateFlags2 own_flags2;
     VkPipelineCreationFeedbackCreateInfoEXT own_feedback;
     VkPipelineCreationFeedbackEXT feedback;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "pnext.h"
+#include "sentinel.h"
 
 /* Covers an interpreter that is still booting on a busy machine. A policy that hangs costs it once. */
 #define PLAN_WAIT_NS 2000000000ll
@@ -343,6 +343,8 @@ static void device_free(Device *device)
     binary_history_free(device);
     deferred_close(device);
     cache_use_destroy(&device->merged_use);
+    sentinel_close(device);
+    suspects_free(device);
     free(device);
 }
 

@@ -17,6 +17,8 @@
  * identifiers.c     shaders by their VK_EXT_shader_module_identifier
  * digest.c          XXH3
  * allocator.c       memory for the driver's device that is not the application's
+ * sentinel.c        what is in the driver's hands, should the process die
+ * suspects.c        pipelines at whose creation it died before
  * cells.c           the layer's merged VkPipelineCache and the cells that go into it
  * binaries.c        pipelines created from VkPipelineBinaryKHR, and their binaries read
  * binary_record.c   the binaries of one pipeline as bytes
@@ -174,6 +176,7 @@ typedef struct AppCache {
     uint64_t serial;                 /* PylayerCacheInfo::cache */
     uint32_t slot;                   /* PylayerCacheInfo::slot */
     CacheUse use;
+    uint64_t data_id;        /* first bytes of that data's digest, 0: none, or not known */
     bool from_data;          /* created with initial data: not known to be this driver's own work */
     bool app_synchronized;   /* EXTERNALLY_SYNCHRONIZED: used within the application's own calls only */
     atomic_uint seeded;      /* Device::cells_generation when last seeded, 0: never */
@@ -202,6 +205,7 @@ typedef struct Loading {
     atomic_int abandoned;   /* device or process end: nothing more is given to the driver */
     const uint8_t *base;
     const uint64_t *offsets, *sizes;
+    const uint8_t *digests;
     uint64_t count, next, finished; /* of this publication */
     uint64_t published, taken;      /* of this load */
     unsigned expected;              /* loads that loading_done or loading_cancel have not ended */
@@ -307,6 +311,10 @@ typedef struct Device {
     atomic_ullong restorable_slots; /* bit mask of caches, by the order of their creation, that policy has data for */
 
     atomic_uint plain_kinds; /* bit mask of PylayerPipelineKind */
+
+    _Atomic(PylayerMark *) marks;        /* the crash sentinel; NULL: there is none */
+    atomic_bool holds_stored;            /* stored data went into the driver */
+    _Atomic(struct Suspects *) suspects; /* NULL: nothing is suspected */
 
     pthread_mutex_t app_caches_mutex; /* writers only */
     _Atomic(AppCache *) app_caches[APP_CACHE_BUCKETS];
@@ -562,7 +570,7 @@ int64_t cells_read_merged(Device *device, uint8_t *data, uint64_t size);
 /* Makes caches of at most CELLS_MERGED_AT_ONCE records and merges them; how many the driver took. */
 #define CELLS_MERGED_AT_ONCE 8
 uint64_t cells_merge_records(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-                             uint32_t record_count);
+                             const uint8_t *digests, uint32_t record_count);
 
 /* ---- shards.c -------------------------------------------------------------------------------- */
 
@@ -585,7 +593,7 @@ void shard_note_late_hit(Shard *shard);
 /* Finishes, with threads in loading_wait, what was published before, and publishes these records. -1: the
  * device keeps no cache. */
 int64_t loading_publish(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-                        uint64_t record_count);
+                        const uint8_t *digests, uint64_t record_count);
 /* One more load is expected: pipeline creations that miss wait for its loading_done, or loading_cancel. */
 void loading_begin(Device *device);
 void loading_cancel(Device *device);

@@ -53,8 +53,9 @@ static bool work_on_slice_locked(Device *device)
     loading->next += slice;
     const uint8_t *base = loading->base;
     const uint64_t *offsets = loading->offsets + first, *sizes = loading->sizes + first;
+    const uint8_t *digests = loading->digests + first * PYLAYER_DIGEST_BYTES;
     pthread_mutex_unlock(&loading->mutex);
-    uint64_t taken = cells_merge_records(device, base, offsets, sizes, slice);
+    uint64_t taken = cells_merge_records(device, base, offsets, sizes, digests, slice);
     pthread_mutex_lock(&loading->mutex);
     loading->taken += taken;
     loading->finished += slice;
@@ -72,7 +73,7 @@ static void finish_published_locked(Device *device)
 }
 
 int64_t loading_publish(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-                        uint64_t record_count)
+                        const uint8_t *digests, uint64_t record_count)
 {
     if (device->merged == VK_NULL_HANDLE)
         return -1;
@@ -82,10 +83,13 @@ int64_t loading_publish(Device *device, const uint8_t *base, const uint64_t *off
     loading->base = base;
     loading->offsets = offsets;
     loading->sizes = sizes;
+    loading->digests = digests;
     loading->next = loading->finished = 0;
     loading->count = record_count;
     loading->published += record_count;
     atomic_store(&loading->under_way, 1);
+    if (record_count > 0)
+        atomic_store(&device->holds_stored, true);
     changed_locked(loading);
     pthread_mutex_unlock(&loading->mutex);
     return 0;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "layer.h"
+#include "sentinel.h"
 
 static atomic_ullong next_cache_serial = 1;
 
@@ -32,11 +32,13 @@ typedef struct CacheNumber {
     uint32_t slot;
 } CacheNumber;
 
-static void describe_app_cache(AppCache *cache, CacheNumber number, VkPipelineCacheCreateFlags flags, bool from_data)
+static void describe_app_cache(AppCache *cache, CacheNumber number, VkPipelineCacheCreateFlags flags, bool from_data,
+                               uint64_t data_id)
 {
     cache->serial = number.serial;
     cache->slot = number.slot;
     cache->from_data = from_data;
+    cache->data_id = data_id;
     cache->app_synchronized = flags & VK_PIPELINE_CACHE_CREATE_EXTERNALLY_SYNCHRONIZED_BIT_EXT;
     cache->use.synchronized_merge = flags & COMPAT_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE;
 }
@@ -53,7 +55,7 @@ static AppCache *new_app_cache(void)
 
 /* A cache that cannot be remembered is used as it is, never seeded or merged into. */
 static AppCache *app_cache_add(Device *device, VkPipelineCache handle, CacheNumber number,
-                               VkPipelineCacheCreateFlags flags, bool from_data)
+                               VkPipelineCacheCreateFlags flags, bool from_data, uint64_t data_id)
 {
     unsigned bucket = bucket_of(handle);
     pthread_mutex_lock(&device->app_caches_mutex);
@@ -61,12 +63,12 @@ static AppCache *app_cache_add(Device *device, VkPipelineCache handle, CacheNumb
     while (cache && atomic_load_explicit(&cache->handle, memory_order_relaxed) != VK_NULL_HANDLE)
         cache = cache->next;
     if (cache) {
-        describe_app_cache(cache, number, flags, from_data);
+        describe_app_cache(cache, number, flags, from_data, data_id);
         atomic_store(&cache->seeded, 0);
         atomic_store(&cache->holds_plain, false);
         atomic_store_explicit(&cache->handle, handle, memory_order_release);
     } else if ((cache = new_app_cache())) {
-        describe_app_cache(cache, number, flags, from_data);
+        describe_app_cache(cache, number, flags, from_data, data_id);
         atomic_store(&cache->handle, handle);
         cache->next = atomic_load_explicit(&device->app_caches[bucket], memory_order_relaxed);
         atomic_store_explicit(&device->app_caches[bucket], cache, memory_order_release);
@@ -201,8 +203,10 @@ static void tell_policy_of_empty(Device *device, enum PylayerMessageType type, C
         loading_cancel(device);
 }
 
-static bool policy_refuses(Device *device, CacheNumber number, const VkPipelineCacheCreateInfo *info)
+/* data_id: of data that policy let pass. */
+static bool policy_refuses(Device *device, CacheNumber number, const VkPipelineCacheCreateInfo *info, uint64_t *data_id)
 {
+    *data_id = 0;
     if (!device->plan.check_caches || without_data(info))
         return false;
     PylayerMessage *message = describe_data(device, PYLAYER_MSG_ADMIT_CACHE, number, info);
@@ -213,6 +217,8 @@ static bool policy_refuses(Device *device, CacheNumber number, const VkPipelineC
         count(&device->counters.answers_late, 1);
     if (verdict == PYLAYER_VERDICT_PASS_KEPT)
         remember_kept(device, message->cache.digest);
+    if (message && verdict != PYLAYER_VERDICT_EMPTY)
+        *data_id = digest_id(message->cache.digest);
     message_done(message);
     return verdict == PYLAYER_VERDICT_EMPTY;
 }
@@ -228,12 +234,16 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice handle, const 
     VkPipelineCacheCreateInfo empty = *info;
     empty.initialDataSize = 0;
     empty.pInitialData = NULL;
-    bool refused = policy_refuses(device, number, info);
+    uint64_t data_id;
+    bool refused = policy_refuses(device, number, info, &data_id);
+    Mark mark = mark_application_data(device, data_id);
     VkResult result = device->create_pipeline_cache(handle, refused ? &empty : info, allocator, cache);
+    mark_end(mark);
     if (result != VK_SUCCESS && !refused && info->initialDataSize > 0 && device->plan.check_caches) {
         tell_policy_of_empty(device, PYLAYER_MSG_CACHE_REFUSED, number, info, result);
         result = device->create_pipeline_cache(handle, &empty, allocator, cache);
         refused = true;
+        data_id = 0;
     }
     if (refused)
         count(&device->counters.caches_emptied, 1);
@@ -241,7 +251,8 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice handle, const 
         return result;
     if (device->plan.check_caches && without_data(info))
         tell_policy_of_empty(device, PYLAYER_MSG_CACHE_EMPTY, number, info, VK_SUCCESS);
-    AppCache *app_cache = app_cache_add(device, *cache, number, info->flags, info->initialDataSize > 0 && !refused);
+    AppCache *app_cache =
+        app_cache_add(device, *cache, number, info->flags, info->initialDataSize > 0 && !refused, data_id);
     /* Without a probe a miss cannot be seen, so the snapshot carrier seeds beforehand. */
     if (app_cache && device->plan.seed_caches && atomic_load(&device->carrier) == PYLAYER_CARRIER_SNAPSHOT) {
         loading_wait(device);
@@ -306,7 +317,9 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_MergePipelineCaches(VkDevice handle, VkPipe
     /* The application keeps its own threads out of the destination, or asked the driver to; of the layer's, only one
      * that holds this mutex gets in. */
     pthread_mutex_lock(&device->merge_mutex);
+    Mark mark = mark_merge(device, destination, source_count, sources);
     VkResult result = device->merge_pipeline_caches(handle, destination, source_count, sources);
+    mark_end(mark);
     for (uint32_t i = 0; i < source_count; i++)
         merge_annex_of(device, destination, sources[i]);
     pthread_mutex_unlock(&device->merge_mutex);

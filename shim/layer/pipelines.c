@@ -5,8 +5,8 @@
  */
 #include <stdlib.h>
 
-#include "batch.h"
 #include "binaries.h"
+#include "sentinel.h"
 
 /* Create infos in one call that fit on the stack; applications rarely pass more than one. */
 #define STACK_ELEMENTS 8
@@ -21,7 +21,9 @@ VkResult pipelines_pass_through(const PipelineCall *call)
     count(&device->counters.passed, call->count);
     if (app_cache)
         cache_use_begin(&app_cache->use, true);
+    Mark mark = mark_pipelines(device, NULL, 1, app_cache, false, true);
     VkResult result = call_driver(call, call->cache, call->count, call->infos, call->pipelines);
+    mark_end(mark);
     if (app_cache)
         cache_use_end(device, &app_cache->use, call->cache, true);
     return result;
@@ -67,6 +69,11 @@ static VkResult create_pipelines(PipelineCall call)
     }
     for (uint32_t i = 0; i < call.count; i++)
         batch.elements[i].fingerprint = fingerprint_of(&call, i, batch.elements[i].kind);
+    for (uint32_t i = 0; i < call.count; i++) {
+        Element *element = &batch.elements[i];
+        element->suspect = suspects_find(device, element->fingerprint, element->kind);
+        batch.suspects |= element->suspect;
+    }
     VkResult result;
     batch.app_cache = app_cache_find(device, call.cache);
     if (untouchable)

@@ -43,6 +43,9 @@ static VkResult VKAPI_CALL create_cache(VkDevice device, const VkPipelineCacheCr
     if (info->initialDataSize && !info->pInitialData)
         violation("vkCreatePipelineCache with a size and without data");
     be_slow();
+    static atomic_long loads;
+    if (info->initialDataSize)
+        die_at(faults.dies_loading, &loads);
     VkResult result = refusal(info);
     if (result == VK_SUCCESS)
         result = state->create_cache(device, info, allocator, cache);
@@ -144,6 +147,8 @@ static VkResult VKAPI_CALL merge_caches(VkDevice device, VkPipelineCache into, u
             begin_use(sources[i], false, "vkMergePipelineCaches");
     }
     be_slow();
+    static atomic_long tries;
+    die_at(faults.dies_merging, &tries);
     VkResult result = fails_now(faults.merge_fails, faults.merge_fails_at, &merges)
                           ? VK_ERROR_OUT_OF_DEVICE_MEMORY
                           : state->merge_caches(device, into, count, caches);

@@ -23,6 +23,11 @@
  *   merges-alone                  a merge beside another one of the device is a VIOLATION
  *   note-merges                   each merge is written down
  *   slow-cache=MS                 making, reading and merging a cache takes this long
+ *   dies-loading=N                the process crashes in the Nth vkCreatePipelineCache with initial data
+ *   dies-merging=N                in the Nth vkMergePipelineCaches
+ *   dies-probing=N                in the Nth call of vkCreate*Pipelines that may not compile
+ *   dies-compiling=N              in the Nth that may
+ *   dies-by-kill                  it is killed there instead
  *   defers                        a deferred operation is pending until it was joined; any number of threads share it
  *   join-ends-late                the thread that completes an operation is held until its result was asked for twice
  *   never-defers                  VK_OPERATION_NOT_DEFERRED_KHR, everything done at once
@@ -82,6 +87,8 @@ typedef struct {
     bool compile_waits_for_hit, compile_waits_for_merge;
     bool merges_alone, note_merges;
     long slow_cache_ms;
+    long dies_loading, dies_merging, dies_probing, dies_compiling; /* 0: never */
+    bool dies_by_kill;
     bool defers, join_ends_late, never_defers;
     bool no_binaries, no_pipeline_binaries_feature, no_maintenance5, device_refuses_binaries;
     long internal_cache, internal_cache_control, prefers_internal_cache; /* negative: as the driver says */
@@ -94,6 +101,8 @@ typedef struct {
 
 extern fault_settings faults;
 
+/* Ends the process when this is the call that the fault names. */
+void die_at(long number, atomic_long *counter);
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -340,6 +340,11 @@ static VkResult create_pipelines(create_call call, VkDevice device)
     /* Creating a pipeline modifies the cache; only a flagged one leaves the synchronization to its user. */
     bool alone = cache && (cache->flags & VK_PIPELINE_CACHE_CREATE_EXTERNALLY_SYNCHRONIZED_BIT_EXT);
     begin_use(cache, alone, command);
+    static atomic_long probes, compiles;
+    if (call.count && (flags_of(&call, 0) & FAIL_ON_COMPILE))
+        die_at(faults.dies_probing, &probes);
+    else
+        die_at(faults.dies_compiling, &compiles);
     if (call.deferred && faults.defers) {
         VkResult deferred = defer(&call, cache);
         end_call(call.state);

@@ -2,6 +2,7 @@
 #include "faults.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,13 @@ fault_settings faults = {.internal_cache = -1,
                          .precompiled_internal_cache = -1,
                          .compressed_binaries = -1};
 static int log_file = -1;
+
+void die_at(long number, atomic_long *counter)
+{
+    if (!number || atomic_fetch_add(counter, 1) + 1 != number)
+        return;
+    raise(faults.dies_by_kill ? SIGKILL : SIGSEGV);
+}
 
 /* A setting with its own names for values is read here; the others are in the table below. */
 static bool read_special(const char *name, const char *value)
@@ -94,6 +102,11 @@ static bool read_setting(const char *name, const char *value)
         {"merges-alone", &faults.merges_alone, NULL},
         {"note-merges", &faults.note_merges, NULL},
         {"slow-cache", NULL, &faults.slow_cache_ms},
+        {"dies-loading", NULL, &faults.dies_loading},
+        {"dies-merging", NULL, &faults.dies_merging},
+        {"dies-probing", NULL, &faults.dies_probing},
+        {"dies-compiling", NULL, &faults.dies_compiling},
+        {"dies-by-kill", &faults.dies_by_kill, NULL},
         {"defers", &faults.defers, NULL},
         {"join-ends-late", &faults.join_ends_late, NULL},
         {"never-defers", &faults.never_defers, NULL},

@@ -201,7 +201,8 @@ def load(path):
     count = 0
     for part in Reader(path).parts([]):
         cells = [record for record in part.records if record[0] == b"CELL"]
-        boundary.load_records(1, part.data, [cell[3] for cell in cells], [cell[4] for cell in cells])
+        places, sizes, digests = ([cell[at] for cell in cells] for at in (3, 4, 6))
+        boundary.load_records(1, part.data, places, sizes, digests)
         count += len(cells)
     return count, boundary.load_done(1)
 

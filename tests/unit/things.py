@@ -215,6 +215,9 @@ class FakeCommands:
         self.done: list[int] = []
         self.begun: list[int] = []
         self.cancelled: list[int] = []
+        #: What the crash sentinel was opened with.
+        self.watched: list[int] = []
+        self.suspected: list[tuple[list[int], int]] = []
         self.slots = 0
         self.plain: list[tuple[int, int]] = []
         self.switched_off: list[int] = []
@@ -231,10 +234,22 @@ class FakeCommands:
     def log_wanted(self, level: int) -> bool:
         return True
 
-    def load_records(self, device: int, data: bytearray, offsets: list[int], sizes: list[int]) -> bool:
+    def load_records(
+        self, device: int, data: bytearray, offsets: list[int], sizes: list[int], digests: list[bytes]
+    ) -> bool:
         """Copies at once; the layer reads until the next call."""
         if not self.refuses:
             self.loaded += [bytes(data[start : start + size]) for start, size in zip(offsets, sizes, strict=True)]
+        return True
+
+    def watch(self, device: int, descriptor: int) -> int:
+        """Maps nothing."""
+        self.watched.append(device)
+        return 0
+
+    def suspect(self, device: int, fingerprints: list[int], kinds: int) -> bool:
+        """Remembers what is to be left alone."""
+        self.suspected.append((fingerprints, kinds))
         return True
 
     def load_binaries(self, device: int, data: bytearray, offsets: list[int], sizes: list[int]) -> int:

@@ -1,0 +1,158 @@
+"""The crash sentinel: what a process had given to the driver when it died.
+
+    <root>/store/<identity>/<program>-<unique>.live    one device of one process, while it runs
+
+The file is a file header, which names its process, and the marks of shim/boundary.h, which the layer writes into
+memory that is mapped. It is deleted when the device goes; one whose process has ended without that is read at the next
+start of the identity, and becomes a note of suspects. Where writing to a mapped file may fail for want of disk space,
+the files lie in the runtime directory instead.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+
+from .. import paths
+from ..paths import make_private
+from . import format, owner
+from .files import read_small, remove, unique_name, write_all
+from .folder import Folder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SUFFIX = ".live"
+KIND = b"LIVE"
+#: PYLAYER_LIVE_BYTES, PYLAYER_MARKS_OFFSET and PylayerMark of shim/boundary.h; a test compares them.
+BYTES, OFFSET = 8192, 256
+MARK = struct.Struct("<IHHQ14Q")
+#: PylayerMarkedCall.
+RECORDS, APPLICATION, MERGE, PIPELINES, COMPILE = 2, 3, 4, 5, 6
+#: What ``watch`` answers where a page of the file could be gone when it is written to.
+UNFIT = -2
+
+
+class Mark:
+    """One call to the driver that never returned. ``ids``: numbers as PylayerMark has them."""
+
+    __slots__ = ("cache", "call", "ids", "kind")
+
+    def __init__(self, call: int, kind: int, cache: int, ids: tuple[int, ...]) -> None:
+        self.call = call
+        self.kind = kind
+        self.cache = cache
+        self.ids = ids
+
+
+class Death:
+    """A process that ended without a word, and what it had in the driver then; ``marks`` may be empty."""
+
+    __slots__ = ("application", "marks", "name", "path", "program", "time")
+
+    def __init__(self, path: str, program: int, application: str, when: float, marks: list[Mark]) -> None:
+        self.path = path
+        self.name = os.path.basename(path)[: -len(SUFFIX)]
+        self.program = program
+        self.application = application
+        self.time = when
+        self.marks = marks
+
+
+def _runtime_directory(folder: Folder) -> str | None:
+    """Where memory backs files: for stores on disks where a mapped file may not be writable any more."""
+    base = paths.getenv("XDG_RUNTIME_DIR", "")
+    if base.startswith("/"):
+        return f"{base}/pylayer-live"
+    return f"/dev/shm/pylayer-live-{os.geteuid()}" if os.path.isdir("/dev/shm") else None
+
+
+def _names_there(folder: Folder) -> str:
+    """How a file of this folder begins in the runtime directory, which all stores share."""
+    import xxhash
+
+    return xxhash.xxh3_64_hexdigest(os.path.realpath(folder.path).encode("utf-8", "surrogateescape"))
+
+
+def _places(folder: Folder) -> list[tuple[str, str]]:
+    """Directory and beginning of the names, of each place where files of this folder can be."""
+    places = [(folder.path, "")]
+    directory = _runtime_directory(folder)
+    if directory is not None:
+        places.append((directory, f"{_names_there(folder)}-"))
+    return places
+
+
+def _create(directory: str, name: str, head: bytes) -> tuple[int, str]:
+    """The whole file is written: no block of it has to be found later. Raises OSError."""
+    path = os.path.join(directory, name)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        write_all(fd, [head, bytes(BYTES - len(head))])
+    except BaseException:
+        os.close(fd)
+        remove(path)
+        raise
+    return fd, path
+
+
+def open_sentinel(folder: Folder, program: int, application: str, watch: Callable[[int], int]) -> str | None:
+    """Makes the file and has the layer map it, ``watch(descriptor)``; returns its path, None where it is not mapped.
+
+    Raises OSError where nothing can be written.
+    """
+    folder.prepare()
+    head = format.file_header(KIND, folder.identity, program, application)
+    for directory, beginning in _places(folder):
+        if beginning:
+            make_private(directory)
+        fd, path = _create(directory, f"{beginning}{program:016x}-{unique_name()}{SUFFIX}", head)
+        try:
+            answer = watch(fd)
+        finally:
+            os.close(fd)
+        if answer == 0:
+            return path
+        remove(path)
+        if answer != UNFIT:
+            return None
+    return None
+
+
+def _read(path: str, folder: Folder) -> Death | None:
+    """None while its process may live."""
+    when = os.stat(path, follow_symlinks=False).st_mtime
+    data = read_small(path, BYTES)
+    header, outcome = format.read_file_header(data, folder.identity.digest)
+    if header is None or header.kind != KIND:
+        # Its writer died over it, or it is not ours to read.
+        return None if outcome in ("foreign-version", "foreign-identity") else Death(path, 0, "", when, [])
+    if not owner.has_ended(header.machine, header.pid, header.start_ticks, time.time() - when):
+        return None
+    marks = []
+    if len(data) == BYTES:
+        for call, kind, count, cache, *ids in MARK.iter_unpack(data[OFFSET:]):
+            if RECORDS <= call <= COMPILE:
+                marks.append(Mark(call, kind, cache, tuple(ids[: min(count, len(ids))])))
+    return Death(path, header.program, header.application, when, marks)
+
+
+def deaths(folder: Folder) -> list[Death]:
+    """What processes left that ended without closing their device. Delete ``path`` when it is written down."""
+    found = []
+    for directory, beginning in _places(folder):
+        try:
+            names = os.listdir(directory)
+        except OSError:
+            continue
+        for name in names:
+            if name.endswith(SUFFIX) and name.startswith(beginning):
+                try:
+                    death = _read(os.path.join(directory, name), folder)
+                except OSError:
+                    continue  # another process is done with it
+                if death is not None:
+                    found.append(death)
+    return found

@@ -1,0 +1,184 @@
+/* sentinel.c - see sentinel.h */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/statfs.h>
+
+#include <linux/magic.h>
+
+#include "sentinel.h"
+
+#ifndef XFS_SUPER_MAGIC
+#define XFS_SUPER_MAGIC 0x58465342
+#endif
+
+_Static_assert(sizeof(PylayerMark) == 128, "policy reads marks with Python's struct");
+_Static_assert(PYLAYER_MARKS_OFFSET + PYLAYER_MARK_COUNT * sizeof(PylayerMark) == PYLAYER_LIVE_BYTES, "no gap");
+
+/* Marks of the first threads that come are theirs alone, and need no atomic exchange; the rest is for whoever asks. */
+#define OWN_MARKS 40
+
+/* Blocks that were written once are written in place here. Where each write takes a new block (btrfs, f2fs, ZFS), or
+ * goes over a network, a full disk makes the store into a mapped page raise SIGBUS in the program. */
+static bool writes_in_place(int fd)
+{
+    struct statfs file_system;
+    if (fstatfs(fd, &file_system) != 0)
+        return false;
+    switch ((unsigned long)file_system.f_type) {
+    case EXT4_SUPER_MAGIC: /* ext2 and ext3 too */
+    case XFS_SUPER_MAGIC:
+    case TMPFS_MAGIC:
+    case OVERLAYFS_SUPER_MAGIC:
+        return true;
+    default:
+        return false;
+    }
+}
+
+int sentinel_open(Device *device, int fd)
+{
+    if (!writes_in_place(fd))
+        return -2;
+    if (atomic_load(&device->marks))
+        return -1;
+    uint8_t *mapped = mmap(NULL, PYLAYER_LIVE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (mapped == MAP_FAILED)
+        return -1;
+    atomic_store(&device->marks, (PylayerMark *)(void *)(mapped + PYLAYER_MARKS_OFFSET));
+    return 0;
+}
+
+void sentinel_close(Device *device)
+{
+    PylayerMark *marks = atomic_exchange(&device->marks, NULL);
+    if (marks)
+        munmap((uint8_t *)marks - PYLAYER_MARKS_OFFSET, PYLAYER_LIVE_BYTES);
+}
+
+uint64_t digest_id(const uint8_t digest[PYLAYER_DIGEST_BYTES])
+{
+    uint64_t id;
+    memcpy(&id, digest, sizeof id);
+    return id;
+}
+
+static void set_call(PylayerMark *mark, uint32_t call)
+{
+    __atomic_store_n(&mark->call, call, __ATOMIC_RELEASE);
+}
+
+static PylayerMark *take_shared(PylayerMark *marks)
+{
+    for (unsigned i = OWN_MARKS; i < PYLAYER_MARK_COUNT; i++) {
+        uint32_t none = PYLAYER_MARK_NONE;
+        if (__atomic_load_n(&marks[i].call, __ATOMIC_RELAXED) == PYLAYER_MARK_NONE &&
+            __atomic_compare_exchange_n(&marks[i].call, &none, PYLAYER_MARK_TAKEN, false, __ATOMIC_ACQUIRE,
+                                        __ATOMIC_RELAXED))
+            return &marks[i];
+    }
+    return NULL;
+}
+
+/* NULL: more threads are in the driver than there are marks; this one is not watched. */
+static PylayerMark *take_mark(PylayerMark *marks)
+{
+    unsigned number = thread_number() - 1;
+    if (number < OWN_MARKS && __atomic_load_n(&marks[number].call, __ATOMIC_RELAXED) == PYLAYER_MARK_NONE)
+        return &marks[number];
+    return take_shared(marks);
+}
+
+/* The process of a fork shares the file, and passes everything to the driver as it is. */
+static PylayerMark *marks_of(Device *device)
+{
+    PylayerMark *marks = atomic_load_explicit(&device->marks, memory_order_acquire);
+    return marks && !process_is_forked_child() ? marks : NULL;
+}
+
+Mark mark_records(Device *device, const uint8_t *digests, uint32_t record_count)
+{
+    Mark mark = {0};
+    PylayerMark *marks = marks_of(device);
+    PylayerMark *taken = marks ? take_mark(marks) : NULL;
+    if (!taken)
+        return mark;
+    taken->cache = 0;
+    taken->id_count = (uint16_t)(record_count < PYLAYER_MARK_IDS ? record_count : PYLAYER_MARK_IDS);
+    for (unsigned i = 0; i < taken->id_count; i++)
+        taken->ids[i] = digest_id(digests + (size_t)i * PYLAYER_DIGEST_BYTES);
+    set_call(taken, PYLAYER_MARK_RECORDS);
+    mark.taken[0] = taken;
+    return mark;
+}
+
+Mark mark_application_data(Device *device, uint64_t data_id)
+{
+    Mark mark = {0};
+    PylayerMark *marks = data_id ? marks_of(device) : NULL;
+    PylayerMark *taken = marks ? take_mark(marks) : NULL;
+    if (!taken)
+        return mark;
+    taken->cache = 0;
+    taken->id_count = 1;
+    taken->ids[0] = data_id;
+    set_call(taken, PYLAYER_MARK_APPLICATION);
+    mark.taken[0] = taken;
+    return mark;
+}
+
+Mark mark_merge(Device *device, VkPipelineCache destination, uint32_t source_count, const VkPipelineCache *sources)
+{
+    Mark mark = {0};
+    PylayerMark *marks = marks_of(device);
+    if (!marks)
+        return mark;
+    uint64_t ids[PYLAYER_MARK_IDS];
+    uint16_t found = 0;
+    for (uint32_t i = 0; i <= source_count && found < PYLAYER_MARK_IDS; i++) {
+        const AppCache *cache = app_cache_find(device, i < source_count ? sources[i] : destination);
+        if (cache && cache->data_id)
+            ids[found++] = cache->data_id;
+    }
+    PylayerMark *taken = found ? take_mark(marks) : NULL;
+    if (!taken)
+        return mark;
+    taken->cache = 0;
+    taken->id_count = found;
+    memcpy(taken->ids, ids, found * sizeof *ids);
+    set_call(taken, PYLAYER_MARK_MERGE);
+    mark.taken[0] = taken;
+    return mark;
+}
+
+Mark mark_pipelines(Device *device, const Element *elements, uint32_t count, const AppCache *app_cache, bool foreign,
+                    bool may_compile)
+{
+    Mark mark;
+    unsigned taken_count = 0;
+    uint64_t data_id = app_cache ? app_cache->data_id : 0;
+    foreign = foreign && atomic_load_explicit(&device->holds_stored, memory_order_relaxed);
+    PylayerMark *marks = foreign || data_id ? marks_of(device) : NULL;
+    for (uint32_t first = 0; marks && first < count && taken_count < MARKS_PER_CALL; first += PYLAYER_MARK_IDS) {
+        PylayerMark *taken = first == 0 ? take_mark(marks) : take_shared(marks);
+        if (!taken)
+            break;
+        uint32_t left = count - first;
+        taken->kind = (uint16_t)(elements ? elements[first].kind : 0);
+        taken->id_count = (uint16_t)(!elements ? 0 : left < PYLAYER_MARK_IDS ? left : PYLAYER_MARK_IDS);
+        taken->cache = data_id;
+        for (unsigned i = 0; i < taken->id_count; i++)
+            taken->ids[i] = elements[first + i].fingerprint;
+        set_call(taken, may_compile ? PYLAYER_MARK_COMPILE : PYLAYER_MARK_PIPELINES);
+        mark.taken[taken_count++] = taken;
+    }
+    if (taken_count < MARKS_PER_CALL)
+        mark.taken[taken_count] = NULL;
+    return mark;
+}
+
+void mark_end(Mark mark)
+{
+    for (unsigned i = 0; i < MARKS_PER_CALL && mark.taken[i]; i++)
+        set_call(mark.taken[i], PYLAYER_MARK_NONE);
+}
