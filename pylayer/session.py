@@ -738,6 +738,7 @@ class DeviceSession:
                     "stored_bytes": self.stored_bytes,
                     "write_errors": self.write_errors,
                     "lost_records": self.lost_records,
+                    "left_out": len(self._suspects.left_out) if self._suspects else 0,
                 }
             )
         except OSError as error:

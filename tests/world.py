@@ -107,7 +107,7 @@ class World:
         return process
 
     def demo(
-        self, *arguments: str | int, check: bool = True, layers: str | None = LAYER_NAME, **environment: Any
+        self, *arguments: str | float | Path, check: bool = True, layers: str | None = LAYER_NAME, **environment: Any
     ) -> Run:
         """Runs the demo program; ``layers`` None runs it without any."""
         command = [str(BUILD / "demo" / "pipelines"), "--json", *map(str, arguments)]

@@ -22,6 +22,8 @@ from .output import (
     printable,
 )
 from .selection import confirm, dry_run_option, require_root, yes_option
+from .suspects import as_json as suspects_as_json
+from .suspects import forget, print_found
 
 if TYPE_CHECKING:
     from ..store.quarantine import Item
@@ -62,7 +64,7 @@ def _when(seconds: float) -> str:
 @quarantine.command("ls", context_settings=HELP, epilog=EXIT_STATUSES)
 @json_option
 def list_items(as_json: bool) -> None:
-    """List what is in quarantine, the oldest first.
+    """List what is in quarantine, the oldest first, and what programs died over.
 
     \b
     Example:
@@ -78,10 +80,18 @@ def list_items(as_json: bool) -> None:
     items = store_quarantine.items(root)
     total = sum(item.size for item in items)
     if as_json:
-        print_json({"store": root, "items": [_item_json(item) for item in items], "bytes": total})
+        print_json(
+            {
+                "store": root,
+                "items": [_item_json(item) for item in items],
+                "bytes": total,
+                "suspects": suspects_as_json(root),
+            }
+        )
         return
-    if not items:
+    if not print_found(root) and not items:
         click.echo(f"The quarantine of {root} is empty.")
+    if not items:
         return
     out = console()
     for item in items:
@@ -239,3 +249,6 @@ def empty(dry_run: bool, yes: bool, as_json: bool) -> None:
         click.echo(f"Deleted: {plural(removed, 'item')}, {human_bytes(total)}.")
     if items and not dry_run and removed < len(items):
         raise click.exceptions.Exit(EXIT_PROBLEM)
+
+
+quarantine.add_command(forget)

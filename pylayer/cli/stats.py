@@ -34,7 +34,11 @@ HEADINGS = ("runs", "created", "hits", "compiled", "refused", "spent", "saved", 
 SUMMED = ("pipelines", "hits", "compiled", "stored_bytes")
 
 #: What refused cache data was, in words.
-OUTCOMES = {**HEADER_OUTCOMES, **ATTESTATION_OUTCOMES}
+OUTCOMES = {
+    **HEADER_OUTCOMES,
+    **ATTESTATION_OUTCOMES,
+    "suspect": "a process died when the driver had it",
+}
 
 #: Numbers that are worth a line only when they are not zero.
 REMARKS = {
@@ -42,6 +46,7 @@ REMARKS = {
     "plain": "pipelines created without a look into the cache first, hits among them not counted",
     "uncacheable": "pipelines that left nothing to store",
     "restored_caches": "cache files that were altered or gone, replaced by the last good data",
+    "left_out": "stored records set aside because a process died over them (see pylayer quarantine ls)",
     "load_failed": "stored records that the driver refused",
     "events_dropped": "compiled pipelines not stored, because more came than the queue holds (queue_mib)",
     "answers_late": "times that the program went on before policy answered",

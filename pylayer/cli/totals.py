@@ -22,6 +22,7 @@ SUMS = (
     "loaded_records",
     "stored_records",
     "stored_bytes",
+    "left_out",
     "lost_records",
     "damaged_records",
     "restored_caches",

@@ -19,7 +19,6 @@ from .. import flat
 from . import format, sentinel
 from .files import remove, replace_file, unique_name
 from .folder import Folder
-from .format import Damage
 from .reader import Reader
 
 TYPE_CHECKING = False
@@ -82,7 +81,7 @@ class Suspects:
 
     def takes_snapshot(self, path: str) -> bool:
         """Whether a snapshot was there when processes died that may have died of it."""
-        deaths = [note["time"] for note in self._open if note.get("pipelines") or note.get("kinds")]
+        deaths: list[float] = [note["time"] for note in self._open if note.get("pipelines") or note.get("kinds")]
         if len(deaths) < SNAPSHOT_DEATHS:
             return False
         try:
@@ -103,9 +102,9 @@ class Suspects:
     @property
     def _open(self) -> list[dict[str, Any]]:
         since = time.time() - MANY_DEATHS_SECONDS
-        return [note for note in self.notes if note["time"] > since and not self._is_cleared(note)]
+        return [note for note in self.notes if note["time"] > since and not self.is_cleared(note)]
 
-    def _is_cleared(self, note: dict[str, Any]) -> bool:
+    def is_cleared(self, note: dict[str, Any]) -> bool:
         """Whether everything that a process was thought to have died of is used again, or was not of the store."""
         if note.get("kinds"):
             return False
@@ -185,14 +184,19 @@ def note_of(death: Death) -> dict[str, Any] | None:
 def describe(note: dict[str, Any]) -> str:
     """A note in words: who died, and what is set aside for it."""
     parts = []
-    if note["records"]:
-        parts.append(f"{len(note['records'])} stored records")
-    if note["pipelines"] or note["kinds"]:
-        parts.append(f"what is stored of {max(len(note['pipelines']), 1)} pipelines")
-    if note["applications"]:
-        parts.append(f"{len(note['applications'])} of its own caches")
-    doing = "created pipelines" if note["pipelines"] or note["kinds"] else "loaded pipeline caches"
-    return f"{note['program'] or 'a program'} died while the driver {doing}: {' and '.join(parts)} set aside"
+    if note.get("records"):
+        parts.append(_counted(len(note["records"]), "stored record"))
+    created = note.get("pipelines") or note.get("kinds")
+    if created:
+        parts.append(f"what is stored of {_counted(max(len(note.get('pipelines', [])), 1), 'pipeline')}")
+    if note.get("applications"):
+        parts.append(f"{_counted(len(note['applications']), 'cache')} of its own")
+    doing = "created pipelines" if created else "loaded pipeline caches"
+    return f"{note.get('program') or 'a program'} died while the driver {doing}: {' and '.join(parts)} set aside"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _write(folder: Folder, program: int, application: str, note: dict[str, Any]) -> None:
@@ -203,19 +207,19 @@ def _write(folder: Folder, program: int, application: str, note: dict[str, Any])
     replace_file(path, [head, *format.record_parts(format.NOTE, flat.dumps(note).encode())], sync=True)
 
 
-def read(folder: Folder, damage: list[Damage] | None = None) -> Suspects:
-    """All notes that are there."""
+def read(folder: Folder, keep: bool = False) -> Suspects:
+    """All notes that are there; those that are too old or too many are deleted, unless they are to be kept."""
     suspects = Suspects()
     known: set[str] = set()
     now = time.time()
     files = folder.files(None, (SUFFIX,))
-    for path in files[: len(files) - MAX_NOTES] if len(files) > MAX_NOTES else []:
+    for path in files[:-MAX_NOTES] if not keep else []:
         remove(path)
     for path in files[-MAX_NOTES:]:
-        for note in _read_notes(path, folder, damage if damage is not None else []):
+        for note in _read_notes(path, folder):
             try:
                 if now - float(note["time"]) > SUSPECTED_SECONDS:
-                    remove(path)
+                    _ = keep or remove(path)
                 elif note.get("death", path) not in known:  # two starts may have found the same death
                     known.add(note.get("death", path))
                     suspects.add(note)
@@ -224,17 +228,16 @@ def read(folder: Folder, damage: list[Damage] | None = None) -> Suspects:
     return suspects
 
 
-def _read_notes(path: str, folder: Folder, damage: list[Damage]) -> Iterable[dict[str, Any]]:
+def _read_notes(path: str, folder: Folder) -> Iterable[dict[str, Any]]:
+    """What does not verify says nothing; `pylayer verify` names it."""
     try:
         reader = Reader(path)
     except OSError:
         return
     try:
-        header, outcome = reader.header(folder.identity.digest)
-        if header is None:
-            damage.append(Damage(path, outcome))
+        if reader.header(folder.identity.digest)[0] is None:
             return
-        for part in reader.parts(damage):
+        for part in reader.parts([]):
             for record in part.records:
                 if record[0] == format.NOTE:
                     yield flat.loads(bytes(part.data[record[3] : record[3] + record[4]]).decode())

@@ -1,0 +1,290 @@
+"""The crash sentinel: a process that dies over what is stored dies once, and one that dies of something else takes
+nothing with it. RADV crashes at the creation of pipelines; the test layer's driver wherever it is told to."""
+
+from __future__ import annotations
+
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import xxhash
+from poison import poison_records
+from world import FAULTS, LAYER_NAME, Run, World
+
+from pylayer.identity import Identity
+from pylayer.store import sentinel
+from pylayer.store.folder import Folder, read_identity
+from pylayer.store.suspects import Suspects, read, review
+
+COUNT = 24
+BOTH = f"{LAYER_NAME}:{FAULTS}"
+
+
+def warm(world: World, *arguments: str | float, **environment: str) -> None:
+    first = world.demo("--count", COUNT, *arguments, **environment)
+    assert first["created"] == COUNT and world.last()["compiled"] == COUNT
+
+
+def poison(world: World, *numbers: int, suffix: str = ".closed") -> None:
+    """Poisons the n-th records of the store's one file of a kind."""
+    (path,) = world.stored_files(suffix)
+    assert len(poison_records(path, lambda number, record: number in numbers)) == len(numbers)
+
+
+def again(world: World, *arguments: str | float, **environment: str) -> Run:
+    """A run that must work."""
+    result = world.demo("--count", COUNT, *arguments, **environment)
+    assert (result["created"], result["failed"]) == (COUNT, 0)
+    return result
+
+
+def dies(world: World, *arguments: str | float | Path, with_signal: int = signal.SIGSEGV, **environment: str) -> Run:
+    result = world.demo("--count", COUNT, *arguments, check=False, **environment)
+    assert result.returncode == -with_signal
+    return result
+
+
+def folder(world: World) -> Folder:
+    (path,) = (world.store / "store").iterdir()
+    identity = read_identity(str(world.store), path.name)
+    assert isinstance(identity, Identity)
+    return Folder(str(world.store), identity)
+
+
+def suspects(world: World) -> Suspects:
+    return read(folder(world))
+
+
+def reviewed(world: World) -> Suspects:
+    """With what the last process died of."""
+    return review(folder(world))[0]
+
+
+def live_files(world: World) -> list[Path]:
+    return sorted(world.store.glob(f"store/*/*{sentinel.SUFFIX}"))
+
+
+# ---- what the driver dies of ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [0, 1, 7, COUNT - 1])
+def test_poisoned_record_crashes_once(world: World, number: int) -> None:
+    """A record that the driver crashes on ends one process; the next one compiles that pipeline, the one after none."""
+    warm(world)
+    poison(world, number)
+    dies(world)
+    assert "set aside" in again(world).stderr
+    assert (world.last()["compiled"], world.last()["hits"]) == (1, COUNT - 1)
+    again(world)
+    assert (world.last()["compiled"], world.last()["hits"]) == (0, COUNT)
+
+
+def test_same_record_without_the_sentinel(world: World) -> None:
+    """Without its mark the same record crashes each process: it is the sentinel that ends it."""
+    warm(world)
+    poison(world, 3)
+    for _ in range(3):
+        dies(world)
+        for path in live_files(world):
+            path.unlink()
+
+
+def test_poisoned_binaries_crash_once(world: World) -> None:
+    """The same for pipelines created from stored binaries."""
+    policy = world.directory / "policy.yaml"
+    policy.write_text("settings: {carrier: binaries}\n")
+    warm(world, "--api", 1.3, PYLAYER_CONFIG=str(policy))
+    poison(world, 5)
+    dies(world, "--api", 1.3, PYLAYER_CONFIG=str(policy))
+    again(world, "--api", 1.3, PYLAYER_CONFIG=str(policy))
+    assert (world.last()["compiled"], world.last()["binary_hits"]) == (1, COUNT - 1)
+    again(world, "--api", 1.3, PYLAYER_CONFIG=str(policy))
+    assert (world.last()["compiled"], world.last()["binary_hits"]) == (0, COUNT)
+
+
+def test_poisoned_snapshot(world: World) -> None:
+    """A whole cache over which the driver crashes at each pipeline crashes two processes, and the third begins anew."""
+    policy = world.directory / "policy.yaml"
+    policy.write_text("settings: {carrier: snapshot}\n")
+    world.demo("--count", COUNT, PYLAYER_CONFIG=str(policy))
+    poison(world, 0, suffix=".snapshot")
+    dies(world, PYLAYER_CONFIG=str(policy))
+    dies(world, PYLAYER_CONFIG=str(policy))
+    again(world, PYLAYER_CONFIG=str(policy))
+    again(world, PYLAYER_CONFIG=str(policy))
+    assert world.last()["plain_compiled"] <= 2  # the two at which they died are created as the program asks
+
+
+def test_everything_poisoned(world: World) -> None:
+    """Where one record after another crashes the driver, the layer leaves the device alone after three, and says so."""
+    warm(world)
+    poison(world, *range(COUNT))
+    for _ in range(3):
+        dies(world)
+    assert "leaves it alone" in again(world).stderr
+    again(world)
+    assert world.runs()[-1]["carrier"] == "off"
+
+
+def test_several_processes_die_at_once(world: World) -> None:
+    """Processes that die at the same time, of several records, leave one mark each, and all of it is set aside."""
+    warm(world)
+    poison(world, 2)
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: world.demo("--count", COUNT, check=False), range(4)))
+    assert {result.returncode for result in results} <= {-signal.SIGSEGV, 0}
+    assert any(result.returncode for result in results)
+    again(world)
+    again(world)
+    assert world.last()["compiled"] == 0
+
+
+def test_several_threads_in_the_driver(world: World) -> None:
+    """Each thread's pipeline is suspected, the guilty one among them, and the innocent ones are used again."""
+    warm(world)
+    poison(world, 4)
+    dies(world, "--threads", 4)
+    again(world)
+    again(world)
+    assert (world.last()["compiled"], world.last()["hits"]) == (0, COUNT)
+
+
+def test_pipelines_in_one_call(world: World) -> None:
+    """Of a call with more pipelines than a mark has room for, the guilty one is found all the same."""
+    warm(world)
+    poison(world, COUNT - 2)
+    dies(world, "--batch", COUNT)
+    again(world)
+    again(world)
+    assert (world.last()["compiled"], world.last()["hits"]) == (0, COUNT)
+
+
+@pytest.mark.parametrize("moment", ["dies-loading=1", "dies-loading=2", "dies-merging=1", "dies-merging=2"])
+def test_crash_while_the_store_is_loaded(world: World, moment: str) -> None:
+    """Records that were being loaded or merged when the process died are left out of the next run, and compiled."""
+    warm(world)
+    dies(world, layers=BOTH, PYLAYER_TEST_FAULTS=moment)
+    assert 1 <= len(reviewed(world).records) <= 8
+    again(world)
+    assert 1 <= world.last()["compiled"] <= 8
+    again(world)
+    assert (world.last()["compiled"], world.last()["hits"]) == (0, COUNT)
+
+
+def test_crash_over_the_programs_own_cache(world: World) -> None:
+    """Data that the program loads and the driver crashes on is refused the next time, although the program once read
+    it; the program goes on with an empty cache that is filled from the store."""
+    file = world.directory / "program.cache"
+    with_file = ("--cache", file, "--cache-save", file)
+    world.demo("--count", COUNT, *with_file)
+    held = world.directory / "policy.yaml"
+    held.write_text("settings: {carrier: 'off'}\n")  # nothing but the program's data is loaded
+    dies(world, *with_file, layers=BOTH, PYLAYER_TEST_FAULTS="dies-loading=1", PYLAYER_CONFIG=str(held))
+    result = world.demo("--count", COUNT, *with_file)
+    assert result["created"] == COUNT
+    assert world.runs()[-1]["refused"] == {"suspect": 1}
+    assert world.last()["compiled"] == 0
+    world.demo("--count", COUNT, *with_file)
+    assert world.runs()[-1]["refused"] == {}
+
+
+# ---- what it does not die of ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("end", ["abort", "_exit"])
+def test_program_ends_badly(world: World, end: str) -> None:
+    """A program that crashes by itself, or leaves without a word, leaves no suspicion and loses nothing."""
+    warm(world)
+    world.demo("--count", COUNT, "--no-destroy", "--exit", end, check=False)
+    assert len(live_files(world)) == 1
+    again(world)
+    assert (world.last()["compiled"], world.last()["hits"]) == (0, COUNT)
+    assert not live_files(world) and not suspects(world)
+
+
+@pytest.mark.parametrize("how", ["dies-compiling=3", "dies-compiling=3,dies-by-kill"])
+def test_crash_in_a_compile(world: World, how: str) -> None:
+    """A driver that crashes while it compiles, or a process killed there, says nothing about the store: nothing stored
+    is in a cell."""
+    warm(world)
+    end = signal.SIGKILL if "kill" in how else signal.SIGSEGV
+    dies(world, "--seed", 9, layers=BOTH, with_signal=end, PYLAYER_TEST_FAULTS=how)
+    assert not reviewed(world)
+    again(world)
+    assert (world.last()["compiled"], world.last()["hits"]) == (0, COUNT)
+
+
+def test_killed_in_a_hit(world: World) -> None:
+    """Killed in a look into the cache, which cannot be told from a crash there: that one pipeline is compiled once
+    more, and is then used again, because the driver made the same bytes."""
+    warm(world)
+    dies(world, layers=BOTH, with_signal=signal.SIGKILL, PYLAYER_TEST_FAULTS="dies-probing=5,dies-by-kill")
+    again(world)
+    assert (world.last()["compiled"], world.last()["hits"]) == (1, COUNT - 1)
+    stored = sum(path.stat().st_size for path in world.stored_files(".journal", ".closed"))
+    again(world)
+    assert (world.last()["compiled"], world.last()["hits"]) == (0, COUNT)
+    assert sum(path.stat().st_size for path in world.stored_files(".journal", ".closed")) == stored
+
+
+def test_suspected_twice(world: World) -> None:
+    """A pipeline at which processes died twice stays without what is stored, and nothing is stored of it again."""
+    warm(world)
+    for _ in range(2):
+        dies(world, layers=BOTH, PYLAYER_TEST_FAULTS="dies-probing=5")
+        again(world)
+    for _ in range(2):
+        again(world)
+        assert (world.last()["compiled"], world.last()["hits"]) == (1, COUNT - 1)
+
+
+def test_nothing_is_left_of_a_good_end(world: World) -> None:
+    """A process that ends as it should leaves no sentinel, with vkDestroyDevice and without."""
+    warm(world)
+    assert not live_files(world)
+    world.demo("--count", COUNT, "--no-destroy")
+    assert not live_files(world)
+
+
+def test_pid_given_out_again(world: World) -> None:
+    """The mark of a dead process counts although its pid is another process's now, which started later."""
+    warm(world)
+    poison(world, 3)
+    dies(world)
+    (path,) = live_files(world)
+    data = bytearray(path.read_bytes())
+    # Our own pid, with the start time of the process that died: docs/format.md, 'File header'.
+    data[160:164] = os.getpid().to_bytes(4, "little")
+    data[248:256] = xxhash.xxh3_64_intdigest(bytes(data[:248])).to_bytes(8, "little")
+    path.write_bytes(bytes(data))
+    again(world)
+    assert world.last()["compiled"] == 1
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: data[:100],
+        lambda data: data[:-1],
+        lambda data: bytes(8192),
+        lambda data: b"\xff" * 8192,
+    ],
+)
+def test_damaged_sentinel(world: World, damage: object) -> None:
+    """A sentinel that says nothing sensible is cleaned away, and nothing is suspected."""
+    warm(world)
+    poison(world, 3)
+    dies(world)
+    (path,) = live_files(world)
+    path.write_bytes(damage(path.read_bytes()))  # type: ignore[operator]
+    dies(world)
+    (left,) = live_files(world)
+    assert left != path
+
+
+def test_store_that_cannot_be_written(world: World) -> None:
+    """Without a place for the sentinel the layer works as before."""
+    again(world, PYLAYER_STORE="/proc/self/none")
