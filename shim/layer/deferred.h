@@ -1,0 +1,24 @@
+/* deferred.h - ray tracing pipelines in deferred operations */
+#ifndef PYLAYER_DEFERRED_H
+#define PYLAYER_DEFERRED_H
+
+#include "base.h"
+
+/* Deferred operations that create pipelines and are not complete yet. */
+typedef struct DeferredOperations {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed; /* one was removed */
+    struct DeferredOperation *pending;
+    atomic_uint pending_count; /* none: nobody needs the mutex */
+    uint64_t last_serial;
+} DeferredOperations;
+
+void deferred_open(Device *device);
+void deferred_close(Device *device);
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_DeferredOperationJoinKHR(VkDevice, VkDeferredOperationKHR);
+VKAPI_ATTR VkResult VKAPI_CALL layer_GetDeferredOperationResultKHR(VkDevice, VkDeferredOperationKHR);
+VKAPI_ATTR void VKAPI_CALL layer_DestroyDeferredOperationKHR(VkDevice, VkDeferredOperationKHR,
+                                                             const VkAllocationCallbacks *);
+
+#endif

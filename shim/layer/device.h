@@ -1,0 +1,136 @@
+/* device.h - vkCreateDevice, vkDestroyDevice, and all that the layer holds for a device */
+#ifndef PYLAYER_DEVICE_H
+#define PYLAYER_DEVICE_H
+
+#include "application_caches.h"
+#include "binary_index.h"
+#include "deferred.h"
+#include "features.h"
+#include "fingerprints.h"
+#include "instance.h"
+#include "loading.h"
+
+/* Counters that every hit raises. */
+typedef struct HotCounters {
+    _Alignas(CACHE_LINE_BYTES) atomic_ullong pipelines;
+    atomic_ullong hits, application_hits, binary_hits, hit_ns;
+} HotCounters;
+
+struct Device {
+    VkDevice handle;
+    uint64_t serial;
+    Instance *instance;
+    VkPhysicalDevice physical;
+    PylayerPlan plan;
+    bool planned;       /* policy answered, so that it waits for this device's end */
+    atomic_int carrier; /* PylayerCarrier in force; only ever goes to OFF */
+    bool cache_control;
+    bool feedback;
+    const VkAllocationCallbacks *own_allocator; /* what the driver has instead of the application's; NULL: nothing */
+
+    PFN_vkGetDeviceProcAddr get_device_proc_addr;
+    PFN_vkDestroyDevice destroy_device;
+    PFN_vkCreatePipelineCache create_pipeline_cache;
+    PFN_vkDestroyPipelineCache destroy_pipeline_cache;
+    PFN_vkGetPipelineCacheData get_pipeline_cache_data;
+    PFN_vkMergePipelineCaches merge_pipeline_caches;
+    PFN_vkCreateGraphicsPipelines create_graphics_pipelines;
+    PFN_vkCreateComputePipelines create_compute_pipelines;
+    PFN_vkCreateRayTracingPipelinesKHR create_ray_tracing_pipelines;
+    PFN_vkDestroyPipeline destroy_pipeline;
+    PFN_vkDeferredOperationJoinKHR deferred_operation_join;
+    PFN_vkGetDeferredOperationResultKHR get_deferred_operation_result;
+    PFN_vkDestroyDeferredOperationKHR destroy_deferred_operation;
+    PFN_vkCreateShaderModule create_shader_module;
+    PFN_vkDestroyShaderModule destroy_shader_module;
+    CompatGetShaderModuleIdentifier get_module_identifier; /* NULL where the application has not the feature */
+    CompatGetShaderModuleCreateInfoIdentifier get_code_identifier;
+    PFN_vkCreatePipelineBinariesKHR create_pipeline_binaries;
+    PFN_vkDestroyPipelineBinaryKHR destroy_pipeline_binary;
+    PFN_vkGetPipelineKeyKHR get_pipeline_key;
+    PFN_vkGetPipelineBinaryDataKHR get_pipeline_binary_data;
+    PFN_vkReleaseCapturedPipelineDataKHR release_captured_pipeline_data;
+
+    /* pipelineBinaries is enabled, and by whom. */
+    bool binaries, app_binaries;
+    bool app_binary_extension, app_maintenance5; /* their commands are the application's to have */
+    bool internal_cache;   /* VkPipelineBinaryCreateInfoKHR::pPipelineCreateInfo may be used with this driver */
+    bool driver_cache_off; /* disableInternalCache */
+    BinaryIndex index;
+    BinaryHistory history;
+    atomic_uint kinds_captured;         /* bit mask: the internal cache does not give the binaries; capture at once */
+    atomic_uint kinds_without_binaries; /* bit mask: the driver gives none, or makes no pipelines from them */
+    atomic_uint binary_failures[PYLAYER_KIND_COUNT]; /* one after another */
+
+    /* The layer's own cache: all cells merged. Created with the device, never handed out. */
+    VkPipelineCache merged; /* VK_NULL_HANDLE where carrier is off */
+    CacheUse merged_use;
+    atomic_uint cells_generation; /* raised by every merge into merged */
+    /* One merge at a time in a device. A merge locks its destination and its sources; with several
+     * at once two merges in opposite directions could wait for each other: Mesa locks the
+     * destination, then the source. */
+    pthread_mutex_t merge_mutex;
+    struct Shard *shards; /* copies of merged, as many as policy allows */
+    uint32_t shard_count;
+    uint8_t *empty_data; /* vkGetPipelineCacheData of an empty cache: what 'nothing was kept' looks like */
+    size_t empty_size;
+    atomic_int said_unreadable;    /* the log told that the driver does not give data */
+    atomic_uint kinds_not_adopted; /* bit mask: feedback does not tell the driver's own cache from ours */
+
+    Loading loading;
+    atomic_ullong restorable_slots; /* bit mask of caches, by the order of their creation, that policy has data for */
+
+    atomic_uint plain_kinds; /* bit mask of PylayerPipelineKind */
+
+    _Atomic(PylayerMark *) marks;        /* the crash sentinel; NULL: there is none */
+    atomic_bool holds_stored;            /* stored data went into the driver */
+    _Atomic(struct Suspects *) suspects; /* NULL: nothing is suspected */
+
+    pthread_mutex_t app_caches_mutex; /* writers only */
+    _Atomic(AppCache *) app_caches[APP_CACHE_BUCKETS];
+    atomic_uint next_cache_slot;
+    KeptDigests kept_digests;
+
+    ShaderModules modules;
+    ShaderModules identified_code; /* the identifiers of inline code that was met, under its digest for a handle */
+    SeenFingerprints seen;
+    DeferredOperations deferred;
+
+    /* Held while the policy thread runs a command on this device; vkDestroyDevice waits for its end. */
+    pthread_mutex_t command_mutex;
+
+    struct {
+        atomic_ullong compiled, adopted, uncacheable, plain, plain_compiled, passed, compile_required, failed,
+            caches_emptied, absorbed, events_dropped, answers_late, compile_ns, plain_ns, load_wait_ns, load_failed,
+            fingerprints_dropped, binaries_kept, binaries_captured, binaries_missing, binaries_evicted,
+            binaries_unindexed, application_binaries, binaries_attested, binaries_altered, binaries_stale,
+            binaries_restored, binaries_refused, create_info_hits, deferred;
+    } counters;
+    HotCounters hot_counters[THREAD_SLOTS];
+};
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice, const VkDeviceCreateInfo *,
+                                                  const VkAllocationCallbacks *, VkDevice *);
+VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice, const VkAllocationCallbacks *);
+
+/* What Python makes the identity and the plan from; info NULL: there is no vkCreateDevice yet. */
+void describe_device(PylayerDeviceInfo *out, const Instance *instance, VkPhysicalDevice physical,
+                     const VkDeviceCreateInfo *info, struct FeatureSupport *support);
+
+/* Device by serial number, its command mutex held; NULL when it is gone. Policy thread only. */
+Device *device_command_begin(uint64_t serial);
+void device_command_end(Device *device);
+/* exit(): no device is loaded any further; afterwards, no command reaches a driver that runs its exit handlers. */
+void devices_stop_loading(void);
+void devices_end_commands(void);
+
+static inline HotCounters *hot_counters(Device *device)
+{
+    return &device->hot_counters[thread_slot()];
+}
+
+/* ---- allocator.c ---- */
+
+const VkAllocationCallbacks *own_allocator(void);
+
+#endif

@@ -1,0 +1,63 @@
+/* features.h - what is added to VkDeviceCreateInfo, and what is said of a device (properties.c) */
+#ifndef PYLAYER_FEATURES_H
+#define PYLAYER_FEATURES_H
+
+#include "base.h"
+
+typedef struct FeatureSupport {
+    bool cache_control;           /* the driver has pipelineCreationCacheControl */
+    bool cache_control_requested; /* the application enables it */
+    bool cache_control_core;      /* Vulkan 1.3: needs no extension name */
+    bool feedback;                /* VkPipelineCreationFeedback can be had */
+    bool feedback_enabled;        /* by Vulkan 1.3 or by the application */
+    bool pipeline_binary;         /* the driver has VK_KHR_pipeline_binary */
+    bool binaries;                /* pipelineBinaries can be enabled here, with what it depends on */
+    bool binaries_requested;      /* the application enables it */
+    bool binary_extension;        /* the application enables VK_KHR_pipeline_binary, with or without the feature */
+    bool maintenance5_core;       /* Vulkan 1.4 */
+    bool maintenance5_requested;  /* the application enables the extension or the feature */
+    /* disableInternalCache in the application's chain; NULL: none. */
+    const VkDevicePipelineBinaryInternalCacheControlKHR *internal_cache_control;
+    VkPhysicalDevicePipelineBinaryPropertiesKHR binary_properties;
+} FeatureSupport;
+
+/* What the layer wants to have on a device. */
+typedef struct FeatureWishes {
+    bool cache_control, binaries, driver_cache_off;
+} FeatureWishes;
+
+#define MAX_ADDED_EXTENSIONS 4
+
+/* A VkDeviceCreateInfo made from the application's. What it points to lives until device_request_free. */
+typedef struct DeviceRequest {
+    VkDeviceCreateInfo info;
+    bool changed;       /* differs from the application's */
+    bool cache_control; /* enabled by this request, or by the application itself */
+    bool feedback;
+    bool binaries;
+    bool driver_cache_off;
+    VkPhysicalDevicePipelineCreationCacheControlFeatures cache_control_features;
+    VkPhysicalDeviceMaintenance5FeaturesKHR maintenance5_features;
+    VkPhysicalDevicePipelineBinaryFeaturesKHR binary_features;
+    VkDevicePipelineBinaryInternalCacheControlKHR internal_cache_control;
+    const char *added[MAX_ADDED_EXTENSIONS];
+    uint32_t added_count;
+    const char **extensions;
+    VkBaseOutStructure *copies, *last_copy; /* chain copied up to the last struct that had to change */
+} DeviceRequest;
+
+/* What the layer can enable, and what the application enables by itself; info NULL: nothing. */
+FeatureSupport features_query(const Instance *instance, VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
+                              uint32_t device_api_version);
+/* The application enables shaderModuleIdentifier. */
+bool features_shader_module_identifiers(const VkDeviceCreateInfo *info);
+/* Adds creation feedback where it can be had, and what is wished where that can be had. */
+void device_request_build(DeviceRequest *request, const VkDeviceCreateInfo *info, const FeatureSupport *support,
+                          FeatureWishes wishes);
+/* As the application made it. */
+void device_request_plain(DeviceRequest *request, const VkDeviceCreateInfo *info, const FeatureSupport *support);
+void device_request_free(DeviceRequest *request);
+
+VKAPI_ATTR void VKAPI_CALL layer_GetPhysicalDeviceProperties2(VkPhysicalDevice, VkPhysicalDeviceProperties2 *);
+
+#endif

@@ -1,0 +1,25 @@
+/* instance.h - vkCreateInstance, vkDestroyInstance */
+#ifndef PYLAYER_INSTANCE_H
+#define PYLAYER_INSTANCE_H
+
+#include "base.h"
+
+struct Instance {
+    VkInstance handle;
+    PylayerInstanceInfo info;
+    bool active;                /* false: policy never started; every call below passes */
+    bool application_allocates; /* it gave allocation callbacks to vkCreateInstance */
+    PFN_vkGetInstanceProcAddr get_instance_proc_addr;
+    PFN_GetPhysicalDeviceProcAddr get_physical_device_proc_addr;
+    PFN_vkDestroyInstance destroy_instance;
+    PFN_vkGetPhysicalDeviceProperties get_properties;
+    PFN_vkGetPhysicalDeviceProperties2 get_properties2; /* NULL on a plain Vulkan 1.0 instance */
+    PFN_vkGetPhysicalDeviceFeatures2 get_features2;
+    PFN_vkEnumerateDeviceExtensionProperties enumerate_device_extensions;
+};
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *, const VkAllocationCallbacks *,
+                                                    VkInstance *);
+VKAPI_ATTR void VKAPI_CALL layer_DestroyInstance(VkInstance, const VkAllocationCallbacks *);
+
+#endif

@@ -1,0 +1,23 @@
+/* pipelines.h - vkCreate*Pipelines, and the application's VkPipelineBinaryKHR (pipeline_binaries.c) */
+#ifndef PYLAYER_PIPELINES_H
+#define PYLAYER_PIPELINES_H
+
+#include "device.h"
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateGraphicsPipelines(VkDevice, VkPipelineCache, uint32_t,
+                                                             const VkGraphicsPipelineCreateInfo *,
+                                                             const VkAllocationCallbacks *, VkPipeline *);
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateComputePipelines(VkDevice, VkPipelineCache, uint32_t,
+                                                            const VkComputePipelineCreateInfo *,
+                                                            const VkAllocationCallbacks *, VkPipeline *);
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateRayTracingPipelinesKHR(VkDevice, VkDeferredOperationKHR, VkPipelineCache,
+                                                                  uint32_t, const VkRayTracingPipelineCreateInfoKHR *,
+                                                                  const VkAllocationCallbacks *, VkPipeline *);
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineBinariesKHR(VkDevice, const VkPipelineBinaryCreateInfoKHR *,
+                                                               const VkAllocationCallbacks *,
+                                                               VkPipelineBinaryHandlesInfoKHR *);
+VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineBinaryDataKHR(VkDevice, const VkPipelineBinaryDataInfoKHR *,
+                                                              VkPipelineBinaryKeyKHR *, size_t *, void *);
+
+#endif
