@@ -32,6 +32,7 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("export", "game.pylayer", "--app", "game*"),
     ("quarantine", "ls"),
     ("quarantine", "empty", "--yes"),
+    ("quarantine", "forget", "--yes"),
 )
 
 

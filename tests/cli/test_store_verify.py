@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -412,3 +413,21 @@ def test_identities_are_apart(user: User, store: Store) -> None:
     change_record_header(store)
     assert user.json("verify", "--repair")["repair"]["problems_left"] == []
     assert journal.exists() and Folder(str(user.store), IDENTITY).files(None, (".closed",)) == []
+
+
+# ---- what programs died over -----------------------------------------------------------------------
+
+
+def test_deaths_are_listed_and_forgotten(user: User, store: Store) -> None:
+    """What is set aside after a crash is listed with the program's name, verifies, and is forgotten on demand."""
+    values = {"death": "1-2-3", "program": "game \x1b[2J", "time": time.time(), "pipelines": ["b"], "records": []}
+    store.file(".suspects", GAME, stores.note(**values))
+    listed = user.pylayer("quarantine", "ls").stdout
+    assert "died while the driver created pipelines: what is stored of 1 pipeline set aside" in listed
+    assert "\x1b" not in listed
+    (shelf,) = user.json("quarantine", "ls")["suspects"]
+    assert [death["pipelines"] for death in shelf["deaths"]] == [1] and not shelf["left_alone"]
+    assert user.pylayer("verify").returncode == 0
+    assert user.json("quarantine", "forget", "--dry-run")["deaths"] == 1
+    assert user.json("quarantine", "forget", "--yes")["left"] == 0
+    assert user.json("quarantine", "ls")["suspects"] == []

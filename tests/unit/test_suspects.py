@@ -1,0 +1,321 @@
+"""What follows from the mark of a process that died: the least that explains it is set aside, and comes back."""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import xxhash
+from unit.things import FakeCommands, cell, device_state, facts, load, program
+
+from pylayer import flat
+from pylayer.identity import Identity, program_id
+from pylayer.session import DeviceSession
+from pylayer.settings import DEFAULTS
+from pylayer.store import format, owner, sentinel, suspects
+from pylayer.store.files import unique_name
+from pylayer.store.folder import Folder
+from pylayer.values import CARRIER_CELLS, CARRIER_OFF
+
+SERIAL = 5
+ROOM = struct.Struct("<IHHQ14Q")
+#: A pid that no process has.
+GONE = (1 << 22) + 7
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    folder = Folder(str(tmp_path / "root"), Identity.of(facts()))
+    folder.prepare()
+    return folder
+
+
+def number(digest: bytes) -> int:
+    return int.from_bytes(digest[:8], "little")
+
+
+def mark(call: int, *ids: int, kind: int = 0, cache: int = 0) -> bytes:
+    return ROOM.pack(call, kind, len(ids), cache, *ids, *([0] * (14 - len(ids))))
+
+
+def header(folder: Folder, pid: int, machine: bytes | None = None) -> bytes:
+    """A file header as another process would write it."""
+    fields = list(format.FILE_HEADER.unpack(format.file_header(sentinel.KIND, folder.identity, 7, "a game")))
+    fields[19:21] = [owner.this_process()[0] if machine is None else machine, pid]
+    head = format.FILE_HEADER.pack(*fields)[: format.HASHED_FILE_HEADER]
+    return head + struct.pack("<Q", xxhash.xxh3_64_intdigest(head))
+
+
+def death(folder: Folder, *marks: bytes, pid: int = GONE, machine: bytes | None = None, directory: str = "") -> Path:
+    """What a process leaves that died with these marks."""
+    data = header(folder, pid, machine) + b"".join(marks)
+    path = Path(directory or folder.path, f"{7:016x}-{unique_name()}{sentinel.SUFFIX}")
+    path.write_bytes(data + bytes(sentinel.BYTES - len(data)))
+    return path
+
+
+def session(folder: Folder, commands: FakeCommands | None = None) -> DeviceSession:
+    """A session of a device that exists, as the next process would make it."""
+    wanted = {**DEFAULTS, "fsync_interval_ms": None}
+    new = DeviceSession(commands or FakeCommands(), SERIAL, program(), facts(), folder.root, "program", wanted)
+    new.state = device_state(carrier=CARRIER_CELLS)
+    return new
+
+
+def stored(folder: Folder, **pipelines: int) -> dict[str, bytes]:
+    """Cells by name, with these fingerprints, from a run that is over; their data."""
+    run = session(folder)
+    run.watch()
+    parts: list[Any] = []
+    for name, fingerprint in pipelines.items():
+        parts += run.new_cell(cell(name.encode(), fingerprint=fingerprint))
+    run.write_cells(parts)
+    run.close()
+    return {name: name.encode() for name in pipelines}
+
+
+def loads(folder: Folder) -> tuple[set[bytes], FakeCommands]:
+    """What the next run gives to the driver."""
+    commands = FakeCommands()
+    run = session(folder, commands)
+    run.watch()
+    load(run)
+    run.close()
+    return set(commands.loaded), commands
+
+
+# ---- marks ---------------------------------------------------------------------------------------
+
+
+def test_layout_is_the_layers() -> None:
+    """The numbers here are those of shim/boundary.h."""
+    text = Path(__file__).parents[2].joinpath("shim", "boundary.h").read_text()
+    for name, value in {
+        "PYLAYER_MARKS_OFFSET": sentinel.OFFSET,
+        "PYLAYER_LIVE_BYTES": sentinel.BYTES,
+        "PYLAYER_MARK_COUNT": (sentinel.BYTES - sentinel.OFFSET) // sentinel.MARK.size,
+    }.items():
+        assert f"#define {name} {value}" in text
+    for name, value in {"RECORDS": 2, "APPLICATION": 3, "MERGE": 4, "PIPELINES": 5, "COMPILE": 6}.items():
+        assert f"PYLAYER_MARK_{name} = {value}," in text and getattr(sentinel, name) == value
+
+
+@pytest.mark.parametrize("call", [0, 1, 7, 0xFFFFFFFF])
+def test_calls_that_say_nothing(folder: Folder, call: int) -> None:
+    """No mark, one that was being written, and one that no layer writes lead to no suspicion."""
+    stored(folder, one=11)
+    path = death(folder, mark(call, 11))
+    assert loads(folder)[0] == {b"one"} and not path.exists()
+
+
+def test_process_that_lives(folder: Folder) -> None:
+    """A sentinel whose process lives is left alone, and so is one of another machine for a day."""
+    mine = death(folder, mark(sentinel.PIPELINES, 11), pid=os.getpid())
+    data = bytearray(mine.read_bytes())
+    data[:256] = format.file_header(sentinel.KIND, folder.identity)
+    mine.write_bytes(data)
+    other = death(folder, mark(sentinel.PIPELINES, 11), machine=b"another machine!")
+    assert not suspects.review(folder)[0] and mine.exists() and other.exists()
+    os.utime(other, (time.time() - 25 * 3600,) * 2)
+    assert suspects.review(folder)[0].pipelines == {11: 1} and not other.exists()
+
+
+def test_more_ids_than_a_mark_has(folder: Folder) -> None:
+    """A count that cannot be is cut to what is there."""
+    data = bytearray(mark(sentinel.PIPELINES, *range(1, 15)))
+    data[6:8] = b"\xff\xff"
+    death(folder, bytes(data))
+    assert suspects.review(folder)[0].pipelines == dict.fromkeys(range(1, 15), 1)
+
+
+# ---- what is set aside, and comes back --------------------------------------------------------------
+
+
+def test_record_that_was_loaded(folder: Folder) -> None:
+    """The records of a load are left out, compiled again, and used again when they are the same bytes."""
+    stored(folder, one=11, two=12)
+    death(folder, mark(sentinel.RECORDS, number(xxhash.xxh3_128_digest(b"one"))))
+    assert loads(folder)[0] == {b"two"}
+    run = session(folder)
+    load(run)
+    assert run.new_cell(cell(b"one", fingerprint=11)) == []  # it is stored already
+    run.close()
+    assert loads(folder)[0] == {b"one", b"two"}
+
+
+def test_other_bytes_take_the_place(folder: Folder) -> None:
+    """A suspected pipeline that comes out differently is stored and looked for again; the old bytes stay out."""
+    stored(folder, one=11, two=12)
+    death(folder, mark(sentinel.PIPELINES, 11))
+    loaded, commands = loads(folder)
+    assert loaded == {b"two"} and commands.suspected == [([11], 0)]
+    stored(folder, other=11)
+    loaded, commands = loads(folder)
+    assert loaded == {b"two", b"other"} and commands.suspected == []
+
+
+def test_second_time(folder: Folder) -> None:
+    """What was cleared and is suspected again stays out, whatever is made of it."""
+    stored(folder, one=11)
+    for _ in range(2):
+        death(folder, mark(sentinel.PIPELINES, 11))
+        assert loads(folder)[0] == set()
+        run = session(folder)
+        load(run)
+        assert run.new_cell(cell(b"one", fingerprint=11)) == []
+        run.close()
+    assert loads(folder)[0] == set()
+
+
+def test_unknown_fingerprint(folder: Folder) -> None:
+    """Of a pipeline without a fingerprint the kind is told to the layer."""
+    death(folder, mark(sentinel.PIPELINES, 0, kind=3))
+    assert loads(folder)[1].suspected == [([], 8)]
+
+
+def test_application_data(folder: Folder) -> None:
+    """Data of an application is known by the beginning of its digest, also where pipelines were created with it."""
+    digest = xxhash.xxh3_128_digest(b"a cache file")
+    death(folder, mark(sentinel.APPLICATION, number(digest)))
+    assert suspects.review(folder)[0].takes_application_data(digest)
+    suspects.forget(folder)
+    death(folder, mark(sentinel.PIPELINES, 11, cache=number(digest)))
+    found = suspects.review(folder)[0]
+    assert found.takes_application_data(digest) and found.takes_pipeline(11)
+
+
+def test_snapshots_after_two_deaths(folder: Folder) -> None:
+    """Two deaths at pipelines set the snapshots of before aside, and none that is made afterwards."""
+    old = folder.write_snapshot(7, "a game", b"old snapshot", 0)
+    death(folder, mark(sentinel.COMPILE, 11))
+    assert not suspects.review(folder)[0].takes_snapshot(old)
+    death(folder, mark(sentinel.COMPILE, 12))
+    found = suspects.review(folder)[0]
+    new = folder.write_snapshot(7, "a game", b"new snapshot", 0)
+    assert found.takes_snapshot(old) and not found.takes_snapshot(new)
+
+
+def test_too_many_deaths(folder: Folder) -> None:
+    """After three deaths that nothing cleared the carrier is off, and a week later it is not."""
+    for fingerprint in (11, 12, 13):
+        death(folder, mark(sentinel.PIPELINES, fingerprint))
+    commands = FakeCommands()
+    run = session(folder, commands)
+    run.watch()
+    assert (
+        run.state is not None
+        and run.state.carrier == CARRIER_OFF
+        and run.left_alone
+        and commands.switched_off == [SERIAL]
+    )
+    run.close()
+    age(folder, 8 * 24 * 3600)
+    assert not suspects.read(folder).too_many
+
+
+def age(folder: Folder, seconds: float) -> None:
+    """Makes all notes older."""
+    for path in folder.files(None, (suspects.SUFFIX,)):
+        notes = list(suspects._read_notes(path, folder))
+        os.unlink(path)
+        for note in notes:
+            note["time"] = float(note["time"]) - seconds
+            suspects._write(folder, 7, "a game", note)
+
+
+def test_suspicion_ends(folder: Folder) -> None:
+    """After 30 days what was suspected is used again, and the note is gone."""
+    stored(folder, one=11)
+    death(folder, mark(sentinel.PIPELINES, 11))
+    assert loads(folder)[0] == set()
+    age(folder, suspects.SUSPECTED_SECONDS + 60)
+    assert loads(folder)[0] == {b"one"}
+    assert folder.files(None, (suspects.SUFFIX,)) == []
+
+
+def test_two_starts_find_the_same_death(folder: Folder) -> None:
+    """Two processes that write down the same death suspect it once."""
+    path = death(folder, mark(sentinel.PIPELINES, 11))
+    data = path.read_bytes()
+    suspects.review(folder)
+    path.write_bytes(data)
+    assert suspects.review(folder)[0].pipelines == {11: 1}
+
+
+def test_notes_are_bounded(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest notes leave beyond the bound."""
+    monkeypatch.setattr(suspects, "MAX_NOTES", 3)
+    for fingerprint in range(1, 6):
+        note = {"death": str(fingerprint), "time": time.time(), "pipelines": [f"{fingerprint:x}"]}
+        suspects._write(folder, 7, "", note)
+    assert set(suspects.read(folder).pipelines) == {3, 4, 5}
+    assert len(folder.files(None, (suspects.SUFFIX,))) == 3
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        {},
+        {"time": "never", "pipelines": ["11"]},
+        {"time": float("nan"), "pipelines": "11"},
+        {"time": 1e300, "records": [5]},
+        {"death": "x", "time": 0.0, "kinds": "many"},
+        {"cleared": [7], "time": 1.0},
+        {"time": None, "applications": {"a": 1}},
+    ],
+)
+def test_notes_that_are_none(folder: Folder, note: dict[str, Any]) -> None:
+    """A note whose hash is right and whose fields are not says nothing, and stops nothing."""
+    good = {"death": "good", "time": time.time(), "pipelines": ["b"]}
+    path = os.path.join(folder.path, f"{7:016x}-{unique_name()}{suspects.SUFFIX}")
+    head = format.file_header(format.SUSPECTS_FILE, folder.identity)
+    records = [part for one in (note, good) for part in format.record_parts(format.NOTE, flat.dumps(one).encode())]
+    Path(path).write_bytes(b"".join([head, *records]))
+    assert suspects.read(folder).takes_pipeline(11)
+
+
+def test_runtime_directory(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the store's file system is unfit the sentinel lies in the runtime directory, where the next start finds
+    it; other stores do not."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    asked: list[str] = []
+
+    def watch(fd: int) -> int:
+        asked.append(os.path.realpath(f"/proc/self/fd/{fd}"))
+        return sentinel.UNFIT if asked[-1].startswith(folder.path) else 0
+
+    path = sentinel.open_sentinel(folder, program_id("a", "b"), "a game", watch)
+    assert path is not None and path.startswith(str(tmp_path / "pylayer-live")) and len(asked) == 2
+    assert os.stat(path).st_size == sentinel.BYTES and not list(Path(folder.path).glob("*.live"))
+    data = bytearray(Path(path).read_bytes())
+    data[:256] = header(folder, GONE)
+    data[256:384] = mark(sentinel.PIPELINES, 11)
+    Path(path).write_bytes(data)
+    other = Folder(folder.root, Identity.of(facts(driver_version=1)))
+    other.prepare()
+    assert not suspects.review(other)[0] and suspects.review(folder)[0].pipelines == {11: 1}
+
+
+def test_no_place_is_fit(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no file system is fit there is no sentinel, and no file is left."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert sentinel.open_sentinel(folder, 7, "a game", lambda fd: sentinel.UNFIT) is None
+    assert sentinel.open_sentinel(folder, 7, "a game", lambda fd: -1) is None
+    assert not list(tmp_path.rglob("*.live"))
+
+
+def test_store_that_is_only_read(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A death that cannot be written down is suspected in this process all the same."""
+    stored(folder, one=11)
+    death(folder, mark(sentinel.PIPELINES, 11))
+
+    def fails(*arguments: object) -> None:
+        raise PermissionError("read-only")
+
+    monkeypatch.setattr(suspects, "_write", fails)
+    monkeypatch.setattr(sentinel, "open_sentinel", fails)
+    assert loads(folder)[0] == set()
