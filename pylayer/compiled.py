@@ -11,7 +11,7 @@ import os
 import xxhash
 
 from . import __version__, flat
-from .paths import make_private, require_own
+from .paths import make_private_below, open_in_store, read_own_file
 from .store.files import replace_file
 
 TYPE_CHECKING = False
@@ -33,8 +33,7 @@ def copy_path(root: str, text: bytes) -> str:
 def read_copy(path: str) -> dict[str, Any] | None:
     """The document in a compiled copy; None where it is missing, damaged or of another user."""
     try:
-        require_own(os.path.dirname(path))
-        with open(path, "rb") as file:
+        with open(open_in_store(path), "rb") as file:
             digest, _, body = file.read(8 * MAX_BYTES).partition(b"\n")
         if xxhash.xxh3_128_hexdigest(body).encode() != digest:
             return None
@@ -49,18 +48,17 @@ def write_copy(path: str, document: dict[str, Any]) -> None:
     Raises OSError, ValueError for text that UTF-8 cannot hold.
     """
     body = flat.dumps(document).encode("utf-8")
-    make_private(os.path.dirname(os.path.dirname(path)))
-    make_private(os.path.dirname(path))
+    make_private_below(os.path.dirname(os.path.dirname(path)), "policy")
     replace_file(path, xxhash.xxh3_128_hexdigest(body).encode() + b"\n" + body)
 
 
 def load(config_path: str, root: str | None) -> dict[str, Any]:
     """The document of a policy file, from its compiled copy where there is one.
 
-    Raises ``config.PolicyFileError`` for a file that cannot be used, OSError where it cannot be read.
+    Raises ``config.PolicyFileError`` for a file that cannot be used, OSError where it cannot be read or
+    somebody else could have written it.
     """
-    with open(config_path, "rb") as file:
-        text = file.read(MAX_BYTES + 1)
+    text = read_own_file(config_path, MAX_BYTES + 1)
     path = copy_path(root, text) if root else None
     document = read_copy(path) if path else None
     if document is None:

@@ -15,6 +15,7 @@ import fastjsonschema
 import yaml
 
 from .compiled import MAX_BYTES
+from .paths import UntrustedDirectory, read_own_file
 
 
 class PolicyFileError(ValueError):
@@ -198,8 +199,9 @@ def read(path: str) -> dict[str, Any]:
     Raises PolicyFileError, also where the file cannot be read.
     """
     try:
-        with open(path, "rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        data = read_own_file(path, MAX_BYTES + 1)
+    except UntrustedDirectory as error:
+        raise PolicyFileError(str(error)) from error
     except OSError as error:
         raise PolicyFileError(f"{path}: cannot be read: {error.strerror or error}") from error
     return parse_bytes(data, path)

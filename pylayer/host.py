@@ -11,7 +11,7 @@ import time
 
 # Only what the first plan needs: a program waits for it in vkCreateDevice. Session and store follow after.
 from . import boundary, paths, settings
-from .paths import config_file, executable_name, require_own, require_own_file, store_root
+from .paths import config_file, executable_name, store_root
 from .policy import Policy, choose_carrier
 from .values import (
     CARRIER_BINARIES,
@@ -153,7 +153,6 @@ class Host:
             self._plans_may_be_kept = True
             return
         try:
-            require_own_file(path)
             from . import compiled
 
             self.document = compiled.load(path, self.root)
@@ -167,27 +166,13 @@ class Host:
         self._plans_may_be_kept = not wanted
         if wanted:
             try:
-                self.policy = self._user_policy(wanted, settings.top_setting(self.document, "policy_path"))
+                from . import user_policy
+
+                self.policy = user_policy.load(wanted, settings.top_setting(self.document, "policy_path"))
             except BaseException as error:
                 boundary.log(
                     LOG_WARN, f"policy {wanted} cannot be used: {_describe(error)}; the built-in one is in force"
                 )
-
-    @staticmethod
-    def _user_policy(wanted: str, directory: str | None) -> Policy:
-        if not directory:
-            raise ValueError("policy_path, the directory that holds the module, is not set")
-        require_own(directory)
-        module_name, _, class_name = wanted.partition(":")
-        sys.path.insert(0, directory)
-        try:
-            module = __import__(module_name)
-        finally:
-            sys.path.remove(directory)
-        policy = getattr(module, class_name)()
-        if not isinstance(policy, Policy):
-            raise TypeError(f"{class_name} is not a subclass of pylayer.policy.Policy")
-        return policy
 
     # ---- messages --------------------------------------------------------------------------------
 

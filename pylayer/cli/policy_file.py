@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import config
-from ..paths import require_own, require_own_file
+from ..paths import require_own
 from ..settings import top_setting
 
 
@@ -15,7 +15,6 @@ def read_trusted(path: str) -> dict[str, Any]:
     Raises OSError and ValueError, each with what is wrong.
     """
     document = config.read(path)
-    require_own_file(path)
     if top_setting(document, "policy") and top_setting(document, "policy_path"):
         require_own(top_setting(document, "policy_path"))
     return document

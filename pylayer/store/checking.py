@@ -74,7 +74,7 @@ def check_file(
     ``kind`` is what the file's name says it is, ``program`` whose it is by its name. ``wanted`` chooses groups of a
     pack: the others are left out. Raises OSError.
     """
-    reader = Reader(path)
+    reader = Reader(path, foreign=kind == format.EXPORT)
     try:
         header, outcome = reader.header(identity_digest)
         if header is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import time
 
+from ..paths import open_in_store
+
 #: Pieces that Linux writes with one call.
 IOV_MAX = 1024
 
@@ -46,22 +48,27 @@ def sync_file(path: str) -> None:
 
 
 def read_small(path: str, limit: int) -> bytes:
-    """At most ``limit`` bytes of a plain file. Raises OSError, also for what is no plain file: nobody waits for the
-    writer of a pipe that lies in the store."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    """At most ``limit`` bytes of a file of the store. Raises OSError, also for no plain file and for another user's."""
+    fd = open_in_store(path)
     try:
-        if os.fstat(fd).st_mode & _FILE_TYPE != _PLAIN_FILE:
-            raise OSError(f"{path} is no plain file")
         return os.read(fd, limit)
     finally:
         os.close(fd)
 
 
+def open_foreign(path: str) -> int:
+    """A descriptor for reading a plain file that may be anybody's. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    if os.fstat(fd).st_mode & _FILE_TYPE != _PLAIN_FILE:
+        os.close(fd)
+        raise OSError(f"{path} is no plain file")
+    return fd
+
+
 def create_temporary(path: str) -> tuple[int, str]:
     """A new file beside ``path`` that is to become it: its descriptor and name. Raises OSError."""
     temporary = f"{path}.{unique_name()}{TEMPORARY}"
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-    return os.open(temporary, flags, 0o600), temporary
+    return open_in_store(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL), temporary
 
 
 def replace_file(path: str, data: bytes | list[bytes | memoryview], sync: bool = False) -> None:

@@ -23,7 +23,7 @@ import xxhash
 
 from .. import flat
 from ..identity import Identity
-from ..paths import UntrustedDirectory, make_private, require_own
+from ..paths import UntrustedDirectory, make_private_below, require_own_below
 from . import format
 from .files import read_small, replace_file, unique_name
 from .format import Damage
@@ -109,19 +109,14 @@ class Folder:
 
         Raises OSError, ``paths.UntrustedDirectory`` included.
         """
-        for directory in self._directories():
-            make_private(directory)
+        make_private_below(self.root, "store", self.identity.name)
         description = os.path.join(self.path, "identity")
         if not os.path.exists(description):
             replace_file(description, flat.dumps(self.identity.fields).encode())
 
-    def _directories(self) -> tuple[str, str, str]:
-        return self.root, os.path.dirname(self.path), self.path
-
     def check(self) -> None:
         """Raises OSError where the folder is missing or somebody else could have written to it."""
-        for directory in self._directories():
-            require_own(directory)
+        require_own_below(self.root, "store", self.identity.name)
 
     def files(self, program: int | None, suffixes: tuple[str, ...] = LOADED) -> list[str]:
         """Paths of files of one program, of all programs for None: by suffix in the order given, oldest first.
@@ -148,6 +143,8 @@ class Folder:
         except FileNotFoundError:
             return
         except OSError as error:
+            if self._is_missing():  # whatever is wrong above it, nothing is stored for this driver
+                return
             untrusted = isinstance(error, UntrustedDirectory)
             detail = str(error) if untrusted else f"{error.strerror or error}: {error.filename}"
             loaded.damage.append(Damage(self.path, "untrusted" if untrusted else "unreadable", detail=detail))
@@ -169,6 +166,15 @@ class Folder:
                     continue
                 except OSError as error:
                     loaded.damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
+
+    def _is_missing(self) -> bool:
+        try:
+            os.lstat(self.path)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        return False
 
     def _load_file(self, path: str, program: int | None, loaded: Loaded) -> Iterator[Batch]:
         reader = Reader(path)

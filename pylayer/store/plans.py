@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import struct
 
-from ..paths import make_private
+from ..paths import make_private_below
 from .files import replace_file
 
 MAGIC = 0x314E414C504C5950  # PYLAYER_PLAN_MAGIC
@@ -29,8 +29,7 @@ def fnv1a(data: bytes) -> int:
 def keep(root: str, name: str, plan: bytes, key: bytes) -> None:
     """Writes one plan, whole or not at all. Raises OSError."""
     directory = os.path.join(root, "plans")
-    make_private(root)
-    make_private(directory)
+    make_private_below(root, "plans")
     body = plan + key
     replace_file(os.path.join(directory, name), HEADER.pack(MAGIC, len(plan), len(key), fnv1a(body)) + body)
 

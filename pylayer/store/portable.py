@@ -214,7 +214,7 @@ class Import:
 
     def _read_identity(self) -> Identity:
         """The identity that the file is for, from its fields. Raises Refused and OSError."""
-        reader = Reader(self.path)
+        reader = Reader(self.path, foreign=True)
         try:
             header, outcome = reader.header()
             if header is None:

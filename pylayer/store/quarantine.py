@@ -10,7 +10,7 @@ import os
 import time
 
 from .. import flat
-from ..paths import make_private
+from ..paths import make_private_below
 from .files import read_small, remove, replace_file, unique_name
 from .format import Damage
 
@@ -66,8 +66,7 @@ def _reason(root: str, damage: Damage, whole_file: bool) -> bytes:
 
 def _start(root: str, damage: Damage, whole_file: bool) -> str:
     directory = directory_of(root)
-    make_private(root)
-    make_private(directory)
+    make_private_below(root, "quarantine")
     base = os.path.join(directory, unique_name())
     replace_file(f"{base}.reason", _reason(root, damage, whole_file))
     return base

@@ -6,7 +6,9 @@ import os
 
 import xxhash
 
+from ..paths import open_in_store
 from . import format
+from .files import open_foreign
 from .format import ALIGNMENT, HASHED_RECORD_HEADER, RECORD_HEADER, Damage, FileHeader
 
 TYPE_CHECKING = False
@@ -48,12 +50,13 @@ class Reader:
     once took 2.0 ms, this way 0.3). Compressed blocks are unpacked into two more. What ``parts`` yielded is valid until
     the part after the next is asked for.
 
-    Raises OSError, also for what is too large to be a file of the store.
+    ``foreign``: a file that anybody may have made, wherever it lies; of others nobody else could have written what is
+    read. Raises OSError, also for what is no plain file, or too large to be a file of the store.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, foreign: bool = False) -> None:
         self.path = path
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        self._fd = open_foreign(path) if foreign else open_in_store(path)
         #: Two that take turns, made when the first compressed block is met.
         self._blocks: list[bytearray] = []
         self.size = os.fstat(self._fd).st_size

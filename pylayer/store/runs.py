@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from .. import flat
-from ..paths import make_private
+from ..paths import make_private_below
 from .files import read_small, replace_file, unique_name
 
 TYPE_CHECKING = False
@@ -34,8 +34,7 @@ class RunFile:
         text = flat.dumps(values)
         if text == self._written:
             return
-        make_private(self.root)
-        make_private(self.directory)
+        make_private_below(self.root, "runs")
         replace_file(self.path, text.encode())
         self._written = text
 

@@ -154,16 +154,37 @@ void kept_plans_describe(PylayerMessage *message)
     name_plan(message->general_plan_name, key.bytes, general_size);
 }
 
-/* Whole file into memory, if it is ours alone to write and no larger than a plan can be. */
-static uint8_t *read_trusted(const char *path, size_t *size)
+/* Whether nobody else could have written what a descriptor is open on: as paths.py has it. */
+static bool is_own(int fd, struct stat *found)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    return fstat(fd, found) == 0 && (found->st_uid == geteuid() || found->st_uid == 0) &&
+           !(found->st_mode & (S_IWGRP | S_IWOTH));
+}
+
+/* A file of a directory, both ours alone to write, and neither a link. */
+static int open_trusted(const char *directory, const char *name, struct stat *found)
+{
+    int parent = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (parent < 0)
+        return -1;
+    int fd = is_own(parent, found) ? openat(parent, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
+    close(parent);
+    if (fd >= 0 && !(is_own(fd, found) && S_ISREG(found->st_mode))) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* Whole file into memory, if it is no larger than a plan can be. */
+static uint8_t *read_trusted(const char *directory, const char *name, size_t *size)
+{
+    struct stat found;
+    int fd = open_trusted(directory, name, &found);
     if (fd < 0)
         return NULL;
-    struct stat found;
     uint8_t *data = NULL;
-    if (fstat(fd, &found) == 0 && S_ISREG(found.st_mode) && (found.st_uid == geteuid() || found.st_uid == 0) &&
-        !(found.st_mode & (S_IWGRP | S_IWOTH)) && (size_t)found.st_size >= sizeof(PlanFile) &&
+    if ((size_t)found.st_size >= sizeof(PlanFile) &&
         (size_t)found.st_size <= sizeof(PlanFile) + sizeof(PylayerPlan) + MAX_KEY_BYTES) {
         *size = (size_t)found.st_size;
         data = malloc(*size);
@@ -178,10 +199,10 @@ static uint8_t *read_trusted(const char *path, size_t *size)
 
 static bool find(const char *root, const char *name, const uint8_t *key, size_t key_size, PylayerPlan *plan)
 {
-    char path[PATH_BYTES + PYLAYER_PLAN_NAME_BYTES + 8];
-    snprintf(path, sizeof path, "%s/plans/%s", root, name);
+    char directory[PATH_BYTES + 8];
+    snprintf(directory, sizeof directory, "%s/plans", root);
     size_t size = 0;
-    uint8_t *data = read_trusted(path, &size);
+    uint8_t *data = read_trusted(directory, name, &size);
     if (!data)
         return false;
     PlanFile file;

@@ -3,11 +3,15 @@
  * the layer runs in programs whose output belongs to somebody else.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "layer.h"
@@ -18,6 +22,36 @@ static int log_fd = STDERR_FILENO;
 
 static const char *const level_names[] = {"", "error", "warn", "info", "debug"};
 
+static void put_line(const char *text)
+{
+    char line[1024];
+    int length = snprintf(line, sizeof line, "pylayer: %s\n", text);
+    ssize_t written = write(STDERR_FILENO, line, (size_t)length < sizeof line ? (size_t)length : sizeof line - 1);
+    (void)written;
+}
+
+/*
+ * A file of one's own, a terminal or a pipe. In a directory like /tmp somebody else may have made the file, or a link
+ * to one that is not theirs to write. A pipe that nobody reads, or that is full, loses lines and keeps nobody waiting.
+ */
+static int open_log(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+    struct stat found;
+    if (fd < 0)
+        return -1;
+    bool fine = fstat(fd, &found) == 0;
+    if (fine && S_ISREG(found.st_mode))
+        fine = found.st_uid == geteuid() || found.st_uid == 0;
+    else
+        fine = fine && (S_ISCHR(found.st_mode) || S_ISFIFO(found.st_mode));
+    if (fine)
+        return fd;
+    close(fd);
+    errno = EPERM;
+    return -1;
+}
+
 static void read_environment(void)
 {
     const char *wanted = secure_getenv("PYLAYER_LOG");
@@ -26,9 +60,12 @@ static void read_environment(void)
             threshold = level;
     const char *path = secure_getenv("PYLAYER_LOG_FILE");
     if (threshold && path && *path) {
-        int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600);
+        int fd = open_log(path);
         if (fd >= 0)
             log_fd = fd;
+        else if (threshold >= PYLAYER_LOG_WARN)
+            put_line(errno == EPERM ? "warn: PYLAYER_LOG_FILE is not used: it is not this user's own file"
+                                    : "warn: PYLAYER_LOG_FILE cannot be written");
     }
 }
 
@@ -36,6 +73,51 @@ bool log_enabled(enum PylayerLogLevel level)
 {
     pthread_once(&once, read_environment);
     return (int)level <= threshold;
+}
+
+/* Names of programs and devices are anybody's text: nothing in it ends the line or speaks to a terminal. That is ASCII's
+ * control characters, C1's (U+0080 to U+009F), and those that turn the direction of writing around (U+202A to U+202E,
+ * U+2066 to U+2069). */
+static void make_harmless(char *line, size_t length)
+{
+    unsigned char *text = (unsigned char *)line;
+    for (size_t i = 0; i < length; i++) {
+        size_t bytes = 0;
+        if (text[i] < 0x20 || text[i] == 0x7f)
+            bytes = 1;
+        else if (text[i] == 0xc2 && i + 1 < length && text[i + 1] >= 0x80 && text[i + 1] < 0xa0)
+            bytes = 2;
+        else if (text[i] == 0xe2 && i + 2 < length &&
+                 ((text[i + 1] == 0x80 && text[i + 2] >= 0xaa && text[i + 2] <= 0xae) ||
+                  (text[i + 1] == 0x81 && text[i + 2] >= 0xa6 && text[i + 2] <= 0xa9)))
+            bytes = 3;
+        if (bytes)
+            memset(text + i, text[i] == '\n' ? ' ' : '?', bytes);
+    }
+}
+
+/* One write, so that lines of several threads and processes do not mix. A pipe whose reader has gone and a file that has
+ * reached RLIMIT_FSIZE end a program by a signal; a line of the log is not worth that. */
+static void write_quietly(const char *line, size_t length)
+{
+    sigset_t ends, pending, previous;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGPIPE);
+    sigaddset(&ends, SIGXFSZ);
+    sigpending(&pending);
+    pthread_sigmask(SIG_BLOCK, &ends, &previous);
+    int before = errno;
+    if (write(log_fd, line, length) < 0 && (errno == EPIPE || errno == EFBIG)) {
+        int raised = errno == EPIPE ? SIGPIPE : SIGXFSZ;
+        sigset_t one;
+        sigemptyset(&one);
+        sigaddset(&one, raised);
+        const struct timespec now = {0};
+        if (!sigismember(&pending, raised))
+            sigtimedwait(&one, NULL, &now);
+    }
+    errno = before;
+    pthread_sigmask(SIG_SETMASK, &previous, NULL);
 }
 
 void log_line(enum PylayerLogLevel level, const char *format, ...)
@@ -51,11 +133,7 @@ void log_line(enum PylayerLogLevel level, const char *format, ...)
     size_t length = (size_t)used + (more < 0 ? 0 : (size_t)more);
     if (length > sizeof line - 2)
         length = sizeof line - 2;
-    for (size_t i = 0; i < length; i++)
-        if (line[i] == '\n')
-            line[i] = ' ';
+    make_harmless(line, length);
     line[length++] = '\n';
-    /* One write, so that lines of several threads and processes do not mix. */
-    ssize_t written = write(log_fd, line, length);
-    (void)written;
+    write_quietly(line, length);
 }

@@ -500,6 +500,16 @@ VISIBLE int fstatat64(int directory, const char *path, struct stat64 *found, int
     return stat_at(directory, path, found, flags);
 }
 
+VISIBLE int fstat(int fd, struct stat *found)
+{
+    return fate_on(STAT, fd, 0).error ? -1 : (int)syscall(SYS_fstat, fd, found);
+}
+
+VISIBLE int fstat64(int fd, struct stat64 *found)
+{
+    return fate_on(STAT, fd, 0).error ? -1 : (int)syscall(SYS_fstat, fd, found);
+}
+
 /* ---- Time ----------------------------------------------------------------------------------------- */
 
 VISIBLE int clock_gettime(clockid_t clock, struct timespec *now)

@@ -1,0 +1,60 @@
+"""The user's own policy class: Python source from policy_path, which nobody else could have written.
+
+The directory is checked, and each file again through the descriptor that it is read from. Compiled files beside the
+source (``__pycache__``) and extension modules are passed over: nobody can see what is in them, and who may write to a
+directory of compiled files is easily somebody else than who may write to the source.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib.machinery import FileFinder, SourceFileLoader
+
+from .paths import read_own_file, require_own
+from .policy import Policy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MAX_SOURCE_BYTES = 16 << 20
+
+
+class _OwnSource(SourceFileLoader):
+    def get_data(self, path: str) -> bytes:
+        """Called by importlib for source and for compiled files."""
+        if not path.endswith(".py"):
+            raise OSError(f"{path} is not read: policy is source code")
+        return read_own_file(path, MAX_SOURCE_BYTES)
+
+
+def _finder_for(directory: str) -> Callable[[str], FileFinder]:
+    def finder(path: str) -> FileFinder:
+        if path != directory and not path.startswith(f"{directory}/"):
+            raise ImportError
+        require_own(path)
+        return FileFinder(path, (_OwnSource, [".py"]))
+
+    return finder
+
+
+def load(wanted: str, directory: str | None) -> Policy:
+    """An object of the class ``wanted``, which is module:Class.
+
+    Raises OSError, UntrustedDirectory included, and whatever the user's code does.
+    """
+    if not directory:
+        raise ValueError("policy_path, the directory that holds the module, is not set")
+    require_own(directory)
+    module_name, _, class_name = wanted.partition(":")
+    sys.path_hooks.insert(0, _finder_for(directory))
+    sys.path_importer_cache.pop(directory, None)
+    sys.path.insert(0, directory)
+    try:
+        module = __import__(module_name)
+    finally:
+        sys.path.remove(directory)
+    policy = getattr(module, class_name)()
+    if not isinstance(policy, Policy):
+        raise TypeError(f"{class_name} is not a subclass of pylayer.policy.Policy")
+    return policy

@@ -1,0 +1,244 @@
+"""What nobody else could have written is judged through the descriptor that is read from, and nothing else is read."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from unit.things import give_to_another_user
+
+from pylayer import compiled, paths, user_policy
+from pylayer.identity import Identity
+from pylayer.store import format, plans, quarantine, runs
+from pylayer.store.files import read_small
+from pylayer.store.folder import Folder, Loaded
+from pylayer.store.reader import Reader
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    result = Folder(str(tmp_path / "root"), Identity({"vendor_id": 1}))
+    result.prepare()
+    return result
+
+
+def journal_in(folder: Folder, name: str = f"{7:016x}-1.journal") -> Path:
+    path = Path(folder.path, name)
+    record = b"".join(format.record_parts(format.CELL, b"data"))
+    path.write_bytes(format.file_header(format.JOURNAL, folder.identity, 7) + record)
+    return path
+
+
+def loaded(folder: Folder) -> tuple[int, list[str]]:
+    """Records handed over, and what was refused and why."""
+    found = Loaded()
+    count = sum(len(batch.offsets) for batch in folder.load(7, found))
+    return count, [f"{what.outcome}: {what.detail}" for what in found.damage]
+
+
+# ---- files of the store ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_file_that_others_may_write(folder: Folder, mode: int) -> None:
+    """A file of the store that a group or everybody may write to is not read, though its directory is in order."""
+    path = journal_in(folder)
+    assert loaded(folder) == (1, [])
+    path.chmod(mode)
+    assert loaded(folder) == (0, [f"unreadable: {path} can be written by others (chmod go-w {path}); it is not used"])
+
+
+def test_file_of_another_user(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that another user put into the store while it was open to them is not read."""
+    path = journal_in(folder)
+    give_to_another_user(path, monkeypatch)
+    count, (why,) = loaded(folder)
+    assert count == 0 and "belongs to user" in why
+
+
+@pytest.mark.parametrize("below", ["store", "identity"])
+def test_links_in_the_store_are_not_followed(folder: Folder, tmp_path: Path, below: str) -> None:
+    """A directory of the store that is a link is refused with a line that says so, for reading and for writing."""
+    journal_in(folder)
+    at = Path(folder.path) if below == "identity" else Path(folder.path).parent
+    at.rename(tmp_path / "moved")
+    at.symlink_to(tmp_path / "moved")
+    assert loaded(folder) == (0, [f"unreadable: Not a directory, or a link to one: {at}"])
+    with pytest.raises(NotADirectoryError):
+        folder.prepare()
+
+
+def test_root_may_be_a_link(folder: Folder, tmp_path: Path) -> None:
+    """The store's root, and what is above it, may be links of the user's own: a cache may lie on another disk."""
+    journal_in(folder)
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "root").rename(tmp_path / "disk" / "root")
+    (tmp_path / "root").symlink_to(tmp_path / "disk" / "root")
+    (tmp_path / "home").symlink_to(tmp_path)
+    for root in (tmp_path / "root", tmp_path / "home" / "root"):
+        again = Folder(str(root), folder.identity)
+        again.prepare()
+        assert loaded(again) == (1, [])
+
+
+def test_root_that_is_another_users_link(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link that somebody else put where the store should be is refused, wherever it leads."""
+    journal_in(folder)
+    (tmp_path / "link").symlink_to(tmp_path / "root")
+    if os.geteuid() == 0:
+        os.lchown(tmp_path / "link", 12345, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    count, (why,) = loaded(Folder(str(tmp_path / "link"), folder.identity))
+    assert count == 0 and why.startswith("untrusted: ") and "belongs to user" in why
+
+
+def test_directory_that_is_swapped(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever swaps a directory between the look at it and its use gains nothing: what was looked at is used."""
+    path = journal_in(folder)
+    (tmp_path / "evil").mkdir()
+    (tmp_path / "evil" / path.name).write_bytes(b"evil")
+    real = paths.open_below
+
+    def swap(directory: int, name: str, *arguments: int) -> int:
+        Path(folder.path).rename(tmp_path / "aside")
+        (tmp_path / "evil").rename(folder.path)
+        return real(directory, name, *arguments)
+
+    monkeypatch.setattr(paths, "open_below", swap)
+    reader = Reader(str(path))
+    assert Path(folder.path, path.name).read_bytes() == b"evil"
+    assert reader.first_bytes()[:8] == format.MAGIC
+    reader.close()
+
+
+def test_file_that_is_swapped_for_another_users(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path is never looked at and then opened: there is no moment between in which it could lead elsewhere."""
+    path = journal_in(folder)
+    looked: list[object] = []
+    for name in ("stat", "lstat"):
+        monkeypatch.setattr(paths.posix, name, lambda *a, **k: looked.append(a))
+    Reader(str(path)).close()
+    read_small(str(path), 10)
+    assert looked == []
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/etc/passwd", path)])
+def test_no_plain_file(folder: Folder, make: Callable[[str], None]) -> None:
+    """A pipe, a directory or a link in the place of any file of the store is refused at once, and is not waited for."""
+    make(f"{folder.path}/{7:016x}-1.journal")
+    count, why = loaded(folder)
+    assert count == 0 and len(why) == 1
+    for directory, name in (("runs", "1.run"), ("quarantine", "1.reason"), ("policy", "1.flat")):
+        paths.make_private_below(folder.root, directory)
+        make(f"{folder.root}/{directory}/{name}")
+    assert list(runs.read_all(folder.root)) == []
+    quarantine.items(folder.root)
+    assert compiled.read_copy(f"{folder.root}/policy/1.flat") is None
+
+
+def test_hard_links_are_fine(folder: Folder, tmp_path: Path) -> None:
+    """A file with a second name is read: backups make such, and its owner and mode are what counts."""
+    os.link(journal_in(folder), tmp_path / "backup")
+    assert loaded(folder) == (1, [])
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o002, 0o077])
+def test_modes_of_what_is_made(tmp_path: Path, mask: int) -> None:
+    """Directories are made 0700 and files 0600, whatever the program's umask is."""
+    before = os.umask(mask)
+    try:
+        root = str(tmp_path / "root")
+        folder = Folder(root, Identity({"vendor_id": 1}))
+        folder.prepare()
+        folder.write_snapshot(7, "app", b"data", 1)
+        runs.RunFile(root).write({"a": 1})
+        plans.keep(root, "x.plan", b"plan", b"key")
+        quarantine.keep_bytes(root, format.Damage(f"{root}/x", "empty"), b"data")
+        compiled.write_copy(compiled.copy_path(root, b"text"), {"share": "all"})
+    finally:
+        os.umask(before)
+    made = [Path(root), *Path(root).rglob("*")]
+    assert len([path for path in made if path.is_file()]) >= 6
+    assert {path.stat().st_mode & 0o777 for path in made if path.is_dir()} == {0o700}
+    assert {path.stat().st_mode & 0o777 for path in made if path.is_file()} == {0o600}
+
+
+def test_nothing_is_made_in_another_users_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root with a user's HOME (sudo -E) leaves no directory in it that this user could not use afterwards."""
+    home = tmp_path / "home"
+    home.mkdir()
+    give_to_another_user(home, monkeypatch)
+    with pytest.raises(paths.UntrustedDirectory, match="is not created in it"):
+        paths.make_private(str(home / ".cache" / "pylayer"))
+    assert list(home.iterdir()) == []
+
+
+# ---- policy ------------------------------------------------------------------------------------------
+
+
+def test_policy_file_may_be_a_link(tmp_path: Path) -> None:
+    """A policy file that is a link into a repository of settings is read; the file itself is what has to be trusted."""
+    (tmp_path / "dotfiles").mkdir()
+    real = tmp_path / "dotfiles" / "policy.yaml"
+    real.write_text("share: all\n")
+    (tmp_path / "policy.yaml").symlink_to(real)
+    assert paths.read_own_file(str(tmp_path / "policy.yaml"), 100) == b"share: all\n"
+    real.chmod(0o666)
+    with pytest.raises(paths.UntrustedDirectory):
+        paths.read_own_file(str(tmp_path / "policy.yaml"), 100)
+
+
+def test_policy_file_that_is_a_pipe(tmp_path: Path) -> None:
+    """A pipe in the place of the policy file is refused, and nobody waits for its writer."""
+    os.mkfifo(tmp_path / "policy.yaml")
+    with pytest.raises(OSError, match="no plain file"):
+        compiled.load(str(tmp_path / "policy.yaml"), None)
+
+
+POLICY = "from pylayer.policy import Policy\nclass Mine(Policy):\n    pass\n"
+
+
+def test_policy_class(tmp_path: Path) -> None:
+    """A class and what it imports come from policy_path, packages included."""
+    (tmp_path / "trust_helpers").mkdir()
+    (tmp_path / "trust_helpers" / "__init__.py").write_text("")
+    (tmp_path / "trust_helpers" / "one.py").write_text("ONE = 1\n")
+    (tmp_path / "trust_mine.py").write_text(f"from trust_helpers.one import ONE\n{POLICY}")
+    assert type(user_policy.load("trust_mine:Mine", str(tmp_path))).__name__ == "Mine"
+
+
+@pytest.mark.parametrize("mode", [0o664, 0o646])
+def test_policy_module_that_others_may_write(tmp_path: Path, mode: int) -> None:
+    """A module that others could have written is not run, though only the user may write to its directory."""
+    path = tmp_path / f"trust_mode_{mode:o}.py"
+    path.write_text(f"raise SystemExit('it ran')\n{POLICY}")
+    path.chmod(mode)
+    with pytest.raises(paths.UntrustedDirectory):
+        user_policy.load(f"{path.stem}:Mine", str(tmp_path))
+
+
+def test_policy_package_that_others_may_write(tmp_path: Path) -> None:
+    """Nor is what the module imports from a directory below that others may write to."""
+    (tmp_path / "trust_open").mkdir()
+    (tmp_path / "trust_open" / "__init__.py").write_text("")
+    (tmp_path / "trust_open").chmod(stat.S_IRWXU | stat.S_IWGRP)
+    (tmp_path / "trust_user.py").write_text(f"import trust_open.x\n{POLICY}")
+    with pytest.raises(OSError):
+        user_policy.load("trust_user:Mine", str(tmp_path))
+
+
+def test_policy_is_source_code(tmp_path: Path) -> None:
+    """Compiled files beside the source are not run: a group that may write to __pycache__ could have put them there."""
+    import importlib.util
+    import py_compile
+
+    path = tmp_path / "trust_cached.py"
+    path.write_text("raise SystemExit('the compiled file ran')\n")
+    kept = importlib.util.cache_from_source(str(path))
+    py_compile.compile(str(path), kept, invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    path.write_text(POLICY)
+    assert type(user_policy.load("trust_cached:Mine", str(tmp_path))).__name__ == "Mine"
