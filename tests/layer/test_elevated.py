@@ -1,0 +1,147 @@
+"""Elevated processes: the loader activates installed layers in them too, and the layer does nothing there."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import struct
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from world import BUILD, PACKAGE, World
+
+NOBODY = 65534
+LAYER = "libVkLayer_pylayer_pipeline_cache.so"
+
+#: What makes a process elevated; only root can make the first three. "told": the layer is told so by getauxval, though
+#: secure_getenv gives it every variable.
+KINDS = ["setuid", "setgid", "capability"] if os.geteuid() == 0 else []
+
+IN_ACCESS, IN_MODIFY, IN_OPEN, IN_CREATE = 1, 2, 0x20, 0x100
+CAP_NET_BIND_SERVICE = 10
+
+
+class Watch:
+    """Names in some directories that anybody opened, read, wrote or made since."""
+
+    def __init__(self, *directories: Path) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._fd = self._libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        assert self._fd >= 0
+        self._directories: dict[int, Path] = {}
+        for directory in directories:
+            mask = IN_ACCESS | IN_MODIFY | IN_OPEN | IN_CREATE
+            number = self._libc.inotify_add_watch(self._fd, os.fsencode(directory), mask)
+            assert number >= 0
+            self._directories[number] = directory
+
+    def seen(self) -> set[str]:
+        """Paths; that of the directory itself where it was opened."""
+        found = set()
+        try:
+            while data := os.read(self._fd, 1 << 16):
+                at = 0
+                while at < len(data):
+                    number, _, _, size = struct.unpack_from("iIII", data, at)
+                    name = data[at + 16 : at + 16 + size].rstrip(b"\0").decode()
+                    found.add(str(self._directories[number] / name))
+                    at += 16 + size
+        except BlockingIOError:
+            pass
+        return found
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+@pytest.fixture(scope="module")
+def public() -> Iterator[Path]:
+    """A directory that every user may look into, with the package in it."""
+    directory = Path(tempfile.mkdtemp(prefix="elevated-"))
+    directory.chmod(0o755)
+    shutil.copytree(PACKAGE, directory / "site" / "pylayer")
+    yield directory
+    shutil.rmtree(directory)
+
+
+@pytest.fixture
+def world(public: Path) -> World:
+    """Where every user may look, so that nothing is left alone for want of permission."""
+    directory = Path(tempfile.mkdtemp(dir=public))
+    directory.chmod(0o755)
+    return World(directory)
+
+
+def elevated_program(directory: Path, kind: str) -> Path:
+    program = directory / kind
+    shutil.copy(BUILD / "tests" / "elevated", program)
+    if kind == "setgid":
+        os.chown(program, 0, 0)
+    program.chmod({"setuid": 0o4755, "setgid": 0o2755}.get(kind, 0o755))
+    if kind == "capability":  # VFS_CAP_REVISION_2, effective
+        os.setxattr(program, "security.capability", struct.pack("<5I", 0x02000001, 1 << CAP_NET_BIND_SERVICE, 0, 0, 0))
+    return program
+
+
+def start(public: Path, world: World, program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs the program so that everything of ours is where it would look, and asks it to log."""
+    other = NOBODY if program.name in KINDS else None
+    own = world.directory / "own"
+    if not own.exists():
+        own.mkdir()
+        (own / "policy.yaml").write_text("settings: {carrier: cells}\n")
+    environment = {
+        **{key: value for key, value in world.environment.items() if key != "VK_INSTANCE_LAYERS"},
+        "PYLAYER_CONFIG": str(own / "policy.yaml"),
+        "PYLAYER_LOG_FILE": str(own / "log"),
+    }
+    return subprocess.run(
+        [str(program), str(public / "site" / "pylayer" / LAYER), *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        user=other,
+        group=other,
+        extra_groups=None if other is None else [],
+        cwd="/",
+    )
+
+
+def test_the_same_program_not_elevated(public: Path, world: World) -> None:
+    """The counterpart: without privileges the same program loads policy, reads its file, stores and logs."""
+    done = start(public, world, elevated_program(public, "plain"))
+    assert done.returncode == 0 and "elevated 0\nresult 0\n" in done.stdout, done.stdout + done.stderr
+    assert "_policy" in done.stdout
+    assert world.runs() and world.stored_files()
+    assert "pylayer: " in (world.directory / "own" / "log").read_text()
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "told"])
+def test_nothing_is_loaded_read_or_written(public: Path, world: World, kind: str) -> None:
+    """With more rights than its caller a program gets no interpreter, and no file of ours is opened or made; its
+    pipelines are created, and neither PYLAYER_LOG nor a log file's name has any effect on it."""
+    first = start(public, world, elevated_program(public, "plain"))  # a store, with a kept plan
+    assert first.returncode == 0 and world.stored_files(), first.stdout + first.stderr
+    log = world.directory / "own" / "log"
+    log.unlink()
+    before = sorted(world.store.rglob("*"))
+    if kind in KINDS:  # whoever starts the program may read and write all of it
+        for path in [world.store, *before]:
+            path.chmod(0o777 if path.is_dir() else 0o666)
+        log.parent.chmod(0o777)
+    package = public / "site" / "pylayer"
+    private = [path for path in (package / "_private").rglob("*") if path.is_dir()]
+    program = elevated_program(public, kind)
+    watch = Watch(world.store, *(path for path in before if path.is_dir()), log.parent, package, *private)
+    done = start(public, world, program, *(["told"] if kind == "told" else []))
+    opened = watch.seen()
+    watch.close()
+    assert done.returncode == 0 and done.stdout == "elevated 1\nresult 0\n", done.stdout + done.stderr
+    assert "pylayer" not in done.stderr
+    assert opened == {str(package / LAYER)}
+    assert sorted(world.store.rglob("*")) == before
