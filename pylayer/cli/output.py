@@ -31,8 +31,8 @@ def one_line(text: object) -> str:
 
 
 def fail(message: str) -> None:
-    """One line on standard error."""
-    click.echo(f"pylayer: {one_line(message)}", err=True)
+    """One line on standard error, without what a terminal would obey: it may repeat anybody's names."""
+    click.echo(f"pylayer: {printable(one_line(message))}", err=True)
 
 
 class Failure(click.ClickException):

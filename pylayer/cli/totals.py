@@ -9,6 +9,7 @@ from ..identity import program_id
 from ..settings import glob_matches
 from ..store import runs
 from ..values import COUNTER_NAMES
+from .output import printable
 
 if TYPE_CHECKING:
     from ..store.pack import Group
@@ -40,7 +41,7 @@ def _number(values: Any, key: str) -> float:
 def _counts(values: dict[str, Any], key: str) -> dict[str, int]:
     """How often each outcome was."""
     counts = values.get(key)
-    return {str(name): int(_number(counts, name)) for name in counts} if isinstance(counts, dict) else {}
+    return {printable(str(name)): int(_number(counts, name)) for name in counts} if isinstance(counts, dict) else {}
 
 
 def _add(total: dict[str, int], counts: dict[str, int]) -> None:
@@ -54,10 +55,10 @@ class Run:
     def __init__(self, values: dict[str, Any]) -> None:
         self.executable = str(values.get("executable", "unknown"))
         self.application = str(values.get("application", ""))
-        self.identity = str(values.get("identity", "unknown"))
+        self.identity = printable(str(values.get("identity", "unknown")))
         #: What a table shows.
-        self.texts = {key: str(values.get(key, "")) for key in ("program", "device", "driver", "driver_info")}
-        self.texts |= {key: str(values.get(key, "")) for key in ("engine", "carrier", "reason")}
+        shown = ("program", "device", "driver", "driver_info", "engine", "carrier", "reason")
+        self.texts = {key: printable(str(values.get(key, ""))) for key in shown}
         self.started = _number(values, "started")
         self.numbers = {key: int(_number(values.get("counters"), key)) for key in COUNTERS}
         self.numbers |= {key: int(_number(values, key)) for key in SUMS}
@@ -110,7 +111,7 @@ class Total:
     @property
     def name(self) -> str:
         """The program's name for people."""
-        return self.newest.texts["program"] or self.newest.executable
+        return self.newest.texts["program"] or printable(self.newest.executable)
 
     def as_json(self) -> dict[str, Any]:
         """Everything, with units in key names; times of day in seconds since 1970."""

@@ -5,11 +5,10 @@
 #include <vulkan/vulkan.h>
 
 /* With features chained, and one extension where it is not NULL. VK_NULL_HANDLE where something failed. */
-static inline VkDevice create_device_with(uint32_t api_version, const void *features, const char *extension,
-                                          VkInstance *instance)
+static inline VkDevice create_device_for(const VkApplicationInfo *application, const void *features,
+                                         const char *extension, VkInstance *instance)
 {
-    VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = api_version};
-    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &application};
+    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = application};
     VkPhysicalDevice physical;
     VkDevice device;
     uint32_t one = 1;
@@ -26,6 +25,13 @@ static inline VkDevice create_device_with(uint32_t api_version, const void *feat
         vkCreateDevice(physical, &device_info, NULL, &device))
         return VK_NULL_HANDLE;
     return device;
+}
+
+static inline VkDevice create_device_with(uint32_t api_version, const void *features, const char *extension,
+                                          VkInstance *instance)
+{
+    VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = api_version};
+    return create_device_for(&application, features, extension, instance);
 }
 
 static inline VkDevice create_device(uint32_t api_version, VkInstance *instance)

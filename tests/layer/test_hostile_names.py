@@ -1,0 +1,103 @@
+"""Names of programs are anybody's text: they become no path, no line of a log of their own, and no order to a
+terminal."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from world import BUILD, World
+
+#: What a terminal would obey: escape sequences, C1's, and characters that turn the direction of writing around.
+EVIL = "\x1b[2J\x1b]0;owned\x07\r\n\x9b2J\u202egnp.exe\x7f"
+NAMES = {
+    "path": "../../../../tmp/pwned",
+    "absolute": "/etc/passwd",
+    "terminal": EVIL,
+    "format": "%s%n%p {0} [red]x[/red]",
+    "yaml": "a: !!python/object/apply:os.system [id]",
+    "not-utf8": "caf\udce9",
+    "long": "x" * 5000,
+    "empty": "",
+}
+UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+#: Names of files and directories of a store: digits of a hash, a time, and what they are.
+STORED = re.compile(
+    r"store|runs|plans|policy|quarantine|[0-9a-f]{32}|identity|[0-9a-f]{16}(-[0-9a-f]{16}){2}\.(journal|closed|attest)"
+    r"|[0-9a-f]{16}-[0-9a-f]{16}\.(run|pack)|[0-9a-f]{16}\.plan|[0-9a-f]{32}\.flat"
+)
+
+COMMANDS = (
+    ("ls",), ("show", "*"), ("stats",), ("verify",), ("trim", "--dry-run"), ("clear", "--app", "*", "--dry-run"),
+    ("quarantine", "ls"), ("export", "out", "--app", "*"), ("import", "out", "--any-device", "--dry-run"),
+)  # fmt: skip
+
+
+def assert_harmless(text: str) -> None:
+    found = UNSAFE.search(text)
+    assert found is None, text[max(found.start() - 60, 0) : found.end() + 60].encode()
+
+
+def evil_program(world: World, name: str) -> str:
+    """The program under a name as far as a file can have it."""
+    file = name.replace("/", "\\").replace("\0", "")[:200] or "empty"
+    path = os.fsencode(world.directory) + b"/" + os.fsencode(file)
+    shutil.copy(BUILD / "tests" / "named", path)
+    return os.fsdecode(path)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names(world: World, name: str) -> None:
+    """Whatever program, application and engine are called: the pipeline is stored under a number, nothing is made
+    outside the store, and neither the log nor any command prints what a terminal would obey."""
+    text = NAMES[name]
+    command = [evil_program(world, text), text, text]
+    before = sorted(path for path in world.directory.rglob("*"))
+    done = subprocess.run(
+        command, env=world.environment, capture_output=True, cwd=world.directory, timeout=60, check=False
+    )
+    log = done.stderr.decode("utf-8", "replace")
+    assert done.returncode == 0, log
+    lines = [line for line in log.split("\n") if line and "pci bus info" not in line]  # RADV's own
+    assert len(lines) >= 3 and all(line.startswith("pylayer: ") for line in lines)
+    assert_harmless(log)
+    new = set(world.directory.rglob("*")) - set(before)
+    assert world.stored_files()
+    for path in new - {world.store}:
+        assert path.is_relative_to(world.store) and STORED.fullmatch(path.name), path
+    for arguments in COMMANDS:
+        for more in ((), ("--json",)):
+            Path(world.directory, "out").unlink(missing_ok=arguments[0] != "import")
+            if arguments[0] == "import":
+                world.run([sys.executable, "-m", "pylayer", "export", "out", "--app", "*"])
+            told = world.run([sys.executable, "-m", "pylayer", *arguments, *more])
+            assert_harmless(told.stdout + told.stderr)
+
+
+def test_names_of_files(world: World) -> None:
+    """Files that somebody put into the store under such names are reported without them."""
+    world.demo("--count", 2)
+    for directory in {path.parent for path in world.stored_files()} | {world.store / "runs"}:
+        for suffix in (".pack", ".closed", ".run", ""):
+            (directory / f"{EVIL}{suffix}".replace("/", "")).write_bytes(b"x" * 300)
+    for arguments in COMMANDS[:-1]:
+        for more in ((), ("--json",)):
+            Path(world.directory, "out").unlink(missing_ok=True)
+            told = world.run([sys.executable, "-m", "pylayer", *arguments, *more], check=False)
+            assert "Traceback" not in told.stderr
+            assert_harmless(told.stdout + told.stderr)
+    told = world.run([str(BUILD / "demo" / "pipelines"), "--count", "2"])
+    assert_harmless(told.stderr)
+
+
+@pytest.mark.parametrize("arguments", [("show", EVIL), ("run", "--", EVIL), (EVIL,)])
+def test_names_on_the_command_line(world: World, arguments: tuple[str, ...]) -> None:
+    """An error that repeats what the user typed repeats nothing that a terminal would obey."""
+    told = world.run([sys.executable, "-m", "pylayer", *arguments], check=False)
+    assert told.returncode != 0
+    assert_harmless(told.stdout + told.stderr)

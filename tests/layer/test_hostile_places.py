@@ -1,0 +1,123 @@
+"""Code comes from the installed package and from policy_path, whatever lies in the working directory or the store."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+from world import PACKAGE, World
+
+MODULES = (
+    "_policy", "abc", "codecs", "encodings", "fastjsonschema", "flat", "importlib", "io", "json", "os", "posix",
+    "pylayer", "re", "session", "site", "sitecustomize", "string", "struct", "time", "typing", "usercustomize",
+    "xxhash", "yaml", "zstandard", "_cffi_backend",
+)  # fmt: skip
+
+LIBRARY = r"""
+#include <fcntl.h>
+#include <unistd.h>
+__attribute__((constructor)) static void loaded(void) { close(open(MARK, O_CREAT | O_WRONLY, 0600)); }
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A shared library that leaves a file ``<itself>.mark`` behind when it is loaded."""
+    directory = tmp_path_factory.mktemp("library")
+    (directory / "x.c").write_text(LIBRARY)
+    mark = f'-DMARK="{directory / "mark"}"'
+    subprocess.run(["cc", "-shared", "-fPIC", mark, "-o", directory / "x.so", directory / "x.c"], check=True)
+    return directory / "x.so"
+
+
+def plant(directory: Path, library: Path) -> None:
+    """Everything that a careless program would take its code from."""
+    directory.mkdir(parents=True, exist_ok=True)
+    ran = f"open({str(library.parent / 'mark')!r}, 'w').close()\n"
+    for name in MODULES:
+        (directory / f"{name}.py").write_text(ran)
+        (directory / name).mkdir(exist_ok=True)
+        (directory / name / "__init__.py").write_text(ran)
+        (directory / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}").write_bytes(library.read_bytes())
+    (directory / "evil.pth").write_text(f"import os; {ran}")
+    (directory / "pyvenv.cfg").write_text(f"home = {directory}\n")
+    (directory / "python311.zip").write_bytes(b"")
+    names = [path.name for path in PACKAGE.rglob("*.so*")]
+    names += [sysconfig.get_config_var("INSTSONAME") or "libpython3.so", "libvulkan.so.1", "libffi.so.8"]
+    for name in names:
+        (directory / name).write_bytes(library.read_bytes())
+
+
+def test_the_library_tells(library: Path) -> None:
+    """The counterpart: what is planted would be noticed."""
+    mark = library.parent / "mark"
+    subprocess.run([sys.executable, "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1])", library], check=True)
+    assert mark.exists()
+    mark.unlink()
+    plant(library.parent / "planted", library)
+    subprocess.run([sys.executable, "-c", "import fastjsonschema"], cwd=library.parent / "planted", check=False)
+    assert mark.exists()
+    mark.unlink()
+
+
+def test_no_code_from_working_directory_or_store(world: World, library: Path) -> None:
+    """Modules, packages, extension modules and libraries beside the program, in its home and all over the store, named
+    by Python's own variables too: none of it runs, and pipelines are stored as ever."""
+    config = world.directory / "config" / "policy.yaml"
+    world.demo("--count", 2)
+    identity = world.stored_files()[0].parent
+    home = world.directory / "home"
+    user_site = home / ".local" / "lib" / "python{}.{}".format(*sys.version_info[:2]) / "site-packages"
+    places = [world.directory, world.store, world.store / "policy", world.store / "runs", identity, home, user_site]
+    for place in (*places, config.parent):
+        plant(place, library)
+    config.write_text("settings: {compress: false}\n")  # not known yet: PyYAML is imported
+    planted = str(world.directory)
+    world.demo(
+        "--count",
+        4,
+        PYLAYER_CONFIG=str(config),
+        PYTHONPATH=os.pathsep.join(map(str, places)),
+        PYTHONHOME=planted,
+        PYTHONSTARTUP=f"{planted}/json.py",
+        PYTHONUSERBASE=str(home / ".local"),
+        PYTHONPYCACHEPREFIX=planted,
+        PYTHONINSPECT="1",
+        PYTHONPLATLIBDIR=planted,
+    )
+    assert not (library.parent / "mark").exists()
+    assert world.last()["compiled"] == 2 and world.last()["hits"] == 2
+    assert list(world.store.glob("policy/*.flat"))
+
+
+def test_the_command_line_takes_none_either(world: World, library: Path) -> None:
+    """The installed command in a directory full of such files runs none of them."""
+    plant(world.directory, library)
+    command = Path(sys.executable).parent / "pylayer"
+    for arguments in (["ls"], ["stats", "--json"], ["doctor"], ["run", "--", "true"]):
+        world.run([str(command), *arguments], check=False, PYTHONPATH=None)
+    assert not (library.parent / "mark").exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "settings: !!python/object/apply:os.system ['touch {mark}']\n",
+        "settings: !!python/object/new:os.system ['touch {mark}']\n",
+        "!!python/module:json\n",
+        "settings: {{? !!python/name:os.system : 1}}\n",
+    ],
+)
+def test_policy_file_is_no_code(world: World, tmp_path: Path, text: str) -> None:
+    """YAML that asks for objects of Python is refused with one line, and the defaults are in force."""
+    mark = tmp_path / "mark"
+    config = world.directory / "policy.yaml"
+    config.write_text(text.format(mark=mark))
+    result = world.demo("--count", 2, PYLAYER_CONFIG=str(config), PYLAYER_LOG="warn")
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("pylayer: ")]
+    assert "not YAML" in line and line.endswith("the defaults are in force")
+    assert not mark.exists() and world.last()["compiled"] == 2

@@ -1,0 +1,110 @@
+"""PYLAYER_LOG_FILE: a file of the user's own, and never the reason that a program hangs, ends or writes elsewhere."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from world import BUILD, World
+
+DEMO = [str(BUILD / "demo" / "pipelines"), "--count", "2"]
+
+
+def lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("pylayer: ")]
+
+
+def test_file_is_made_for_its_owner(world: World) -> None:
+    """A log file that is not there is made for the user alone, and one that is there is appended to."""
+    log = world.directory / "log"
+    assert lines(world.run(DEMO, PYLAYER_LOG_FILE=str(log), PYLAYER_LOG="info").stderr) == []
+    first = lines(log.read_text())
+    assert first and log.stat().st_mode & 0o777 == 0o600
+    world.run(DEMO, PYLAYER_LOG_FILE=str(log), PYLAYER_LOG="info")
+    assert lines(log.read_text())[: len(first)] == first and len(lines(log.read_text())) > len(first)
+
+
+def test_silent_unless_asked(world: World) -> None:
+    """Without PYLAYER_LOG no log file is made."""
+    log = world.directory / "log"
+    world.run(DEMO, PYLAYER_LOG_FILE=str(log), PYLAYER_LOG=None)
+    assert not log.exists()
+
+
+def test_file_of_another_user(world: World) -> None:
+    """A file that somebody else put in that place, as anybody can in /tmp, gets no line of the log; standard error gets
+    it, and one line that says why."""
+    log = world.directory / "log"
+    log.touch()
+    log.chmod(0o666)
+    os.chown(log, 12345, -1)
+    link = world.directory / "link"
+    link.symlink_to(log)
+    for path in (log, link):
+        told = lines(world.run(DEMO, PYLAYER_LOG_FILE=str(path), PYLAYER_LOG="info").stderr)
+        assert told[0] == "pylayer: warn: PYLAYER_LOG_FILE is not used: it is not this user's own file"
+        assert len(told) > 1 and log.read_text() == ""
+
+
+@pytest.mark.parametrize("what", ["fifo", "directory", "nowhere"])
+def test_no_file(world: World, what: str) -> None:
+    """A pipe that nobody reads, a directory, or a place that does not exist: the program waits for nothing, and
+    standard error has the log."""
+    path = world.directory / "log"
+    if what == "fifo":
+        os.mkfifo(path)
+    elif what == "directory":
+        path.mkdir()
+    else:
+        path = path / "x" / "y"
+    told = lines(world.run(DEMO, PYLAYER_LOG_FILE=str(path), PYLAYER_LOG="info", timeout=60).stderr)
+    assert told[0] == "pylayer: warn: PYLAYER_LOG_FILE cannot be written" and len(told) > 1
+
+
+def test_pipe_with_a_reader(world: World) -> None:
+    """A pipe that is read has the log; when it is full, lines are lost and the program goes on."""
+    path = world.directory / "log"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    world.run(DEMO, PYLAYER_LOG_FILE=str(path), PYLAYER_LOG="info")
+    assert lines(os.read(reader, 1 << 16).decode())
+    filler = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+    try:
+        while True:
+            os.write(filler, bytes(4096))
+    except BlockingIOError:
+        pass
+    world.run(DEMO, PYLAYER_LOG_FILE=str(path), PYLAYER_LOG="debug")
+    os.close(reader)
+    os.close(filler)
+
+
+def popen(world: World, **more: Any) -> subprocess.CompletedProcess[bytes]:
+    environment = {**world.environment, "PYLAYER_LOG": "debug", **more.pop("environment", {})}
+    return subprocess.run(DEMO, env=environment, stdout=subprocess.PIPE, timeout=60, cwd=world.directory, **more)
+
+
+def test_reader_that_has_gone(tmp_path: Path) -> None:
+    """Standard error that is a pipe without a reader costs the lines; SIGPIPE does not end the program."""
+    world = World(tmp_path, "lavapipe")  # RADV writes to standard error itself
+    read, write = os.pipe()
+    os.close(read)
+    done = popen(world, stderr=write)
+    os.close(write)
+    assert done.returncode == 0 and len(world.runs()) == 1
+
+
+def test_file_at_its_size_limit(world: World) -> None:
+    """A log that has reached RLIMIT_FSIZE loses lines; SIGXFSZ does not end the program."""
+    log = world.directory / "log"
+    log.write_bytes(bytes(4096))
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+    done = popen(world, preexec_fn=limit, environment={"PYLAYER_LOG_FILE": str(log)}, stderr=subprocess.DEVNULL)
+    assert done.returncode == 0 and log.stat().st_size == 4096

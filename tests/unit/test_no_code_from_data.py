@@ -1,0 +1,87 @@
+"""What is read from files is data: nothing in the package turns it into code."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import pylayer
+
+PACKAGE = Path(pylayer.__file__).parent
+SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if "_private" not in path.parts)
+MODULES = {"pickle", "marshal", "shelve", "dill", "cPickle", "_pickle", "runpy", "code", "codeop", "ctypes", "imp"}
+CALLS = {"eval", "exec", "compile", "input", "breakpoint"}
+#: Of PyYAML: what makes objects that the text names.
+YAML = {
+    "Loader",
+    "UnsafeLoader",
+    "FullLoader",
+    "unsafe_load",
+    "full_load",
+    "load_all",
+    "unsafe_load_all",
+    "add_constructor",
+}
+#: fastjsonschema writes Python from a schema, and the schema is the package's own file.
+ALLOWED = {("config.py", "fastjsonschema.compile"), ("config.py", "re.compile")}
+#: Where modules are imported by a name that is no literal: the commands, by a table; the package's own modules; the
+#: user's policy, from policy_path.
+IMPORTS = {"cli/main.py", "host.py", "user_policy.py"}
+
+
+def problems(source: str, name: str) -> list[str]:
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        line = getattr(node, "lineno", 0)
+        if isinstance(node, ast.Import):
+            found += [f"{line}: import {alias.name}" for alias in node.names if alias.name.split(".")[0] in MODULES]
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in MODULES and not node.level:
+            found.append(f"{line}: from {node.module}")
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) == "yaml" and node.attr in YAML:
+            found.append(f"{line}: yaml.{node.attr}")
+        elif isinstance(node, ast.Call):
+            called = ast.unparse(node.func)
+            if called.rpartition(".")[2] in CALLS and (name, called) not in ALLOWED and called != "re.compile":
+                found.append(f"{line}: {called}()")
+            if called == "yaml.load" and "Loader=_Loader" not in ast.unparse(node):
+                found.append(f"{line}: yaml.load() of another loader")
+            if called.rpartition(".")[2] in ("__import__", "import_module") and name not in IMPORTS:
+                found.append(f"{line}: {called}()")
+            if any(keyword.arg == "shell" for keyword in node.keywords) or called in ("os.system", "os.popen"):
+                found.append(f"{line}: a shell")
+    # The probe, a process of its own, opens the libraries that the loader names.
+    return [what for what in found if (name, what.partition(": ")[2]) != ("cli/probe.py", "import ctypes")]
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_package(path: Path) -> None:
+    """No pickle, marshal, eval, exec or shell anywhere, and YAML by the safe loader alone."""
+    assert problems(path.read_text(), str(path.relative_to(PACKAGE))) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pickle", "from marshal import loads", "eval('1')", "exec(x)", "builtins.exec(x)",
+        "compile(x, y, 'exec')",
+        "yaml.load(x, Loader=yaml.Loader)", "yaml.unsafe_load(x)", "yaml.load(x)", "__import__(x)",
+        "subprocess.run(x, shell=True)", "os.system(x)", "import ctypes.util",
+    ],
+)  # fmt: skip
+def test_it_would_be_found(source: str) -> None:
+    """The search finds each of these."""
+    assert len(problems(source, "x.py")) >= 1
+
+
+def test_safe_loader() -> None:
+    """The loader of policy files descends from the safe one, which makes no object that a text names."""
+    import yaml
+
+    from pylayer import config
+
+    assert issubclass(config._Loader, yaml.SafeLoader)
+    assert not issubclass(config._Loader, (yaml.FullLoader, yaml.UnsafeLoader))
+    made = {tag for tag in config._Loader.yaml_constructors if tag}
+    assert made == {tag for tag in yaml.SafeLoader.yaml_constructors if tag}
