@@ -62,6 +62,13 @@ _Loader.add_implicit_resolver(_BOOL, re.compile("^(?:true|True|TRUE|false|False|
 #: Keys that a mapping may merge.
 MAX_MERGED = 1000
 
+#: What the schema's patterns are called in messages, by how they begin.
+PATTERNS = (
+    ("^/", "an absolute path"),
+    ("^pylayer-ed25519:", "a public key as pylayer key show prints it"),
+    ("", "module:Class"),
+)
+
 #: What the schema's types are called in messages.
 TYPE_WORDS = {
     "array": "a list",
@@ -133,7 +140,7 @@ def _explain(error: fastjsonschema.JsonSchemaValueException) -> tuple[list[Any],
         "type": " or ".join(TYPE_WORDS[name] for name in (types if isinstance(types, list) else [types]) if name),
         "minimum": f"at least {definition.get('minimum')}",
         "maximum": f"at most {definition.get('maximum')}",
-        "pattern": {"^/": "an absolute path"}.get(definition.get("pattern", ""), "module:Class"),
+        "pattern": next((text for start, text in PATTERNS if definition.get("pattern", "").startswith(start)), ""),
         "minProperties": "at least one condition",
         "anyOf": str(definition.get("description")),
     }.get(str(error.rule), error.message)

@@ -40,6 +40,8 @@ TOP_DEFAULTS: dict[str, Any] = {
     "share": "program",
     "max_store_mib": 4096,
     "max_program_mib": 1024,
+    "trusted_keys": [],
+    "import": {"require_signature": False},
 }
 
 

@@ -19,6 +19,7 @@ COMMANDS = {
     "export": ("transfer", "export_command"),
     "import": ("transfer", "import_command"),
     "install": ("install", ""),
+    "key": ("key", ""),
     "ls": ("ls", ""),
     "quarantine": ("quarantine", ""),
     "run": ("run", ""),

@@ -21,6 +21,8 @@ from .output import (
 from .selection import Names, Selection, dry_run_option, identity_option, require_root
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
     from ..store.portable import Import, Moved
     from .inventory import Inventory, Shelf
 
@@ -55,8 +57,9 @@ def _one_shelf(found: Inventory, app: str, identity: str | None) -> tuple[Shelf,
 @click.argument("file")
 @click.option("--app", metavar="GLOB", required=True, help="Programs whose name matches, with * and ?, in any case.")
 @identity_option
+@click.option("--sign", metavar="KEYFILE", help="Sign it with this private key (pylayer key new makes one).")
 @json_option
-def export_command(file: str, app: str, identity: str | None, as_json: bool) -> None:
+def export_command(file: str, app: str, identity: str | None, sign: str | None, as_json: bool) -> None:
     """Write a program's pipelines into one file, for machines with the same device and driver.
 
     FILE is made, and never overwritten. It holds the pipelines of one driver identity, with what is known of their
@@ -74,6 +77,11 @@ def export_command(file: str, app: str, identity: str | None, as_json: bool) -> 
     root = require_root()
     if os.path.lexists(file):
         raise Failure(f"{file} is there already and was left alone; name a file that is not")
+    private = None
+    if sign is not None:
+        from .key import read_key
+
+        private = read_key(sign)
     found = Inventory(root, Selection(identity=identity), Names(root))
     shelf, programs = _one_shelf(found, app, identity)
     assert shelf.identity is not None
@@ -81,8 +89,9 @@ def export_command(file: str, app: str, identity: str | None, as_json: bool) -> 
     export = Export(Folder(root, shelf.identity), programs, found.names.device(shelf.name))
     try:
         with progress("exporting", shelf.bytes, as_json) as advance:
-            for amount in export.steps(os.path.abspath(file), read_limits()[0].compress):
+            for amount in export.steps(_unsigned(file, private), read_limits()[0].compress):
                 advance(amount)
+        public = _sign(export.result, file, private)
     except OSError as error:
         raise Failure(f"{file} was not written: {error.strerror or error}") from error
     result = export.result
@@ -93,16 +102,42 @@ def export_command(file: str, app: str, identity: str | None, as_json: bool) -> 
     os.umask(mask)
     os.chmod(file, 0o666 & ~mask)  # for others to read, as any file that one writes
     if as_json:
-        print_json({"file": os.path.abspath(file), **_moved_json(result, shelf.name, device, driver)})
+        values = {"file": os.path.abspath(file), **_moved_json(result, shelf.name, device, driver)}
+        print_json({**values, "signed_by": public})
         return
     size = human_bytes(os.stat(file).st_size)
     click.echo(f"Exported: {plural(result.pipelines, 'pipeline')} of {', '.join(programs.values())}")
     click.echo(f"  for {device}, {driver}; identity {shelf.name}")
     click.echo(f"  into {os.path.abspath(file)}, {size}")
+    if public:
+        click.echo(f"  signed by {public}")
     if result.snapshots:
         click.echo(f"  without {plural(result.snapshots, 'snapshot')}: whole caches stay on their machine")
     if result.damage:
         click.echo(f"  without {plural(len(result.damage), 'damaged part')} (pylayer verify)")
+
+
+def _unsigned(file: str, private: Ed25519PrivateKey | None) -> str:
+    """Where the export is written first: a file that has its name is complete, its signature too."""
+    from ..store.files import TEMPORARY, unique_name
+
+    path = os.path.abspath(file)
+    return path if private is None else f"{path}.{unique_name()}{TEMPORARY}"
+
+
+def _sign(result: Moved, file: str, private: Ed25519PrivateKey | None) -> str | None:
+    """Signs what was written and gives it its name; returns the public key. Raises OSError."""
+    if private is None or result.path is None:
+        return None
+    from .signatures import append_signature
+
+    try:
+        public = append_signature(result.path, private)
+        os.rename(result.path, os.path.abspath(file))
+    except BaseException:
+        os.unlink(result.path)
+        raise
+    return public
 
 
 def _moved_json(result: Moved, identity: str, device: str, driver: str) -> dict[str, Any]:
@@ -145,14 +180,15 @@ def _require_device(wanted: Import) -> None:
 )
 @click.argument("file")
 @click.option("--any-device", is_flag=True, help="Take over what no driver of this machine would use, too.")
+@click.option("--require-signature", is_flag=True, help="Only what a key of trusted_keys in the policy file signed.")
 @dry_run_option
 @json_option
-def import_command(file: str, any_device: bool, dry_run: bool, as_json: bool) -> None:
+def import_command(file: str, any_device: bool, require_signature: bool, dry_run: bool, as_json: bool) -> None:
     """Take over pipelines that pylayer export wrote on another machine.
 
     Every byte is verified, and each pipeline must be headed by this device and driver, before anything is kept:
-    a file that is not right is refused as a whole. Hashes show damage and not who made a file; import only what
-    you would run a program of.
+    a file that is not right is refused as a whole. Hashes show damage and not who made a file, which a signature
+    does; import only what you would run a program of. A signature that does not fit is always refused.
 
     \b
     Example:
@@ -161,17 +197,20 @@ def import_command(file: str, any_device: bool, dry_run: bool, as_json: bool) ->
     from ..store.portable import Import, Refused
     from .inventory import describe
     from .policy_limits import read_limits
+    from .signatures import verified
 
     root = require_root()
+    trusted, required = _trust(require_signature)
     compress = read_limits()[0].compress
     path = os.path.realpath(file)
     try:
-        work = Import(path)
-        if not any_device:
-            _require_device(work)
-        with progress("importing", os.stat(path).st_size, as_json) as advance:
-            for amount in work.steps(root, compress, dry_run):
-                advance(amount)
+        with verified(path, trusted, required) as (content, signature):
+            work = Import(content)
+            if not any_device:
+                _require_device(work)
+            with progress("importing", os.stat(content).st_size, as_json) as advance:
+                for amount in work.steps(root, compress, dry_run):
+                    advance(amount)
     except Refused as error:
         raise Failure(f"{file} was refused and nothing was imported: {error}") from error
     except OSError as error:
@@ -183,15 +222,41 @@ def import_command(file: str, any_device: bool, dry_run: bool, as_json: bool) ->
     device = names.device(work.identity.name) or printable(work.device) or device
     if as_json:
         values = _moved_json(result, work.identity.name, device, driver)
-        print_json({"file": path, "dry_run": dry_run, "pack": result.path, **values})
+        signed = None if signature is None else signature.as_json()
+        print_json({"file": path, "dry_run": dry_run, "pack": result.path, **values, "signature": signed})
         return
     verb = "Would import" if dry_run else "Imported"
     known = f", {plural(result.known, 'record')} known already" if result.known else ""
     click.echo(f"{verb}: {plural(result.pipelines, 'pipeline')}{known}")
     click.echo(f"  of {printable(', '.join(result.programs.values()))}")
     click.echo(f"  for {device}, {driver}; identity {work.identity.name}")
+    if signature is not None:
+        name = f"a key that is not trusted, {signature.key}" if signature.name is None else printable(signature.name)
+        click.echo(f"  signed by {name}")
     if problem:
         click.echo(f"  what programs share is stored twice until the next fold: {problem}")
+
+
+def _trust(require_signature: bool) -> tuple[dict[str, str], str]:
+    """Names of the keys that the policy file trusts, and why a signature by one of them is required, empty where it is
+    not. Failure where the policy file cannot be used: it may require one."""
+    from ..paths import config_file
+    from ..settings import top_setting
+
+    path = config_file()
+    document: dict[str, Any] = {}
+    if path is not None and (os.path.lexists(path) or os.environ.get("PYLAYER_CONFIG")):
+        from .policy_file import read_trusted
+
+        try:
+            document = read_trusted(path)
+        except (OSError, ValueError) as error:
+            raise Failure(f"nothing was imported, because signatures may be required: {error}") from error
+    trusted = {entry["key"]: entry["name"] for entry in top_setting(document, "trusted_keys")}
+    if require_signature:
+        return trusted, "--require-signature was given"
+    required = top_setting(document, "import").get("require_signature", False)
+    return trusted, f"{path} requires a signature" if required else ""
 
 
 def _fold(root: str, work: Import, compress: bool, quiet: bool) -> str:

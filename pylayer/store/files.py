@@ -65,9 +65,13 @@ def open_foreign(path: str) -> int:
     return fd
 
 
-def create_temporary(path: str) -> tuple[int, str]:
-    """A new file beside ``path`` that is to become it: its descriptor and name. Raises OSError."""
+def create_temporary(path: str, anywhere: bool = False) -> tuple[int, str]:
+    """A new file beside ``path`` that is to become it: its descriptor and name. In the store, or ``anywhere``, such as
+    in a directory that others may write to. Raises OSError."""
     temporary = f"{path}.{unique_name()}{TEMPORARY}"
+    if anywhere:
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        return os.open(temporary, flags, 0o600), temporary
     return open_in_store(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL), temporary
 
 

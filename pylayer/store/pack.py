@@ -220,7 +220,7 @@ class PackWriter:
         self._block_bytes = 0
         self._block_magic = b""
         self._block_entries: list[list[int | bytes]] = []
-        self._fd, self._temporary = create_temporary(path)
+        self._fd, self._temporary = create_temporary(path, anywhere=kind == format.EXPORT)
         try:
             self._at = write_all(self._fd, [bytes(format.FILE_HEADER.size)])
         except BaseException:

@@ -1,0 +1,84 @@
+"""``pylayer key``: the keys that sign exports."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from .output import EXIT_STATUSES, HELP, Failure, json_option, print_json
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+
+def read_key(file: str) -> Ed25519PrivateKey:
+    """The private key in a file; Failure where it cannot be used."""
+    from .signatures import KeyFileError, read_private
+
+    try:
+        return read_private(file)
+    except KeyFileError as error:
+        raise Failure(f"{file} cannot be used as a key: {error}") from error
+    except OSError as error:
+        raise Failure(f"{file} cannot be used as a key: {error.strerror or error}") from error
+
+
+@click.group(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Make and show keys that sign exports.")
+def key() -> None:
+    """Make and show the Ed25519 keys that sign exports (pylayer export --sign).
+
+    Who imports lists the public key in trusted_keys of the policy file.
+
+    \b
+    Example:
+      pylayer key new farm.key
+      pylayer export blender.pylayer --app "blender*" --sign farm.key
+    """
+
+
+@key.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.argument("file")
+@json_option
+def new(file: str, as_json: bool) -> None:
+    """Make a private key in FILE, for you alone to read, and print the public one.
+
+    FILE is never overwritten. Whoever has it signs in your name: keep it where exports are made, and nowhere else.
+
+    \b
+    Example:
+      pylayer key new farm.key
+    """
+    from .signatures import new_key
+
+    try:
+        public = new_key(file)
+    except FileExistsError as error:
+        raise Failure(f"{file} is there already and was left alone; name a file that is not") from error
+    except OSError as error:
+        raise Failure(f"{file} was not written: {error.strerror or error}") from error
+    _print(file, public, as_json, f"Private key: {os.path.abspath(file)}, for you alone\n")
+
+
+@key.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.argument("file")
+@json_option
+def show(file: str, as_json: bool) -> None:
+    """Print the public key that belongs to the private one in FILE.
+
+    \b
+    Example:
+      pylayer key show farm.key
+    """
+    from .signatures import public_text
+
+    private = read_key(file)
+    _print(file, public_text(private.public_key().public_bytes_raw()), as_json, "")
+
+
+def _print(file: str, public: str, as_json: bool, first: str) -> None:
+    if as_json:
+        print_json({"file": os.path.abspath(file), "public_key": public})
+        return
+    click.echo(f"{first}Public key: {public}")

@@ -1,0 +1,208 @@
+"""Signatures of exports: Ed25519, in a trailer behind the pack (docs/format.md, 'Signed exports').
+
+For the command line alone; nothing of it is in a program's process. ``cryptography`` is imported by the functions that
+need it, a file without a signature needs none.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import os
+import stat
+import struct
+import tempfile
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..store import format
+from ..store.files import open_foreign
+from ..store.portable import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+#: In front of what is signed, so that no signature made for anything else fits.
+DOMAIN = b"pylayer pack v1\0"
+MAGIC = b"PYLSIGN1"
+#: Magic, bytes in front of the trailer, seconds since 1970, 0, public key; then the signature.
+SIGNED_PART = struct.Struct("<8sQQQ32s")
+SIGNATURE_BYTES = 64
+TRAILER_BYTES = SIGNED_PART.size + SIGNATURE_BYTES
+
+#: What a public key in text begins with; base64 of its 32 bytes follows.
+PREFIX = "pylayer-ed25519:"
+#: Private keys in PEM have 119 bytes.
+MAX_KEY_FILE_BYTES = 4096
+_COPY_BYTES = 1 << 20
+
+
+class KeyFileError(Exception):
+    """A key that cannot be used; the text says why."""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One that fits. ``name``: what the policy file calls the key, None where it does not trust it."""
+
+    key: str
+    name: str | None
+    time: int
+
+    def as_json(self) -> dict[str, object]:
+        """For --json."""
+        return {"key": self.key, "name": self.name, "trusted": self.name is not None, "time": self.time}
+
+
+# ---- keys --------------------------------------------------------------------------------------------
+
+
+def public_text(key: bytes) -> str:
+    """A public key as policy files and commands have it."""
+    return PREFIX + base64.b64encode(key).decode()
+
+
+def new_key(path: str) -> str:
+    """Makes a private key in a file for its owner alone; returns the public one. Raises OSError, FileExistsError where
+    something has that name."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    key = Ed25519PrivateKey.generate()
+    data = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        with open(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(fd)
+    except BaseException:
+        os.unlink(path)
+        raise
+    return public_text(key.public_key().public_bytes_raw())
+
+
+def read_private(path: str) -> Ed25519PrivateKey:
+    """The private key in a file that only its owner can read. Raises KeyFileError and OSError."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with open(fd, "rb") as file:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            raise KeyFileError("it is no plain file")
+        if status.st_uid not in (os.geteuid(), 0):
+            raise KeyFileError(f"it belongs to user {status.st_uid}")
+        if status.st_mode & 0o077:
+            raise KeyFileError(f"others may read it (chmod 600 {path})")
+        data = file.read(MAX_KEY_FILE_BYTES)
+    try:
+        key = load_pem_private_key(data, None)
+    except TypeError as error:
+        raise KeyFileError("it is encrypted, and pylayer asks for no passphrase") from error
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise KeyFileError("it holds no private key in PEM (pylayer key new makes one)") from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise KeyFileError("its key is not of Ed25519 (pylayer key new makes one)")
+    return key
+
+
+# ---- signing -----------------------------------------------------------------------------------------
+
+
+def _message(head: bytes, digest: bytes) -> bytes:
+    return DOMAIN + head + digest
+
+
+def append_signature(path: str, key: Ed25519PrivateKey) -> str:
+    """Signs a whole file, which is on the disk afterwards; returns the public key. Raises OSError."""
+    public = key.public_key().public_bytes_raw()
+    with open(path, "r+b") as file:
+        digest = hashlib.file_digest(file, "sha512").digest()
+        size = file.seek(0, os.SEEK_END)
+        head = SIGNED_PART.pack(MAGIC, size, int(time.time()), 0, public)
+        file.write(head + key.sign(_message(head, digest)))
+        file.flush()
+        os.fsync(file.fileno())
+    return public_text(public)
+
+
+# ---- verifying ---------------------------------------------------------------------------------------
+
+
+def _trailer(fd: int, size: int) -> bytes:
+    """What may be a trailer; empty where a file has none."""
+    if size < format.FILE_HEADER.size + TRAILER_BYTES:
+        return b""
+    data = os.pread(fd, TRAILER_BYTES, size - TRAILER_BYTES)
+    return data if data.startswith(MAGIC) else b""
+
+
+def _fits(public: bytes, signature: bytes, message: bytes) -> bool:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def _copy(fd: int, size: int, target: str) -> bytes:
+    """Copies the beginning of a file; returns its SHA-512. Raises OSError, and Refused for a file that became
+    shorter."""
+    hashed = hashlib.sha512()
+    with open(target, "xb") as file:
+        at = 0
+        while at < size:
+            data = os.pread(fd, min(_COPY_BYTES, size - at), at)
+            if not data:
+                raise Refused("it became shorter while it was read")
+            hashed.update(data)
+            file.write(data)
+            at += len(data)
+    return hashed.digest()
+
+
+@contextlib.contextmanager
+def verified(path: str, trusted: dict[str, str], required: str) -> Iterator[tuple[str, Signature | None]]:
+    """The path of what is to be imported, and who signed it: None for an export without a signature.
+
+    ``trusted``: names by public key. ``required``: why a signature of one of these keys is, empty where it is not. What
+    a signature covers is copied first, for the time of the import, so that what was verified is what is imported,
+    whoever changes the file meanwhile. Raises Refused and OSError.
+    """
+    fd = open_foreign(path)
+    try:
+        size = os.fstat(fd).st_size
+        if size > format.MAX_FILE_BYTES:
+            raise Refused(f"it has {size} bytes, more than an export can have")
+        trailer = _trailer(fd, size)
+        if not trailer:
+            if required:
+                raise Refused(f"it is not signed, and {required}")
+            yield path, None
+            return
+        _, covered, when, zero, public = SIGNED_PART.unpack_from(trailer)
+        key = public_text(public)
+        if covered != size - TRAILER_BYTES or zero:
+            raise Refused("its signature is not of this file")
+        if required and key not in trusted:
+            raise Refused(f"it is signed by {key}, which trusted_keys does not list, and {required}")
+        with tempfile.TemporaryDirectory(prefix="pylayer-import-") as directory:
+            copy = os.path.join(directory, "export")
+            digest = _copy(fd, covered, copy)
+            if not _fits(public, trailer[SIGNED_PART.size :], _message(trailer[: SIGNED_PART.size], digest)):
+                raise Refused(f"its signature by {key} does not fit: the file was changed after it was signed")
+            yield copy, Signature(key, trusted.get(key), when)
+    finally:
+        os.close(fd)
