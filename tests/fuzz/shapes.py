@@ -15,6 +15,7 @@ from collections.abc import Callable
 from unittest import mock
 
 import xxhash
+from fuzz import exports
 
 from pylayer import flat
 from pylayer.identity import Identity
@@ -491,6 +492,7 @@ def _seeds() -> dict[str, dict[str, bytes]]:
         "quarantine": {"reason": reason.encode()},
         "runs": {"run": run},
         "claim": {"claim": claim},
+        "export": {"plain": exports.export_bytes(), "signed": exports.signed_bytes(exports.export_bytes())},
         "judge": {"accepted": header, "data": header + bytes(8)},
         "policy": {"policy": policy},
         "program": {"wine": b"wine\0C:\\games\\Game.exe\0-x\0", "python": b"python3\0-m\0script.py\0-c\0code\0"},

@@ -20,7 +20,7 @@ from typing import Any
 
 import fastjsonschema
 import xxhash
-from fuzz import shapes
+from fuzz import exports, shapes
 
 from pylayer import cache_header, compiled, config, flat, paths
 from pylayer.store import (
@@ -537,6 +537,13 @@ def run_files(data: bytes) -> None:
     require(found and found[-1] == {"good": True} and all(isinstance(one, dict) for one in found), "a run is missing")
 
 
+def imports(data: bytes) -> None:
+    """An import of any file, with a signature that is required and without: taken whole or Refused, and as signed only
+    what the seed's key signed."""
+    wrong = exports.take(write("export", data), os.path.join(Place.root(), "import"), SIGNED)
+    require(not wrong, wrong)
+
+
 def claims(data: bytes) -> None:
     """The file that says who folds: a claim is taken or it is not."""
     place = Folder(os.path.join(Place.root(), "claim"), shapes.IDENTITY)
@@ -616,6 +623,9 @@ class Target:
         self.large = large
 
 
+#: What the key of exports signed, once.
+SIGNED = shapes.seeds()["export"]["plain"]
+
 _flat = shapes.mutate_text(shapes.FLAT_WORDS)
 TARGETS = {
     "header": Target(header, shapes.mutate_header, 1),
@@ -631,6 +641,7 @@ TARGETS = {
     "compiled": Target(compiled_copy, _flat, 4, "flat", MEMORY_OF_TEXT),
     "quarantine": Target(reasons, _flat, 4, "flat", MEMORY_OF_TEXT),
     "runs": Target(run_files, _flat, 4, "flat", MEMORY_OF_TEXT),
+    "export": Target(imports, exports.mutate(shapes.mutate_store), 40, "store"),
     "claim": Target(claims, _flat, 8),
     "judge": Target(judgements, shapes.mutate_raw, 1),
     "policy": Target(policies, shapes.mutate_text(shapes.YAML_WORDS), 40),

@@ -19,7 +19,7 @@ SETTINGS_KEYS = (
     "prefers_internal_cache, queue_mib, seed_application_caches, "
     "sharding"
 )
-TOP_KEYS = "max_program_mib, max_store_mib, policy, policy_path, rules, settings, share"
+TOP_KEYS = "import, max_program_mib, max_store_mib, policy, policy_path, rules, settings, share, trusted_keys"
 CONDITIONS = "application, device, driver, engine, executable, vendor"
 
 

@@ -1,0 +1,92 @@
+"""Exports for the fuzz targets: seeds, with and without a signature, and what an import must do with any bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import random
+import struct
+import tempfile
+from collections.abc import Callable
+
+import xxhash
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from pylayer import flat
+from pylayer.cli import signatures
+from pylayer.identity import Identity
+from pylayer.store import format, pack, portable
+
+IDENTITY = Identity(
+    {
+        "abi": "64-bit little-endian", "device_id": 0x73BF, "driver_id": 3, "driver_info": "Mesa",
+        "driver_name": "radv",
+        "driver_version": 1, "pipeline_cache_uuid": bytes(range(16)).hex(), "vendor_id": 0x1002,
+    }
+)  # fmt: skip
+KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
+PUBLIC = KEY.public_key().public_bytes_raw()
+
+
+def export_bytes() -> bytes:
+    """A small export as pylayer writes it."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = os.path.join(directory, "x")
+        writer = pack.PackWriter(path, IDENTITY, True, format.EXPORT)
+        head = struct.pack("<IIII", 32, 1, 0x1002, 0x73BF) + bytes(range(16))
+        notes = [(format.NOTE, flat.dumps({"identity": IDENTITY.fields, "device": "A device"}).encode())]
+        cells = [(format.CELL, head + bytes([number]) * 60) for number in range(5)]
+        for programs, records in (((), notes), ((7,), cells), ((7, 8), cells[:1])):
+            writer.begin_group(programs)
+            for magic, data in records:
+                digest = xxhash.xxh3_128_digest(data)
+                writer.add((magic, 0, 0, 0, len(data), 1000, digest, 0, 0), data, 5, 1000)
+        writer.finish({7: "seven", 8: "eight"})
+        with open(path, "rb") as file:
+            return file.read()
+
+
+def signed_bytes(data: bytes) -> bytes:
+    """The same with a trailer, the same each time."""
+    head = signatures.SIGNED_PART.pack(signatures.MAGIC, len(data), 1_700_000_000, 0, PUBLIC)
+    return data + head + KEY.sign(signatures.DOMAIN + head + hashlib.sha512(data).digest())
+
+
+def mutate(mutate_pack: Callable[[random.Random, bytes], bytes]) -> Callable[[random.Random, bytes], bytes]:
+    """Changes the pack, the trailer or both; now and then the trailer goes behind a pack that was changed."""
+
+    def mutated(rng: random.Random, seed: bytes) -> bytes:
+        body, trailer = seed[: -signatures.TRAILER_BYTES], bytearray(seed[-signatures.TRAILER_BYTES :])
+        if not trailer.startswith(signatures.MAGIC):
+            body, trailer = seed, bytearray()
+        if rng.random() < 0.6:
+            body = mutate_pack(rng, body)
+        if trailer and rng.random() < 0.6:
+            at = rng.choice((0, 8, 16, 24, 32, 64, rng.randrange(len(trailer))))
+            size = rng.choice((1, 8, 32))
+            trailer[at : at + size] = rng.choice((bytes(size), rng.randbytes(size), struct.pack("<Q", len(body))))
+        elif trailer and rng.random() < 0.3:
+            struct.pack_into("<Q", trailer, 8, len(body))
+        return body + bytes(trailer)
+
+    return mutated
+
+
+def take(path: str, root: str, good: bytes) -> str:
+    """Tries an import; returns what must hold and does not, else empty text."""
+    trusted = {signatures.public_text(PUBLIC): "seed"}
+    for required in ("it must be", ""):
+        with (
+            contextlib.suppress(portable.Refused),
+            signatures.verified(path, trusted, required) as (content, signature),
+        ):
+            if signature is not None and signature.name is not None:
+                with open(content, "rb") as file:
+                    if file.read() != good:
+                        return "something passes that nobody signed"
+            elif required:
+                return "something passes without the signature that is required"
+            for _ in portable.Import(content).steps(root, dry_run=True):
+                pass
+    return ""
