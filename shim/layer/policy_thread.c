@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "layer.h"
 
@@ -46,16 +47,30 @@ static bool program_holds_python(void)
     return dlsym(RTLD_DEFAULT, "Py_IsInitialized") || dl_iterate_phdr(find_libpython, NULL);
 }
 
-/* A file that lies below the layer's own directory. */
-static bool path_beside_layer(char *path, size_t size, const char *file)
+/* The layer's own directory; empty where it is not known. */
+static char own_directory[PATH_MAX];
+
+/* The loader may have been given a relative path (VK_ADD_LAYER_PATH). That means another directory, and code of others,
+ * as soon as the program goes elsewhere, so it is made absolute on the thread that is in vkCreateInstance. */
+static void find_own_directory(void)
 {
     Dl_info self;
-    if (!dladdr((void *)(uintptr_t)policy_start, &self) || !self.dli_fname)
-        return false;
+    char here[PATH_MAX] = "";
+    if (!dladdr((void *)(uintptr_t)policy_start, &self) || !self.dli_fname ||
+        (*self.dli_fname != '/' && !getcwd(here, sizeof here)))
+        return;
     const char *slash = strrchr(self.dli_fname, '/');
-    int length =
-        snprintf(path, size, "%.*s/%s", slash ? (int)(slash - self.dli_fname) : 1, slash ? self.dli_fname : ".", file);
-    return length > 0 && (size_t)length < size;
+    int length = snprintf(own_directory, sizeof own_directory, "%s%s%.*s", here, *here ? "/" : "",
+                          slash ? (int)(slash - self.dli_fname) : 0, self.dli_fname);
+    if (length < 0 || (size_t)length >= sizeof own_directory)
+        *own_directory = '\0';
+}
+
+/* A file that lies below it. */
+static bool path_beside_layer(char *path, size_t size, const char *file)
+{
+    int length = snprintf(path, size, "%s/%s", own_directory, file);
+    return *own_directory && length > 0 && (size_t)length < size;
 }
 
 /* An interrupted installation leaves a library that is too short, and the dynamic linker answers that with
@@ -116,6 +131,7 @@ static void *policy_main(void *unused)
 static void start(void)
 {
     process_watch_fork();
+    find_own_directory();
     kept_plans_start();
     mailbox_open();
     pthread_attr_t attributes;

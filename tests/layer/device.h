@@ -4,11 +4,10 @@
 
 #include <vulkan/vulkan.h>
 
-/* With features chained, and one extension where it is not NULL. VK_NULL_HANDLE where something failed. */
-static inline VkDevice create_device_for(const VkApplicationInfo *application, const void *features,
-                                         const char *extension, VkInstance *instance)
+/* The first device, with features chained, and one extension where it is not NULL. VK_NULL_HANDLE where something
+ * failed, here and below. */
+static inline VkDevice create_device_on(VkInstance instance, const void *features, const char *extension)
 {
-    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = application};
     VkPhysicalDevice physical;
     VkDevice device;
     uint32_t one = 1;
@@ -21,7 +20,7 @@ static inline VkDevice create_device_for(const VkApplicationInfo *application, c
                                       .pQueueCreateInfos = &queue,
                                       .enabledExtensionCount = extension ? 1 : 0,
                                       .ppEnabledExtensionNames = &extension};
-    if (vkCreateInstance(&info, NULL, instance) || vkEnumeratePhysicalDevices(*instance, &one, &physical) < 0 ||
+    if (vkEnumeratePhysicalDevices(instance, &one, &physical) < 0 ||
         vkCreateDevice(physical, &device_info, NULL, &device))
         return VK_NULL_HANDLE;
     return device;
@@ -31,7 +30,8 @@ static inline VkDevice create_device_with(uint32_t api_version, const void *feat
                                           VkInstance *instance)
 {
     VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = api_version};
-    return create_device_for(&application, features, extension, instance);
+    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &application};
+    return vkCreateInstance(&info, NULL, instance) ? VK_NULL_HANDLE : create_device_on(*instance, features, extension);
 }
 
 static inline VkDevice create_device(uint32_t api_version, VkInstance *instance)

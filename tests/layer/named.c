@@ -1,6 +1,8 @@
-/* named APPLICATION ENGINE - an instance of these names, a device, and a compute pipeline. */
+/* named APPLICATION ENGINE [DIRECTORY] - an instance of these names, a device, and a compute pipeline. With DIRECTORY the
+ * working directory is that from before the device on. */
 #include "device.h"
 #include "shader.h"
+#include <unistd.h>
 
 int main(int count, char **arguments)
 {
@@ -9,7 +11,10 @@ int main(int count, char **arguments)
                                      .pEngineName = count > 2 ? arguments[2] : NULL,
                                      .apiVersion = VK_API_VERSION_1_1};
     VkInstance instance;
-    VkDevice device = create_device_for(&application, NULL, NULL, &instance);
+    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &application};
+    if (vkCreateInstance(&info, NULL, &instance) || (count > 3 && chdir(arguments[3])))
+        return 1;
+    VkDevice device = create_device_on(instance, NULL, NULL);
     VkShaderModule module;
     VkPipelineLayout layout;
     VkPipeline pipeline;

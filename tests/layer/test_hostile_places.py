@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
 import pytest
-from world import PACKAGE, World
+from world import BUILD, PACKAGE, World
 
 MODULES = (
     "_policy", "abc", "codecs", "encodings", "fastjsonschema", "flat", "importlib", "io", "json", "os", "posix",
@@ -92,6 +93,28 @@ def test_no_code_from_working_directory_or_store(world: World, library: Path) ->
     assert not (library.parent / "mark").exists()
     assert world.last()["compiled"] == 2 and world.last()["hits"] == 2
     assert list(world.store.glob("policy/*.flat"))
+
+
+def test_layer_by_a_relative_path(world: World, library: Path) -> None:
+    """A layer that was named by a relative path takes the rest of its code from where it was itself, though the program
+    goes to a directory in which that path leads to other files."""
+    shutil.copytree(PACKAGE, world.directory / "site" / "pylayer")
+    manifest = world.directory / "layers" / "layer.json"
+    manifest.parent.mkdir()
+    template = (PACKAGE / "data" / "manifests" / "VkLayer_pylayer_pipeline_cache.json.in").read_text()
+    manifest.write_text(template.replace("@LIBRARY_PATH@", "../site/pylayer/libVkLayer_pylayer_pipeline_cache.so"))
+    evil = world.directory / "evil"
+    (evil / "layers").mkdir(parents=True)
+    ran = f"open({str(library.parent / 'mark')!r}, 'w').close()\n"
+    for path in PACKAGE.rglob("*"):
+        copy = evil / "site" / "pylayer" / path.relative_to(PACKAGE)
+        if path.suffix == ".py" or ".so" in path.name:
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(ran.encode() if path.suffix == ".py" else library.read_bytes())
+    program = [str(BUILD / "tests" / "named"), "a", "b", str(evil)]
+    world.run(program, VK_ADD_LAYER_PATH="layers")
+    assert not (library.parent / "mark").exists()
+    assert world.last()["compiled"] == 1 and world.stored_files()
 
 
 def test_the_command_line_takes_none_either(world: World, library: Path) -> None:
