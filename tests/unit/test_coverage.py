@@ -1,4 +1,5 @@
-"""docs/coverage.md: every test that it names exists, and every command that the layer intercepts has its rows."""
+"""docs/coverage.md: every test that it names exists, those of docs/security.md too, and every command that the layer
+intercepts has its rows."""
 
 from __future__ import annotations
 
@@ -30,12 +31,13 @@ def intercepted() -> set[str]:
 
 
 def named_tests() -> list[str]:
-    return sorted(set(re.findall(r"`([\w/]+\.py::\w+)`", TEXT)))
+    security = (ROOT / "docs" / "security.md").read_text()
+    return sorted(set(re.findall(r"`([\w/]+\.py::\w+)`", TEXT + security)))
 
 
 @pytest.mark.parametrize("name", named_tests())
 def test_named_test_exists(name: str) -> None:
-    """A test that the page names is a function of that name in that file."""
+    """A test that a page names is a function of that name in that file."""
     file, _, function = name.partition("::")
     source = ROOT / "tests" / (file if "/" in file else f"layer/{file}")
     assert re.search(rf"^def {function}\(", source.read_text(), re.M)
