@@ -6,6 +6,8 @@ module except ``data`` of Cell, CacheRead and BinaryRead, which is valid until t
 
 from __future__ import annotations
 
+import time
+
 from ._policy import ffi, lib
 from .values import (
     COUNTER_NAMES,
@@ -97,6 +99,11 @@ class Message:
             prefers_internal_cache=bool(c.prefers_internal_cache),
             vendor_id=c.vendor_id,
         )
+
+    @property
+    def sent_ns(self) -> int:
+        """When it was sent, on the clock of ``time.monotonic_ns``."""
+        return self._c.time_ns  # type: ignore[no-any-return]
 
     @property
     def kept(self) -> bool:
@@ -352,3 +359,24 @@ def log(level: int, text: str) -> None:
     """void log(int32_t level, const char *text)"""
     if _shim.log_wanted(level):
         _shim.log(level, text.encode("utf-8", "replace"))
+
+
+_call_names: dict[str, Any] = {}
+
+
+def call_begins(name: str, limit_ns: int) -> None:
+    """The policy thread goes into code of the user's: after ``limit_ns`` PolicyTimeout is raised in it
+    (shim/policy/watchdog.c). void pylayer_watch(void)"""
+    if name not in _call_names:
+        _call_names[name] = ffi.new("char[]", name.encode())
+    other_limit = lib.pylayer_call_limit_ns != limit_ns  # it may sleep for longer than this one
+    lib.pylayer_call_name = _call_names[name]
+    lib.pylayer_call_limit_ns = limit_ns
+    lib.pylayer_call_began_ns = time.monotonic_ns()
+    if other_limit or not lib.pylayer_watching:
+        lib.pylayer_watch()
+
+
+def call_ended() -> None:
+    """It came out. An exception that was raised for it comes no later than in here, before the call is over."""
+    lib.pylayer_call_began_ns = 0

@@ -161,8 +161,10 @@ def parse(text: str, name: str) -> dict[str, Any]:
     Raises PolicyFileError.
     """
     try:
-        node = yaml.compose(text, Loader=_Loader)
-        document = yaml.load(text, Loader=_Loader)
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        # Not parsed a second time: a long file takes seconds, and a program's first device waits two for its plan.
+        document = loader.construct_document(node) if node is not None else None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1

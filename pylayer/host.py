@@ -23,8 +23,6 @@ from .values import (
     VERDICT_EMPTY,
     VERDICT_PASS,
     VERDICT_PASS_KEPT,
-    BinaryProperties,
-    Plan,
 )
 
 TYPE_CHECKING = False
@@ -34,6 +32,8 @@ if TYPE_CHECKING:
 
     from .session import DeviceSession
     from .store.folder import Batch
+    from .values import DeviceFacts, Program
+    from .watchdog import Watchdog
 
 #: Statistics of a program that only hits change without a message; they are looked at this often.
 STATISTICS_INTERVAL_NS = 5_000_000_000
@@ -41,10 +41,10 @@ STATISTICS_INTERVAL_NS = 5_000_000_000
 QUIET_NS = 1_000_000_000
 #: Records written with one system call; IOV_MAX is 1024 and a record has at most four pieces.
 WRITE_RECORDS = 256
-#: So many failures one after another, and a user's policy class is replaced by the built-in one.
-MAX_FAILURES = 8
 #: What a policy prints without an end of line is cut into lines of this many characters.
 MAX_LINE = 4096
+#: So many lines of what a policy prints are logged in a process.
+MAX_PRINTED = 1000
 
 
 class _LogStream:
@@ -53,6 +53,7 @@ class _LogStream:
     def __init__(self, level: int) -> None:
         self._level = level
         self._rest = ""
+        self._printed = 0
 
     def write(self, text: str) -> int:
         *lines, self._rest = (self._rest + text).split("\n")
@@ -61,7 +62,13 @@ class _LogStream:
             self._rest = ""
         for line in lines:
             if line.strip():
-                boundary.log(self._level, line)
+                self._printed += 1
+                if self._printed <= MAX_PRINTED:
+                    boundary.log(self._level, line)
+                elif self._printed == MAX_PRINTED + 1:
+                    boundary.log(
+                        LOG_WARN, f"policy printed {MAX_PRINTED} lines; what it prints from now on is left out"
+                    )
         return len(text)
 
     def flush(self) -> None:
@@ -73,14 +80,15 @@ def _describe(error: BaseException) -> str:
     place = ""
     traceback = error.__traceback__
     while traceback is not None:
-        code = traceback.tb_frame.f_code
-        place = f" ({code.co_filename.rpartition('/')[2]}, line {traceback.tb_lineno})"
+        file = traceback.tb_frame.f_code.co_filename
+        if file != _describe.__code__.co_filename or not place:  # not sys.stdout, where a user's print ends up
+            place = f" ({file.rpartition('/')[2]}, line {traceback.tb_lineno})"
         traceback = traceback.tb_next
     try:
         text = " ".join(str(error).split())[:500]
     except BaseException as failure:  # a user's exception, a user's __str__
         text = f"(its text failed with {type(failure).__name__})"
-    return f"{type(error).__name__}: {text}{place}"
+    return f"{type(error).__name__}{': ' if text else ''}{text}{place}"
 
 
 class Loading:
@@ -131,7 +139,11 @@ class Host:
         self.policy = Policy()
         self.sessions: dict[int, DeviceSession] = {}
         self.loading: dict[int, Loading] = {}
-        self.failures = 0
+        #: Of a policy class of the user's, from when it is first imported or called.
+        self.watchdog: Watchdog | None = None
+        #: What statistics of runs say of that class; nothing where there is none.
+        self.policy_facts: dict[str, Any] = {}
+        self._switched_off: list[Policy] = []
         self._dirty = False
         #: An instance was created and no device yet: time to import what a device will need.
         self._device_expected = False
@@ -168,34 +180,71 @@ class Host:
             try:
                 from . import user_policy
 
-                self.policy = user_policy.load(wanted, settings.top_setting(self.document, "policy_path"))
+                directory = settings.top_setting(self.document, "policy_path")
+                module = wanted.partition(":")[0]
+                self.policy = self._watched(wanted).load(module, lambda: user_policy.load(wanted, directory))
             except BaseException as error:
-                boundary.log(
-                    LOG_WARN, f"policy {wanted} cannot be used: {_describe(error)}; the built-in one is in force"
-                )
+                reason = f"cannot be used: {_describe(error)}"
+                boundary.log(LOG_WARN, f"policy {wanted} {reason}; the built-in one is in force")
+                self.policy_facts |= {"class": wanted, "switched_off": f"it {reason}", "switched_off_at": time.time()}
 
     # ---- messages --------------------------------------------------------------------------------
 
-    def _ask(self, method: str, wanted: type, *arguments: Any) -> Any:
-        """Calls the policy and counts how often it fails in a row; ``wanted`` is what it has to return."""
+    def _watched(self, name: str) -> Watchdog:
+        if self.watchdog is None:
+            from .watchdog import Watchdog
+
+            limits = settings.watchdog_limits(self.document)
+            self.watchdog = Watchdog(boundary, _describe, name, limits, self.policy_facts)
+        return self.watchdog
+
+    def _ask(self, method: str, *arguments: Any) -> Any:
+        """Calls the policy; a class of the user's is watched, and what comes of it is plain values."""
+        if type(self.policy) is Policy:
+            return getattr(self.policy, method)(*arguments)
+        kind = type(self.policy)
+        return self._watched(f"{kind.__module__}:{kind.__qualname__}").ask(self.policy, method, *arguments)
+
+    def _carry_out(self, method: str, message: boundary.Message, answer: Any, *values: Any) -> bool:
+        """Gives policy's answer to the layer; False where the program had gone on."""
+        watchdog = self.watchdog if type(self.policy) is not Policy else None
         try:
-            answer = getattr(self.policy, method)(*arguments)
-            if not isinstance(answer, wanted):
-                raise TypeError(f"{method} returned {type(answer).__name__}, not a {wanted.__name__}")
-        except BaseException:
-            self.failures += 1
+            in_time = bool(answer(*values))
+        except Exception as error:  # a number that does not fit
+            if watchdog is not None:
+                watchdog.unusable(method, error)
             raise
-        self.failures = 0
-        return answer
+        if not in_time and watchdog is not None:
+            watchdog.late(method, message.sent_ns)
+        return in_time
+
+    def _judge(self) -> None:
+        """Switches a class off that the watchdog condemned."""
+        watchdog = self.watchdog
+        if watchdog is None or not watchdog.condemned or type(self.policy) is Policy:
+            return
+        self._switched_off.append(self.policy)  # its end would run code of the user's
+        self.policy = Policy()
+        boundary.log(
+            LOG_WARN,
+            f"policy class {watchdog.name} is switched off for this process: {watchdog.condemned}; the built-in one is "
+            "in force. Correct the class, or raise its limits ('watchdog' in the policy file)",
+        )
 
     def plan_device(self, message: boundary.Message) -> None:
         """PLAN_DEVICE: settings and policy first; the store is read while the driver creates the device."""
         program = message.program(self.executable)
         facts = message.device_facts()
         wanted = settings.settings_for(self.document, program, facts)
-        plan = self._ask("plan_device", Plan, program, facts, wanted)
-        if not message.kept and not message.answer_plan(plan):
+        try:
+            plan = self._ask("plan_device", program, facts, wanted)
+            in_time = message.kept or self._carry_out("plan_device", message, message.answer_plan, plan)
+        except BaseException:
+            self._note_unplanned(program, facts, "plan_device failed")
+            raise
+        if not in_time:
             boundary.log(LOG_WARN, f"the plan for {facts.device_name} came too late; it runs without the layer")
+            self._note_unplanned(program, facts, "the plan came too late")
             return
         if not message.kept and plan.may_be_kept and self._plans_may_be_kept:
             self._keep_plan(message)
@@ -211,6 +260,7 @@ class Host:
             wanted,
         )
         session.carrier_planned = plan.carrier
+        session.policy = self.policy_facts
         carrier, _, reason = choose_carrier(wanted, facts)
         session.reason = reason if plan.carrier == carrier else "chosen by the policy class"
         self.sessions[message.device] = session
@@ -218,6 +268,19 @@ class Host:
             self.loading[message.device] = Loading(session)
         if plan.carrier == CARRIER_OFF:
             boundary.log(LOG_INFO, f"{facts.device_name}: carrier off, {session.reason}")
+
+    def _note_unplanned(self, program: Program, facts: DeviceFacts, reason: str) -> None:
+        """Where a policy class may be the cause, `pylayer stats` shall show that the device ran without the layer."""
+        if not self.policy_facts:
+            return
+        from .identity import Identity
+        from .watchdog import note_unplanned
+
+        self._judge()
+        try:
+            note_unplanned(self.root, program, facts, Identity.of(facts).name, reason, self.policy_facts)
+        except OSError as error:
+            boundary.log(LOG_DEBUG, f"statistics cannot be written: {error.strerror or error}")
 
     def _keep_plan(self, message: boundary.Message) -> None:
         from .store import plans
@@ -255,14 +318,15 @@ class Host:
             loading.device_exists = True
             if session.state.carrier == CARRIER_OFF and not session.checks_binaries:
                 self.loading.pop(message.device)
-        self._ask("device_created", object, session.program, session.facts, session.state)
+        self._ask("device_created", session.program, session.facts, session.state)
 
     def properties(self, message: boundary.Message) -> None:
         """PROPERTIES: what the program is told of a device before it creates one."""
         program = message.program(self.executable)
         facts = message.device_facts()
         wanted = settings.settings_for(self.document, program, facts)
-        message.answer_properties(self._ask("binary_properties", BinaryProperties, program, facts, wanted))
+        properties = self._ask("binary_properties", program, facts, wanted)
+        self._carry_out("binary_properties", message, message.answer_properties, properties)
 
     def admit_cache(self, message: boundary.Message) -> None:
         """ADMIT_CACHE: may this data pass?"""
@@ -271,7 +335,7 @@ class Host:
             return
         data = message.cache_data()
         data.history = session.attested(data)
-        verdict, outcome = self._ask("admit_cache", tuple, data, session.facts, session.settings)
+        verdict, outcome = self._ask("admit_cache", data, session.facts, session.settings)
         if verdict != VERDICT_EMPTY and session.suspects.takes_application_data(data.digest):
             verdict, outcome = VERDICT_EMPTY, "suspect"
         refused = verdict == VERDICT_EMPTY
@@ -279,7 +343,7 @@ class Host:
         last_good = session.last_good(data.slot, any_slot=True) if refused else None
         if last_good is not None:
             boundary.load_begin(message.device)  # before the program can create a pipeline that misses it
-        message.answer_verdict(VERDICT_PASS_KEPT if kept else verdict)
+        self._carry_out("admit_cache", message, message.answer_verdict, VERDICT_PASS_KEPT if kept else verdict)
         session.cache_outcome(outcome, refused)
         meaning = ""
         if refused:
@@ -373,7 +437,7 @@ class Host:
     ) -> None:
         cell = message.cell()
         views.append(cell.data)
-        if self._ask("keep_cell", object, cell, session.program, session.settings):
+        if self._ask("keep_cell", cell, session.program, session.settings):
             parts.extend(session.new_cell(cell))
 
     def _take_binary(
@@ -399,7 +463,7 @@ class Host:
         finally:
             session.close()
         if counters:  # else there never was a device
-            self._ask("device_destroyed", object, session.program, session.facts, counters)
+            self._guard(self._last_words, session, counters)
             self._maintain_after(session)
 
     def flush_process(self) -> None:
@@ -409,9 +473,16 @@ class Host:
         for session in self.sessions.values():
             totals = session.read_counters()
             if totals:
-                self._guard(self._ask, "device_destroyed", object, session.program, session.facts, totals)
+                self._guard(self._last_words, session, totals)
             session.close()
         self._guard(self._maintain_at_exit)
+
+    def _last_words(self, session: DeviceSession, totals: dict[str, int]) -> None:
+        try:
+            self._ask("device_destroyed", session.program, session.facts, totals)
+        finally:
+            if self.policy_facts:
+                session.write_run()  # what became of the call
 
     def _settle(self, session: DeviceSession) -> dict[str, int]:
         counters = session.read_counters()
@@ -459,11 +530,9 @@ class Host:
             function(*arguments)
         except BaseException as error:
             boundary.log(LOG_INFO, f"policy failed, nothing is done for this call: {_describe(error)}")
-            if self.failures >= MAX_FAILURES and type(self.policy) is not Policy:
-                self.policy = Policy()
-                self.failures = 0
-                boundary.log(LOG_WARN, "the policy class failed too often; the built-in one is in force")
+            self._judge()
             return False
+        self._judge()
         return True
 
     def _step_loading(self, stepped: list[bool]) -> None:

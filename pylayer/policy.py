@@ -2,6 +2,9 @@
 
 Every method runs on the one policy thread. A request (a method that returns something) has a program's
 thread waiting; an exception in it means 'do nothing', and the program goes on as if the layer were not there.
+
+What a method gets is a copy. One that lasts too long is broken off with ``PolicyTimeout``, and a class that keeps
+failing is replaced by ``Policy`` for the rest of the process (``watchdog`` in the policy file).
 """
 
 from __future__ import annotations
@@ -68,6 +71,11 @@ def choose_carrier(settings: dict[str, Any], facts: DeviceFacts) -> tuple[int, i
 
 def _property(setting: str, driver: bool, has_cache: bool) -> bool:
     return driver if setting == "driver" else setting == "yes" and has_cache
+
+
+class PolicyTimeout(BaseException):
+    """Raised in a method of a policy class that does not return in time. Not an Exception, so that ``except Exception``
+    in a loop does not keep it there."""
 
 
 class Policy:
@@ -147,4 +155,4 @@ class Policy:
         """Event: a device is about to go, or the process is; these are its totals."""
 
 
-__all__ = ["CARRIER_NAMES", "DEFAULTS", "Policy", "choose_carrier"]
+__all__ = ["CARRIER_NAMES", "DEFAULTS", "Policy", "PolicyTimeout", "choose_carrier"]

@@ -113,6 +113,8 @@ class DeviceSession:
         self.cache_outcomes: dict[str, int] = {}
         self.restored_caches = 0
         self.reason = ""
+        #: What is said of the user's policy class; the watchdog changes it in place.
+        self.policy: dict[str, Any] = {}
         self.started = time.time()
         self._load_all = share == "all"
         self.folder = Folder(root, self.identity) if root else None
@@ -739,6 +741,7 @@ class DeviceSession:
                     "write_errors": self.write_errors,
                     "lost_records": self.lost_records,
                     "left_out": len(self._suspects.left_out) if self._suspects else 0,
+                    "policy": self.policy,
                 }
             )
         except OSError as error:

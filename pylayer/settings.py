@@ -42,6 +42,14 @@ TOP_DEFAULTS: dict[str, Any] = {
     "max_program_mib": 1024,
     "trusted_keys": [],
     "import": {"require_signature": False},
+    "watchdog": {
+        "failures": 8,
+        "total_failures": 100,
+        "call_ms": 500,
+        "import_ms": 1500,
+        "event_ms": 1,
+        "event_percent": 10,
+    },
 }
 
 
@@ -97,3 +105,8 @@ def settings_for(document: dict[str, Any], program: Program, facts: DeviceFacts)
 def top_setting(document: dict[str, Any], key: str) -> Any:
     """One of ``TOP_DEFAULTS``."""
     return document.get(key, TOP_DEFAULTS[key])
+
+
+def watchdog_limits(document: dict[str, Any]) -> dict[str, Any]:
+    """What a policy class may do before it is switched off: defaults, and what ``watchdog`` sets of them."""
+    return {**TOP_DEFAULTS["watchdog"], **(document.get("watchdog") or {})}

@@ -53,7 +53,8 @@ def load(wanted: str, directory: str | None) -> Policy:
     try:
         module = __import__(module_name)
     finally:
-        sys.path.remove(directory)
+        if directory in sys.path:
+            sys.path.remove(directory)
     policy = getattr(module, class_name)()
     if not isinstance(policy, Policy):
         raise TypeError(f"{class_name} is not a subclass of pylayer.policy.Policy")

@@ -81,6 +81,22 @@ def _cells(total: Total) -> list[str]:
     ]
 
 
+def _policy_remark(total: Total) -> list[str]:
+    """What became of the user's policy class, where it is worth a line."""
+    policy = total.policy
+    if not policy:
+        return []
+    counts = [
+        f"{word}: {policy[key]}" for key, word in (("failures", "failures"), ("late", "late answers")) if policy[key]
+    ]
+    text = f"policy class {policy['class']}"
+    if policy["runs_switched_off"]:
+        runs = "" if total.runs == 1 else f" in {policy['runs_switched_off']} of {total.runs} runs"
+        more = f" ({', '.join(counts)})" if counts else ""
+        return [f"{text} was switched off{runs}: {policy['switched_off']}{more}"]
+    return [f"{text}: {', '.join(counts)}"] if counts else []
+
+
 def _remarks(total: Total) -> list[str]:
     texts = [f"{text}: {total.numbers[key]}" for key, text in REMARKS.items() if total.numbers[key]]
     for outcome, count in total.damage.items():
@@ -89,6 +105,7 @@ def _remarks(total: Total) -> list[str]:
     for outcome, count in total.refused.items():
         meaning = f" ({OUTCOMES[outcome]})" if outcome in OUTCOMES else ""
         texts.append(f"cache data refused as {outcome}{meaning}: {count}")
+    texts += _policy_remark(total)
     if total.newest.texts["carrier"] == "off":
         texts.append(f"nothing is stored: {total.newest.texts['reason']}")
     return texts

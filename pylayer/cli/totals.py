@@ -29,6 +29,8 @@ SUMS = (
     "restored_caches",
     "write_errors",
 )
+#: Of what a run says of a policy class of the user's, those that are added up.
+POLICY_SUMS = ("failures", "late", "broken_off", "events", "over_budget", "event_ns", "event_cpu_ns")
 SPENT = ("hit_ns", "compile_ns", "plain_ns", "load_wait_ns")
 
 
@@ -65,6 +67,14 @@ class Run:
         self.mean_compile_ns = _number(values, "mean_compile_ns")
         self.refused = _counts(values, "refused")
         self.damage = _counts(values, "damage")
+        policy = values.get("policy")
+        self.policy = {key: int(_number(policy, key)) for key in POLICY_SUMS}
+        #: Its class, where the user has one, and why it was switched off.
+        self.policy_class, self.policy_off = "", ""
+        if isinstance(policy, dict):
+            self.policy_class = str(policy.get("class", ""))
+            self.policy_off = str(policy.get("switched_off", ""))
+        self.policy_off_at = _number(policy, "switched_off_at")
 
     def matches(self, pattern: str) -> bool:
         """Whether a pattern names the executable, the application, or both together."""
@@ -84,9 +94,27 @@ class Total:
         for run in group:
             _add(self.refused, run.refused)
             _add(self.damage, run.damage)
+        self.policy = self._policy(group)
         self.spent_ns = sum(self.numbers[key] for key in SPENT)
         self.disk_bytes = disk_bytes
         self.saved_ns = self._saved(group)
+
+    @staticmethod
+    def _policy(group: list[Run]) -> dict[str, Any]:
+        """What became of the user's policy class; empty where no run had one. Of several runs, the text is that of the
+        newest in which a class was switched off."""
+        having = [run for run in group if run.policy_class]
+        if not having:
+            return {}
+        off = [run for run in having if run.policy_off]
+        shown = max(off or having, key=lambda run: run.started)
+        return {
+            "class": shown.policy_class,
+            **{key: sum(run.policy[key] for run in having) for key in POLICY_SUMS},
+            "runs_switched_off": len(off),
+            "switched_off": shown.policy_off,
+            "switched_off_at": shown.policy_off_at,
+        }
 
     def _saved(self, group: list[Run]) -> int | None:
         """An estimate: what compiling the hits again would have taken, less what they took.
@@ -128,6 +156,7 @@ class Total:
             "refused_caches": sum(self.refused.values()),
             "refused": self.refused,
             "damage": self.damage,
+            "policy": self.policy,
             "spent_ns": self.spent_ns,
             "saved_estimate_ns": self.saved_ns,
             "disk_bytes": self.disk_bytes,

@@ -29,11 +29,19 @@ def c_string(text: str) -> str:
 python = embedded_python()
 
 ffibuilder = FFI()
-ffibuilder.cdef(boundary_declarations() + "\nconst PylayerShim *pylayer_shim(void);\n")
+OWN_DECLARATIONS = """
+const PylayerShim *pylayer_shim(void);
+extern int64_t pylayer_call_began_ns, pylayer_call_limit_ns;
+extern const char *pylayer_call_name;
+extern int32_t pylayer_watching;
+void pylayer_watch(void);
+"""
+
+ffibuilder.cdef(boundary_declarations() + OWN_DECLARATIONS)
 ffibuilder.set_source(
     "pylayer._policy",
     '#include "shim/policy/interpreter.h"',
-    sources=["shim/policy/interpreter.c"],
+    sources=["shim/policy/interpreter.c", "shim/policy/watchdog.c"],
     include_dirs=["."],
     define_macros=[
         ("PYLAYER_STDLIB", c_string(python.stdlib)),

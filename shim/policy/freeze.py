@@ -49,6 +49,7 @@ INSIDE = [
     "pylayer.store.syncing",
     "pylayer.store.zstd",
     "pylayer.values",
+    "pylayer.watchdog",
 ]
 
 

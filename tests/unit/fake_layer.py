@@ -63,6 +63,7 @@ class FakeMessage:
         self.kept: bool = content.get("kept", False)
         self.verdict: int | None = None
         self.properties: BinaryProperties | None = None
+        self.sent_ns: int = content.get("sent_ns", 0)
 
     def release(self) -> None:
         self.releases += 1
@@ -92,7 +93,7 @@ class FakeMessage:
 
     def answer_verdict(self, verdict: int) -> bool:
         self.verdict = verdict
-        return True
+        return not self.late
 
     def cell(self) -> Cell:
         return cell(
@@ -118,6 +119,16 @@ class FakeBoundary(ModuleType, FakeCommands):
         self.queue: list[FakeMessage | None] = []
         self.timeouts: list[int] = []
         self.variables: dict[str, str] = {}
+        #: Calls of the user's code that began and have not ended, and all that began, with their limits.
+        self.in_calls: list[str] = []
+        self.calls: list[tuple[str, int]] = []
+
+    def call_begins(self, name: str, limit_ns: int) -> None:
+        self.in_calls.append(name)
+        self.calls.append((name, limit_ns))
+
+    def call_ended(self) -> None:
+        self.in_calls.clear()
 
     def next_message(self, timeout_ns: int) -> FakeMessage | None:
         self.timeouts.append(timeout_ns)

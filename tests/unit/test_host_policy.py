@@ -13,6 +13,7 @@ from unit.fake_layer import FakeBoundary, FakeMessage, Send, device, message, st
 
 import pylayer
 from pylayer.policy import Policy
+from pylayer.settings import TOP_DEFAULTS
 from pylayer.values import (
     CARRIER_OFF,
     CARRIER_SNAPSHOT,
@@ -20,6 +21,8 @@ from pylayer.values import (
     LOG_WARN,
     Plan,
 )
+
+FAILURES: int = TOP_DEFAULTS["watchdog"]["failures"]
 
 # ---- failures of a policy ----------------------------------------------------------------------------
 
@@ -72,25 +75,30 @@ def test_plan_of_another_type(send: Send, host: Any, boundary: FakeBoundary, ans
     host.policy = Wrong()
     request = message("PLAN_DEVICE")
     send(request)
-    assert (request.plan, host.sessions, host.failures) == (None, {}, 1)
+    assert (request.plan, host.sessions, host.policy_facts["failures"]) == (None, {}, 1)
     assert f"plan_device returned {type(answer).__name__}, not a Plan" in boundary.lines(LOG_INFO)[0]
 
 
-def test_policy_that_fails_too_often(send: Send, host: Any, host_module: Any, boundary: FakeBoundary) -> None:
-    """After MAX_FAILURES failures in a row, whatever succeeds between them besides the policy, the built-in policy
+def test_policy_that_fails_too_often(send: Send, host: Any, boundary: FakeBoundary) -> None:
+    """After FAILURES failures in a row, whatever succeeds between them besides the policy, the built-in policy
     takes over, and the next device is planned."""
     host.policy = Broken()
     last = message("PLAN_DEVICE")
     requests: list[FakeMessage | None] = []
-    for _ in range(host_module.MAX_FAILURES):
+    for _ in range(FAILURES):
         requests += [message("PLAN_DEVICE"), message("CREATE_INSTANCE", device=0), None]
     send(*requests, last)
     assert type(host.policy) is Policy
     assert last.plan is not None
-    assert boundary.lines(LOG_WARN) == ["the policy class failed too often; the built-in one is in force"]
+    (line,) = boundary.lines(LOG_WARN)
+    assert line.startswith(
+        f"policy class {__name__}:Broken is switched off for this process: 8 failures one after another, the "
+        "last in plan_device: RuntimeError: broken on purpose (test_host_policy.py, line "
+    )
+    assert "; the built-in one is in force. " in line
 
 
-def test_policy_that_fails_on_every_cell(send: Send, host: Any, host_module: Any, root: str) -> None:
+def test_policy_that_fails_on_every_cell(send: Send, host: Any, root: str) -> None:
     """A keep_cell that always fails is replaced too, although storing goes on between the failures."""
 
     class Picky(Policy):
@@ -99,14 +107,14 @@ def test_policy_that_fails_on_every_cell(send: Send, host: Any, host_module: Any
 
     host.policy = Picky()
     messages: list[FakeMessage | None] = []
-    for number in range(host_module.MAX_FAILURES + 2):
+    for number in range(FAILURES + 2):
         messages += [message("CELL", data=b"%d" % number), None]
     send(*device(), *messages)
     assert type(host.policy) is Policy
     assert len(stored(root)) == 2
 
 
-def test_policy_that_fails_sometimes(send: Send, host: Any, host_module: Any) -> None:
+def test_policy_that_fails_sometimes(send: Send, host: Any) -> None:
     """Failures with successes between them do not cost a user the policy class."""
 
     class Moody(Policy):
@@ -114,12 +122,12 @@ def test_policy_that_fails_sometimes(send: Send, host: Any, host_module: Any) ->
 
         def keep_cell(self, *_: Any) -> bool:
             self.calls += 1
-            if self.calls % host_module.MAX_FAILURES:
+            if self.calls % FAILURES:
                 raise ValueError
             return True
 
     host.policy = Moody()
-    count = 3 * host_module.MAX_FAILURES
+    count = 3 * FAILURES
     send(*device(), *(message("CELL", data=b"%d" % number) for number in range(count)))
     assert isinstance(host.policy, Moody)
     assert host.policy.calls == count

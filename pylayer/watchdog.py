@@ -1,0 +1,225 @@
+"""The watchdog for a policy class of the user's: its calls are timed, bounded and counted, and a class that keeps
+failing is switched off for the rest of the process.
+
+Everything here runs on the policy thread. What breaks off a call that does not return is C (shim/policy/watchdog.c).
+"""
+
+from __future__ import annotations
+
+import posix
+import time
+
+from .policy import PolicyTimeout
+from .values import VERDICT_PASS_KEPT, BinaryProperties, Plan, Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+    from typing import Any
+
+    from .policy import Policy
+
+MS = 1_000_000
+#: Methods that are told of events may take so much in all before anything counts.
+FREE_NS = 1_000_000_000
+#: Methods that nobody waits for.
+EVENTS = ("keep_cell", "device_created", "device_destroyed")
+
+
+def _copied(argument: Any) -> Any:
+    """What a class does to its arguments must not change what is stored, nor under which identity."""
+    if isinstance(argument, Record):
+        return type(argument)(**argument.as_dict())
+    return dict(argument) if isinstance(argument, dict) else argument
+
+
+def _of_type(wanted: type[Record]) -> Callable[[str, Any], Any]:
+    def check(method: str, answer: Any) -> Any:
+        if not isinstance(answer, wanted):
+            raise TypeError(f"{method} returned {type(answer).__name__}, not a {wanted.__name__}")
+        # A class derived from it could run code of the user's later on.
+        return wanted(**{name: getattr(answer, name) for name in wanted.__slots__})
+
+    return check
+
+
+def _verdict(method: str, answer: Any) -> tuple[int, str]:
+    if not isinstance(answer, tuple) or len(answer) != 2:
+        raise TypeError(f"{method} returned {type(answer).__name__}, not a tuple of verdict and outcome")
+    verdict, outcome = answer
+    if not 0 <= verdict <= VERDICT_PASS_KEPT:
+        raise ValueError(f"{method} returned the verdict {verdict}")
+    return int(verdict), str(outcome)
+
+
+#: What makes an answer plain values, or says that it is none. Others are not looked at.
+CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "plan_device": _of_type(Plan),
+    "binary_properties": _of_type(BinaryProperties),
+    "admit_cache": _verdict,
+    "keep_cell": lambda _, answer: bool(answer),
+}
+
+
+class Watchdog:
+    """Watches one policy class. ``facts`` is what statistics of a run say of it, kept up to date in place; ``limits``
+    are those of settings.watchdog_limits.
+
+    ``condemned``: why the class is to be switched off; empty while it may go on.
+    """
+
+    def __init__(
+        self,
+        commands: ModuleType,
+        describe: Callable[[BaseException], str],
+        name: str,
+        limits: dict[str, Any],
+        facts: dict[str, Any],
+    ) -> None:
+        self._commands = commands
+        self._describe = describe
+        self.name = name
+        self.limits = limits
+        self.condemned = ""
+        self.facts = facts
+        facts |= {"class": name, "failures": 0, "late": 0, "broken_off": 0, "events": 0, "over_budget": 0}
+        facts |= {"event_ns": 0, "event_cpu_ns": 0, "switched_off": "", "switched_off_at": 0.0}
+        self._call_ns = int(limits["call_ms"] * MS)
+        self._import_ns = int(limits["import_ms"] * MS)
+        self._process = posix.getpid()
+        self._started = time.monotonic_ns()
+        self._in_a_row = self._in_a_row_before = 0
+        #: How long the last call took.
+        self._lasted = 0
+
+    # ---- calls -----------------------------------------------------------------------------------
+
+    def load(self, module: str, function: Callable[[], Any]) -> Any:
+        """Imports the class. Raises what that raises."""
+        return self.run(f"the import of {module}", self._import_ns, function)
+
+    def run(self, name: str, limit_ns: int, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Runs code of the user's, for at most about ``limit_ns``: then PolicyTimeout is raised in it, where it is
+        Python."""
+        began = time.monotonic_ns()
+        try:
+            try:
+                self._commands.call_begins(name, limit_ns)
+                return function(*arguments)
+            finally:
+                self._commands.call_ended()
+        except BaseException:
+            self._commands.call_ended()  # PolicyTimeout may come while the call ends
+            raise
+        finally:
+            self._lasted = time.monotonic_ns() - began
+            # A class that forked: the child is a copy of the program with this thread alone, and must not go on as one.
+            if posix.getpid() != self._process:
+                posix._exit(0)
+
+    def ask(self, policy: Policy, method: str, *arguments: Any) -> Any:
+        """Calls a method of the class, and counts. Raises what it raises."""
+        processor = time.thread_time_ns()
+        try:
+            answer = self.run(method, self._call_ns, self._answer, policy, method, *map(_copied, arguments))
+        except PolicyTimeout as error:
+            self.facts["broken_off"] += 1
+            self._failed(method, error)
+            self._condemn(f"{method} did not return within {self.limits['call_ms']:g} ms, {self._describe(error)}")
+            raise
+        except BaseException as error:
+            self._failed(method, error)
+            raise
+        finally:
+            if method in EVENTS:
+                self._event(time.thread_time_ns() - processor)
+            if self._lasted > self._call_ns:
+                self._condemn(f"{method} took {self._lasted // MS} ms, more than watchdog.call_ms")
+        self._in_a_row_before, self._in_a_row = self._in_a_row, 0
+        return answer
+
+    @staticmethod
+    def _answer(policy: Policy, method: str, *arguments: Any) -> Any:
+        answer = getattr(policy, method)(*arguments)
+        check = CHECKS.get(method)
+        return answer if check is None else check(method, answer)
+
+    # ---- counting --------------------------------------------------------------------------------
+
+    def late(self, method: str, sent_ns: int) -> None:
+        """The last answer came when the program had gone on. It is the class's failure if it had most of the time."""
+        if self._lasted * 2 < time.monotonic_ns() - sent_ns:
+            return
+        self.facts["late"] += 1
+        self._in_a_row = self._in_a_row_before
+        self._count(f"{method} answered too late")
+
+    def unusable(self, method: str, error: BaseException) -> None:
+        """The last answer could not be carried out."""
+        self._in_a_row = self._in_a_row_before
+        self._failed(method, error)
+
+    def _failed(self, method: str, error: BaseException) -> None:
+        self.facts["failures"] += 1
+        self._count(f"{method}: {self._describe(error)}")
+
+    def _count(self, what: str) -> None:
+        self._in_a_row += 1
+        total = self.facts["failures"] + self.facts["late"]
+        if self._in_a_row >= self.limits["failures"]:
+            self._condemn(f"{self._in_a_row} failures one after another, the last in {what}")
+        elif total >= self.limits["total_failures"]:
+            self._condemn(f"{total} failures, the last in {what}")
+
+    def _event(self, cpu_ns: int) -> None:
+        facts, limits = self.facts, self.limits
+        facts["events"] += 1
+        facts["event_ns"] += self._lasted
+        facts["event_cpu_ns"] += cpu_ns
+        facts["over_budget"] += self._lasted > limits["event_ms"] * MS
+        spent = facts["event_ns"] - FREE_NS
+        if spent <= 0 or spent <= (facts["events"] * limits["event_ms"] * MS):
+            return
+        percent = 100 * spent / max(time.monotonic_ns() - self._started, 1)
+        if percent > limits["event_percent"]:
+            mean = facts["event_ns"] / facts["events"] / MS
+            self._condemn(f"events took it {mean:.1f} ms each and {percent:.0f} % of the program's time")
+
+    def _condemn(self, reason: str) -> None:
+        if not self.condemned:
+            self.condemned = reason
+            self.facts["switched_off"] = reason
+            self.facts["switched_off_at"] = time.time()
+
+
+def note_unplanned(
+    root: str | None, program: Any, facts: Any, identity: str, reason: str, policy: dict[str, Any]
+) -> None:
+    """Statistics of a device that got no plan and runs without the layer, which has no session to write them. Raises
+    OSError."""
+    if root is None:
+        return
+    from . import __version__
+    from .store.runs import RunFile
+
+    RunFile(root).write(
+        {
+            "version": 1,
+            "pylayer": __version__,
+            "pid": posix.getpid(),
+            "started": time.time(),
+            "program": program.name,
+            "executable": program.executable,
+            "application": program.application,
+            "engine": program.engine,
+            "identity": identity,
+            "device": facts.device_name,
+            "driver": facts.driver_name,
+            "driver_info": facts.driver_info,
+            "carrier": "off",
+            "reason": reason,
+            "counters": {},
+            "policy": policy,
+        }
+    )

@@ -1,0 +1,178 @@
+/*
+ * watchdog.c - breaks off a call of the user's policy class that does not return.
+ *
+ * Python writes down when such a call began and when it ended. A thread of this library, which no program without a
+ * policy class has, looks at that and raises pylayer.policy.PolicyTimeout in the policy thread when a call has lasted
+ * too long. It takes the GIL for that: Py_AddPendingCall needs none, but where a thread without a thread state calls it,
+ * Python 3.11 does not stop a loop that never lets go of the GIL (COMPUTE_EVAL_BREAKER asks who calls). No thread of the
+ * program has a part in this.
+ *
+ * The exception is raised between two bytecodes. A blocking call in C ends first, or never: then the program goes on
+ * without policy.
+ */
+#define _GNU_SOURCE
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <pthread.h>
+#include <time.h>
+
+#include "interpreter.h"
+
+#define STACK_BYTES (256u << 10) /* it looks up a class and raises it */
+
+/* Written by the policy thread; 0: no call. began also tells calls apart. */
+int64_t pylayer_call_began_ns;
+int64_t pylayer_call_limit_ns;
+const char *pylayer_call_name;
+/* 0: the thread sleeps until pylayer_watch() wakes it. */
+int32_t pylayer_watching;
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t woken;
+static unsigned long policy_thread;
+static int breaking_off;
+
+static int64_t began(void)
+{
+    return __atomic_load_n(&pylayer_call_began_ns, __ATOMIC_SEQ_CST);
+}
+
+static int64_t limit(void)
+{
+    return __atomic_load_n(&pylayer_call_limit_ns, __ATOMIC_SEQ_CST);
+}
+
+static int64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * 1000000000ll + now.tv_nsec;
+}
+
+static void sleep_until_locked(int64_t time_ns)
+{
+    struct timespec wake = {.tv_sec = time_ns / 1000000000, .tv_nsec = time_ns % 1000000000};
+    pthread_cond_timedwait(&woken, &mutex, &wake);
+}
+
+/* The policy class may have done anything to sys.modules. A new reference. */
+static PyObject *exception_class(void)
+{
+    PyObject *name = PyUnicode_FromString("pylayer.policy");
+    PyObject *module = name ? PyImport_GetModule(name) : NULL;
+    PyObject *found = module ? PyObject_GetAttrString(module, "PolicyTimeout") : NULL;
+    Py_XDECREF(name);
+    Py_XDECREF(module);
+    PyErr_Clear();
+    if (found && PyExceptionClass_Check(found))
+        return found;
+    Py_XDECREF(found);
+    Py_INCREF(PyExc_KeyboardInterrupt);
+    return PyExc_KeyboardInterrupt;
+}
+
+/* By a thread of its own: a call in C that does not let go of the GIL keeps it. */
+static void *break_off(void *unused)
+{
+    (void)unused;
+    PyGILState_STATE state = PyGILState_Ensure();
+    /* With the GIL held the policy thread does not leave the call. */
+    int64_t call = began();
+    if (call && clock_ns() >= call + limit()) {
+        PyObject *exception = exception_class();
+        PyThreadState_SetAsyncExc(policy_thread, exception);
+        Py_DECREF(exception);
+    }
+    PyGILState_Release(state);
+    __atomic_store_n(&breaking_off, 0, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+/* Signals are blocked as they are in the policy thread. */
+static int start_thread(void *(*run)(void *), const char *name)
+{
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    pthread_t thread;
+    int result = pthread_create(&thread, &attributes, run, NULL);
+    pthread_attr_destroy(&attributes);
+    if (result == 0)
+        pthread_setname_np(thread, name);
+    return result;
+}
+
+static void say_stuck(int64_t call, int64_t now)
+{
+    char line[300];
+    snprintf(line, sizeof line,
+             "the policy class has been in %s for %lld ms and does not stop when told; the program goes on without "
+             "policy",
+             pylayer_call_name ? pylayer_call_name : "a call", (long long)(now - call) / 1000000);
+    pylayer_shim()->log(PYLAYER_LOG_WARN, line);
+}
+
+/* Nobody is in a call: until the next one. Looks once more by itself, because the policy thread reads 'watching' without
+ * a lock, maybe just before it becomes 0. */
+static void rest_locked(void)
+{
+    __atomic_store_n(&pylayer_watching, 0, __ATOMIC_SEQ_CST);
+    if (!began())
+        sleep_until_locked(clock_ns() + limit());
+    while (!began() && !__atomic_load_n(&pylayer_watching, __ATOMIC_SEQ_CST))
+        pthread_cond_wait(&woken, &mutex);
+    __atomic_store_n(&pylayer_watching, 1, __ATOMIC_SEQ_CST);
+}
+
+static void *watch(void *unused)
+{
+    (void)unused;
+    int64_t watched = 0; /* the call that was told to stop */
+    int64_t told = 0;    /* how often */
+    for (;;) {
+        pthread_mutex_lock(&mutex);
+        int64_t call = began(), now = clock_ns();
+        if (call != watched) {
+            watched = call;
+            told = 0;
+        }
+        int64_t wake = call + limit() * (told + 1);
+        if (!call)
+            rest_locked();
+        else if (now < wake)
+            sleep_until_locked(wake);
+        pthread_mutex_unlock(&mutex);
+        if (!call || now < wake)
+            continue;
+        if (told++ == 1)
+            say_stuck(call, now);
+        if (!__atomic_exchange_n(&breaking_off, 1, __ATOMIC_SEQ_CST) && start_thread(break_off, "pylayer-break") != 0)
+            __atomic_store_n(&breaking_off, 0, __ATOMIC_SEQ_CST);
+    }
+    return NULL;
+}
+
+static void start(void)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&woken, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    policy_thread = PyThread_get_thread_ident();
+    if (start_thread(watch, "pylayer-watch") != 0)
+        pylayer_shim()->log(PYLAYER_LOG_INFO,
+                            "no thread to watch the policy class; a call that hangs is not broken off");
+}
+
+void pylayer_watch(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, start);
+    pthread_mutex_lock(&mutex);
+    __atomic_store_n(&pylayer_watching, 1, __ATOMIC_SEQ_CST);
+    pthread_cond_signal(&woken);
+    pthread_mutex_unlock(&mutex);
+}

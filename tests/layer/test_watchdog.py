@@ -1,0 +1,312 @@
+"""A policy class that misbehaves, in a real process: the program sees what it sees without the layer, the store stays
+whole, and the next run finds what was stored."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from layer.test_interpreter import write_policy
+from world import Run, World
+
+from pylayer import compiled
+
+COUNT = 24
+NO_PLAN = "policy gave no plan for the device"
+
+
+def watched(world: World, limits: str = "", **arguments: str) -> dict[str, str]:
+    """The environment with a policy class and these limits, such as ``call_ms: 50``."""
+    environment = write_policy(world, **arguments)
+    if limits:
+        with open(world.directory / "policy.yaml", "a") as file:
+            file.write(f"watchdog: {{{limits}}}\n")
+    return environment
+
+
+def seen(run: Run) -> tuple[Any, ...]:
+    """What the program itself could tell of its run."""
+    return run.returncode, run["created"], run["failed"], run["results"]
+
+
+def run_unharmed(world: World, environment: dict[str, str], **more: str) -> Run:
+    """Runs the demo; results are those without the layer."""
+    alone = world.demo("--count", COUNT, layers=None)
+    result = world.demo("--count", COUNT, **environment, **more)
+    assert seen(result) == seen(alone)
+    return result
+
+
+def assert_next_run_hits(world: World, stored: int) -> None:
+    """So many pipelines are found by a run without the class, and the rest is compiled and found by the next."""
+    world.demo("--count", COUNT)
+    assert (world.last()["hits"], world.last()["compiled"]) == (stored, COUNT - stored)
+    world.demo("--count", COUNT)
+    assert (world.last()["hits"], world.last()["compiled"]) == (COUNT, 0)
+
+
+def warnings(result: Run) -> list[str]:
+    return [line for line in result.stderr.splitlines() if line.startswith("pylayer: warn: ")]
+
+
+def off_lines(result: Run) -> list[str]:
+    return [line for line in warnings(result) if "is switched off for this process: " in line]
+
+
+LOOPS = {
+    "empty": "while True: pass",
+    "catches exceptions": "while True:\n            try: int('x')\n            except Exception: pass",
+    "in a comprehension": "[None for _ in iter(int, 1)]",
+    "recursive": "f = lambda n: n if n == 0 else f(n - 1)\n        while True: f(100)",
+    "prints": "while True: print('again')",
+    "waits again and again": "import time\n        while True: time.sleep(0.01)",
+}
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_event_that_loops(world: World, loop: str) -> None:
+    """A loop in keep_cell is broken off: one cell is lost, the class is off, and the other cells are stored."""
+    result = run_unharmed(world, watched(world, "call_ms: 100", keep_cell=LOOPS[loop]))
+    (line,) = off_lines(result)
+    assert "keep_cell did not return within 100 ms, PolicyTimeout (mine.py, line " in line
+    policy = world.runs()[-1]["policy"]
+    assert (policy["class"], policy["broken_off"], policy["failures"]) == ("mine:Mine", 1, 1)
+    assert policy["switched_off"] in line
+    assert_next_run_hits(world, COUNT - 1)
+
+
+def test_plan_that_loops(world: World) -> None:
+    """A loop in plan_device costs the first device its plan; the others are planned by the built-in policy."""
+    environment = watched(world, "call_ms: 100", plan="while True: pass")
+    result = world.demo("--count", COUNT, "--repeat-instances", 2, **environment)
+    assert result["created"] == COUNT
+    assert len(off_lines(result)) == 1
+    first, *others = world.runs()
+    assert (first["carrier"], first["reason"]) == ("off", "plan_device failed")
+    assert [run["carrier"] for run in others] == ["cells", "cells"]
+    assert_next_run_hits(world, COUNT)
+
+
+def test_verdict_that_loops(world: World, tmp_path: Path) -> None:
+    """A loop in admit_cache is broken off; the program's data passes, or is judged by the built-in policy."""
+    blob = str(tmp_path / "blob")
+    world.demo("--count", COUNT, "--cache", blob, "--cache-save", blob, layers=None)
+    environment = watched(world, "call_ms: 100", admit_cache="while True: pass")
+    result = world.demo("--count", COUNT, "--cache", blob, **environment)
+    assert (result["created"], result["results"]) == (COUNT, ["VK_SUCCESS"])
+    assert "admit_cache did not return within 100 ms" in off_lines(result)[0]
+    assert world.last()["application_hits"] == COUNT
+
+
+def test_loop_that_swallows_everything(world: World) -> None:
+    """A class that catches even PolicyTimeout keeps the policy thread; the program goes on, and one line says so."""
+    # Python 3.11 does not catch what is raised in a loop that is the very first thing in a try.
+    loop = "n = 0\n                while True: n += 1"
+    body = f"while True:\n            try:\n                {loop}\n            except BaseException: pass"
+    result = run_unharmed(world, watched(world, "call_ms: 50", keep_cell=body))
+    assert off_lines(result) == []
+    stuck, *others = warnings(result)
+    assert "the policy class has been in keep_cell for " in stuck
+    assert "does not stop when told; the program goes on without policy" in stuck
+    assert others == ["pylayer: warn: policy did not finish writing before vkDestroyDevice went on"]
+    assert_next_run_hits(world, 0)
+
+
+@pytest.mark.parametrize("seconds", ["1000", "0.3"])
+def test_event_that_blocks(world: World, seconds: str) -> None:
+    """A blocking call in C is not broken off: what comes after it is stored if it ends in time, else one line says
+    where policy is stuck."""
+    result = run_unharmed(world, watched(world, "call_ms: 50", keep_cell=f"import time; time.sleep({seconds})"))
+    assert sum("the policy class has been in keep_cell for " in line for line in warnings(result)) == 1
+    if seconds == "1000":
+        assert_next_run_hits(world, 0)
+    else:
+        assert len(off_lines(result)) == 1
+        assert_next_run_hits(world, COUNT - 1)
+
+
+def test_call_that_keeps_the_lock(world: World) -> None:
+    """A call in C that keeps Python's lock keeps the watchdog's thread too, and nobody else."""
+    result = run_unharmed(world, watched(world, "call_ms: 50", keep_cell="7 ** 7 ** 9"))
+    assert "the policy class has been in keep_cell for " in result.stderr
+    assert_next_run_hits(world, 0)
+
+
+@pytest.mark.parametrize("method", ["device_created", "device_destroyed"])
+def test_other_events_that_loop(world: World, method: str) -> None:
+    """A loop in the hooks of a device's life costs the class, and no pipeline."""
+    result = run_unharmed(world, watched(world, "call_ms: 100", **{method: "while True: pass"}))
+    assert f"{method} did not return within 100 ms" in off_lines(result)[0]
+    assert world.runs()[-1]["policy"]["switched_off"].startswith(method)
+    assert_next_run_hits(world, COUNT)
+
+
+def test_events_over_budget(world: World) -> None:
+    """A hook that sleeps in every event is switched off when it had its share; all cells are stored."""
+    environment = watched(
+        world, "event_percent: 1, call_ms: 5000", keep_cell="import time; time.sleep(0.1); return True"
+    )
+    config = world.directory / "policy.yaml"
+    config.write_text(config.read_text() + "settings: {flush_wait_ms: 20000}\n")
+    result = run_unharmed(world, environment)
+    assert "events took it " in off_lines(result)[0]
+    assert 10 <= world.runs()[-1]["policy"]["over_budget"] < COUNT
+    assert_next_run_hits(world, COUNT)
+
+
+def test_class_that_fails_always(world: World) -> None:
+    """Eight failures in a row, one line, and the built-in policy keeps the rest."""
+    result = run_unharmed(world, watched(world, keep_cell="raise ValueError('no')"))
+    (line,) = off_lines(result)
+    assert "8 failures one after another, the last in keep_cell: ValueError: no (mine.py, line " in line
+    assert warnings(result) == [line]
+    assert_next_run_hits(world, COUNT - 8)
+
+
+# ---- importing it ---------------------------------------------------------------------------------
+
+
+def test_import_that_loops(world: World) -> None:
+    """An import that does not end is broken off in time for the first device to be planned by the built-in policy."""
+    result = run_unharmed(world, watched(world, "import_ms: 200", top="while True: pass"))
+    assert (
+        "policy mine:Mine cannot be used: PolicyTimeout (mine.py, line 2); the built-in one is in force"
+        in result.stderr
+    )
+    assert world.runs()[-1]["policy"]["switched_off"] == "it cannot be used: PolicyTimeout (mine.py, line 2)"
+    assert_next_run_hits(world, COUNT)
+
+
+def test_import_that_blocks(world: World) -> None:
+    """An import that sleeps longer than vkCreateDevice waits: the program runs as without the layer."""
+    result = run_unharmed(world, watched(world, top="import time; time.sleep(1000)"))
+    assert NO_PLAN in result.stderr
+    assert world.stored_files() == []
+    assert_next_run_hits(world, 0)
+
+
+def test_import_that_is_slow(world: World) -> None:
+    """After an import of two and a half seconds later devices have the layer, with the built-in policy."""
+    environment = watched(world, top="import time; time.sleep(2.5)")
+    result = world.demo("--count", COUNT, "--repeat-instances", 400, **environment)
+    assert result["created"] == COUNT
+    assert NO_PLAN in result.stderr
+    assert "policy mine:Mine cannot be used: PolicyTimeout" in result.stderr
+    assert world.last()["compiled"] == COUNT
+
+
+@pytest.mark.parametrize("top", ["import os; os.fork()", "import os\nif os.fork() == 0: raise SystemExit(3)"])
+def test_import_that_forks(world: World, top: str) -> None:
+    """The child of a fork during the import ends there, and the program and its policy go on."""
+    result = run_unharmed(world, watched(world, top=top))
+    assert result.stdout.count('"created"') == 1
+    assert world.runs()[-1]["policy"]["failures"] == 0
+    assert_next_run_hits(world, COUNT)
+
+
+# ---- what else code in the process can do -----------------------------------------------------------
+
+DEEDS = {
+    "exits": ("import sys; sys.exit(5)", True),
+    "raises BaseException": ("raise BaseException('x')", True),
+    "interrupts": ("raise KeyboardInterrupt", True),
+    "has no memory": ("raise MemoryError", True),
+    "asks for too much memory": ("bytearray(1 << 60)", True),
+    "recurses": ("return self.keep_cell(cell, program, settings)", True),
+    "recurses in C": ("value = []\n        for _ in range(100000): value = [value]\n        repr(value)", True),
+    "ends its thread": ("import _thread; _thread.exit()", True),
+    "kills its answer": ("return type('A', (), {'__bool__': lambda self: 1 // 0})()", True),
+    "clears the settings": ("settings.clear(); return True", False),
+    "renames the program": ("program.executable = '../../x'; program.application = None; return True", False),
+    "takes the streams away": ("import sys; sys.stdout = sys.stderr = None; print('x'); return True", False),
+    "breaks the exception hook": ("import sys; sys.excepthook = None; sys.unraisablehook = None; return True", False),
+    "forgets modules": (
+        "import sys\n        for name in list(sys.modules):\n"
+        "            if name.startswith('pylayer'): del sys.modules[name]\n        return True",
+        False,
+    ),
+    "traces": ("import sys; sys.settrace(lambda *_: 1 // 0); return True", True),
+    "forks": ("import os; os.fork(); return True", False),
+    "keeps the data": ("self.kept = getattr(self, 'kept', []) + [cell.data]; return True", False),
+    "prints without end": ("print('x' * 100000); print('line\\n' * 5000); return True", False),
+    "starts threads": (
+        "import threading\n        def spin():\n            while True: pass\n"
+        "        if threading.active_count() < 3: threading.Thread(target=spin).start()\n        return True",
+        False,
+    ),
+    "collects garbage": ("import gc; gc.collect(); gc.disable(); return True", False),
+}
+
+
+@pytest.mark.parametrize("deed", DEEDS)
+def test_deeds_in_an_event(world: World, deed: str) -> None:
+    """Whatever keep_cell does, the program sees what it sees without the layer, and the store is whole: where it fails
+    eight cells are lost, where it answers none is."""
+    body, fails = DEEDS[deed]
+    environment = watched(world, "call_ms: 5000, event_percent: 100", keep_cell=body)
+    result = run_unharmed(world, environment, PYLAYER_LOG="info")
+    assert len(off_lines(result)) == (1 if fails else 0)
+    assert len(result.stderr.splitlines()) < 1100
+    assert_next_run_hits(world, COUNT - 8 if fails else COUNT)
+
+
+def test_policy_ends_the_process(world: World) -> None:
+    """os._exit in a policy ends the program: nothing in the process can stop that."""
+    result = world.demo("--count", COUNT, check=False, **watched(world, keep_cell="import os; os._exit(9)"))
+    assert result.returncode == 9
+
+
+# ---- what is shown ---------------------------------------------------------------------------------
+
+
+def test_stats_say_it(world: World) -> None:
+    """`pylayer stats` has one line for a class that was switched off, and all counts as JSON."""
+    world.demo("--count", COUNT, **watched(world, "call_ms: 100", keep_cell="while True: pass"))
+    command = [str(Path(os.sys.executable).parent / "pylayer"), "stats"]  # type: ignore[attr-defined]
+    text = " ".join(world.run(command, VK_INSTANCE_LAYERS=None, COLUMNS="80").stdout.split())
+    assert (
+        "pipelines: policy class mine:Mine was switched off: keep_cell did not return within 100 ms, PolicyTimeout "
+        "(mine.py, line "
+    ) in text
+    assert "(failures: 1)" in text
+    (program,) = json.loads(world.run([*command, "--json"], VK_INSTANCE_LAYERS=None).stdout)["programs"]
+    policy = program["policy"]
+    assert (policy["class"], policy["failures"], policy["broken_off"]) == ("mine:Mine", 1, 1)
+    assert policy["runs_switched_off"] == 1
+
+
+def test_layer_is_silent(world: World) -> None:
+    """Without PYLAYER_LOG nothing is written, whatever the class does."""
+    environment = watched(world, "call_ms: 100", keep_cell="print('x'); raise SystemExit", top="print('top')")
+    alone = world.demo("--count", COUNT, layers=None)
+    result = world.demo("--count", COUNT, PYLAYER_LOG=None, **environment)
+    assert "pylayer" not in result.stderr
+    assert len(result.stderr) == len(alone.stderr)
+
+
+# ---- policy files ----------------------------------------------------------------------------------
+
+
+def test_policy_file_with_thousands_of_rules(world: World) -> None:
+    """A policy file with 5,000 rules may take longer to read than vkCreateDevice waits; once there is a compiled copy,
+    the last rule that matches holds."""
+    rules = "".join(f'  - match: {{executable: "game{n}*"}}\n    set: {{carrier: snapshot}}\n' for n in range(5000))
+    config = world.directory / "policy.yaml"
+    config.write_text(f'rules:\n{rules}  - match: {{executable: "pipe*"}}\n    set: {{carrier: "off"}}\n')
+    run_unharmed(world, {"PYLAYER_CONFIG": str(config)})
+    compiled.load(str(config), str(world.store))
+    result = run_unharmed(world, {"PYLAYER_CONFIG": str(config)})
+    assert "carrier off, switched off by the policy file" in result.stderr
+    assert world.stored_files() == []
+
+
+def test_policy_file_that_is_deep(world: World) -> None:
+    """YAML nested a hundred thousand levels deep takes a second, and costs the program at most its layer."""
+    config = world.directory / "policy.yaml"
+    config.write_text("[" * 100_000)
+    result = run_unharmed(world, {"PYLAYER_CONFIG": str(config)})
+    (line,) = warnings(result)
+    assert "the defaults are in force" in line or NO_PLAN in line

@@ -1,0 +1,413 @@
+"""The watchdog for a policy class: what counts, when the class is switched off, and what it cannot reach."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from unit.fake_layer import FakeBoundary, FakeMessage, Send, device, message, stored
+from unit.things import facts
+
+from pylayer import watchdog
+from pylayer.identity import Identity
+from pylayer.policy import Policy, PolicyTimeout
+from pylayer.settings import TOP_DEFAULTS, watchdog_limits
+from pylayer.store import runs
+from pylayer.values import LOG_INFO, LOG_WARN, VERDICT_PASS, Plan
+
+LIMITS = TOP_DEFAULTS["watchdog"]
+MS = 1_000_000
+SECOND = 1000 * MS
+
+
+class Clock:
+    """time, as the watchdog sees it: it goes on when a policy says so."""
+
+    def __init__(self) -> None:
+        self.now = 50 * SECOND
+        self.processor = 0
+
+    def monotonic_ns(self) -> int:
+        return self.now
+
+    def thread_time_ns(self) -> int:
+        return self.processor
+
+    time = staticmethod(time.time)
+
+    def takes(self, ms: float, processor_ms: float = 0) -> None:
+        self.now += int(ms * MS)
+        self.processor += int(processor_ms * MS)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    result = Clock()
+    monkeypatch.setattr(watchdog, "time", result)
+    return result
+
+
+def policy_of(**methods: Callable[..., Any]) -> Policy:
+    return type("Mine", (Policy,), methods)()  # type: ignore[no-any-return]
+
+
+def warning(boundary: FakeBoundary) -> str:
+    """The one line that says that the class is off."""
+    (line,) = boundary.lines(LOG_WARN)
+    assert line.startswith(f"policy class {__name__}:Mine is switched off for this process: ")
+    assert line.endswith(
+        "; the built-in one is in force. Correct the class, or raise its limits ('watchdog' in the policy file)"
+    )
+    return line.partition("this process: ")[2]
+
+
+def cells(count: int) -> list[FakeMessage | None]:
+    messages: list[FakeMessage | None] = []
+    for number in range(count):
+        messages += [message("CELL", data=b"%d" % number), None]
+    return messages
+
+
+# ---- failures ----------------------------------------------------------------------------------------
+
+
+def test_failures_in_all(send: Send, host: Any, boundary: FakeBoundary, root: str) -> None:
+    """A class that fails every other time is switched off when the total is reached, and storing goes on."""
+    calls = []
+
+    def keep_cell(self: Policy, *_: Any) -> bool:
+        calls.append(1)
+        if len(calls) % 2:
+            raise ValueError("odd")
+        return True
+
+    host.document = {"watchdog": {"total_failures": 5}}
+    host.policy = policy_of(keep_cell=keep_cell)
+    send(*device(), *cells(12))
+    assert warning(boundary).startswith("5 failures, the last in keep_cell: ValueError: odd (test_watchdog.py, line ")
+    assert len(calls) == 9
+    assert len(stored(root)) == 7
+
+
+def test_limits_of_the_policy_file() -> None:
+    """What the policy file does not set is as by default."""
+    assert watchdog_limits({}) == LIMITS
+    assert watchdog_limits({"watchdog": None}) == LIMITS
+    assert watchdog_limits({"watchdog": {"failures": 2}}) == {**LIMITS, "failures": 2}
+
+
+@pytest.mark.parametrize("answer", [None, (1,), (1, "a", 2), (9, "a"), (-1, "a"), ("x", "a"), [1, "a"]])
+def test_verdict_that_is_none(send: Send, host: Any, answer: Any) -> None:
+    """A verdict that the layer has no word for is a failure, and the data passes as the program made it."""
+    host.policy = policy_of(admit_cache=lambda self, *_: answer)
+    request = message("ADMIT_CACHE")
+    send(*device(), request)
+    assert request.verdict is None
+    assert host.policy_facts["failures"] == 1
+
+
+def test_answer_whose_truth_fails(send: Send, host: Any, root: str) -> None:
+    """keep_cell's answer is made a bool where it counts as the class's doing."""
+
+    class Undecided:
+        def __bool__(self) -> bool:
+            raise ValueError("neither")
+
+    host.policy = policy_of(keep_cell=lambda self, *_: Undecided())
+    send(*device(), *cells(2))
+    assert host.policy_facts["failures"] == 2
+    assert stored(root) == []
+
+
+def test_plan_that_does_not_fit(send: Send, host: Any, boundary: FakeBoundary) -> None:
+    """A plan with a number that the layer cannot hold counts as the class's failure."""
+
+    class Message(FakeMessage):
+        def answer_plan(self, plan: Plan) -> bool:
+            raise OverflowError("integer 300 does not fit 'uint8_t'")
+
+    host.policy = policy_of()
+    send(*(Message("PLAN_DEVICE") for _ in range(LIMITS["failures"])))
+    assert "the last in plan_device: OverflowError: integer 300 does not fit" in warning(boundary)
+
+
+# ---- time --------------------------------------------------------------------------------------------
+
+
+def test_late_answers(send: Send, host: Any, boundary: FakeBoundary, clock: Clock) -> None:
+    """Answers that come when the program has gone on count as failures, although nothing was raised."""
+
+    def admit_cache(self: Policy, *arguments: Any) -> Any:
+        clock.takes(300)
+        return VERDICT_PASS, "accepted"
+
+    host.policy = policy_of(admit_cache=admit_cache)
+    send(*device())
+    for _ in range(LIMITS["failures"]):
+        send(message("ADMIT_CACHE", late=True, sent_ns=clock.now - 100 * MS))
+    assert warning(boundary).startswith("8 failures one after another, the last in admit_cache answered too late; ")
+    assert (host.policy_facts["late"], host.policy_facts["failures"]) == (8, 0)
+
+
+def test_late_for_another_reason(send: Send, host: Any, boundary: FakeBoundary, clock: Clock) -> None:
+    """An answer that is late because the policy thread was busy with something else is not the class's failure."""
+
+    def admit_cache(self: Policy, *arguments: Any) -> Any:
+        clock.takes(90)
+        return VERDICT_PASS, "accepted"
+
+    host.policy = policy_of(admit_cache=admit_cache)
+    send(*device())
+    for _ in range(2 * LIMITS["failures"]):
+        send(message("ADMIT_CACHE", late=True, sent_ns=clock.now - 100 * MS))
+    assert boundary.lines(LOG_WARN) == []
+    assert host.policy_facts["late"] == 0
+
+
+def test_call_that_takes_too_long(send: Send, host: Any, boundary: FakeBoundary, clock: Clock) -> None:
+    """One call beyond call_ms is enough."""
+    host.policy = policy_of(device_created=lambda self, *_: clock.takes(501))
+    send(*device())
+    assert warning(boundary).startswith("device_created took 501 ms, more than watchdog.call_ms; ")
+    assert host.policy_facts["switched_off"] == "device_created took 501 ms, more than watchdog.call_ms"
+
+
+def test_call_that_is_broken_off(send: Send, host: Any, boundary: FakeBoundary, root: str) -> None:
+    """PolicyTimeout ends the call and the class, and the messages behind it are taken."""
+
+    def keep_cell(self: Policy, *_: Any) -> bool:
+        raise PolicyTimeout
+
+    host.policy = policy_of(keep_cell=keep_cell)
+    send(*device(), *cells(3))
+    assert warning(boundary).startswith(
+        "keep_cell did not return within 500 ms, PolicyTimeout (test_watchdog.py, line "
+    )
+    assert host.policy_facts["broken_off"] == 1
+    assert len(stored(root)) == 2
+
+
+def test_each_call_is_told_to_the_layer(send: Send, host: Any, boundary: FakeBoundary) -> None:
+    """The layer knows when the policy thread is in a class of the user's, under which name and for how long."""
+    inside = []
+
+    def plan_device(self: Policy, *arguments: Any) -> Plan:
+        inside.extend(boundary.in_calls)
+        return Policy.plan_device(self, *arguments)
+
+    host.document = {"watchdog": {"call_ms": 20}}
+    host.policy = policy_of(plan_device=plan_device)
+    send(*device(), message("FLUSH_DEVICE"))
+    assert inside == ["plan_device"]
+    assert boundary.in_calls == []
+    names = ("plan_device", "device_created", "device_destroyed")
+    assert boundary.calls == [(name, 20 * MS) for name in names]
+
+
+def test_timeout_while_the_call_ends(send: Send, host: Any, boundary: FakeBoundary, monkeypatch: Any) -> None:
+    """PolicyTimeout that comes when the method has returned is counted like any other, and the call is over."""
+    ended: list[int] = []
+
+    def call_ended() -> None:
+        ended.append(1)
+        if len(ended) == 1:
+            raise PolicyTimeout
+        boundary.in_calls.clear()
+
+    monkeypatch.setattr(boundary, "call_ended", call_ended)
+    host.policy = policy_of()
+    send(message("PLAN_DEVICE"))
+    assert (len(ended), boundary.in_calls, host.policy_facts["broken_off"]) == (2, [], 1)
+
+
+def test_built_in_policy_is_not_timed(send: Send, host: Any, boundary: FakeBoundary) -> None:
+    """Without a class of the user's nothing is counted, and statistics have nothing to say."""
+    send(*device(), *cells(2), message("FLUSH_DEVICE"))
+    assert (boundary.calls, host.policy_facts, host.watchdog) == ([], {}, None)
+
+
+# ---- budget of events --------------------------------------------------------------------------------
+
+
+def slow_cells(clock: Clock, ms: float) -> Policy:
+    def keep_cell(self: Policy, *_: Any) -> bool:
+        clock.takes(ms, ms / 2)
+        return True
+
+    return policy_of(keep_cell=keep_cell)
+
+
+def test_events_over_budget(send: Send, host: Any, boundary: FakeBoundary, clock: Clock, root: str) -> None:
+    """Events that take 50 ms each and all of the time cost the class, not the cells."""
+    host.policy = slow_cells(clock, 50)
+    send(*device(), *cells(30))
+    assert warning(boundary).startswith("events took it 47.9 ms each and 13 % of the program's time; ")
+    facts_ = host.policy_facts
+    # Beyond the free second, 150 ms are 13 % of the time.
+    assert (facts_["over_budget"], facts_["event_ns"], facts_["event_cpu_ns"]) == (23, 1150 * MS, 575 * MS)
+    assert len(stored(root)) == 30
+
+
+def test_first_second_is_free(send: Send, host: Any, boundary: FakeBoundary, clock: Clock) -> None:
+    """A class may read what it needs when a device is created."""
+    host.policy = slow_cells(clock, 100)
+    send(*device(), *cells(10))
+    assert boundary.lines(LOG_WARN) == []
+
+
+def test_many_quick_events(send: Send, host: Any, boundary: FakeBoundary, clock: Clock) -> None:
+    """Where each event is quick, a program that compiles all the time costs the class nothing."""
+    host.policy = slow_cells(clock, 0.9)
+    send(*device(), *cells(3000))
+    assert boundary.lines(LOG_WARN) == []
+    assert host.policy_facts["event_ns"] == 2700 * MS
+
+
+def test_slow_events_that_are_rare(send: Send, host: Any, boundary: FakeBoundary, clock: Clock) -> None:
+    """Events that take 50 ms each are no trouble where there is one a second."""
+    host.policy = slow_cells(clock, 50)
+    send(*device())
+    for number in range(200):
+        clock.takes(1000)
+        send(message("CELL", data=b"%d" % number))
+    assert boundary.lines(LOG_WARN) == []
+    assert host.policy_facts["event_ns"] == 10 * SECOND
+
+
+# ---- what a class cannot reach ------------------------------------------------------------------------
+
+
+def test_arguments_are_copies(send: Send, host: Any, root: str) -> None:
+    """What a class does to program, device, settings and cell changes neither the identity nor what is stored."""
+
+    def ruin(*arguments: Any) -> bool:
+        for argument in arguments:
+            for name in getattr(argument, "__slots__", ()):
+                setattr(argument, name, "ruined")
+            if isinstance(argument, dict):
+                argument.clear()
+        return True
+
+    def plan_device(self: Policy, *arguments: Any) -> Plan:
+        plan = Policy.plan_device(self, *arguments)
+        ruin(*arguments)
+        return plan
+
+    def event(self: Policy, *arguments: Any) -> bool:
+        return ruin(*arguments)
+
+    host.policy = policy_of(plan_device=plan_device, device_created=event, keep_cell=event, device_destroyed=event)
+    send(*device(), *cells(3), message("FLUSH_DEVICE"))
+    assert host.policy_facts["failures"] == 0
+    assert stored(root) == [b"0", b"1", b"2"]
+    (run,) = runs.read_all(root)
+    assert run["identity"] == Identity.of(facts()).name
+    assert run["program"] == "stutter"
+
+
+def test_plan_of_a_derived_class(send: Send, host: Any) -> None:
+    """A plan that runs code of the user's when it is read is read inside the call, and only there."""
+
+    class Lazy(Plan):
+        def as_dict(self) -> dict[str, Any]:
+            raise SystemExit(3)
+
+    host.policy = policy_of(plan_device=lambda self, *arguments: Lazy(**Policy.plan_device(self, *arguments).as_dict()))
+    request = message("PLAN_DEVICE")
+    send(request)
+    assert type(request.plan) is Plan
+    assert host.policy_facts["failures"] == 0
+
+
+def test_class_whose_end_runs_code(send: Send, host: Any, boundary: FakeBoundary) -> None:
+    """A class that is switched off is kept: its __del__ would run on the policy thread, unwatched."""
+    ends: list[int] = []
+
+    def fail(self: Policy, *_: Any) -> Any:
+        raise ValueError
+
+    host.policy = policy_of(plan_device=fail, __del__=lambda self: ends.append(1))
+    send(*(message("PLAN_DEVICE") for _ in range(LIMITS["failures"])))
+    assert type(host.policy) is Policy
+    assert ends == []
+
+
+@pytest.mark.parametrize("how", ["returns", "raises"])
+def test_class_that_forks(send: Send, host: Any, how: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """The child of a fork in a policy ends when the call does: it is no second program."""
+    children: list[int] = []
+
+    def device_created(self: Policy, *_: Any) -> None:
+        child = os.fork()
+        if child:
+            children.append(child)
+        elif how == "raises":
+            raise SystemExit(7)
+
+    host.policy = policy_of(device_created=device_created)
+    send(*device())
+    (child,) = children
+    assert os.waitpid(child, 0) == (child, 0)
+
+
+def test_flood_of_lines(host_module: Any, boundary: FakeBoundary, root: str) -> None:
+    """Of what a policy prints 1000 lines are logged, and one that says so."""
+
+    def flood() -> str:
+        for number in range(5000):
+            print("line", number)
+        return root
+
+    boundary.queue = []
+    host_module.store_root = flood
+    host_module.prepare()()
+    assert len(boundary.lines(LOG_INFO)) == 1000
+    (line,) = boundary.lines(LOG_WARN)
+    assert line == "policy printed 1000 lines; what it prints from now on is left out"
+
+
+# ---- statistics --------------------------------------------------------------------------------------
+
+
+def test_statistics_of_a_run(send: Send, host: Any, root: str) -> None:
+    """The run's file names the class, what it cost, and why it was switched off."""
+
+    def keep_cell(self: Policy, *_: Any) -> bool:
+        raise ValueError("no")
+
+    host.policy = policy_of(keep_cell=keep_cell)
+    send(*device(), *cells(10), message("FLUSH_DEVICE"))
+    (run,) = runs.read_all(root)
+    policy = run["policy"]
+    assert policy["class"] == f"{__name__}:Mine"
+    assert policy["failures"] == 8
+    assert policy["switched_off"].startswith("8 failures one after another, the last in keep_cell: ValueError: no")
+    assert policy["switched_off_at"] > 1.7e9
+
+
+def test_statistics_of_the_last_call(send: Send, host: Any, root: str) -> None:
+    """A failure in device_destroyed is in the statistics of the run that it ends."""
+    host.policy = policy_of(device_destroyed=lambda self, *_: 1 // 0)
+    send(*device(), message("FLUSH_DEVICE"))
+    (run,) = runs.read_all(root)
+    assert run["policy"]["failures"] == 1
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_statistics_of_a_device_without_plan(send: Send, host: Any, root: str, late: bool) -> None:
+    """A device that got no plan from a class, or too late, has a run that says so."""
+
+    def plan_device(self: Policy, *arguments: Any) -> Plan:
+        if late:
+            return Policy.plan_device(self, *arguments)
+        raise ValueError("no")
+
+    host.policy = policy_of(plan_device=plan_device)
+    send(message("PLAN_DEVICE", late=late))
+    (run,) = runs.read_all(root)
+    assert (run["program"], run["carrier"]) == ("stutter", "off")
+    assert run["reason"] == ("the plan came too late" if late else "plan_device failed")
+    assert run["policy"]["failures"] == (0 if late else 1)
