@@ -62,6 +62,10 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
 }
 
 
+def _failures(count: int) -> str:
+    return "1 failure" if count == 1 else f"{count} failures"
+
+
 class Watchdog:
     """Watches one policy class. ``facts`` is what statistics of a run say of it, kept up to date in place; ``limits``
     are those of settings.watchdog_limits.
@@ -168,9 +172,9 @@ class Watchdog:
         self._in_a_row += 1
         total = self.facts["failures"] + self.facts["late"]
         if self._in_a_row >= self.limits["failures"]:
-            self._condemn(f"{self._in_a_row} failures one after another, the last in {what}")
+            self._condemn(f"{_failures(self._in_a_row)} one after another, the last in {what}")
         elif total >= self.limits["total_failures"]:
-            self._condemn(f"{total} failures, the last in {what}")
+            self._condemn(f"{_failures(total)}, the last in {what}")
 
     def _event(self, cpu_ns: int) -> None:
         facts, limits = self.facts, self.limits

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from layer.test_interpreter import write_policy
-from world import Run, World
+from layer.test_interpreter import HOST, write_policy
+from world import BUILD, Run, World, python_hosts
 
 from pylayer import compiled
 
@@ -135,6 +135,53 @@ def test_call_that_keeps_the_lock(world: World) -> None:
     assert_next_run_hits(world, 0)
 
 
+def test_verdict_that_comes_too_late(world: World, tmp_path: Path) -> None:
+    """An answer that comes when the program has gone on counts as a failure of the class, although nothing failed."""
+    blob = str(tmp_path / "blob")
+    world.demo("--count", COUNT, "--cache", blob, "--cache-save", blob, layers=None)
+    body = (
+        "import time; from pylayer import boundary\n"
+        "        while boundary.counters(1)['answers_late'] == 0: time.sleep(0.001)\n        return 1, 'x'"
+    )
+    environment = watched(world, "failures: 1, call_ms: 60000", admit_cache=body)
+    config = world.directory / "policy.yaml"
+    config.write_text(config.read_text() + "settings: {answer_wait_ms: 2000, flush_wait_ms: 60000}\n")
+    # More pipelines than the cache has: policy is there again before they are compiled, and vkDestroyDevice waits.
+    result = world.demo("--count", 400, "--cache", blob, **environment)
+    assert (result["created"], result["results"]) == (400, ["VK_SUCCESS"])
+    assert "1 failure one after another, the last in admit_cache answered too late" in off_lines(result)[0]
+    assert (world.last()["answers_late"], world.runs()[-1]["policy"]["late"]) == (1, 1)
+
+
+def test_queue_is_full_while_policy_is_stuck(world: World) -> None:
+    """While a hook blocks, compiled pipelines wait in the queue as far as it goes; the rest is dropped and counted."""
+    body = (
+        "import time; from pylayer import boundary\n"
+        "        while boundary.counters(1)['events_dropped'] == 0: time.sleep(0.01)\n        return True"
+    )
+    environment = watched(world, "call_ms: 60000, event_percent: 100", keep_cell=body)
+    config = world.directory / "policy.yaml"
+    config.write_text(config.read_text() + "settings: {queue_mib: 1, flush_wait_ms: 60000}\n")
+    result = world.demo("--count", 500, **environment)
+    assert (result["created"], result["results"]) == (500, ["VK_SUCCESS"])
+    dropped, stored = world.last()["events_dropped"], world.runs()[-1]["stored_records"]
+    assert dropped > 0 and dropped + stored == 500
+    world.demo("--count", 500)
+    assert world.last()["hits"] == stored
+
+
+@pytest.mark.parametrize("interpreter", python_hosts())
+def test_program_that_is_python(world: World, interpreter: str) -> None:
+    """Where the program is Python itself, the class is broken off in its own interpreter, and the program's is left
+    alone, which is busy meanwhile."""
+    environment = watched(world, "call_ms: 100", keep_cell="while True: pass")
+    library = str(BUILD / "demo" / "libpipelines.so")
+    process = world.run([interpreter, str(HOST), library, "nogil", "busy", "--count", "12"], **environment)
+    assert json.loads(process.stdout.splitlines()[-1])["status"] == 0
+    assert "keep_cell did not return within 100 ms, PolicyTimeout (mine.py, line " in process.stderr
+    assert world.runs()[-1]["stored_records"] == 11
+
+
 @pytest.mark.parametrize("method", ["device_created", "device_destroyed"])
 def test_other_events_that_loop(world: World, method: str) -> None:
     """A loop in the hooks of a device's life costs the class, and no pipeline."""
@@ -237,6 +284,7 @@ DEEDS = {
         "        if threading.active_count() < 3: threading.Thread(target=spin).start()\n        return True",
         False,
     ),
+    "changes directory": ("import os; os.chdir('/'); return True", False),
     "collects garbage": ("import gc; gc.collect(); gc.disable(); return True", False),
 }
 
@@ -251,6 +299,26 @@ def test_deeds_in_an_event(world: World, deed: str) -> None:
     assert len(off_lines(result)) == (1 if fails else 0)
     assert len(result.stderr.splitlines()) < 1100
     assert_next_run_hits(world, COUNT - 8 if fails else COUNT)
+
+
+DAMAGE = {
+    "ruins builtins": "import builtins; builtins.str = builtins.type = builtins.isinstance = builtins.len = None",
+    "closes descriptors": "import os; os.closerange(3, 4096)",
+    "deletes the store": "import os, shutil; shutil.rmtree(os.environ['PYLAYER_STORE'], ignore_errors=True)",
+    "forbids files": "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))",
+    "forbids writing": "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damage_in_an_event(world: World, damage: str) -> None:
+    """What a class does to Python itself, to the process or to the store costs stored pipelines at most: the program
+    goes on, and what is stored afterwards is whole."""
+    run_unharmed(world, watched(world, keep_cell=f"{DAMAGE[damage]}; return True"))
+    world.demo("--count", COUNT)
+    assert world.last()["hits"] + world.last()["compiled"] == COUNT
+    world.demo("--count", COUNT)
+    assert (world.last()["hits"], world.last()["compiled"]) == (COUNT, 0)
 
 
 def test_policy_ends_the_process(world: World) -> None:

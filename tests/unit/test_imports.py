@@ -19,6 +19,7 @@ IN_PROCESS = (
     "store.journal",
     "store.runs",
     "values",
+    "watchdog",
 )
 SLOW = ("re", "typing", "dataclasses", "enum", "json", "pathlib", "collections", "functools", "yaml", "inspect")
 
