@@ -15,7 +15,7 @@ import struct
 import time
 
 from .. import paths
-from ..paths import make_private
+from ..paths import make_private, open_in_store
 from . import format, owner
 from .files import read_small, remove, unique_name, write_all
 from .folder import Folder
@@ -88,7 +88,7 @@ def _places(folder: Folder) -> list[tuple[str, str]]:
 def _create(directory: str, name: str, head: bytes) -> tuple[int, str]:
     """The whole file is written: no block of it has to be found later. Raises OSError."""
     path = os.path.join(directory, name)
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    fd = open_in_store(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
     try:
         write_all(fd, [head, bytes(BYTES - len(head))])
     except BaseException:

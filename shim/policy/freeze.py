@@ -46,6 +46,8 @@ INSIDE = [
     "pylayer.store.reader",
     "pylayer.store.recency",
     "pylayer.store.runs",
+    "pylayer.store.sentinel",
+    "pylayer.store.suspects",
     "pylayer.store.syncing",
     "pylayer.store.zstd",
     "pylayer.values",

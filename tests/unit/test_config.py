@@ -19,9 +19,7 @@ SETTINGS_KEYS = (
     "prefers_internal_cache, queue_mib, seed_application_caches, "
     "sharding"
 )
-TOP_KEYS = (
-    "import, max_program_mib, max_store_mib, policy, policy_path, rules, settings, share, trusted_keys, watchdog"
-)
+TOP_KEYS = "import, max_program_mib, max_store_mib, policy, policy_path, rules, settings, share, trusted_keys, watchdog"
 CONDITIONS = "application, device, driver, engine, executable, vendor"
 
 

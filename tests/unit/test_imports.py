@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from unit.things import run_python
 
@@ -35,3 +37,11 @@ print(*sorted((set(sys.modules) - before) & set(sys.argv[2:])))
 def test_imports(module: str) -> None:
     """None of the slow modules comes along."""
     assert run_python(CODE, module, *SLOW).split() == []
+
+
+def test_what_is_imported_is_frozen() -> None:
+    """Modules that every session imports are inside the policy library: one that is not costs the program 0.2 ms."""
+    freeze = (Path(__file__).parents[2] / "shim" / "policy" / "freeze.py").read_text()
+    code = "import pylayer.session, sys; print(*sorted(name for name in sys.modules if name.startswith('pylayer')))"
+    for name in run_python(code).split():
+        assert f'"{name}",' in freeze, name

@@ -1,4 +1,4 @@
-"""docs/reliability.md: every test that it names exists, no row is half a row, and there are as many as were promised."""
+"""docs/reliability.md: every test that it names exists, no row is half a row, and there are enough of them."""
 
 from __future__ import annotations
 
