@@ -83,6 +83,10 @@ MAX_JOURNAL_BYTES = 32 << 20
 #: Nothing larger is read: a file that big is not one of ours.
 MAX_FILE_BYTES = 8 << 30
 MAX_RECORD_BYTES = 1 << 30
+#: In a file that anybody may have made, less is taken: a record is in memory whole, and a directory becomes objects of
+#: five times its bytes.
+MAX_FOREIGN_RECORD_BYTES = 128 << 20
+MAX_FOREIGN_DIRECTORY_BYTES = 8 << 20
 #: Records that are compressed together, before compression. RADV's cells shrink to a half one by one, to a
 #: quarter in blocks of this size (measured: 4112 bytes each, 560 of them, zstd level 3).
 BLOCK_BYTES = 256 << 10

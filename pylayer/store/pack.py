@@ -108,6 +108,9 @@ def read_directory(reader: Reader, header: FileHeader, damage: list[Damage]) -> 
     if offset % format.ALIGNMENT or offset < format.FILE_HEADER.size:
         wrong("impossible", "the place of GRPS")
         return None
+    if reader.foreign and size > format.MAX_FOREIGN_DIRECTORY_BYTES:
+        wrong("impossible", "the length of GRPS")
+        return None
     end = offset + format.record_size(size)
     if end > reader.size:
         wrong("truncated", "GRPS is missing")

@@ -56,6 +56,8 @@ class Reader:
 
     def __init__(self, path: str, foreign: bool = False) -> None:
         self.path = path
+        self.foreign = foreign
+        self._most = format.MAX_FOREIGN_RECORD_BYTES if foreign else format.MAX_RECORD_BYTES
         self._fd = open_foreign(path) if foreign else open_in_store(path)
         #: Two that take turns, made when the first compressed block is met.
         self._blocks: list[bytearray] = []
@@ -88,7 +90,7 @@ class Reader:
         end = self.size if end is None else min(end, self.size)
         buffers = [bytearray(min(PART_BYTES, max(end - start, 1))) for _ in range(2)]
         turn, at = 0, start
-        scan = Scan(self.path, damage)
+        scan = Scan(self.path, damage, most=self._most)
         while at < end:
             buffer = buffers[turn]
             count = min(os.preadv(self._fd, [buffer], at), end - at)
@@ -147,7 +149,7 @@ class Reader:
         size = RECORD_HEADER.unpack(head)[3]
         if xxhash.xxh3_64_intdigest(head[:HASHED_RECORD_HEADER]) != RECORD_HEADER.unpack(head)[8]:
             return None
-        if offset + RECORD_HEADER.size + size > self.size or size > format.MAX_RECORD_BYTES:
+        if offset + RECORD_HEADER.size + size > self.size or size > self._most:
             return None
         data = head + self.bytes_at(offset + RECORD_HEADER.size, size)
         found: list[Record] = []
@@ -203,7 +205,10 @@ class Scan:
     """Finds records that verify in bytes that may hold anything. ``whole``: in bytes that verified as a whole, and so
     hold records from their start to their end, or lies: behind the first of those nothing is looked for."""
 
-    def __init__(self, path: str, damage: list[Damage], whole: bool = False) -> None:
+    def __init__(
+        self, path: str, damage: list[Damage], whole: bool = False, most: int = format.MAX_RECORD_BYTES
+    ) -> None:
+        self._most = most
         self._path = path
         self._damage = damage
         self._whole = whole
@@ -234,12 +239,12 @@ class Scan:
             start = at + header_size
             stop = start + size
             if stop > end:
-                if limit is not None and base + stop <= limit and size <= format.MAX_RECORD_BYTES:
+                if limit is not None and base + stop <= limit and size <= self._most:
                     return at
                 if self._whole:
                     break
                 next_one = next_record(data, at + ALIGNMENT, end, limit is None, places)
-                goes_on = size > format.MAX_RECORD_BYTES or (limit is None and next_one < end)
+                goes_on = size > self._most or (limit is None and next_one < end)
                 self._damage.append(
                     Damage(self._path, "impossible" if goes_on else "truncated", base + at, next_one - at)
                 )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import random
+import resource
 import struct
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -398,6 +400,41 @@ def test_impossible_lengths(tmp_path: Path, magic: bytes, value: int) -> None:
     path.write_bytes(data)
     with pytest.raises(portable.Refused):
         take(path, tmp_path / "root")
+
+
+def with_little_memory(user: User, path: Path) -> subprocess.CompletedProcess[str]:
+    """An import by a process that may have no more than 128 MiB of data."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_DATA, (128 << 20, 128 << 20))
+
+    return subprocess.run(
+        **user.process(("import", path, "--any-device")), capture_output=True, preexec_fn=limit, timeout=120
+    )
+
+
+def test_record_that_is_too_large(tmp_path: Path, elsewhere: User) -> None:
+    """A record that would fill the memory refuses the file before there is memory for it."""
+    forger = Forger(tmp_path / "x")
+    forger.writer.begin_group((ID,))
+    forger.add(format.CELL, stores.cell_data(5).ljust(format.MAX_FOREIGN_RECORD_BYTES + 1, b"\0"))
+    forger.writer.finish({ID: "game"})
+    done = with_little_memory(elsewhere, tmp_path / "x")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "impossible" in done.stderr, done.stderr
+
+
+def test_directory_that_is_too_large(tmp_path: Path, elsewhere: User) -> None:
+    """So does a directory of so many groups that their objects would."""
+    forger = Forger(tmp_path / "x")
+    forger.writer.finish({})
+    data = (tmp_path / "x").read_bytes()
+    at = data.index(format.GROUPS, 256)
+    count = format.MAX_FOREIGN_DIRECTORY_BYTES // format.GROUP_ENTRY.size + 1
+    groups = format.GROUPS_HEADER.pack(count, 0, 0, 0, 256, 0) + format.GROUP_ENTRY.pack(256, 0, 0, 0, 0) * count
+    (tmp_path / "x").write_bytes(data[:at] + b"".join(format.record_parts(format.GROUPS, groups)))
+    forge_header(tmp_path / "x", groups_offset=at, groups_size=len(groups))
+    done = with_little_memory(elsewhere, tmp_path / "x")
+    assert done.returncode == 1 and "the length of GRPS" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\3\4" + bytes(500), bytes(4096)])
