@@ -88,7 +88,7 @@ def _places(folder: Folder) -> list[tuple[str, str]]:
 def _create(directory: str, name: str, head: bytes) -> tuple[int, str]:
     """The whole file is written: no block of it has to be found later. Raises OSError."""
     path = os.path.join(directory, name)
-    fd = open_in_store(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+    fd = paths.open_in_store(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
     try:
         write_all(fd, [head, bytes(BYTES - len(head))])
     except BaseException:

@@ -12,7 +12,7 @@ from unit.things import give_to_another_user
 
 from pylayer import compiled, paths, user_policy
 from pylayer.identity import Identity
-from pylayer.store import format, plans, quarantine, runs
+from pylayer.store import format, plans, quarantine, runs, sentinel
 from pylayer.store.files import read_small
 from pylayer.store.folder import Folder, Loaded
 from pylayer.store.reader import Reader
@@ -175,6 +175,40 @@ def test_nothing_is_made_in_another_users_directory(tmp_path: Path, monkeypatch:
     with pytest.raises(paths.UntrustedDirectory, match="is not created in it"):
         paths.make_private(str(home / ".cache" / "pylayer"))
     assert list(home.iterdir()) == []
+
+
+def test_sentinel_where_everybody_may_write(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process leaves in the runtime directory is neither made nor read where somebody else made the directory
+    first, or a link to one; and a file that others could have written tells of no death."""
+    runtime = tmp_path / "shm"
+    runtime.mkdir()
+    monkeypatch.setattr(paths, "getenv", lambda name, default: str(runtime) if name == "XDG_RUNTIME_DIR" else default)
+    path = sentinel.open_sentinel(
+        folder,
+        7,
+        "app",
+        lambda fd: 0 if os.readlink(f"/proc/self/fd/{fd}").startswith(str(runtime)) else sentinel.UNFIT,
+    )
+    assert path is not None and Path(path).stat().st_mode & 0o777 == 0o600
+    data = bytearray(Path(path).read_bytes())
+    data[248] ^= 1  # what no header says has no living writer
+    Path(path).write_bytes(data)
+    assert [death.path for death in sentinel.deaths(folder)] == [path]
+    Path(path).chmod(0o666)
+    assert sentinel.deaths(folder) == []
+    Path(path).chmod(0o600)
+    live = Path(path).parent
+    live.chmod(0o777)
+    assert sentinel.deaths(folder) == []
+    with pytest.raises(paths.UntrustedDirectory):
+        sentinel.open_sentinel(folder, 7, "app", lambda fd: sentinel.UNFIT)
+    live.chmod(0o700)
+    live.rename(tmp_path / "moved")
+    live.symlink_to(tmp_path / "moved")
+    assert sentinel.deaths(folder) == []
+    with pytest.raises(NotADirectoryError):
+        sentinel.open_sentinel(folder, 7, "app", lambda fd: sentinel.UNFIT)
+    assert [file.name for file in (tmp_path / "moved").iterdir()] == [Path(path).name]
 
 
 # ---- policy ------------------------------------------------------------------------------------------
