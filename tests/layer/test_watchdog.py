@@ -18,12 +18,15 @@ COUNT = 24
 NO_PLAN = "policy gave no plan for the device"
 
 
-def watched(world: World, limits: str = "", **arguments: str) -> dict[str, str]:
-    """The environment with a policy class and these limits, such as ``call_ms: 50``."""
+#: Where policy gets out again, the program waits for it as long as that takes.
+PATIENT = "flush_wait_ms: 60000"
+
+
+def watched(world: World, limits: str = "", settings: str = PATIENT, **arguments: str) -> dict[str, str]:
+    """The environment with a policy class, these limits (``call_ms: 5000``) and these settings."""
     environment = write_policy(world, **arguments)
-    if limits:
-        with open(world.directory / "policy.yaml", "a") as file:
-            file.write(f"watchdog: {{{limits}}}\n")
+    with open(world.directory / "policy.yaml", "a") as file:
+        file.write(f"watchdog: {{{limits}}}\nsettings: {{{settings}}}\n")
     return environment
 
 
@@ -69,9 +72,9 @@ LOOPS = {
 @pytest.mark.parametrize("loop", LOOPS)
 def test_event_that_loops(world: World, loop: str) -> None:
     """A loop in keep_cell is broken off: one cell is lost, the class is off, and the other cells are stored."""
-    result = run_unharmed(world, watched(world, "call_ms: 100", keep_cell=LOOPS[loop]))
+    result = run_unharmed(world, watched(world, keep_cell=LOOPS[loop]))
     (line,) = off_lines(result)
-    assert "keep_cell did not return within 100 ms, PolicyTimeout (mine.py, line " in line
+    assert "keep_cell did not return within 500 ms, PolicyTimeout (mine.py, line " in line
     policy = world.runs()[-1]["policy"]
     assert (policy["class"], policy["broken_off"], policy["failures"]) == ("mine:Mine", 1, 1)
     assert policy["switched_off"] in line
@@ -80,7 +83,7 @@ def test_event_that_loops(world: World, loop: str) -> None:
 
 def test_plan_that_loops(world: World) -> None:
     """A loop in plan_device costs the first device its plan; the others are planned by the built-in policy."""
-    environment = watched(world, "call_ms: 100", plan="while True: pass")
+    environment = watched(world, plan="while True: pass")
     result = world.demo("--count", COUNT, "--repeat-instances", 2, **environment)
     assert result["created"] == COUNT
     assert len(off_lines(result)) == 1
@@ -94,10 +97,11 @@ def test_verdict_that_loops(world: World, tmp_path: Path) -> None:
     """A loop in admit_cache is broken off; the program's data passes, or is judged by the built-in policy."""
     blob = str(tmp_path / "blob")
     world.demo("--count", COUNT, "--cache", blob, "--cache-save", blob, layers=None)
-    environment = watched(world, "call_ms: 100", admit_cache="while True: pass")
+    # With less the program would have gone on, and not wait at vkDestroyDevice either.
+    environment = watched(world, settings=f"answer_wait_ms: 10000, {PATIENT}", admit_cache="while True: pass")
     result = world.demo("--count", COUNT, "--cache", blob, **environment)
     assert (result["created"], result["results"]) == (COUNT, ["VK_SUCCESS"])
-    assert "admit_cache did not return within 100 ms" in off_lines(result)[0]
+    assert "admit_cache did not return within 500 ms" in off_lines(result)[0]
     assert world.last()["application_hits"] == COUNT
 
 
@@ -106,7 +110,7 @@ def test_loop_that_swallows_everything(world: World) -> None:
     # Python 3.11 does not catch what is raised in a loop that is the very first thing in a try.
     loop = "n = 0\n                while True: n += 1"
     body = f"while True:\n            try:\n                {loop}\n            except BaseException: pass"
-    result = run_unharmed(world, watched(world, "call_ms: 50", keep_cell=body))
+    result = run_unharmed(world, watched(world, settings="flush_wait_ms: 3000", keep_cell=body))
     assert off_lines(result) == []
     stuck, *others = warnings(result)
     assert "the policy class has been in keep_cell for " in stuck
@@ -115,11 +119,12 @@ def test_loop_that_swallows_everything(world: World) -> None:
     assert_next_run_hits(world, 0)
 
 
-@pytest.mark.parametrize("seconds", ["1000", "0.3"])
+@pytest.mark.parametrize("seconds", ["1000", "2"])
 def test_event_that_blocks(world: World, seconds: str) -> None:
     """A blocking call in C is not broken off: what comes after it is stored if it ends in time, else one line says
     where policy is stuck."""
-    result = run_unharmed(world, watched(world, "call_ms: 50", keep_cell=f"import time; time.sleep({seconds})"))
+    wait = "flush_wait_ms: 3000" if seconds == "1000" else PATIENT
+    result = run_unharmed(world, watched(world, settings=wait, keep_cell=f"import time; time.sleep({seconds})"))
     assert sum("the policy class has been in keep_cell for " in line for line in warnings(result)) == 1
     if seconds == "1000":
         assert_next_run_hits(world, 0)
@@ -130,7 +135,7 @@ def test_event_that_blocks(world: World, seconds: str) -> None:
 
 def test_call_that_keeps_the_lock(world: World) -> None:
     """A call in C that keeps Python's lock keeps the watchdog's thread too, and nobody else."""
-    result = run_unharmed(world, watched(world, "call_ms: 50", keep_cell="7 ** 7 ** 9"))
+    result = run_unharmed(world, watched(world, settings="flush_wait_ms: 3000", keep_cell="7 ** 7 ** 9"))
     assert "the policy class has been in keep_cell for " in result.stderr
     assert_next_run_hits(world, 0)
 
@@ -143,9 +148,8 @@ def test_verdict_that_comes_too_late(world: World, tmp_path: Path) -> None:
         "import time; from pylayer import boundary\n"
         "        while boundary.counters(1)['answers_late'] == 0: time.sleep(0.001)\n        return 1, 'x'"
     )
-    environment = watched(world, "failures: 1, call_ms: 60000", admit_cache=body)
-    config = world.directory / "policy.yaml"
-    config.write_text(config.read_text() + "settings: {answer_wait_ms: 2000, flush_wait_ms: 60000}\n")
+    settings = f"answer_wait_ms: 2000, {PATIENT}"
+    environment = watched(world, "failures: 1, call_ms: 60000", settings, admit_cache=body)
     # More pipelines than the cache has: policy is there again before they are compiled, and vkDestroyDevice waits.
     result = world.demo("--count", 400, "--cache", blob, **environment)
     assert (result["created"], result["results"]) == (400, ["VK_SUCCESS"])
@@ -159,9 +163,7 @@ def test_queue_is_full_while_policy_is_stuck(world: World) -> None:
         "import time; from pylayer import boundary\n"
         "        while boundary.counters(1)['events_dropped'] == 0: time.sleep(0.01)\n        return True"
     )
-    environment = watched(world, "call_ms: 60000, event_percent: 100", keep_cell=body)
-    config = world.directory / "policy.yaml"
-    config.write_text(config.read_text() + "settings: {queue_mib: 1, flush_wait_ms: 60000}\n")
+    environment = watched(world, "call_ms: 60000, event_percent: 100", f"queue_mib: 1, {PATIENT}", keep_cell=body)
     result = world.demo("--count", 500, **environment)
     assert (result["created"], result["results"]) == (500, ["VK_SUCCESS"])
     dropped, stored = world.last()["events_dropped"], world.runs()[-1]["stored_records"]
@@ -174,19 +176,19 @@ def test_queue_is_full_while_policy_is_stuck(world: World) -> None:
 def test_program_that_is_python(world: World, interpreter: str) -> None:
     """Where the program is Python itself, the class is broken off in its own interpreter, and the program's is left
     alone, which is busy meanwhile."""
-    environment = watched(world, "call_ms: 100", keep_cell="while True: pass")
+    environment = watched(world, keep_cell="while True: pass")
     library = str(BUILD / "demo" / "libpipelines.so")
     process = world.run([interpreter, str(HOST), library, "nogil", "busy", "--count", "12"], **environment)
     assert json.loads(process.stdout.splitlines()[-1])["status"] == 0
-    assert "keep_cell did not return within 100 ms, PolicyTimeout (mine.py, line " in process.stderr
+    assert "keep_cell did not return within 500 ms, PolicyTimeout (mine.py, line " in process.stderr
     assert world.runs()[-1]["stored_records"] == 11
 
 
 @pytest.mark.parametrize("method", ["device_created", "device_destroyed"])
 def test_other_events_that_loop(world: World, method: str) -> None:
     """A loop in the hooks of a device's life costs the class, and no pipeline."""
-    result = run_unharmed(world, watched(world, "call_ms: 100", **{method: "while True: pass"}))
-    assert f"{method} did not return within 100 ms" in off_lines(result)[0]
+    result = run_unharmed(world, watched(world, **{method: "while True: pass"}))
+    assert f"{method} did not return within 500 ms" in off_lines(result)[0]
     assert world.runs()[-1]["policy"]["switched_off"].startswith(method)
     assert_next_run_hits(world, COUNT)
 
@@ -196,8 +198,6 @@ def test_events_over_budget(world: World) -> None:
     environment = watched(
         world, "event_percent: 1, call_ms: 5000", keep_cell="import time; time.sleep(0.1); return True"
     )
-    config = world.directory / "policy.yaml"
-    config.write_text(config.read_text() + "settings: {flush_wait_ms: 20000}\n")
     result = run_unharmed(world, environment)
     assert "events took it " in off_lines(result)[0]
     assert 10 <= world.runs()[-1]["policy"]["over_budget"] < COUNT
@@ -236,11 +236,10 @@ def test_import_that_blocks(world: World) -> None:
 
 
 def test_import_that_is_slow(world: World) -> None:
-    """After an import of two and a half seconds later devices have the layer, with the built-in policy."""
-    environment = watched(world, top="import time; time.sleep(2.5)")
+    """After an import that took longer than vkCreateDevice waits, devices have the layer, with the built-in policy."""
+    environment = watched(world, top="import time; time.sleep(2.2)")
     result = world.demo("--count", COUNT, "--repeat-instances", 400, **environment)
     assert result["created"] == COUNT
-    assert NO_PLAN in result.stderr
     assert "policy mine:Mine cannot be used: PolicyTimeout" in result.stderr
     assert world.last()["compiled"] == COUNT
 
@@ -332,11 +331,11 @@ def test_policy_ends_the_process(world: World) -> None:
 
 def test_stats_say_it(world: World) -> None:
     """`pylayer stats` has one line for a class that was switched off, and all counts as JSON."""
-    world.demo("--count", COUNT, **watched(world, "call_ms: 100", keep_cell="while True: pass"))
+    world.demo("--count", COUNT, **watched(world, keep_cell="while True: pass"))
     command = [str(Path(os.sys.executable).parent / "pylayer"), "stats"]  # type: ignore[attr-defined]
     text = " ".join(world.run(command, VK_INSTANCE_LAYERS=None, COLUMNS="80").stdout.split())
     assert (
-        "pipelines: policy class mine:Mine was switched off: keep_cell did not return within 100 ms, PolicyTimeout "
+        "pipelines: policy class mine:Mine was switched off: keep_cell did not return within 500 ms, PolicyTimeout "
         "(mine.py, line "
     ) in text
     assert "(failures: 1)" in text
@@ -348,7 +347,7 @@ def test_stats_say_it(world: World) -> None:
 
 def test_layer_is_silent(world: World) -> None:
     """Without PYLAYER_LOG nothing is written, whatever the class does."""
-    environment = watched(world, "call_ms: 100", keep_cell="print('x'); raise SystemExit", top="print('top')")
+    environment = watched(world, keep_cell="print('x'); raise SystemExit", top="print('top')")
     alone = world.demo("--count", COUNT, layers=None)
     result = world.demo("--count", COUNT, PYLAYER_LOG=None, **environment)
     assert "pylayer" not in result.stderr

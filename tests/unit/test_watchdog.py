@@ -43,7 +43,7 @@ class Clock:
         self.processor += int(processor_ms * MS)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     result = Clock()
     monkeypatch.setattr(watchdog, "time", result)
