@@ -471,10 +471,11 @@ class Host:
         for session in self.sessions.values():
             self._guard(self._settle, session)
         for session in self.sessions.values():
+            self._guard(session.close)  # exit() does not wait for a policy class that hangs
+        for session in self.sessions.values():
             totals = session.read_counters()
             if totals:
                 self._guard(self._last_words, session, totals)
-            session.close()
         self._guard(self._maintain_at_exit)
 
     def _last_words(self, session: DeviceSession, totals: dict[str, int]) -> None:

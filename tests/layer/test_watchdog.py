@@ -193,6 +193,16 @@ def test_other_events_that_loop(world: World, method: str) -> None:
     assert_next_run_hits(world, COUNT)
 
 
+@pytest.mark.parametrize("body", ["while True: pass", "import time; time.sleep(1000)"])
+def test_hook_that_hangs_at_exit(world: World, body: str) -> None:
+    """exit() with a device alive: its pipelines are stored and their file is closed before the class is asked."""
+    alone = world.demo("--count", COUNT, "--no-destroy", layers=None)
+    result = world.demo("--count", COUNT, "--no-destroy", **watched(world, device_destroyed=body))
+    assert seen(result) == seen(alone)
+    assert [path.suffix for path in world.stored_files()] == [".closed"]
+    assert_next_run_hits(world, COUNT)
+
+
 def test_events_over_budget(world: World) -> None:
     """A hook that sleeps in every event is switched off when it had its share; all cells are stored."""
     environment = watched(
