@@ -35,7 +35,6 @@ VkResult batch_create_one(Batch *batch, uint32_t index, VkPipelineCache cache, u
     Element *element = &batch->elements[index];
     AnyCreateInfo info;
     uint64_t clear = create_info_flags_to_clear(call, index, element->flags);
-    element_release(element);
     bool prepared = element_prepare(element, call, index, set, clear, &info);
     if (!prepared && (set & FAIL_ON_COMPILE))
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;

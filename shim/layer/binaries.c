@@ -52,7 +52,7 @@ bool binaries_key(PipelineCall *call, uint32_t index, Element *element, VkPipeli
     Device *device = call->device;
     unsigned without = atomic_load_explicit(&device->kinds_without_binaries, memory_order_relaxed);
     /* RADV crashes on the key of a stage without code (measured). */
-    if (is_bypassed(element) || without >> element->kind & 1 || !create_info_has_code(call, index))
+    if (is_bypassed(element) || without >> element->kind & 1 || !create_info_has_code(call, index, element->kind))
         return false;
     /* Keys may depend on flags, and these say nothing about the pipeline. */
     AnyCreateInfo info;

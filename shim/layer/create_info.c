@@ -126,6 +126,7 @@ void element_clear_feedback(const Element *element)
 bool element_change_flags(Element *element, const PipelineCall *call, uint32_t index, uint64_t set, uint64_t clear,
                           AnyCreateInfo *out)
 {
+    element_release(element);
     memcpy(out, create_info_at(call, index), create_info_size(call->point));
     uint64_t flags = (element->flags | set) & ~clear;
     if (flags == element->flags)
@@ -210,7 +211,7 @@ static bool stage_has_code(const VkPipelineShaderStageCreateInfo *stage)
     return false;
 }
 
-bool create_info_has_code(const PipelineCall *call, uint32_t index)
+bool create_info_has_code(const PipelineCall *call, uint32_t index, enum PylayerPipelineKind kind)
 {
     const AnyCreateInfo *info = create_info_at(call, index);
     const VkPipelineShaderStageCreateInfo *stages = info->ray_tracing.pStages;
@@ -219,6 +220,8 @@ bool create_info_has_code(const PipelineCall *call, uint32_t index)
         stages = &info->compute.stage;
         stage_count = 1;
     } else if (call->point == BIND_GRAPHICS) {
+        if (!(graphics_subsets(&info->graphics, kind) & SUBSETS_WITH_STAGES))
+            return true;
         stages = info->graphics.pStages;
         stage_count = info->graphics.stageCount;
     }

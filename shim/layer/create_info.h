@@ -74,10 +74,15 @@ const void *create_info_at(const PipelineCall *call, uint32_t index);
 void element_read(Element *element, const PipelineCall *call, uint32_t index);
 /* fingerprints.c: what the pipeline is made of, in one number that is the same in every process; 0: unknown. */
 uint64_t fingerprint_of(const PipelineCall *call, uint32_t index, enum PylayerPipelineKind kind);
+/* fingerprints.c: the state that a graphics create info gives itself, libraries apart (Vulkan,
+ * VkGraphicsPipelineLibraryCreateInfoEXT). */
+uint32_t graphics_subsets(const VkGraphicsPipelineCreateInfo *info, enum PylayerPipelineKind kind);
+/* VUID-VkGraphicsPipelineCreateInfo-pStages-06600: only with one of these need pStages be valid. */
+#define SUBSETS_WITH_STAGES (COMPAT_LIBRARY_PRE_RASTERIZATION | COMPAT_LIBRARY_FRAGMENT_SHADER)
 /*
  * Writes to *out the create info of this element with flags set and cleared and with creation feedback
  * chained where the device has it. False: the flags cannot be changed, *out is as the application made it
- * (with feedback). Release with element_release.
+ * (with feedback). Release with element_release; what was written for the element before is released here.
  */
 bool element_prepare(Element *element, const PipelineCall *call, uint32_t index, uint64_t set, uint64_t clear,
                      AnyCreateInfo *out);
@@ -101,7 +106,7 @@ void element_clear_feedback(const Element *element);
  * where the parent failed.
  */
 /* Each stage has its code: a module, what makes one, or a module identifier. */
-bool create_info_has_code(const PipelineCall *call, uint32_t index);
+bool create_info_has_code(const PipelineCall *call, uint32_t index, enum PylayerPipelineKind kind);
 bool create_info_derives_within_call(const PipelineCall *call, uint32_t index, uint64_t flags);
 uint64_t create_info_flags_to_clear(const PipelineCall *call, uint32_t index, uint64_t flags);
 void create_info_detach(const PipelineCall *call, uint32_t index, uint64_t flags, AnyCreateInfo *info);

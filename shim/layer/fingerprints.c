@@ -324,8 +324,7 @@ static void add_states(Description *description, const States *states)
     (COMPAT_LIBRARY_VERTEX_INPUT | COMPAT_LIBRARY_PRE_RASTERIZATION | COMPAT_LIBRARY_FRAGMENT_SHADER |                 \
      COMPAT_LIBRARY_FRAGMENT_OUTPUT)
 
-/* The state that this create info gives itself, libraries apart (Vulkan, VkGraphicsPipelineLibraryCreateInfoEXT). */
-static uint32_t own_subsets(const VkGraphicsPipelineCreateInfo *info, enum PylayerPipelineKind kind)
+uint32_t graphics_subsets(const VkGraphicsPipelineCreateInfo *info, enum PylayerPipelineKind kind)
 {
     const CompatGraphicsPipelineLibrary *library =
         (const void *)pnext_find(info->pNext, COMPAT_STRUCTURE_TYPE_GRAPHICS_PIPELINE_LIBRARY);
@@ -400,9 +399,8 @@ uint64_t fingerprint_of(const PipelineCall *call, uint32_t index, enum PylayerPi
     uint32_t stage_count = 1;
     States states = {.kind = kind};
     if (call->point == BIND_GRAPHICS) {
-        states.subsets = own_subsets(&info->graphics, kind);
-        /* VUID-VkGraphicsPipelineCreateInfo-pStages-06600: only then pStages need be valid. */
-        if (!(states.subsets & (COMPAT_LIBRARY_PRE_RASTERIZATION | COMPAT_LIBRARY_FRAGMENT_SHADER)))
+        states.subsets = graphics_subsets(&info->graphics, kind);
+        if (!(states.subsets & SUBSETS_WITH_STAGES))
             return 0;
         read_graphics_states(&states, &info->graphics);
         stages = info->graphics.pStages;
