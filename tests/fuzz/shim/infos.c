@@ -1,0 +1,333 @@
+/* infos.c - see fuzz.h */
+#include <string.h>
+
+#include "fuzz.h"
+
+/* Flags that mean something to the layer; a program may set any others. */
+static const uint64_t known_flags[] = {
+    VK_PIPELINE_CREATE_DERIVATIVE_BIT,
+    VK_PIPELINE_CREATE_ALLOW_DERIVATIVES_BIT,
+    VK_PIPELINE_CREATE_DISABLE_OPTIMIZATION_BIT,
+    FAIL_ON_COMPILE,
+    EARLY_RETURN,
+    CAPTURE_REPLAY,
+    VK_PIPELINE_CREATE_LIBRARY_BIT_KHR,
+    COMPAT_PIPELINE_CREATE_LINK_TIME_OPTIMIZATION,
+    0x00800000, /* RETAIN_LINK_TIME_OPTIMIZATION_INFO */
+    VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR,
+    VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR,
+};
+
+static uint64_t make_flags(void)
+{
+    uint64_t flags = chance(2) ? take32() & 0x7fffffffu : 0;
+    while (chance(6))
+        flags |= known_flags[below(sizeof known_flags / sizeof known_flags[0])];
+    return flags;
+}
+
+static void add_feedback(Chain *chain)
+{
+    VkPipelineCreationFeedbackCreateInfoEXT *info = room(sizeof *info);
+    info->pPipelineCreationFeedback = room(sizeof *info->pPipelineCreationFeedback);
+    info->pPipelineCreationFeedback->flags = take8();
+    info->pipelineStageCreationFeedbackCount = below(20);
+    size_t size = info->pipelineStageCreationFeedbackCount * sizeof *info->pPipelineStageCreationFeedbacks;
+    info->pPipelineStageCreationFeedbacks = size ? room(size) : anywhere();
+    chain_add(chain, info, VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO_EXT);
+}
+
+static void add_binaries(Chain *chain)
+{
+    VkPipelineBinaryInfoKHR *info = room(sizeof *info);
+    uint32_t count = own[OBJECT_BINARY].count ? below(4) : 0;
+    VkPipelineBinaryKHR *binaries = count ? room(count * sizeof *binaries) : anywhere();
+    for (uint32_t i = 0; i < count; i++)
+        binaries[i] = (VkPipelineBinaryKHR)any_of(OBJECT_BINARY);
+    info->binaryCount = count;
+    info->pPipelineBinaries = binaries;
+    chain_add(chain, info, VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR);
+}
+
+static void add_libraries(Chain *chain)
+{
+    VkPipelineLibraryCreateInfoKHR *info = room(sizeof *info);
+    info->libraryCount = own[OBJECT_PIPELINE].count ? below(4) : 0;
+    VkPipeline *libraries = info->libraryCount ? room(info->libraryCount * sizeof *libraries) : anywhere();
+    for (uint32_t i = 0; i < info->libraryCount; i++)
+        libraries[i] = (VkPipeline)any_of(OBJECT_PIPELINE);
+    info->pLibraries = libraries;
+    chain_add(chain, info, VK_STRUCTURE_TYPE_PIPELINE_LIBRARY_CREATE_INFO_KHR);
+}
+
+static void add_rendering(Chain *chain)
+{
+    VkPipelineRenderingCreateInfoKHR *info = room(sizeof *info);
+    info->colorAttachmentCount = below(12);
+    size_t size = info->colorAttachmentCount * sizeof(VkFormat);
+    info->pColorAttachmentFormats = size ? room(size) : anywhere();
+    chain_add(chain, info, VK_STRUCTURE_TYPE_PIPELINE_RENDERING_CREATE_INFO_KHR);
+}
+
+/* Any order, unknown structs anywhere; the layer reads each type once (sType-unique). */
+static void *make_chain(bool graphics, uint64_t *flags, uint32_t *subsets)
+{
+    Chain chain = {0};
+    bool has_flags = false, has_feedback = false, has_binaries = false, has_libraries = false, has_subsets = false,
+         has_rendering = false;
+    for (unsigned i = 0; i < 10 && chance(11); i++) {
+        unsigned what = below(8);
+        if (what == 0 && !has_flags) {
+            CompatPipelineCreateFlags2 *flags2 = room(sizeof *flags2);
+            flags2->flags = *flags = make_flags() | (chance(2) ? CAPTURE_DATA : 0) | (chance(1) ? take64() << 32 : 0);
+            chain_add(&chain, flags2, COMPAT_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2);
+            has_flags = true;
+        } else if (what == 1 && !has_feedback) {
+            add_feedback(&chain);
+            has_feedback = true;
+        } else if (what == 2 && !has_binaries) {
+            add_binaries(&chain);
+            has_binaries = true;
+        } else if (what == 3 && !has_libraries) {
+            add_libraries(&chain);
+            has_libraries = true;
+        } else if (what == 4 && !has_subsets && graphics) {
+            CompatGraphicsPipelineLibrary *library = room(sizeof *library);
+            library->flags = *subsets = chance(2) ? take32() >> 1 : below(16);
+            chain_add(&chain, library, COMPAT_STRUCTURE_TYPE_GRAPHICS_PIPELINE_LIBRARY);
+            has_subsets = true;
+        } else if (what == 5 && !has_rendering && graphics) {
+            add_rendering(&chain);
+            has_rendering = true;
+        } else {
+            chain_add_unknown(&chain);
+        }
+    }
+    return chain.first;
+}
+
+static const VkSpecializationInfo *make_constants(void)
+{
+    VkSpecializationInfo *info = room(sizeof *info);
+    info->mapEntryCount = below(4);
+    info->dataSize = below(24);
+    info->pData = info->dataSize ? room_of_bytes(info->dataSize) : anywhere();
+    VkSpecializationMapEntry *entries = info->mapEntryCount ? room(info->mapEntryCount * sizeof *entries) : anywhere();
+    for (uint32_t i = 0; i < info->mapEntryCount; i++)
+        entries[i] = (VkSpecializationMapEntry){take8(), chance(2) ? take32() : below(20),
+                                                chance(1) ? (size_t)take64() : below(12)};
+    info->pMapEntries = entries;
+    return info;
+}
+
+static void *make_stage_chain(void)
+{
+    Chain chain = {0};
+    for (unsigned i = 0; i < 4 && chance(8); i++) {
+        if (chance(8)) {
+            VkShaderModuleCreateInfo *code = room(sizeof *code);
+            code->codeSize = 4 + 4 * below(8);
+            code->pCode = (const uint32_t *)(const void *)room_of_bytes(code->codeSize);
+            chain_add(&chain, code, VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
+        } else if (chance(8)) {
+            CompatShaderStageModuleIdentifier *identifier = room(sizeof *identifier);
+            identifier->identifierSize = below(40);
+            identifier->pIdentifier =
+                identifier->identifierSize ? room_of_bytes(identifier->identifierSize) : anywhere();
+            chain_add(&chain, identifier, COMPAT_STRUCTURE_TYPE_SHADER_STAGE_MODULE_IDENTIFIER);
+        } else {
+            chain_add_unknown(&chain);
+        }
+    }
+    return chain.first;
+}
+
+static void make_stage(VkPipelineShaderStageCreateInfo *stage)
+{
+    static const VkShaderStageFlagBits bits[] = {VK_SHADER_STAGE_VERTEX_BIT, VK_SHADER_STAGE_FRAGMENT_BIT,
+                                                 VK_SHADER_STAGE_COMPUTE_BIT, VK_SHADER_STAGE_MESH_BIT_NV};
+    *stage = (VkPipelineShaderStageCreateInfo){
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+        .pNext = make_stage_chain(),
+        .stage = chance(1) ? (VkShaderStageFlagBits)take32() : bits[below(4)],
+        .module = (VkShaderModule)(chance(12) ? any_of(OBJECT_MODULE) : 0),
+        .pName = chance(8) ? "main" : "",
+        .pSpecializationInfo = chance(6) ? make_constants() : NULL,
+    };
+}
+
+static const VkPipelineShaderStageCreateInfo *make_stages(uint32_t *count)
+{
+    *count = below(5);
+    VkPipelineShaderStageCreateInfo *stages = *count ? room(*count * sizeof *stages) : anywhere();
+    for (uint32_t i = 0; i < *count; i++)
+        make_stage(&stages[i]);
+    return stages;
+}
+
+static bool is_dynamic(const VkPipelineDynamicStateCreateInfo *dynamic, VkDynamicState state)
+{
+    for (uint32_t i = 0; dynamic && i < dynamic->dynamicStateCount; i++)
+        if (dynamic->pDynamicStates[i] == state)
+            return true;
+    return false;
+}
+
+static const VkPipelineDynamicStateCreateInfo *make_dynamic(void)
+{
+    static const VkDynamicState states[] = {VK_DYNAMIC_STATE_VIEWPORT, VK_DYNAMIC_STATE_PRIMITIVE_TOPOLOGY_EXT,
+                                            VK_DYNAMIC_STATE_RASTERIZER_DISCARD_ENABLE_EXT,
+                                            COMPAT_DYNAMIC_STATE_RASTERIZATION_SAMPLES};
+    VkPipelineDynamicStateCreateInfo *dynamic = room(sizeof *dynamic);
+    dynamic->sType = VK_STRUCTURE_TYPE_PIPELINE_DYNAMIC_STATE_CREATE_INFO;
+    dynamic->dynamicStateCount = below(5);
+    VkDynamicState *all = dynamic->dynamicStateCount ? room(dynamic->dynamicStateCount * sizeof *all) : anywhere();
+    for (uint32_t i = 0; i < dynamic->dynamicStateCount; i++)
+        all[i] = chance(2) ? (VkDynamicState)take32() : states[below(4)];
+    dynamic->pDynamicStates = all;
+    return dynamic;
+}
+
+/* Pointers that the specification lets be anything are. Which it reads is said at each. */
+static void make_graphics(VkGraphicsPipelineCreateInfo *info)
+{
+    uint64_t flags = info->flags = (VkPipelineCreateFlags)make_flags();
+    uint32_t subsets = UINT32_MAX;
+    info->sType = VK_STRUCTURE_TYPE_GRAPHICS_PIPELINE_CREATE_INFO;
+    info->pNext = make_chain(true, &flags, &subsets);
+    const VkPipelineLibraryCreateInfoKHR *libraries =
+        (const void *)chain_find(info->pNext, VK_STRUCTURE_TYPE_PIPELINE_LIBRARY_CREATE_INFO_KHR);
+    /* VkGraphicsPipelineLibraryCreateInfoEXT: without it, all state, or none of its own when it links libraries. */
+    if (subsets == UINT32_MAX)
+        subsets = (flags & VK_PIPELINE_CREATE_LIBRARY_BIT_KHR) || (libraries && libraries->libraryCount) ? 0 : 15;
+    bool vertex_input = subsets & COMPAT_LIBRARY_VERTEX_INPUT;
+    bool pre_rasterization = subsets & COMPAT_LIBRARY_PRE_RASTERIZATION;
+    bool fragment_shader = subsets & COMPAT_LIBRARY_FRAGMENT_SHADER;
+    bool fragment_output = subsets & COMPAT_LIBRARY_FRAGMENT_OUTPUT;
+    info->pDynamicState = chance(6) ? make_dynamic() : NULL;
+    /* VUID-VkGraphicsPipelineCreateInfo-pStages-06600 */
+    bool needs_stages = pre_rasterization || fragment_shader;
+    info->stageCount = 1 + below(5);
+    info->pStages = needs_stages ? make_stages(&info->stageCount) : anywhere();
+    bool mesh = false;
+    for (uint32_t i = 0; needs_stages && i < info->stageCount; i++)
+        mesh |= info->pStages[i].stage & VK_SHADER_STAGE_MESH_BIT_NV;
+    /* -pInputAssemblyState: vertex input state, no mesh stage, its topology not dynamic */
+    bool assembles = vertex_input && !(pre_rasterization && mesh) &&
+                     !is_dynamic(info->pDynamicState, VK_DYNAMIC_STATE_PRIMITIVE_TOPOLOGY_EXT);
+    info->pInputAssemblyState = assembles ? room(sizeof *info->pInputAssemblyState) : anywhere();
+    info->pVertexInputState = anywhere();
+    info->pTessellationState = anywhere();
+    info->pViewportState = anywhere();
+    info->pDepthStencilState = anywhere();
+    info->pColorBlendState = anywhere();
+    VkPipelineRasterizationStateCreateInfo *raster = room(sizeof *raster);
+    raster->rasterizerDiscardEnable = chance(4);
+    info->pRasterizationState = pre_rasterization ? raster : anywhere();
+    bool rasterizes = !pre_rasterization || !raster->rasterizerDiscardEnable ||
+                      is_dynamic(info->pDynamicState, VK_DYNAMIC_STATE_RASTERIZER_DISCARD_ENABLE_EXT);
+    info->pMultisampleState =
+        (fragment_shader || fragment_output) && rasterizes ? room(sizeof *info->pMultisampleState) : anywhere();
+    info->renderPass = (VkRenderPass)(uintptr_t)(chance(8) ? 0x77 : 0);
+    VkPipelineRenderingCreateInfoKHR *rendering =
+        (void *)(uintptr_t)chain_find(info->pNext, VK_STRUCTURE_TYPE_PIPELINE_RENDERING_CREATE_INFO_KHR);
+    /* VUID-VkGraphicsPipelineCreateInfo-renderPass-06579: read for fragment output state and dynamic rendering */
+    if (rendering && (info->renderPass != VK_NULL_HANDLE || !fragment_output || !rasterizes))
+        rendering->pColorAttachmentFormats = anywhere();
+}
+
+static void make_compute(VkComputePipelineCreateInfo *info)
+{
+    uint64_t flags;
+    uint32_t subsets;
+    info->sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
+    info->flags = (VkPipelineCreateFlags)make_flags();
+    info->pNext = make_chain(false, &flags, &subsets);
+    make_stage(&info->stage);
+}
+
+static void make_ray_tracing(VkRayTracingPipelineCreateInfoKHR *info)
+{
+    uint64_t flags;
+    uint32_t subsets;
+    info->sType = VK_STRUCTURE_TYPE_RAY_TRACING_PIPELINE_CREATE_INFO_KHR;
+    info->flags = (VkPipelineCreateFlags)make_flags();
+    info->pNext = make_chain(false, &flags, &subsets);
+    info->pStages = make_stages(&info->stageCount);
+    info->groupCount = below(4);
+    info->pGroups = anywhere(); /* the layer has no business there */
+    if (chance(6)) {
+        Chain chain = {0};
+        add_libraries(&chain);
+        info->pLibraryInfo = (const void *)chain.first;
+    }
+}
+
+AnyCreateInfo *info_at(const Infos *infos, uint32_t index)
+{
+    return (AnyCreateInfo *)(void *)((char *)infos->infos + index * create_info_size(infos->point));
+}
+
+uint64_t flags_of(const AnyCreateInfo *info)
+{
+    const CompatPipelineCreateFlags2 *flags2 =
+        (const void *)chain_find(info->head.pNext, COMPAT_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2);
+    return flags2 ? flags2->flags : info->head.flags;
+}
+
+VkPipelineLayout layout_of(enum BindPoint point, const AnyCreateInfo *info)
+{
+    return point == BIND_GRAPHICS  ? info->graphics.layout
+           : point == BIND_COMPUTE ? info->compute.layout
+                                   : info->ray_tracing.layout;
+}
+
+static void number(enum BindPoint point, AnyCreateInfo *info, uint32_t index)
+{
+    VkPipelineLayout layout = (VkPipelineLayout)(uintptr_t)(index + 1);
+    VkPipeline base = (VkPipeline)any_of(OBJECT_PIPELINE);
+    int32_t base_index = chance(8) ? (int32_t)below(MOST_INFOS) - 1 : (int32_t)take32();
+    /* VUID-vkCreateGraphicsPipelines-flags-00720, VkGraphicsPipelineCreateInfo-flags-07985: an earlier one */
+    if (flags_of(info) & VK_PIPELINE_CREATE_DERIVATIVE_BIT) {
+        base_index = index && chance(8) ? (int32_t)below(index) : -1;
+        base = base_index < 0 ? base : VK_NULL_HANDLE;
+    }
+    switch (point) {
+    case BIND_GRAPHICS:
+        info->graphics.layout = layout;
+        info->graphics.basePipelineHandle = base;
+        info->graphics.basePipelineIndex = base_index;
+        break;
+    case BIND_COMPUTE:
+        info->compute.layout = layout;
+        info->compute.basePipelineHandle = base;
+        info->compute.basePipelineIndex = base_index;
+        break;
+    default:
+        info->ray_tracing.layout = layout;
+        info->ray_tracing.basePipelineHandle = base;
+        info->ray_tracing.basePipelineIndex = base_index;
+        break;
+    }
+}
+
+Infos make_infos(enum BindPoint point, uint32_t count)
+{
+    Infos made = {point, count, count ? room(count * create_info_size(point)) : anywhere(), false};
+    for (uint32_t i = 0; i < count; i++) {
+        AnyCreateInfo *info = info_at(&made, i);
+        if (point == BIND_GRAPHICS)
+            make_graphics(&info->graphics);
+        else if (point == BIND_COMPUTE)
+            make_compute(&info->compute);
+        else
+            make_ray_tracing(&info->ray_tracing);
+        number(point, info, i);
+        const VkPipelineBinaryInfoKHR *binaries =
+            (const void *)chain_find(info->head.pNext, VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR);
+        made.binaries_or_capture |= (binaries && binaries->binaryCount) ||
+                                    (chain_find(info->head.pNext, COMPAT_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2) &&
+                                     (flags_of(info) & CAPTURE_DATA));
+    }
+    return made;
+}

@@ -1,0 +1,160 @@
+/* policy.c - see fuzz.h. Answers from the input, at once and on the program's thread. */
+#include <stdlib.h>
+
+#include "fuzz.h"
+
+uint64_t policy_device;
+bool policy_runs;
+
+bool policy_start(void)
+{
+    return policy_runs;
+}
+
+void policy_flush_at_exit(void)
+{
+}
+
+bool mailbox_is_open(void)
+{
+    return policy_runs;
+}
+
+bool process_is_forked_child(void)
+{
+    return false;
+}
+
+void mailbox_open(void)
+{
+}
+
+void mailbox_close(void)
+{
+}
+
+PylayerMessage *message_new(enum PylayerMessageType type, uint64_t device)
+{
+    PylayerMessage *message = calloc(1, sizeof *message);
+    if (!message)
+        abort();
+    message->type = type;
+    message->device = device;
+    return message;
+}
+
+static const uint8_t *data_of(const PylayerMessage *message, uint64_t *size)
+{
+    switch (message->type) {
+    case PYLAYER_MSG_CELL:
+        *size = message->cell.size;
+        return message->cell.data;
+    case PYLAYER_MSG_CACHE_READ:
+        *size = message->read.size;
+        return message->read.data;
+    case PYLAYER_MSG_BINARY_READ:
+        *size = message->binary.size;
+        return message->binary.data;
+    default:
+        *size = 0;
+        return NULL;
+    }
+}
+
+void message_done(PylayerMessage *message)
+{
+    if (!message)
+        return;
+    uint64_t size;
+    free((void *)(uintptr_t)data_of(message, &size));
+    free(message);
+}
+
+bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes)
+{
+    if (!message)
+        return false;
+    uint64_t size;
+    const uint8_t *data = data_of(message, &size);
+    if (data)
+        touch(data, size);
+    if (message->type == PYLAYER_MSG_CELL && message->cell.unit == PYLAYER_UNIT_BINARIES)
+        expect(binary_record_check(data, size), "a record that is none");
+    bool accepted = policy_runs && size <= queue_bytes;
+    message_done(message);
+    return accepted;
+}
+
+static PylayerPlan make_plan(void)
+{
+    return (PylayerPlan){
+        .carrier = (uint8_t)((PYLAYER_CARRIER_BINARIES + below(4)) % 4),
+        .fallback_carrier = (uint8_t)below(3),
+        .check_caches = !chance(4),
+        .seed_caches = chance(8),
+        .adopt = chance(8),
+        .plain_kinds = chance(4) ? take8() : 0,
+        .driver_cache_off = chance(4),
+        .check_binaries = !chance(4),
+        .restore_binaries = chance(8),
+        .shards = (uint8_t)below(4),
+        .load_wait_ns = chance(2) ? 200000 : 0,
+        .queue_bytes = chance(2) ? 100 : 1 << 20,
+        .keep_cache_bytes = chance(4) ? 40 : 1 << 20,
+        .index_bytes = chance(4) ? 1000 : 1 << 20,
+    };
+}
+
+bool mailbox_request(PylayerMessage *message, int64_t timeout_ns)
+{
+    (void)timeout_ns;
+    if (!message || !policy_runs || chance(1))
+        return false;
+    switch (message->type) {
+    case PYLAYER_MSG_PLAN_DEVICE:
+        policy_device = message->device;
+        message->plan = make_plan();
+        break;
+    case PYLAYER_MSG_ADMIT_CACHE:
+        touch(message->cache.header, message->cache.header_size);
+        message->verdict = (int32_t)below(4);
+        break;
+    case PYLAYER_MSG_PROPERTIES:
+        message->properties = (PylayerProperties){chance(8), chance(8), chance(8), chance(8), chance(8)};
+        break;
+    default:
+        break;
+    }
+    return true;
+}
+
+PylayerMessage *mailbox_next(int64_t timeout_ns)
+{
+    (void)timeout_ns;
+    return NULL;
+}
+
+int32_t mailbox_answer(PylayerMessage *message)
+{
+    (void)message;
+    return -1;
+}
+
+void mailbox_release(PylayerMessage *message)
+{
+    (void)message;
+}
+
+void kept_plans_describe(PylayerMessage *message)
+{
+    (void)message;
+}
+
+bool kept_plans_find(const PylayerMessage *message, PylayerPlan *plan)
+{
+    if (!chance(2))
+        return false;
+    policy_device = message->device;
+    *plan = make_plan();
+    return true;
+}

@@ -1,0 +1,54 @@
+/* replay.c - see fuzz.h. Runs the inputs in the files that it is given, and those that a number names. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fuzz.h"
+
+static void run_file(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    if (!file || fseek(file, 0, SEEK_END) != 0) {
+        fprintf(stderr, "cannot read %s\n", path);
+        exit(2);
+    }
+    long size = ftell(file);
+    rewind(file);
+    uint8_t *data = malloc((size_t)size + 1);
+    if (!data || fread(data, 1, (size_t)size, file) != (size_t)size)
+        exit(2);
+    fclose(file);
+    LLVMFuzzerTestOneInput(data, (size_t)size);
+    free(data);
+}
+
+/* So many inputs of bytes at random, the same each time. */
+static void run_random(unsigned long inputs)
+{
+    uint64_t state = 0x9e3779b97f4a7c15ull;
+    uint8_t data[2048];
+    for (unsigned long i = 0; i < inputs; i++) {
+        for (size_t j = 0; j < sizeof data; j++) {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            data[j] = (uint8_t)(state >> 32);
+        }
+        LLVMFuzzerTestOneInput(data, 64 + (size_t)(state % (sizeof data - 64)));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    int files = 0;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--random") == 0 && i + 1 < argc) {
+            run_random(strtoul(argv[++i], NULL, 10));
+            continue;
+        }
+        run_file(argv[i]);
+        files++;
+    }
+    printf("%d files\n", files);
+    return 0;
+}

@@ -1,0 +1,102 @@
+/* source.c - see fuzz.h */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fuzz.h"
+
+static const uint8_t *next;
+static size_t left;
+static struct Room {
+    struct Room *older;
+    void *memory;
+} *rooms;
+
+_Noreturn void broken(const char *file, int line, const char *said)
+{
+    fprintf(stderr, "%s:%d: %s\n", file, line, said);
+    abort();
+}
+
+void source_open(const uint8_t *data, size_t size)
+{
+    next = data;
+    left = size;
+}
+
+void source_close(void)
+{
+    while (rooms) {
+        struct Room *older = rooms->older;
+        free(rooms->memory);
+        free(rooms);
+        rooms = older;
+    }
+}
+
+bool source_is_empty(void)
+{
+    return left == 0;
+}
+
+uint8_t take8(void)
+{
+    if (left == 0)
+        return 0;
+    left--;
+    return *next++;
+}
+
+uint32_t take32(void)
+{
+    uint32_t value = 0;
+    for (int i = 0; i < 4; i++)
+        value = value << 8 | take8();
+    return value;
+}
+
+uint64_t take64(void)
+{
+    uint64_t high = take32();
+    return high << 32 | take32();
+}
+
+uint32_t below(uint32_t limit)
+{
+    return limit ? take8() % limit : 0;
+}
+
+bool chance(unsigned of_16)
+{
+    return left && 16u - (take8() & 15u) <= of_16;
+}
+
+void *room(size_t size)
+{
+    struct Room *made = malloc(sizeof *made);
+    if (!made || !(made->memory = calloc(1, size)))
+        abort();
+    made->older = rooms;
+    rooms = made;
+    return made->memory;
+}
+
+uint8_t *room_of_bytes(size_t size)
+{
+    uint8_t *memory = room(size ? size : 1);
+    for (size_t i = 0; i < size; i++)
+        memory[i] = take8();
+    return memory;
+}
+
+void *anywhere(void)
+{
+    return (void *)(uintptr_t)0x10;
+}
+
+void touch(const void *data, size_t size)
+{
+    static volatile uint8_t sum;
+    for (size_t i = 0; i < size; i++)
+        sum ^= ((const uint8_t *)data)[i];
+}
