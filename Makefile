@@ -2,6 +2,9 @@
 # make test   lint and all tests
 # make bench  what the layer costs and saves
 # make fuzz   hostile files for everything that reads one: INPUTS of them, 300000 by default; minutes
+# make fuzz-shim   hostile programs for the layer's entry points, with libFuzzer for SECONDS, 60 by default
+# make sanitizers  the layer's tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer; an hour
+# make analyze     clang-tidy over shim/; a minute
 # make stress programs killed a thousand times on one store, and many at once; minutes
 # make differential  generated programs without the layer and with it, PROGRAMS of them, 2000 by default; minutes
 # make lint   formatters, linters, mypy --strict, the C sources with every warning an error
@@ -16,6 +19,8 @@ PYTHON ?=
 export PYTHON
 INPUTS ?= 300000
 PROGRAMS ?= 2000
+SECONDS ?= 60
+CLANG_TIDY ?= clang-tidy-19
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -28,7 +33,7 @@ SHIM_C := $(wildcard shim/layer/*.c shim/policy/*.c)
 VALIDATION := build/validation/layer/VkLayer_khronos_validation.json
 
 # The programs for the tests need more packages than the rest.
-PACKAGES := $(if $(filter test,$(MAKECMDGOALS)),test,demo)
+PACKAGES := $(if $(filter test sanitize-address sanitize-thread sanitizers,$(MAKECMDGOALS)),test,demo)
 
 demo: programs-demo setup
 	@$(BIN)/python tests/demo/demo.py
@@ -44,6 +49,28 @@ bench: setup programs
 
 fuzz: setup
 	$(BIN)/python tests/fuzz/run.py --inputs $(INPUTS)
+
+# What libFuzzer finds new goes to build/fuzz/shim-corpus; what it fails on, to build/fuzz.
+fuzz-shim: | analyzers
+	@$(MAKE) --no-print-directory -s -f tests/fuzz/Makefile fuzzer
+	@mkdir -p build/fuzz/shim-corpus
+	build/fuzz/shim -max_total_time=$(SECONDS) -len_control=0 -max_len=2500 -print_final_stats=1 -verbosity=0 \
+	    -artifact_prefix=build/fuzz/ build/fuzz/shim-corpus tests/fuzz/shim/corpus
+
+sanitizers: sanitize-address sanitize-thread
+
+sanitize-%: setup $(VENV)/extra-test
+	@$(MAKE) --no-print-directory -s -f tests/sanitize/Makefile KIND=$*
+	$(BIN)/python tests/sanitize/run.py $*
+
+analyzers:
+	@.ci/system-packages analyze
+
+analyze: setup | analyzers
+	@echo "$(CLANG_TIDY) over shim/"
+	@include=$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('include'))"); \
+	$(CLANG_TIDY) --quiet $(SHIM_C) -- -std=gnu11 -I. -isystem "$$include" \
+	    -DPYLAYER_POLICY_LIBRARY='""' -DPYLAYER_PRIVATE_PYTHON='""' -DPYLAYER_STDLIB='""' -DPYLAYER_PREFIX='""'
 
 stress: setup programs
 	@$(BIN)/python tests/stress/many.py
@@ -123,5 +150,5 @@ format: setup $(VENV)/extra-lint
 clean:
 	rm -rf build $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: demo test bench fuzz stress differential setup system-packages python programs-demo programs lint format clean
+.PHONY: demo test bench fuzz fuzz-shim sanitizers analyzers analyze stress differential setup system-packages python programs-demo programs lint format clean
 .NOTPARALLEL:

@@ -19,8 +19,9 @@ from pylayer.store.format import KIND_OF_SUFFIX
 from pylayer.store.runs import read_all
 
 ROOT = Path(__file__).resolve().parents[1]
-BUILD = ROOT / "build"
-PACKAGE = Path(pylayer.__file__).parent
+#: tests/sanitize/run.py has programs and a package of its own, with an instrumented layer.
+BUILD = Path(os.environ.get("PYLAYER_TEST_BUILD", ROOT / "build"))
+PACKAGE = Path(os.environ.get("PYLAYER_TEST_PACKAGE", Path(pylayer.__file__).parent))
 NULL_HARDWARE = "VK_LAYER_PYLAYER_TEST_null_hardware"
 FAULTS = "VK_LAYER_PYLAYER_TEST_faults"
 

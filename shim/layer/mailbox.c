@@ -246,7 +246,7 @@ PylayerMessage *mailbox_next(int64_t timeout_ns)
     while (open_) {
         uint64_t ready = ready_at_locked();
         uint64_t now = now_ns();
-        if (ready <= now) {
+        if (head && ready <= now) {
             draining = true;
             envelope = pop_locked();
             break;

@@ -1,0 +1,125 @@
+"""The layer's tests with an instrumented layer and instrumented programs; fails where a sanitizer names the layer.
+
+    .venv/bin/python tests/sanitize/run.py address [PYTEST ARGUMENTS]
+    .venv/bin/python tests/sanitize/run.py thread [PYTEST ARGUMENTS]
+
+Without arguments it runs all of tests/layer that EXCLUDED does not name. What the sanitizers found is in
+build/sanitize/KIND/reports/; of that, this prints what has a frame of the layer. Drivers, the loader and Python are not
+instrumented and not judged.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+#: A sanitizer's runtime must be the first library of a process. So these cannot run under one.
+EXCLUDED = {
+    "test_programs.py": "programs that are not built here: wgpu, ncnn, Qt, vkcube",
+    "test_validation.py": "runs under the C library of the validation layer",
+    "test_storage.py": "the disk that fails is a library for LD_PRELOAD",
+    "test_interpreter.py::test_hosts": "programs that are Python; RTLD_DEEPBIND, which the runtimes refuse",
+    "test_negotiation.py": "Python opens the layer by itself",
+}
+
+OPTIONS = {
+    # Short stacks: those of the interpreter are many, and what is found in them is named one by one.
+    "address": {
+        "ASAN_OPTIONS": "halt_on_error=0:exitcode=0:detect_leaks=1:detect_stack_use_after_return=1:malloc_context_size=4",
+        "LSAN_OPTIONS": f"exitcode=0:print_suppressions=0:suppressions={ROOT / 'tests' / 'sanitize' / 'leaks.supp'}",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+    },
+    # What is not instrumented orders what it does by atomics that ThreadSanitizer cannot see; the mutexes that it
+    # locks count all the same.
+    "thread": {
+        "TSAN_OPTIONS": "halt_on_error=0:exitcode=0:ignore_noninstrumented_modules=1:second_deadlock_stack=1"
+        ":history_size=4"
+    },
+}
+
+START = re.compile(
+    r"^(?:==\d+==ERROR: |WARNING: ThreadSanitizer|(?:Direct|Indirect) leak of|.*: runtime error: )", re.M
+)
+FRAME = re.compile(r"^ +#\d+ (.*)$", re.M)
+OURS = re.compile(r"shim/layer/|libVkLayer_pylayer_pipeline_cache")
+#: The runtimes' own functions, through which an allocation or access goes.
+RUNTIME = re.compile(r"libsanitizer|lib[atu]+bsan|libasan|libtsan|__interceptor")
+
+
+def reports(text: str) -> list[str]:
+    """One log in its reports, without what stands before the first."""
+    starts = [match.start() for match in START.finditer(text)]
+    return [text[begin:end] for begin, end in zip(starts, [*starts[1:], len(text)], strict=True)]
+
+
+def blames_layer(report: str) -> bool:
+    """A leak is whose allocation it is; anything else is the layer's where a frame of it stands in what happened."""
+    if OURS.search(report.splitlines()[0]):
+        return True
+    happened = re.split(r"^ +(?:Thread T\d+ .*created by|As if synchronized)", report, maxsplit=1, flags=re.M)[0]
+    frames = FRAME.findall(happened)
+    if "leak of" in report.splitlines()[0]:
+        frames = [frame for frame in frames if not RUNTIME.search(frame)][:1]
+    return any(OURS.search(frame) for frame in frames)
+
+
+def summary(report: str) -> str:
+    """What makes two reports the same: the kind and the layer's first frame."""
+    first = re.sub(r"==\d+==|0x[0-9a-f]+|pid=\d+", "", report.splitlines()[0]).strip()
+    frames = [re.sub(r"0x[0-9a-f]+ ", "", frame) for frame in FRAME.findall(report) if OURS.search(frame)]
+    return f"{first} | {frames[0] if frames else ''}"
+
+
+def judge(directory: Path) -> int:
+    """How many different reports blame the layer; prints one of each."""
+    found: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    others = 0
+    for log in sorted(directory.iterdir()):
+        for report in reports(log.read_text(errors="replace")):
+            if not blames_layer(report):
+                others += 1
+                continue
+            name = summary(report)
+            counts[name] += 1
+            found.setdefault(name, report)
+    for name, report in found.items():
+        print(f"---- {counts[name]} times: {name}\n{report[:6000]}")
+    print(f"{sum(counts.values())} reports about the layer, {len(found)} different; {others} about others, not judged")
+    return len(found)
+
+
+def main() -> int:
+    """The exit status."""
+    kind, arguments = sys.argv[1], sys.argv[2:]
+    place = ROOT / "build" / "sanitize" / kind
+    logs = place / "reports"
+    shutil.rmtree(logs, ignore_errors=True)
+    logs.mkdir()
+    if not arguments:
+        layer = ROOT / "tests" / "layer"
+        arguments = [str(path) for path in sorted(layer.glob("test_*.py")) if path.name not in EXCLUDED]
+    environment = {**os.environ, "PYLAYER_TEST_BUILD": str(place / "tree" / "build")}
+    environment["PYLAYER_TEST_PACKAGE"] = str(place / "pylayer")
+    for name, value in OPTIONS[kind].items():
+        environment[name] = f"{value}:log_path={logs / 'report'}"
+    if kind == "thread":
+        environment["LD_PRELOAD"] = str(place / "libkeep.so")
+    start = time.monotonic()
+    tests = subprocess.run(
+        [str(ROOT / ".venv" / "bin" / "pytest"), "-q", "--durations=5", *arguments], env=environment, cwd=ROOT
+    )
+    print(f"{kind}: pytest exit {tests.returncode}, {time.monotonic() - start:.0f} s")
+    return 1 if judge(logs) else tests.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
