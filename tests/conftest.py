@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from pipeline_binaries import Driver
+from scripted_driver import ScriptedDriver
 from world import PACKAGE, ROOT, Run, World
 
 
@@ -39,3 +40,9 @@ def installed_package() -> Iterator[None]:
 def driver(world: World, tmp_path: Path) -> Driver:
     """RADV null hardware with faults, and a witness of how it is used."""
     return Driver(world, tmp_path)
+
+
+@pytest.fixture
+def scripted(tmp_path: Path) -> ScriptedDriver:
+    """The driver of tests/driver, whose faults a test scripts."""
+    return ScriptedDriver(tmp_path)

@@ -40,10 +40,13 @@ def clean_environment() -> dict[str, str]:
 
 
 def driver_environment(driver: str) -> dict[str, str]:
-    """RADV null hardware (``radv``) or Lavapipe (``lavapipe``), without Mesa's own disk cache; or the one that the
-    environment names (``here``), for figures of other machines."""
+    """RADV null hardware (``radv``) or Lavapipe (``lavapipe``), without Mesa's own disk cache; the scripted driver of
+    tests/driver (``test``); or the one that the environment names (``here``), for figures of other machines."""
     if driver == "here":
         return {key: value for key, value in os.environ.items() if key.startswith(("VK_", "MESA_", "RADV_"))}
+    if driver == "test":
+        icd = str(BUILD / "tests" / "driver" / "test_driver.json")
+        return {"VK_DRIVER_FILES": icd, "VK_ICD_FILENAMES": icd}
     icd = icd_file({"radv": "radeon", "lavapipe": "lvp"}[driver])
     environment = {"VK_DRIVER_FILES": icd, "VK_ICD_FILENAMES": icd, "MESA_SHADER_CACHE_DISABLE": "1"}
     if driver == "radv":

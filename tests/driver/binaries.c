@@ -1,0 +1,246 @@
+/* VK_KHR_pipeline_binary: keys, binaries from data, from a pipeline or from the driver's own cache. */
+#include "driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BINARY_MAGIC 0x31425054u
+
+typedef struct {
+    uint32_t magic, index, count, padding;
+} BinaryHeader;
+
+static Binary *binary_of(VkPipelineBinaryKHR handle)
+{
+    return object_of((uint64_t)handle, MAGIC_BINARY, "VkPipelineBinaryKHR");
+}
+
+/* ---- keys ---- */
+
+static bool read_request(const VkPipelineCreateInfoKHR *info, PipelineRequest *request)
+{
+    const VkBaseInStructure *of = info->pNext;
+    while (of && of->sType != VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO &&
+           of->sType != VK_STRUCTURE_TYPE_GRAPHICS_PIPELINE_CREATE_INFO)
+        of = of->pNext;
+    if (!of)
+        return false;
+    *request = of->sType == VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO
+                   ? read_compute((const VkComputePipelineCreateInfo *)(const void *)of)
+                   : read_graphics((const VkGraphicsPipelineCreateInfo *)(const void *)of);
+    return true;
+}
+
+static void write_key(VkPipelineBinaryKeyKHR *key, uint64_t kind, const Hash *first, uint64_t more)
+{
+    key->keySize = KEY_BYTES;
+    memcpy(key->key, &kind, sizeof kind);
+    memcpy(key->key + 8, first, sizeof *first);
+    memcpy(key->key + 24, &more, sizeof more);
+}
+
+static VkResult VKAPI_CALL get_key(VkDevice device, const VkPipelineCreateInfoKHR *info, VkPipelineBinaryKeyKHR *key)
+{
+    PipelineRequest request = {.key = hash_start(6)};
+    Verdict verdict = act(DO_GET_KEY, info ? 0 : TRAIT_GLOBAL, NULL, 0);
+    if (verdict.action == ACT_ERROR)
+        return verdict.result;
+    if (info && !read_request(info, &request))
+        return VK_ERROR_INITIALIZATION_FAILED;
+    write_key(key, info ? 1 : 2, &request.key, info ? 0 : device_of(device)->settings->identity);
+    if (verdict.action == ACT_ZERO)
+        memset(key->key, 0, sizeof key->key);
+    if (verdict.action == ACT_LONG)
+        key->keySize = KEY_BYTES + 1;
+    return VK_SUCCESS;
+}
+
+/* ---- making them ---- */
+
+static VkResult make_binary(SharedEntry *entry, uint32_t index, uint32_t binary_count, VkPipelineBinaryKHR *handle)
+{
+    Binary *made = allocate(sizeof *made);
+    if (!made)
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
+    made->object = (Object){MAGIC_BINARY, entry->entry.key};
+    made->entry = entry;
+    made->index = index;
+    made->count = binary_count;
+    atomic_fetch_add(&entry->users, 1);
+    *handle = (VkPipelineBinaryKHR)(uintptr_t)made;
+    return VK_SUCCESS;
+}
+
+/* The entry in the data of a binary; NULL: there is none. */
+static SharedEntry *read_binary(const VkPipelineBinaryDataKHR *data, BinaryHeader *header)
+{
+    size_t used;
+    if (!data->pData || data->dataSize < sizeof *header)
+        return NULL;
+    memcpy(header, data->pData, sizeof *header);
+    if (header->magic != BINARY_MAGIC)
+        return NULL;
+    return entry_read((const uint8_t *)data->pData + sizeof *header, data->dataSize - sizeof *header, &used);
+}
+
+static VkResult from_data(const DriverDevice *device, const VkPipelineBinaryKeysAndDataKHR *all, uint32_t index,
+                          VkPipelineBinaryKHR *handle)
+{
+    BinaryHeader header;
+    SharedEntry *entry = read_binary(&all->pPipelineBinaryData[index], &header);
+    (void)device;
+    if (!entry)
+        return VK_ERROR_INITIALIZATION_FAILED;
+    VkResult result = make_binary(entry, header.index, header.count, handle);
+    entry_leave(entry);
+    return result;
+}
+
+/* Before anything is done with them. */
+static unsigned examine_data(const DriverDevice *device, const VkPipelineBinaryKeysAndDataKHR *all)
+{
+    unsigned traits = TRAIT_FROM_DATA;
+    for (uint32_t i = 0; i < all->binaryCount; i++) {
+        const VkPipelineBinaryDataKHR *data = &all->pPipelineBinaryData[i];
+        BinaryHeader header;
+        if (all->pPipelineBinaryKeys[i].keySize != KEY_BYTES ||
+            !was_given_out(device->settings, all->pPipelineBinaryKeys[i].key, data->pData, data->dataSize))
+            violation("vkCreatePipelineBinariesKHR: %zu bytes that this driver did not give out under their key",
+                      data->dataSize);
+        SharedEntry *entry = read_binary(data, &header);
+        traits |= entry ? entry_traits(device->settings, &entry->entry) : TRAIT_DAMAGED;
+        entry_leave(entry);
+    }
+    return traits;
+}
+
+/* The entry of which binaries are to be made, and how many; NULL: the driver has none. */
+static SharedEntry *find_source(DriverDevice *device, const VkPipelineBinaryCreateInfoKHR *info, uint32_t *number)
+{
+    PipelineRequest request;
+    if (info->pipeline) {
+        Pipeline *of = object_of((uint64_t)info->pipeline, MAGIC_PIPELINE, "VkPipeline");
+        if (!of->captured || of->released)
+            violation("vkCreatePipelineBinariesKHR of a pipeline of which nothing is captured"); /* 09607, 09608 */
+        *number = of->binary_count;
+        atomic_fetch_add(&of->entry->users, 1);
+        return of->entry;
+    }
+    if (!device->internal_cache)
+        violation("vkCreatePipelineBinariesKHR asks an internal cache that is not there"); /* 09609, 09610 */
+    if (!device->internal_cache || !read_request(info->pPipelineCreateInfo, &request))
+        return NULL;
+    *number = request.binary_count;
+    return cache_find(&device->internal, &request.key);
+}
+
+static VkResult make_all(DriverDevice *device, const VkPipelineBinaryCreateInfoKHR *info, SharedEntry *source,
+                         uint32_t number, uint32_t refused, VkPipelineBinaryHandlesInfoKHR *out)
+{
+    VkResult result = VK_SUCCESS;
+    for (uint32_t i = 0; i < out->pipelineBinaryCount; i++) {
+        VkPipelineBinaryKHR *handle = &out->pPipelineBinaries[i];
+        VkResult one = VK_ERROR_OUT_OF_HOST_MEMORY;
+        *handle = VK_NULL_HANDLE;
+        if (i + 1 != refused)
+            one = info->pKeysAndDataInfo ? from_data(device, info->pKeysAndDataInfo, i, handle)
+                                         : make_binary(source, i, number, handle);
+        /* The error of the first that is VK_NULL_HANDLE. */
+        if (one != VK_SUCCESS && result == VK_SUCCESS)
+            result = one;
+    }
+    return result;
+}
+
+static VkResult VKAPI_CALL create_binaries(VkDevice handle, const VkPipelineBinaryCreateInfoKHR *info,
+                                           const VkAllocationCallbacks *allocator, VkPipelineBinaryHandlesInfoKHR *out)
+{
+    (void)allocator;
+    DriverDevice *device = device_of(handle);
+    const VkPipelineBinaryKeysAndDataKHR *data = info->pKeysAndDataInfo;
+    uint32_t number = data ? data->binaryCount : 0;
+    SharedEntry *source = data ? NULL : find_source(device, info, &number);
+    unsigned traits = data ? examine_data(device, data) : info->pipeline ? TRAIT_FROM_PIPELINE : TRAIT_FROM_CREATE_INFO;
+    traits |= out->pPipelineBinaries ? TRAIT_FETCH : TRAIT_COUNT;
+    const Entry *used = source ? &source->entry : NULL;
+    Verdict verdict = act(DO_CREATE_BINARIES, traits | (used ? entry_traits(device->settings, used) : 0),
+                          used ? used->code : NULL, used ? used->size : 0);
+    VkResult result = verdict.action == ACT_ERROR ? verdict.result : VK_SUCCESS;
+    if (verdict.action == ACT_MISSING || (!data && !source))
+        result = result == VK_SUCCESS ? VK_PIPELINE_BINARY_MISSING_KHR : result;
+    if (verdict.action == ACT_INCOMPLETE && out->pPipelineBinaries && out->pipelineBinaryCount)
+        out->pipelineBinaryCount--;
+    for (uint32_t i = 0; result != VK_SUCCESS && out->pPipelineBinaries && i < out->pipelineBinaryCount; i++)
+        out->pPipelineBinaries[i] = VK_NULL_HANDLE;
+    if (result == VK_SUCCESS && !out->pPipelineBinaries) {
+        out->pipelineBinaryCount = number;
+    } else if (result == VK_SUCCESS) {
+        bool fits = out->pipelineBinaryCount >= number;
+        out->pipelineBinaryCount = fits ? number : out->pipelineBinaryCount;
+        uint32_t refused = verdict.action == ACT_PARTIAL ? script_number(verdict.argument) : 0;
+        result = make_all(device, info, source, number, refused, out);
+        result = result == VK_SUCCESS && !fits ? VK_INCOMPLETE : result;
+    }
+    entry_leave(source);
+    return result;
+}
+
+static void VKAPI_CALL destroy_binary(VkDevice device, VkPipelineBinaryKHR handle,
+                                      const VkAllocationCallbacks *allocator)
+{
+    (void)device, (void)allocator;
+    if (!handle)
+        return;
+    Binary *gone = binary_of(handle);
+    entry_leave(gone->entry);
+    object_free(&gone->object);
+}
+
+/* ---- reading them ---- */
+
+static VkResult VKAPI_CALL get_binary_data(VkDevice device, const VkPipelineBinaryDataInfoKHR *info,
+                                           VkPipelineBinaryKeyKHR *key, size_t *size, void *out)
+{
+    const Binary *of = binary_of(info->pipelineBinary);
+    BinaryHeader header = {BINARY_MAGIC, of->index, of->count, 0};
+    Verdict verdict = act(DO_BINARY_DATA, out ? TRAIT_DATA : 0, NULL, 0);
+    size_t bytes = sizeof header + entry_bytes(&of->entry->entry);
+    if (verdict.action == ACT_ERROR)
+        return verdict.result;
+    write_key(key, 3, &of->entry->entry.key, of->index);
+    if (!out) {
+        *size = verdict.action == ACT_GROW ? bytes - 16 : bytes;
+        return VK_SUCCESS;
+    }
+    bool fits = *size >= bytes;
+    *size = bytes;
+    if (!fits)
+        return VK_ERROR_NOT_ENOUGH_SPACE_KHR;
+    memcpy(out, &header, sizeof header);
+    memcpy((uint8_t *)out + sizeof header, &of->entry->entry, bytes - sizeof header);
+    for (size_t i = 0; verdict.action == ACT_GARBAGE && i < bytes; i++)
+        ((uint8_t *)out)[i] ^= 0x5a;
+    given_out(device_of(device)->settings, key->key, out, bytes);
+    return VK_SUCCESS;
+}
+
+static VkResult VKAPI_CALL release_captured(VkDevice device, const VkReleaseCapturedPipelineDataInfoKHR *info,
+                                            const VkAllocationCallbacks *allocator)
+{
+    (void)device, (void)allocator;
+    Pipeline *of = object_of((uint64_t)info->pipeline, MAGIC_PIPELINE, "VkPipeline");
+    if (!of->captured || of->released)
+        violation("vkReleaseCapturedPipelineDataKHR of what is not captured, or not any more"); /* 09613, 09618 */
+    VkResult result = act_or_error(DO_RELEASE_CAPTURED);
+    of->released |= result == VK_SUCCESS;
+    return result;
+}
+
+const EntryPoint binary_commands[] = {
+    ENTRY("vkGetPipelineKeyKHR", get_key),
+    ENTRY("vkCreatePipelineBinariesKHR", create_binaries),
+    ENTRY("vkDestroyPipelineBinaryKHR", destroy_binary),
+    ENTRY("vkGetPipelineBinaryDataKHR", get_binary_data),
+    ENTRY("vkReleaseCapturedPipelineDataKHR", release_captured),
+    {NULL, NULL},
+};

@@ -1,0 +1,295 @@
+/* VkPipelineCache: a table of entries, its data, and what can be wrong with both. */
+#include "driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define DATA_MAGIC 0x31445054u
+
+typedef struct {
+    VkPipelineCacheHeaderVersionOne vulkan;
+    uint32_t magic, build, abi, count;
+} DataHeader;
+
+static Cache *cache_of(VkPipelineCache handle)
+{
+    return object_of((uint64_t)handle, MAGIC_CACHE, "VkPipelineCache");
+}
+
+static DataHeader header_of(const DeviceSettings *device, uint32_t entry_count)
+{
+    DataHeader header = {
+        .vulkan = {.headerSize = sizeof header.vulkan,
+                   .headerVersion = VK_PIPELINE_CACHE_HEADER_VERSION_ONE,
+                   .vendorID = device->vendor_id,
+                   .deviceID = device->device_id},
+        .magic = DATA_MAGIC,
+        .build = device->build,
+        .abi = device->abi,
+        .count = entry_count,
+    };
+    memcpy(header.vulkan.pipelineCacheUUID, device->uuid, VK_UUID_SIZE);
+    return header;
+}
+
+/* ---- vkCreatePipelineCache ---- */
+
+/* True: Vulkan's header is this device's. */
+static bool is_own(const DeviceSettings *device, const uint8_t *data, size_t size)
+{
+    DataHeader own = header_of(device, 0);
+    return size >= sizeof own.vulkan && memcmp(data, &own.vulkan, sizeof own.vulkan) == 0;
+}
+
+/* What is known of initial data; the entries go into the cache where there is one. */
+static unsigned read_data(const DeviceSettings *device, const uint8_t *data, size_t size, Cache *into, bool *complete)
+{
+    DataHeader header;
+    unsigned traits = TRAIT_DATA;
+    *complete = true;
+    if (!is_own(device, data, size))
+        return traits | TRAIT_STALE;
+    if (size == sizeof header.vulkan)
+        return traits;
+    if (size < sizeof header)
+        return traits | TRAIT_DAMAGED;
+    memcpy(&header, data, sizeof header);
+    if (header.magic != DATA_MAGIC)
+        return traits | TRAIT_DAMAGED;
+    if (header.build != device->build || header.abi != device->abi)
+        traits |= TRAIT_STALE;
+    size_t at = sizeof header, used = 0;
+    for (uint32_t i = 0; i < header.count; i++, at += used) {
+        SharedEntry *read = entry_read(data + at, size - at, &used);
+        if (!read)
+            return traits | TRAIT_DAMAGED;
+        traits |= entry_traits(device, &read->entry);
+        if (into) {
+            *complete = cache_add(into, read) && *complete;
+            count(COUNT_ENTRIES_LOADED, 1);
+        }
+        entry_leave(read);
+    }
+    return traits;
+}
+
+static VkResult VKAPI_CALL create_cache(VkDevice device, const VkPipelineCacheCreateInfo *info,
+                                        const VkAllocationCallbacks *allocator, VkPipelineCache *handle)
+{
+    (void)allocator;
+    const DeviceSettings *of = device_of(device)->settings;
+    const uint8_t *data = info->pInitialData;
+    size_t size = info->initialDataSize;
+    unsigned traits = 0;
+    bool complete = true;
+    if (size) {
+        count(COUNT_INITIAL_DATA, 1);
+        count(COUNT_INITIAL_BYTES, size);
+        if (!was_given_out(of, NULL, data, size))
+            violation("vkCreatePipelineCache: %zu bytes that this driver did not give out", size);
+        traits = read_data(of, data, size, NULL, &complete);
+    }
+    Verdict verdict = act(DO_CREATE_CACHE, traits, data, size);
+    if (verdict.action == ACT_ERROR)
+        return verdict.result;
+    if (verdict.action == ACT_NULL_HANDLE) {
+        *handle = VK_NULL_HANDLE;
+        return VK_SUCCESS;
+    }
+    Cache *made = allocate(sizeof *made);
+    if (!made)
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
+    made->object.magic = MAGIC_CACHE;
+    cache_init(made);
+    if (size && verdict.action != ACT_IGNORE)
+        read_data(of, data, size, made, &complete);
+    if (!complete) {
+        cache_clear(made);
+        free(made);
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    *handle = (VkPipelineCache)(uintptr_t)made;
+    return VK_SUCCESS;
+}
+
+static void VKAPI_CALL destroy_cache(VkDevice device, VkPipelineCache handle, const VkAllocationCallbacks *allocator)
+{
+    (void)device, (void)allocator;
+    if (!handle)
+        return;
+    act(DO_DESTROY_CACHE, 0, NULL, 0);
+    Cache *cache = cache_of(handle);
+    cache_clear(cache);
+    object_free(&cache->object);
+}
+
+/* ---- vkGetPipelineCacheData ---- */
+
+static size_t size_of_data_locked(const Cache *cache)
+{
+    size_t size = sizeof(DataHeader) + cache->padding;
+    for (size_t i = 0; i < cache->room; i++)
+        size += cache->table[i] ? entry_bytes(&cache->table[i]->entry) : 0;
+    return size;
+}
+
+/* As many whole entries as there is room for; the most entries that are wanted. */
+static size_t write_data_locked(const DeviceSettings *device, const Cache *cache, uint8_t *out, size_t room,
+                                size_t most)
+{
+    size_t used = sizeof(DataHeader);
+    uint32_t written = 0;
+    if (room < used)
+        return 0;
+    for (size_t i = 0; i < cache->room && written < most; i++) {
+        size_t bytes = cache->table[i] ? entry_bytes(&cache->table[i]->entry) : 0;
+        if (!bytes || used + bytes > room)
+            continue;
+        memcpy(out + used, &cache->table[i]->entry, bytes);
+        used += bytes;
+        written++;
+    }
+    DataHeader header = header_of(device, written);
+    memcpy(out, &header, sizeof header);
+    if (written == cache->used && room - used >= cache->padding) {
+        memset(out + used, 0, cache->padding);
+        used += cache->padding;
+    }
+    return used;
+}
+
+/* One part of Vulkan's header is wrong. */
+static size_t spoil_header(uint8_t *data, size_t size, const char *what)
+{
+    VkPipelineCacheHeaderVersionOne *header = (void *)data;
+    if (strcmp(what, "short") == 0)
+        return size < 20 ? size : 20;
+    if (size < sizeof *header)
+        return size;
+    if (strcmp(what, "version") == 0)
+        header->headerVersion = (VkPipelineCacheHeaderVersion)7;
+    else if (strcmp(what, "vendor") == 0)
+        header->vendorID ^= 1;
+    else if (strcmp(what, "device") == 0)
+        header->deviceID ^= 1;
+    else if (strcmp(what, "uuid") == 0)
+        header->pipelineCacheUUID[15] ^= 1;
+    else if (strcmp(what, "length") == 0)
+        header->headerSize = 7;
+    else
+        memset(header, 0, sizeof *header);
+    return size;
+}
+
+static VkResult ask_size(Cache *cache, const Verdict *verdict, size_t *size)
+{
+    pthread_mutex_lock(&cache->mutex);
+    *size = size_of_data_locked(cache);
+    if (verdict->action == ACT_EMPTY)
+        *size = 0;
+    else if (verdict->action == ACT_STUB)
+        *size = sizeof(VkPipelineCacheHeaderVersionOne);
+    else if (verdict->action == ACT_GROW)
+        cache->padding += 64;
+    pthread_mutex_unlock(&cache->mutex);
+    return VK_SUCCESS;
+}
+
+static VkResult read_cache(const DeviceSettings *device, Cache *cache, const Verdict *verdict, size_t *size,
+                           uint8_t *data)
+{
+    size_t room = *size, most = cache->used;
+    pthread_mutex_lock(&cache->mutex);
+    if ((verdict->action == ACT_INCOMPLETE || verdict->action == ACT_SHRINK) && most)
+        most--;
+    size_t all = size_of_data_locked(cache);
+    size_t used = write_data_locked(device, cache, data, room, most);
+    pthread_mutex_unlock(&cache->mutex);
+    VkResult result = used < all ? VK_INCOMPLETE : VK_SUCCESS;
+    if (verdict->action == ACT_EMPTY)
+        used = 0, result = VK_SUCCESS;
+    if (verdict->action == ACT_STUB && used > sizeof(VkPipelineCacheHeaderVersionOne))
+        used = sizeof(VkPipelineCacheHeaderVersionOne), result = VK_SUCCESS;
+    if (verdict->action == ACT_INCOMPLETE)
+        result = VK_INCOMPLETE;
+    if (verdict->action == ACT_SHRINK)
+        result = VK_SUCCESS;
+    if (verdict->action == ACT_HEADER)
+        used = spoil_header(data, used, verdict->argument);
+    for (size_t i = sizeof(VkPipelineCacheHeaderVersionOne); verdict->action == ACT_GARBAGE && i < used; i++)
+        data[i] = (uint8_t)(data[i] * 5 + i);
+    if (used)
+        given_out(device, NULL, data, used);
+    *size = verdict->action == ACT_OVERSTATE ? room + 64 : used;
+    return result;
+}
+
+static VkResult VKAPI_CALL get_data(VkDevice device, VkPipelineCache handle, size_t *size, void *data)
+{
+    Cache *cache = cache_of(handle);
+    Verdict verdict = act(DO_GET_DATA, data ? TRAIT_DATA : 0, NULL, 0);
+    if (verdict.action == ACT_ERROR)
+        return verdict.result;
+    if (!data)
+        return ask_size(cache, &verdict, size);
+    return read_cache(device_of(device)->settings, cache, &verdict, size, data);
+}
+
+/* ---- vkMergePipelineCaches ---- */
+
+/* All entries of a cache, each with one more user; the last one is NULL. */
+static SharedEntry **list_entries(Cache *of)
+{
+    pthread_mutex_lock(&of->mutex);
+    SharedEntry **all = allocate((of->used + 1) * sizeof *all);
+    for (size_t i = 0, found = 0; all && i < of->room; i++)
+        if (of->table[i]) {
+            atomic_fetch_add(&of->table[i]->users, 1);
+            all[found++] = of->table[i];
+        }
+    pthread_mutex_unlock(&of->mutex);
+    return all;
+}
+
+static VkResult VKAPI_CALL merge(VkDevice device, VkPipelineCache into, uint32_t source_count,
+                                 const VkPipelineCache *sources)
+{
+    Cache *target = cache_of(into);
+    unsigned traits = 0;
+    if (source_count == 0)
+        violation("vkMergePipelineCaches without a source");
+    for (uint32_t i = 0; i < source_count; i++) {
+        Cache *source = cache_of(sources[i]);
+        if (source == target)
+            violation("vkMergePipelineCaches of a cache into itself");
+        pthread_mutex_lock(&source->mutex);
+        for (size_t j = 0; j < source->room; j++)
+            if (source->table[j])
+                traits |= TRAIT_DATA | entry_traits(device_of(device)->settings, &source->table[j]->entry);
+        pthread_mutex_unlock(&source->mutex);
+    }
+    Verdict verdict = act(DO_MERGE, traits, NULL, 0);
+    if (verdict.action != ACT_NOTHING)
+        return verdict.result;
+    VkResult result = VK_SUCCESS;
+    for (uint32_t i = 0; i < source_count; i++) {
+        SharedEntry **all = list_entries(cache_of(sources[i]));
+        if (!all)
+            return VK_ERROR_OUT_OF_HOST_MEMORY;
+        for (SharedEntry **at = all; *at; at++) {
+            if (!cache_add(target, *at))
+                result = VK_ERROR_OUT_OF_HOST_MEMORY;
+            entry_leave(*at);
+        }
+        free(all);
+    }
+    return result;
+}
+
+const EntryPoint cache_commands[] = {
+    ENTRY("vkCreatePipelineCache", create_cache),
+    ENTRY("vkDestroyPipelineCache", destroy_cache),
+    ENTRY("vkGetPipelineCacheData", get_data),
+    ENTRY("vkMergePipelineCaches", merge),
+    {NULL, NULL},
+};

@@ -1,0 +1,161 @@
+/* Devices, and the objects of which only the contents matter. */
+#include "driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void *object_of(uint64_t handle, uint64_t magic, const char *what)
+{
+    Object *found = (Object *)(uintptr_t)handle;
+    if (!found || found->magic != magic) {
+        violation("%s that is none, or not any more", what);
+        abort();
+    }
+    return found;
+}
+
+void object_free(Object *object)
+{
+    object->magic = 0;
+    free(object);
+}
+
+static VkResult create_object(uint64_t magic, const Hash *contents, uint64_t *handle)
+{
+    VkResult result = act_or_error(DO_CREATE_OBJECT);
+    if (result != VK_SUCCESS)
+        return result;
+    Object *made = allocate(sizeof *made);
+    if (!made)
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
+    made->magic = magic;
+    made->contents = *contents;
+    *handle = (uint64_t)(uintptr_t)made;
+    return VK_SUCCESS;
+}
+
+static void destroy_object(uint64_t handle, uint64_t magic, const char *what)
+{
+    if (handle)
+        object_free(object_of(handle, magic, what));
+}
+
+static VkResult VKAPI_CALL create_module(VkDevice device, const VkShaderModuleCreateInfo *info,
+                                         const VkAllocationCallbacks *allocator, VkShaderModule *module)
+{
+    (void)device, (void)allocator;
+    Hash contents = hash_start(1);
+    hash_bytes(&contents, info->pCode, info->codeSize);
+    return create_object(MAGIC_MODULE, &contents, (uint64_t *)module);
+}
+
+static VkResult VKAPI_CALL create_sets(VkDevice device, const VkDescriptorSetLayoutCreateInfo *info,
+                                       const VkAllocationCallbacks *allocator, VkDescriptorSetLayout *layout)
+{
+    (void)device, (void)allocator;
+    Hash contents = hash_start(2);
+    for (uint32_t i = 0; i < info->bindingCount; i++) {
+        const VkDescriptorSetLayoutBinding *binding = &info->pBindings[i];
+        const uint32_t words[] = {binding->binding, binding->descriptorType, binding->descriptorCount,
+                                  binding->stageFlags};
+        hash_bytes(&contents, words, sizeof words);
+    }
+    return create_object(MAGIC_SETS, &contents, (uint64_t *)layout);
+}
+
+static VkResult VKAPI_CALL create_layout(VkDevice device, const VkPipelineLayoutCreateInfo *info,
+                                         const VkAllocationCallbacks *allocator, VkPipelineLayout *layout)
+{
+    (void)device, (void)allocator;
+    Hash contents = hash_start(3);
+    for (uint32_t i = 0; i < info->setLayoutCount; i++) {
+        Object *sets = info->pSetLayouts[i]
+                           ? object_of((uint64_t)info->pSetLayouts[i], MAGIC_SETS, "VkDescriptorSetLayout")
+                           : NULL;
+        if (sets)
+            hash_bytes(&contents, &sets->contents, sizeof sets->contents);
+    }
+    if (info->pushConstantRangeCount)
+        hash_bytes(&contents, info->pPushConstantRanges,
+                   info->pushConstantRangeCount * sizeof *info->pPushConstantRanges);
+    return create_object(MAGIC_LAYOUT, &contents, (uint64_t *)layout);
+}
+
+static VkResult VKAPI_CALL create_pass(VkDevice device, const VkRenderPassCreateInfo *info,
+                                       const VkAllocationCallbacks *allocator, VkRenderPass *pass)
+{
+    (void)device, (void)allocator;
+    Hash contents = hash_start(4);
+    for (uint32_t i = 0; i < info->attachmentCount; i++) {
+        const uint32_t words[] = {info->pAttachments[i].format, info->pAttachments[i].samples};
+        hash_bytes(&contents, words, sizeof words);
+    }
+    hash_number(&contents, info->subpassCount);
+    return create_object(MAGIC_PASS, &contents, (uint64_t *)pass);
+}
+
+#define DESTROY(name, type, magic)                                                                                     \
+    static void VKAPI_CALL name(VkDevice device, type handle, const VkAllocationCallbacks *allocator)                  \
+    {                                                                                                                  \
+        (void)device, (void)allocator;                                                                                 \
+        destroy_object((uint64_t)handle, magic, #type);                                                                \
+    }
+DESTROY(destroy_module, VkShaderModule, MAGIC_MODULE)
+DESTROY(destroy_sets, VkDescriptorSetLayout, MAGIC_SETS)
+DESTROY(destroy_layout, VkPipelineLayout, MAGIC_LAYOUT)
+DESTROY(destroy_pass, VkRenderPass, MAGIC_PASS)
+
+static void VKAPI_CALL destroy_device(VkDevice device, const VkAllocationCallbacks *allocator)
+{
+    (void)allocator;
+    if (!device)
+        return;
+    count(COUNT_DEVICES_DESTROYED, 1);
+    cache_clear(&device_of(device)->internal);
+    free((void *)device);
+}
+
+static void VKAPI_CALL get_queue(VkDevice device, uint32_t family, uint32_t index, VkQueue *queue)
+{
+    (void)family, (void)index;
+    *queue = (VkQueue)(void *)&device_of(device)->queue;
+}
+
+static VkResult VKAPI_CALL wait_for_device(VkDevice device)
+{
+    (void)device;
+    return VK_SUCCESS;
+}
+
+static VkResult VKAPI_CALL wait_for_queue(VkQueue queue)
+{
+    (void)queue;
+    return VK_SUCCESS;
+}
+
+const EntryPoint device_commands[] = {
+    ENTRY("vkGetDeviceProcAddr", get_device_command),
+    ENTRY("vkDestroyDevice", destroy_device),
+    ENTRY("vkGetDeviceQueue", get_queue),
+    ENTRY("vkDeviceWaitIdle", wait_for_device),
+    ENTRY("vkQueueWaitIdle", wait_for_queue),
+    ENTRY("vkCreateShaderModule", create_module),
+    ENTRY("vkDestroyShaderModule", destroy_module),
+    ENTRY("vkCreateDescriptorSetLayout", create_sets),
+    ENTRY("vkDestroyDescriptorSetLayout", destroy_sets),
+    ENTRY("vkCreatePipelineLayout", create_layout),
+    ENTRY("vkDestroyPipelineLayout", destroy_layout),
+    ENTRY("vkCreateRenderPass", create_pass),
+    ENTRY("vkDestroyRenderPass", destroy_pass),
+    {NULL, NULL},
+};
+
+PFN_vkVoidFunction VKAPI_CALL get_device_command(VkDevice device, const char *name)
+{
+    PFN_vkVoidFunction found = find_command(device_commands, name);
+    found = found ? found : find_command(cache_commands, name);
+    found = found ? found : find_command(pipeline_commands, name);
+    if (!found && device_of(device)->binaries && device_of(device)->settings->binaries != PART_NULL)
+        found = find_command(binary_commands, name);
+    return found;
+}

@@ -1,0 +1,194 @@
+/* A pipeline's key: a hash of what its create info contains. Handles and addresses are not in it, so that every process
+ * comes to the same one; neither are feedback, binaries and the flags that say how to create. */
+#include "driver.h"
+
+#include <string.h>
+
+#define NOT_IN_KEY                                                                                                     \
+    (VK_PIPELINE_CREATE_FAIL_ON_PIPELINE_COMPILE_REQUIRED_BIT | VK_PIPELINE_CREATE_EARLY_RETURN_ON_FAILURE_BIT |       \
+     VK_PIPELINE_CREATE_ALLOW_DERIVATIVES_BIT | VK_PIPELINE_CREATE_DERIVATIVE_BIT |                                    \
+     VK_PIPELINE_CREATE_2_CAPTURE_DATA_BIT_KHR)
+
+Hash hash_start(uint32_t of)
+{
+    return (Hash){0xcbf29ce484222325ull + of, 0x9e3779b97f4a7c15ull ^ of};
+}
+
+void hash_bytes(Hash *to, const void *data, size_t size)
+{
+    const uint8_t *bytes = data;
+    for (size_t i = 0; i < size; i++) {
+        to->a = (to->a ^ bytes[i]) * 0x100000001b3ull;
+        to->b = (to->b + bytes[i] + 1) * 0xff51afd7ed558ccdull;
+        to->b ^= to->b >> 33;
+    }
+}
+
+void hash_number(Hash *to, uint64_t number)
+{
+    hash_bytes(to, &number, sizeof number);
+}
+
+void hash_text(Hash *to, const char *text)
+{
+    hash_bytes(to, text, strlen(text) + 1);
+}
+
+uint64_t hash_folded(const Hash *of)
+{
+    return of->a ^ (of->b << 17 | of->b >> 47);
+}
+
+static void hash_array(Hash *to, const void *array, uint32_t count, size_t size)
+{
+    hash_number(to, array ? count : 0);
+    if (array && count)
+        hash_bytes(to, array, count * size);
+}
+
+static void hash_object(Hash *to, uint64_t handle, uint64_t magic, const char *what)
+{
+    if (handle)
+        hash_bytes(to, &((Object *)object_of(handle, magic, what))->contents, sizeof(Hash));
+    else
+        hash_number(to, 0);
+}
+
+static const void *in_chain(const void *chain, VkStructureType type)
+{
+    const VkBaseInStructure *node = chain;
+    while (node && node->sType != type)
+        node = node->pNext;
+    return node;
+}
+
+/* False: there is no code, as a pipeline from binaries may have it (VUID-VkPipelineShaderStageCreateInfo-stage-08771). */
+static bool hash_stage(Hash *to, const VkPipelineShaderStageCreateInfo *stage)
+{
+    hash_number(to, stage->stage);
+    hash_number(to, stage->flags);
+    hash_text(to, stage->pName ? stage->pName : "");
+    const VkShaderModuleCreateInfo *code = in_chain(stage->pNext, VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
+    if (stage->module) {
+        hash_object(to, (uint64_t)stage->module, MAGIC_MODULE, "VkShaderModule");
+    } else if (code) {
+        Hash contents = hash_start(1); /* as the object would have it */
+        hash_bytes(&contents, code->pCode, code->codeSize);
+        hash_bytes(to, &contents, sizeof contents);
+    }
+    const VkSpecializationInfo *constants = stage->pSpecializationInfo;
+    hash_number(to, constants ? constants->mapEntryCount : 0);
+    for (uint32_t i = 0; constants && i < constants->mapEntryCount; i++) {
+        const VkSpecializationMapEntry *map = &constants->pMapEntries[i];
+        hash_number(to, map->constantID);
+        hash_bytes(to, (const char *)constants->pData + map->offset, map->size);
+    }
+    return stage->module || code;
+}
+
+static void read_flags(PipelineRequest *request, const void *chain, VkPipelineCreateFlags flags)
+{
+    const VkPipelineCreateFlags2CreateInfoKHR *wide =
+        in_chain(chain, VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR);
+    request->flags = wide ? wide->flags : flags;
+    hash_number(&request->key, request->flags & ~(uint64_t)NOT_IN_KEY);
+    const VkPipelineBinaryInfoKHR *binaries = in_chain(chain, VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR);
+    request->binaries = binaries && binaries->binaryCount ? binaries : NULL;
+    request->feedback = in_chain(chain, VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO);
+}
+
+PipelineRequest read_compute(const VkComputePipelineCreateInfo *info)
+{
+    PipelineRequest request = {.key = hash_start(VK_PIPELINE_BIND_POINT_COMPUTE), .binary_count = 1};
+    read_flags(&request, info->pNext, info->flags);
+    request.has_code = hash_stage(&request.key, &info->stage);
+    hash_object(&request.key, (uint64_t)info->layout, MAGIC_LAYOUT, "VkPipelineLayout");
+    return request;
+}
+
+static void hash_vertex_input(Hash *to, const VkPipelineVertexInputStateCreateInfo *input)
+{
+    hash_array(to, input->pVertexBindingDescriptions, input->vertexBindingDescriptionCount,
+               sizeof *input->pVertexBindingDescriptions);
+    hash_array(to, input->pVertexAttributeDescriptions, input->vertexAttributeDescriptionCount,
+               sizeof *input->pVertexAttributeDescriptions);
+}
+
+static void hash_rasterization(Hash *to, const VkPipelineRasterizationStateCreateInfo *state)
+{
+    const uint32_t words[] = {state->depthClampEnable, state->rasterizerDiscardEnable,
+                              state->polygonMode,      state->cullMode,
+                              state->frontFace,        state->depthBiasEnable};
+    const float numbers[] = {state->depthBiasConstantFactor, state->depthBiasClamp, state->depthBiasSlopeFactor,
+                             state->lineWidth};
+    hash_bytes(to, words, sizeof words);
+    hash_bytes(to, numbers, sizeof numbers);
+}
+
+static void hash_multisample(Hash *to, const VkPipelineMultisampleStateCreateInfo *state)
+{
+    const uint32_t words[] = {state->rasterizationSamples, state->sampleShadingEnable, state->alphaToCoverageEnable,
+                              state->alphaToOneEnable};
+    hash_bytes(to, words, sizeof words);
+    hash_array(to, state->pSampleMask, ((uint32_t)state->rasterizationSamples + 31) / 32, sizeof(VkSampleMask));
+}
+
+static void hash_depth(Hash *to, const VkPipelineDepthStencilStateCreateInfo *state)
+{
+    const uint32_t words[] = {state->depthTestEnable, state->depthWriteEnable, state->depthCompareOp,
+                              state->depthBoundsTestEnable, state->stencilTestEnable};
+    hash_bytes(to, words, sizeof words);
+    hash_bytes(to, &state->front, sizeof state->front);
+    hash_bytes(to, &state->back, sizeof state->back);
+}
+
+static void hash_states(Hash *to, const VkGraphicsPipelineCreateInfo *info)
+{
+    if (info->pVertexInputState)
+        hash_vertex_input(to, info->pVertexInputState);
+    if (info->pInputAssemblyState) {
+        hash_number(to, info->pInputAssemblyState->topology);
+        hash_number(to, info->pInputAssemblyState->primitiveRestartEnable);
+    }
+    if (info->pViewportState)
+        hash_number(to, info->pViewportState->viewportCount << 8 | info->pViewportState->scissorCount);
+    if (info->pRasterizationState)
+        hash_rasterization(to, info->pRasterizationState);
+    if (info->pMultisampleState)
+        hash_multisample(to, info->pMultisampleState);
+    if (info->pDepthStencilState)
+        hash_depth(to, info->pDepthStencilState);
+    if (info->pColorBlendState)
+        hash_array(to, info->pColorBlendState->pAttachments, info->pColorBlendState->attachmentCount,
+                   sizeof *info->pColorBlendState->pAttachments);
+    if (info->pDynamicState)
+        hash_array(to, info->pDynamicState->pDynamicStates, info->pDynamicState->dynamicStateCount,
+                   sizeof *info->pDynamicState->pDynamicStates);
+}
+
+PipelineRequest read_graphics(const VkGraphicsPipelineCreateInfo *info)
+{
+    PipelineRequest request = {.key = hash_start(7), .graphics = true, .has_code = true};
+    read_flags(&request, info->pNext, info->flags);
+    const VkGraphicsPipelineLibraryCreateInfoEXT *parts =
+        in_chain(info->pNext, VK_STRUCTURE_TYPE_GRAPHICS_PIPELINE_LIBRARY_CREATE_INFO_EXT);
+    const VkPipelineLibraryCreateInfoKHR *libraries =
+        in_chain(info->pNext, VK_STRUCTURE_TYPE_PIPELINE_LIBRARY_CREATE_INFO_KHR);
+    /* What is no part of a library must be ignored, and may be anything. */
+    VkGraphicsPipelineLibraryFlagsEXT all = libraries && libraries->libraryCount ? 0 : 0xf;
+    hash_number(&request.key, parts ? parts->flags : all);
+    uint32_t stages = info->pStages ? info->stageCount : 0;
+    for (uint32_t i = 0; i < stages; i++)
+        request.has_code &= hash_stage(&request.key, &info->pStages[i]);
+    hash_states(&request.key, info);
+    hash_object(&request.key, (uint64_t)info->layout, MAGIC_LAYOUT, "VkPipelineLayout");
+    hash_object(&request.key, (uint64_t)info->renderPass, MAGIC_PASS, "VkRenderPass");
+    hash_number(&request.key, info->subpass);
+    request.binary_count = stages;
+    for (uint32_t i = 0; libraries && i < libraries->libraryCount; i++) {
+        Pipeline *library = object_of((uint64_t)libraries->pLibraries[i], MAGIC_PIPELINE, "VkPipeline");
+        hash_bytes(&request.key, &library->object.contents, sizeof library->object.contents);
+        request.binary_count += library->binary_count;
+    }
+    return request;
+}

@@ -1,0 +1,167 @@
+/* What the loader asks for, instances and physical devices. */
+#include "driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+typedef struct DriverInstance {
+    VK_LOADER_DATA loader;
+    DriverPhysical devices[MAX_DEVICES];
+} DriverInstance;
+
+static const DriverPhysical *physical_of(VkPhysicalDevice physical)
+{
+    return (const DriverPhysical *)(void *)physical;
+}
+
+static VkResult VKAPI_CALL enumerate_instance_extensions(const char *layer, uint32_t *count,
+                                                         VkExtensionProperties *properties)
+{
+    (void)layer;
+    static const VkExtensionProperties all[] = {{VK_KHR_GET_PHYSICAL_DEVICE_PROPERTIES_2_EXTENSION_NAME, 2}};
+    uint32_t room = *count;
+    *count = properties && room < 1 ? 0 : 1;
+    if (properties && room)
+        properties[0] = all[0];
+    return properties && room < 1 ? VK_INCOMPLETE : VK_SUCCESS;
+}
+
+static VkResult VKAPI_CALL enumerate_instance_version(uint32_t *version)
+{
+    *version = VK_API_VERSION_1_3;
+    return VK_SUCCESS;
+}
+
+static VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo *info, const VkAllocationCallbacks *allocator,
+                                           VkInstance *instance)
+{
+    (void)info, (void)allocator;
+    VkResult result = act_or_error(DO_CREATE_INSTANCE);
+    if (result != VK_SUCCESS)
+        return result;
+    DriverInstance *made = allocate(sizeof *made);
+    if (!made)
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
+    set_loader_magic_value(made);
+    for (uint32_t i = 0; i < settings.device_count; i++) {
+        made->devices[i] = (DriverPhysical){.settings = &settings.devices[i], .index = i};
+        set_loader_magic_value(&made->devices[i]);
+    }
+    *instance = (VkInstance)(void *)made;
+    return VK_SUCCESS;
+}
+
+static void VKAPI_CALL destroy_instance(VkInstance instance, const VkAllocationCallbacks *allocator)
+{
+    (void)allocator;
+    free((void *)instance);
+}
+
+static VkResult VKAPI_CALL enumerate_devices(VkInstance instance, uint32_t *count, VkPhysicalDevice *devices)
+{
+    DriverInstance *of = (DriverInstance *)(void *)instance;
+    uint32_t room = *count, all = settings.device_count;
+    *count = devices && room < all ? room : all;
+    for (uint32_t i = 0; devices && i < *count; i++)
+        devices[i] = (VkPhysicalDevice)(void *)&of->devices[i];
+    return devices && room < all ? VK_INCOMPLETE : VK_SUCCESS;
+}
+
+static VkResult VKAPI_CALL enumerate_groups(VkInstance instance, uint32_t *count,
+                                            VkPhysicalDeviceGroupProperties *groups)
+{
+    VkPhysicalDevice devices[MAX_DEVICES];
+    uint32_t all = MAX_DEVICES, room = *count;
+    enumerate_devices(instance, &all, devices);
+    *count = groups && room < all ? room : all;
+    for (uint32_t i = 0; groups && i < *count; i++) {
+        groups[i].physicalDeviceCount = 1;
+        groups[i].physicalDevices[0] = devices[i];
+        groups[i].subsetAllocation = VK_FALSE;
+    }
+    return groups && room < all ? VK_INCOMPLETE : VK_SUCCESS;
+}
+
+static VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
+                                         const VkAllocationCallbacks *allocator, VkDevice *device)
+{
+    (void)allocator;
+    const DeviceSettings *of = physical_of(physical)->settings;
+    DriverDevice found = {.settings = of};
+    VkResult result = check_device(of, info, &found);
+    unsigned traits = (found.binaries ? TRAIT_BINARIES : 0) | (found.cache_control ? TRAIT_CACHE_CONTROL : 0);
+    Verdict verdict = act(DO_CREATE_DEVICE, traits, NULL, 0);
+    if (verdict.action == ACT_ERROR)
+        return verdict.result;
+    if (result != VK_SUCCESS)
+        return result;
+    DriverDevice *made = allocate(sizeof *made);
+    if (!made)
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
+    *made = found;
+    set_loader_magic_value(made);
+    set_loader_magic_value(&made->queue);
+    cache_init(&made->internal);
+    *device = (VkDevice)(void *)made;
+    return VK_SUCCESS;
+}
+
+static PFN_vkVoidFunction VKAPI_CALL get_command(VkInstance instance, const char *name);
+
+const EntryPoint instance_commands[] = {
+    ENTRY("vkGetInstanceProcAddr", get_command),
+    ENTRY("vkEnumerateInstanceExtensionProperties", enumerate_instance_extensions),
+    ENTRY("vkEnumerateInstanceVersion", enumerate_instance_version),
+    ENTRY("vkCreateInstance", create_instance),
+    ENTRY("vkDestroyInstance", destroy_instance),
+    ENTRY("vkEnumeratePhysicalDevices", enumerate_devices),
+    ENTRY("vkEnumeratePhysicalDeviceGroups", enumerate_groups),
+    ENTRY("vkCreateDevice", create_device),
+    ENTRY("vkGetDeviceProcAddr", get_device_command),
+    {NULL, NULL},
+};
+
+PFN_vkVoidFunction find_command(const EntryPoint *table, const char *name)
+{
+    while (table->name && strcmp(table->name, name) != 0)
+        table++;
+    return table->function;
+}
+
+static PFN_vkVoidFunction VKAPI_CALL get_command(VkInstance instance, const char *name)
+{
+    (void)instance;
+    const EntryPoint *const tables[] = {instance_commands, physical_commands, device_commands,
+                                        cache_commands,    pipeline_commands, binary_commands};
+    PFN_vkVoidFunction found = NULL;
+    for (size_t i = 0; !found && i < sizeof tables / sizeof *tables; i++)
+        found = find_command(tables[i], name);
+    return found;
+}
+
+/* ---- the interface of loader and driver ---- */
+
+EXPORT VkResult VKAPI_CALL vk_icdNegotiateLoaderICDInterfaceVersion(uint32_t *version);
+EXPORT PFN_vkVoidFunction VKAPI_CALL vk_icdGetInstanceProcAddr(VkInstance instance, const char *name);
+EXPORT PFN_vkVoidFunction VKAPI_CALL vk_icdGetPhysicalDeviceProcAddr(VkInstance instance, const char *name);
+
+VkResult VKAPI_CALL vk_icdNegotiateLoaderICDInterfaceVersion(uint32_t *version)
+{
+    if (*version < MIN_PHYS_DEV_EXTENSION_ICD_INTERFACE_VERSION)
+        return VK_ERROR_INCOMPATIBLE_DRIVER;
+    *version = *version < 5 ? *version : 5;
+    return VK_SUCCESS;
+}
+
+PFN_vkVoidFunction VKAPI_CALL vk_icdGetInstanceProcAddr(VkInstance instance, const char *name)
+{
+    return get_command(instance, name);
+}
+
+PFN_vkVoidFunction VKAPI_CALL vk_icdGetPhysicalDeviceProcAddr(VkInstance instance, const char *name)
+{
+    (void)instance;
+    return find_command(physical_commands, name);
+}

@@ -1,0 +1,133 @@
+/* Which bytes the driver gave out, in this process and in those before it, and what was done that must not be. */
+#include "driver.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define GIVEN "given "
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int file = -1;
+static uint64_t *known; /* a hash table of what the file says; 0: free */
+static size_t room, used;
+
+__attribute__((constructor(101))) static void open_file(void)
+{
+    const char *path = getenv("PYLAYER_TEST_DRIVER_WITNESS");
+    if (!path || !*path)
+        return;
+    file = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    if (file < 0)
+        wrong_script("PYLAYER_TEST_DRIVER_WITNESS cannot be written", path);
+}
+
+/* One write a line, so that the lines of threads and processes do not mix. */
+static void write_line(const char *line, size_t length)
+{
+    if (file >= 0 && write(file, line, length) != (ssize_t)length)
+        abort(); /* the next process would report what is right */
+}
+
+void violation(const char *format, ...)
+{
+    char line[512] = "VIOLATION ";
+    va_list arguments;
+    va_start(arguments, format);
+    int length = (int)strlen(line);
+    length += vsnprintf(line + length, sizeof line - 2 - (size_t)length, format, arguments);
+    va_end(arguments);
+    if ((size_t)length > sizeof line - 2)
+        length = sizeof line - 2;
+    line[length++] = '\n';
+    count(COUNT_VIOLATIONS, 1);
+    write_line(line, (size_t)length);
+}
+
+static size_t place_of(uint64_t name)
+{
+    size_t at = name % room;
+    while (known[at] && known[at] != name)
+        at = (at + 1) % room;
+    return at;
+}
+
+static void remember_locked(uint64_t name)
+{
+    if (used * 2 >= room) {
+        uint64_t *old = known;
+        size_t old_room = room;
+        room = room ? room * 2 : 1024;
+        known = calloc(room, sizeof *known);
+        if (!known)
+            abort();
+        for (size_t i = 0; i < old_room; i++)
+            if (old[i])
+                known[place_of(old[i])] = old[i];
+        free(old);
+    }
+    size_t at = place_of(name);
+    used += known[at] == 0;
+    known[at] = name;
+}
+
+/* What this process and others have appended since the last time: whole lines. */
+static void read_file_locked(void)
+{
+    static off_t position;
+    char text[8192];
+    ssize_t got;
+    while ((got = pread(file, text, sizeof text - 1, position)) > 0) {
+        char *line = text, *end;
+        text[got] = '\0';
+        while ((end = strchr(line, '\n')) != NULL) {
+            if (strncmp(line, GIVEN, strlen(GIVEN)) == 0)
+                remember_locked(strtoull(line + strlen(GIVEN), NULL, 16));
+            line = end + 1;
+        }
+        if (line == text)
+            return;
+        position += line - text;
+    }
+}
+
+/* Of the bytes with the identity of the driver that gave them out. */
+static uint64_t name_of(const DeviceSettings *device, const void *key, const void *data, size_t size)
+{
+    Hash name = hash_start(key != NULL);
+    hash_number(&name, device->identity);
+    if (key)
+        hash_bytes(&name, key, KEY_BYTES);
+    hash_bytes(&name, data, size);
+    uint64_t folded = hash_folded(&name);
+    return folded ? folded : 1;
+}
+
+void given_out(const DeviceSettings *device, const void *key, const void *data, size_t size)
+{
+    uint64_t name = name_of(device, key, data, size);
+    char line[64];
+    if (file < 0)
+        return;
+    pthread_mutex_lock(&lock);
+    read_file_locked();
+    if (!room || !known[place_of(name)])
+        write_line(line, (size_t)snprintf(line, sizeof line, GIVEN "%016" PRIx64 "\n", name));
+    pthread_mutex_unlock(&lock);
+}
+
+bool was_given_out(const DeviceSettings *device, const void *key, const void *data, size_t size)
+{
+    if (file < 0)
+        return true;
+    uint64_t name = name_of(device, key, data, size);
+    pthread_mutex_lock(&lock);
+    read_file_locked();
+    bool found = room && known[place_of(name)];
+    pthread_mutex_unlock(&lock);
+    return found;
+}

@@ -1,0 +1,124 @@
+"""The scripted driver of tests/driver: programs on it, with the layer above or without, its counters and its witness."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from world import BUILD, LAYER_NAME, Run, World
+
+#: A counter of tests/driver/counts.c.
+COUNTER = struct.Struct("<24sQ")
+
+#: What the program sees of its pipelines.
+SEEN = ("pipelines", "created", "failed", "null_handles", "compile_required", "calls", "results")
+
+
+def seen(result: Run) -> dict[str, Any]:
+    """What the program saw, and how it ended."""
+    return {**{key: result.get(key) for key in SEEN}, "returncode": result.returncode}
+
+
+def read_counts(path: Path) -> dict[str, int]:
+    data = path.read_bytes() if path.exists() else b""
+    return {name.rstrip(b"\0").decode(): value for name, value in COUNTER.iter_unpack(data)}
+
+
+class ScriptedDriver:
+    """A world with the scripted driver; tests/driver/driver.h says what ``script`` can hold.
+
+    After every run the witness has no violation, unless ``allow`` is given, and what is in the store verifies."""
+
+    def __init__(self, directory: Path) -> None:
+        self.world = World(directory, "test")
+        self.directory = directory
+        self.witness = directory / "witness"
+        self.numbers = itertools.count()
+        self.counts: dict[str, int] = {}
+
+    def settings(self, **settings: Any) -> None:
+        """Policy settings from now on."""
+        config = self.directory / "policy.yaml"
+        config.write_text(json.dumps({"settings": settings}))
+        self.world.environment["PYLAYER_CONFIG"] = str(config)
+
+    def environment(self, script: str) -> dict[str, str]:
+        """Of one process; its counters are read with ``take_counts``."""
+        self.counts_file = self.directory / f"counts-{next(self.numbers)}"
+        return {
+            "PYLAYER_TEST_DRIVER": script,
+            "PYLAYER_TEST_DRIVER_WITNESS": str(self.witness),
+            "PYLAYER_TEST_DRIVER_COUNTS": str(self.counts_file),
+        }
+
+    def take_counts(self) -> dict[str, int]:
+        """What reached the driver in the last process."""
+        self.counts = read_counts(self.counts_file)
+        return self.counts
+
+    @property
+    def violations(self) -> list[str]:
+        lines = self.witness.read_text().splitlines() if self.witness.exists() else []
+        return [line for line in lines if line.startswith("VIOLATION")]
+
+    def verify(self) -> None:
+        """`pylayer verify` finds nothing wrong in the store."""
+        if not self.world.store.exists():
+            return
+        process = self.world.run(
+            [sys.executable, "-m", "pylayer", "verify"], check=False, VK_INSTANCE_LAYERS=None, VK_ADD_LAYER_PATH=None
+        )
+        assert process.returncode == 0, process.stdout + process.stderr
+
+    def _check(self, allow: bool, verify: bool) -> None:
+        self.take_counts()
+        assert allow or not self.violations
+        if verify:
+            self.verify()
+
+    def demo(
+        self,
+        *arguments: str | int,
+        script: str = "",
+        layered: bool = True,
+        check: bool = True,
+        allow: bool = False,
+        verify: bool = False,
+        **environment: Any,
+    ) -> Run:
+        """The demo program; ``allow`` lets the witness see violations, ``verify`` verifies the store afterwards."""
+        result = self.world.demo(
+            *arguments,
+            layers=LAYER_NAME if layered else None,
+            check=check,
+            **self.environment(script),
+            **environment,
+        )
+        self._check(allow, verify)
+        return result
+
+    def program(
+        self,
+        name: str,
+        *arguments: str | int,
+        script: str = "",
+        layered: bool = True,
+        check: bool = True,
+        allow: bool = False,
+        **environment: Any,
+    ) -> subprocess.CompletedProcess[str]:
+        """One of the programs that the tests build."""
+        process = self.world.run(
+            [str(BUILD / "tests" / name), *map(str, arguments)],
+            check=check,
+            VK_INSTANCE_LAYERS=LAYER_NAME if layered else None,
+            **self.environment(script),
+            **environment,
+        )
+        self._check(allow, False)
+        return process
