@@ -1,4 +1,4 @@
-"""The scripted driver of tests/driver: programs on it, with the layer above or without, its counters and its witness."""
+"""The scripted driver of tests/driver: programs on it, with and without the layer, its counters and its witness."""
 
 from __future__ import annotations
 
@@ -101,6 +101,25 @@ class ScriptedDriver:
         )
         self._check(allow, verify)
         return result
+
+    def compiles_after(self, script: str, *arguments: str | int, first: str | None = None) -> int:
+        """Two runs under a fault see what the program sees without the layer, or the first run has another one; then
+        the store verifies, and two runs without faults are as they should be. Returns what the last one compiled."""
+        alone = seen(self.demo(*arguments, layered=False, script=script, check=False))
+        for number in range(2):
+            under = first if first is not None and number == 0 else script
+            result = self.demo(*arguments, script=under, check=False)
+            assert seen(result) == alone if under == script else result.returncode == 0
+        self.demo(*arguments, verify=True)
+        self.demo(*arguments)
+        return self.counts["compiles"]
+
+    @staticmethod
+    def warnings(result: Run) -> str:
+        """What the layer said to everybody."""
+        return "\n".join(
+            line for line in result.stderr.splitlines() if "pylayer: warn" in line or "pylayer: err" in line
+        )
 
     def program(
         self,

@@ -258,8 +258,11 @@ static VkResult probe_all(Batch *batch)
         shard_give_back(shard);
     }
     for (uint32_t i = 0; i < call->count; i++) {
-        if (call->pipelines[i] == VK_NULL_HANDLE)
+        if (call->pipelines[i] == VK_NULL_HANDLE) {
+            /* Whatever the driver says. */
+            result = result == VK_SUCCESS ? VK_PIPELINE_COMPILE_REQUIRED_EXT : result;
             continue;
+        }
         if (batch->elements[i].plain)
             batch_note_plain(batch, i, from_layer, call->count == 1 ? duration : 0);
         else

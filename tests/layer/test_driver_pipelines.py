@@ -1,0 +1,86 @@
+"""A driver that creates no pipeline, or the wrong one, from what was stored: the program gets its pipelines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scripted_driver import ScriptedDriver, seen
+
+PROGRAMS: dict[str, list[str | int]] = {
+    "one by one": ["--count", 8, "--api", "1.3"],
+    "batches": ["--count", 8, "--batch", 4, "--early-return"],
+    "own cache": ["--count", 8, "--cache", "object", "--feedback"],
+}
+
+#: What only a driver does that was given stored data, as a VkPipelineCache or as binaries: without the layer it never
+#: happens.
+FROM_CACHE = [
+    "pipeline=error:out-of-host-memory?hit",
+    "pipeline=error:unknown?hit@3",
+    "pipeline=error:1000999999?hit@/2",
+    "pipeline=null?hit",
+    "pipeline=null?hit@3",
+    "pipeline=slow:5?hit",
+]
+FROM_BINARIES = [
+    "pipeline=error:out-of-host-memory?from-binaries",
+    "pipeline=error:1000999999?from-binaries@3",
+    "pipeline=null?from-binaries",
+    "pipeline=null?from-binaries@3",
+]
+WAYS = [
+    *[("auto", program, script) for program in PROGRAMS for script in FROM_CACHE],
+    *[("snapshot", program, script) for program in PROGRAMS for script in FROM_CACHE],
+    *[("binaries", "one by one", script) for script in FROM_BINARIES],
+]
+
+
+@pytest.mark.parametrize(("carrier", "program", "script"), WAYS)
+def test_what_is_stored_cannot_be_used(scripted: ScriptedDriver, carrier: str, program: str, script: str) -> None:
+    """Creating a pipeline from stored data fails, or gives VK_SUCCESS and no pipeline: it is compiled, and the program
+    sees that it was created."""
+    scripted.settings(carrier=carrier)
+    first = seen(scripted.demo(*PROGRAMS[program], layered=False))
+    for _ in range(2):
+        assert seen(scripted.demo(*PROGRAMS[program], script=script)) == first
+    assert scripted.counts["acts"] > 0
+    scripted.demo(*PROGRAMS[program], verify=True)
+    assert scripted.counts["compiles"] == 0
+
+
+@pytest.mark.parametrize("script", ["pipeline=error:out-of-host-memory?probe", "pipeline=error:1000999999?probe"])
+def test_probe_fails(scripted: ScriptedDriver, script: str) -> None:
+    """FAIL_ON_PIPELINE_COMPILE_REQUIRED gives an error instead of VK_PIPELINE_COMPILE_REQUIRED: it is compiled."""
+    assert scripted.compiles_after(script, "--count", 8) == 0
+
+
+@pytest.mark.parametrize("carrier", ["auto", "binaries", "snapshot"])
+@pytest.mark.parametrize("script", ["pipeline=null", "pipeline=error:invalid-shader", "pipeline=error:1000999999"])
+def test_no_pipeline_can_be_created(scripted: ScriptedDriver, script: str, carrier: str) -> None:
+    """Nothing can be compiled, or gives VK_SUCCESS and no pipeline: the program sees just that."""
+    scripted.settings(carrier=carrier)
+    assert scripted.compiles_after(script, *PROGRAMS["batches"]) == 0
+
+
+@pytest.mark.parametrize("carrier", ["auto", "binaries", "snapshot"])
+@pytest.mark.parametrize("result", ["out-of-host-memory", "1000999999"])
+def test_one_pipeline_fails_once(scripted: ScriptedDriver, result: str, carrier: str) -> None:
+    """A failure that does not come again is not the program's any more: the layer tries a second time."""
+    scripted.settings(carrier=carrier)
+    script = f"pipeline=error:{result}?compile@3"
+    assert seen(scripted.demo("--count", 8, layered=False, script=script, check=False))["failed"] == 1
+    result_above: Any = scripted.demo("--count", 8, script=script)
+    assert result_above["created"] == 8
+
+
+@pytest.mark.parametrize("carrier", ["auto", "binaries", "snapshot"])
+def test_lost_device_is_not_tried_again(scripted: ScriptedDriver, carrier: str) -> None:
+    """VK_ERROR_DEVICE_LOST is the program's to know, whichever call of the layer's brought it."""
+    scripted.settings(carrier=carrier)
+    arguments = ["--count", 8, "--api", "1.3"]
+    scripted.demo(*arguments)
+    for way in ("hit", "from-binaries"):
+        result: Any = scripted.demo(*arguments, script=f"pipeline=error:device-lost?{way}", check=False)
+        assert set(result["results"]) <= {"VK_SUCCESS", "VK_ERROR_DEVICE_LOST"}
+    assert scripted.counts["acts"] in (0, 8)
