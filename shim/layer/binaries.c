@@ -105,29 +105,40 @@ static void note_failure(Device *device, const Element *element)
         atomic_fetch_or(&device->kinds_without_binaries, 1u << element->kind);
 }
 
+static VkResult create_from_entry(PipelineCall *call, uint32_t index, Element *element, BinaryEntry *entry,
+                                  VkPipeline *pipeline, uint64_t *duration_ns)
+{
+    VkPipelineBinaryInfoKHR from = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR,
+                                    .binaryCount = binary_entry_count(entry)};
+    if (from.binaryCount == 0)
+        return create_without_cache(call, index, element, 0, NULL, pipeline, duration_ns);
+    Mark mark = mark_pipelines(call->device, element, 1, NULL, true, false);
+    from.pPipelineBinaries = binary_entry_handles(call->device, entry);
+    mark_end(mark);
+    if (!from.pPipelineBinaries)
+        return VK_ERROR_UNKNOWN;
+    return create_without_cache(call, index, element, 0, &from, pipeline, duration_ns);
+}
+
 bool binaries_create(PipelineCall *call, uint32_t index, Element *element, const VkPipelineBinaryKeyKHR *key,
                      VkPipeline *pipeline, VkResult *result, uint64_t *duration_ns)
 {
     Device *device = call->device;
-    BinaryEntry *entry = binary_index_find(device, key);
+    BinaryEntry *entry;
+    while ((entry = binary_index_find(device, key)) != NULL) {
+        *pipeline = VK_NULL_HANDLE;
+        *result = create_from_entry(call, index, element, entry, pipeline, duration_ns);
+        if (*result == VK_ERROR_DEVICE_LOST)
+            return true;
+        if (*result == VK_SUCCESS && *pipeline != VK_NULL_HANDLE)
+            break;
+        if (binary_entry_count(entry) == 0)
+            return false;
+        binary_entry_evict(device, entry);
+        note_failure(device, element);
+    }
     if (!entry)
         return false;
-    VkPipelineBinaryInfoKHR from = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR,
-                                    .binaryCount = binary_entry_count(entry)};
-    if (from.binaryCount > 0)
-        from.pPipelineBinaries = binary_entry_handles(device, entry);
-    *result = VK_ERROR_UNKNOWN;
-    if (from.binaryCount == 0 || from.pPipelineBinaries)
-        *result = create_without_cache(call, index, element, 0, from.binaryCount ? &from : NULL, pipeline, duration_ns);
-    if (*result == VK_ERROR_DEVICE_LOST)
-        return true;
-    if (*result != VK_SUCCESS || *pipeline == VK_NULL_HANDLE) {
-        if (from.binaryCount > 0) {
-            binary_entry_evict(device, entry);
-            note_failure(device, element);
-        }
-        return false;
-    }
     atomic_store_explicit(&device->binary_failures[element->kind], 0, memory_order_relaxed);
     /* RADV leaves feedback unwritten when it creates from binaries (measured); nothing was found in a cache that the
      * application passed (VUID-vkCreateGraphicsPipelines-binaryCount-09620). */

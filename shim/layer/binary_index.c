@@ -15,8 +15,9 @@
 #define FIRST_SLOTS 1024u
 
 struct BinaryEntry {
-    BinaryEntry *next; /* BinaryIndex::entries */
-    uint64_t hash;     /* of the key */
+    BinaryEntry *next;  /* BinaryIndex::entries */
+    BinaryEntry *older; /* of the same key: what is left when this one is evicted */
+    uint64_t hash;      /* of the key */
     uint32_t key_size, count;
     uint8_t key[PYLAYER_BINARY_KEY_BYTES];
     uint64_t bytes; /* that count against the bound */
@@ -83,6 +84,13 @@ static _Atomic(BinaryEntry *) *find_slot(BinaryTable *table, uint64_t hash, cons
     }
 }
 
+static BinaryEntry *first_left(BinaryEntry *entry)
+{
+    while (entry && atomic_load_explicit(&entry->evicted, memory_order_relaxed))
+        entry = entry->older;
+    return entry;
+}
+
 BinaryEntry *binary_index_find(Device *device, const VkPipelineBinaryKeyKHR *key)
 {
     BinaryTable *table = atomic_load_explicit(&device->index.table, memory_order_acquire);
@@ -90,7 +98,7 @@ BinaryEntry *binary_index_find(Device *device, const VkPipelineBinaryKeyKHR *key
         return NULL;
     uint64_t hash = digest64(key->key, key->keySize, 0);
     BinaryEntry *entry = atomic_load_explicit(find_slot(table, hash, key->key, key->keySize), memory_order_acquire);
-    return entry && !atomic_load_explicit(&entry->evicted, memory_order_relaxed) ? entry : NULL;
+    return first_left(entry);
 }
 
 /* ---- writing: the index's mutex is held -------------------------------------------------------- */
@@ -118,9 +126,10 @@ static BinaryTable *roomy_table_locked(BinaryIndex *index)
     return larger;
 }
 
-/* An entry for a key that is not there, or was evicted; NULL: it is there (known), or there is no room. */
-static BinaryEntry *reserve_locked(Device *device, const uint8_t *key, uint32_t key_size, uint64_t size, bool *known,
-                                   _Atomic(BinaryEntry *) **slot)
+/* An entry for a key that is not there, or was evicted, or is to be there once more; NULL: it is there (known), or there
+ * is no room. */
+static BinaryEntry *reserve_locked(Device *device, const uint8_t *key, uint32_t key_size, uint64_t size, bool once_more,
+                                   bool *known, _Atomic(BinaryEntry *) **slot)
 {
     BinaryIndex *index = &device->index;
     *known = false;
@@ -130,9 +139,9 @@ static BinaryEntry *reserve_locked(Device *device, const uint8_t *key, uint32_t 
     uint64_t hash = digest64(key, key_size, 0);
     *slot = find_slot(table, hash, key, key_size);
     BinaryEntry *present = atomic_load_explicit(*slot, memory_order_relaxed);
-    *known = present && !atomic_load_explicit(&present->evicted, memory_order_relaxed);
+    *known = first_left(present) != NULL;
     uint64_t bytes = sizeof *present + size;
-    if (*known || atomic_load(&index->bytes) + bytes > device->plan.index_bytes)
+    if ((*known && !once_more) || atomic_load(&index->bytes) + bytes > device->plan.index_bytes)
         return NULL;
     BinaryEntry *entry = calloc(1, sizeof *entry);
     if (!entry)
@@ -146,7 +155,8 @@ static BinaryEntry *reserve_locked(Device *device, const uint8_t *key, uint32_t 
 
 static void publish_locked(BinaryIndex *index, BinaryEntry *entry, _Atomic(BinaryEntry *) *slot)
 {
-    index->used += atomic_load_explicit(slot, memory_order_relaxed) == NULL;
+    entry->older = atomic_load_explicit(slot, memory_order_relaxed);
+    index->used += entry->older == NULL;
     entry->next = index->entries;
     index->entries = entry;
     atomic_fetch_add(&index->bytes, entry->bytes);
@@ -161,7 +171,9 @@ bool binary_index_load(Device *device, const void *data, uint64_t size)
     _Atomic(BinaryEntry *) *slot;
     bool known;
     pthread_mutex_lock(&device->index.mutex);
-    BinaryEntry *entry = reserve_locked(device, record->key, record->key_size, size, &known, &slot);
+    /* What was evicted in an earlier run is in the store still, and what was made in its place is there too, under the
+     * same key: both are taken, the newer one goes first. */
+    BinaryEntry *entry = reserve_locked(device, record->key, record->key_size, size, true, &known, &slot);
     if (entry) {
         entry->count = record->count;
         entry->record = malloc((size_t)size);
@@ -190,7 +202,7 @@ BinaryEntry *binary_index_add(Device *device, const VkPipelineBinaryKeyKHR *key,
         memcpy(kept, handles, handle_count * sizeof *kept);
     _Atomic(BinaryEntry *) *slot;
     pthread_mutex_lock(&device->index.mutex);
-    BinaryEntry *entry = reserve_locked(device, key->key, key->keySize, size, known, &slot);
+    BinaryEntry *entry = reserve_locked(device, key->key, key->keySize, size, false, known, &slot);
     if (entry) {
         entry->count = handle_count;
         atomic_store(&entry->handles, kept);

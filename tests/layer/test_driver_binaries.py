@@ -1,0 +1,117 @@
+"""A driver whose VK_KHR_pipeline_binary fails, lies or is half there: the program sees what it sees without the layer,
+and afterwards the store is whole and the pipelines are found again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from scripted_driver import ScriptedDriver
+
+ARGUMENTS: list[str | int] = ["--count", 8, "--api", "1.3"]
+
+FAULTS = [
+    "create-binaries=error:out-of-host-memory",
+    "create-binaries=error:device-lost?fetch",
+    "create-binaries=error:1000999999",
+    "create-binaries=missing",
+    "create-binaries=missing?fetch",
+    "create-binaries=missing?count@2",
+    "create-binaries=incomplete",
+    "create-binaries=partial:1",
+    "create-binaries=partial:2?fetch@2",
+    "create-binaries=error:initialization-failed?from-data",
+    "create-binaries=missing?from-data",
+    "create-binaries=partial:1?from-data",
+    "binary-data=error:out-of-host-memory",
+    "binary-data=error:not-enough-space?data",
+    "binary-data=grow",
+    "binary-data=grow@3",
+    "binary-data=garbage",
+    "get-key=error:out-of-host-memory",
+    "get-key=error:device-lost?!global",
+    "get-key=error:out-of-host-memory?global",
+    "get-key=zero?!global",
+    "get-key=zero?global",
+    "get-key=long",
+    "internal-cache=no;release-captured=error:out-of-host-memory",
+    "internal-cache=no;pipeline=error:out-of-device-memory?capture",
+]
+
+#: The extension in part: what it depends on, its feature or its commands are missing.
+PARTS = [
+    "binaries=no",
+    "binaries=unfeatured",
+    "binaries=null",
+    "maintenance5=no",
+    "maintenance5=unfeatured",
+    "cache-control=no",
+    "cache-control=unfeatured",
+    "cache-control=no;binaries=null",
+    "internal-cache=no",
+    "internal-cache-control=no",
+    "libraries=unfeatured;binaries=unfeatured;maintenance5=unfeatured;cache-control=unfeatured",
+]
+
+
+@pytest.mark.parametrize("script", FAULTS)
+def test_program_notices_nothing(scripted: ScriptedDriver, script: str) -> None:
+    """The program sees what it sees without the layer; without the fault everything is found again."""
+    scripted.settings(carrier="binaries")
+    assert scripted.compiles_after(script, *ARGUMENTS) == 0
+
+
+@pytest.mark.parametrize("carrier", ["auto", "binaries"])
+@pytest.mark.parametrize("script", PARTS)
+def test_extension_in_part(scripted: ScriptedDriver, script: str, carrier: str) -> None:
+    """What is advertised and not there, or without its feature, is done without; the second run compiles nothing."""
+    scripted.settings(carrier=carrier)
+    assert scripted.compiles_after(script, *ARGUMENTS) == 0
+    scripted.demo(*ARGUMENTS, script=script)
+    assert scripted.counts["compiles"] == 0
+
+
+def test_bad_binaries_do_not_hide_good_ones(scripted: ScriptedDriver) -> None:
+    """Binaries that the driver cannot use stay in the store beside those that were made in their place; from then on
+    nothing is compiled, whichever of the two comes first."""
+    scripted.settings(carrier="binaries")
+    scripted.demo(*ARGUMENTS, script="binary-data=garbage")
+    scripted.demo(*ARGUMENTS)
+    assert (scripted.counts["compiles"], scripted.world.last()["binaries_evicted"]) == (8, 8)
+    for _ in range(2):
+        scripted.demo(*ARGUMENTS, verify=True)
+        assert (scripted.counts["compiles"], scripted.counts["from-binaries"]) == (0, 8)
+
+
+def test_the_newest_binaries_are_bad(scripted: ScriptedDriver) -> None:
+    """Good binaries are stored, and bad ones after them under the same keys: those are tried first, and then the good
+    ones, without compiling."""
+    scripted.settings(carrier="binaries")
+    scripted.demo("--count", 3, *ARGUMENTS[2:])
+    scripted.demo("--count", 3, *ARGUMENTS[2:], script="binary-data=garbage;pipeline=error:unknown?from-binaries")
+    scripted.demo("--count", 3, *ARGUMENTS[2:])
+    assert (scripted.counts["compiles"], scripted.counts["from-binaries"]) == (0, 3)
+    assert scripted.world.last()["binaries_evicted"] > 0
+
+
+@pytest.mark.parametrize("source", ["capture", "internal", "create"])
+@pytest.mark.parametrize(
+    "script", ["", "create-binaries=missing?fetch?from-create-info", "create-binaries=error:unknown?from-create-info"]
+)
+def test_program_with_binaries_of_its_own(scripted: ScriptedDriver, script: str, source: str, tmp_path: Path) -> None:
+    """A program that uses the extension itself gets its pipelines, from its own file where it could."""
+    arguments = ["--count", 6, "--source", source]
+    alone = [
+        json.loads(
+            scripted.program("binaries", *arguments, "--archive", tmp_path / "1", script=script, layered=False).stdout
+        )
+        for _ in range(2)
+    ]
+    above = [
+        json.loads(scripted.program("binaries", *arguments, "--archive", tmp_path / "2", script=script).stdout)
+        for _ in range(2)
+    ]
+    for name in ("pipelines", "created", "failed"):
+        assert [result[name] for result in above] == [result[name] for result in alone]
+    assert above[1]["from_archive"] >= alone[1]["from_archive"]  # the layer has binaries where the driver has none
