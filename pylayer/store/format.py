@@ -55,6 +55,8 @@ GROUP, COMPRESSED, GROUPS, INDEX = b"GRUP", b"ZSTD", b"GRPS", b"INDX"
 MAGICS = (CELL, BINARIES, SNAPSHOT, NOTE, BLOB, ATTEST, APPLICATION_BINARY, USED, GROUP, COMPRESSED, GROUPS, INDEX)
 #: Records that are one pipeline each.
 PIPELINES = (CELL, BINARIES)
+#: Records that a driver is given when a device loads its store.
+LOADED = (*PIPELINES, SNAPSHOT)
 
 #: Flags of such a record: the driver's own cache had it; the driver compressed it, so that nothing is gained by
 #: compressing it again. The second stands in the record because whoever folds it knows no driver.

@@ -115,7 +115,7 @@ class Suspects:
         """Those that are not left out."""
         kept = []
         for record in records:
-            if record[0] in format.PIPELINES and self.takes_record(record[6], record[7]):
+            if record[0] in format.LOADED and self.takes_record(record[6], record[7]):
                 self.left_out.add(record[6])
             else:
                 kept.append(record)

@@ -2,6 +2,8 @@
  * device.c - vkCreateDevice asks policy for a plan and enables what the plan needs; vkDestroyDevice
  * waits, within its bound, for what is still to be written.
  */
+#define _GNU_SOURCE /* dladdr */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +76,12 @@ static bool announce(Device *device)
     return true;
 }
 
-static void retract(Device *device)
+/* When policy's command on a device has not come back so long after vkDestroyDevice was called and loading was stopped,
+ * the driver hangs in it. */
+#define COMMAND_WAIT_SECONDS 5
+
+/* Nobody finds the device any more. False: a command that found it before is still in the driver. */
+static bool retract(Device *device)
 {
     pthread_mutex_lock(&devices_mutex);
     for (struct DeviceNode **at = &devices; *at; at = &(*at)->next) {
@@ -86,9 +93,24 @@ static void retract(Device *device)
         }
     }
     pthread_mutex_unlock(&devices_mutex);
-    /* A command that found the device before it was taken off the list ends first. */
-    pthread_mutex_lock(&device->command_mutex);
+    struct timespec deadline;
+    clock_gettime(CLOCK_REALTIME, &deadline);
+    deadline.tv_sec += COMMAND_WAIT_SECONDS;
+    if (pthread_mutex_timedlock(&device->command_mutex, &deadline) != 0)
+        return false;
     pthread_mutex_unlock(&device->command_mutex);
+    return true;
+}
+
+/* The policy thread is in the driver and does not come back. The application goes on; what the thread may still use
+ * stays: the device with all that belongs to it, and the code that the thread is in. */
+static void leave_to_driver(Device *device)
+{
+    log_line(PYLAYER_LOG_ERROR, "the driver hangs in what it was given from the store; its device is not destroyed");
+    Dl_info code;
+    if (dladdr((void *)(uintptr_t)device->create_pipeline_cache, &code) && code.dli_fname)
+        dlopen(code.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    dispatch_remove(&device_table, dispatch_key(device->handle));
 }
 
 static VkLayerDeviceCreateInfo *find_link(const VkDeviceCreateInfo *info)
@@ -417,7 +439,10 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice handle, const VkAllocati
         if (!mailbox_request(message, device->plan.flush_wait_ns))
             log_line(PYLAYER_LOG_WARN, "policy did not finish writing before vkDestroyDevice went on");
         message_done(message);
-        retract(device);
+        if (!retract(device)) {
+            leave_to_driver(device);
+            return;
+        }
     } else {
         tell_end(device);
     }

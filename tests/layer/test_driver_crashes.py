@@ -1,0 +1,150 @@
+"""A driver that crashes or hangs over what it is given: once, and never again over the same data. Where the crash has
+nothing to do with what is stored, all of it stays in use."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from scripted_driver import ScriptedDriver, read_counts, seen
+from world import BUILD, LAYER_NAME
+
+#: Carrier, where the driver crashes over the entry of the third pipeline, and how the program creates pipelines.
+CRASHES: list[tuple[str, str, list[str | int]]] = [
+    ("auto", "create-cache=crash?guilty", ["--count", 8]),
+    ("auto", "create-cache=abort?has:4755494c5459", ["--count", 8]),
+    ("auto", "merge=crash?guilty", ["--count", 8]),
+    ("auto", "pipeline=crash?guilty", ["--count", 8]),
+    ("auto", "pipeline=kill?guilty", ["--count", 8]),
+    ("auto", "pipeline=crash?has:4755494c5459", ["--count", 8, "--batch", 8]),
+    ("auto", "pipeline=crash?guilty", ["--count", 16, "--threads", 4]),
+    ("auto", "pipeline=crash?guilty", ["--count", 8, "--cache", "object"]),
+    ("auto", "pipeline=crash?guilty", ["--count", 4, "--gpl"]),
+    ("binaries", "create-binaries=crash?guilty?from-data", ["--count", 8, "--api", "1.3"]),
+    ("binaries", "pipeline=crash?guilty?from-binaries", ["--count", 8, "--api", "1.3"]),
+    ("binaries", "pipeline=crash?guilty?from-binaries", ["--count", 8, "--api", "1.3", "--batch", 4]),
+    ("snapshot", "create-cache=crash?guilty", ["--count", 8]),
+    ("snapshot", "merge=crash?guilty", ["--count", 8]),
+]
+
+
+@pytest.mark.parametrize(("carrier", "script", "arguments"), CRASHES)
+def test_crashes_once(scripted: ScriptedDriver, carrier: str, script: str, arguments: list[str | int]) -> None:
+    """The driver crashes over stored data; the next start says what is set aside and has all pipelines, and the one
+    after that compiles nothing, though the driver would still crash."""
+    scripted.settings(carrier=carrier)
+    healthy = seen(scripted.demo(*arguments, script="guilty=3"))
+    crashed = scripted.demo(*arguments, script=script, check=False)
+    assert crashed.returncode < 0
+    result = scripted.demo(*arguments, script=script)
+    assert seen(result) == healthy and "set aside" in scripted.warnings(result)
+    assert seen(scripted.demo(*arguments, script=script, verify=True)) == healthy
+    assert scripted.counts["compiles"] == 0
+
+
+@pytest.mark.parametrize("way", [["--count", 8], ["--count", 8, "--cache", "object"]])
+def test_snapshot_with_a_guilty_pipeline(scripted: ScriptedDriver, way: list[str | int]) -> None:
+    """The driver crashes at the use of one pipeline of a whole cache: that one is compiled from then on, the others are
+    found."""
+    scripted.settings(carrier="snapshot")
+    scripted.demo(*way, script="guilty=3")
+    assert scripted.demo(*way, script="pipeline=crash?guilty", check=False).returncode == -signal.SIGSEGV
+    for _ in range(2):
+        scripted.demo(*way, script="pipeline=crash?guilty", verify=True)
+        assert (scripted.counts["compiles"], scripted.counts["hits"]) == (1, 7)
+
+
+@pytest.mark.parametrize("carrier", ["auto", "snapshot"])
+def test_cache_file_that_crashes_the_driver(scripted: ScriptedDriver, carrier: str, tmp_path: Path) -> None:
+    """A program's own cache file, good by all that can be checked, crashes the driver at use, each time without the
+    layer: with it once."""
+    scripted.settings(carrier=carrier)
+    file, script = tmp_path / "cache", "pipeline=crash?guilty"
+    scripted.demo("--count", 8, "--cache", "object", "--cache-save", file, script="guilty=3")
+    arguments = ["--count", 8, "--cache", file]
+    for _ in range(2):
+        assert scripted.demo(*arguments, script=script, layered=False, check=False).returncode == -signal.SIGSEGV
+    assert scripted.demo(*arguments, script=script, check=False).returncode == -signal.SIGSEGV
+    for _ in range(2):
+        result = scripted.demo(*arguments, script=script, verify=True)
+        assert result["created"] == 8 and "the program gets an empty cache" in scripted.warnings(result)
+
+
+@pytest.mark.parametrize(
+    ("carrier", "script"),
+    [
+        ("auto", "create-device=crash"),
+        ("auto", "create-object=crash@5"),
+        ("auto", "pipeline=crash?compile"),
+        ("auto", "pipeline=abort?compile@2"),
+        ("binaries", "pipeline=crash?compile"),
+        ("binaries", "create-object=kill@40"),
+    ],
+)
+def test_crash_that_is_none_of_the_stores(scripted: ScriptedDriver, carrier: str, script: str) -> None:
+    """The driver crashes where nothing stored is in its hands, again and again: all that is stored stays in use."""
+    scripted.settings(carrier=carrier)
+    scripted.demo("--count", 8, "--api", "1.3")
+    for _ in range(4):
+        assert scripted.demo("--count", 12, "--api", "1.3", script=script, check=False).returncode < 0
+    result = scripted.demo("--count", 8, "--api", "1.3", verify=True)
+    assert scripted.counts["compiles"] == 0 and not scripted.warnings(result)
+
+
+def test_driver_that_crashes_on_everything(scripted: ScriptedDriver) -> None:
+    """A driver that crashes at every use of what is stored: after three crashes the layer leaves the device alone."""
+    scripted.demo("--count", 8)
+    script = "pipeline=crash?hit@4"
+    crashes = 0
+    while scripted.demo("--count", 8, script=script, check=False).returncode < 0:
+        crashes += 1
+        assert crashes <= 3
+    result = scripted.demo("--count", 8, script=script, verify=True)
+    assert (crashes, result["created"]) == (3, 8) and "the layer leaves it alone" in scripted.warnings(result)
+
+
+# ---- Hanging ----------------------------------------------------------------------------------------------------
+
+
+def start(scripted: ScriptedDriver, script: str, *arguments: str) -> subprocess.Popen[str]:
+    environment = {**scripted.world.environment, **scripted.environment(script), "VK_INSTANCE_LAYERS": LAYER_NAME}
+    command = [str(BUILD / "demo" / "pipelines"), "--json", *arguments]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("arguments", [["--count", "8"], ["--count", "8", "--no-destroy"]])
+def test_stored_data_hangs_the_driver(scripted: ScriptedDriver, arguments: list[str]) -> None:
+    """vkCreatePipelineCache never returns on the policy thread: the program has its pipelines, and all that it calls
+    comes back, exit() too; the next start sets aside what the driver hung in."""
+    scripted.demo(*arguments)
+    # The program's thread takes its part of the work where it comes first, and the driver answers that.
+    script = "create-object=slow:5;create-cache=hang?data?!main-thread"
+    for _ in range(20):
+        result = scripted.demo(*arguments, script=script)
+        assert result["created"] == 8
+        if scripted.counts["compiles"] == 8:
+            break
+    assert scripted.counts["compiles"] == 8
+    result = scripted.demo(*arguments, script="create-cache=hang?data", verify=True)
+    assert result["created"] == 8 and "set aside" in scripted.warnings(result)
+    scripted.demo(*arguments, verify=True)
+    scripted.demo(*arguments)
+    assert scripted.counts["compiles"] == 0
+
+
+def test_stored_pipeline_hangs_the_driver(scripted: ScriptedDriver) -> None:
+    """The driver never returns from the creation of a pipeline, on the program's own thread: nobody can help, and the
+    user ends it. The next start compiles that pipeline, and the driver hangs no more."""
+    scripted.demo("--count", 8, script="guilty=3")
+    process = start(scripted, "pipeline=hang?guilty", "--count", "8")
+    while read_counts(scripted.counts_file).get("acts", 0) == 0 and process.poll() is None:
+        os.sched_yield()
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    for compiled in (1, 0):
+        result = scripted.demo("--count", 8, script="pipeline=hang?guilty", verify=True)
+        assert (result["created"], scripted.counts["compiles"]) == (8, compiled)
