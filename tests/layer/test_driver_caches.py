@@ -1,0 +1,155 @@
+"""A driver whose VkPipelineCache fails, lies or gives too little: the program sees what it sees without the layer, and
+afterwards the store is whole and the pipelines are found again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from scripted_driver import ScriptedDriver, seen
+
+#: What vkCreatePipelineCache can fail with, and what no version of Vulkan knows yet.
+RESULTS = [
+    "out-of-host-memory",
+    "out-of-device-memory",
+    "initialization-failed",
+    "invalid-external-handle",
+    "unknown",
+    "device-lost",
+    "too-many-objects",
+    "incomplete",
+    "1000999999",
+    "-1000999999",
+]
+
+#: After these nothing is missing: the next run without faults compiles what the faults kept from the store, the one
+#: after that nothing.
+FAULTS = [
+    "create-cache=null",
+    "create-cache=null@2+",
+    "create-cache=error:out-of-host-memory@3",
+    "create-cache=error:unknown@/3",
+    "create-cache=ignore",
+    "create-cache=slow:5",
+    "get-data=error:out-of-host-memory",
+    "get-data=error:device-lost?data",
+    "get-data=error:1000999999",
+    "get-data=error:initialization-failed@2",
+    "get-data=empty",
+    "get-data=stub",
+    "get-data=grow",
+    "get-data=grow@1",
+    "get-data=incomplete",
+    "get-data=incomplete@2",
+    "get-data=overstate",
+    "get-data=garbage",
+    "get-data=header:version",
+    "get-data=header:vendor",
+    "get-data=header:device",
+    "get-data=header:uuid",
+    "get-data=header:length",
+    "get-data=header:zero",
+    "merge=error:out-of-host-memory",
+    "merge=error:out-of-device-memory@2",
+    "merge=error:device-lost",
+    "merge=error:1000999999",
+    "merge=ignore",
+    "merge=slow:5",
+]
+
+OWN_CACHE: list[str | int] = ["--count", 8, "--cache", "object", "--feedback"]
+
+
+@pytest.mark.parametrize("result", RESULTS)
+def test_no_cache_can_be_created(scripted: ScriptedDriver, result: str) -> None:
+    """vkCreatePipelineCache fails, always, in every way: the layer says once that it keeps nothing, and keeps out."""
+    assert scripted.compiles_after(f"create-cache=error:{result}", "--count", 8) == 0
+    again = scripted.demo("--count", 8, script=f"create-cache=error:{result}")
+    assert scripted.warnings(again).count("the driver refused an empty pipeline cache") == 1
+
+
+@pytest.mark.parametrize("result", RESULTS[::3])
+def test_stored_data_is_refused(scripted: ScriptedDriver, result: str) -> None:
+    """vkCreatePipelineCache fails where it is given data: what is stored stays, for the day when it is taken."""
+    assert scripted.compiles_after(f"create-cache=error:{result}?data", "--count", 8) == 0
+
+
+@pytest.mark.parametrize("script", FAULTS)
+def test_program_notices_nothing(scripted: ScriptedDriver, script: str) -> None:
+    """The program sees what it sees without the layer; without the fault everything is found again."""
+    assert scripted.compiles_after(script, "--count", 8) == 0
+
+
+@pytest.mark.parametrize("script", [script for script in FAULTS if "@" not in script][::2])
+def test_program_with_a_cache_notices_nothing(scripted: ScriptedDriver, script: str) -> None:
+    """So does a program with a VkPipelineCache of its own; where it fails by itself it fails alike."""
+    assert scripted.compiles_after(script, *OWN_CACHE) == 0
+
+
+@pytest.mark.parametrize("script", ["get-data=shrink", "get-data=header:short", "pipeline=ignore"])
+def test_driver_that_keeps_nothing(scripted: ScriptedDriver, script: str) -> None:
+    """Caches that stay empty whatever is compiled: the layer finds out, says so, and stays out from then on."""
+    alone = seen(scripted.demo("--count", 8, layered=False, script=script))
+    for _ in range(2):
+        result = scripted.demo("--count", 8, script=script, verify=True)
+        assert seen(result) == alone
+    assert "the layer stays out" in result.stderr
+
+
+def test_one_refused_record_costs_one_compile(scripted: ScriptedDriver) -> None:
+    """Of eight stored pipelines the driver refuses one: the others are found."""
+    scripted.demo("--count", 8)
+    result = scripted.demo("--count", 8, script="create-cache=error:initialization-failed?data@5")
+    assert (scripted.counts["compiles"], scripted.counts["hits"]) == (1, 7)
+    assert "the driver refused 1 stored records" in scripted.warnings(result)
+
+
+@pytest.mark.parametrize("carrier", ["auto", "binaries", "snapshot"])
+def test_memory_ends_at_any_allocation(scripted: ScriptedDriver, carrier: str) -> None:
+    """The driver has no memory at one time or another: at worst a command of the program fails, as it may; the store is
+    whole and complete afterwards."""
+    scripted.settings(carrier=carrier)
+    arguments: list[str | int] = ["--count", 4, "--compute", "--api", "1.3"]
+    scripted.demo(*arguments, layered=False)
+    before = scripted.counts["allocate"]
+    scripted.demo(*arguments)
+    for number in [*range(2, before, 9), *range(before, before + 24)]:
+        result = scripted.demo(*arguments, script=f"allocate=error:out-of-host-memory@{number}", check=False)
+        assert result.returncode in (0, 1)
+        assert set(result.get("results", [])) <= {"VK_SUCCESS", "VK_ERROR_OUT_OF_HOST_MEMORY"}
+    scripted.verify()
+    scripted.demo(*arguments)
+    assert scripted.counts["compiles"] == 0
+
+
+@pytest.mark.parametrize(
+    "script", ["any=error:device-lost", "any=error:device-lost@5+", "any=error:out-of-host-memory"]
+)
+def test_every_command_fails(scripted: ScriptedDriver, script: str) -> None:
+    """Every command of the device fails, from the first or a later one on: the program ends as without the layer."""
+    assert scripted.compiles_after(script, "--count", 8) == 0
+    assert scripted.compiles_after(script, *OWN_CACHE) == 0
+
+
+@pytest.mark.parametrize("number", range(20, 90, 14))
+def test_device_is_lost(scripted: ScriptedDriver, number: int) -> None:
+    """The device is lost while the program creates pipelines: it hears of it, and nothing else is amiss."""
+    for _ in range(2):
+        result: Any = scripted.demo("--count", 12, script=f"any=error:device-lost@{number}+", check=False)
+        assert result.returncode in (0, 1)
+        if "results" in result:
+            assert set(result["results"]) <= {"VK_SUCCESS", "VK_ERROR_DEVICE_LOST"}
+    scripted.demo("--count", 12, verify=True)
+    scripted.demo("--count", 12)
+    assert scripted.counts["compiles"] == 0
+
+
+@pytest.mark.parametrize("carrier", ["auto", "binaries", "snapshot"])
+@pytest.mark.parametrize(
+    "result", ["out-of-host-memory", "initialization-failed", "feature-not-present", "device-lost"]
+)
+def test_device_with_more_than_was_asked_for(scripted: ScriptedDriver, carrier: str, result: str) -> None:
+    """vkCreateDevice fails with what the layer adds to it: the program gets the device that it asked for."""
+    scripted.settings(carrier=carrier)
+    script = f"create-device=error:{result}?cache-control;create-device=error:{result}?binaries"
+    assert scripted.compiles_after(script, "--count", 8, "--api", "1.3") == 0

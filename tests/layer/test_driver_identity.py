@@ -1,0 +1,119 @@
+"""Drivers of different builds that look alike: data crosses between them under no circumstances, whichever of the
+properties tells them apart; the witness below the layer sees every byte."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from scripted_driver import ScriptedDriver
+
+#: Another driver, another build of one, another device: each differs from the default in one property that Vulkan
+#: reports, and in data that only its own build may be given. The pipelineCacheUUID is equal in all but one.
+OTHERS = [
+    "build=2;driver-version=2",
+    "build=2;driver-info=build-2",
+    "build=2;driver-name=other",
+    "build=2;driver-id=3",
+    "build=2;vendor-id=7",
+    "build=2;device-id=9",
+    "build=2;uuid=7e58",
+]
+
+#: Every use of another build's data ends the process.
+STRICT = ";create-cache=crash?stale;create-binaries=crash?stale;pipeline=crash?stale"
+
+OUTCOMES = {
+    "flipped": (lambda data: data[:-9] + bytes([data[-9] ^ 1]) + data[-8:], "altered"),
+    "cut": (lambda data: data[:-30], "altered"),
+    "cut in the header": (lambda data: data[:20], "truncated"),
+    "header alone": (lambda data: data[:32], "altered"),
+    "zeros": (lambda data: bytes(64), "wrong-version"),
+    "wrong length": (lambda data: b"\x07" + data[1:], "wrong-length"),
+    "wrong version": (lambda data: data[:4] + b"\x02" + data[5:], "wrong-version"),
+    "wrong vendor": (lambda data: data[:8] + b"\x00" + data[9:], "wrong-vendor"),
+    "wrong device": (lambda data: data[:12] + b"\x00" + data[13:], "wrong-device"),
+    "wrong UUID": (lambda data: data[:31] + b"\x01" + data[32:], "wrong-uuid"),
+    "twice": (lambda data: data + data, "altered"),
+}
+
+
+@pytest.mark.parametrize("carrier", ["auto", "binaries", "snapshot"])
+@pytest.mark.parametrize("other", OTHERS)
+def test_nothing_crosses_to_another_build(scripted: ScriptedDriver, other: str, carrier: str) -> None:
+    """Two builds in turn on one store: each finds its own pipelines again and nothing of the other."""
+    scripted.settings(carrier=carrier)
+    arguments = ["--count", 6, "--api", "1.3"]
+    for script in ("build=1", other):
+        scripted.demo(*arguments, script=script + STRICT)
+        assert scripted.counts["compiles"] == 6
+    for script in ("build=1", other):
+        scripted.demo(*arguments, script=script + STRICT)
+        assert (scripted.counts["compiles"], scripted.counts["stale-uses"]) == (0, 0)
+    scripted.verify()
+
+
+def test_nothing_crosses_between_devices_of_one_process(scripted: ScriptedDriver) -> None:
+    """Two devices of equal UUID, vendor and device number whose drivers are of different builds: each has its own."""
+    script = "devices=2;device-id=9/9;build=1/2;driver-info=one/two" + STRICT
+    for device in (0, 1, 0, 1):
+        scripted.demo("--count", 6, "--device", device, script=script)
+    assert scripted.counts["compiles"] == 0
+    assert len(list(scripted.world.store.glob("store/*"))) == 2
+
+
+def test_nothing_crosses_between_programs_of_32_and_64_bits(scripted: ScriptedDriver, tmp_path: Path) -> None:
+    """A driver of equal properties for programs of 32 bits, whose data differs: pointer size is part of the identity.
+
+    The program of 32 bits is one of 64 bits whose policy says that it is not."""
+    (tmp_path / "narrow.py").write_text(
+        "from pylayer import identity\nfrom pylayer.policy import Policy\n"
+        'identity.ABI = "32-bit little-endian"\n\n\nclass Narrow(Policy):\n    pass\n'
+    )
+    narrow = tmp_path / "narrow.yaml"
+    narrow.write_text(json.dumps({"policy": "narrow:Narrow", "policy_path": str(tmp_path)}))
+    for _ in range(2):
+        scripted.demo("--count", 6, script="abi=32" + STRICT, PYLAYER_CONFIG=str(narrow))
+        scripted.demo("--count", 6, script="abi=64" + STRICT)
+    assert (scripted.counts["compiles"], scripted.counts["hits"]) == (0, 6)
+    assert len(list(scripted.world.store.glob("store/*"))) == 2
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_cache_file_of_another_build(scripted: ScriptedDriver, other: str, tmp_path: Path) -> None:
+    """A program's own cache file, written under another build: it gets an empty cache; its own build takes it again."""
+    file = tmp_path / "cache"
+    scripted.demo("--count", 6, "--cache", "object", "--cache-save", file)
+    kept = file.read_bytes()
+    result = scripted.demo("--count", 6, "--cache", file, script=other + STRICT)
+    assert "stale; the program gets an empty cache" in scripted.warnings(result)
+    assert scripted.counts["compiles"] == 6
+    file.write_bytes(kept)
+    scripted.demo("--count", 6, "--cache", file, script=STRICT)
+    assert (scripted.counts["compiles"], scripted.counts["hits"]) == (0, 6)
+
+
+@pytest.mark.parametrize("damage", OUTCOMES)
+def test_damaged_cache_file(scripted: ScriptedDriver, damage: str, tmp_path: Path) -> None:
+    """A program's own cache file that was damaged: the driver, which would crash on it, never sees it, and the program
+    has its pipelines from the last good data."""
+    change, outcome = OUTCOMES[damage]
+    file = tmp_path / "cache"
+    scripted.demo("--count", 6, "--cache", "object", "--cache-save", file)
+    file.write_bytes(change(file.read_bytes()))
+    result = scripted.demo("--count", 6, "--cache", file, script="create-cache=crash?damaged" + STRICT)
+    assert f"bytes: {outcome}; the program gets an empty cache" in scripted.warnings(result)
+    assert (scripted.counts["compiles"], scripted.counts["hits"]) == (0, 6)
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_binaries_of_another_build(scripted: ScriptedDriver, other: str, tmp_path: Path) -> None:
+    """A program that keeps pipeline binaries of another build, and uses them as it should not: the driver is given
+    none of them, and the program compiles."""
+    file = tmp_path / "archive"
+    arguments = ["--archive", file, "--any-global-key", "--count", 4]
+    scripted.program("binaries", *arguments)
+    process = scripted.program("binaries", *arguments, script=other + STRICT)
+    result = json.loads(process.stdout)
+    assert (result["created"], result["from_archive"], scripted.counts["stale-uses"]) == (4, 0, 0)
