@@ -15,7 +15,7 @@ import struct
 import time
 
 from .. import paths
-from ..paths import make_private, open_in_store
+from ..paths import make_private
 from . import format, owner
 from .files import read_small, remove, unique_name, write_all
 from .folder import Folder
