@@ -1,9 +1,15 @@
 /* commands.c - see fuzz.h. What policy tells the layer to do, with records that are nearly right. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "fuzz.h"
 
 typedef struct Records {
     uint8_t *base;
     uint64_t *offsets, *sizes, count;
+    uint8_t *digests;
 } Records;
 
 /* Bytes that may be records of binaries: a count and sizes that are nearly right. */
@@ -17,6 +23,7 @@ static Records make_records(void)
         records.base[i] = chance(6) ? take8() : 0;
     records.offsets = room((records.count + 1) * sizeof *records.offsets);
     records.sizes = room((records.count + 1) * sizeof *records.sizes);
+    records.digests = room((records.count + 1) * PYLAYER_DIGEST_BYTES);
     for (uint64_t i = 0; i < records.count; i++) {
         records.offsets[i] = (take32() % size) & ~7ull;
         records.sizes[i] = (size - records.offsets[i]) & ~(uint64_t)(chance(8) * 15);
@@ -31,6 +38,30 @@ static Records make_records(void)
     return records;
 }
 
+static int compare(const void *left, const void *right)
+{
+    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* The crash sentinel, and suspects among the pipelines that there were. */
+static void watch_for_crashes(uint64_t serial)
+{
+    const PylayerShim *shim = &shim_commands;
+    int fd = memfd_create("sentinel", MFD_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, PYLAYER_LIVE_BYTES) != 0)
+        abort();
+    shim->watch(serial, fd);
+    close(fd);
+    uint64_t fingerprints[4];
+    int64_t seen = shim->fingerprints(serial, fingerprints, 4);
+    if (seen < 0)
+        return;
+    uint64_t count = seen < 4 ? (uint64_t)seen : 4;
+    qsort(fingerprints, count, sizeof *fingerprints, compare);
+    shim->suspect(serial, fingerprints, count, 0xff);
+}
+
 void command_of_policy(void)
 {
     const PylayerShim *shim = &shim_commands;
@@ -42,7 +73,7 @@ void command_of_policy(void)
     switch (below(13)) {
     case 0:
         records = make_records();
-        shim->load_records(serial, records.base, records.offsets, records.sizes, records.count);
+        shim->load_records(serial, records.base, records.offsets, records.sizes, records.digests, records.count);
         break;
     case 1:
         shim->load_done(serial);
@@ -63,6 +94,7 @@ void command_of_policy(void)
         break;
     case 4:
         shim->load_begin(serial);
+        watch_for_crashes(serial);
         break;
     case 5:
         shim->load_cancel(serial);
