@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -322,16 +321,3 @@ def test_signal_handlers_stay(world: World, top: str) -> None:
         assert process.wait(10) == -2
     finally:
         process.kill()
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a program setuid for somebody else")
-def test_elevated_process(world: World, tmp_path: Path) -> None:
-    """A setuid program gets a layer that does nothing and reads nothing."""
-    program = tmp_path / "pipelines"
-    shutil.copy(BUILD / "demo" / "pipelines", program)
-    os.chown(program, 65534, 65534)
-    program.chmod(0o4755)
-    tmp_path.chmod(0o755)
-    result = world.run([str(program), "--count", "2"], check=False)
-    assert "pylayer:" not in result.stderr
-    assert not world.store.exists()
