@@ -40,11 +40,12 @@ class ScriptedDriver:
         self.witness = directory / "witness"
         self.numbers = itertools.count()
         self.counts: dict[str, int] = {}
+        self.settings()
 
     def settings(self, **settings: Any) -> None:
-        """Policy settings from now on."""
+        """Policy settings from now on. A busy machine loads the store later than programs wait for it by default."""
         config = self.directory / "policy.yaml"
-        config.write_text(json.dumps({"settings": settings}))
+        config.write_text(json.dumps({"settings": {"load_wait_ms": 60000, **settings}}))
         self.world.environment["PYLAYER_CONFIG"] = str(config)
 
     def environment(self, script: str) -> dict[str, str]:

@@ -198,8 +198,9 @@ static VkResult ask_size(Cache *cache, const Verdict *verdict, size_t *size)
 static VkResult read_cache(const DeviceSettings *device, Cache *cache, const Verdict *verdict, size_t *size,
                            uint8_t *data)
 {
-    size_t room = *size, most = cache->used;
+    size_t room = *size;
     pthread_mutex_lock(&cache->mutex);
+    size_t most = cache->used;
     if ((verdict->action == ACT_INCOMPLETE || verdict->action == ACT_SHRINK) && most)
         most--;
     size_t all = size_of_data_locked(cache);

@@ -54,6 +54,27 @@ def test_second_run_compiles_nothing(scripted: ScriptedDriver, carrier: str) -> 
     assert (scripted.counts["compiles"], found) == (0, 24)
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        ["cache_objects", "sizes"],
+        ["cache_objects", "growth"],
+        ["cache_objects", "merges"],
+        ["zero_length_cache"],
+        ["two_instances"],
+        ["global_key"],
+        ["chains"],
+    ],
+    ids=" ".join,
+)
+def test_small_programs(scripted: ScriptedDriver, program: list[str]) -> None:
+    """The small programs of this directory print the same with the layer and without."""
+    scripted.settings(seed_application_caches=False)
+    alone = scripted.program(*program, layered=False).stdout
+    for _ in range(2):
+        assert scripted.program(*program).stdout == alone
+
+
 def test_commands_of_binaries(scripted: ScriptedDriver) -> None:
     """Each command of VK_KHR_pipeline_binary answers the same with the layer and without."""
     alone = scripted.program("binary_calls", layered=False).stdout
