@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "binaries.h"
+#include "sentinel.h"
 
 #define FEW_BINARIES 16
 
@@ -125,7 +126,7 @@ static VkResult create_from_data(Device *device, const VkPipelineBinaryCreateInf
 
 /* ---- create info ------------------------------------------------------------------------------- */
 
-static BinaryEntry *find_by_create_info(Device *device, const VkPipelineCreateInfoKHR *info)
+static BinaryEntry *find_by_create_info(Device *device, const VkPipelineCreateInfoKHR *info, Element *element)
 {
     if (atomic_load_explicit(&device->carrier, memory_order_relaxed) != PYLAYER_CARRIER_BINARIES)
         return NULL;
@@ -144,13 +145,15 @@ static BinaryEntry *find_by_create_info(Device *device, const VkPipelineCreateIn
     default:
         return NULL;
     }
-    Element element;
     VkPipelineBinaryKeyKHR key;
-    element_read(&element, &call, 0);
-    if (element.from_binaries || !binaries_key(&call, 0, &element, &key))
+    element_read(element, &call, 0);
+    if (element->from_binaries || !binaries_key(&call, 0, element, &key))
         return NULL;
     loading_wait(device);
-    return binary_index_find(device, &key);
+    BinaryEntry *entry = binary_index_find(device, &key);
+    if (entry)
+        element->fingerprint = fingerprint_of(&call, 0, element->kind);
+    return entry;
 }
 
 static VkResult create_from_entry(Device *device, BinaryEntry *entry, const VkAllocationCallbacks *allocator,
@@ -176,10 +179,13 @@ static VkResult create_from_entry(Device *device, BinaryEntry *entry, const VkAl
 static VkResult create_from_create_info(Device *device, const VkPipelineBinaryCreateInfoKHR *info,
                                         const VkAllocationCallbacks *allocator, VkPipelineBinaryHandlesInfoKHR *out)
 {
-    BinaryEntry *entry = find_by_create_info(device, info->pPipelineCreateInfo);
+    Element element;
+    BinaryEntry *entry = find_by_create_info(device, info->pPipelineCreateInfo, &element);
     uint32_t room = out->pipelineBinaryCount;
     if (entry) {
+        Mark mark = mark_pipelines(device, &element, 1, NULL, true, false);
         VkResult result = create_from_entry(device, entry, allocator, out);
+        mark_end(mark);
         if (result >= 0) {
             count(&device->counters.create_info_hits, out->pPipelineBinaries != NULL);
             return result;

@@ -3,6 +3,7 @@ nothing to do with what is stored, all of it stays in use."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -73,6 +74,19 @@ def test_cache_file_that_crashes_the_driver(scripted: ScriptedDriver, carrier: s
         assert result["created"] == 8 and "the program gets an empty cache" in scripted.warnings(result)
 
 
+def test_binaries_that_a_program_asks_for(scripted: ScriptedDriver, tmp_path: Path) -> None:
+    """A program asks for binaries by its create infos, the layer answers out of the store, and the driver crashes over
+    what it is given for that: once."""
+    arguments = ["--count", 6, "--source", "internal", "--archive"]
+    scripted.program("binaries", *arguments, tmp_path / "first", script="guilty=3")
+    script = "create-binaries=crash?guilty?from-data"
+    crashed = scripted.program("binaries", *arguments, tmp_path / "second", script=script, check=False)
+    assert crashed.returncode == -signal.SIGSEGV
+    for compiled in (1, 0):
+        process = scripted.program("binaries", *arguments, tmp_path / f"{compiled} left", script=script)
+        assert (json.loads(process.stdout)["created"], scripted.counts["compiles"]) == (6, compiled)
+
+
 @pytest.mark.parametrize(
     ("carrier", "script"),
     [
@@ -119,6 +133,7 @@ def start(scripted: ScriptedDriver, script: str, *arguments: str) -> subprocess.
 def test_stored_data_hangs_the_driver(scripted: ScriptedDriver, arguments: list[str]) -> None:
     """vkCreatePipelineCache never returns on the policy thread: the program has its pipelines, and all that it calls
     comes back, exit() too; the next start sets aside what the driver hung in."""
+    scripted.settings(load_wait_ms=500)
     scripted.demo(*arguments)
     # The program's thread takes its part of the work where it comes first, and the driver answers that.
     script = "create-object=slow:5;create-cache=hang?data?!main-thread"
