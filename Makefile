@@ -60,7 +60,7 @@ fuzz-shim: | analyzers
 sanitizers: sanitize-address sanitize-thread
 
 sanitize-%: setup $(VENV)/extra-test
-	@$(MAKE) --no-print-directory -s -f tests/sanitize/Makefile KIND=$*
+	@$(MAKE) --no-print-directory -s -f tests/sanitize/build.mk KIND=$*
 	$(BIN)/python tests/sanitize/run.py $*
 
 analyzers:

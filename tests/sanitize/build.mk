@@ -1,6 +1,6 @@
 # The layer and the C programs of the tests under sanitizers, in build/sanitize/KIND.  From the repository's root:
-#   make -f tests/sanitize/Makefile KIND=address     AddressSanitizer, LeakSanitizer, UndefinedBehaviorSanitizer
-#   make -f tests/sanitize/Makefile KIND=thread      ThreadSanitizer
+#   make -f tests/sanitize/build.mk KIND=address     AddressSanitizer, LeakSanitizer, UndefinedBehaviorSanitizer
+#   make -f tests/sanitize/build.mk KIND=thread      ThreadSanitizer
 # `pylayer/` there is the installed package with that layer in it, `tree/build/` the programs.
 KIND ?= address
 OUT := build/sanitize/$(KIND)
@@ -25,7 +25,7 @@ $(OUT)/libkeep.so: tests/sanitize/keep.c
 	@mkdir -p $(OUT)
 	$(CC) -Wall -Wextra -Werror -O1 -fPIC -shared -o $@ $<
 
-$(LAYER): .venv/installed tests/sanitize/Makefile $(wildcard shim/layer/*) shim/boundary.h shim/layer.map
+$(LAYER): .venv/installed tests/sanitize/build.mk $(wildcard shim/layer/*) shim/boundary.h shim/layer.map
 	@rm -rf $(OUT)/pylayer && mkdir -p $(OUT)
 	@cp -r $(INSTALLED) $(OUT)/pylayer && rm -f $@
 	$(CC) -std=gnu11 -O1 $(SANITIZE) -fPIC -fvisibility=hidden -shared -DPYLAYER_POLICY_LIBRARY='"$(POLICY)"' \
