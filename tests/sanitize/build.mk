@@ -8,7 +8,8 @@ TREE := $(OUT)/tree
 PYTHON := .venv/bin/python
 
 # The programs too: what they allocate and free, and the mutexes and threads that order what they do.
-FLAGS_address := -fsanitize=address,undefined -fsanitize-recover=address,undefined
+# Undefined behaviour traps, which AddressSanitizer reports: beside it, gcc's own reports of it go to the program's stderr.
+FLAGS_address := -fsanitize=address,undefined -fsanitize-recover=address -fsanitize-undefined-trap-on-error
 # Fences are not seen, which gcc warns of. What they order in fingerprints.c is atomic all the same.
 FLAGS_thread := -fsanitize=thread -Wno-error=tsan -Wno-tsan
 SANITIZE := $(FLAGS_$(KIND)) -g -fno-omit-frame-pointer

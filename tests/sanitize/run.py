@@ -36,9 +36,8 @@ EXCLUDED = {
 OPTIONS = {
     # Short stacks: those of the interpreter are many, and what is found in them is named one by one.
     "address": {
-        "ASAN_OPTIONS": "halt_on_error=0:exitcode=0:detect_leaks=1:malloc_context_size=4",
+        "ASAN_OPTIONS": "halt_on_error=0:exitcode=0:detect_leaks=1:malloc_context_size=4:handle_sigill=1",
         "LSAN_OPTIONS": f"exitcode=0:print_suppressions=0:suppressions={ROOT / 'tests' / 'sanitize' / 'leaks.supp'}",
-        "UBSAN_OPTIONS": "print_stacktrace=1",
     },
     # What is not instrumented orders what it does by atomics that ThreadSanitizer cannot see; the mutexes that it
     # locks count all the same.
