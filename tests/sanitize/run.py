@@ -30,6 +30,9 @@ EXCLUDED = {
     "test_negotiation.py": "Python opens the layer by itself",
     "test_interpreter.py::test_program_is_python": "as it says; RTLD_DEEPBIND, which the runtimes refuse",
     "test_interpreter.py::test_python_that_comes_later": "likewise",
+    "test_identifiers.py::test_validation": "under the validation layer's C library",
+    "test_paths.py::test_validation_of_paths": "likewise",
+    "test_differential.py::test_generated_programs_are_valid": "likewise",
     "test_hostile_calls.py": "has sanitizers of its own",
 }
 
