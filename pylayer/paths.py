@@ -120,6 +120,22 @@ def _open_root(path: str) -> int:
     return open_directory(path)
 
 
+def _root() -> tuple[int, int] | None:
+    try:
+        status = posix.stat("/")
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+_root_at_start = _root()
+
+
+def root_changed() -> bool:
+    """Whether the process has shut itself into another root directory, where paths lead elsewhere."""
+    return _root() != _root_at_start
+
+
 def require_own(path: str) -> None:
     """Raises UntrustedDirectory where somebody else could have written what is in the directory ``path``, OSError where
     it is none."""
@@ -226,6 +242,8 @@ def make_private(path: str) -> None:
     """
     import os
 
+    if root_changed():
+        raise OSError("the program changed its root directory")
     try:
         require_own(path)
         return
@@ -282,14 +300,15 @@ def program_name(executable: str, arguments: list[bytes]) -> str:
 def executable_name() -> str:
     """What program this is: the executable's name, for an interpreter with the script's.
 
-    From /proc/self, because argv[0] can be anything. Valid UTF-8 whatever the file is called.
+    From /proc, because argv[0] can be anything: of this thread, since main may have ended. Valid UTF-8 whatever the
+    file is called.
     """
     try:
-        name = posix.readlink(b"/proc/self/exe").rpartition(b"/")[2].decode("utf-8", "replace")
+        name = posix.readlink(b"/proc/thread-self/exe").rpartition(b"/")[2].decode("utf-8", "replace")
     except OSError:
         return "unknown"
     try:
-        with open("/proc/self/cmdline", "rb") as file:
+        with open("/proc/thread-self/cmdline", "rb") as file:
             arguments = file.read(65536).split(b"\0")
     except OSError:
         arguments = []

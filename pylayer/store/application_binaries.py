@@ -17,6 +17,7 @@ import xxhash
 
 from ..values import Attested, BinaryRead
 from . import format
+from .descriptors import OwnFile
 from .files import create_temporary, remove, unique_name, write_all
 from .folder import Folder, identity_names
 from .format import Damage
@@ -276,9 +277,10 @@ def _compact(folder: Folder, program: int, paths: list[str], most_bytes: int) ->
     target = os.path.join(folder.path, f"{program:016x}-{unique_name()}{SUFFIX}")
     binaries = ApplicationBinaries(folder, program, "", most_bytes)
     fd, temporary = create_temporary(target)
+    file = OwnFile(fd)
     try:
         name = ""
-        write_all(fd, [bytes(format.FILE_HEADER.size)])
+        write_all(file.fileno(), [bytes(format.FILE_HEADER.size)])
         for path in reversed(ended):
             name = name or _name_in(path)
             for batch in binaries.load_file(path):
@@ -286,16 +288,18 @@ def _compact(folder: Folder, program: int, paths: list[str], most_bytes: int) ->
                 for one in batch:
                     read = BinaryRead(data=one.data, digest=one.digest, key=one.key, size=one.size)
                     parts += record_parts(read, one.data)
-                write_all(fd, parts)
+                write_all(file.fileno(), parts)
                 yield
-        os.pwrite(fd, format.file_header(format.APPLICATION_BINARIES_FILE, folder.identity, program, name), 0)
-        yield from fsync_in_steps(fd)
+        os.pwrite(
+            file.fileno(), format.file_header(format.APPLICATION_BINARIES_FILE, folder.identity, program, name), 0
+        )
+        yield from fsync_in_steps(file)
         os.rename(temporary, target)
     except BaseException:
         remove(temporary)
         raise
     finally:
-        os.close(fd)
+        file.close()
     damaged = {what.path for what in binaries.damage}
     for path in ended:
         if path not in damaged:  # the next load says what is wrong, and the whole file goes to quarantine

@@ -7,6 +7,7 @@ import time
 
 from .. import flat
 from . import owner
+from .descriptors import OwnFile
 from .files import TEMPORARY, read_small, remove, replace_file, write_all
 from .folder import Folder
 
@@ -30,13 +31,14 @@ class Claim:
             self._remove_left_packs()
             replace_file(self._path, mine)
             return True
+        file = OwnFile(fd)
         try:
-            write_all(fd, [mine])
+            write_all(file.fileno(), [mine])
         except BaseException:  # an empty claim would keep everybody from folding for a minute
             self.drop()
             raise
         finally:
-            os.close(fd)
+            file.close()
         return True
 
     def _abandoned(self) -> bool:

@@ -6,6 +6,7 @@ import os
 import time
 
 from ..paths import open_in_store
+from .descriptors import OwnFile
 
 #: Pieces that Linux writes with one call.
 IOV_MAX = 1024
@@ -41,10 +42,11 @@ def write_all(fd: int, parts: list[bytes | memoryview]) -> int:
 def sync_file(path: str) -> None:
     """Returns when a file's content, or a directory's entries, are on the disk. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    file = OwnFile(fd)  # a disk may take its time
     try:
         os.fsync(fd)
     finally:
-        os.close(fd)
+        file.close()
 
 
 def read_small(path: str, limit: int) -> bytes:
@@ -82,13 +84,14 @@ def replace_file(path: str, data: bytes | list[bytes | memoryview], sync: bool =
     Raises OSError; ``path`` is then what it was before.
     """
     fd, temporary = create_temporary(path)
+    file = OwnFile(fd)
     try:
         try:
-            write_all(fd, [data] if isinstance(data, bytes) else data)
+            write_all(file.fileno(), [data] if isinstance(data, bytes) else data)
             if sync:
-                os.fsync(fd)
+                os.fsync(file.fileno())
         finally:
-            os.close(fd)
+            file.close()
         os.rename(temporary, path)
     except BaseException:
         remove(temporary)

@@ -11,7 +11,9 @@ import os
 import time
 
 from ..identity import Identity
+from ..paths import root_changed
 from . import format, owner
+from .descriptors import OwnFile, move_up
 from .files import create_temporary, remove, unique_name, write_all
 
 OPEN, CLOSED = ".journal", ".closed"
@@ -42,62 +44,63 @@ class Journal:
         self._application = application
         self._kind = kind
         self._suffix = suffix
-        self._fd = -1
-        self._inode = 0
+        self._file: OwnFile | None = None
         self._size = 0
         self._opened = 0.0
         self._new_directory: str | None = None
 
-    def _open(self) -> None:
+    def _open(self) -> OwnFile:
         path = os.path.join(self._directory, f"{self._program:016x}-{unique_name()}{self._suffix}")
         fd, temporary = create_temporary(path)
+        file = OwnFile(move_up(fd))
         try:
             head = format.file_header(self._kind, self._identity, self._program, self._application)
-            size = write_all(fd, [head])
-            inode = os.fstat(fd).st_ino
+            size = write_all(file.fileno(), [head])
             os.rename(temporary, path)
         except BaseException:
-            os.close(fd)
+            file.close()
             remove(temporary)
             raise
-        self._fd, self.path, self._size, self._inode = fd, path, size, inode
+        self._file, self.path, self._size = file, path, size
         self._opened = time.monotonic()
         self._new_directory = self._directory
+        return file
 
     def append(self, parts: list[bytes | memoryview]) -> None:
         """Appends whole records, given as the pieces of ``format.record_parts``."""
         try:
-            if self._fd >= 0 and (
-                self._size >= format.MAX_JOURNAL_BYTES or time.monotonic() - self._opened > owner.APPEND_SECONDS
+            if self._file is not None and (
+                self._size >= format.MAX_JOURNAL_BYTES
+                or time.monotonic() - self._opened > owner.APPEND_SECONDS
+                or not self._file.is_own()
             ):
                 self.close()
             for _ in range(2):
-                if self._fd < 0:
-                    self._open()
-                self._size += write_all(self._fd, parts)
+                file = self._file or self._open()
+                self._size += write_all(file.fileno(), parts)
                 self.unsynced += 1
                 if self._has_its_name():
                     return
-                os.close(self._fd)  # somebody folds it, or the directory was removed
-                self._fd = -1
+                file.close()  # somebody folds it, or the directory was removed
+                self._file = None
             raise OSError(f"{self._directory} loses its files while they are written")
         except OSError:
             self._abandon()
             raise
 
     def _has_its_name(self) -> bool:
-        assert self.path is not None
+        assert self.path is not None and self._file is not None
         try:
-            return os.stat(self.path).st_ino == self._inode
+            return os.stat(self.path).st_ino == self._file.inode
         except FileNotFoundError:
-            return False
+            return root_changed()  # no name leads there any more; the file itself is where it was
 
     def _abandon(self) -> None:
         """Cuts off what a failed write left, so that it cannot be mistaken for a torn tail of this run. A file
         without a record goes: tries on a full disk would leave one each."""
-        if self._fd >= 0:
+        if self._file is not None:
             try:
-                os.ftruncate(self._fd, self._size)
+                os.ftruncate(self._file.fileno(), self._size)
                 if self.path and self._size <= format.FILE_HEADER.size:
                     os.unlink(self.path)
                     self.path = None
@@ -105,17 +108,17 @@ class Journal:
                 pass  # a reader skips what does not verify
         self.close()
 
-    def duplicate_descriptor(self) -> int:
-        """Of the open file, for fdatasync elsewhere; -1 where there is nothing to write to the disk, or no descriptor
-        to be had: what was appended is in the file all the same."""
-        if self._fd < 0 or not self.unsynced:
-            return -1
+    def duplicate_descriptor(self) -> OwnFile | None:
+        """Of the open file, for fdatasync elsewhere; None where there is nothing to write to the disk, or no
+        descriptor to be had: what was appended is in the file all the same."""
+        if self._file is None or not self.unsynced:
+            return None
         try:
-            fd = os.dup(self._fd)
+            duplicate = self._file.duplicate()
         except OSError:
-            return -1
+            return None
         self.unsynced = 0
-        return fd
+        return duplicate
 
     def take_new_directory(self) -> str | None:
         """The directory, if the file's name in it was not asked for since it appeared."""
@@ -124,10 +127,10 @@ class Journal:
 
     def close(self) -> None:
         """Ends the file: others may fold it."""
-        if self._fd < 0:
+        if self._file is None:
             return
-        os.close(self._fd)
-        self._fd = -1
+        self._file.close()
+        self._file = None
         if self.path and self.path.endswith(OPEN):
             closed = self.path[: -len(OPEN)] + CLOSED
             try:

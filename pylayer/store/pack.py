@@ -14,6 +14,7 @@ import struct
 
 from ..identity import Identity
 from . import format
+from .descriptors import OwnFile
 from .files import create_temporary, remove, write_all
 from .format import Damage, FileHeader
 from .reader import Reader
@@ -223,9 +224,10 @@ class PackWriter:
         self._block_bytes = 0
         self._block_magic = b""
         self._block_entries: list[list[int | bytes]] = []
-        self._fd, self._temporary = create_temporary(path, anywhere=kind == format.EXPORT)
+        fd, self._temporary = create_temporary(path, anywhere=kind == format.EXPORT)
+        self._file = OwnFile(fd)
         try:
-            self._at = write_all(self._fd, [bytes(format.FILE_HEADER.size)])
+            self._at = write_all(self._file.fileno(), [bytes(format.FILE_HEADER.size)])
         except BaseException:
             self.abandon()
             raise
@@ -303,7 +305,7 @@ class PackWriter:
             self._groups[-1].size = self._at - self._groups[-1].offset
 
     def _write(self, parts: list[bytes | memoryview]) -> None:
-        self._at += write_all(self._fd, parts)
+        self._at += write_all(self._file.fileno(), parts)
 
     def finish(self, names: dict[int, str]) -> str:
         """Writes the directory and gives the file its name; returns it. The file is on the disk then."""
@@ -330,20 +332,17 @@ class PackWriter:
         data += b"".join(format.PROGRAM_NAME.pack(program, format.cut_text(name, 64)) for program, name in known)
         self._write(format.record_parts(format.GROUPS, data))
         head = format.file_header(self._kind, self._identity, groups=(groups_at, len(data)))
-        os.pwrite(self._fd, head, 0)
-        yield from fsync_in_steps(self._fd)
-        os.close(self._fd)
-        self._fd = -1
+        os.pwrite(self._file.fileno(), head, 0)
+        yield from fsync_in_steps(self._file)
+        self._file.close()
         os.rename(self._temporary, self.path)
-        directory = os.open(os.path.dirname(self.path), os.O_RDONLY | os.O_CLOEXEC)
+        directory = OwnFile(os.open(os.path.dirname(self.path), os.O_RDONLY | os.O_CLOEXEC))
         try:
             yield from fsync_in_steps(directory)
         finally:
-            os.close(directory)
+            directory.close()
 
     def abandon(self) -> None:
         """Leaves nothing."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        self._file.close()
         remove(self._temporary)

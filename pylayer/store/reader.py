@@ -8,6 +8,7 @@ import xxhash
 
 from ..paths import open_in_store
 from . import format
+from .descriptors import OwnFile
 from .files import open_foreign
 from .format import ALIGNMENT, HASHED_RECORD_HEADER, RECORD_HEADER, Damage, FileHeader
 
@@ -58,10 +59,10 @@ class Reader:
         self.path = path
         self.foreign = foreign
         self._most = format.MAX_FOREIGN_RECORD_BYTES if foreign else format.MAX_RECORD_BYTES
-        self._fd = open_foreign(path) if foreign else open_in_store(path)
+        self._file = OwnFile(open_foreign(path) if foreign else open_in_store(path))
         #: Two that take turns, made when the first compressed block is met.
         self._blocks: list[bytearray] = []
-        self.size = os.fstat(self._fd).st_size
+        self.size = os.fstat(self._file.fileno()).st_size
         if self.size > format.MAX_FILE_BYTES:
             self.close()
             raise OSError(f"{path} has {self.size} bytes, more than a file of the store can have")
@@ -72,13 +73,13 @@ class Reader:
 
     def first_bytes(self) -> bytes:
         """What stands where the header should be."""
-        return os.pread(self._fd, format.FILE_HEADER.size, 0)
+        return os.pread(self._file.fileno(), format.FILE_HEADER.size, 0)
 
     def bytes_at(self, offset: int, size: int) -> bytes:
         """At most ``size`` bytes of the file."""
         if offset >= self.size:  # which may be more than a file's offset can be
             return b""
-        return os.pread(self._fd, max(min(size, self.size - offset), 0), offset)
+        return os.pread(self._file.fileno(), max(min(size, self.size - offset), 0), offset)
 
     def parts(
         self, damage: list[Damage], start: int = format.FILE_HEADER.size, end: int | None = None
@@ -93,7 +94,7 @@ class Reader:
         scan = Scan(self.path, damage, most=self._most)
         while at < end:
             buffer = buffers[turn]
-            count = min(os.preadv(self._fd, [buffer], at), end - at)
+            count = min(os.preadv(self._file.fileno(), [buffer], at), end - at)
             last = count < len(buffer) or at + count >= end
             found: list[Record] = []
             done = scan.part(buffer, count, at, None if last else end, found)
@@ -185,7 +186,7 @@ class Reader:
 
     def close(self) -> None:
         """Ends the reading."""
-        os.close(self._fd)
+        self._file.close()
 
 
 def _runs(found: list[Record]) -> Iterator[tuple[list[Record], Record | None]]:

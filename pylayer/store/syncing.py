@@ -10,6 +10,7 @@ import _thread
 import os
 import time
 
+from .descriptors import OwnFile
 from .files import remove, sync_file
 from .journal import Journal
 
@@ -18,21 +19,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-def fsync_in_steps(fd: int) -> Iterator[None]:
+def fsync_in_steps(file: OwnFile) -> Iterator[None]:
     """fsync of a file, elsewhere; steps of a millisecond until it is done. Raises OSError. A caller that ends before
     leaves it to itself."""
-    own = os.dup(fd)
+    own = file.duplicate()
     errors: list[OSError] = []
     done = _thread.allocate_lock()
     done.acquire()
 
     def in_thread() -> None:
         try:
-            os.fsync(own)
+            os.fsync(own.fileno())
         except OSError as error:
             errors.append(error)
         finally:
-            os.close(own)
+            own.close()
             done.release()
 
     try:
@@ -66,10 +67,10 @@ class Syncer:
         if self._interval is None:
             return
         self._last = time.monotonic()
-        fd = journal.duplicate_descriptor()
-        if fd >= 0:
+        file = journal.duplicate_descriptor()
+        if file is not None:
             directory = journal.take_new_directory()
-            self._add(lambda: self._sync_journal(fd, directory))
+            self._add(lambda: self._sync_journal(file, directory))
 
     def replaced(self, path: str, older: list[str]) -> None:
         """A file that was written whole takes the place of older ones: these go when it is on the disk, else a power
@@ -124,11 +125,11 @@ class Syncer:
                 failed(error)
 
     @staticmethod
-    def _sync_journal(fd: int, directory: str | None) -> None:
+    def _sync_journal(file: OwnFile, directory: str | None) -> None:
         try:
-            os.fdatasync(fd)
+            os.fdatasync(file.fileno())
         finally:
-            os.close(fd)
+            file.close()
         if directory is not None:
             sync_file(directory)
 
