@@ -674,7 +674,7 @@ class Host:
 
 def prepare() -> Callable[[], None]:
     """Reads the policy file and imports what it names; returns what runs from then on. Called once by the shim on
-    the policy thread, which puts the program's SIGINT handler back afterwards: importing ``signal`` changes it."""
+    the policy thread."""
     sys.stdout = _LogStream(LOG_INFO)
     sys.stderr = _LogStream(LOG_WARN)
     paths.getenv = boundary.environment

@@ -41,7 +41,7 @@ ffibuilder.cdef(boundary_declarations() + OWN_DECLARATIONS)
 ffibuilder.set_source(
     "pylayer._policy",
     '#include "shim/policy/interpreter.h"',
-    sources=["shim/policy/interpreter.c", "shim/policy/watchdog.c"],
+    sources=["shim/policy/interpreter.c", "shim/policy/isolation.c", "shim/policy/watchdog.c"],
     include_dirs=["."],
     define_macros=[
         ("PYLAYER_STDLIB", c_string(python.stdlib)),

@@ -12,7 +12,6 @@
 
 #include <dlfcn.h>
 #include <limits.h>
-#include <signal.h>
 #include <string.h>
 
 #include "build/frozen_modules.h"
@@ -180,13 +179,7 @@ static PyObject *load_policy(const char *site, int dlopen_flags)
 
 static void run_policy(const char *site, int dlopen_flags)
 {
-    /* Importing signal, which a policy may do, replaces a default SIGINT handler even in an isolated interpreter. */
-    struct sigaction before, after;
-    sigaction(SIGINT, NULL, &before);
     PyObject *run = load_policy(site, dlopen_flags);
-    sigaction(SIGINT, NULL, &after);
-    if (before.sa_handler == SIG_DFL && after.sa_handler != SIG_DFL)
-        sigaction(SIGINT, &before, NULL);
     if (!run) {
         log_exception("policy cannot be loaded, the layer does nothing");
         return;
@@ -206,6 +199,7 @@ __attribute__((visibility("default"))) int pylayer_policy_run(const PylayerShim 
         commands->log(PYLAYER_LOG_INFO, "layer and policy library do not belong together; the layer does nothing");
         return -1;
     }
+    isolation_begin();
     if (!initialise(site))
         return -1;
     /* The program's Python stands first in the search for symbols; ours has to look at itself first. */

@@ -14,4 +14,7 @@ extern const char *pylayer_call_name;
 extern int32_t pylayer_watching; /* 0: pylayer_watch() is needed */
 void pylayer_watch(void);
 
+/* isolation.c: before the interpreter starts. */
+void isolation_begin(void);
+
 #endif

@@ -27,6 +27,13 @@ VERSION = sysconfig.get_config_var("py_version_short")
 SONAME = f"libpylayer-python{VERSION}.so.1.0"
 PRIVATE_LIBRARY = BUILD / "lib" / SONAME
 
+#: Functions and data of the C library that are the whole process's. In the copy they have names of our own, and
+#: isolation.c has what is called instead.
+REPLACED = (
+    *("environ", "__environ", "getenv", "setenv", "unsetenv", "sigaction", "dlopen"),
+    *("tzset", "gmtime_r", "localtime_r", "mktime", "exit", "_exit", "abort"),
+)
+
 # What runs in the program's process besides the standard library and this package.
 PACKAGES = ["_cffi_backend", "xxhash", "yaml", "fastjsonschema", "zstandard.backend_c"]
 
@@ -102,13 +109,17 @@ def make() -> Path:
     """Makes build/private_python and returns it. Does nothing when it is there and complete."""
     done = BUILD / "complete"
     python = embedded_python()
-    stamp = f"{python!r} {PACKAGES!r}"
+    stamp = f"{python!r} {PACKAGES!r} {REPLACED!r}"
     if done.exists() and done.read_text() == stamp:
         return BUILD
     shutil.rmtree(BUILD, ignore_errors=True)
     PRIVATE_LIBRARY.parent.mkdir(parents=True)
     shutil.copyfile(python.library, PRIVATE_LIBRARY)
     patch(PRIVATE_LIBRARY, "--set-soname", SONAME)
+    names = BUILD / "names"
+    names.write_text("".join(f"{name} pylayer_{name.replace('__environ', 'environ')}\n" for name in REPLACED))
+    patch(PRIVATE_LIBRARY, "--rename-dynamic-symbols", str(names))
+    names.unlink()
     for module in sorted(Path(python.dynload).glob("*.so")):
         if not LEFT_OUT.match(module.name):
             copy(module, BUILD / "dynload" / module.name)

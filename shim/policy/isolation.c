@@ -1,0 +1,169 @@
+/*
+ * isolation.c - what the private libpython calls in place of functions that change, or read, what belongs to the
+ * whole process.
+ *
+ * shim/policy/private_python.py renames these symbols in the copy of libpython: sigaction to pylayer_sigaction and so
+ * on. So it does not matter what a policy imports or calls. Without that, `import signal` replaces a default SIGINT
+ * handler, `import time` has the C library read TZ before the program has set it, os.environ is read while the program
+ * changes it, and os._exit or a fatal error of Python ends the program.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "interpreter.h"
+
+#define REPLACEMENT __attribute__((visibility("default")))
+
+/* Set by the layer before the interpreter starts: a copy of the environment, whether the program has a Python just now,
+ * and what to do when policy ends. */
+REPLACEMENT char **pylayer_environ;
+REPLACEMENT bool (*pylayer_another_python)(void);
+REPLACEMENT void (*pylayer_policy_ended)(void);
+
+static pid_t process;
+
+void isolation_begin(void)
+{
+    process = getpid();
+}
+
+REPLACEMENT char *pylayer_getenv(const char *name)
+{
+    size_t length = strlen(name);
+    for (char **variable = pylayer_environ; variable && *variable; variable++)
+        if (strncmp(*variable, name, length) == 0 && (*variable)[length] == '=')
+            return *variable + length + 1;
+    return NULL;
+}
+
+/* os.environ keeps what a policy sets; the program's environment stays what it is. */
+REPLACEMENT int pylayer_setenv(const char *name, const char *value, int overwrite)
+{
+    (void)name;
+    (void)value;
+    (void)overwrite;
+    return 0;
+}
+
+REPLACEMENT int pylayer_unsetenv(const char *name)
+{
+    (void)name;
+    return 0;
+}
+
+/* Extension modules are opened when they are imported first, which may be long after the start; by then the program may
+ * have loaded a Python of its own, to whose symbols they would bind (policy_thread.c says more). */
+REPLACEMENT void *pylayer_dlopen(const char *path, int flags)
+{
+    bool another = pylayer_another_python && pylayer_another_python();
+    return dlopen(path, another ? flags | RTLD_DEEPBIND : flags);
+}
+
+/* How the program handles signals is the program's. */
+REPLACEMENT int pylayer_sigaction(int number, const struct sigaction *action, struct sigaction *previous)
+{
+    if (action && getpid() == process) {
+        if (previous)
+            sigaction(number, NULL, previous);
+        errno = EPERM;
+        return -1;
+    }
+    return sigaction(number, action, previous);
+}
+
+/* The first function of the C library that knows time zones, gmtime_r and timegm among them, reads TZ and keeps it;
+ * programs set it before their own first use. Policy has UTC, computed here. */
+REPLACEMENT void pylayer_tzset(void)
+{
+}
+
+#define DAY_SECONDS 86400
+
+/* Days from 1970 to the first of March of a year, where the year begins: then leap days come last. */
+static int64_t days_before_march(int64_t year)
+{
+    int64_t era = (year >= 0 ? year : year - 399) / 400, of_era = year - era * 400;
+    return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 - 719468;
+}
+
+REPLACEMENT struct tm *pylayer_gmtime_r(const time_t *when, struct tm *out)
+{
+    int64_t days = *when / DAY_SECONDS, seconds = *when % DAY_SECONDS;
+    if (seconds < 0) {
+        seconds += DAY_SECONDS;
+        days--;
+    }
+    int64_t year = 1970 + days * 400 / 146097 - 2;
+    if (year < INT32_MIN / 2 || year > INT32_MAX / 2) {
+        errno = EOVERFLOW;
+        return NULL;
+    }
+    while (days_before_march(year + 1) <= days)
+        year++;
+    int64_t of_year = days - days_before_march(year);     /* 0: the first of March */
+    int64_t month = (5 * of_year + 2) / 153;              /* 0: March */
+    int64_t first_of_month = (153 * month + 2) / 5;       /* in of_year */
+    int64_t calendar_year = year + (month >= 10 ? 1 : 0); /* January and February end the year before */
+    *out = (struct tm){
+        .tm_sec = (int)(seconds % 60),
+        .tm_min = (int)(seconds / 60 % 60),
+        .tm_hour = (int)(seconds / 3600),
+        .tm_mday = (int)(of_year - first_of_month + 1),
+        .tm_mon = (int)((month + 2) % 12),
+        .tm_year = (int)(calendar_year - 1900),
+        .tm_wday = (int)(((days + 4) % 7 + 7) % 7),
+        .tm_zone = "UTC",
+    };
+    int64_t january = days_before_march(calendar_year - 1) + 306;
+    out->tm_yday = (int)(days - january);
+    return out;
+}
+
+REPLACEMENT struct tm *pylayer_localtime_r(const time_t *when, struct tm *out)
+{
+    return pylayer_gmtime_r(when, out);
+}
+
+REPLACEMENT time_t pylayer_mktime(struct tm *when)
+{
+    int64_t months = (int64_t)when->tm_year * 12 + when->tm_mon - 2; /* from March of 1900 */
+    int64_t year = months >= 0 ? months / 12 : (months - 11) / 12, month = months - year * 12;
+    int64_t days = days_before_march(1900 + year) + (153 * month + 2) / 5 + when->tm_mday - 1;
+    time_t seconds = days * DAY_SECONDS + when->tm_hour * 3600ll + when->tm_min * 60ll + when->tm_sec;
+    return pylayer_gmtime_r(&seconds, when) ? seconds : -1;
+}
+
+/* Policy is over, the program is not. The thread holds the interpreter's lock for ever, so no other one of it goes on;
+ * unwinding a stack of which nobody knows where it stands could do harm. A child that policy made ends as it wants. */
+static _Noreturn void end_policy(int status)
+{
+    if (getpid() != process)
+        _exit(status);
+    pylayer_shim()->log(PYLAYER_LOG_INFO, "policy ended the interpreter, the layer does nothing from now on");
+    if (pylayer_policy_ended)
+        pylayer_policy_ended();
+    for (;;)
+        pause();
+}
+
+REPLACEMENT _Noreturn void pylayer_exit(int status)
+{
+    end_policy(status);
+}
+
+REPLACEMENT _Noreturn void pylayer__exit(int status)
+{
+    end_policy(status);
+}
+
+REPLACEMENT _Noreturn void pylayer_abort(void)
+{
+    end_policy(134);
+}
