@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <stdlib.h>
 
+#include "process.h"
 #include "sentinel.h"
 
 static int64_t load_records(uint64_t serial, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
@@ -213,7 +214,7 @@ static int64_t fingerprints(uint64_t serial, uint64_t *out, uint64_t capacity)
 
 static const char *environment(const char *name)
 {
-    return secure_getenv(name);
+    return environment_get(name);
 }
 
 static void write_log(int32_t level, const char *text)

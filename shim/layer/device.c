@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "process.h"
 #include "sentinel.h"
 
 /* Covers an interpreter that is still booting on a busy machine. A policy that hangs costs it once. */
@@ -40,6 +41,18 @@ Device *device_command_begin(uint64_t serial)
 void device_command_end(Device *device)
 {
     pthread_mutex_unlock(&device->command_mutex);
+}
+
+bool devices_can_be_used(void)
+{
+    if (!mutex_can_be_had(&devices_mutex))
+        return false;
+    bool free_ones = true;
+    pthread_mutex_lock(&devices_mutex);
+    for (struct DeviceNode *node = devices; node && free_ones; node = node->next)
+        free_ones = mutex_can_be_had(&node->device->loading.mutex);
+    pthread_mutex_unlock(&devices_mutex);
+    return free_ones;
 }
 
 void devices_stop_loading(void)

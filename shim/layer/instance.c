@@ -122,7 +122,11 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *
     bool elevated = getauxval(AT_SECURE) != 0;
     PylayerInstanceInfo program;
     describe_program(&program, info->pApplicationInfo);
-    bool active = !elevated && !process_is_forked_child() && policy_start();
+    bool forked = process_is_forked_child();
+    bool active = !elevated && !forked && policy_start();
+    if (forked)
+        log_line(PYLAYER_LOG_INFO,
+                 "this process was forked from one that had an instance; the layer does nothing in it");
     if (active) {
         PylayerMessage *message = message_new(PYLAYER_MSG_CREATE_INSTANCE, 0);
         if (message)

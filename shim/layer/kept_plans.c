@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "layer.h"
+#include "process.h"
 
 #define COMMAND_LINE_BYTES 4096
 #define PATH_BYTES 4096
@@ -63,16 +64,13 @@ static FileState state_of(const char *path)
 /* As paths.py does it: an own variable, else a base directory of XDG, else one below HOME. Empty: none. */
 static void own_path(char *out, const char *own, const char *xdg, const char *below_home, const char *tail)
 {
-    const char *value = secure_getenv(own), *home = secure_getenv("HOME");
+    const char *value = environment_get(own), *home = environment_get("HOME");
     int length = 0;
     *out = '\0';
     if (value && *value) {
-        char here[PATH_BYTES];
-        if (*value == '/')
+        if (*value == '/') /* else there was no working directory */
             length = snprintf(out, PATH_BYTES, "%s", value);
-        else if (getcwd(here, sizeof here))
-            length = snprintf(out, PATH_BYTES, "%s/%s", here, value);
-    } else if ((value = secure_getenv(xdg)) && *value == '/') {
+    } else if ((value = environment_get(xdg)) && *value == '/') {
         length = snprintf(out, PATH_BYTES, "%s/%s", value, tail);
     } else if (home && *home == '/') {
         length = snprintf(out, PATH_BYTES, "%s/%s/%s", home, below_home, tail);
@@ -103,10 +101,10 @@ static void add(Key *key, const void *data, size_t size)
 static void add_program(Key *key)
 {
     char text[COMMAND_LINE_BYTES];
-    ssize_t length = readlink("/proc/self/exe", text, sizeof text);
+    ssize_t length = readlink("/proc/thread-self/exe", text, sizeof text);
     add(key, text, length > 0 ? (size_t)length : 0);
     add(key, "", 1);
-    int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    int fd = open("/proc/thread-self/cmdline", O_RDONLY | O_CLOEXEC);
     length = fd >= 0 ? read(fd, text, sizeof text) : 0;
     add(key, text, length > 0 ? (size_t)length : 0);
     add(key, "", 1);

@@ -33,6 +33,7 @@
  * mailbox.c         messages to the policy thread, and its waiting
  * commands.c        the functions that policy calls
  * kept_plans.c      plans that policy made for the same request before
+ * process.c         the program's environment as it was, and whether this process is a fork's child
  * policy_thread.c   finding and running the policy library
  * log.c             PYLAYER_LOG
  *

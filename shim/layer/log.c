@@ -15,10 +15,13 @@
 #include <unistd.h>
 
 #include "layer.h"
+#include "process.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int threshold;
-static int log_fd = STDERR_FILENO;
+static KnownFile log_file = {.fd = STDERR_FILENO};
+static char *log_path; /* NULL: standard error */
+static pthread_mutex_t reopening = PTHREAD_MUTEX_INITIALIZER;
 
 static const char *const level_names[] = {"", "error", "warn", "info", "debug"};
 
@@ -61,12 +64,16 @@ static void read_environment(void)
     const char *path = secure_getenv("PYLAYER_LOG_FILE");
     if (threshold && path && *path) {
         int fd = open_log(path);
-        if (fd >= 0)
-            log_fd = fd;
-        else if (threshold >= PYLAYER_LOG_WARN)
+        if (fd >= 0) {
+            log_path = realpath(path, NULL);
+            log_file.fd = descriptor_move_up(fd);
+        } else if (threshold >= PYLAYER_LOG_WARN) {
             put_line(errno == EPERM ? "warn: PYLAYER_LOG_FILE is not used: it is not this user's own file"
                                     : "warn: PYLAYER_LOG_FILE cannot be written");
+        }
     }
+    if (threshold)
+        log_file = known_file(log_file.fd);
 }
 
 bool log_enabled(enum PylayerLogLevel level)
@@ -98,7 +105,7 @@ static void make_harmless(char *line, size_t length)
 
 /* One write, so that lines of several threads and processes do not mix. A pipe whose reader has gone and a file that has
  * reached RLIMIT_FSIZE end a program by a signal; a line of the log is not worth that. */
-static void write_quietly(const char *line, size_t length)
+static void write_quietly(int fd, const char *line, size_t length)
 {
     sigset_t ends, pending, previous;
     sigemptyset(&ends);
@@ -107,7 +114,7 @@ static void write_quietly(const char *line, size_t length)
     sigpending(&pending);
     pthread_sigmask(SIG_BLOCK, &ends, &previous);
     int before = errno;
-    if (write(log_fd, line, length) < 0 && (errno == EPIPE || errno == EFBIG)) {
+    if (write(fd, line, length) < 0 && (errno == EPIPE || errno == EFBIG)) {
         int raised = errno == EPIPE ? SIGPIPE : SIGXFSZ;
         sigset_t one;
         sigemptyset(&one);
@@ -118,6 +125,32 @@ static void write_quietly(const char *line, size_t length)
     }
     errno = before;
     pthread_sigmask(SIG_SETMASK, &previous, NULL);
+}
+
+/*
+ * The descriptor to write to, -1 for none: the program may have closed it and opened something else. The log file is
+ * opened again. A standard error that is another than at the start is used where it takes messages: a terminal, or a
+ * file opened for appending; not where it may be the program's data.
+ */
+static int log_descriptor(void)
+{
+    KnownFile file = log_file;
+    if (known_file_is_open(&file))
+        return file.fd;
+    if (!log_path) {
+        struct stat found;
+        int flags = fcntl(file.fd, F_GETFL);
+        return flags >= 0 && fstat(file.fd, &found) == 0 && (S_ISCHR(found.st_mode) || flags & O_APPEND) ? file.fd : -1;
+    }
+    pthread_mutex_lock(&reopening);
+    if (!known_file_is_open(&log_file)) {
+        int fd = open_log(log_path);
+        if (fd >= 0)
+            log_file = known_file(descriptor_move_up(fd));
+    }
+    int fd = known_file_is_open(&log_file) ? log_file.fd : -1;
+    pthread_mutex_unlock(&reopening);
+    return fd;
 }
 
 void log_line(enum PylayerLogLevel level, const char *format, ...)
@@ -135,5 +168,7 @@ void log_line(enum PylayerLogLevel level, const char *format, ...)
         length = sizeof line - 2;
     make_harmless(line, length);
     line[length++] = '\n';
-    write_quietly(line, length);
+    int fd = log_descriptor();
+    if (fd >= 0)
+        write_quietly(fd, line, length);
 }

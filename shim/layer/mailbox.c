@@ -8,10 +8,14 @@
 #include <stdlib.h>
 
 #include "layer.h"
+#include "process.h"
 
 /* Cells wait this long for company, so that a burst of compiles costs one wake-up and one write. Nothing
  * else waits: somebody may be waiting for it. */
 #define LINGER_NS 20000000ull
+
+/* How often a policy thread without messages looks whether it is the only one left. */
+#define LOOK_AROUND_NS 2000000000ull
 
 typedef struct Envelope {
     PylayerMessage message; /* first: the policy thread sees only this */
@@ -29,28 +33,11 @@ static pthread_cond_t answers;  /* senders of requests wait here */
 static Envelope *head, *tail;
 static uint64_t queued_bytes;
 static unsigned queued_urgent;
-static bool open_, draining;
-static atomic_bool forked_child;
+static bool open_, draining, over;
 
 /* Policy is stalled from a request that went unanswered until the next message is taken. While it is,
  * requests do not wait: a policy that hangs costs one deadline, not one per call. */
 static uint64_t taken, stalled_at = UINT64_MAX;
-
-static void child_after_fork(void)
-{
-    /* A flag and nothing else: a mutex may be held by a thread that does not exist here. */
-    atomic_store(&forked_child, true);
-}
-
-void process_watch_fork(void)
-{
-    pthread_atfork(NULL, NULL, child_after_fork);
-}
-
-bool process_is_forked_child(void)
-{
-    return atomic_load_explicit(&forked_child, memory_order_relaxed);
-}
 
 void mailbox_open(void)
 {
@@ -63,6 +50,11 @@ void mailbox_open(void)
     pthread_mutex_lock(&mutex);
     open_ = true;
     pthread_mutex_unlock(&mutex);
+}
+
+bool mailbox_can_be_used(void)
+{
+    return mutex_can_be_had(&mutex);
 }
 
 bool mailbox_is_open(void)
@@ -235,8 +227,20 @@ static uint64_t ready_at_locked(void)
     return queued_urgent || draining ? 0 : head->message.time_ns + LINGER_NS;
 }
 
+/* The program's last thread has ended: what is to be written is written, and then policy's thread ends too, with which
+ * the process does (POSIX, 'pthread_exit'). */
+static PylayerMessage *end_of_process(void)
+{
+    over = true;
+    return message_new(PYLAYER_MSG_FLUSH_PROCESS, 0);
+}
+
 PylayerMessage *mailbox_next(int64_t timeout_ns)
 {
+    if (over) {
+        mailbox_close();
+        return NULL;
+    }
     uint64_t give_up = timeout_ns < 0 ? UINT64_MAX : now_ns() + (uint64_t)timeout_ns;
     Envelope *envelope = NULL;
     pthread_mutex_lock(&mutex);
@@ -254,11 +258,15 @@ PylayerMessage *mailbox_next(int64_t timeout_ns)
         if (now >= give_up)
             break;
         uint64_t wake = ready < give_up ? ready : give_up;
-        if (wake == UINT64_MAX) {
-            pthread_cond_wait(&arrivals, &mutex);
-        } else {
-            struct timespec deadline = deadline_at(wake);
-            pthread_cond_timedwait(&arrivals, &mutex, &deadline);
+        if (wake > now + LOOK_AROUND_NS)
+            wake = now + LOOK_AROUND_NS;
+        struct timespec deadline = deadline_at(wake);
+        if (pthread_cond_timedwait(&arrivals, &mutex, &deadline) == ETIMEDOUT && !head &&
+            now_ns() >= now + LOOK_AROUND_NS) {
+            pthread_mutex_unlock(&mutex);
+            if (process_is_over())
+                return end_of_process();
+            pthread_mutex_lock(&mutex);
         }
     }
     pthread_mutex_unlock(&mutex);

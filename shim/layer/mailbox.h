@@ -8,8 +8,7 @@ void mailbox_open(void);
 void mailbox_close(void);
 bool mailbox_is_open(void);
 /* In the child of fork() there is no policy thread, and locks may be held by threads that are gone. */
-bool process_is_forked_child(void);
-void process_watch_fork(void);
+bool process_is_forked_child(void); /* process.c */
 
 PylayerMessage *message_new(enum PylayerMessageType type, uint64_t device);
 /* An event: the mailbox takes the message and the data in it. False: dropped, and freed. */

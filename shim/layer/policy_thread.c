@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "layer.h"
+#include "process.h"
 
 #if !defined(PYLAYER_POLICY_LIBRARY) || !defined(PYLAYER_PRIVATE_PYTHON)
 #error "the build names the policy library's file and the private libpython's"
@@ -104,13 +105,32 @@ static void *open_policy_library(void)
     return library;
 }
 
+static void policy_ended(void)
+{
+    mailbox_close();
+    /* Nothing of the store will come any more. */
+    devices_stop_loading();
+}
+
 /* Also when a policy ends its thread from inside. */
 static void ended(void *unused)
 {
     (void)unused;
-    mailbox_close();
-    /* Nothing of the store will come any more. */
-    devices_stop_loading();
+    policy_ended();
+}
+
+/* What isolation.c of the policy library has to know before the interpreter starts. */
+static void isolate(void *library)
+{
+    char ***environment = dlsym(library, "pylayer_environ");
+    bool (**another_python)(void) = dlsym(library, "pylayer_another_python");
+    void (**at_end)(void) = dlsym(library, "pylayer_policy_ended");
+    if (environment)
+        *environment = environment_all();
+    if (another_python)
+        *another_python = program_holds_python;
+    if (at_end)
+        *at_end = policy_ended;
 }
 
 static void *policy_main(void *unused)
@@ -119,6 +139,8 @@ static void *policy_main(void *unused)
     pthread_cleanup_push(ended, NULL);
     void *library = open_policy_library();
     PolicyRunFn run = library ? (PolicyRunFn)(uintptr_t)dlsym(library, "pylayer_policy_run") : NULL;
+    if (library)
+        isolate(library);
     if (run)
         run(&shim_commands, program_holds_python());
     else if (library)
@@ -130,7 +152,11 @@ static void *policy_main(void *unused)
 
 static void start(void)
 {
-    process_watch_fork();
+    process_remember();
+    if (!process_has_room()) {
+        log_line(PYLAYER_LOG_INFO, "too little address space (RLIMIT_AS) for policy; the layer does nothing");
+        return;
+    }
     find_own_directory();
     kept_plans_start();
     mailbox_open();
@@ -138,9 +164,14 @@ static void start(void)
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    /* The program's signals are delivered to the program's threads. */
+    /* The program's signals are delivered to the program's threads. Those that a thread raises by what it does reach
+     * the program's handlers from here too: blocked, they would end the process, and a sandbox may answer system calls
+     * in its handler of SIGSYS. */
+    static const int raised[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
     sigset_t all, previous;
     sigfillset(&all);
+    for (size_t i = 0; i < sizeof raised / sizeof raised[0]; i++)
+        sigdelset(&all, raised[i]);
     pthread_sigmask(SIG_SETMASK, &all, &previous);
     pthread_t thread;
     int result = pthread_create(&thread, &attributes, policy_main, NULL);
@@ -151,7 +182,7 @@ static void start(void)
         mailbox_close();
         return;
     }
-    pthread_setname_np(thread, "pylayer-policy");
+    pthread_setname_np(thread, POLICY_THREAD_NAME);
     started = true;
 }
 
@@ -163,7 +194,7 @@ bool policy_start(void)
 
 static void flush_at_exit(void)
 {
-    if (!started || !mailbox_is_open())
+    if (!started || process_is_forked_child() || !mailbox_can_be_used() || !devices_can_be_used() || !mailbox_is_open())
         return;
     devices_stop_loading();
     PylayerMessage *message = message_new(PYLAYER_MSG_FLUSH_PROCESS, 0);

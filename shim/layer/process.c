@@ -1,0 +1,203 @@
+/*
+ * process.c - what the layer remembers of the program's process, and whether this still is that process.
+ *
+ * Nothing protects getenv from a setenv on another thread (POSIX, 'setenv'; glibc before 2.41 reads memory that was
+ * freed), and the policy thread runs when the program does not expect it. So it sees a copy.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "layer.h"
+#include "process.h"
+
+static char *nothing[] = {NULL};
+static char **variables = nothing;
+
+/* Relative ones are below the directory that the program was in at its first vkCreateInstance. */
+static const char *const paths[] = {"PYLAYER_STORE=", "PYLAYER_CONFIG="};
+
+static char *copy_of(const char *variable)
+{
+    char *copy = NULL, here[PATH_MAX];
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        size_t length = strlen(paths[i]);
+        if (strncmp(variable, paths[i], length) == 0 && variable[length] && variable[length] != '/' &&
+            getcwd(here, sizeof here) && asprintf(&copy, "%s%s/%s", paths[i], here, variable + length) >= 0)
+            return copy;
+    }
+    return strdup(variable);
+}
+
+static void copy_environment(void)
+{
+    size_t count = 0;
+    while (environ && environ[count])
+        count++;
+    char **copy = calloc(count + 1, sizeof *copy);
+    if (!copy)
+        return;
+    for (size_t i = 0, used = 0; i < count; i++)
+        if ((copy[used] = copy_of(environ[i])))
+            used++;
+    variables = copy;
+}
+
+const char *environment_get(const char *name)
+{
+    size_t length = strlen(name);
+    for (char **variable = variables; *variable; variable++)
+        if (strncmp(*variable, name, length) == 0 && (*variable)[length] == '=')
+            return *variable + length + 1;
+    return NULL;
+}
+
+char **environment_all(void)
+{
+    return variables;
+}
+
+/* ---- descriptors (pylayer/store/descriptors.py says more) --------------------------------------- */
+
+#define HIGH_DESCRIPTOR 40
+
+KnownFile known_file(int fd)
+{
+    struct stat found = {0};
+    fstat(fd, &found);
+    return (KnownFile){fd, found.st_dev, found.st_ino};
+}
+
+bool known_file_is_open(const KnownFile *file)
+{
+    struct stat found;
+    return fstat(file->fd, &found) == 0 && found.st_ino == file->inode && found.st_dev == file->device;
+}
+
+int descriptor_move_up(int fd)
+{
+    int moved = fcntl(fd, F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR);
+    if (moved < 0)
+        moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (moved < 0)
+        return fd;
+    close(fd);
+    return moved;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------- */
+
+/* RADV maps 190 MiB with all that it needs, the interpreter 20, and the C library sets 64 MiB aside for a thread. */
+#define ROOM_BYTES (512ull << 20)
+
+bool process_has_room(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return true;
+    char text[64] = "";
+    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
+    if (fd >= 0)
+        close(fd);
+    unsigned long long pages = length > 0 ? strtoull(text, NULL, 10) : 0;
+    return limit.rlim_cur >= pages * (unsigned long long)sysconf(_SC_PAGESIZE) + ROOM_BYTES;
+}
+
+/* ---- exit --------------------------------------------------------------------------------------- */
+
+/* The layer holds these mutexes for microseconds. */
+#define EXIT_LOCK_NS 300000000ull
+
+bool mutex_can_be_had(pthread_mutex_t *mutex)
+{
+    struct timespec deadline = deadline_at(now_ns() + EXIT_LOCK_NS);
+    if (pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &deadline) != 0)
+        return false;
+    pthread_mutex_unlock(mutex);
+    return true;
+}
+
+/* ---- threads ------------------------------------------------------------------------------------ */
+
+/* A task that has ended but is still listed, or one of ours. */
+static bool is_not_the_programs(const char *task)
+{
+    char path[64], text[128] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%.20s/stat", task);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT || errno == ESRCH;
+    ssize_t length = read(fd, text, sizeof text - 1);
+    close(fd);
+    const char *name = strchr(text, '('), *state = strrchr(text, ')');
+    if (length <= 0 || !name || !state || strlen(state) < 3)
+        return length < 0 && errno == ESRCH;
+    return state[2] == 'Z' || state[2] == 'X' || strncmp(name, "(" POLICY_THREAD_NAME ")", 16) == 0;
+}
+
+bool process_is_over(void)
+{
+    char leader[24];
+    snprintf(leader, sizeof leader, "%d", getpid());
+    if (!is_not_the_programs(leader))
+        return false;
+    DIR *tasks = opendir("/proc/self/task");
+    if (!tasks)
+        return false;
+    bool over = true;
+    for (const struct dirent *task; over && (task = readdir(tasks));)
+        over = task->d_name[0] == '.' || is_not_the_programs(task->d_name);
+    closedir(tasks);
+    return over;
+}
+
+/* ---- fork -------------------------------------------------------------------------------------- */
+
+static atomic_bool forked_child;
+/* In a page that the kernel fills with zeros in every child (MADV_WIPEONFORK, Linux 4.14): also in those that were
+ * made without the C library's handlers, by _Fork() or a system call. NULL: there is no such page. */
+static atomic_bool *_Atomic original;
+
+static void child_after_fork(void)
+{
+    /* A flag and nothing else: a mutex may be held by a thread that does not exist here. */
+    atomic_store(&forked_child, true);
+}
+
+static void watch_fork(void)
+{
+    pthread_atfork(NULL, NULL, child_after_fork);
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    atomic_bool *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return;
+    if (madvise(page, size, MADV_WIPEONFORK) != 0) {
+        munmap(page, size);
+        return;
+    }
+    atomic_store(page, true);
+    atomic_store(&original, page);
+}
+
+bool process_is_forked_child(void)
+{
+    atomic_bool *page = atomic_load_explicit(&original, memory_order_relaxed);
+    return atomic_load_explicit(&forked_child, memory_order_relaxed) ||
+           (page && !atomic_load_explicit(page, memory_order_relaxed));
+}
+
+void process_remember(void)
+{
+    watch_fork();
+    copy_environment();
+    log_enabled(PYLAYER_LOG_ERROR); /* reads its variables */
+}

@@ -1,0 +1,50 @@
+/*
+ * process.h - the program's process, which can change behind the layer's back: it forks, and its environment and
+ * working directory are its own.
+ */
+#ifndef PYLAYER_PROCESS_H
+#define PYLAYER_PROCESS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/stat.h>
+
+/* At the first vkCreateInstance, on the program's thread: there the program expects that its environment is read. */
+void process_remember(void);
+
+/* A variable of the environment as it was then; NULL: not set. Paths of ours are absolute. */
+const char *environment_get(const char *name);
+/* All of it, ending with NULL. Valid for ever. */
+char **environment_all(void);
+
+/* For exit(), which may be called by a handler of a signal that came while this very thread held the mutex: false if it
+ * cannot be had in a while. */
+bool mutex_can_be_had(pthread_mutex_t *mutex);
+bool mailbox_can_be_used(void);
+bool devices_can_be_used(void);
+
+/* Whether there is address space for an interpreter and, beside it, for the driver, which is loaded later and crashes
+ * where there is none. */
+bool process_has_room(void);
+
+/* The policy thread's name, which those that it makes inherit. */
+#define POLICY_THREAD_NAME "pylayer-policy"
+
+/* Whether no thread of the program is left: main called pthread_exit, and all others have ended too. Without ours the
+ * process would have ended then. Reads /proc. */
+bool process_is_over(void);
+
+/* A descriptor, and the file that it was opened for: a program may close it, and get the number for a file of its own. */
+typedef struct KnownFile {
+    int fd;
+    dev_t device;
+    ino_t inode;
+} KnownFile;
+
+KnownFile known_file(int fd);
+bool known_file_is_open(const KnownFile *file);
+/* The same file under a number that a program which closes everything does not get at once, and that is not one of its
+ * standard streams; closes `fd`. Where there is no other number, `fd`. */
+int descriptor_move_up(int fd);
+
+#endif
