@@ -1,0 +1,44 @@
+"""Programs of steps (tests/hosts), run without the layer and with it."""
+
+from __future__ import annotations
+
+import subprocess
+
+from world import BUILD, World
+
+from pylayer import LAYER_NAME
+
+HOST = BUILD / "tests" / "host"
+#: A device with three pipelines, whose journal is open and written.
+STORED = ("instance", "device", "pipelines", "3", "await-journal", "300")
+END = ("destroy-device", "destroy-instance")
+
+
+def run_host(
+    world: World, *steps: str | int, layers: str = LAYER_NAME, command: tuple[str, ...] = (), **environment: str | None
+) -> subprocess.CompletedProcess[str]:
+    """Runs the steps without the layer and with it: what the program prints and how it ends is the same. Returns the
+    run with the layer."""
+    words = [*command, str(HOST), *map(str, steps)]
+    others = layers.replace(LAYER_NAME, "").strip(":") or None
+    alone = world.run(words, check=False, **{**environment, "VK_INSTANCE_LAYERS": others})
+    under = world.run(words, check=False, **{**environment, "VK_INSTANCE_LAYERS": layers})
+    assert alone.returncode != 3, alone.stderr  # a step that did not work
+    assert (under.returncode, under.stdout) == (alone.returncode, alone.stdout), under.stderr
+    return under
+
+
+def lines(process: subprocess.CompletedProcess[str], level: str = "warn") -> list[str]:
+    """What the layer said at this level."""
+    return [line for line in process.stderr.splitlines() if line.startswith(f"pylayer: {level}:")]
+
+
+def stored(world: World) -> list[int]:
+    """Pipelines stored in each run, oldest first."""
+    return [run["stored_records"] for run in world.runs()]
+
+
+def hits_again(world: World, count: int) -> None:
+    """What was stored is found by the next program."""
+    run_host(world, "instance", "device", "pipelines", count, *END)
+    assert (world.last()["hits"], world.last()["compiled"]) == (count, 0)

@@ -1,0 +1,125 @@
+/* endings.c - ways to end, most of them with devices alive. */
+#define _GNU_SOURCE
+#include "host.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static void *exit_from_thread(void *unused)
+{
+    (void)unused;
+    exit(4);
+}
+
+/* While main goes on creating pipelines. */
+static void step_exit_in_thread(char **unused)
+{
+    (void)unused;
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, exit_from_thread, NULL))
+        die("no thread");
+    for (;;)
+        host_create_pipelines(host_next_pipeline++, 1);
+}
+
+static void exit_from_handler(int number)
+{
+    (void)number;
+    exit(4);
+}
+
+/* After so many microseconds, wherever main is just then; it only looks things up, because drivers have locks too. */
+static void step_exit_in_handler(char **arguments)
+{
+    struct sigaction action = {.sa_handler = exit_from_handler};
+    sigaction(SIGALRM, &action, NULL);
+    ualarm((useconds_t)atoi(arguments[0]), 0);
+    for (;;)
+        host_create_pipelines(0, host_next_pipeline);
+}
+
+/* At the next moment when main holds a lock of somebody's (signal_under_lock.c, preloaded). */
+static void step_exit_under_lock(char **unused)
+{
+    (void)unused;
+    struct sigaction action = {.sa_handler = exit_from_handler};
+    sigaction(SIGALRM, &action, NULL);
+    atomic_int *armed = dlsym(RTLD_DEFAULT, "signal_under_lock_armed");
+    if (!armed)
+        die("signal_under_lock is not preloaded");
+    atomic_store(armed, 1);
+}
+
+static void step_end(char **arguments)
+{
+    if (strcmp(arguments[0], "exit") == 0)
+        exit(4);
+    if (strcmp(arguments[0], "_exit") == 0)
+        _exit(4);
+    if (strcmp(arguments[0], "quick_exit") == 0)
+        quick_exit(4);
+    if (strcmp(arguments[0], "abort") == 0)
+        abort();
+    if (strcmp(arguments[0], "kill") == 0)
+        kill(getpid(), SIGKILL);
+    die("no ending '%s'", arguments[0]);
+}
+
+static void *work_on(void *unused)
+{
+    (void)unused;
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
+    run_steps(rest_of_steps, NULL);
+    return NULL;
+}
+
+/* main ends; the last thread to do so ends the process. */
+static void step_main_thread_ends(char **unused)
+{
+    (void)unused;
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, work_on, NULL))
+        die("no thread");
+    pthread_exit(NULL);
+}
+
+static void use_at_exit(void)
+{
+    say("at exit: pipelines %d", host_create_pipelines(host_next_pipeline, 3));
+    vkDestroyDevice(host_device, NULL);
+    say("at exit: device destroyed");
+}
+
+static void step_use_at_exit(char **unused)
+{
+    (void)unused;
+    atexit(use_at_exit);
+}
+
+/* Runs after every handler of exit() that was registered since the program started. */
+static bool use_in_destructor;
+
+__attribute__((destructor)) static void destructor(void)
+{
+    if (use_in_destructor)
+        use_at_exit();
+}
+
+static void step_use_in_destructor(char **unused)
+{
+    (void)unused;
+    use_in_destructor = true;
+}
+
+const Step ending_steps[] = {
+    {"exit-in-thread", 0, step_exit_in_thread},       {"exit-in-handler", 1, step_exit_in_handler},
+    {"exit-under-lock", 0, step_exit_under_lock},     {"end", 1, step_end},
+    {"main-thread-ends", 0, step_main_thread_ends},   {"use-at-exit", 0, step_use_at_exit},
+    {"use-in-destructor", 0, step_use_in_destructor}, {0},
+};

@@ -1,0 +1,64 @@
+/* host.c - runs the steps of the command line. */
+#include "host.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const Step *const tables[] = {vulkan_steps, file_steps,   process_steps, limit_steps, seccomp_steps,
+                                     signal_steps, ending_steps, python_steps,  stack_steps, loader_steps};
+
+char **rest_of_steps;
+
+void say(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    putchar('\n');
+    fflush(stdout);
+}
+
+void die(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    _Exit(3);
+}
+
+static const Step *find(const char *name)
+{
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
+        for (const Step *step = tables[i]; step->name; step++)
+            if (strcmp(step->name, name) == 0)
+                return step;
+    die("no step '%s'", name);
+}
+
+char **run_steps(char **steps, const char *until)
+{
+    while (*steps && (!until || strcmp(*steps, until) != 0)) {
+        const Step *step = find(*steps);
+        char **arguments = steps + 1;
+        steps = arguments;
+        for (int i = 0; i < step->argument_count; i++)
+            if (!*steps++)
+                die("%s takes %d arguments", step->name, step->argument_count);
+        rest_of_steps = steps;
+        step->run(arguments);
+        steps = rest_of_steps;
+    }
+    return steps;
+}
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    run_steps(argv + 1, NULL);
+    return 0;
+}

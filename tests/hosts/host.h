@@ -1,0 +1,41 @@
+/*
+ * host.h - a program of steps, for what programs do to the process that they share with the layer.
+ *
+ *   host STEP [ARGUMENT] STEP ...
+ *
+ * Each step prints one line that must be the same without the layer and with it.
+ */
+#ifndef TEST_HOSTS_HOST_H
+#define TEST_HOSTS_HOST_H
+
+#include <stdbool.h>
+
+#include <vulkan/vulkan.h>
+
+typedef struct Step {
+    const char *name;
+    int argument_count;
+    void (*run)(char **arguments);
+} Step;
+
+extern const Step vulkan_steps[], file_steps[], process_steps[], limit_steps[], seccomp_steps[], signal_steps[],
+    ending_steps[], python_steps[], stack_steps[], loader_steps[];
+
+/* Runs the steps up to the end, or to `until`, which is not run; returns where it stopped. */
+char **run_steps(char **steps, const char *until);
+
+/* The steps that come after the one that runs. */
+extern char **rest_of_steps;
+
+__attribute__((format(printf, 1, 2))) void say(const char *format, ...);
+__attribute__((format(printf, 1, 2), noreturn)) void die(const char *format, ...);
+
+/* What vulkan.c holds: one instance, one device, pipelines numbered from 0. */
+extern VkDevice host_device;
+VkResult host_create_pipelines(unsigned first, unsigned count);
+extern unsigned host_next_pipeline;
+
+/* Where the layer keeps things; NULL without the layer. */
+const char *store_directory(void);
+
+#endif

@@ -1,0 +1,170 @@
+/* process.c - children, users, environment. */
+#define _GNU_SOURCE
+#include "host.h"
+
+#include <grp.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static int wait_for(pid_t child)
+{
+    int status = -1;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+/* What stands before 'join' is run by the child, which then ends; what stands behind, by the parent afterwards. */
+static void run_child(pid_t child, bool by_exit)
+{
+    if (child < 0)
+        die("no child");
+    if (child == 0) {
+        run_steps(rest_of_steps, "join");
+        if (by_exit)
+            exit(7);
+        _exit(7);
+    }
+    say("child ended with %d", wait_for(child));
+    while (*rest_of_steps && strcmp(*rest_of_steps, "join") != 0)
+        rest_of_steps++;
+    if (*rest_of_steps)
+        rest_of_steps++;
+}
+
+static void step_fork(char **unused)
+{
+    (void)unused;
+    run_child(fork(), false);
+}
+
+static void step_fork_exit(char **unused)
+{
+    (void)unused;
+    run_child(fork(), true);
+}
+
+/* Without the C library's handlers: what runtimes and sandboxes with a clone of their own do. */
+static void step_raw_fork(char **unused)
+{
+    (void)unused;
+    run_child((pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0), true);
+}
+
+static void step_vfork(char **arguments)
+{
+    pid_t child = vfork();
+    if (child == 0) {
+        execl("/bin/sh", "sh", "-c", arguments[0], (char *)NULL);
+        _exit(1);
+    }
+    say("vfork: %d", wait_for(child));
+}
+
+static void step_spawn(char **arguments)
+{
+    pid_t child = -1;
+    char *words[] = {"sh", "-c", arguments[0], NULL};
+    int result = posix_spawn(&child, "/bin/sh", NULL, NULL, words, environ);
+    say("spawn: %d %d", result, wait_for(child));
+}
+
+/* A handful of children made and reaped, as a build tool does while it computes. */
+static void step_children(char **arguments)
+{
+    int wrong = 0;
+    for (int i = atoi(arguments[0]); i > 0; i--) {
+        pid_t child = fork();
+        if (child == 0)
+            _exit(5);
+        wrong += host_create_pipelines(host_next_pipeline++, 1) != VK_SUCCESS;
+        wrong += wait_for(child) != 5;
+    }
+    say("children: %d wrong", wrong);
+}
+
+static void step_become_nobody(char **unused)
+{
+    (void)unused;
+    say("setuid: %d", setgroups(0, NULL) || setgid(65534) || setuid(65534));
+}
+
+/* ---- environment -------------------------------------------------------------------------------- */
+
+static void step_clearenv(char **unused)
+{
+    (void)unused;
+    say("clearenv %d", clearenv());
+}
+
+static void step_setenv(char **arguments)
+{
+    say("setenv %d", setenv(arguments[0], arguments[1], 1));
+}
+
+static uint64_t milliseconds(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
+}
+
+/* On this thread, so that nothing of the program reads the environment meanwhile: each new name moves the array. */
+static void step_environment_storm(char **arguments)
+{
+    uint64_t end = milliseconds() + (uint64_t)atoi(arguments[0]);
+    char name[32];
+    for (unsigned i = 0; milliseconds() < end; i++) {
+        snprintf(name, sizeof name, "STORM_%u", i % 500);
+        setenv(name, "some text that has to be somewhere", 1);
+        if (i % 500 == 499)
+            for (unsigned j = 0; j < 500; j++) {
+                snprintf(name, sizeof name, "STORM_%u", j);
+                unsetenv(name);
+            }
+    }
+    say("environment changed");
+}
+
+static void step_local_time(char **arguments)
+{
+    setenv("TZ", arguments[0], 1);
+    time_t when = 86400;
+    struct tm broken_down;
+    localtime_r(&when, &broken_down);
+    say("local time %02d:%02d", broken_down.tm_hour, broken_down.tm_min);
+}
+
+static void step_sleep(char **arguments)
+{
+    long ms = atol(arguments[0]);
+    struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    while (nanosleep(&left, &left))
+        ;
+}
+
+const Step process_steps[] = {
+    {"fork", 0, step_fork},
+    {"fork-exit", 0, step_fork_exit},
+    {"raw-fork", 0, step_raw_fork},
+    {"vfork", 1, step_vfork},
+    {"spawn", 1, step_spawn},
+    {"children", 1, step_children},
+    {"become-nobody", 0, step_become_nobody},
+    {"clearenv", 0, step_clearenv},
+    {"setenv", 2, step_setenv},
+    {"environment-storm", 1, step_environment_storm},
+    {"local-time", 1, step_local_time},
+    {"sleep", 1, step_sleep},
+    {0},
+};

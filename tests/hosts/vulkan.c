@@ -1,0 +1,140 @@
+/* vulkan.c - an instance, a device, and small compute pipelines that differ in the size of their workgroup. */
+#include "host.h"
+
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../layer/device.h"
+#include "../layer/shader.h"
+
+VkDevice host_device;
+static VkInstance instance;
+unsigned host_next_pipeline;
+
+/* Where the size of the workgroup stands in shader_code. */
+#define LOCAL_SIZE_WORD 23
+#define MOST_PIPELINES 1024
+
+static void step_instance(char **unused)
+{
+    (void)unused;
+    VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_1};
+    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &application};
+    say("instance %d", vkCreateInstance(&info, NULL, &instance));
+}
+
+static void step_device(char **unused)
+{
+    (void)unused;
+    VkPhysicalDevice physical = VK_NULL_HANDLE;
+    uint32_t one = 1;
+    float priority = 1;
+    VkDeviceQueueCreateInfo queue = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
+    VkDeviceCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .queueCreateInfoCount = 1, .pQueueCreateInfos = &queue};
+    VkResult result = vkEnumeratePhysicalDevices(instance, &one, &physical);
+    say("device %d", physical ? vkCreateDevice(physical, &info, NULL, &host_device) : result);
+}
+
+static VkResult create_pipeline(unsigned number)
+{
+    static const unsigned local_size = LOCAL_SIZE_WORD;
+    uint32_t code[sizeof shader_code / sizeof shader_code[0]];
+    memcpy(code, shader_code, sizeof code);
+    code[local_size] = number % MOST_PIPELINES + 1;
+    VkShaderModuleCreateInfo module_info = shader_info;
+    module_info.pCode = code;
+    VkPipelineLayoutCreateInfo layout_info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO};
+    VkShaderModule module = VK_NULL_HANDLE;
+    VkPipelineLayout layout = VK_NULL_HANDLE;
+    VkPipeline pipeline = VK_NULL_HANDLE;
+    VkResult result = vkCreateShaderModule(host_device, &module_info, NULL, &module);
+    if (!result)
+        result = vkCreatePipelineLayout(host_device, &layout_info, NULL, &layout);
+    if (!result)
+        result = create_compute(host_device, VK_NULL_HANDLE, module, layout, "main", NULL, &pipeline);
+    vkDestroyPipeline(host_device, pipeline, NULL);
+    vkDestroyPipelineLayout(host_device, layout, NULL);
+    vkDestroyShaderModule(host_device, module, NULL);
+    return result;
+}
+
+VkResult host_create_pipelines(unsigned first, unsigned count)
+{
+    VkResult result = VK_SUCCESS;
+    for (unsigned i = first; i < first + count && !result; i++)
+        result = create_pipeline(i);
+    return result;
+}
+
+/* The next so many that this process has not had. */
+static void step_pipelines(char **arguments)
+{
+    unsigned count = (unsigned)atoi(arguments[0]);
+    say("pipelines %d", host_create_pipelines(host_next_pipeline, count));
+    host_next_pipeline += count;
+}
+
+/* The first so many, once more. */
+static void step_again(char **arguments)
+{
+    say("again %d", host_create_pipelines(0, (unsigned)atoi(arguments[0])));
+}
+
+static void step_destroy_device(char **unused)
+{
+    (void)unused;
+    vkDestroyDevice(host_device, NULL);
+    host_device = VK_NULL_HANDLE;
+    say("device destroyed");
+}
+
+static void step_destroy_instance(char **unused)
+{
+    (void)unused;
+    vkDestroyInstance(instance, NULL);
+    instance = VK_NULL_HANDLE;
+    say("instance destroyed");
+}
+
+const char *store_directory(void)
+{
+    return getenv("VK_INSTANCE_LAYERS") ? getenv("PYLAYER_STORE") : NULL;
+}
+
+/* Until the layer's journal holds what was compiled so far, more than `bytes`. Nothing to wait for without the layer. */
+static void step_await_journal(char **arguments)
+{
+    const char *store = store_directory();
+    char pattern[4096];
+    snprintf(pattern, sizeof pattern, "%s/store/*/*.journal", store ? store : "");
+    for (int i = 0; store && i < 20000; i++) {
+        glob_t found;
+        struct stat status;
+        bool written = glob(pattern, 0, NULL, &found) == 0 && stat(found.gl_pathv[0], &status) == 0 &&
+                       status.st_size > atol(arguments[0]);
+        globfree(&found);
+        if (written)
+            return;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    if (store)
+        die("no journal in %s", store);
+}
+
+const Step vulkan_steps[] = {
+    {"instance", 0, step_instance},
+    {"device", 0, step_device},
+    {"pipelines", 1, step_pipelines},
+    {"again", 1, step_again},
+    {"destroy-device", 0, step_destroy_device},
+    {"destroy-instance", 0, step_destroy_instance},
+    {"await-journal", 1, step_await_journal},
+    {0},
+};

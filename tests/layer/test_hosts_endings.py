@@ -1,0 +1,210 @@
+"""Programs that end in unusual ways, and what they do with signals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from host_steps import END, HOST, STORED, hits_again, lines, run_host, stored
+from world import BUILD, World
+
+from pylayer import LAYER_NAME
+
+
+def test_all_signals_blocked(world: World) -> None:
+    """A program that blocks all signals is served as any other."""
+    run_host(world, "block-signals", "instance", "device", "pipelines", 3, *END)
+    hits_again(world, 3)
+
+
+def test_no_handler_and_no_mask_is_changed(world: World) -> None:
+    """The layer leaves the handling and the mask of every signal as they are."""
+    process = run_host(world, "check-all-default", *STORED, "check-all-default", *END, "check-all-default")
+    assert process.stdout.count("handlers: 0, blocked: 0") == 3
+
+
+@pytest.mark.parametrize("signal", ["int", "chld", "alrm", "usr1", "term"])
+def test_own_handlers(world: World, signal: str) -> None:
+    """A signal sent to the process is handled on a thread of the program's, before kill() returns."""
+    steps = ["handle", signal, *STORED, "send", signal, "check-handler", signal, *END, "send", signal]
+    process = run_host(world, *steps)
+    assert process.stdout.count("handled 1") == 2
+
+
+LATE = """
+from pylayer.policy import Policy
+
+class Mine(Policy):
+    def device_created(self, program, facts, state):
+        import signal, subprocess, faulthandler, asyncio
+        print("SIGINT for policy:", signal.getsignal(signal.SIGINT))
+        for attempt in (
+            lambda: signal.signal(signal.SIGINT, lambda *_: None),
+            lambda: signal.signal(signal.SIGUSR1, signal.SIG_IGN),
+            lambda: signal.siginterrupt(signal.SIGALRM, True),
+        ):
+            try:
+                attempt()
+            except OSError as error:
+                print("refused:", error.strerror)
+        try:
+            faulthandler.enable()
+        except (OSError, RuntimeError, AttributeError) as error:
+            print("no faulthandler")
+"""
+
+
+def write_policy(world: World, text: str) -> dict[str, str | None]:
+    """The environment that switches a policy class Mine on."""
+    directory = world.directory / "policies"
+    directory.mkdir(mode=0o700)
+    (directory / "mine.py").write_text(text)
+    config = world.directory / "policy.yaml"
+    config.write_text(f"policy: mine:Mine\npolicy_path: {directory}\n")
+    return {"PYLAYER_CONFIG": str(config)}
+
+
+def test_policy_cannot_change_handlers(world: World) -> None:
+    """A policy that imports signal late, or sets handlers, changes nothing: SIGINT keeps its default."""
+    steps = [*STORED, "check-handler", "int", "check-all-default", *END, "check-handler", "int"]
+    process = run_host(world, *steps, **write_policy(world, LATE))
+    assert process.stderr.count("refused: Operation not permitted") == 3
+    assert process.stdout.count("int is default") == 2
+
+
+@pytest.mark.parametrize("ending", ["os._exit(3)", "os.abort()"])
+@pytest.mark.parametrize("method", ["device_created", "plan_device"])
+def test_policy_that_ends_the_process(world: World, method: str, ending: str) -> None:
+    """A policy that ends its process ends policy: the program goes on without, and a line says so."""
+    parameters = {"device_created": "program, facts, state", "plan_device": "program, facts, settings"}[method]
+    text = f"import os\nfrom pylayer.policy import Policy\nclass Mine(Policy):\n    def {method}(self, {parameters}):\n"
+    process = run_host(
+        world, "instance", "device", "pipelines", 3, *END, **write_policy(world, text + f"        {ending}\n")
+    )
+    assert "policy ended the interpreter" in process.stderr
+
+
+def test_policy_may_have_children(world: World) -> None:
+    """A child that policy makes ends as it wants, and policy goes on."""
+    text = """
+import os, subprocess
+from pylayer.policy import Policy
+
+class Mine(Policy):
+    def device_created(self, program, facts, state):
+        child = os.fork()
+        if child == 0:
+            os._exit(5)
+        print("child:", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        print("other:", subprocess.run(["/bin/sh", "-c", "exit 6"]).returncode)
+"""
+    process = run_host(world, *STORED, *END, **write_policy(world, text))
+    assert "child: 5" in process.stderr and "other: 6" in process.stderr
+    assert stored(world) == [3]
+
+
+def test_timers(world: World) -> None:
+    """A timer that interrupts the program every 200 us breaks nothing."""
+    run_host(world, "timer", 200, "instance", "device", "pipelines", 200, *END, "stop-timer")
+    assert world.last()["compiled"] == 200
+
+
+def test_children_and_sigchld(world: World) -> None:
+    """Children that end while pipelines compile, and a handler for them."""
+    run_host(world, "handle", "chld", "instance", "device", "children", 20, *END)
+    hits_again(world, 20)
+
+
+@pytest.mark.parametrize("ending", ["exit", "_exit", "quick_exit", "abort", "kill"])
+def test_endings(world: World, ending: str) -> None:
+    """However a program ends, what was in its journal is there."""
+    run_host(world, *STORED, "end", ending)
+    hits_again(world, 3)
+
+
+def test_exit_without_a_pause(world: World) -> None:
+    """exit() right behind the last pipeline stores it."""
+    run_host(world, "instance", "device", "pipelines", 5, "end", "exit")
+    hits_again(world, 5)
+
+
+def test_exit_in_a_thread(world: World) -> None:
+    """exit() in a thread, while main creates pipelines and policy stores them, ends the program with its status."""
+    for _ in range(3):
+        assert run_host(world, "instance", "device", "pipelines", 3, "exit-in-thread").returncode == 4
+    run_host(world, "instance", "device", "pipelines", 3, *END)
+    assert world.last()["hits"] == 3
+
+
+def test_exit_in_a_handler(world: World) -> None:
+    """exit() in a handler that interrupts pipeline creation anywhere ends the program."""
+    for microseconds in range(2000, 12000, 1000):
+        steps = ["instance", "device", "pipelines", 3, "exit-in-handler", microseconds]
+        assert run_host(world, *steps).returncode == 4
+
+
+@pytest.mark.parametrize("steps", [["device", "arm"], ["arm", "device"], ["device", "pipelines", "3", "arm"]])
+def test_exit_in_a_handler_with_a_lock_held(world: World, steps: list[str]) -> None:
+    """exit() in a handler that came while this thread held a lock of the layer's does not wait for that lock."""
+    words = [step if step != "arm" else "exit-under-lock" for step in steps]
+    preload = str(BUILD / "tests" / "libsignal_under_lock.so")
+    process = world.run(
+        [str(HOST), "instance", *words, "pipelines", "2", "end", "exit"],
+        check=False,
+        VK_INSTANCE_LAYERS=LAYER_NAME,
+        LD_PRELOAD=preload,
+        timeout=20,
+    )
+    assert process.returncode == 4, process.stderr
+
+
+@pytest.mark.parametrize("ending", [[], list(END)])
+def test_main_thread_ends(world: World, ending: list[str]) -> None:
+    """A process whose main thread called pthread_exit ends with its last thread, as without the layer, and what it
+    compiled is stored."""
+    assert run_host(world, "main-thread-ends", "instance", "device", "pipelines", 3, *ending).returncode == 0
+    hits_again(world, 3)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ["use-at-exit", *STORED],
+        [*STORED, "use-at-exit"],
+        ["use-in-destructor", *STORED],
+    ],
+    ids=["handler before the instance", "handler behind the device", "destructor"],
+)
+def test_vulkan_at_exit(world: World, steps: list[str]) -> None:
+    """Pipelines created, and a device destroyed, by handlers of exit() and by destructors work; what was stored before
+    is whole."""
+    process = run_host(world, *steps)
+    assert "at exit: pipelines 0" in process.stdout
+    hits_again(world, 3)
+
+
+def test_loader_closed_and_opened(world: World) -> None:
+    """A program that opens and closes the Vulkan loader twenty times compiles once."""
+    run_host(world, "reload", "libvulkan.so.1", 20)
+    runs = [run["counters"] for run in world.runs()]
+    assert [run["compiled"] for run in runs] == [1] + [0] * 19
+    assert [run["hits"] for run in runs] == [0] + [1] * 19
+
+
+def test_two_loaders(world: World) -> None:
+    """Two copies of the loader in one process share one layer."""
+    maps = world.run(["sh", "-c", "ldconfig -p | sed -n 's/.*libvulkan.so.1 .*=> //p' | head -1"]).stdout.strip()
+    other = world.directory / "libvulkan-other.so"
+    other.write_bytes(Path(maps).read_bytes())
+    process = run_host(world, "two-loaders", "libvulkan.so.1", other)
+    assert lines(process) == []
+    assert stored(world) == [1, 1]
+
+
+def test_malloc_of_the_programs(world: World) -> None:
+    """With a malloc that was preloaded, every block that the layer, its Python and the driver free came from it, and
+    none is used after it was freed."""
+    preload = str(BUILD / "tests" / "libmalloc_of_its_own.so")
+    for _ in range(2):
+        run_host(world, "instance", "device", "pipelines", 20, "again", 20, *END, LD_PRELOAD=preload)
+    assert (world.last()["hits"], world.last()["compiled"]) == (40, 0)

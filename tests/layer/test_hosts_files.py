@@ -1,0 +1,149 @@
+"""Programs that close descriptors they did not open, and that leave the directory and the root they started in."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from host_steps import END, STORED, hits_again, lines, run_host, stored
+from world import World
+
+
+@pytest.fixture
+def own(world: World) -> Path:
+    """Where the program has files of its own."""
+    return world.directory / "own"
+
+
+def test_descriptors_closed_and_used_again(world: World, own: Path) -> None:
+    """A program that closes every descriptor and gets the journal's number for its own file keeps that file whole and
+    open, and every pipeline is stored."""
+    steps = ["limit", "nofile", 256, *STORED, "close-from", 3, "own-files", own, "free-some", 20]
+    process = run_host(
+        world, *steps, "pipelines", 5, "destroy-device", "check-files", "destroy-instance", "check-files"
+    )
+    assert "own files: 0 wrong\n" in process.stdout
+    assert lines(process) == []
+    assert stored(world) == [8]
+    hits_again(world, 8)
+
+
+def test_descriptors_closed_before_the_device(world: World, own: Path) -> None:
+    """A program that closes every descriptor between instance and device loses nothing."""
+    steps = ["limit", "nofile", 256, "instance", "close-from", 3, "own-files", own, "free-some", 20, "device"]
+    process = run_host(world, *steps, "pipelines", 5, *END, "check-files")
+    assert "own files: 0 wrong\n" in process.stdout
+    hits_again(world, 5)
+
+
+def test_descriptors_closed_and_device_destroyed(world: World, own: Path) -> None:
+    """Ending the journal leaves alone what has its number by then."""
+    steps = ["limit", "nofile", 256, *STORED, "close-from", 3, "own-files", own, "destroy-device", "check-files"]
+    process = run_host(world, *steps, "destroy-instance")
+    assert "own files: 0 wrong\n" in process.stdout
+    hits_again(world, 3)
+
+
+def test_descriptors_closed_one_by_one(world: World) -> None:
+    """A program that closes all descriptors again and again has every pipeline stored, each time in a new file."""
+    steps = list(STORED)
+    for _ in range(5):
+        steps += ["close-from", "3", "pipelines", "1", "sleep", "40"]
+    process = run_host(world, *steps, *END)
+    assert lines(process) == []
+    hits_again(world, 8)
+
+
+def test_all_descriptors_used(world: World, own: Path) -> None:
+    """Where no descriptor is to be had the program goes on, one line says that nothing can be stored, and storing goes
+    on when there is one again."""
+    steps = ["limit", "nofile", 64, "instance", "device", "own-files", own, "pipelines", 3, "destroy-device"]
+    process = run_host(world, *steps, "check-files", "destroy-instance")
+    assert "own files: 0 wrong\n" in process.stdout
+    assert sum("stored" in line for line in lines(process)) <= 1
+
+
+def test_started_without_standard_streams(world: World) -> None:
+    """In a program that was started with its first three descriptors closed, what it writes to them does not end up in
+    a file of the layer's."""
+    command = ("sh", "-c", 'exec "$@" 0<&- 1<&- 2<&-', "sh")
+    run_host(world, *STORED, "shout", "pipelines", 3, "shout", *END, command=command, PYLAYER_LOG=None)
+    hits_again(world, 6)
+    for path in world.store.rglob("*"):
+        assert not path.is_file() or b"shouted" not in path.read_bytes(), path
+
+
+def test_log_file_that_the_program_closes(world: World, own: Path) -> None:
+    """Lines of the log do not go into a file of the program's that has the log file's number, and are not lost."""
+    log = world.directory / "log.txt"
+    steps = ["limit", "nofile", 256, *STORED, "close-from", 3, "own-files", own, "free-some", 20, "pipelines", 2]
+    process = run_host(world, *steps, *END, "check-files", "instance", "device", *END, PYLAYER_LOG_FILE=str(log))
+    assert "own files: 0 wrong\n" in process.stdout
+    assert log.read_text().count("carrier cells") == 2
+
+
+def test_log_and_a_stderr_that_is_data(world: World) -> None:
+    """A daemon that closes standard error and opens its data there gets no line of the log into its data."""
+    data = world.directory / "data"
+    run_host(world, "instance", "data-as-stderr", data, "device", "pipelines", 2, *END, "show-file", data)
+    assert "pylayer" not in data.read_text()  # the driver has something to say there
+    hits_again(world, 2)
+
+
+def test_log_follows_a_terminal_or_appended_file(world: World) -> None:
+    """A program that sends its standard error to a file of messages finds the log's lines there."""
+    messages = world.directory / "messages"
+    run_host(world, "instance", "append-stderr", messages, "device", "pipelines", 2, *END)
+    assert "carrier cells" in messages.read_text()
+
+
+def test_change_of_directory(world: World) -> None:
+    """A relative PYLAYER_STORE is below the directory that the program started in, wherever it goes."""
+    (world.directory / "elsewhere").mkdir()
+    for when in range(2):
+        steps = ["instance", "device", "pipelines", 3, *END]
+        steps.insert(1 + when, "chdir")
+        steps.insert(2 + when, "elsewhere")
+        run_host(world, *steps, PYLAYER_STORE="here/store")
+    assert os.listdir(world.directory / "elsewhere") == []
+    world.store = world.directory / "here" / "store"
+    assert world.last()["hits"] == 3
+
+
+def test_relative_store_with_a_kept_plan(world: World) -> None:
+    """A plan that was kept is found again below a relative PYLAYER_STORE after the program changed its directory, and
+    nothing is read from the new directory."""
+    (world.directory / "elsewhere").mkdir()
+    for _ in range(3):
+        run_host(world, "instance", "chdir", "elsewhere", "device", "pipelines", 3, *END, PYLAYER_STORE="store")
+    assert os.listdir(world.directory / "elsewhere") == []
+    assert world.last()["hits"] == 3
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may change the root directory")
+@pytest.mark.parametrize("when", [1, 2, 6])
+def test_chroot(world: World, when: int) -> None:
+    """A program that shuts itself into an empty directory finds nothing of the layer's in it. What it compiles is
+    stored if its journal was open by then, else one line says that it is not."""
+    jail = world.directory / "jail"
+    jail.mkdir()
+    steps = ["instance", "device", "pipelines", "3", "await-journal", "300", "pipelines", "2", *END]
+    if when < 6:
+        steps = [step for step in steps if step not in ("await-journal", "300")]
+    steps[when:when] = ["chroot", str(jail)]
+    process = run_host(world, *steps)
+    assert os.listdir(jail) == []
+    if when == 6:
+        hits_again(world, 5)
+    else:
+        assert len(lines(process)) <= 1, lines(process)
+
+
+def test_read_only_home(world: World) -> None:
+    """Where the home directory cannot be written the program goes on as without the layer, with one line."""
+    blocker = world.directory / "home"
+    blocker.write_text("a file, which nobody can make directories in, root included\n")
+    process = run_host(world, "instance", "device", "pipelines", 3, *END, PYLAYER_STORE=None)
+    assert len(lines(process)) == 1
+    assert world.stored_files() == []

@@ -1,0 +1,125 @@
+"""Programs with little of everything, and in a sandbox."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from host_steps import END, HOST, STORED, hits_again, lines, run_host
+from world import World
+
+RUN = ["instance", "device", "pipelines", "3", *END]
+
+
+@pytest.mark.parametrize("way", ["no-more", "refuse"])
+def test_no_threads(world: World, way: str) -> None:
+    """Where no thread can be made the program runs as without the layer, and a line says so."""
+    process = run_host(world, way, "thread", *RUN)
+    assert "no thread for policy" in process.stderr
+    assert not world.store.exists()
+
+
+def test_no_threads_later(world: World) -> None:
+    """Without further threads, what waits for the disk is done on policy's own: everything is stored."""
+    run_host(world, "instance", "device", "no-more", "thread", "pipelines", 3, *END)
+    hits_again(world, 3)
+
+
+def runs_alone(world: World, kib: int) -> bool:
+    """Whether that much address space is enough without the layer."""
+    command = [str(HOST), "limit", "as", str(kib << 10), *RUN]
+    return world.run(command, check=False, VK_INSTANCE_LAYERS=None).returncode == 0
+
+
+def test_a_mebibyte_of_address_space_to_spare(world: World) -> None:
+    """A program that has 1 MiB more than it needs without the layer runs under it too, and a line says that policy did
+    not start; so it is with more, up to where there is enough for both."""
+    too_little, enough = 16 << 10, 4 << 20
+    while enough - too_little > 256:
+        middle = (too_little + enough) // 2
+        if runs_alone(world, middle):
+            enough = middle
+        else:
+            too_little = middle
+    for more in (1, 2, 4, 8, 32, 128, 256):
+        process = run_host(world, "limit", "as", (enough << 10) + (more << 20), *RUN)
+        assert process.returncode == 0
+        assert "too little address space" in process.stderr
+    process = run_host(world, "limit", "as", (enough << 10) + (2 << 30), *RUN)
+    assert world.last()["compiled"] == 3
+
+
+@pytest.mark.parametrize("spare_mib", [48, 64, 96, 160])
+@pytest.mark.parametrize("when", [0, 1, 2, 4])
+def test_address_space_that_shrinks(world: World, when: int, spare_mib: int) -> None:
+    """A program whose address space is limited while policy is at work does what it does without the layer."""
+    steps = ["instance", "device", "pipelines", "3", "pipelines", "3", *END]
+    spare = spare_mib << 10 if when else spare_mib + 256 << 10
+    steps[when:when] = ["spare-memory", str(spare)]
+    assert run_host(world, *steps).returncode == 0
+    run_host(world, *RUN)
+    counters = world.last()
+    assert counters["hits"] + counters["compiled"] == 3
+
+
+def test_no_bytes_in_files(world: World) -> None:
+    """RLIMIT_FSIZE raises SIGXFSZ, which ends a program: what the layer writes never does. One line says that nothing
+    can be stored."""
+    process = run_host(world, "limit", "fsize", 0, *RUN)
+    assert sum("pipelines cannot be stored" in line for line in lines(process)) == 1
+
+
+def test_few_bytes_in_files(world: World) -> None:
+    """What was stored before files reached their limit stays."""
+    run_host(world, *STORED, "limit", "fsize", 100, "pipelines", 3, *END)
+    hits_again(world, 3)
+
+
+def test_small_stack_limit(world: World) -> None:
+    """RLIMIT_STACK of 64 KiB, which is also what new threads get by default, is enough."""
+    run_host(world, "limit", "stack", 65536, *RUN, command=("sh", "-c", 'ulimit -s 64; exec "$@"', "sh"))
+    hits_again(world, 3)
+
+
+@pytest.mark.parametrize("kind", ["misses", "hits"])
+def test_stack_of_application_threads(world: World, kind: str) -> None:
+    """The layer takes at most 4 KiB of a thread's stack beside what the driver does: a thread with so little that the
+    driver just fits has to have no more."""
+    steps = ["instance", "device", "pipelines", "4", "stack", "262144", kind, "4", *END]
+    alone = world.run([str(HOST), *steps], VK_INSTANCE_LAYERS=None)
+    under = run_host(world, *steps)
+    used = [int(re.findall(r"stack used: (\d+)", run.stderr)[-1]) for run in (alone, under)]
+    assert used[1] - used[0] <= 4096, used
+
+
+def test_small_stack_that_hits(world: World) -> None:
+    """A thread with 32 KiB of stack, of which the driver takes 22, creates pipelines that the layer has."""
+    steps = ["instance", "device", "pipelines", "3", "await-journal", "300", "stack", "32768", "hits", "3", *END]
+    run_host(world, *steps)
+    assert world.last()["hits"] == 3
+
+
+# ---- sandboxes ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["refuse", "unknown", "trap"])
+@pytest.mark.parametrize("what", ["open", "socket", "sync", "stat"])
+@pytest.mark.parametrize("when", [1, 2, 6])
+def test_sandbox(world: World, how: str, what: str, when: int) -> None:
+    """A program that enters a sandbox for all its threads goes on as without the layer, whether system calls are
+    refused, unknown, or answered by its own handler of SIGSYS; what was stored before is whole."""
+    steps = [*STORED, "pipelines", "3", *END]
+    if when < 6:
+        steps = [step for step in steps if step not in ("await-journal", "300")]
+    steps[when:when] = [how, what]
+    process = run_host(world, *steps)
+    assert len(lines(process)) <= 2, lines(process)
+    run_host(world, *RUN)
+    counters = world.last()
+    assert (counters["hits"], counters["compiled"]) in ([(3, 0)] if when == 6 else [(3, 0), (0, 3)])
+
+
+def test_sandbox_without_files_keeps_what_is_open(world: World) -> None:
+    """A sandbox that lets nobody open files leaves the open journal, which goes on being written."""
+    run_host(world, *STORED, "refuse", "open", "pipelines", 3, *END)
+    hits_again(world, 6)

@@ -1,0 +1,160 @@
+"""Programs that fork, change their user, and change their environment behind the layer's back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from host_steps import END, STORED, hits_again, lines, run_host, stored
+from world import BUILD, World
+
+IN_CHILD = {
+    "device of its own": ["instance", "device", "pipelines", "2", *END],
+    "parent's device": ["pipelines", "2", "again", "2", *END],
+    "nothing": [],
+}
+FORKED = "this process was forked"
+
+
+@pytest.mark.parametrize("way", ["fork", "fork-exit", "raw-fork"])
+@pytest.mark.parametrize("child", IN_CHILD)
+def test_fork_without_exec(world: World, way: str, child: str) -> None:
+    """A child of fork() creates pipelines as without the layer, also one that the C library knows nothing of; the
+    parent's are stored, and nothing else is."""
+    steps = [*STORED, way, *IN_CHILD[child], "join", "pipelines", 2, *END]
+    process = run_host(world, *steps)
+    assert lines(process) == []
+    assert (FORKED in process.stderr) == (child == "device of its own")
+    assert stored(world) == [5]
+    hits_again(world, 5)
+
+
+@pytest.mark.parametrize("way", ["fork", "raw-fork"])
+def test_fork_between_instances(world: World, way: str) -> None:
+    """A program that forks while it has no instance goes on in both processes; the parent's layer works as before."""
+    once = ["instance", "device", "pipelines", 2, *END]
+    process = run_host(world, *once, way, *once, "join", *once)
+    assert lines(process) == []
+    assert FORKED in process.stderr
+    assert stored(world) == [2, 2]
+
+
+def test_fork_before_the_first_instance(world: World) -> None:
+    """Where the parent had no instance yet, the layer works in both."""
+    once = ["instance", "device", "pipelines", 2, *END]
+    process = run_host(world, "fork-exit", *once, "join", *once)
+    assert FORKED not in process.stderr
+    assert [(run["counters"]["compiled"], run["counters"]["hits"]) for run in world.runs()] == [(2, 0), (0, 2)]
+
+
+def test_other_processes_are_started(world: World) -> None:
+    """vfork, posix_spawn and children that are reaped while pipelines compile work as without the layer."""
+    run_host(world, *STORED, "vfork", "exit 3", "spawn", "exit 4", "children", 20, *END)
+    hits_again(world, 23)
+
+
+@pytest.fixture
+def open_world(world: World) -> Iterator[World]:
+    """One whose store everybody may read."""
+    directory = Path(tempfile.mkdtemp(prefix="pylayer-test-"))
+    directory.chmod(0o755)
+    world.store = directory / "store"
+    world.environment["PYLAYER_STORE"] = str(world.store)
+    yield world
+    shutil.rmtree(directory)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.parametrize("when", ["before the device", "before the first pipeline", "while the journal is open"])
+def test_setuid(open_world: World, when: str) -> None:
+    """A program that gives its privileges up goes on; what it cannot store any more is said in one line, and what was
+    stored before is whole."""
+    at = {"before the device": 1, "before the first pipeline": 2, "while the journal is open": 6}[when]
+    steps = ["instance", "device", "pipelines", "3", "await-journal", "300", "pipelines", "3", *END]
+    if at < 6:
+        del steps[4:6]
+    steps.insert(at, "become-nobody")
+    process = run_host(open_world, *steps)
+    # Statistics and pipelines are two matters.
+    assert sum("pipelines cannot be stored" in line for line in lines(process)) <= 1
+    assert len(lines(process)) <= 2, lines(process)
+    if at == 6:
+        hits_again(open_world, 3)
+
+
+def test_environment_that_changes(world: World) -> None:
+    """A program may change its environment as soon as vkCreateInstance has returned: the policy thread, which is still
+    starting, reads none of it. Memory that is freed is overwritten here, so reading it would show."""
+    storm = ["environment-storm", "60"]
+    preload = str(BUILD / "tests" / "libmalloc_of_its_own.so")
+    for _ in range(3):
+        shutil.rmtree(world.store, ignore_errors=True)
+        steps = ["instance", *storm, "device", "pipelines", 3, *storm, *END]
+        process = run_host(world, *steps, LD_PRELOAD=preload)
+        assert lines(process) == []
+        assert world.last()["compiled"] == 3
+
+
+def test_cleared_environment(world: World) -> None:
+    """A program that clears its environment keeps the store that it started with."""
+    for _ in range(2):
+        run_host(world, "instance", "device", "clearenv", "pipelines", 3, *END)
+    assert world.last()["hits"] == 3
+
+
+def test_environment_without_home(world: World) -> None:
+    """Without HOME and PYLAYER_STORE the program goes on, one line says that nothing is stored."""
+    process = run_host(world, "instance", "device", "pipelines", 3, *END, HOME=None, PYLAYER_STORE=None)
+    assert len(lines(process)) == 1 and "nothing is stored" in lines(process)[0]
+
+
+def test_store_is_the_one_at_the_start(world: World) -> None:
+    """PYLAYER_STORE and HOME that the program sets later change nothing."""
+    other = world.directory / "other"
+    steps = ["instance", "setenv", "PYLAYER_STORE", other, "setenv", "HOME", other, "device", "pipelines", 3, *END]
+    run_host(world, *steps)
+    assert not other.exists()
+    hits_again(world, 3)
+
+
+def test_calendar_of_policy(world: World) -> None:
+    """Policy has UTC, whatever the program's time zone is, and the calendar that Python has elsewhere."""
+    moments = [0, 951782400, 1709164799, 4107542400, -1, -2203977600, -62135596800, 253402300799]
+    directory = world.directory / "policies"
+    directory.mkdir(mode=0o700)
+    (directory / "mine.py").write_text(
+        "import calendar, time\n"
+        "from pylayer.policy import Policy\n"
+        f"for moment in {moments}:\n"
+        "    parts = time.localtime(moment)\n"
+        "    print('policy:', tuple(parts)[:8], calendar.timegm(parts), int(time.mktime(parts)))\n"
+        "class Mine(Policy):\n"
+        "    pass\n"
+    )
+    config = world.directory / "policy.yaml"
+    config.write_text(f"policy: mine:Mine\npolicy_path: {directory}\n")
+    process = run_host(world, *STORED, *END, PYLAYER_CONFIG=str(config), TZ="Asia/Tokyo")
+    for moment in moments:
+        assert f"policy: {tuple(time.gmtime(moment))[:8]} {moment} {moment}" in process.stderr
+
+
+@pytest.mark.parametrize("policy", ["", "import time, datetime; time.localtime(); time.mktime(time.gmtime())"])
+def test_time_zone_is_the_programs(world: World, policy: str) -> None:
+    """The C library reads TZ at the first use of a time zone and keeps it; that use is the program's own."""
+    environment: dict[str, str | None] = {}
+    if policy:
+        directory = world.directory / "policies"
+        directory.mkdir(mode=0o700)
+        (directory / "mine.py").write_text(
+            f"from pylayer.policy import Policy\n{policy}\nclass Mine(Policy):\n    pass\n"
+        )
+        config = world.directory / "policy.yaml"
+        config.write_text(f"policy: mine:Mine\npolicy_path: {directory}\n")
+        environment["PYLAYER_CONFIG"] = str(config)
+    process = run_host(world, *STORED, "local-time", "UTC-5", *END, **environment)
+    assert "local time 05:00" in process.stdout
