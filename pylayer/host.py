@@ -6,6 +6,7 @@ nothing', logged, and the next one is taken.
 
 from __future__ import annotations
 
+import _thread
 import sys
 import time
 
@@ -41,6 +42,8 @@ STATISTICS_INTERVAL_NS = 5_000_000_000
 QUIET_NS = 1_000_000_000
 #: Records written with one system call; IOV_MAX is 1024 and a record has at most four pieces.
 WRITE_RECORDS = 256
+#: For threads of policy's own: the default is RLIMIT_STACK, which may be 64 KiB.
+THREAD_STACK_BYTES = 1 << 20
 #: What a policy prints without an end of line is cut into lines of this many characters.
 MAX_LINE = 4096
 #: So many lines of what a policy prints are logged in a process.
@@ -678,6 +681,7 @@ def prepare() -> Callable[[], None]:
     sys.stdout = _LogStream(LOG_INFO)
     sys.stderr = _LogStream(LOG_WARN)
     paths.getenv = boundary.environment
+    _thread.stack_size(THREAD_STACK_BYTES)
     host = Host()
     host.configure()
     return host.loop

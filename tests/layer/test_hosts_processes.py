@@ -100,6 +100,17 @@ def test_environment_that_changes(world: World) -> None:
         assert world.last()["compiled"] == 3
 
 
+def test_environment_is_read_on_the_programs_thread(world: World) -> None:
+    """Policy asks the C library for no variable, from its start to the end of the device. What is left is the driver's:
+    RADV asks for one in each vkCreatePipelineCache."""
+    for _ in range(2):
+        run = ["instance", "device", "pipelines", 3, *END]
+        process = run_host(world, *run, LD_PRELOAD=str(BUILD / "tests" / "libwatch_environment.so"))
+        asked = {line.rpartition(" ")[2] for line in process.stderr.splitlines() if " asks for " in line}
+        assert asked <= {"VK_ENABLE_PIPELINE_CACHE"}
+    assert world.last()["hits"] == 3
+
+
 def test_cleared_environment(world: World) -> None:
     """A program that clears its environment keeps the store that it started with."""
     for _ in range(2):
