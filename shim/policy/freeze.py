@@ -32,6 +32,7 @@ INSIDE = [
     "pylayer.store.binaries",
     "pylayer.store.bounds",
     "pylayer.store.claim",
+    "pylayer.store.descriptors",
     "pylayer.store.ended",
     "pylayer.store.files",
     "pylayer.store.fold",

@@ -20,11 +20,6 @@ bool mailbox_is_open(void)
     return policy_runs;
 }
 
-bool process_is_forked_child(void)
-{
-    return false;
-}
-
 void mailbox_open(void)
 {
 }
