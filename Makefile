@@ -6,6 +6,8 @@
 # make sanitizers  the layer's tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer; an hour
 # make analyze     clang-tidy over shim/; a minute
 # make stress programs killed a thousand times on one store, and many at once; minutes
+# make corruption  corrupted data of every kind, with the layer and without: INPUTS of each, 10000 by default; minutes
+# make soak   eight processes on one store, with all that can go wrong, for MINUTES, 10 by default
 # make differential  generated programs without the layer and with it, PROGRAMS of them, 2000 by default; minutes
 # make lint   formatters, linters, mypy --strict, the C sources with every warning an error
 # make format what the formatters of make lint want, done
@@ -17,10 +19,11 @@
 
 PYTHON ?=
 export PYTHON
-INPUTS ?= 300000
+INPUTS ?= $(if $(filter corruption,$(MAKECMDGOALS)),10000,300000)
 PROGRAMS ?= 2000
 SECONDS ?= 60
 CLANG_TIDY ?= clang-tidy-19
+MINUTES ?= 10
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -75,6 +78,12 @@ analyze: setup | analyzers
 stress: setup programs
 	@$(BIN)/python tests/stress/many.py
 	@$(BIN)/python tests/stress/kill.py
+
+corruption: setup programs
+	@$(BIN)/python tests/corruption/run.py --inputs $(INPUTS)
+
+soak: setup programs
+	@$(BIN)/python tests/soak/run.py --minutes $(MINUTES)
 
 differential: setup $(VENV)/extra-test programs
 	@$(BIN)/python tests/differential/run.py --programs $(PROGRAMS)
@@ -150,5 +159,5 @@ format: setup $(VENV)/extra-lint
 clean:
 	rm -rf build $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: demo test bench fuzz fuzz-shim sanitizers analyzers analyze stress differential setup system-packages python programs-demo programs lint format clean
+.PHONY: demo test bench fuzz fuzz-shim sanitizers analyzers analyze stress corruption soak differential setup system-packages python programs-demo programs lint format clean
 .NOTPARALLEL:

@@ -42,6 +42,8 @@ static VkResult VKAPI_CALL create_cache(VkDevice device, const VkPipelineCacheCr
         violation("vkCreatePipelineCache, EXTERNALLY_SYNCHRONIZED without pipelineCreationCacheControl");
     if (info->initialDataSize && !info->pInitialData)
         violation("vkCreatePipelineCache with a size and without data");
+    else if (info->initialDataSize && !cache_data_was_given_out(info->pInitialData, info->initialDataSize))
+        violation("vkCreatePipelineCache with %zu bytes that the driver did not give out", info->initialDataSize);
     be_slow();
     static atomic_long loads;
     if (info->initialDataSize)
@@ -117,6 +119,8 @@ static VkResult VKAPI_CALL get_cache_data(VkDevice device, VkPipelineCache cache
     begin_use(known, false, "vkGetPipelineCacheData");
     be_slow();
     VkResult result = get_data(state, cache, known, size, data);
+    if (data && (result == VK_SUCCESS || result == VK_INCOMPLETE))
+        cache_data_given_out(data, *size);
     end_use(known, false);
     end_call(state);
     return result;

@@ -22,6 +22,8 @@
  *   compile-waits-for-merge       so does the first one with the device's first cache, for a merge
  *   merges-alone                  a merge beside another one of the device is a VIOLATION
  *   note-merges                   each merge is written down
+ *   witness-caches                initial data of a cache that the driver did not give out is a VIOLATION; for that the
+ *                                 file of PYLAYER_TEST_FAULTS_BINARIES remembers caches' data too
  *   slow-cache=MS                 making, reading and merging a cache takes this long
  *   dies-loading=N                the process crashes in the Nth vkCreatePipelineCache with initial data
  *   dies-merging=N                in the Nth vkMergePipelineCaches
@@ -85,7 +87,7 @@ typedef struct {
     long pipelines_refused;
     bool no_feedback, feedback_without_hit_bit;
     bool compile_waits_for_hit, compile_waits_for_merge;
-    bool merges_alone, note_merges;
+    bool merges_alone, note_merges, witness_caches;
     long slow_cache_ms;
     long dies_loading, dies_merging, dies_probing, dies_compiling; /* 0: never */
     bool dies_by_kill;
@@ -265,6 +267,9 @@ void note_binary_counters(const device_state *state);
 void binary_given_out(const VkPipelineBinaryKeyKHR *key, const void *data, size_t size);
 /* True for all where no file remembers any. */
 bool binary_was_given_out(const VkPipelineBinaryKeyKHR *key, const void *data, size_t size);
+/* With witness-caches. */
+void cache_data_given_out(const void *data, size_t size);
+bool cache_data_was_given_out(const void *data, size_t size);
 
 /* ---- devices.c: what is reported of a device, and what may be enabled on it ---- */
 

@@ -1,4 +1,4 @@
-/* Which bytes of pipeline binaries the driver gave out, in this process and in those before it. */
+/* Which bytes of pipeline binaries and caches the driver gave out, in this process and in those before it. */
 #include "faults.h"
 
 #include <fcntl.h>
@@ -69,9 +69,8 @@ static uint64_t name_of(const VkPipelineBinaryKeyKHR *key, const void *data, siz
     return name ? name : 1;
 }
 
-void binary_given_out(const VkPipelineBinaryKeyKHR *key, const void *data, size_t size)
+static void given_out(uint64_t name)
 {
-    uint64_t name = name_of(key, data, size);
     if (file < 0)
         return;
     pthread_mutex_lock(&lock);
@@ -85,14 +84,39 @@ void binary_given_out(const VkPipelineBinaryKeyKHR *key, const void *data, size_
     pthread_mutex_unlock(&lock);
 }
 
-bool binary_was_given_out(const VkPipelineBinaryKeyKHR *key, const void *data, size_t size)
+static bool was_given_out(uint64_t name)
 {
-    if (file < 0)
-        return true;
-    uint64_t name = name_of(key, data, size);
     pthread_mutex_lock(&lock);
     read_file_locked();
     bool found = room && known[place_of(name)];
     pthread_mutex_unlock(&lock);
     return found;
+}
+
+void binary_given_out(const VkPipelineBinaryKeyKHR *key, const void *data, size_t size)
+{
+    given_out(name_of(key, data, size));
+}
+
+bool binary_was_given_out(const VkPipelineBinaryKeyKHR *key, const void *data, size_t size)
+{
+    return file < 0 || was_given_out(name_of(key, data, size));
+}
+
+static uint64_t name_of_cache(const void *data, size_t size)
+{
+    uint64_t name = hash_bytes(hash_bytes(HASH_START, "cache", 5), &size, sizeof size);
+    name = hash_bytes(name, data, size);
+    return name ? name : 1;
+}
+
+void cache_data_given_out(const void *data, size_t size)
+{
+    if (faults.witness_caches)
+        given_out(name_of_cache(data, size));
+}
+
+bool cache_data_was_given_out(const void *data, size_t size)
+{
+    return file < 0 || !faults.witness_caches || was_given_out(name_of_cache(data, size));
 }

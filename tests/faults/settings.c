@@ -104,6 +104,7 @@ static bool read_setting(const char *name, const char *value)
         {"compile-waits-for-merge", &faults.compile_waits_for_merge, NULL},
         {"merges-alone", &faults.merges_alone, NULL},
         {"note-merges", &faults.note_merges, NULL},
+        {"witness-caches", &faults.witness_caches, NULL},
         {"slow-cache", NULL, &faults.slow_cache_ms},
         {"dies-loading", NULL, &faults.dies_loading},
         {"dies-merging", NULL, &faults.dies_merging},
