@@ -239,7 +239,7 @@ def _beginnings(path: str) -> Iterator[Attested]:
             if len(head) < format.RECORD_HEADER.size + HEAD.size:
                 return
             fields = format.RECORD_HEADER.unpack_from(head)
-            if xxhash.xxh3_64_intdigest(head[: format.HASHED_RECORD_HEADER]) != fields[8]:
+            if xxhash.xxh3_64_intdigest(head[: format.HASHED_RECORD_HEADER], header.salt) != fields[8]:
                 return
             key_size, _, size, key, digest = HEAD.unpack_from(head, format.RECORD_HEADER.size)
             if fields[0] == format.APPLICATION_BINARY and 0 < key_size <= MAX_KEY_BYTES:
@@ -279,7 +279,7 @@ def _compact(folder: Folder, program: int, paths: list[str], most_bytes: int) ->
     fd, temporary = create_temporary(target)
     file = OwnFile(fd)
     try:
-        name = ""
+        name, salt = "", format.new_salt()
         write_all(file.fileno(), [bytes(format.FILE_HEADER.size)])
         for path in reversed(ended):
             name = name or _name_in(path)
@@ -288,11 +288,10 @@ def _compact(folder: Folder, program: int, paths: list[str], most_bytes: int) ->
                 for one in batch:
                     read = BinaryRead(data=one.data, digest=one.digest, key=one.key, size=one.size)
                     parts += record_parts(read, one.data)
-                write_all(file.fileno(), parts)
+                write_all(file.fileno(), format.seal(parts, salt))
                 yield
-        os.pwrite(
-            file.fileno(), format.file_header(format.APPLICATION_BINARIES_FILE, folder.identity, program, name), 0
-        )
+        head = format.file_header(format.APPLICATION_BINARIES_FILE, folder.identity, program, name, salt=salt)
+        os.pwrite(file.fileno(), head, 0)
         yield from fsync_in_steps(file)
         os.rename(temporary, target)
     except BaseException:

@@ -106,7 +106,8 @@ def _read_blob(path: str, identity_digest: bytes) -> Blob | None:
         if header is None or len(head) < format.RECORD_HEADER.size:
             return None
         magic, slot, _, size, _, digest, _, _, hashed = format.RECORD_HEADER.unpack(head)
-        if magic != format.BLOB or xxhash.xxh3_64_intdigest(head[: format.HASHED_RECORD_HEADER]) != hashed:
+        found = xxhash.xxh3_64_intdigest(head[: format.HASHED_RECORD_HEADER], header.salt)
+        if magic != format.BLOB or found != hashed:
             return None
         return Blob(path, slot, digest, size)
     except OSError:
@@ -248,10 +249,11 @@ class Attestations:
 
         newest = sorted(self.known.values(), key=lambda attestation: attestation.time)[-MAX_ATTESTATIONS:]
         path = os.path.join(self.folder.path, f"{self.program:016x}-{unique_name()}.attest")
-        head = format.file_header(format.ATTEST_FILE, self.folder.identity, self.program, self._application)
+        salt = format.new_salt()
+        head = format.file_header(format.ATTEST_FILE, self.folder.identity, self.program, self._application, salt=salt)
         parts: list[bytes | memoryview] = [head]
         for attestation in newest:
-            parts += attestation.parts()
+            parts += format.seal(attestation.parts(), salt)
         replace_file(path, b"".join(parts), sync=True)
         for old in self._files:
             if not has_writer(old):

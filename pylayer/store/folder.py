@@ -201,8 +201,9 @@ class Folder:
     def _write_single(self, suffix: str, program: int, application: str, record: list[bytes | memoryview]) -> str:
         self.prepare()
         path = os.path.join(self.path, f"{program:016x}-{unique_name()}{suffix}")
-        head = format.file_header(format.KIND_OF_SUFFIX[suffix], self.identity, program, application)
-        replace_file(path, [head, *record])
+        salt = format.new_salt()
+        head = format.file_header(format.KIND_OF_SUFFIX[suffix], self.identity, program, application, salt=salt)
+        replace_file(path, [head, *format.seal(record, salt)])
         return path
 
     def write_snapshot(self, program: int, application: str, data: bytes, create_ns: int) -> str:

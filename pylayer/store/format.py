@@ -9,6 +9,7 @@ When the meaning of a byte changes, ``VERSION`` rises; a test pins the bytes.
 
 from __future__ import annotations
 
+import os
 import struct
 import time
 
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAGIC = b"PYLSTORE"
-VERSION = 3
-#: Versions that are read. Version 2 has no BINR and no ABIN, and is the same in all else; a pylayer of version 2 would
-#: pass over them and lose them when it folds, so what is written is not for it.
-READ_VERSIONS = (2, 3)
+VERSION = 4
+#: Versions that are read. Version 2 has no BINR and no ABIN; a pylayer of version 2 would pass over them and lose them
+#: when it folds, so what is written is not for it. Versions 2 and 3 have no salt.
+READ_VERSIONS = (2, 3, 4)
+#: The version of a file without a salt, which an older pylayer reads as well.
+UNSALTED_VERSION = 3
 #: Magic of format version 1, which nothing writes any more.
 OLD_MAGICS = (b"PYLAYERJ",)
 
@@ -147,6 +150,7 @@ class FileHeader:
         "machine",
         "pid",
         "program",
+        "salt",
         "start_ticks",
         "version",
     )
@@ -159,21 +163,33 @@ class FileHeader:
     machine: bytes
     pid: int
     program: int
+    salt: int
     start_ticks: int
     version: int
 
 
+def new_salt() -> int:
+    """A file's own number, which nobody can know beforehand, and never 0."""
+    return int.from_bytes(os.urandom(8), "little") | 1
+
+
 def file_header(
-    kind: bytes, identity: Identity, program: int = 0, application: str = "", groups: tuple[int, int] = (0, 0)
+    kind: bytes,
+    identity: Identity,
+    program: int = 0,
+    application: str = "",
+    groups: tuple[int, int] = (0, 0),
+    salt: int = 0,
 ) -> bytes:
-    """The first 256 bytes of a file. ``groups``: where a pack's GRPS record is, and its size."""
+    """The first 256 bytes of a file. ``groups``: where a pack's GRPS record is, and its size. ``salt``: what its
+    records are sealed with; 0: they are not."""
     fields: dict[str, Any] = identity.fields
     abi = str(fields.get("abi", ""))
     global_key = bytes.fromhex(fields.get("global_key", ""))
     machine, pid, start_ticks = owner.this_process()
     head = FILE_HEADER.pack(
         MAGIC,
-        VERSION,
+        VERSION if salt else UNSALTED_VERSION,
         FILE_HEADER.size,
         kind,
         0,
@@ -195,7 +211,7 @@ def file_header(
         0,
         start_ticks,
         cut_text(application, 64),
-        0,
+        salt,
         0,
     )[:HASHED_FILE_HEADER]
     return head + struct.pack("<Q", xxhash.xxh3_64_intdigest(head))
@@ -234,6 +250,7 @@ def read_file_header(data: bytes, identity_digest: bytes | None = None) -> tuple
     (header.program, header.created_ns, header.groups_offset, header.groups_size) = fields[15:19]
     header.machine, header.pid, header.start_ticks = fields[19], fields[20], fields[22]
     header.application = fields[23].rstrip(b"\0").decode("utf-8", "replace")
+    header.salt = fields[24] if header.version > UNSALTED_VERSION else 0
     if identity_digest is not None and header.identity_digest != identity_digest:
         return None, "foreign-identity"
     return header, "ok"
@@ -242,6 +259,10 @@ def read_file_header(data: bytes, identity_digest: bytes | None = None) -> tuple
 def is_later_version(data: bytes) -> bool:
     """Whether a header is of a format that comes after this one: such a file is left for the pylayer that knows it."""
     return len(data) >= 12 and data[:8] == MAGIC and VERSION < struct.unpack_from("<I", data, 8)[0] < 1000
+
+
+class RecordHead(bytes):
+    """The header of a record that is in no file yet: ``seal`` makes it one of a file's."""
 
 
 def record_header(
@@ -253,11 +274,25 @@ def record_header(
     create_ns: int = 0,
     fingerprint: int = 0,
     last_used: int = 0,
-) -> bytes:
-    """The 64 bytes before a record's data."""
+) -> RecordHead:
+    """The 64 bytes before a record's data, as they stand in a compressed block and in a file without a salt."""
     head = RECORD_HEADER.pack(magic, kind, flags, size, create_ns, digest, fingerprint, last_used, 0)
     head = head[:HASHED_RECORD_HEADER]
-    return head + struct.pack("<Q", xxhash.xxh3_64_intdigest(head))
+    return RecordHead(head + struct.pack("<Q", xxhash.xxh3_64_intdigest(head)))
+
+
+def seal(parts: list[bytes | memoryview], salt: int) -> list[bytes | memoryview]:
+    """The pieces of records for a file with this salt. What looks like a record inside a record's data, or was another
+    file's until a file system mixed them up, does not verify there (measured: 0.3 us a record)."""
+    if not salt:
+        return parts
+    sealed: list[bytes | memoryview] = []
+    for part in parts:
+        if type(part) is RecordHead:
+            head = part[:HASHED_RECORD_HEADER]
+            part = head + struct.pack("<Q", xxhash.xxh3_64_intdigest(head, salt))
+        sealed.append(part)
+    return sealed
 
 
 def padding(size: int) -> bytes:

@@ -45,6 +45,7 @@ class Journal:
         self._kind = kind
         self._suffix = suffix
         self._file: OwnFile | None = None
+        self._salt = 0
         self._size = 0
         self._opened = 0.0
         self._new_directory: str | None = None
@@ -54,14 +55,15 @@ class Journal:
         fd, temporary = create_temporary(path)
         file = OwnFile(move_up(fd))
         try:
-            head = format.file_header(self._kind, self._identity, self._program, self._application)
+            salt = format.new_salt()
+            head = format.file_header(self._kind, self._identity, self._program, self._application, salt=salt)
             size = write_all(file.fileno(), [head])
             os.rename(temporary, path)
         except BaseException:
             file.close()
             remove(temporary)
             raise
-        self._file, self.path, self._size = file, path, size
+        self._file, self.path, self._size, self._salt = file, path, size, salt
         self._opened = time.monotonic()
         self._new_directory = self._directory
         return file
@@ -77,7 +79,7 @@ class Journal:
                 self.close()
             for _ in range(2):
                 file = self._file or self._open()
-                self._size += write_all(file.fileno(), parts)
+                self._size += write_all(file.fileno(), format.seal(parts, self._salt))
                 self.unsynced += 1
                 if self._has_its_name():
                     return

@@ -224,6 +224,7 @@ class PackWriter:
         self._block_bytes = 0
         self._block_magic = b""
         self._block_entries: list[list[int | bytes]] = []
+        self._salt = format.new_salt()
         fd, self._temporary = create_temporary(path, anywhere=kind == format.EXPORT)
         self._file = OwnFile(fd)
         try:
@@ -266,7 +267,8 @@ class PackWriter:
             self._end_block()
             entry[0], self._block_magic = self._at, magic
         entry[1] = self._block_bytes
-        self._block += [bytes(part) for part in parts]  # the data is the caller's
+        # The data is the caller's.
+        self._block += [part if type(part) is format.RecordHead else bytes(part) for part in parts]
         self._block_entries.append(entry)
         self._block_bytes += whole
         if self._block_bytes >= format.BLOCK_BYTES:
@@ -293,7 +295,7 @@ class PackWriter:
         else:
             for entry in self._block_entries:
                 entry[0], entry[1] = self._at + int(entry[1]), 0
-            self._write([raw])
+            self._write(self._block)
             self._vain[self._block_magic] = self._vain.get(self._block_magic, 0) + 1
         for entry in self._block_entries:
             self._index += format.INDEX_ENTRY.pack(*entry)
@@ -305,7 +307,7 @@ class PackWriter:
             self._groups[-1].size = self._at - self._groups[-1].offset
 
     def _write(self, parts: list[bytes | memoryview]) -> None:
-        self._at += write_all(self._file.fileno(), parts)
+        self._at += write_all(self._file.fileno(), format.seal(parts, self._salt))
 
     def finish(self, names: dict[int, str]) -> str:
         """Writes the directory and gives the file its name; returns it. The file is on the disk then."""
@@ -331,7 +333,7 @@ class PackWriter:
         data += struct.pack(f"<{len(members)}Q", *members)
         data += b"".join(format.PROGRAM_NAME.pack(program, format.cut_text(name, 64)) for program, name in known)
         self._write(format.record_parts(format.GROUPS, data))
-        head = format.file_header(self._kind, self._identity, groups=(groups_at, len(data)))
+        head = format.file_header(self._kind, self._identity, groups=(groups_at, len(data)), salt=self._salt)
         os.pwrite(self._file.fileno(), head, 0)
         yield from fsync_in_steps(self._file)
         self._file.close()

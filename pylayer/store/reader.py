@@ -62,6 +62,7 @@ class Reader:
         self._file = OwnFile(open_foreign(path) if foreign else open_in_store(path))
         #: Two that take turns, made when the first compressed block is met.
         self._blocks: list[bytearray] = []
+        self._salt: int | None = None
         self.size = os.fstat(self._file.fileno()).st_size
         if self.size > format.MAX_FILE_BYTES:
             self.close()
@@ -69,7 +70,17 @@ class Reader:
 
     def header(self, identity_digest: bytes | None = None) -> tuple[FileHeader | None, str]:
         """The file's header and ``ok``, or None and the outcome."""
-        return format.read_file_header(self.first_bytes(), identity_digest)
+        header, outcome = format.read_file_header(self.first_bytes(), identity_digest)
+        self._salt = header.salt if header is not None else 0
+        return header, outcome
+
+    @property
+    def salt(self) -> int:
+        """What the records of the file are sealed with. A header that does not verify has none."""
+        if self._salt is None:
+            header, _ = self.header()
+            self._salt = header.salt if header is not None else 0
+        return self._salt
 
     def first_bytes(self) -> bytes:
         """What stands where the header should be."""
@@ -91,7 +102,7 @@ class Reader:
         end = self.size if end is None else min(end, self.size)
         buffers = [bytearray(min(PART_BYTES, max(end - start, 1))) for _ in range(2)]
         turn, at = 0, start
-        scan = Scan(self.path, damage, most=self._most)
+        scan = Scan(self.path, damage, self.salt, most=self._most)
         while at < end:
             buffer = buffers[turn]
             count = min(os.preadv(self._file.fileno(), [buffer], at), end - at)
@@ -148,13 +159,13 @@ class Reader:
         if len(head) < RECORD_HEADER.size:
             return None
         size = RECORD_HEADER.unpack(head)[3]
-        if xxhash.xxh3_64_intdigest(head[:HASHED_RECORD_HEADER]) != RECORD_HEADER.unpack(head)[8]:
+        if xxhash.xxh3_64_intdigest(head[:HASHED_RECORD_HEADER], self.salt) != RECORD_HEADER.unpack(head)[8]:
             return None
         if offset + RECORD_HEADER.size + size > self.size or size > self._most:
             return None
         data = head + self.bytes_at(offset + RECORD_HEADER.size, size)
         found: list[Record] = []
-        Scan(self.path, [], whole=True).part(data, len(data), 0, None, found)
+        Scan(self.path, [], self.salt, whole=True).part(data, len(data), 0, None, found)
         if len(found) != 1 or found[0][4] != size:
             return None
         if found[0][0] != format.COMPRESSED:
@@ -203,15 +214,22 @@ def _runs(found: list[Record]) -> Iterator[tuple[list[Record], Record | None]]:
 
 
 class Scan:
-    """Finds records that verify in bytes that may hold anything. ``whole``: in bytes that verified as a whole, and so
-    hold records from their start to their end, or lies: behind the first of those nothing is looked for."""
+    """Finds records that verify in bytes that may hold anything. ``salt``: the file's; records in a compressed block
+    have none, because the block's own header has it. ``whole``: in bytes that verified as a whole, and so hold records
+    from their start to their end, or lies: behind the first of those nothing is looked for."""
 
     def __init__(
-        self, path: str, damage: list[Damage], whole: bool = False, most: int = format.MAX_RECORD_BYTES
+        self,
+        path: str,
+        damage: list[Damage],
+        salt: int = 0,
+        whole: bool = False,
+        most: int = format.MAX_RECORD_BYTES,
     ) -> None:
         self._most = most
         self._path = path
         self._damage = damage
+        self._salt = salt
         self._whole = whole
 
     def part(self, data: bytes | bytearray, end: int, base: int, limit: int | None, found: list[Record]) -> int:
@@ -223,17 +241,17 @@ class Scan:
         """
         view = memoryview(data)
         unpack = RECORD_HEADER.unpack_from
-        hash64, hash128 = xxhash.xxh3_64_intdigest, xxhash.xxh3_128_digest
+        hash64, hash128, salt = xxhash.xxh3_64_intdigest, xxhash.xxh3_128_digest, self._salt
         header_size = RECORD_HEADER.size
         take = found.append
         places: dict[bytes, int] = {}
         at = 0
         while at + header_size <= end:
             magic, kind, flags, size, create_ns, digest, fingerprint, last_used, hashed = unpack(view, at)
-            if hash64(view[at : at + HASHED_RECORD_HEADER]) != hashed:
+            if hash64(view[at : at + HASHED_RECORD_HEADER], salt) != hashed:
                 if self._whole:
                     break
-                next_one = next_record(data, at + ALIGNMENT, end, limit is None, places)
+                next_one = next_record(data, at + ALIGNMENT, end, limit is None, places, salt)
                 self._unverified(view, at, next_one, base)
                 at = next_one
                 continue
@@ -244,7 +262,7 @@ class Scan:
                     return at
                 if self._whole:
                     break
-                next_one = next_record(data, at + ALIGNMENT, end, limit is None, places)
+                next_one = next_record(data, at + ALIGNMENT, end, limit is None, places, salt)
                 goes_on = size > self._most or (limit is None and next_one < end)
                 self._damage.append(
                     Damage(self._path, "impossible" if goes_on else "truncated", base + at, next_one - at)
@@ -274,7 +292,7 @@ class Scan:
             self._damage.append(Damage(self._path, outcome, base + at, next_one - at))
 
 
-def next_record(data: bytes | bytearray, at: int, end: int, last: bool, places: dict[bytes, int]) -> int:
+def next_record(data: bytes | bytearray, at: int, end: int, last: bool, places: dict[bytes, int], salt: int = 0) -> int:
     """Where the next record header that verifies starts in ``data[at:end]``. Where there is none, the end, or
     in a part that is not the last, the last place at which one could begin.
 
@@ -293,7 +311,7 @@ def next_record(data: bytes | bytearray, at: int, end: int, last: bool, places: 
         head = data[place : place + RECORD_HEADER.size]
         if (
             place % ALIGNMENT == 0
-            and xxhash.xxh3_64_intdigest(head[:HASHED_RECORD_HEADER]) == RECORD_HEADER.unpack(head)[8]
+            and xxhash.xxh3_64_intdigest(head[:HASHED_RECORD_HEADER], salt) == RECORD_HEADER.unpack(head)[8]
         ):
             return place
         at = (place // ALIGNMENT + 1) * ALIGNMENT

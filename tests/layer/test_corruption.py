@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from world import ROOT, clean_environment
+from world import ROOT, World, clean_environment
 
 
 def test_no_corrupted_data_reaches_the_driver() -> None:
@@ -18,3 +18,17 @@ def test_no_corrupted_data_reaches_the_driver() -> None:
         env=clean_environment(),
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_records_of_another_driver_in_a_file(world: World) -> None:
+    """A file system that puts another driver's records into a file does not make them this driver's."""
+    world.demo("--count", 8, RADV_FORCE_FAMILY="navi31")
+    (foreign,) = world.stored_files(".closed")
+    records = foreign.read_bytes()[256:]
+    world.demo("--count", 8)
+    (own,) = (path for path in world.stored_files(".closed") if path != foreign)
+    own.write_bytes(own.read_bytes()[:256] + records)
+    world.demo("--count", 8)
+    run = world.runs()[-1]
+    assert (run["loaded_records"], run["counters"]["compiled"]) == (0, 8)
+    assert run["damage"] == {"damaged-header": 1}

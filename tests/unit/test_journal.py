@@ -45,8 +45,12 @@ def test_format_is_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
     identity.digest = bytes(range(16))
     header = format.file_header(format.JOURNAL, identity, 0x0102030405060708, "a program", (0x1000, 0x2000))
     one = record(b"data of a cell, 22 byt", kind=1, flags=1, create_ns=2_500_000, fingerprint=0xFEDC, last_used=99)
-    assert format.VERSION == 3
+    salted = format.file_header(format.JOURNAL, identity, 7, salt=0x0123456789ABCDEF)
+    assert format.VERSION == 4
     assert header.hex() == HEADER_HEX
+    assert (salted[8:12], salted[240:248]) == (b"\x04\0\0\0", bytes.fromhex("efcdab8967452301"))
+    sealed = format.seal(format.record_parts(format.CELL, b""), 0x0123456789ABCDEF)[0]
+    assert sealed[56:] == xxhash.xxh3_64_intdigest(sealed[:56], 0x0123456789ABCDEF).to_bytes(8, "little")
     assert one.hex() == RECORD_HEX
     assert record(b"stub=b:1\n", format.NOTE).hex() == NOTE_HEX
 
@@ -187,7 +191,7 @@ def header_with(**changes: Any) -> bytes:
         (header_with()[:255], "truncated"),
         (header_with(magic=b"SOMEBODY"), "not-a-store-file"),
         (header_with(version=2), "ok"),
-        (header_with(version=4), "foreign-version"),
+        (header_with(version=5), "foreign-version"),
         (header_with(version=1), "foreign-version"),
         (header_with(version=0), "foreign-version"),
         (header_with(size=128), "foreign-version"),
@@ -215,7 +219,8 @@ def test_file_header_says_whose_it_is() -> None:
 
 def test_later_versions_are_left_alone() -> None:
     """A file of a version to come is told from one of the past, which nothing will read again."""
-    assert format.is_later_version(header_with(version=4))
+    assert format.is_later_version(header_with(version=5))
+    assert not format.is_later_version(header_with(version=4))
     assert not format.is_later_version(header_with(version=3))
     assert not format.is_later_version(header_with(version=2))
     assert not format.is_later_version(b"PYLAYERJ\1\0\0\0" + bytes(52))

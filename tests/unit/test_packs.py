@@ -305,8 +305,10 @@ def test_journal_that_grows_after_all(folder: Folder) -> None:
     path = put(folder, 1, range(5))
     work = fold.Fold(folder).steps()
     next(work)
+    header, _ = format.read_file_header(Path(path).read_bytes()[:256])
+    assert header is not None
     with open(path, "ab") as file:
-        file.write(record(b"late"))
+        file.writelines(format.seal(format.record_parts(format.CELL, b"late"), header.salt))
     for _ in work:
         pass
     assert b"late" in loaded(folder, 1)[0]
@@ -444,7 +446,8 @@ def rebuilt(path: str, groups: bytes) -> bytes:
     head = bytearray(data[:256])
     struct.pack_into("<Q", head, 136, len(groups))
     struct.pack_into("<Q", head, 248, xxhash.xxh3_64_intdigest(bytes(head[:248])))
-    return bytes(head) + data[256 : header.groups_offset] + b"".join(format.record_parts(format.GROUPS, groups))
+    sealed = format.seal(format.record_parts(format.GROUPS, groups), header.salt)
+    return bytes(head) + data[256 : header.groups_offset] + b"".join(sealed)
 
 
 @pytest.mark.parametrize(

@@ -161,7 +161,10 @@ def scan(data: bytes, damage: list[Damage]) -> list[tuple[bytes, int, int, int, 
     found: list[tuple[bytes, int, int, int, int, int, bytes, int, int]] = []
     head = format.FILE_HEADER.size
     here: list[Damage] = []
-    Scan("a file", here).part(data[head:], max(len(data) - head, 0), head, None, found)
+    header, _ = format.read_file_header(data)
+    Scan("a file", here, header.salt if header is not None else 0).part(
+        data[head:], max(len(data) - head, 0), head, None, found
+    )
     damage += here
     return [(*one[:3], one[3] + head, *one[4:]) for one in found]
 

@@ -1,0 +1,146 @@
+"""Records are sealed with their file's own number: what looks like one elsewhere is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import xxhash
+from unit.things import facts
+
+from pylayer.identity import Identity
+from pylayer.store import attestation, format, pack
+from pylayer.store.folder import Batch, Folder, Loaded
+from pylayer.store.journal import Journal
+from pylayer.store.reader import Reader
+
+IDENTITY = Identity.of(facts())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    result = Folder(str(tmp_path), IDENTITY)
+    result.prepare()
+    return result
+
+
+def cell(data: bytes) -> list[bytes | memoryview]:
+    return format.record_parts(format.CELL, data, create_ns=1)
+
+
+def journal_of(folder: Folder, *datas: bytes) -> Path:
+    journal = Journal(folder.path, IDENTITY, 7)
+    for data in datas:
+        journal.append(cell(data))
+    journal.close()
+    assert journal.path is not None
+    return Path(journal.path)
+
+
+def loaded(folder: Folder) -> tuple[list[bytes], Loaded]:
+    """The cells that a device would be given."""
+    result = Loaded()
+    found = []
+    for batch in folder.load(7, result):
+        found += cells_of(batch)
+    return found, result
+
+
+def cells_of(batch: Batch) -> list[bytes]:
+    return [bytes(batch.data[at : at + size]) for at, size in zip(batch.offsets, batch.sizes, strict=True)]
+
+
+def change(path: Path, offset: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 1
+    path.write_bytes(data)
+
+
+def embedded() -> bytes:
+    """Data of a cell in which a whole record stands, where records may begin."""
+    return bytes(64) + b"".join(cell(b"looks like a cell")) + bytes(640)
+
+
+def test_a_record_inside_of_data_is_none(folder: Folder) -> None:
+    """Behind a damaged header, what looks like a record inside of that record's data is not used."""
+    path = journal_of(folder, embedded(), b"the next")
+    change(path, format.FILE_HEADER.size + 20)
+    found, result = loaded(folder)
+    assert found == [b"the next"]
+    assert [what.outcome for what in result.damage] == ["damaged-header"]
+
+
+def test_a_record_inside_of_a_packs_data_is_none(folder: Folder) -> None:
+    """The same in a pack whose directory is lost, where records stand by themselves."""
+    path = Path(folder.path) / "0.pack"
+    writer = pack.PackWriter(str(path), IDENTITY, compress=False)
+    writer.begin_group([7])
+    for data in (embedded(), b"the next"):
+        writer.add((format.CELL, 0, 0, 0, len(data), 1, xxhash.xxh3_128_digest(data), 0, 0), data, 0, 0)
+    writer.finish({})
+    change(path, path.stat().st_size - 1)
+    data = path.read_bytes()
+    path.write_bytes(data[: data.rindex(format.GROUPS)])
+    change(path, data.index(format.CELL) + 20)
+    found, _ = loaded(folder)
+    assert found == [b"the next"]
+
+
+@pytest.mark.parametrize("first", [256, 4096])
+def test_a_stretch_of_another_file(folder: Folder, first: int) -> None:
+    """Blocks of another file, as a damaged file system gives, bring no records with them."""
+    mine = journal_of(folder, *(b"mine %d" % number for number in range(100)))
+    theirs = journal_of(folder, *(b"other %d" % number for number in range(100))).read_bytes()
+    data = mine.read_bytes()
+    for path in Path(folder.path).glob("*.closed"):
+        path.unlink()
+    mine.write_bytes(data[:first] + theirs[first:])
+    found, _ = loaded(folder)
+    assert found == [b"mine %d" % number for number in range((first - 256) // 80)]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_files_of_earlier_versions(folder: Folder, version: int) -> None:
+    """Files without a salt are read as they were, and get one when they are folded."""
+    head = bytearray(format.file_header(format.JOURNAL, IDENTITY, 7))
+    assert head[8] == 3
+    head[8] = version
+    head[248:] = xxhash.xxh3_64_intdigest(bytes(head[:248])).to_bytes(8, "little")
+    path = Path(folder.path) / f"{7:016x}-1-1.closed"
+    path.write_bytes(bytes(head) + b"".join(map(bytes, cell(b"an old cell"))))
+    assert loaded(folder)[0] == [b"an old cell"]
+    writer = pack.PackWriter(str(Path(folder.path) / "0.pack"), IDENTITY)
+    writer.begin_group([7])
+    reader = Reader(str(path))
+    for part in reader.parts([]):
+        for record in part.records:
+            writer.add(record, bytes(part.data[record[3] : record[3] + record[4]]), 0, 0)
+    reader.close()
+    path.unlink()
+    reader = Reader(writer.finish({}))
+    header, _ = reader.header(IDENTITY.digest)
+    reader.close()
+    assert header is not None and (header.version, header.salt != 0) == (4, True)
+    assert loaded(folder)[0] == [b"an old cell"]
+
+
+def test_every_file_has_its_own(folder: Folder) -> None:
+    """Each file that is written has another salt, and all its records verify."""
+    journal_of(folder, b"one")
+    folder.write_snapshot(7, "program", b"two", 1)
+    folder.write_blob(7, "program", 0, b"three")
+    known = attestation.Attestations(folder, 7, "program")
+    for number in range(attestation.MAX_ATTESTATIONS + 1):
+        known.attest(number.to_bytes(16, "big"), 1, 0, False)
+    known.compact()
+    known.close()
+    salts = []
+    for path in Path(folder.path).iterdir():
+        if path.name == "identity":
+            continue
+        reader = Reader(str(path))
+        damage: list[format.Damage] = []
+        salts.append(reader.salt)
+        assert sum(len(part.records) for part in reader.parts(damage)) >= 1 and not damage
+        reader.close()
+    assert len(salts) == len(set(salts)) >= 4 and 0 not in salts
