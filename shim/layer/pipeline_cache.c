@@ -203,6 +203,16 @@ static void tell_policy_of_empty(Device *device, enum PylayerMessageType type, C
         loading_cancel(device);
 }
 
+/* Without an answer, data passes as the application made it, unless it was heard before that the program's data is known:
+ * then only what was read in this run, or judged in it, is known to be good here, and a VkPipelineCache without the rest
+ * costs a compilation where altered data would cost the process. The layer's own cache has what the store has. */
+static int32_t late_verdict(Device *device, const PylayerMessage *message)
+{
+    bool has_history = atomic_load_explicit(&device->restorable_slots, memory_order_relaxed) != 0;
+    bool is_known = message && is_kept(device, message->cache.digest);
+    return has_history && !is_known ? PYLAYER_VERDICT_EMPTY : PYLAYER_VERDICT_NONE;
+}
+
 /* data_id: of data that policy let pass. */
 static bool policy_refuses(Device *device, CacheNumber number, const VkPipelineCacheCreateInfo *info, uint64_t *data_id)
 {
@@ -211,10 +221,12 @@ static bool policy_refuses(Device *device, CacheNumber number, const VkPipelineC
         return false;
     PylayerMessage *message = describe_data(device, PYLAYER_MSG_ADMIT_CACHE, number, info);
     int32_t verdict = PYLAYER_VERDICT_NONE;
-    if (mailbox_request(message, device->plan.answer_wait_ns))
+    if (mailbox_request(message, device->plan.answer_wait_ns)) {
         verdict = message->verdict;
-    else
+    } else {
         count(&device->counters.answers_late, 1);
+        verdict = late_verdict(device, message);
+    }
     if (verdict == PYLAYER_VERDICT_PASS_KEPT)
         remember_kept(device, message->cache.digest);
     if (message && verdict != PYLAYER_VERDICT_EMPTY)

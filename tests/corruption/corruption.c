@@ -153,11 +153,12 @@ static void end_input(uint32_t inputs)
     status->next += inputs;
 }
 
-// An input takes less than a millisecond. Of the processor's time, so that other programs do not matter.
+// An input takes less than a millisecond. Most hang at work, which is seen by the processor's time soon, some asleep.
 static void end_when_hung(void)
 {
-    const struct itimerval time = {.it_value.tv_usec = 20000};
-    setitimer(ITIMER_PROF, &time, NULL);
+    const struct itimerval work = {.it_value.tv_usec = 20000}, sleep = {.it_value.tv_sec = 5};
+    setitimer(ITIMER_PROF, &work, NULL);
+    setitimer(ITIMER_REAL, &sleep, NULL);
 }
 
 static void give_own(Program *program, const Work *work, bool caches, bool may_hang)
@@ -227,7 +228,8 @@ static void in_processes(Program *program, const Work *work, bool caches)
             die("no more processes");
         if (WIFEXITED(how) && WEXITSTATUS(how) == 0)
             continue;
-        ++*(WIFSIGNALED(how) && WTERMSIG(how) == SIGPROF ? &status->hung : &status->crashed);
+        bool hung = WIFSIGNALED(how) && (WTERMSIG(how) == SIGPROF || WTERMSIG(how) == SIGALRM);
+        ++*(hung ? &status->hung : &status->crashed);
         end_input(1);
     }
 }
@@ -238,6 +240,8 @@ static void run_own(const Work *work, bool caches, bool forks)
     program_open(&program);
     program_open_device(&program);
     complaints();
+    // It waits for the store, so that what follows does not depend on when that is loaded.
+    probe_pipeline(&program, 0, VK_NULL_HANDLE);
     if (forks)
         in_processes(&program, work, caches);
     else
@@ -252,7 +256,7 @@ static void run_stored(const Work *work)
     program_open(&program);
     while (status->next < work->end) {
         Random random = random_of(work->seed, work->kind + 1000, status->next);
-        uint32_t inputs = corrupt_store(&work->stored, &random);
+        uint32_t inputs = corrupt_store(&work->stored, &random, work->end - status->next);
         program_open_device(&program);
         use_store(&program, work);
         program_close_device(&program);

@@ -82,8 +82,9 @@ typedef struct {
     uint32_t kind;
 } StoredFiles;
 
-// Replaces what is in the folder by corrupted copies. How many inputs they are: records, or files.
-uint32_t corrupt_store(const StoredFiles *files, Random *random);
+// Replaces what is in the folder by corrupted copies, of about so many inputs at most. How many they are: records, or
+// files.
+uint32_t corrupt_store(const StoredFiles *files, Random *random, uint64_t most);
 
 Bytes read_file(const char *path);
 void write_file(const char *path, const void *data, size_t size);

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { FILE_HEADER = 256, RECORD_HEADER = 64, ALIGNMENT = 16, FILES_AT_ONCE = 12, MAX_BASES = 16 };
+enum { FILE_HEADER = 256, RECORD_HEADER = 64, ALIGNMENT = 16, INPUTS_AT_ONCE = 96, MAX_BASES = 16 };
 
 Bytes read_file(const char *path)
 {
@@ -259,7 +259,7 @@ static uint32_t corrupt_records(const StoredFiles *files, const Base *base, Rand
     return inputs;
 }
 
-uint32_t corrupt_store(const StoredFiles *files, Random *random)
+uint32_t corrupt_store(const StoredFiles *files, Random *random, uint64_t most)
 {
     static Base bases[MAX_BASES];
     static uint32_t base_count;
@@ -268,7 +268,7 @@ uint32_t corrupt_store(const StoredFiles *files, Random *random)
     if (!base_count)
         base_count = read_bases(files, bases);
     empty_folder(files->live);
-    for (uint32_t i = 0; i < FILES_AT_ONCE; ++i) {
+    while (inputs < INPUTS_AT_ONCE && inputs < most) {
         const Base *base = &bases[below(random, base_count)];
         Out out = {0};
         if (files->list == OF_FILE) {
