@@ -48,7 +48,7 @@ WAYS = [
     ["--count", "6", "--gpl"],
     ["--count", "4", "--ray-tracing", "--deferred", "2"],
     ["--count", "8", "--repeat-instances", "3"],
-    ["--count", "8", "--fork", "create"],
+    ["--count", "8", "--fork=create"],
 ]
 #: Not among them: what makes the layer note in the store that the driver's cache is of no use, for all who come later
 #: (stub-cache, probe-misses).
