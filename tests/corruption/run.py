@@ -33,10 +33,11 @@ from rich.console import Console
 from rich.table import Table
 from world import BUILD, FAULTS, World
 
+PARTS = ("own", "records", "files")
 PROGRAM = str(BUILD / "tests" / "corruption")
 STATUS = struct.Struct("<8Q")
 
-#: Nothing can be known of these, and what becomes of them stands by itself: docs/reliability.md.
+#: Nothing can be known of these, and what becomes of them is counted by itself: docs/architecture.md.
 UNKNOWN = {("binaries", "one bit of the key"): "a key under which the program never read anything"}
 
 #: Each binary of an application's is a record of its own in the store: these need several of a pipeline.
@@ -178,15 +179,19 @@ class Corruption:
             self.kinds.setdefault(name, []).append(kind)
         self.tasks: list[Task] = []
         self.problems: list[str] = []
+        self.plan(set(options.part))
+
+    def plan(self, parts: set[str]) -> None:
+        """All tasks of these parts."""
         for name, mode in (("cache", "caches"), ("binaries", "binaries")):
-            for kind in self.kinds[name]:
+            for kind in self.kinds[name] if "own" in parts else ():
                 for layered in (False, True):
                     self.add("cells" if mode == "caches" else "binaries", mode, name, kind, layered=layered)
-        for carrier, suffix, name in RECORDS:
+        for carrier, suffix, name in RECORDS if "records" in parts else ():
             for kind in self.kinds[name]:
                 if suffix != "binaries" or kind not in OF_SEVERAL:
                     self.add(carrier, "stored", name, kind, suffix)
-        for carrier, suffix in FILES:
+        for carrier, suffix in FILES if "files" in parts else ():
             for kind in self.kinds["file"]:
                 self.add(carrier, "stored", "file", kind, suffix)
 
@@ -319,6 +324,13 @@ class Corruption:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--inputs", type=int, default=10000, help="of each kind (%(default)s)")
+    parser.add_argument(
+        "--part",
+        choices=PARTS,
+        nargs="+",
+        default=PARTS,
+        help="a program's own data, the store's records, or its files",
+    )
     parser.add_argument("--seed", type=int, default=1, help="of all random choices (%(default)s)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at a time (%(default)s)")
     parser.add_argument("--verbose", action="store_true", help="a line for each task")

@@ -47,8 +47,9 @@ def test_data_with_a_history_needs_a_verdict(world: World, tmp_path: Path, kind:
     config.write_text(
         f"policy: hangs:Hangs\npolicy_path: {policies}\nsettings: {{answer_wait_ms: 20, load_wait_ms: 60000}}\n"
     )
+    world.demo("--count", 1, PYLAYER_CONFIG=str(config))  # the policy file is compiled: the next plan comes soon
+    assert (tmp_path / "asked").exists()
     arguments = [str(tmp_path), kind, "0", str(INPUTS), "1", str(tmp_path / "status")]
     world.run([PROGRAM, "caches", *arguments], **witness, PYLAYER_CONFIG=str(config))
     _, inputs, created, _, _, _, _, reached = struct.unpack("<8Q", (tmp_path / "status").read_bytes())
     assert (inputs, created, reached) == (INPUTS, INPUTS, 0)
-    assert (tmp_path / "asked").exists()
