@@ -203,8 +203,10 @@ def _write(folder: Folder, program: int, application: str, note: dict[str, Any])
     """Raises OSError."""
     folder.prepare()
     path = os.path.join(folder.path, f"{program:016x}-{unique_name()}{SUFFIX}")
-    head = format.file_header(format.SUSPECTS_FILE, folder.identity, program, application)
-    replace_file(path, [head, *format.record_parts(format.NOTE, flat.dumps(note).encode())], sync=True)
+    salt = format.new_salt()
+    head = format.file_header(format.SUSPECTS_FILE, folder.identity, program, application, salt=salt)
+    record = format.record_parts(format.NOTE, flat.dumps(note).encode())
+    replace_file(path, [head, *format.seal(record, salt)], sync=True)
 
 
 def read(folder: Folder, keep: bool = False) -> Suspects:
