@@ -10,7 +10,7 @@ from pylayer import LAYER_NAME
 
 HOST = BUILD / "tests" / "host"
 #: A device with three pipelines, whose journal is open and written.
-STORED = ("instance", "device", "pipelines", "3", "await-journal", "300")
+STORED = ("instance", "device", "pipelines", "3", "await-journal", "3")
 END = ("destroy-device", "destroy-instance")
 
 

@@ -75,7 +75,7 @@ def test_setuid(open_world: World, when: str) -> None:
     """A program that gives its privileges up goes on; what it cannot store any more is said in one line, and what was
     stored before is whole."""
     at = {"before the device": 1, "before the first pipeline": 2, "while the journal is open": 6}[when]
-    steps = ["instance", "device", "pipelines", "3", "await-journal", "300", "pipelines", "3", *END]
+    steps = ["instance", "device", "pipelines", "3", "await-journal", "3", "pipelines", "3", *END]
     if at < 6:
         del steps[4:6]
     steps.insert(at, "become-nobody")
