@@ -36,17 +36,19 @@ EXCLUDED = {
     "test_hostile_calls.py": "has sanitizers of its own",
 }
 
+#: Signals stay what they are: tests make drivers crash, and see it where the layer does.
 OPTIONS = {
     # Short stacks: those of the interpreter are many, and what is found in them is named one by one.
     "address": {
-        "ASAN_OPTIONS": "halt_on_error=0:exitcode=0:detect_leaks=1:malloc_context_size=4:handle_sigill=1",
+        "ASAN_OPTIONS": "halt_on_error=0:exitcode=0:detect_leaks=1:malloc_context_size=4:handle_sigill=1"
+        ":handle_segv=0:handle_sigbus=0",
         "LSAN_OPTIONS": f"exitcode=0:print_suppressions=0:suppressions={ROOT / 'tests' / 'sanitize' / 'leaks.supp'}",
     },
     # What is not instrumented orders what it does by atomics that ThreadSanitizer cannot see; the mutexes that it
     # locks count all the same.
     "thread": {
         "TSAN_OPTIONS": "halt_on_error=0:exitcode=0:ignore_noninstrumented_modules=1:second_deadlock_stack=1"
-        ":history_size=4"
+        ":history_size=4:handle_segv=0:handle_sigbus=0"
     },
 }
 

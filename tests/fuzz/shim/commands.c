@@ -6,10 +6,47 @@
 
 #include "fuzz.h"
 
+/* The crash sentinel's file, of the device that is there. */
+static int live_file = -1;
+static uint8_t *live;
+
+static void watch(uint64_t serial)
+{
+    if (live_file < 0) {
+        live_file = memfd_create("live", MFD_CLOEXEC);
+        if (live_file < 0 || ftruncate(live_file, PYLAYER_LIVE_BYTES) != 0)
+            abort();
+        live = mmap(NULL, PYLAYER_LIVE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, live_file, 0);
+        if (live == MAP_FAILED)
+            abort();
+    }
+    shim_commands.watch(serial, live_file);
+}
+
+void policy_forgets_device(void)
+{
+    if (live_file < 0)
+        return;
+    const PylayerMark *marks = (const PylayerMark *)(const void *)(live + PYLAYER_MARKS_OFFSET);
+    for (unsigned i = 0; i < PYLAYER_MARK_COUNT; i++)
+        expect(marks[i].call == PYLAYER_MARK_NONE, "marked as in the driver's hands, and the device is gone");
+    munmap(live, PYLAYER_LIVE_BYTES);
+    close(live_file);
+    live_file = -1;
+}
+
+static void suspect(uint64_t serial)
+{
+    uint64_t count = below(4), last = 0;
+    uint64_t *fingerprints = room((count + 1) * sizeof *fingerprints);
+    for (uint64_t i = 0; i < count; i++)
+        fingerprints[i] = last += 1 + (chance(8) ? take64() >> 4 : take8());
+    shim_commands.suspect(serial, fingerprints, count, chance(4) ? take8() : 0);
+}
+
 typedef struct Records {
     uint8_t *base;
     uint64_t *offsets, *sizes, count;
-    uint8_t *digests;
 } Records;
 
 /* Bytes that may be records of binaries: a count and sizes that are nearly right. */
@@ -23,7 +60,6 @@ static Records make_records(void)
         records.base[i] = chance(6) ? take8() : 0;
     records.offsets = room((records.count + 1) * sizeof *records.offsets);
     records.sizes = room((records.count + 1) * sizeof *records.sizes);
-    records.digests = room((records.count + 1) * PYLAYER_DIGEST_BYTES);
     for (uint64_t i = 0; i < records.count; i++) {
         records.offsets[i] = (take32() % size) & ~7ull;
         records.sizes[i] = (size - records.offsets[i]) & ~(uint64_t)(chance(8) * 15);
@@ -38,30 +74,6 @@ static Records make_records(void)
     return records;
 }
 
-static int compare(const void *left, const void *right)
-{
-    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-    return (a > b) - (a < b);
-}
-
-/* The crash sentinel, and suspects among the pipelines that there were. */
-static void watch_for_crashes(uint64_t serial)
-{
-    const PylayerShim *shim = &shim_commands;
-    int fd = memfd_create("sentinel", MFD_CLOEXEC);
-    if (fd < 0 || ftruncate(fd, PYLAYER_LIVE_BYTES) != 0)
-        abort();
-    shim->watch(serial, fd);
-    close(fd);
-    uint64_t fingerprints[4];
-    int64_t seen = shim->fingerprints(serial, fingerprints, 4);
-    if (seen < 0)
-        return;
-    uint64_t count = seen < 4 ? (uint64_t)seen : 4;
-    qsort(fingerprints, count, sizeof *fingerprints, compare);
-    shim->suspect(serial, fingerprints, count, 0xff);
-}
-
 void command_of_policy(void)
 {
     const PylayerShim *shim = &shim_commands;
@@ -70,10 +82,11 @@ void command_of_policy(void)
     PylayerCounters *counters;
     PylayerAttested *attested;
     uint64_t capacity;
-    switch (below(13)) {
+    switch (below(15)) {
     case 0:
         records = make_records();
-        shim->load_records(serial, records.base, records.offsets, records.sizes, records.digests, records.count);
+        shim->load_records(serial, records.base, records.offsets, records.sizes,
+                           room_of_bytes(records.count * PYLAYER_DIGEST_BYTES), records.count);
         break;
     case 1:
         shim->load_done(serial);
@@ -94,7 +107,6 @@ void command_of_policy(void)
         break;
     case 4:
         shim->load_begin(serial);
-        watch_for_crashes(serial);
         break;
     case 5:
         shim->load_cancel(serial);
@@ -118,6 +130,12 @@ void command_of_policy(void)
     case 11:
         counters = room(sizeof *counters);
         shim->counters(serial, counters);
+        break;
+    case 12:
+        watch(serial);
+        break;
+    case 13:
+        suspect(serial);
         break;
     default:
         capacity = below(9);

@@ -120,6 +120,8 @@ extern bool policy_runs;
 /* ---- commands.c --------------------------------------------------------------------------------- */
 
 void command_of_policy(void);
+/* Nothing may be left in the crash sentinel. */
+void policy_forgets_device(void);
 
 /* ---- program.c --------------------------------------------------------------------------------- */
 

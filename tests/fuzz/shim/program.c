@@ -411,6 +411,7 @@ static void live(void)
         while (own[kind].count)
             destroy((enum ObjectKind)kind, forget_any((enum ObjectKind)kind));
     DEVICE(vkDestroyDevice)(device, NULL);
+    policy_forgets_device();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
