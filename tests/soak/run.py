@@ -19,6 +19,7 @@ import dataclasses
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import statistics
@@ -404,7 +405,7 @@ class Soak:
     def pylayer(self, *arguments: str) -> str:
         command = [str(Path(sys.executable).parent / "pylayer"), *arguments]
         done = subprocess.run(command, env=self.world.environment, capture_output=True, text=True, timeout=600)
-        if done.returncode:
+        if done.returncode > 1 or done.stderr:
             self.violation(f"{command} ended with {done.returncode}\n{done.stdout[-3000:]}{done.stderr}")
         return done.stdout
 
