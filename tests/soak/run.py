@@ -409,20 +409,24 @@ class Soak:
             self.violation(f"{command} ended with {done.returncode}\n{done.stdout[-3000:]}{done.stderr}")
         return done.stdout
 
+    def pylayer(self, *arguments: str) -> str:
+        command = [str(Path(sys.executable).parent / "pylayer"), *arguments]
+        done = subprocess.run(command, env=self.world.environment, capture_output=True, text=True, timeout=600)
+        if done.returncode > 1 or "Traceback" in done.stderr:
+            self.violation(f"{command} ended with {done.returncode}\n{done.stdout[-3000:]}{done.stderr}")
+        return done.stdout
+
     def check_store(self) -> None:
         """What was damaged on purpose goes to quarantine; then everything verifies, and programs find it."""
         self.policy.unlink(missing_ok=True)
-        pylayer = Path(sys.executable).parent / "pylayer"
-        environment = self.world.environment
-        for arguments in (["verify", "--repair"], ["trim"], ["verify"]):
-            done = subprocess.run(
-                [str(pylayer), *arguments], env=environment, capture_output=True, text=True, timeout=600
-            )
-            if done.returncode:
-                self.violation(f"pylayer {' '.join(arguments)}: {done.returncode}\n{done.stdout[-3000:]}{done.stderr}")
-        said = json.loads(
-            subprocess.run([str(pylayer), "verify", "--json"], env=environment, capture_output=True, text=True).stdout
-        )
+        self.pylayer("verify", "--repair")
+        self.pylayer("trim")
+        # Torn ends of .attest and .binaries files are normal after a kill, and stay where they are.
+        found = set(re.findall(r"^  ([a-z-]+)(?: at byte|:)", self.pylayer("verify"), re.MULTILINE))
+        if found - {"truncated"}:
+            self.violation(f"after a repair there is {found}")
+        self.counts["torn ends that stay"] += "truncated" in found
+        said = json.loads(self.pylayer("verify", "--json"))
         self.counts["records that verify in the end"] = int(said.get("records", 0))
         self.counts["bytes of the store"] = sum(path.stat().st_size for path in self.world.store.rglob("*.*"))
         last = self.start([DEMO, "--count", "40"], "last", 60)
