@@ -405,13 +405,6 @@ class Soak:
     def pylayer(self, *arguments: str) -> str:
         command = [str(Path(sys.executable).parent / "pylayer"), *arguments]
         done = subprocess.run(command, env=self.world.environment, capture_output=True, text=True, timeout=600)
-        if done.returncode > 1 or done.stderr:
-            self.violation(f"{command} ended with {done.returncode}\n{done.stdout[-3000:]}{done.stderr}")
-        return done.stdout
-
-    def pylayer(self, *arguments: str) -> str:
-        command = [str(Path(sys.executable).parent / "pylayer"), *arguments]
-        done = subprocess.run(command, env=self.world.environment, capture_output=True, text=True, timeout=600)
         if done.returncode > 1 or "Traceback" in done.stderr:
             self.violation(f"{command} ended with {done.returncode}\n{done.stdout[-3000:]}{done.stderr}")
         return done.stdout
