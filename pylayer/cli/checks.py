@@ -93,10 +93,13 @@ def check_interpreter() -> Check:
     means = "The layer does nothing without it; install vk-pylayer again."
     if path is None:
         return Check("interpreter", PROBLEM, "the private copy of libpython is missing", means)
-    outcome = probe("interpreter", str(path))
+    size = human_bytes(path.stat().st_size)
+    opener = layer_files.policy_library()
+    if opener is None:  # the layer says so itself when it starts: check_start
+        return Check("interpreter", OK, f"private copy of {size}: {path}")
+    outcome = probe("interpreter", str(opener))
     if outcome.failure:
         return Check("interpreter", PROBLEM, f"{path} does not load: {outcome.failure}", means)
-    size = human_bytes(path.stat().st_size)
     return Check("interpreter", OK, f"Python {outcome.found['version']}, private copy of {size}: {path}")
 
 

@@ -33,6 +33,12 @@ def private_python() -> Path | None:
     return next(iter(sorted((package_directory() / "_private" / "lib").glob("libpylayer-python*.so*"))), None)
 
 
+def policy_library() -> Path | None:
+    """The library that opens it, and has what it calls in place of functions that change the whole process
+    (shim/policy/isolation.c); None where the installation lacks it."""
+    return next(iter(sorted(package_directory().glob("_policy*.so"))), None)
+
+
 def manifest_text() -> str:
     """The manifest, with the absolute path of this installation's library.
 

@@ -136,7 +136,7 @@ def probe_library(path: str) -> None:
 
 
 def probe_interpreter(path: str) -> None:
-    """The version of the private libpython, asked of itself."""
+    """The version of the private libpython, asked of itself, through the policy library ``path`` that needs it."""
     try:
         library = ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_DEEPBIND)
         version = library.Py_GetVersion
