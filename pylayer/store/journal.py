@@ -53,14 +53,16 @@ class Journal:
     def _open(self) -> OwnFile:
         path = os.path.join(self._directory, f"{self._program:016x}-{unique_name()}{self._suffix}")
         fd, temporary = create_temporary(path)
-        file = OwnFile(move_up(fd))
+        file = None
         try:
+            file = OwnFile(move_up(fd))
             salt = format.new_salt()
             head = format.file_header(self._kind, self._identity, self._program, self._application, salt=salt)
             size = write_all(file.fileno(), [head])
             os.rename(temporary, path)
         except BaseException:
-            file.close()
+            if file is not None:
+                file.close()
             remove(temporary)
             raise
         self._file, self.path, self._size, self._salt = file, path, size, salt

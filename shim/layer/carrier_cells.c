@@ -110,6 +110,15 @@ static bool probe_layer(Batch *batch, uint32_t index)
     return true;
 }
 
+/* Something came to nothing, and it may be the doing of what was merged from the store into the application's cache. */
+static bool may_be_the_stores_doing(const Batch *batch, VkResult result, VkPipeline pipeline)
+{
+    const PipelineCall *call = batch->call;
+    if (call->cache == VK_NULL_HANDLE || !atomic_load_explicit(&call->device->holds_stored, memory_order_relaxed))
+        return false;
+    return result == VK_SUCCESS ? pipeline == VK_NULL_HANDLE : result < 0 && result != VK_ERROR_DEVICE_LOST;
+}
+
 /* Exactly as the application made it, by itself. */
 static VkResult create_as_asked(Batch *batch, uint32_t index)
 {
@@ -117,6 +126,8 @@ static VkResult create_as_asked(Batch *batch, uint32_t index)
     Device *device = call->device;
     uint64_t duration = 0;
     VkResult result = batch_create_one(batch, index, call->cache, 0, &call->pipelines[index], &duration);
+    if (may_be_the_stores_doing(batch, result, call->pipelines[index]))
+        result = batch_create_one(batch, index, VK_NULL_HANDLE, 0, &call->pipelines[index], &duration);
     if (result == VK_SUCCESS) {
         batch_note_created(batch, index);
         count(&device->counters.plain, 1);

@@ -38,10 +38,10 @@ def problems(user: User, *arguments: str) -> list[dict[str, Any]]:
     return found["problems"]  # type: ignore[no-any-return]
 
 
-def rehash(head: bytes) -> bytes:
-    """A record's header with the hash that its bytes have now."""
+def rehash(head: bytes, salt: int = 0) -> bytes:
+    """A record's header with the hash that its bytes have now, in a file with this salt."""
     body = head[: format.HASHED_RECORD_HEADER]
-    return body + struct.pack("<Q", xxhash.xxh3_64_intdigest(body))
+    return body + struct.pack("<Q", xxhash.xxh3_64_intdigest(body, salt))
 
 
 # ---- verify ----------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def test_index_that_lies(user: User, store: Store) -> None:
     data[at + 64 + size - 4] ^= 1  # the last record's time of compiling
     head = bytearray(data[at : at + 64])
     head[24:40] = xxhash.xxh3_128_digest(bytes(data[at + 64 : at + 64 + size]))
-    data[at : at + 64] = rehash(bytes(head))
+    data[at : at + 64] = rehash(bytes(head), int.from_bytes(data[240:248], "little"))
     path.write_bytes(data)
     (problem,) = problems(user)
     assert problem["outcome"] == "impossible" and "INDX" in problem["detail"]

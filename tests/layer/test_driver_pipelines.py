@@ -49,6 +49,16 @@ def test_what_is_stored_cannot_be_used(scripted: ScriptedDriver, carrier: str, p
     assert scripted.counts["compiles"] == 0
 
 
+@pytest.mark.parametrize("script", ["pipeline=null?hit", "pipeline=error:out-of-host-memory?hit"])
+def test_kinds_that_are_not_probed(scripted: ScriptedDriver, script: str) -> None:
+    """The same once the layer has learnt that probes of the kind are of no use, and the program has a cache of its own,
+    into which the store was merged."""
+    first = seen(scripted.demo(*PROGRAMS["own cache"], layered=False))
+    for _ in range(4):
+        assert seen(scripted.demo(*PROGRAMS["own cache"], script=script)) == first
+    assert scripted.world.last()["plain"] > 0
+
+
 @pytest.mark.parametrize("script", ["pipeline=error:out-of-host-memory?probe", "pipeline=error:1000999999?probe"])
 def test_probe_fails(scripted: ScriptedDriver, script: str) -> None:
     """FAIL_ON_PIPELINE_COMPILE_REQUIRED gives an error instead of VK_PIPELINE_COMPILE_REQUIRED: it is compiled."""
