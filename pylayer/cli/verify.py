@@ -164,7 +164,7 @@ def _repair(root: str, report: Report, quiet: bool) -> Repaired:
     """Moves what is damaged to quarantine: files that are not folded whole, of others the damaged parts."""
     from ..store import quarantine
     from ..store.folder import Folder, read_identity
-    from ..store.maintenance import repair_whole_files
+    from ..store.maintenance import cut_torn_ends, repair_whole_files
     from .policy_limits import read_limits
 
     repaired = Repaired()
@@ -185,6 +185,7 @@ def _repair(root: str, report: Report, quiet: bool) -> Repaired:
         folder = Folder(root, identity)
         repair_whole_files(folder, damaged)
         try:
+            cut_torn_ends(folder, damaged)
             _fold(folder, damaged, compress, quiet, repaired)
         except OSError as error:
             repaired.failures.append(f"{directory} cannot be repaired: {error.strerror or error}")

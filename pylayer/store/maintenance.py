@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from ..paths import open_in_store
 from . import application_binaries, bounds, ended, fold, plans, quarantine, runs
 from .files import remove_left_temporaries
 from .folder import Folder, identity_names
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
 #: Files that are not folded: damaged, they go to quarantine whole.
-WHOLE_FILES = (".snapshot", ".blob", ".attest", ".binaries")
+WHOLE_FILES = (".snapshot", ".blob", ".attest", ".binaries", ".suspects")
 
 #: A program that ends folds within this time, and only from so many journals: short runs must not add up to a store
 #: of small files for ever.
@@ -64,6 +65,24 @@ def repair_whole_files(folder: Folder, damaged: list[Damage]) -> int:
         except OSError:
             pass
     return moved
+
+
+def cut_torn_ends(folder: Folder, damaged: list[Damage]) -> int:
+    """Cuts the ends off that writers left who died over them, and keeps them aside; returns how many. Of files that are
+    not folded: a journal loses its torn end when it is. Raises OSError."""
+    cut = 0
+    for what in damaged:
+        torn = what.outcome == "truncated" and what.offset > 0 and what.path.endswith(APPENDED)
+        if not torn or not what.path.endswith(WHOLE_FILES) or ended.has_writer(what.path):
+            continue
+        with open(open_in_store(what.path, os.O_RDWR), "r+b") as file:
+            end = file.seek(0, os.SEEK_END)
+            if what.offset < end:
+                file.seek(what.offset)
+                quarantine.keep_bytes(folder.root, what, file.read(quarantine.MAX_STRETCH_BYTES))
+                file.truncate(what.offset)
+                cut += 1
+    return cut
 
 
 def maintain(

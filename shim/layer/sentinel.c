@@ -45,6 +45,8 @@ int sentinel_open(Device *device, int fd)
     uint8_t *mapped = mmap(NULL, PYLAYER_LIVE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (mapped == MAP_FAILED)
         return -1;
+    /* A page that was written back and taken away would be read again, from a disk that may fail meanwhile: SIGBUS. */
+    mlock(mapped, PYLAYER_LIVE_BYTES);
     atomic_store(&device->marks, (PylayerMark *)(void *)(mapped + PYLAYER_MARKS_OFFSET));
     return 0;
 }

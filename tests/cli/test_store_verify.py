@@ -14,9 +14,10 @@ import xxhash
 from cli import stores
 from cli.stores import GAME, IDENTITY, OLD_DRIVER, OTHER, TOOL, Store, cell, flip
 from cli.user import User
+from unit.things import binary_read
 
 from pylayer.identity import program_id
-from pylayer.store import format, quarantine
+from pylayer.store import application_binaries, format, quarantine
 from pylayer.store.folder import Folder
 from pylayer.store.reader import Reader
 
@@ -413,6 +414,31 @@ def test_identities_are_apart(user: User, store: Store) -> None:
     change_record_header(store)
     assert user.json("verify", "--repair")["repair"]["problems_left"] == []
     assert journal.exists() and Folder(str(user.store), IDENTITY).files(None, (".closed",)) == []
+
+
+@pytest.mark.parametrize("suffix", [".attest", ".binaries"])
+def test_torn_end_is_cut(user: User, store: Store, suffix: str) -> None:
+    """What a writer that died left half written is kept aside by --repair, and the file has the rest."""
+    whole = stores.record(format.ATTEST, bytes(format.ATTESTATION.size))
+    if suffix == ".binaries":
+        whole = b"".join(application_binaries.record_parts(binary_read(b"one"), memoryview(b"one")))
+    path = store.file(suffix, GAME, whole, whole[:-20])
+    size = path.stat().st_size - len(whole) + 20
+    assert user.pylayer("verify").returncode == 1
+    done = user.json("verify", "--repair")
+    assert done["repair"]["quarantined"] == 1 and done["repair"]["problems_left"] == []
+    assert path.stat().st_size == size and user.pylayer("verify").returncode == 0
+    (item,) = quarantine.items(str(user.store))
+    assert Path(item.path).read_bytes() == whole[:-20]
+
+
+def test_damaged_note_of_a_death(user: User, store: Store) -> None:
+    """A note of what a program died over that is damaged goes to quarantine like any file that is not folded."""
+    path = store.file(".suspects", GAME, stores.note(death="1-2-3", time=1.0))
+    flip(path, 300)
+    assert user.pylayer("verify").returncode == 1
+    done = user.json("verify", "--repair")
+    assert done["repair"]["quarantined"] == 1 and done["repair"]["problems_left"] == [] and not path.exists()
 
 
 # ---- what programs died over -----------------------------------------------------------------------
