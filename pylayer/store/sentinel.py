@@ -50,14 +50,15 @@ class Mark:
 class Death:
     """A process that ended without a word, and what it had in the driver then; ``marks`` may be empty."""
 
-    __slots__ = ("application", "marks", "name", "path", "program", "time")
+    __slots__ = ("application", "marks", "name", "path", "program", "started")
 
-    def __init__(self, path: str, program: int, application: str, when: float, marks: list[Mark]) -> None:
+    def __init__(self, path: str, program: int, application: str, started: float, marks: list[Mark]) -> None:
         self.path = path
         self.name = os.path.basename(path)[: -len(SUFFIX)]
         self.program = program
         self.application = application
-        self.time = when
+        #: When its device was created, in seconds since 1970.
+        self.started = started
         self.marks = marks
 
 
@@ -136,7 +137,7 @@ def _read(path: str, folder: Folder) -> Death | None:
         for call, kind, count, cache, *ids in MARK.iter_unpack(data[OFFSET:]):
             if RECORDS <= call <= COMPILE:
                 marks.append(Mark(call, kind, cache, tuple(ids[: min(count, len(ids))])))
-    return Death(path, header.program, header.application, when, marks)
+    return Death(path, header.program, header.application, header.created_ns / 1e9, marks)
 
 
 def deaths(folder: Folder) -> list[Death]:

@@ -53,6 +53,7 @@ class Suspects:
         #: What was made anew and is used again.
         self.cleared: set[bytes] = set()
         self._cleared_pipelines: set[int] = set()
+        self._cleared_at: dict[bytes | int, float] = {}
         #: Records of the last load that were left out.
         self.left_out: set[bytes] = set()
         #: Names of processes, when they died and of what, for people.
@@ -81,11 +82,12 @@ class Suspects:
 
     def takes_snapshot(self, path: str) -> bool:
         """Whether a snapshot was there when processes died that may have died of it."""
-        deaths: list[float] = [note["time"] for note in self._open if note.get("pipelines") or note.get("kinds")]
-        if len(deaths) < SNAPSHOT_DEATHS:
+        deaths = [note for note in self._open if note.get("pipelines") or note.get("kinds")]
+        if _one_after_another(deaths) < SNAPSHOT_DEATHS:
             return False
+        latest: float = max(note["time"] for note in deaths)
         try:
-            return int(os.path.basename(path).split("-")[1], 16) / 1e9 <= max(deaths)
+            return int(os.path.basename(path).split("-")[1], 16) / 1e9 <= latest
         except (IndexError, ValueError):
             return True
 
@@ -97,7 +99,7 @@ class Suspects:
     @property
     def too_many(self) -> bool:
         """So many processes died, each over something else, that the fault is not in single records."""
-        return len(self._open) >= MANY_DEATHS
+        return _one_after_another(self._open) >= MANY_DEATHS
 
     @property
     def _open(self) -> list[dict[str, Any]]:
@@ -125,19 +127,41 @@ class Suspects:
 
     def add(self, note: dict[str, Any]) -> None:
         """One note, the oldest first. Raises ValueError, TypeError, KeyError where it is none."""
-        if "cleared" in note:
-            self.cleared |= {_name(text) for text in note["cleared"]}
-            self._cleared_pipelines |= {int(text, 16) for text in note.get("pipelines", [])}
-            return
         note["time"] = float(note["time"])
+        if "cleared" in note:
+            names = {_name(text) for text in note["cleared"]}
+            pipelines = {int(text, 16) for text in note.get("pipelines", [])}
+            self.cleared |= names
+            self._cleared_pipelines |= pipelines
+            self._cleared_at.update(dict.fromkeys(names | pipelines, note["time"]))
+            return
+        note["started"] = float(note.get("started", note["time"]))
         for text in note.get("records", []):
-            self.records[_name(text)] = self.records.get(_name(text), 0) + 1
+            self._suspect(self.records, _name(text), note["started"])
         for text in note.get("pipelines", []):
-            self.pipelines[int(text, 16)] = self.pipelines.get(int(text, 16), 0) + 1
+            self._suspect(self.pipelines, int(text, 16), note["started"])
         for text in note.get("applications", []):
-            self.applications[_name(text)] = self.applications.get(_name(text), 0) + 1
+            self._suspect(self.applications, _name(text), note["started"])
         self.kinds |= int(note.get("kinds", 0))
         self.notes.append(note)
+
+    def _suspect(self, times: dict[Any, int], what: bytes | int, started: float) -> None:
+        """Once, and once more where it was cleared and a process died that had it since: one that began before may have
+        had what was suspected already."""
+        if what not in times:
+            times[what] = 1
+        elif started > self._cleared_at.get(what, float("inf")):
+            times[what] += 1
+
+
+def _one_after_another(notes: list[dict[str, Any]]) -> int:
+    """Deaths of processes that ran at the same time are one: each began before the first of them was found."""
+    count, found = 0, 0.0
+    for note in sorted(notes, key=lambda note: float(note["time"])):
+        if note["started"] > found:
+            count += 1
+            found = note["time"]
+    return count
 
 
 def _name(text: str) -> bytes:
@@ -173,7 +197,8 @@ def note_of(death: Death) -> dict[str, Any] | None:
     return {
         "death": death.name,
         "program": death.application,
-        "time": death.time,
+        "started": death.started,
+        "time": time.time(),
         "records": sorted(records),
         "pipelines": sorted(pipelines),
         "applications": sorted(applications),

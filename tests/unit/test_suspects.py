@@ -203,6 +203,7 @@ def test_too_many_deaths(folder: Folder) -> None:
     """After three deaths that nothing cleared the carrier is off, and a week later it is not."""
     for fingerprint in (11, 12, 13):
         death(folder, mark(sentinel.PIPELINES, fingerprint))
+        suspects.review(folder)
     commands = FakeCommands()
     run = session(folder, commands)
     run.watch()
@@ -215,6 +216,22 @@ def test_too_many_deaths(folder: Folder) -> None:
     run.close()
     age(folder, 8 * 24 * 3600)
     assert not suspects.read(folder).too_many
+
+
+def test_processes_that_die_together(folder: Folder) -> None:
+    """Processes that ran at the same time are one death, and one suspicion, however late each is found."""
+    old = folder.write_snapshot(7, "a game", b"old snapshot", 0)
+    stored(folder, one=11)
+    for fingerprint in (11, 11, 12, 13):
+        death(folder, mark(sentinel.PIPELINES, fingerprint))
+    late = death(folder, mark(sentinel.PIPELINES, 11))
+    data = late.read_bytes()
+    late.unlink()
+    found = suspects.review(folder)[0]
+    assert found.pipelines == {11: 1, 12: 1, 13: 1} and not found.too_many and not found.takes_snapshot(old)
+    stored(folder, one=11)  # clears it
+    late.write_bytes(data)
+    assert loads(folder)[0] == {b"one"}
 
 
 def age(folder: Folder, seconds: float) -> None:
