@@ -13,7 +13,8 @@ COLUMNS = ["fault", "how injected", "the program saw", "the user saw", "lost", "
 
 
 def rows() -> list[list[str]]:
-    lines = [line for line in TEXT.splitlines() if line.startswith("|") and not line.startswith("|---")]
+    faults = TEXT.split("## Drivers that fail")[1]
+    lines = [line for line in faults.splitlines() if line.startswith("|") and not line.startswith("|---")]
     split = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
     return [row for row in split if row != COLUMNS]
 
