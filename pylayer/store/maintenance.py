@@ -57,8 +57,8 @@ def repair_whole_files(folder: Folder, damaged: list[Damage]) -> int:
         what = next(what for what in damaged if what.path == path)
         if what.outcome == "foreign-version":
             continue
-        if what.outcome == "truncated" and path.endswith(APPENDED):
-            continue  # torn, or still being written
+        if what.outcome == "truncated" and what.offset > 0 and path.endswith(APPENDED):
+            continue  # torn, or still being written; a file has its header before it has its name
         try:
             quarantine.move_file(folder.root, what)
             moved += 1

@@ -432,6 +432,16 @@ def test_torn_end_is_cut(user: User, store: Store, suffix: str) -> None:
     assert Path(item.path).read_bytes() == whole[:-20]
 
 
+@pytest.mark.parametrize("suffix", [".attest", ".binaries", ".suspects"])
+def test_file_cut_in_its_header(user: User, store: Store, suffix: str) -> None:
+    """Of a file that is appended to and has lost its header nothing is left: it goes to quarantine."""
+    path = store.file(suffix, GAME)
+    path.write_bytes(path.read_bytes()[:100])
+    assert user.pylayer("verify").returncode == 1
+    done = user.json("verify", "--repair")
+    assert done["repair"]["quarantined"] == 1 and done["repair"]["problems_left"] == [] and not path.exists()
+
+
 def test_damaged_note_of_a_death(user: User, store: Store) -> None:
     """A note of what a program died over that is damaged goes to quarantine like any file that is not folded."""
     path = store.file(".suspects", GAME, stores.note(death="1-2-3", time=1.0))
