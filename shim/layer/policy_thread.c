@@ -99,7 +99,10 @@ static void *open_policy_library(void)
                  path);
         return NULL;
     }
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | (program_holds_python() ? RTLD_DEEPBIND : 0));
+    int flags = RTLD_NOW | RTLD_LOCAL | (program_holds_python() ? RTLD_DEEPBIND : 0);
+    process_links(true);
+    void *library = dlopen(path, flags);
+    process_links(false);
     if (!library)
         log_line(PYLAYER_LOG_INFO, "policy cannot start, the layer does nothing: %s", dlerror());
     return library;
@@ -125,12 +128,15 @@ static void isolate(void *library)
     char ***environment = dlsym(library, "pylayer_environ");
     bool (**another_python)(void) = dlsym(library, "pylayer_another_python");
     void (**at_end)(void) = dlsym(library, "pylayer_policy_ended");
+    void (**links)(bool) = dlsym(library, "pylayer_links");
     if (environment)
         *environment = environment_all();
     if (another_python)
         *another_python = program_holds_python;
     if (at_end)
         *at_end = policy_ended;
+    if (links)
+        *links = process_links;
 }
 
 static void *policy_main(void *unused)

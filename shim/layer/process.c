@@ -167,6 +167,39 @@ static atomic_bool forked_child;
  * made without the C library's handlers, by _Fork() or a system call. NULL: there is no such page. */
 static atomic_bool *_Atomic original;
 
+/*
+ * A child of a fork in the middle of a dlopen can open nothing: the dynamic linker finds its lists half changed there and
+ * ends the process (glibc, dl-open.c, 'r_state == RT_CONSISTENT'; seen with Lavapipe, whose driver a child then opens).
+ * So fork() waits for what the policy thread opens, which takes milliseconds, but not for ever: the thread that forks may
+ * itself be in a dlopen, for which the policy thread waits.
+ */
+static pthread_mutex_t linking = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local bool holds_linking;
+#define LINK_WAIT_SECONDS 1
+
+void process_links(bool begins)
+{
+    if (begins)
+        pthread_mutex_lock(&linking);
+    else
+        pthread_mutex_unlock(&linking);
+}
+
+static void before_fork(void)
+{
+    struct timespec deadline;
+    clock_gettime(CLOCK_REALTIME, &deadline);
+    deadline.tv_sec += LINK_WAIT_SECONDS;
+    holds_linking = pthread_mutex_timedlock(&linking, &deadline) == 0;
+}
+
+static void parent_after_fork(void)
+{
+    if (holds_linking)
+        pthread_mutex_unlock(&linking);
+    holds_linking = false;
+}
+
 static void child_after_fork(void)
 {
     /* A flag and nothing else: a mutex may be held by a thread that does not exist here. */
@@ -175,7 +208,7 @@ static void child_after_fork(void)
 
 static void watch_fork(void)
 {
-    pthread_atfork(NULL, NULL, child_after_fork);
+    pthread_atfork(before_fork, parent_after_fork, child_after_fork);
     size_t size = (size_t)sysconf(_SC_PAGESIZE);
     atomic_bool *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)

@@ -23,6 +23,9 @@ bool mutex_can_be_had(pthread_mutex_t *mutex);
 bool mailbox_can_be_used(void);
 bool devices_can_be_used(void);
 
+/* Around each dlopen of the policy thread: fork() waits for its end. */
+void process_links(bool begins);
+
 /* Whether there is address space for an interpreter and, beside it, for the driver, which is loaded later and crashes
  * where there is none. */
 bool process_has_room(void);

@@ -26,6 +26,7 @@
 REPLACEMENT char **pylayer_environ;
 REPLACEMENT bool (*pylayer_another_python)(void);
 REPLACEMENT void (*pylayer_policy_ended)(void);
+REPLACEMENT void (*pylayer_links)(bool begins);
 
 static pid_t process;
 
@@ -63,7 +64,14 @@ REPLACEMENT int pylayer_unsetenv(const char *name)
 REPLACEMENT void *pylayer_dlopen(const char *path, int flags)
 {
     bool another = pylayer_another_python && pylayer_another_python();
-    return dlopen(path, another ? flags | RTLD_DEEPBIND : flags);
+    /* A child that policy forked has this thread alone, and the mutex may be held by one that forked too. */
+    bool links = pylayer_links && getpid() == process;
+    if (links)
+        pylayer_links(true);
+    void *library = dlopen(path, another ? flags | RTLD_DEEPBIND : flags);
+    if (links)
+        pylayer_links(false);
+    return library;
 }
 
 /* How the program handles signals is the program's. */
