@@ -339,7 +339,7 @@ class Host:
         data = message.cache_data()
         data.history = session.attested(data)
         verdict, outcome = self._ask("admit_cache", data, session.facts, session.settings)
-        if verdict != VERDICT_EMPTY and session.suspects.takes_application_data(data.digest):
+        if verdict != VERDICT_EMPTY and session.crashes.suspects.takes_application_data(data.digest):
             verdict, outcome = VERDICT_EMPTY, "suspect"
         refused = verdict == VERDICT_EMPTY
         kept = verdict == VERDICT_PASS and session.keeps(data)

@@ -13,9 +13,9 @@ import time
 import xxhash
 
 from . import __version__
+from .crashes import Crashes
 from .identity import Identity, program_id
-from .store import format, runs, sentinel, suspects
-from .store.files import remove
+from .store import format, runs
 from .store.folder import Batch, Folder, Loaded, note_parts
 from .store.journal import Journal
 from .store.recency import RECENT_SECONDS, used_parts
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from .store.application_binaries import ApplicationBinaries
     from .store.attestation import Attestations, Blob
     from .store.format import Damage
-    from .store.suspects import Suspects
 
 #: A failed write is tried again after this long; until then cells are counted as lost.
 RETRY_SECONDS = 10.0
@@ -138,13 +137,9 @@ class DeviceSession:
         self._run = runs.RunFile(root) if root else None
         self._totals: dict[str, int] = {}
         self._own_digests: set[bytes] = set()
-        #: What this driver died of before; None: not looked at yet.
-        self._suspects: Suspects | None = None
-        self._live: str | None = None
+        self.crashes = self._watch_for_crashes()
         #: Too many processes died: the carrier is off.
         self.left_alone = False
-        self._cleared: set[bytes] = set()
-        self._cleared_pipelines: set[int] = set()
         self._empty_cells = 0
         self._vain_adoptions: dict[int, int] = {}
 
@@ -161,7 +156,7 @@ class DeviceSession:
         if self.folder is not None:
             self.folder = Folder(self.folder.root, self.identity)
         self.loaded = Loaded()
-        self._suspects = None
+        self.crashes = self._watch_for_crashes()
         self._attestations = None
         self._application_binaries = None
         return True
@@ -193,7 +188,7 @@ class DeviceSession:
             self._say_damage(self.application_binaries.damage)
         off = self.state is not None and self.state.carrier == CARRIER_OFF
         if self.folder is not None and not off:
-            self.loaded.suspects = self.suspects
+            self.loaded.suspects = self.crashes.suspects
             yield from self.folder.load(None if self._load_all else self.program_id, self.loaded)
 
         while self._to_restore:
@@ -331,7 +326,7 @@ class DeviceSession:
         if digest in self.loaded.digests:
             self._known_cell(cell)
             return []
-        if self._suspects and not self._is_cleared_by(digest, cell.fingerprint):
+        if not self.crashes.allows(digest, cell.fingerprint):
             return []
         if digest in self._own_digests:  # two threads compiled the same pipeline at once
             self.duplicates += 1
@@ -420,16 +415,8 @@ class DeviceSession:
 
     # ---- crashes ---------------------------------------------------------------------------------
 
-    @property
-    def suspects(self) -> Suspects:
-        """What processes died of in this driver's hands. Looks for new deaths once."""
-        if self._suspects is None:
-            self._suspects = suspects.Suspects()
-            if self.folder is not None:
-                self._suspects, deaths = suspects.review(self.folder)
-                for death in deaths:
-                    self.log(LOG_WARN, f"{suspects.describe(death)}; pylayer quarantine ls shows it")
-        return self._suspects
+    def _watch_for_crashes(self) -> Crashes:
+        return Crashes(self.folder, self.program_id, self.program, self.log)
 
     @property
     def needs_watching(self) -> bool:
@@ -440,18 +427,12 @@ class DeviceSession:
     def watch(self) -> None:
         """Makes the crash sentinel and tells the layer what to leave alone. The device exists; nothing stored was
         given to it."""
-        if self.folder is None:
-            return
-        if self.suspects.too_many and self.state is not None and self.state.carrier != CARRIER_OFF:
+        suspects = self.crashes.suspects
+        if suspects.too_many and self.state is not None and self.state.carrier != CARRIER_OFF:
             self._leave_alone()
-        elif self.suspects.pipelines_alone or self.suspects.kinds:
-            self.commands.suspect(self.serial, self.suspects.pipelines_alone, self.suspects.kinds)
-        try:
-            self._live = sentinel.open_sentinel(
-                self.folder, self.program_id, self.program.name, lambda fd: int(self.commands.watch(self.serial, fd))
-            )
-        except OSError as error:  # a store that is only read
-            self.log(LOG_DEBUG, f"no crash sentinel: {error.strerror or error}")
+        elif suspects.pipelines_alone or suspects.kinds:
+            self.commands.suspect(self.serial, suspects.pipelines_alone, suspects.kinds)
+        self.crashes.open(lambda fd: int(self.commands.watch(self.serial, fd)))
 
     def _leave_alone(self) -> None:
         self.reason = "processes died again and again over what was stored for it"
@@ -464,29 +445,6 @@ class DeviceSession:
             f"{self.facts.device_name}: {self.reason}, so the layer leaves it alone; "
             "pylayer quarantine ls shows what they died of, pylayer quarantine forget lets it begin again",
         )
-
-    def _is_cleared_by(self, digest: bytes, fingerprint: int) -> bool:
-        """A cell that was compiled without anything stored. True: it is to be stored like any other."""
-        assert self._suspects is not None
-        again = digest in self._suspects.left_out
-        if self._suspects.pipelines.get(fingerprint, 0) > 1 or self._suspects.records.get(digest[:8], 0) > 1:
-            return False
-        if again or self._suspects.takes_pipeline(fingerprint):
-            self._cleared.add(digest)
-            self._cleared_pipelines.add(fingerprint)
-        return not again
-
-    def _write_cleared(self) -> None:
-        if self.folder is None or self._suspects is None or not self._cleared:
-            return
-        try:
-            suspects.clear(
-                self.folder, self.program_id, self.program.name, self._suspects, self._cleared, self._cleared_pipelines
-            )
-        except OSError:
-            pass  # suspected for one run more
-        self._cleared = set()
-        self._cleared_pipelines = set()
 
     # ---- application caches ----------------------------------------------------------------------
 
@@ -514,8 +472,7 @@ class DeviceSession:
 
     def cache_read(self, read: CacheRead) -> None:
         """The program read one of its caches: what it loads later can be compared with this."""
-        if self._suspects and self._suspects.takes_application_data(read.digest):
-            self._cleared.add(read.digest)  # the driver has just given it out
+        self.crashes.given_out(read.digest)
         attestations = self.attestations if self.settings["application_caches"] == "attest" else None
         if attestations is None or time.monotonic() < self._retry_at:
             return
@@ -539,7 +496,7 @@ class DeviceSession:
         """The last good data of an application's cache, if there is any that is not merged yet."""
         attestations = self.attestations if self._may_restore else None
         blob = attestations.last_good(slot, any_slot) if attestations is not None else None
-        if blob is None or blob.digest in self._restored or self.suspects.takes_application_data(blob.digest):
+        if blob is None or blob.digest in self._restored or self.crashes.suspects.takes_application_data(blob.digest):
             return None
         return blob
 
@@ -647,8 +604,7 @@ class DeviceSession:
             self._write_failed(error)
             return
         self._own_digests.add(digest)
-        if self._suspects and self._suspects.takes_record(digest, 0):
-            self._cleared.add(digest)  # the driver has just made the same
+        self.crashes.given_out(digest)
         self._syncer.replaced(path, list(self.loaded.snapshots))
         self.loaded.snapshots = [path]
         self.stored_records += 1
@@ -742,7 +698,7 @@ class DeviceSession:
                     "stored_bytes": self.stored_bytes,
                     "write_errors": self.write_errors,
                     "lost_records": self.lost_records,
-                    "left_out": len(self._suspects.left_out) if self._suspects else 0,
+                    "left_out": self.crashes.left_out,
                     "policy": self.policy,
                 }
             )
@@ -760,9 +716,7 @@ class DeviceSession:
 
     def close(self) -> None:
         """Ends the files that this device wrote. What the fsync policy wants on the disk is there, or under way."""
-        if self._live is not None:
-            remove(self._live)
-        self._write_cleared()
+        self.crashes.close()
         if self._journal is not None:
             self.sync()
             self._journal.close()

@@ -19,6 +19,7 @@ INSIDE = [
     "pylayer",
     "pylayer.boundary",
     "pylayer.cache_header",
+    "pylayer.crashes",
     "pylayer.flat",
     "pylayer.host",
     "pylayer.identity",
