@@ -1,6 +1,8 @@
 /* Which bytes the driver gave out, in this process and in those before it, and what was done that must not be. */
 #include "driver.h"
 
+#include "../known_names.h"
+
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -13,8 +15,6 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int file = -1;
-static uint64_t *known; /* a hash table of what the file says; 0: free */
-static size_t room, used;
 
 __attribute__((constructor(101))) static void open_file(void)
 {
@@ -46,33 +46,6 @@ void violation(const char *format, ...)
     line[length++] = '\n';
     count(COUNT_VIOLATIONS, 1);
     write_line(line, (size_t)length);
-}
-
-static size_t place_of(uint64_t name)
-{
-    size_t at = name % room;
-    while (known[at] && known[at] != name)
-        at = (at + 1) % room;
-    return at;
-}
-
-static void remember_locked(uint64_t name)
-{
-    if (used * 2 >= room) {
-        uint64_t *old = known;
-        size_t old_room = room;
-        room = room ? room * 2 : 1024;
-        known = calloc(room, sizeof *known);
-        if (!known)
-            abort();
-        for (size_t i = 0; i < old_room; i++)
-            if (old[i])
-                known[place_of(old[i])] = old[i];
-        free(old);
-    }
-    size_t at = place_of(name);
-    used += known[at] == 0;
-    known[at] = name;
 }
 
 /* What this process and others have appended since the last time: whole lines. */

@@ -1,6 +1,8 @@
 /* Which bytes of pipeline binaries and caches the driver gave out, in this process and in those before it. */
 #include "faults.h"
 
+#include "../known_names.h"
+
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,41 +11,12 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int file = -1;
-static uint64_t *known; /* a hash table of what the file says; 0: free */
-static size_t room, used;
 
 __attribute__((constructor)) static void open_file(void)
 {
     const char *path = getenv("PYLAYER_TEST_FAULTS_BINARIES");
     if (path && *path)
         file = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-}
-
-static size_t place_of(uint64_t name)
-{
-    size_t at = name % room;
-    while (known[at] && known[at] != name)
-        at = (at + 1) % room;
-    return at;
-}
-
-static void remember_locked(uint64_t name)
-{
-    if (used * 2 >= room) {
-        uint64_t *old = known;
-        size_t old_room = room;
-        room = room ? room * 2 : 1024;
-        known = calloc(room, sizeof *known);
-        if (!known)
-            abort();
-        for (size_t i = 0; i < old_room; i++)
-            if (old[i])
-                known[place_of(old[i])] = old[i];
-        free(old);
-    }
-    size_t at = place_of(name);
-    used += known[at] == 0;
-    known[at] = name;
 }
 
 /* What this process and others have appended since the last time. */
