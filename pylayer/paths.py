@@ -156,14 +156,20 @@ def require_own_below(root: str, *names: str) -> None:
         posix.close(fd)
 
 
-def _require_plain(path: str, fd: int) -> None:
-    status = posix.fstat(fd)
-    kind = status.st_mode & _FILE_TYPE
-    if kind == _DIRECTORY_TYPE:
-        raise IsADirectoryError(21, "Is a directory", path)
-    if kind != _PLAIN_FILE:
-        raise OSError(22, "It is no plain file", path)
-    _judge(path, status)
+def _plain(path: str, fd: int) -> int:
+    """``fd``, which is closed where it is no plain file or somebody else could have written it."""
+    try:
+        status = posix.fstat(fd)
+        kind = status.st_mode & _FILE_TYPE
+        if kind == _DIRECTORY_TYPE:
+            raise IsADirectoryError(21, "Is a directory", path)
+        if kind != _PLAIN_FILE:
+            raise OSError(22, "It is no plain file", path)
+        _judge(path, status)
+    except BaseException:
+        posix.close(fd)
+        raise
+    return fd
 
 
 def open_below(directory: int, path: str, flags: int = posix.O_RDONLY, mode: int = 0o600) -> int:
@@ -177,13 +183,7 @@ def open_below(directory: int, path: str, flags: int = posix.O_RDONLY, mode: int
         fd = posix.open(name, flags | posix.O_CLOEXEC | posix.O_NOFOLLOW | posix.O_NONBLOCK, mode, dir_fd=directory)
     except OSError as error:
         raise _with_path(error, path) from None
-    if not flags & posix.O_EXCL:  # what was just made is the user's own
-        try:
-            _require_plain(path, fd)
-        except BaseException:
-            posix.close(fd)
-            raise
-    return fd
+    return fd if flags & posix.O_EXCL else _plain(path, fd)  # what was just made is the user's own
 
 
 def open_in_store(path: str, flags: int = posix.O_RDONLY, mode: int = 0o600) -> int:
@@ -209,12 +209,7 @@ def open_own_file(path: str) -> int:
         raise _with_path(error, path) from None
     finally:
         posix.close(directory)
-    try:
-        _require_plain(path, fd)
-    except BaseException:
-        posix.close(fd)
-        raise
-    return fd
+    return _plain(path, fd)
 
 
 def require_own_file(path: str) -> None:
