@@ -28,9 +28,10 @@ from .values import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
+    from .maintaining import Maintaining
     from .session import DeviceSession
     from .store.folder import Batch
     from .values import DeviceFacts, Program
@@ -151,9 +152,7 @@ class Host:
         #: An instance was created and no device yet: time to import what a device will need.
         self._device_expected = False
         self._last_statistics = time.monotonic_ns()
-        self._maintenance: Generator[None, None, None] | None = None
-        self._waiting_maintenance: dict[str, DeviceSession] = {}
-        self._last_maintained: DeviceSession | None = None
+        self._maintaining: Maintaining | None = None
         #: The policy file was used as it is, and no policy class decides beside it.
         self._plans_may_be_kept = False
 
@@ -337,17 +336,17 @@ class Host:
         if session is None:
             return
         data = message.cache_data()
-        data.history = session.attested(data)
+        data.history = session.caches.history(data)
         verdict, outcome = self._ask("admit_cache", data, session.facts, session.settings)
         if verdict != VERDICT_EMPTY and session.crashes.suspects.takes_application_data(data.digest):
             verdict, outcome = VERDICT_EMPTY, "suspect"
         refused = verdict == VERDICT_EMPTY
-        kept = verdict == VERDICT_PASS and session.keeps(data)
+        kept = verdict == VERDICT_PASS and session.caches.keeps(data)
         last_good = session.last_good(data.slot, any_slot=True) if refused else None
         if last_good is not None:
             boundary.load_begin(message.device)  # before the program can create a pipeline that misses it
         self._carry_out("admit_cache", message, message.answer_verdict, VERDICT_PASS_KEPT if kept else verdict)
-        session.cache_outcome(outcome, refused)
+        session.caches.count(outcome, refused)
         meaning = ""
         if refused:
             meaning = "; the program gets an empty cache"
@@ -383,7 +382,7 @@ class Host:
             return
         read = message.cache_read()
         try:
-            session.cache_read(read)
+            session.caches.read(read)
         finally:
             if read.data is not None:
                 read.data.release()
@@ -394,7 +393,7 @@ class Host:
         data = message.cache_data()
         session = self.sessions.get(message.device)
         if session is not None:
-            session.cache_outcome("driver-error", refused=True)
+            session.caches.count("driver-error", refused=True)
         boundary.log(
             LOG_WARN,
             f"the driver failed ({data.result}) on an application cache of {data.data_size} bytes; "
@@ -467,7 +466,7 @@ class Host:
             session.close()
         if counters:  # else there never was a device
             self._guard(self._last_words, session, counters)
-            self._maintain_after(session)
+            self.maintaining.after(session)
 
     def flush_process(self) -> None:
         """FLUSH_PROCESS: exit() with devices alive."""
@@ -479,7 +478,7 @@ class Host:
             totals = session.read_counters()
             if totals:
                 self._guard(self._last_words, session, totals)
-        self._guard(self._maintain_at_exit)
+        self._guard(lambda: self.maintaining.at_exit(self.sessions.values()))
 
     def _last_words(self, session: DeviceSession, totals: dict[str, int]) -> None:
         try:
@@ -552,67 +551,22 @@ class Host:
         self._dirty = False
         for session in self.sessions.values():
             self._guard(self._settle, session)
-            session.sync()
+            session.storing.sync()
             if session.wants_maintenance:
-                self._maintain_after(session)
+                self.maintaining.after(session)
 
-    def _maintain_after(self, session: DeviceSession) -> None:
-        """Folding, repairs and limits for the folder of a session, when there is nothing else to do."""
-        session.maintained_at = session.stored_bytes
-        writes = session.carrier_planned != CARRIER_OFF or session.checks_binaries
-        if session.folder is not None and writes:
-            self._waiting_maintenance[session.identity.name] = session
+    @property
+    def maintaining(self) -> Maintaining:
+        """Of the store, as the policy file limits it."""
+        if self._maintaining is None:
+            from .maintaining import Maintaining
 
-    def _step_maintenance(self, stepped: list[bool]) -> None:
-        """A piece of work of about a millisecond."""
-        if self._maintenance is None:
-            session = self._waiting_maintenance.pop(next(iter(self._waiting_maintenance)))
-            self._last_maintained = session
-            self._maintenance = self._maintenance_of(session)
-        try:
-            next(self._maintenance)
-        except StopIteration:
-            self._maintenance = None
-        except OSError as error:
-            self._maintenance = None
-            boundary.log(LOG_INFO, f"the store is left as it is: {error}")
-        stepped.append(self._maintenance is not None or bool(self._waiting_maintenance))
-
-    def _maintenance_of(self, session: DeviceSession, at_exit: bool = False) -> Generator[None, None, None]:
-        from .store.maintenance import Limits, maintain
-
-        assert session.folder is not None
-        limits = Limits(
-            max_store=int(settings.top_setting(self.document, "max_store_mib")) << 20,
-            max_program=int(settings.top_setting(self.document, "max_program_mib")) << 20,
-            compress=bool(session.settings["compress"]),
-            application_binaries=int(session.settings["keep_cache_mib"]) << 20,
-        )
-        return maintain(session.folder, session.loaded.damage, limits, self._say, at_exit)
-
-    @staticmethod
-    def _say(text: str) -> None:
-        boundary.log(LOG_INFO, text)
-
-    def _maintain_at_exit(self) -> None:
-        """exit() waits: only what keeps short runs from leaving ever more files."""
-        if self._maintenance is not None:
-            self._maintenance.close()
-            self._maintenance = None
-        sessions = {session.identity.name: session for session in self.sessions.values()}
-        if self._last_maintained is not None:
-            sessions.setdefault(self._last_maintained.identity.name, self._last_maintained)
-        sessions |= self._waiting_maintenance
-        self._waiting_maintenance = {}
-        from .store.maintenance import EXIT_SECONDS
-
-        end = time.monotonic() + EXIT_SECONDS
-        for session in sessions.values():
-            if session.folder is None or session.carrier_planned == CARRIER_OFF:
-                continue
-            for _ in self._maintenance_of(session, at_exit=True):
-                if time.monotonic() > end:
-                    return
+            self._maintaining = Maintaining(
+                int(settings.top_setting(self.document, "max_store_mib")),
+                int(settings.top_setting(self.document, "max_program_mib")),
+                boundary.log,
+            )
+        return self._maintaining
 
     def _timeout(self, busy: bool) -> int:
         if busy or self._device_expected:
@@ -650,11 +604,11 @@ class Host:
                 if not self._guard(self._step_loading, stepped):
                     self._give_up_loading()
                 busy = any(stepped)
-            if message is None and not busy and not self.loading and (self._maintenance or self._waiting_maintenance):
-                done: list[bool] = []
-                if not self._guard(self._step_maintenance, done):
-                    self._maintenance = None
-                busy = any(done)
+            maintaining = self._maintaining
+            if message is None and not busy and not self.loading and maintaining is not None and maintaining.has_work:
+                if not self._guard(maintaining.step):
+                    maintaining.give_up()
+                busy = maintaining.has_work
             if waited_in_vain or time.monotonic_ns() - self._last_statistics > STATISTICS_INTERVAL_NS:
                 self._guard(self._idle)
 

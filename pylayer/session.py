@@ -13,13 +13,13 @@ import time
 import xxhash
 
 from . import __version__
+from .application_caches import ApplicationCaches
 from .crashes import Crashes
 from .identity import Identity, program_id
 from .store import format, runs
 from .store.folder import Batch, Folder, Loaded, note_parts
-from .store.journal import Journal
 from .store.recency import RECENT_SECONDS, used_parts
-from .store.syncing import Syncer
+from .storing import Storing
 from .values import (
     CARRIER_BINARIES,
     CARRIER_NAMES,
@@ -35,8 +35,6 @@ from .values import (
     LOG_WARN,
     UNIT_BINARIES,
     BinaryRead,
-    CacheData,
-    CacheRead,
     Cell,
     DeviceFacts,
     DeviceState,
@@ -50,13 +48,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .store.application_binaries import ApplicationBinaries
-    from .store.attestation import Attestations, Blob
+    from .store.attestation import Blob
     from .store.format import Damage
 
-#: A failed write is tried again after this long; until then cells are counted as lost.
-RETRY_SECONDS = 10.0
-#: vkDestroyDevice and exit() wait for the disk at most this long.
-CLOSE_SYNC_SECONDS = 0.5
 #: Pipelines that leave their cells empty, and none that does not, before a driver's cache counts as a stub; and
 #: adoptions in vain before a kind is adopted no more.
 STUB_EVIDENCE = 4
@@ -103,41 +97,29 @@ class DeviceSession:
         self._snapshots_handed_over: list[str] = []
         self.stored_bytes = 0
         self.stored_records = 0
-        self.write_errors = 0
-        #: What the log said once already of the store's failures.
-        self._failures_said: set[str] = set()
         self.lost_records = 0
         self.duplicates = 0
-        self.refused: dict[str, int] = {}
-        self.cache_outcomes: dict[str, int] = {}
-        self.restored_caches = 0
         self.reason = ""
         #: What is said of the user's policy class; the watchdog changes it in place.
         self.policy: dict[str, Any] = {}
         self.started = time.time()
         self._load_all = share == "all"
         self.folder = Folder(root, self.identity) if root else None
-        self._journal: Journal | None = None
-        interval = settings["fsync_interval_ms"]
-        self._syncer = Syncer(None if interval is None else interval / 1000, self._sync_failed)
-        self._attestations: Attestations | None = None
+        self.storing = self._new_storing()
         self._application_binaries: ApplicationBinaries | None = None
         self.attested_binaries = 0
         self._warned: set[str] = set()
-        #: The last good data of application caches, to be merged into the layer's.
-        self._to_restore: list[Blob] = []
-        self._restored: set[bytes] = set()
         self._load_is_over = False
         self._load_damage_said = False
         self._uses_written: set[int] = set()
         #: What had been stored when folding and repairs were last asked for; None: not since the load.
         self.maintained_at: int | None = None
-        self._retry_at = 0.0
         self._snapshot_seen = (-1, -1)
         self._run = runs.RunFile(root) if root else None
         self._totals: dict[str, int] = {}
         self._own_digests: set[bytes] = set()
         self.crashes = self._watch_for_crashes()
+        self.caches = self._new_caches()
         #: Too many processes died: the carrier is off.
         self.left_alone = False
         self._empty_cells = 0
@@ -156,8 +138,9 @@ class DeviceSession:
         if self.folder is not None:
             self.folder = Folder(self.folder.root, self.identity)
         self.loaded = Loaded()
+        self.storing = self._new_storing()
         self.crashes = self._watch_for_crashes()
-        self._attestations = None
+        self.caches = self._new_caches()
         self._application_binaries = None
         return True
 
@@ -171,6 +154,11 @@ class DeviceSession:
     def checks_binaries(self) -> bool:
         """Whether what the program does with pipeline binaries of its own is looked at."""
         return self.settings["application_binaries"] != "pass" and self.facts.binaries_requested
+
+    @property
+    def _keeps(self) -> bool:
+        """Whether there is a carrier: pipelines are stored, and stored ones used."""
+        return self.state is not None and self.state.carrier != CARRIER_OFF
 
     @property
     def _has_binaries(self) -> bool:
@@ -191,10 +179,7 @@ class DeviceSession:
             self.loaded.suspects = self.crashes.suspects
             yield from self.folder.load(None if self._load_all else self.program_id, self.loaded)
 
-        while self._to_restore:
-            batch = self._read_for_restoring(self._to_restore.pop())
-            if batch is not None:
-                yield batch
+        yield from self.caches.batches_to_restore()
 
     def hand_over(self, batch: Batch) -> None:
         """Publishes one batch for the driver."""
@@ -225,10 +210,7 @@ class DeviceSession:
                 self.commands.make_plain(self.serial, kind)
         if self.loaded.stub and not self._has_binaries:
             self._stub("was found to keep nothing")
-        slots = 0
-        if self._may_restore and self.attestations is not None:
-            slots = sum(1 << slot for slot in self.attestations.blobs if slot < 64)
-        self.commands.restorable(self.serial, slots)
+        self.commands.restorable(self.serial, self.caches.restorable_slots() if self._keeps else 0)
         start = time.monotonic_ns()
         taken = self.commands.load_done(self.serial)
         self.load_ns += time.monotonic_ns() - start
@@ -254,13 +236,13 @@ class DeviceSession:
         for what in self.loaded.damage:
             if self.folder is not None and what.path == self.folder.path:
                 # As a whole; that nothing is stored there either goes without saying.
-                self._failures_said |= {"write", "statistics"}
+                self.storing.failures_said |= {"write", "statistics"}
             if what.outcome == "unreadable":
                 unreadable.setdefault(what.detail, []).append(what)
             else:
                 damage.append(what)
         for detail, alike in unreadable.items():  # a disk that fails does so for every file
-            if not self._is_first(detail):
+            if not self.storing.is_first(detail):
                 continue
             more = f", nor {len(alike) - 1} more files" if len(alike) > 1 else ""
             self.log(LOG_WARN, f"not used: {alike[0]}{more}; their pipelines are compiled again")
@@ -271,51 +253,9 @@ class DeviceSession:
 
     # ---- keeping ---------------------------------------------------------------------------------
 
-    def _write(self, parts: list[bytes | memoryview]) -> bool:
-        if self.folder is None or time.monotonic() < self._retry_at:
-            return False
-        try:
-            try:
-                self._append(self.folder, parts)
-            except FileNotFoundError:
-                self._journal = None  # somebody removed the folder; what he removed is gone, what follows is not
-                self._append(self.folder, parts)
-            return True
-        except OSError as error:
-            self._journal = None
-            self._write_failed(error)
-            return False
-
-    def _append(self, folder: Folder, parts: list[bytes | memoryview]) -> None:
-        if self._journal is None:
-            folder.prepare()
-            self._journal = Journal(folder.path, self.identity, self.program_id, self.program.name)
-        self._journal.append(parts)
-        self._syncer.written(self._journal)
-
-    def _write_failed(self, error: OSError) -> None:
-        assert self.folder is not None
-        self._retry_at = time.monotonic() + RETRY_SECONDS
-        self.write_errors += 1
-        if self._is_first("write"):
-            self.log(
-                LOG_WARN,
-                f"pipelines cannot be stored in {self.folder.path}: {error.strerror or error}; "
-                "the program goes on, and storing is tried again",
-            )
-
-    def _is_first(self, failure: str) -> bool:
-        first = failure not in self._failures_said
-        self._failures_said.add(failure)
-        return first
-
-    def _sync_failed(self, error: OSError) -> None:
-        assert self.folder is not None
-        self.log(
-            LOG_WARN,
-            f"what was stored in {self.folder.path} may not be on the disk: {error.strerror or error}; "
-            "a power failure would lose it",
-        )
+    def _new_storing(self) -> Storing:
+        interval = self.settings["fsync_interval_ms"]
+        return Storing(self.folder, self.identity, self.program_id, self.program.name, interval, self.log)
 
     def new_cell(self, cell: Cell) -> list[bytes | memoryview]:
         """The pieces to write for a cell, none where it is known already."""
@@ -357,7 +297,7 @@ class DeviceSession:
         records = len(parts) // 3
         if not records:
             return
-        if self._write(parts):
+        if self.storing.write(parts):
             self.stored_records += records
             self.stored_bytes += sum(len(part) for part in parts)
         else:
@@ -376,7 +316,7 @@ class DeviceSession:
             return
         self._empty_cells += 1
         if self._empty_cells >= STUB_EVIDENCE and not self.loaded.digests and not self._own_digests:
-            self._write(note_parts({"stub": True}))
+            self.storing.write(note_parts({"stub": True}))
             self._stub("keeps nothing")
 
     def _vain_adoption(self, cell: Cell) -> None:
@@ -403,7 +343,7 @@ class DeviceSession:
     def _plain(self, kind: int, why: str) -> None:
         self.loaded.plain_kinds |= 1 << kind
         self.commands.make_plain(self.serial, kind)
-        self._write(note_parts({"plain_kind": kind}))
+        self.storing.write(note_parts({"plain_kind": kind}))
         self.log(LOG_INFO, f"{KIND_NAMES[kind]} pipelines are created without a probe: {why}")
 
     def _stub(self, what: str) -> None:
@@ -421,14 +361,13 @@ class DeviceSession:
     @property
     def needs_watching(self) -> bool:
         """Whether anything that is not the driver's own work of this run can be given to it."""
-        keeps = self.state is not None and self.state.carrier != CARRIER_OFF
-        return keeps or self.checks_binaries or self.settings["application_caches"] != "pass"
+        return self._keeps or self.checks_binaries or self.settings["application_caches"] != "pass"
 
     def watch(self) -> None:
         """Makes the crash sentinel and tells the layer what to leave alone. The device exists; nothing stored was
         given to it."""
         suspects = self.crashes.suspects
-        if suspects.too_many and self.state is not None and self.state.carrier != CARRIER_OFF:
+        if suspects.too_many and self._keeps:
             self._leave_alone()
         elif suspects.pipelines_alone or suspects.kinds:
             self.commands.suspect(self.serial, suspects.pipelines_alone, suspects.kinds)
@@ -448,68 +387,31 @@ class DeviceSession:
 
     # ---- application caches ----------------------------------------------------------------------
 
-    @property
-    def attestations(self) -> Attestations | None:
-        """What the program read of its caches in this and earlier runs; None without a store."""
-        if self._attestations is None and self.folder is not None:
-            from .store.attestation import Attestations
-
-            self._attestations = Attestations(self.folder, self.program_id, self.program.name, self._syncer)
-            self._say_damage(self._attestations.damage)
-        return self._attestations
-
-    def attested(self, data: CacheData) -> str:
-        """What is known of initial data: one of ``attestation.OUTCOMES``."""
-        attestations = self.attestations if self.settings["application_caches"] == "attest" else None
-        if attestations is None or data.data_is_null or data.data_size == 0:
-            return "unknown"
-        return attestations.outcome(data.digest, data.data_size)
-
-    def cache_outcome(self, outcome: str, refused: bool) -> None:
-        """Counts what became of an application's initial data."""
-        counts = self.refused if refused else self.cache_outcomes
-        counts[outcome] = counts.get(outcome, 0) + 1
-
-    def cache_read(self, read: CacheRead) -> None:
-        """The program read one of its caches: what it loads later can be compared with this."""
-        self.crashes.given_out(read.digest)
-        attestations = self.attestations if self.settings["application_caches"] == "attest" else None
-        if attestations is None or time.monotonic() < self._retry_at:
-            return
-        try:
-            attestations.attest(read.digest, read.size, read.slot, read.incomplete)
-            if read.data is not None and not read.incomplete:
-                attestations.keep(read.digest, read.slot, read.data)
-        except OSError as error:
-            self._write_failed(error)
-
-    def keeps(self, data: CacheData) -> bool:
-        """Whether a copy of this initial data is kept, so that the layer need not send it again when it is read."""
-        return self._attestations is not None and self._attestations.has(data.digest)
-
-    @property
-    def _may_restore(self) -> bool:
-        wanted = self.settings["seed_application_caches"] and self.settings["application_caches"] == "attest"
-        return wanted and self.state is not None and self.state.carrier != CARRIER_OFF
+    def _new_caches(self) -> ApplicationCaches:
+        return ApplicationCaches(
+            self.folder,
+            self.program_id,
+            self.program.name,
+            self.settings,
+            self.storing,
+            self.crashes,
+            self._say_damage,
+        )
 
     def last_good(self, slot: int, any_slot: bool) -> Blob | None:
-        """The last good data of an application's cache, if there is any that is not merged yet."""
-        attestations = self.attestations if self._may_restore else None
-        blob = attestations.last_good(slot, any_slot) if attestations is not None else None
-        if blob is None or blob.digest in self._restored or self.crashes.suspects.takes_application_data(blob.digest):
-            return None
-        return blob
+        """The last good data of an application's cache, if there is any that is not merged yet. Without a carrier there
+        is no cache of the layer's to merge it into."""
+        return self.caches.last_good(slot, any_slot) if self._keeps else None
 
     def restore(self, blob: Blob | None, load_expected: bool) -> bool:
         """Merges it into the layer's cache, from where it reaches the application's at its first miss.
         ``load_expected``: the layer waits for that, and waits no longer afterwards, whatever comes of it."""
         batch = None
         if blob is not None:
-            self._restored.add(blob.digest)
             if not self._load_is_over:
-                self._to_restore.append(blob)  # handed over with the store
+                self.caches.restore_later(blob)  # handed over with the store
             else:
-                batch = self._read_for_restoring(blob)
+                batch = self.caches.restore_now(blob)
         if batch is None:
             if load_expected:
                 self.commands.load_cancel(self.serial)
@@ -518,22 +420,9 @@ class DeviceSession:
         self.commands.load_done(self.serial)
         return True
 
-    def _read_for_restoring(self, blob: Blob) -> Batch | None:
-        assert self._attestations is not None
-        data = self._attestations.read_blob(blob)
-        if data is None:
-            self._say_damage(self._attestations.damage)
-            return None
-        self.restored_caches += 1
-        batch = Batch(data)
-        batch.offsets.append(0)
-        batch.sizes.append(len(data))
-        batch.digests.append(blob.digest)
-        return batch
-
     def _say_damage(self, damage: list[Damage]) -> None:
         for what in damage if self._load_damage_said else ():  # else it is said with what the load found
-            if what.outcome != "unreadable" or self._is_first(what.detail):
+            if what.outcome != "unreadable" or self.storing.is_first(what.detail):
                 self.log(LOG_WARN, f"not used: {what}")
         self.loaded.damage += damage
         damage.clear()
@@ -548,13 +437,13 @@ class DeviceSession:
 
             most = int(self.settings["keep_cache_mib"]) << 20
             self._application_binaries = ApplicationBinaries(
-                self.folder, self.program_id, self.program.name, most, self._syncer
+                self.folder, self.program_id, self.program.name, most, self.storing.syncer
             )
         return self._application_binaries
 
     def new_binary(self, read: BinaryRead) -> list[bytes | memoryview]:
         """The pieces to write for a binary that the program read, none where it is known already."""
-        if not self.checks_binaries or self.application_binaries is None or time.monotonic() < self._retry_at:
+        if not self.checks_binaries or self.application_binaries is None or self.storing.paused:
             return []
         return self.application_binaries.new(read, self.settings["application_binaries"] == "restore")
 
@@ -565,7 +454,7 @@ class DeviceSession:
         try:
             self.application_binaries.write(parts)
         except OSError as error:
-            self._write_failed(error)
+            self.storing.failed(error)
 
     def warn(self, counters: dict[str, int]) -> None:
         """Says once of each thing that should not be that it was."""
@@ -578,8 +467,9 @@ class DeviceSession:
 
     def snapshot_wanted(self, counters: dict[str, int]) -> bool:
         """Whether something may have been compiled that is in no cell."""
-        if self.state is None or self.state.carrier == CARRIER_OFF:
+        if not self._keeps:
             return False
+        assert self.state is not None
         told = counters["plain_compiled"] if self.state.feedback else counters["plain"]
         return told + counters["absorbed"] > 0
 
@@ -588,7 +478,7 @@ class DeviceSession:
         seen = (counters["plain"], counters["absorbed"])
         if self.folder is None or not self.snapshot_wanted(counters) or seen == self._snapshot_seen:
             return
-        if time.monotonic() < self._retry_at:
+        if self.storing.paused:
             return
         self._snapshot_seen = seen
         data = self.commands.read_merged(self.serial)
@@ -601,11 +491,11 @@ class DeviceSession:
             path = self.folder.write_snapshot(self.program_id, self.program.name, data, counters["plain_ns"])
         except OSError as error:
             self._snapshot_seen = (-1, -1)
-            self._write_failed(error)
+            self.storing.failed(error)
             return
         self._own_digests.add(digest)
         self.crashes.given_out(digest)
-        self._syncer.replaced(path, list(self.loaded.snapshots))
+        self.storing.syncer.replaced(path, list(self.loaded.snapshots))
         self.loaded.snapshots = [path]
         self.stored_records += 1
         self.stored_bytes += len(data)
@@ -615,9 +505,9 @@ class DeviceSession:
 
     def write_uses(self) -> None:
         """Records which pipelines this run created, as far as no run did within a day (store/recency.py)."""
-        if self.folder is None or self.state is None or self.state.carrier == CARRIER_OFF:
+        if self.folder is None or not self._keeps:
             return
-        if time.monotonic() < self._retry_at:
+        if self.storing.paused:
             return
         seen = self.commands.fingerprints(self.serial)
         if not seen:
@@ -629,9 +519,8 @@ class DeviceSession:
         if not new and marked:
             return
         try:
-            self._append(self.folder, used_parts(new, now))
+            self.storing.append(used_parts(new, now))
         except OSError as error:  # a store that is only read: nothing is lost but the order in which records leave
-            self._journal = None
             self.log(LOG_DEBUG, f"uses are not recorded: {error.strerror or error}")
             return
         self._uses_written.update(new)
@@ -643,11 +532,6 @@ class DeviceSession:
         if not self.wholly_loaded:
             return False
         return self.maintained_at is None or self.stored_bytes - self.maintained_at >= format.MAX_JOURNAL_BYTES
-
-    def sync(self) -> None:
-        """Puts what was written on the disk itself, by a thread of its own."""
-        if self._journal is not None:
-            self._syncer.start(self._journal)
 
     # ---- statistics ------------------------------------------------------------------------------
 
@@ -681,9 +565,9 @@ class DeviceSession:
                     "carrier": CARRIER_NAMES[self.state.carrier] if self.state else "off",
                     "reason": self.reason,
                     "counters": totals,
-                    "refused": self.refused,
-                    "cache_outcomes": self.cache_outcomes,
-                    "restored_caches": self.restored_caches,
+                    "refused": self.caches.refused,
+                    "cache_outcomes": self.caches.outcomes,
+                    "restored_caches": self.caches.restored,
                     "duplicates": self.duplicates,
                     "loaded_records": self.load_records,
                     "loaded_bytes": self.loaded.bytes,
@@ -696,15 +580,15 @@ class DeviceSession:
                     "mean_compile_ns": self.loaded.mean_create_ns,
                     "stored_records": self.stored_records,
                     "stored_bytes": self.stored_bytes,
-                    "write_errors": self.write_errors,
+                    "write_errors": self.storing.errors,
                     "lost_records": self.lost_records,
                     "left_out": self.crashes.left_out,
                     "policy": self.policy,
                 }
             )
         except OSError as error:
-            self.write_errors += 1
-            if "write" not in self._failures_said and self._is_first("statistics"):
+            self.storing.errors += 1
+            if "write" not in self.storing.failures_said and self.storing.is_first("statistics"):
                 self.log(LOG_WARN, f"statistics cannot be written: {error.strerror or error}")
 
     def _damage_counts(self) -> dict[str, int]:
@@ -717,15 +601,8 @@ class DeviceSession:
     def close(self) -> None:
         """Ends the files that this device wrote. What the fsync policy wants on the disk is there, or under way."""
         self.crashes.close()
-        if self._journal is not None:
-            self.sync()
-            self._journal.close()
-        if self._attestations is not None:
-            try:
-                self._attestations.compact()
-            except OSError:
-                pass  # next time
-            self._attestations.close()
+        self.storing.close()
+        self.caches.close()
         if self._application_binaries is not None:
             self._application_binaries.close()
-        self._syncer.wait(CLOSE_SYNC_SECONDS)
+        self.storing.wait()

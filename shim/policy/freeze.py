@@ -17,12 +17,14 @@ OUTSIDE = ["__future__", "encodings", "encodings.aliases", "encodings.utf_8", "s
 #: waits. ``config`` is not among them.
 INSIDE = [
     "pylayer",
+    "pylayer.application_caches",
     "pylayer.boundary",
     "pylayer.cache_header",
     "pylayer.crashes",
     "pylayer.flat",
     "pylayer.host",
     "pylayer.identity",
+    "pylayer.maintaining",
     "pylayer.paths",
     "pylayer.policy",
     "pylayer.session",
@@ -52,6 +54,7 @@ INSIDE = [
     "pylayer.store.suspects",
     "pylayer.store.syncing",
     "pylayer.store.zstd",
+    "pylayer.storing",
     "pylayer.values",
     "pylayer.watchdog",
 ]

@@ -311,7 +311,7 @@ def test_store_that_cannot_be_written(make: Make, root: str, monkeypatch: pytest
     for number in range(3):
         read(session, binary_read(b"%d" % number))
     commands: Any = session.commands
-    assert session.write_errors == 1 and len(commands.lines(LOG_WARN)) == 1
+    assert session.storing.errors == 1 and len(commands.lines(LOG_WARN)) == 1
 
 
 # ---- one file of many --------------------------------------------------------------------------------

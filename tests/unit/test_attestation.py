@@ -65,56 +65,56 @@ def files(root: str, suffix: str) -> list[Path]:
 
 def test_unknown_without_history(make: Make) -> None:
     """Of a program that never read back a cache nothing is known."""
-    assert make().attested(cache_data(b"a blob from before")) == "unknown"
+    assert make().caches.history(cache_data(b"a blob from before")) == "unknown"
 
 
 def test_attested_in_the_next_run(make: Make) -> None:
     """What the program read is attested in the same run and in the next, also when the process was killed."""
     session = make()
-    session.cache_read(cache_read(b"first"))
-    session.cache_read(cache_read(b"second", slot=1))
-    assert session.attested(cache_data(b"first")) == "attested"
+    session.caches.read(cache_read(b"first"))
+    session.caches.read(cache_read(b"second", slot=1))
+    assert session.caches.history(cache_data(b"first")) == "attested"
     later = make()
-    assert [later.attested(cache_data(data)) for data in (b"first", b"second")] == ["attested"] * 2
+    assert [later.caches.history(cache_data(data)) for data in (b"first", b"second")] == ["attested"] * 2
 
 
 def test_altered(make: Make) -> None:
     """Data that is none of what the program read is altered, by one bit or in length."""
     end_of = make()
-    end_of.cache_read(cache_read(b"good data"))
+    end_of.caches.read(cache_read(b"good data"))
     session = make()
     for data in (b"good dat`", b"good dat", b"good data ", b"something else"):
-        assert session.attested(cache_data(data)) == "altered"
+        assert session.caches.history(cache_data(data)) == "altered"
     wrong_length = cache_data(b"good data")
     wrong_length.data_size += 1
-    assert session.attested(wrong_length) == "altered"
+    assert session.caches.history(wrong_length) == "altered"
 
 
 def test_stale(make: Make) -> None:
     """What the program read from another driver build is stale here, whether or not it read anything here."""
     old = make(driver_version=1)
-    old.cache_read(cache_read(b"of the old driver"))
+    old.caches.read(cache_read(b"of the old driver"))
     end(old)
     session = make()
-    assert session.attested(cache_data(b"of the old driver")) == "stale"
-    session.cache_read(cache_read(b"of this driver"))
-    assert make().attested(cache_data(b"of the old driver")) == "stale"
-    assert make(driver_version=1).attested(cache_data(b"of this driver")) == "stale"
+    assert session.caches.history(cache_data(b"of the old driver")) == "stale"
+    session.caches.read(cache_read(b"of this driver"))
+    assert make().caches.history(cache_data(b"of the old driver")) == "stale"
+    assert make(driver_version=1).caches.history(cache_data(b"of this driver")) == "stale"
 
 
 def test_other_programs_history_says_nothing(make: Make) -> None:
     """A program's data is judged by its own history, never by another program's."""
-    make(application="another").cache_read(cache_read(b"of another"))
-    assert make().attested(cache_data(b"of another")) == "unknown"
+    make(application="another").caches.read(cache_read(b"of another"))
+    assert make().caches.history(cache_data(b"of another")) == "unknown"
 
 
 def test_incomplete_data_is_attested_at_the_bytes_written(make: Make, root: str) -> None:
     """Data that was cut at the program's buffer may come back; it is never kept as the last good data."""
     session = make()
-    session.cache_read(cache_read(b"whole data of the cache"))
-    session.cache_read(cache_read(b"whole", incomplete=True))
+    session.caches.read(cache_read(b"whole data of the cache"))
+    session.caches.read(cache_read(b"whole", incomplete=True))
     session = make()
-    assert session.attested(cache_data(b"whole")) == "attested"
+    assert session.caches.history(cache_data(b"whole")) == "attested"
     (blob,) = files(root, ".blob")
     assert b"whole data of the cache" in blob.read_bytes()
 
@@ -122,22 +122,22 @@ def test_incomplete_data_is_attested_at_the_bytes_written(make: Make, root: str)
 @pytest.mark.parametrize("setting", ["check", "pass"])
 def test_switched_off(make: Make, root: str, setting: str) -> None:
     """Without attestation nothing is remembered or known."""
-    make().cache_read(cache_read(b"remembered"))
+    make().caches.read(cache_read(b"remembered"))
     session = make({"application_caches": setting})
-    session.cache_read(cache_read(b"not remembered"))
-    assert session.attested(cache_data(b"other")) == "unknown"
+    session.caches.read(cache_read(b"not remembered"))
+    assert session.caches.history(cache_data(b"other")) == "unknown"
     assert len(files(root, ".attest")) == 1
 
 
 def test_hostile_attestations(make: Make, root: str) -> None:
     """Attestations that do not verify count for nothing, and what is wrong is said."""
-    make().cache_read(cache_read(b"good"))
+    make().caches.read(cache_read(b"good"))
     (path,) = files(root, ".attest")
     data = bytearray(path.read_bytes())
     data[256 + 64] ^= 1
     path.write_bytes(data)
     session = make()
-    assert session.attested(cache_data(b"good")) == "unknown"
+    assert session.caches.history(cache_data(b"good")) == "unknown"
     load(session)
     (line,) = session.commands.lines(LOG_WARN)  # type: ignore[attr-defined]
     assert "damaged-data" in line
@@ -150,12 +150,12 @@ def test_attestations_are_bounded(make: Make, root: str, monkeypatch: pytest.Mon
     monkeypatch.setattr("time.time", iter(range(1000, 100000)).__next__)
     for number in range(30):
         session = make()
-        session.cache_read(cache_read(b"data %d" % number))
+        session.caches.read(cache_read(b"data %d" % number))
         end(session)
     assert len(files(root, ".attest")) <= attestation.MAX_FILES + 1
     session = make()
-    assert session.attested(cache_data(b"data 29")) == "attested"
-    assert session.attested(cache_data(b"data 0")) == "altered"
+    assert session.caches.history(cache_data(b"data 29")) == "attested"
+    assert session.caches.history(cache_data(b"data 0")) == "altered"
 
 
 # ---- the last good data ------------------------------------------------------------------------------
@@ -164,30 +164,30 @@ def test_attestations_are_bounded(make: Make, root: str, monkeypatch: pytest.Mon
 def test_last_good_data_is_replaced_by_newer(make: Make, root: str) -> None:
     """Each cache of a device has one file with its last data; the same data is not written again."""
     session = make()
-    session.cache_read(cache_read(b"early"))
-    session.cache_read(cache_read(b"late"))
-    session.cache_read(cache_read(b"of another cache", slot=1))
+    session.caches.read(cache_read(b"early"))
+    session.caches.read(cache_read(b"late"))
+    session.caches.read(cache_read(b"of another cache", slot=1))
     before = {path: path.stat().st_ino for path in files(root, ".blob")}
     assert len(before) == 2
-    session.cache_read(cache_read(b"late"))
+    session.caches.read(cache_read(b"late"))
     later = make()
-    later.cache_read(cache_read(b"late"))
+    later.caches.read(cache_read(b"late"))
     assert {path: path.stat().st_ino for path in files(root, ".blob")} == before
 
 
 def test_restored_with_the_store(make: Make, commands: FakeCommands) -> None:
     """Data refused before the store is loaded: the last good data is handed over with the store."""
-    make().cache_read(cache_read(b"last good"))
+    make().caches.read(cache_read(b"last good"))
     session = make()
     assert restore(session, 0, any_slot=True)
     load(session)
     assert commands.loaded == [b"last good"]
-    assert session.restored_caches == 1
+    assert session.caches.restored == 1
 
 
 def test_restored_after_the_load(make: Make, commands: FakeCommands) -> None:
     """Data refused later: the last good data follows, once."""
-    make().cache_read(cache_read(b"last good"))
+    make().caches.read(cache_read(b"last good"))
     session = make()
     load(session)
     assert restore(session, 0, any_slot=False)
@@ -199,8 +199,8 @@ def test_restored_after_the_load(make: Make, commands: FakeCommands) -> None:
 def test_which_cache_is_restored(make: Make, commands: FakeCommands) -> None:
     """The cache's own data by preference; another's only for data that was refused, not for a cache that is empty."""
     first = make()
-    first.cache_read(cache_read(b"of cache 0"))
-    first.cache_read(cache_read(b"of cache 2", slot=2))
+    first.caches.read(cache_read(b"of cache 0"))
+    first.caches.read(cache_read(b"of cache 2", slot=2))
     session = make()
     load(session)
     assert restore(session, 2, any_slot=True)
@@ -212,7 +212,7 @@ def test_which_cache_is_restored(make: Make, commands: FakeCommands) -> None:
 def test_nothing_to_restore(make: Make, commands: FakeCommands) -> None:
     """Without a history, without seeding, or with a layer that stays out, nothing is restored."""
     assert not restore(make(), 0, any_slot=True)
-    make().cache_read(cache_read(b"last good"))
+    make().caches.read(cache_read(b"last good"))
     assert not restore(make({"seed_application_caches": False}), 0, any_slot=True)
     session = make()
     session.state = None
@@ -223,7 +223,7 @@ def test_nothing_to_restore(make: Make, commands: FakeCommands) -> None:
 
 def test_damaged_blob_is_not_restored(make: Make, commands: FakeCommands, root: str) -> None:
     """Kept data that does not verify reaches no driver, is named, and goes to quarantine."""
-    make().cache_read(cache_read(b"last good" * 10))
+    make().caches.read(cache_read(b"last good" * 10))
     (path,) = files(root, ".blob")
     data = bytearray(path.read_bytes())
     data[-20] ^= 4
@@ -242,11 +242,11 @@ def test_damaged_blob_is_not_restored(make: Make, commands: FakeCommands, root: 
 def test_two_processes_at_once(make: Make, root: str) -> None:
     """Two processes of a program attest side by side; the next knows both, and keeps one blob a cache."""
     first, second = make(), make()
-    first.cache_read(cache_read(b"of the first"))
-    second.cache_read(cache_read(b"of the second"))
+    first.caches.read(cache_read(b"of the first"))
+    second.caches.read(cache_read(b"of the second"))
     session = make()
-    assert session.attested(cache_data(b"of the first")) == "attested"
-    assert session.attested(cache_data(b"of the second")) == "attested"
+    assert session.caches.history(cache_data(b"of the first")) == "attested"
+    assert session.caches.history(cache_data(b"of the second")) == "attested"
     assert len(files(root, ".blob")) == 1
 
 
@@ -256,7 +256,7 @@ def test_store_that_cannot_be_written(make: Make, root: str, commands: FakeComma
     os.chmod(root, 0o777)
     session = make()
     for number in range(3):
-        session.cache_read(cache_read(b"data %d" % number))
+        session.caches.read(cache_read(b"data %d" % number))
     assert len(commands.lines(LOG_WARN)) == 1
 
 

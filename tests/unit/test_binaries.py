@@ -227,7 +227,7 @@ def test_stub_cache_beside_binaries(make: Make, commands: FakeCommands) -> None:
     session = make()
     for _ in range(8):
         keep(session, cell(b"", CELL_EMPTY))
-    session._write(note_parts({"stub": True}))
+    session.storing.write(note_parts({"stub": True}))
     load(make())
     assert commands.switched_off == []
 

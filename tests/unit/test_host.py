@@ -272,7 +272,7 @@ def test_application_cache(send: Send, host: Any, boundary: FakeBoundary) -> Non
     passing, refused = message("ADMIT_CACHE", header=header), message("ADMIT_CACHE", header=bytes(32))
     send(*device(), passing, refused, message("CACHE_REFUSED"))
     assert (passing.verdict, refused.verdict) == (VERDICT_PASS, VERDICT_EMPTY)
-    assert host.sessions[SERIAL].refused == {"wrong-version": 1, "driver-error": 1}
+    assert host.sessions[SERIAL].caches.refused == {"wrong-version": 1, "driver-error": 1}
     assert boundary.lines(LOG_WARN) == [
         "application cache of 100 bytes: wrong-version; the program gets an empty cache",
         "the driver failed (-1) on an application cache of 100 bytes; the program gets an empty cache",

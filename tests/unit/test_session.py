@@ -27,7 +27,7 @@ from unit.things import (
     write_journal,
 )
 
-from pylayer import session as session_module
+from pylayer import storing
 from pylayer.session import DeviceSession
 from pylayer.settings import DEFAULTS
 from pylayer.store import format, journal, runs
@@ -128,7 +128,7 @@ def test_new_cell_is_stored(make: Make, root: str) -> None:
         cell(b"two", CELL_ADOPTED | CELL_AFTER_LOAD, create_ns=7),
     )
     assert stored(session, root) == [(b"one", KIND_GRAPHICS, 0, 500), (b"two", 0, CELL_ADOPTED, 7)]
-    assert (session.stored_records, session.write_errors, session.lost_records) == (2, 0, 0)
+    assert (session.stored_records, session.storing.errors, session.lost_records) == (2, 0, 0)
     assert session.stored_bytes == len(record(b"one") + record(b"two"))
 
 
@@ -270,16 +270,16 @@ def test_write_failure(
     monkeypatch.setattr(journal.Journal, "append", fail)
     keep(session, cell(b"1"), cell(b"2"))
     keep(session, cell(b"3"))
-    clock.now += session_module.RETRY_SECONDS + 1
+    clock.now += storing.RETRY_SECONDS + 1
     keep(session, cell(b"4"))
     assert tries == [1000.0, 1011.0]
-    assert (session.write_errors, session.lost_records, session.stored_records) == (2, 4, 1)
+    assert (session.storing.errors, session.lost_records, session.stored_records) == (2, 4, 1)
     warnings = commands.lines(LOG_WARN)
     assert len(warnings) == 1
     assert "No space left on device" in warnings[0]
     monkeypatch.setattr(journal.Journal, "append", append)
     keep(session, cell(b"5"))
-    clock.now += session_module.RETRY_SECONDS + 1
+    clock.now += storing.RETRY_SECONDS + 1
     keep(session, cell(b"6"))
     assert sorted(data for data, *_ in stored(session, root)) == [b"6", b"before"]
     assert (session.lost_records, session.stored_records) == (5, 2)
@@ -293,7 +293,7 @@ def test_store_deleted_while_running(make: Make, root: str) -> None:
     keep(session, cell(b"2"))
     keep(session, cell(b"3"))
     assert [data for data, *_ in stored(session, root)] == [b"2", b"3"]
-    assert (session.lost_records, session.write_errors) == (0, 0)
+    assert (session.lost_records, session.storing.errors) == (0, 0)
 
 
 def test_store_of_others(make: Make, commands: FakeCommands, root: str) -> None:
@@ -436,11 +436,11 @@ def test_snapshot_failure(make: Make, commands: FakeCommands, root: str, clock: 
     commands.merged = b"x" * 40
     for _ in range(5):
         session.snapshot(counters(plain=1, plain_compiled=1))
-        clock.now += session_module.RETRY_SECONDS / 2 + 1
-    assert session.write_errors == 3
+        clock.now += storing.RETRY_SECONDS / 2 + 1
+    assert session.storing.errors == 3
     assert len(commands.lines(LOG_WARN)) == 1
     os.unlink(root)
-    clock.now += session_module.RETRY_SECONDS
+    clock.now += storing.RETRY_SECONDS
     session.snapshot(counters(plain=1, plain_compiled=1))
     assert snapshots(session, root) == [b"x" * 40]
 
@@ -490,7 +490,7 @@ def test_run_statistics(make: Make, commands: FakeCommands, root: str) -> None:
     commands.totals = counters(pipelines=3, hits=2)
     keep(session, cell(b"one"))
     for outcome in ("accepted", "wrong-uuid", "wrong-uuid", "truncated"):
-        session.cache_outcome(outcome, refused=outcome != "accepted")
+        session.caches.count(outcome, refused=outcome != "accepted")
     session.read_counters()
     session.write_run()
     (run,) = runs.read_all(root)
@@ -522,7 +522,7 @@ def test_statistics_that_cannot_be_written(make: Make, commands: FakeCommands, r
     session.read_counters()
     session.write_run()
     session.write_run()
-    assert session.write_errors == 2
+    assert session.storing.errors == 2
     assert len(commands.lines(LOG_WARN)) == 1
 
 

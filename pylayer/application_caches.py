@@ -1,0 +1,148 @@
+"""The program's own VkPipelineCache objects on one device: what it read of them, what is thought of data that it brings
+back, and the last good data where that cannot be used."""
+
+from __future__ import annotations
+
+from .store.folder import Batch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from .crashes import Crashes
+    from .store.attestation import Attestations, Blob
+    from .store.folder import Folder
+    from .store.format import Damage
+    from .storing import Storing
+    from .values import CacheData, CacheRead
+
+
+class ApplicationCaches:
+    """``say_damage`` takes the list of what could not be read, and empties it."""
+
+    def __init__(
+        self,
+        folder: Folder | None,
+        program_id: int,
+        program_name: str,
+        settings: dict[str, Any],
+        storing: Storing,
+        crashes: Crashes,
+        say_damage: Callable[[list[Damage]], None],
+    ) -> None:
+        self._folder = folder
+        self._program_id = program_id
+        self._program_name = program_name
+        self._settings = settings
+        self._storing = storing
+        self._crashes = crashes
+        self._say_damage = say_damage
+        #: None: nobody has asked yet, or there is no store.
+        self._attestations: Attestations | None = None
+        self._to_restore: list[Blob] = []
+        self._restored: set[bytes] = set()
+        #: How often each outcome was given to data that passed, and to data that did not.
+        self.outcomes: dict[str, int] = {}
+        self.refused: dict[str, int] = {}
+        self.restored = 0
+
+    @property
+    def attestations(self) -> Attestations | None:
+        """What the program read of its caches in this and earlier runs; None without a store, and where policy does
+        not want it."""
+        if self._settings["application_caches"] != "attest":
+            return None
+        if self._attestations is None and self._folder is not None:
+            from .store.attestation import Attestations
+
+            self._attestations = Attestations(self._folder, self._program_id, self._program_name, self._storing.syncer)
+            self._say_damage(self._attestations.damage)
+        return self._attestations
+
+    def history(self, data: CacheData) -> str:
+        """What is known of initial data: one of ``attestation.OUTCOMES``."""
+        if data.data_is_null or data.data_size == 0 or self.attestations is None:
+            return "unknown"
+        return self.attestations.outcome(data.digest, data.data_size)
+
+    def count(self, outcome: str, refused: bool) -> None:
+        """Counts what became of initial data."""
+        counts = self.refused if refused else self.outcomes
+        counts[outcome] = counts.get(outcome, 0) + 1
+
+    def read(self, read: CacheRead) -> None:
+        """The program read one of its caches: what it loads later can be compared with this."""
+        self._crashes.given_out(read.digest)
+        attestations = self.attestations
+        if attestations is None or self._storing.paused:
+            return
+        try:
+            attestations.attest(read.digest, read.size, read.slot, read.incomplete)
+            if read.data is not None and not read.incomplete:
+                attestations.keep(read.digest, read.slot, read.data)
+        except OSError as error:
+            self._storing.failed(error)
+
+    def keeps(self, data: CacheData) -> bool:
+        """Whether a copy of this initial data is kept, so that the layer need not send it again when it is read."""
+        return self._attestations is not None and self._attestations.has(data.digest)
+
+    # ---- the last good data ----------------------------------------------------------------------
+
+    @property
+    def _may_restore(self) -> bool:
+        return bool(self._settings["seed_application_caches"])
+
+    def restorable_slots(self) -> int:
+        """A bit for each slot, of the first 64, of which there is good data."""
+        attestations = self.attestations if self._may_restore else None
+        return sum(1 << slot for slot in attestations.blobs if slot < 64) if attestations is not None else 0
+
+    def last_good(self, slot: int, any_slot: bool) -> Blob | None:
+        """The last good data of a cache, if there is any that is not merged yet."""
+        attestations = self.attestations if self._may_restore else None
+        blob = attestations.last_good(slot, any_slot) if attestations is not None else None
+        if blob is None or blob.digest in self._restored:
+            return None
+        return None if self._crashes.suspects.takes_application_data(blob.digest) else blob
+
+    def restore_later(self, blob: Blob) -> None:
+        """It will be among ``batches_to_restore``, and ``last_good`` gives it no more."""
+        self._restored.add(blob.digest)
+        self._to_restore.append(blob)
+
+    def restore_now(self, blob: Blob) -> Batch | None:
+        """Its data, verified; None where it is damaged. ``last_good`` gives it no more."""
+        self._restored.add(blob.digest)
+        return self._read(blob)
+
+    def batches_to_restore(self) -> Iterator[Batch]:
+        """What is to be handed over with the store."""
+        while self._to_restore:
+            batch = self._read(self._to_restore.pop())
+            if batch is not None:
+                yield batch
+
+    def _read(self, blob: Blob) -> Batch | None:
+        assert self._attestations is not None
+        data = self._attestations.read_blob(blob)
+        if data is None:
+            self._say_damage(self._attestations.damage)
+            return None
+        self.restored += 1
+        batch = Batch(data)
+        batch.offsets.append(0)
+        batch.sizes.append(len(data))
+        batch.digests.append(blob.digest)
+        return batch
+
+    def close(self) -> None:
+        """Ends the files that were written."""
+        if self._attestations is None:
+            return
+        try:
+            self._attestations.compact()
+        except OSError:
+            pass  # next time
+        self._attestations.close()

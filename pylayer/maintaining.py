@@ -1,0 +1,87 @@
+"""Folding, repairs and limits of the folders that this process wrote to, when there is nothing else to do."""
+
+from __future__ import annotations
+
+import time
+
+from .values import CARRIER_OFF, LOG_INFO
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable
+
+    from .session import DeviceSession
+
+
+class Maintaining:
+    """``max_store_mib`` and ``max_program_mib``: as in the policy file."""
+
+    def __init__(self, max_store_mib: int, max_program_mib: int, log: Callable[[int, str], None]) -> None:
+        self._max_store = max_store_mib << 20
+        self._max_program = max_program_mib << 20
+        self._log = log
+        self._work: Generator[None, None, None] | None = None
+        #: By identity: of several devices of one driver, each folder is looked after once.
+        self._waiting: dict[str, DeviceSession] = {}
+        self._last: DeviceSession | None = None
+
+    @property
+    def has_work(self) -> bool:
+        """Whether ``step`` has anything to do."""
+        return self._work is not None or bool(self._waiting)
+
+    def after(self, session: DeviceSession) -> None:
+        """The folder of a session is looked after when there is nothing else to do."""
+        session.maintained_at = session.stored_bytes
+        writes = session.carrier_planned != CARRIER_OFF or session.checks_binaries
+        if session.folder is not None and writes:
+            self._waiting[session.identity.name] = session
+
+    def step(self) -> None:
+        """A piece of work of about a millisecond."""
+        if self._work is None:
+            self._last = self._waiting.pop(next(iter(self._waiting)))
+            self._work = self._work_for(self._last)
+        try:
+            next(self._work)
+        except StopIteration:
+            self._work = None
+        except OSError as error:
+            self._work = None
+            self._log(LOG_INFO, f"the store is left as it is: {error}")
+
+    def give_up(self) -> None:
+        """The piece of work that failed is not gone on with."""
+        self._work = None
+
+    def at_exit(self, alive: Iterable[DeviceSession]) -> None:
+        """exit() waits: only what keeps short runs from leaving ever more files. ``alive``: with their device."""
+        if self._work is not None:
+            self._work.close()
+            self._work = None
+        sessions = {session.identity.name: session for session in alive}
+        if self._last is not None:
+            sessions.setdefault(self._last.identity.name, self._last)
+        sessions |= self._waiting
+        self._waiting = {}
+        from .store.maintenance import EXIT_SECONDS
+
+        end = time.monotonic() + EXIT_SECONDS
+        for session in sessions.values():
+            if session.folder is None or session.carrier_planned == CARRIER_OFF:
+                continue
+            for _ in self._work_for(session, at_exit=True):
+                if time.monotonic() > end:
+                    return
+
+    def _work_for(self, session: DeviceSession, at_exit: bool = False) -> Generator[None, None, None]:
+        from .store.maintenance import Limits, maintain
+
+        assert session.folder is not None
+        limits = Limits(
+            max_store=self._max_store,
+            max_program=self._max_program,
+            compress=bool(session.settings["compress"]),
+            application_binaries=int(session.settings["keep_cache_mib"]) << 20,
+        )
+        return maintain(session.folder, session.loaded.damage, limits, lambda text: self._log(LOG_INFO, text), at_exit)
