@@ -42,7 +42,7 @@ demo: programs-demo setup
 	@$(BIN)/python tests/demo/demo.py
 
 test: setup $(VENV)/extra-test lint programs $(VALIDATION)
-	$(BIN)/pytest -q --durations=10
+	$(BIN)/pytest -q -n auto --dist worksteal --durations=10
 
 bench: setup programs
 	$(BIN)/python tests/bench/run.py

@@ -166,9 +166,9 @@ def test_crash_while_the_store_is_loaded(world: World, moment: str) -> None:
     """Records that were being loaded or merged when the process died are left out of the next run, and compiled."""
     warm(world)
     dies(world, layers=BOTH, PYLAYER_TEST_FAULTS=moment)
-    assert 1 <= len(reviewed(world).records) <= 8
+    assert 1 <= len(reviewed(world).records) <= 16  # a slice of 8, or two: the program's thread may help to load
     again(world)
-    assert 1 <= world.last()["compiled"] <= 8
+    assert 1 <= world.last()["compiled"] <= 16
     again(world)
     assert (world.last()["compiled"], world.last()["hits"]) == (0, COUNT)
 

@@ -123,7 +123,9 @@ def main() -> int:
         environment["LD_PRELOAD"] = str(place / "libkeep.so")
     start = time.monotonic()
     tests = subprocess.run(
-        [str(ROOT / ".venv" / "bin" / "pytest"), "-q", "--durations=5", *arguments], env=environment, cwd=ROOT
+        [str(ROOT / ".venv" / "bin" / "pytest"), "-q", "-n", "auto", "--durations=5", *arguments],
+        env=environment,
+        cwd=ROOT,
     )
     print(f"{kind}: pytest exit {tests.returncode}, {time.monotonic() - start:.0f} s")
     return 1 if judge(logs) else tests.returncode
