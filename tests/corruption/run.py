@@ -36,6 +36,8 @@ from world import BUILD, FAULTS, World
 PARTS = ("own", "records", "files")
 PROGRAM = str(BUILD / "tests" / "corruption")
 STATUS = struct.Struct("<8Q")
+#: Without the layer a kind ends after so many inputs on which the driver hung; the same in corruption.c.
+MOST_HUNG = 100
 
 #: Nothing can be known of these, and what becomes of them is counted by itself: docs/architecture.md.
 UNKNOWN = {("binaries", "one bit of the key"): "a key under which the program never read anything"}
@@ -127,6 +129,11 @@ class Task:
     def what(self) -> str:
         return f"{self.mode} {self.suffix} {self.list}: {self.kind}" + ("" if self.layered else " (no layer)")
 
+    @property
+    def gave_up(self) -> bool:
+        """The driver hung too often."""
+        return not self.layered and self.status.hung >= MOST_HUNG
+
     def run(self) -> None:
         with tempfile.TemporaryDirectory(prefix="task-", dir=self.prepared.world.directory) as directory:
             self._run(Path(directory))
@@ -162,6 +169,8 @@ class Task:
                 got.next += 1
             got.next, self.status.next = 0, got.next
             self.status.add(got)
+            if self.gave_up:
+                return
 
 
 class Corruption:
@@ -220,7 +229,7 @@ class Corruption:
     def judge(self, task: Task) -> None:
         status = task.status
         self.problems += task.problems
-        if status.inputs < task.inputs and not task.problems:
+        if status.inputs < task.inputs and not task.problems and not task.gave_up:
             self.problems.append(f"{task.what}: {status.inputs} inputs")
         if task.kind == "intact":
             # The tools tell nothing if good data does not arrive.
@@ -311,6 +320,9 @@ class Corruption:
         hung = sum(task.status.hung for task in corrupted if not task.layered)
         layered = sum(task.status.inputs for task in corrupted if task.layered)
         also = sum(task.status.crashed for task in corrupted if task.layered)
+        for task in self.tasks:
+            if task.gave_up:
+                console.print(f"{task.what}: ended after {task.status.inputs:,} inputs, for {MOST_HUNG} of them hung")
         console.print(
             f"without the layer: {without:,} corrupted inputs, {crashed:,} crashes of the driver, {hung:,} hung"
         )
