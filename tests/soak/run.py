@@ -428,16 +428,23 @@ class Soak:
         if newest["damaged_records"] or newest["counters"]["load_failed"]:
             self.violation(f"the last run found damage: {newest['damage']}")
 
+    def during(self, child: Child, eighth: int) -> list[Sample]:
+        """What was seen in this eighth of the time, or the nearest that was."""
+        middle = (eighth + 0.5) * self.seconds / 8
+        seen = [one for one in child.samples if abs(one.at - middle) <= self.seconds / 16]
+        return seen or [min(child.samples, key=lambda one: abs(one.at - middle))]
+
     def judge_growth(self, child: Child) -> None:
-        """From a third of its life on, when its pipelines are known and the allocator has what it needs."""
-        later = [one for one in child.samples if one.at > self.seconds / 3]
+        """In the second half of its life, when nearly all pipelines are in the store."""
+        later = [one for one in child.samples if one.at > self.seconds / 2]
         if len(later) < 8:
             self.violation(f"{child.name} was seen {len(later)} times")
             return
         half = len(later) // 2
         slope = statistics.linear_regression([one.at for one in later], [one.rss for one in later]).slope
         grown = slope * (later[-1].at - later[0].at) / 1024
-        line = f"{later[0].rss / 1024:.0f} to {later[-1].rss / 1024:.0f} MiB, {slope * 60:+.0f} KiB a minute"
+        eighths = [statistics.mean(one.rss for one in self.during(child, eighth)) for eighth in range(8)]
+        line = f"{', '.join(f'{rss / 1024:.0f}' for rss in eighths)} MiB, then {slope * 60:+.0f} KiB a minute"
         files = max(one.files for one in later[:half]), min(one.files for one in later[half:])
         threads = max(one.threads for one in later[:half]), min(one.threads for one in later[half:])
         self.counts[f"{child.name}: {line}; {files[0]} files, {threads[0]} threads at most"] = len(later)
