@@ -1,4 +1,6 @@
 /* batch.c - see batch.h */
+#include <string.h>
+
 #include "sentinel.h"
 
 /* NULL: a cell, or one that the layer does not merge into. */
@@ -13,8 +15,14 @@ VkResult batch_call(Batch *batch, VkPipelineCache cache, bool may_compile, uint3
                     const void *infos, VkPipeline *pipelines, uint64_t *duration_ns)
 {
     CacheUse *use = use_of(batch, cache);
-    if (use)
-        cache_use_begin(use, may_compile);
+    if (use && !cache_use_begin(use, may_compile)) {
+        if (!may_compile) {
+            memset(pipelines, 0, info_count * sizeof *pipelines);
+            return VK_PIPELINE_COMPILE_REQUIRED_EXT;
+        }
+        use = NULL;
+        cache = VK_NULL_HANDLE;
+    }
     bool foreign = cache != VK_NULL_HANDLE && cache != batch->cell;
     Mark mark = mark_pipelines(batch->call->device, &batch->elements[first], info_count,
                                cache == batch->call->cache ? batch->app_cache : NULL, foreign, may_compile);

@@ -87,10 +87,11 @@ static bool probe_annex(Batch *batch, uint32_t index)
     Device *device = batch->call->device;
     if (!atomic_load_explicit(&device->merged_use.has_annex, memory_order_relaxed))
         return false;
-    pthread_mutex_lock(&device->merge_mutex);
+    if (!patient_lock(&device->merge_mutex))
+        return false;
     VkPipelineCache annex = device->merged_use.annex;
     bool found = annex != VK_NULL_HANDLE && probe_one(batch, index, annex);
-    pthread_mutex_unlock(&device->merge_mutex);
+    patient_unlock(&device->merge_mutex);
     if (found)
         note_hit(batch, index, true);
     return found;

@@ -93,7 +93,8 @@ static bool merge_into_layer_locked(Device *device, uint32_t source_count, const
 
 static void merge_cell(Device *device, VkPipelineCache cell, AppCache *app_cache)
 {
-    pthread_mutex_lock(&device->merge_mutex);
+    if (!patient_lock(&device->merge_mutex))
+        return;
     bool up_to_date = app_cache && atomic_load(&app_cache->seeded) == atomic_load(&device->cells_generation);
     merge_into_layer_locked(device, 1, &cell);
     if (app_cache) {
@@ -101,7 +102,7 @@ static void merge_cell(Device *device, VkPipelineCache cell, AppCache *app_cache
         if (up_to_date)
             atomic_store(&app_cache->seeded, atomic_load(&device->cells_generation));
     }
-    pthread_mutex_unlock(&device->merge_mutex);
+    patient_unlock(&device->merge_mutex);
 }
 
 bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, PylayerCell about)
@@ -147,19 +148,21 @@ void cells_seed(Device *device, AppCache *app_cache)
 {
     if (atomic_load(&app_cache->seeded) == atomic_load(&device->cells_generation))
         return;
-    pthread_mutex_lock(&device->merge_mutex);
+    if (!patient_lock(&device->merge_mutex))
+        return;
     /* Not while a thread compiles with it: the next one that lacks a pipeline will do. */
     if (cache_try_alone_locked(&app_cache->use)) {
         cells_copy_merged_locked(device, atomic_load(&app_cache->handle));
         cache_alone_end_locked(&app_cache->use);
         atomic_store(&app_cache->seeded, atomic_load(&device->cells_generation));
     }
-    pthread_mutex_unlock(&device->merge_mutex);
+    patient_unlock(&device->merge_mutex);
 }
 
 void cells_absorb(Device *device, AppCache *app_cache, bool at_its_end)
 {
-    pthread_mutex_lock(&device->merge_mutex);
+    if (!patient_lock(&device->merge_mutex))
+        return;
     VkPipelineCache source = atomic_load_explicit(&app_cache->handle, memory_order_acquire);
     if (source != VK_NULL_HANDLE && !app_cache->from_data && (at_its_end || !app_cache->app_synchronized)) {
         bool up_to_date = atomic_load(&app_cache->seeded) == atomic_load(&device->cells_generation);
@@ -170,7 +173,7 @@ void cells_absorb(Device *device, AppCache *app_cache, bool at_its_end)
         if (up_to_date)
             atomic_store(&app_cache->seeded, atomic_load(&device->cells_generation));
     }
-    pthread_mutex_unlock(&device->merge_mutex);
+    patient_unlock(&device->merge_mutex);
 }
 
 VkPipelineCache cells_copy(Device *device, AppCache *app_cache)
@@ -178,7 +181,8 @@ VkPipelineCache cells_copy(Device *device, AppCache *app_cache)
     VkPipelineCache copy = create_cache(device, NULL, 0, false);
     if (copy == VK_NULL_HANDLE)
         return VK_NULL_HANDLE;
-    pthread_mutex_lock(&device->merge_mutex);
+    if (!patient_lock(&device->merge_mutex))
+        return copy;
     if (app_cache) {
         const VkPipelineCache sources[] = {atomic_load(&app_cache->handle), app_cache->use.annex};
         uint32_t source_count = app_cache->use.annex != VK_NULL_HANDLE ? 2 : 1;
@@ -186,18 +190,19 @@ VkPipelineCache cells_copy(Device *device, AppCache *app_cache)
     } else {
         cells_copy_merged_locked(device, copy);
     }
-    pthread_mutex_unlock(&device->merge_mutex);
+    patient_unlock(&device->merge_mutex);
     return copy;
 }
 
 void cells_copy_end(Device *device, VkPipelineCache copy, AppCache *app_cache)
 {
-    pthread_mutex_lock(&device->merge_mutex);
-    if (app_cache)
-        cache_merge_locked(device, &app_cache->use, atomic_load(&app_cache->handle), 1, &copy);
-    else
-        merge_into_layer_locked(device, 1, &copy);
-    pthread_mutex_unlock(&device->merge_mutex);
+    if (patient_lock(&device->merge_mutex)) {
+        if (app_cache)
+            cache_merge_locked(device, &app_cache->use, atomic_load(&app_cache->handle), 1, &copy);
+        else
+            merge_into_layer_locked(device, 1, &copy);
+        patient_unlock(&device->merge_mutex);
+    }
     device->destroy_pipeline_cache(device->handle, copy, NULL);
 }
 
@@ -214,10 +219,9 @@ uint64_t cells_merge_records(Device *device, const uint8_t *base, const uint64_t
             caches[made++] = cache;
     }
     bool merged = false;
-    if (made && !atomic_load(abandoned)) {
-        pthread_mutex_lock(&device->merge_mutex);
+    if (made && !atomic_load(abandoned) && patient_lock(&device->merge_mutex)) {
         merged = merge_into_layer_locked(device, made, caches);
-        pthread_mutex_unlock(&device->merge_mutex);
+        patient_unlock(&device->merge_mutex);
     }
     for (uint32_t i = 0; i < made; i++)
         device->destroy_pipeline_cache(device->handle, caches[i], NULL);
@@ -231,7 +235,8 @@ int64_t cells_read_merged(Device *device, uint8_t *data, uint64_t size)
         return -1;
     size_t bytes = data ? (size_t)size : 0;
     cache_take_over_annex(device, &device->merged_use, device->merged);
-    cache_use_begin(&device->merged_use, true);
+    if (!cache_use_begin(&device->merged_use, true))
+        return -1;
     VkResult result = device->get_pipeline_cache_data(device->handle, device->merged, &bytes, data);
     cache_use_end(device, &device->merged_use, device->merged, true);
     return result == VK_SUCCESS ? (int64_t)bytes : -1;

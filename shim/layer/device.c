@@ -299,7 +299,7 @@ static void init_locks(Device *device)
     pthread_mutex_init(&device->loading.mutex, NULL);
     device->loading.expected = 1;
     atomic_store(&device->restorable_slots, UINT64_MAX);
-    pthread_mutex_init(&device->merge_mutex, NULL);
+    patient_init(&device->merge_mutex);
     pthread_mutex_init(&device->app_caches_mutex, NULL);
     pthread_mutex_init(&device->kept_digests.mutex, NULL);
     pthread_mutex_init(&device->command_mutex, NULL);
@@ -369,7 +369,7 @@ static void device_free(Device *device)
 {
     pthread_cond_destroy(&device->loading.changed);
     pthread_mutex_destroy(&device->loading.mutex);
-    pthread_mutex_destroy(&device->merge_mutex);
+    patient_destroy(&device->merge_mutex);
     pthread_mutex_destroy(&device->app_caches_mutex);
     pthread_mutex_destroy(&device->kept_digests.mutex);
     pthread_mutex_destroy(&device->command_mutex);

@@ -69,7 +69,7 @@ struct Device {
     /* One merge at a time in a device. A merge locks its destination and its sources; with several
      * at once two merges in opposite directions could wait for each other: Mesa locks the
      * destination, then the source. */
-    pthread_mutex_t merge_mutex;
+    PatientMutex merge_mutex;
     struct Shard *shards; /* copies of merged, as many as policy allows */
     uint32_t shard_count;
     uint8_t *empty_data; /* vkGetPipelineCacheData of an empty cache: what 'nothing was kept' looks like */

@@ -42,9 +42,10 @@ void cache_take_over_annex(Device *device, CacheUse *use, VkPipelineCache cache)
 {
     if (!atomic_load(&use->has_annex))
         return;
-    pthread_mutex_lock(&device->merge_mutex);
+    if (!patient_lock(&device->merge_mutex))
+        return;
     take_over_annex_locked(device, use, cache);
-    pthread_mutex_unlock(&device->merge_mutex);
+    patient_unlock(&device->merge_mutex);
 }
 
 VkResult cache_merge_locked(Device *device, CacheUse *use, VkPipelineCache cache, uint32_t source_count,
@@ -73,9 +74,9 @@ void cache_drop_annex(Device *device, CacheUse *use)
         drop_annex_locked(device, use);
 }
 
-void cache_use_begin(CacheUse *use, bool for_long)
+bool cache_use_begin(CacheUse *use, bool for_long)
 {
-    spread_lock_read(&use->lock, for_long);
+    return spread_lock_read(&use->lock, for_long);
 }
 
 void cache_use_end(Device *device, CacheUse *use, VkPipelineCache cache, bool for_long)

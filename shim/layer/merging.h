@@ -14,8 +14,9 @@ typedef struct CacheUse {
 
 void cache_use_init(CacheUse *use);
 void cache_use_destroy(CacheUse *use);
-/* Around each command that uses the cache otherwise than to merge. for_long: it may compile, or reads all data. */
-void cache_use_begin(CacheUse *use, bool for_long);
+/* Around each command that uses the cache otherwise than to merge. for_long: it may compile, or reads all data. False: the
+ * driver hangs in a merge into it; then there is no end, and the command does without the cache. */
+bool cache_use_begin(CacheUse *use, bool for_long);
 void cache_use_end(Device *device, CacheUse *use, VkPipelineCache cache, bool for_long);
 /* Nobody else is in the cache until the end. False: somebody is, for long. */
 bool cache_try_alone_locked(CacheUse *use);

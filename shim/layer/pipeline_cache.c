@@ -282,10 +282,13 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyPipelineCache(VkDevice handle, VkPipelin
         if (is_kept_whole(device, app_cache))
             cells_absorb(device, app_cache, true);
         /* A snapshot that is being taken merges it to the end. */
-        pthread_mutex_lock(&device->merge_mutex);
-        cache_drop_annex(device, &app_cache->use);
+        bool alone = patient_lock(&device->merge_mutex);
+        if (alone)
+            cache_drop_annex(device, &app_cache->use);
         atomic_store_explicit(&app_cache->handle, VK_NULL_HANDLE, memory_order_release);
-        pthread_mutex_unlock(&device->merge_mutex);
+        if (!alone)
+            return; /* the driver may be in it for ever */
+        patient_unlock(&device->merge_mutex);
     }
     device->destroy_pipeline_cache(handle, cache, allocator);
 }
@@ -295,8 +298,8 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineCacheData(VkDevice handle, VkPip
 {
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
     AppCache *app_cache = process_is_forked_child() ? NULL : app_cache_find(device, cache);
-    if (app_cache)
-        cache_use_begin(&app_cache->use, true);
+    if (app_cache && !cache_use_begin(&app_cache->use, true))
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
     VkResult result = device->get_pipeline_cache_data(handle, cache, size, data);
     PylayerCacheRead read = {0};
     if (app_cache) {
@@ -328,12 +331,13 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_MergePipelineCaches(VkDevice handle, VkPipe
         return device->merge_pipeline_caches(handle, destination, source_count, sources);
     /* The application keeps its own threads out of the destination, or asked the driver to; of the layer's, only one
      * that holds this mutex gets in. */
-    pthread_mutex_lock(&device->merge_mutex);
+    if (!patient_lock(&device->merge_mutex))
+        return device->merge_pipeline_caches(handle, destination, source_count, sources);
     Mark mark = mark_merge(device, destination, source_count, sources);
     VkResult result = device->merge_pipeline_caches(handle, destination, source_count, sources);
     mark_end(mark);
     for (uint32_t i = 0; i < source_count; i++)
         merge_annex_of(device, destination, sources[i]);
-    pthread_mutex_unlock(&device->merge_mutex);
+    patient_unlock(&device->merge_mutex);
     return result;
 }

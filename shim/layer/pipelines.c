@@ -19,10 +19,13 @@ VkResult pipelines_pass_through(const PipelineCall *call)
     /* The layer may be merging into it for other calls. In the child of a fork no lock may be taken. */
     AppCache *app_cache = process_is_forked_child() ? NULL : app_cache_find(device, call->cache);
     count(&device->counters.passed, call->count);
-    if (app_cache)
-        cache_use_begin(&app_cache->use, true);
+    VkPipelineCache cache = call->cache;
+    if (app_cache && !cache_use_begin(&app_cache->use, true)) {
+        app_cache = NULL;
+        cache = VK_NULL_HANDLE;
+    }
     Mark mark = mark_pipelines(device, NULL, 1, app_cache, false, true);
-    VkResult result = call_driver(call, call->cache, call->count, call->infos, call->pipelines);
+    VkResult result = call_driver(call, cache, call->count, call->infos, call->pipelines);
     mark_end(mark);
     if (app_cache)
         cache_use_end(device, &app_cache->use, call->cache, true);

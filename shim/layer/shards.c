@@ -52,10 +52,11 @@ void shards_close(Device *device)
 
 static void fill(Device *device, Shard *shard)
 {
-    pthread_mutex_lock(&device->merge_mutex);
-    shard->generation = atomic_load(&device->cells_generation);
-    cells_copy_merged_locked(device, shard->cache);
-    pthread_mutex_unlock(&device->merge_mutex);
+    if (patient_lock(&device->merge_mutex)) {
+        shard->generation = atomic_load(&device->cells_generation);
+        cells_copy_merged_locked(device, shard->cache);
+        patient_unlock(&device->merge_mutex);
+    }
     atomic_store_explicit(&shard->late_hits, 0, memory_order_relaxed);
     shard->allowed_late_hits = shard->allowed_late_hits ? 2 * shard->allowed_late_hits : FIRST_LATE_HITS;
 }

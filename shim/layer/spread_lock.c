@@ -26,13 +26,13 @@ unsigned thread_slot(void)
 
 void spread_lock_init(SpreadLock *lock)
 {
-    pthread_mutex_init(&lock->writer, NULL);
+    patient_init(&lock->writer);
     sem_init(&lock->left, 0, 0);
 }
 
 void spread_lock_destroy(SpreadLock *lock)
 {
-    pthread_mutex_destroy(&lock->writer);
+    patient_destroy(&lock->writer);
     sem_destroy(&lock->left);
 }
 
@@ -43,17 +43,19 @@ static void leave(SpreadLock *lock, unsigned amount)
         sem_post(&lock->left);
 }
 
-void spread_lock_read(SpreadLock *lock, bool for_long)
+bool spread_lock_read(SpreadLock *lock, bool for_long)
 {
     unsigned amount = for_long ? LONG_READER : 1;
     atomic_uint *readers = &lock->slots[thread_slot()].readers;
     atomic_fetch_add(readers, amount);
     while (atomic_load(&lock->writing)) {
         leave(lock, amount);
-        pthread_mutex_lock(&lock->writer);
-        pthread_mutex_unlock(&lock->writer);
+        if (!patient_lock(&lock->writer))
+            return false;
+        patient_unlock(&lock->writer);
         atomic_fetch_add(readers, amount);
     }
+    return true;
 }
 
 void spread_unlock_read(SpreadLock *lock, bool for_long)
@@ -73,7 +75,7 @@ static unsigned most_readers(SpreadLock *lock)
 
 static bool lock_write(SpreadLock *lock, bool behind_long_readers)
 {
-    pthread_mutex_lock(&lock->writer);
+    pthread_mutex_lock(&lock->writer.mutex); /* merges come one at a time: nobody writes */
     while (sem_trywait(&lock->left) == 0)
         continue; /* posted for a writer that no longer waited */
     atomic_store(&lock->writing, true);
@@ -100,5 +102,5 @@ void spread_lock_write(SpreadLock *lock)
 void spread_unlock_write(SpreadLock *lock)
 {
     atomic_store(&lock->writing, false);
-    pthread_mutex_unlock(&lock->writer);
+    patient_unlock(&lock->writer);
 }

@@ -2,7 +2,7 @@
 #ifndef PYLAYER_SPREAD_LOCK_H
 #define PYLAYER_SPREAD_LOCK_H
 
-#include "base.h"
+#include "patience.h"
 
 #define CACHE_LINE_BYTES 64
 
@@ -17,14 +17,15 @@ typedef struct SpreadLock {
         _Alignas(CACHE_LINE_BYTES) atomic_uint readers;
     } slots[THREAD_SLOTS];
     _Alignas(CACHE_LINE_BYTES) atomic_bool writing;
-    pthread_mutex_t writer; /* held while writing */
-    sem_t left;             /* posted by readers who leave meanwhile */
+    PatientMutex writer; /* held while writing */
+    sem_t left;          /* posted by readers who leave meanwhile */
 } SpreadLock;
 
 void spread_lock_init(SpreadLock *lock);
 void spread_lock_destroy(SpreadLock *lock);
-/* for_long: more than microseconds. Same value for unlocking. Not recursive: a waiting writer goes first. */
-void spread_lock_read(SpreadLock *lock, bool for_long);
+/* for_long: more than microseconds. Same value for unlocking. Not recursive: a waiting writer goes first. False: it is not
+ * held, for a writer has been writing for seconds. */
+bool spread_lock_read(SpreadLock *lock, bool for_long);
 void spread_unlock_read(SpreadLock *lock, bool for_long);
 /* Waits for readers; spread_try_write only for those that do not have the lock for long. */
 void spread_lock_write(SpreadLock *lock);

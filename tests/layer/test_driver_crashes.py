@@ -150,6 +150,21 @@ def test_stored_data_hangs_the_driver(scripted: ScriptedDriver, arguments: list[
     assert scripted.counts["compiles"] == 0
 
 
+@pytest.mark.parametrize("arguments", [["--count", "8"], ["--count", "8", "--cache", "object", "--threads", "4"]])
+def test_stored_data_hangs_a_merge(scripted: ScriptedDriver, arguments: list[str]) -> None:
+    """vkMergePipelineCaches never returns on the policy thread and nobody else can merge or look into that cache: the
+    program has its pipelines all the same, and one line says why they were compiled."""
+    scripted.settings(load_wait_ms=500)
+    scripted.demo(*arguments)
+    for _ in range(20):  # the program's thread takes its part of the work where it comes first, and the driver answers
+        result = scripted.demo(*arguments, script="create-object=slow:5;merge=hang?!main-thread")
+        assert result["created"] == 8
+        if scripted.counts["compiles"] == 8:
+            break
+    assert scripted.counts["compiles"] == 8
+    assert scripted.warnings(result).count("the program goes on without what is stored") == 1
+
+
 def test_stored_pipeline_hangs_the_driver(scripted: ScriptedDriver) -> None:
     """The driver never returns from the creation of a pipeline, on the program's own thread: nobody can help, and the
     user ends it. The next start compiles that pipeline, and the driver hangs no more."""
