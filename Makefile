@@ -73,7 +73,7 @@ analyze: setup | analyzers
 	@echo "$(CLANG_TIDY) over shim/"
 	@include=$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('include'))"); \
 	$(CLANG_TIDY) --quiet $(SHIM_C) -- -std=gnu11 -I. -isystem "$$include" \
-	    -DPYLAYER_POLICY_LIBRARY='""' -DPYLAYER_PRIVATE_PYTHON='""' -DPYLAYER_STDLIB='""' -DPYLAYER_PREFIX='""'
+	    -DPYLAYER_POLICY_LIBRARY='""' -DPYLAYER_PRIVATE_PYTHON='""'
 
 stress: setup programs
 	@$(BIN)/python tests/stress/many.py
@@ -147,7 +147,7 @@ lint: setup $(VENV)/extra-lint
 	@include=$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('include'))"); \
 	for file in $(SHIM_C); do \
 	    $(CC) -std=gnu11 -O2 -fPIC -Wall -Wextra -Wshadow -Wstrict-prototypes -Werror -I. -isystem "$$include" \
-	        -DPYLAYER_POLICY_LIBRARY='""' -DPYLAYER_PRIVATE_PYTHON='""' -DPYLAYER_STDLIB='""' -DPYLAYER_PREFIX='""' \
+	        -DPYLAYER_POLICY_LIBRARY='""' -DPYLAYER_PRIVATE_PYTHON='""' \
 	        -c -o /dev/null $$file || exit 1; \
 	done
 

@@ -58,6 +58,8 @@ class BuildBoth(build_ext):
             name = Path(self.get_ext_fullpath(policy.name)).name
             ext.define_macros.append(("PYLAYER_POLICY_LIBRARY", f'"{name}"'))
         super().build_extension(ext)
+        directory = "$ORIGIN/_private/lib" if ext.name == POLICY else None
+        private_python.search_only(Path(self.get_ext_fullpath(ext.name)), directory)
 
 
 setup(

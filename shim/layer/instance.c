@@ -110,6 +110,19 @@ static void resolve(Instance *instance, const VkLayerInstanceLink *link)
         (PFN_vkEnumerateDeviceExtensionProperties)next(handle, "vkEnumerateDeviceExtensionProperties");
 }
 
+/*
+ * The manifest of the implicit layer has the loader look at this variable; nobody does for an explicit one, which
+ * VK_INSTANCE_LAYERS or the program itself may have asked for. As with the loader, any value counts, also an empty one.
+ * The layer stays in the chain: to refuse would fail a program that named it (VK_ERROR_LAYER_NOT_PRESENT).
+ */
+static bool switched_off(void)
+{
+    if (!getenv("DISABLE_PYLAYER"))
+        return false;
+    log_line(PYLAYER_LOG_INFO, "DISABLE_PYLAYER is set; the layer does nothing in this process");
+    return true;
+}
+
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *info,
                                                     const VkAllocationCallbacks *allocator, VkInstance *handle)
 {
@@ -123,7 +136,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *
     PylayerInstanceInfo program;
     describe_program(&program, info->pApplicationInfo);
     bool forked = process_is_forked_child();
-    bool active = !elevated && !forked && policy_start();
+    bool active = !elevated && !forked && !switched_off() && policy_start();
     if (forked)
         log_line(PYLAYER_LOG_INFO,
                  "this process was forked from one that had an instance; the layer does nothing in it");

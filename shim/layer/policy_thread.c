@@ -51,20 +51,21 @@ static bool program_holds_python(void)
 /* The layer's own directory; empty where it is not known. */
 static char own_directory[PATH_MAX];
 
-/* The loader may have been given a relative path (VK_ADD_LAYER_PATH). That means another directory, and code of others,
- * as soon as the program goes elsewhere, so it is made absolute on the thread that is in vkCreateInstance. */
+/*
+ * The loader may have been given a relative path (VK_ADD_LAYER_PATH). That means another directory, and code of others,
+ * as soon as the program goes elsewhere, so it is made absolute on the thread that is in vkCreateInstance. And it may
+ * have been given a link: Steam's containers collect the libraries of all layers in one directory, as links to where
+ * the rest of the package is (pressure-vessel, runtime.c).
+ */
 static void find_own_directory(void)
 {
     Dl_info self;
-    char here[PATH_MAX] = "";
-    if (!dladdr((void *)(uintptr_t)policy_start, &self) || !self.dli_fname ||
-        (*self.dli_fname != '/' && !getcwd(here, sizeof here)))
-        return;
-    const char *slash = strrchr(self.dli_fname, '/');
-    int length = snprintf(own_directory, sizeof own_directory, "%s%s%.*s", here, *here ? "/" : "",
-                          slash ? (int)(slash - self.dli_fname) : 0, self.dli_fname);
-    if (length < 0 || (size_t)length >= sizeof own_directory)
+    if (!dladdr((void *)(uintptr_t)policy_start, &self) || !self.dli_fname || !realpath(self.dli_fname, own_directory)) {
         *own_directory = '\0';
+        return;
+    }
+    char *slash = strrchr(own_directory, '/');
+    *slash = '\0';
 }
 
 /* A file that lies below it. */

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cffi import FFI
-from private_python import PRIVATE_LIBRARY, embedded_python
+from private_python import PRIVATE_LIBRARY
 
 SHIM = Path("shim")
 MARK = "/* ---- cdef begins here ---- */"
@@ -21,12 +21,6 @@ def boundary_declarations() -> str:
     text = (SHIM / "boundary.h").read_text()
     return text.split(MARK, 1)[1].rsplit("#endif", 1)[0]
 
-
-def c_string(text: str) -> str:
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
-python = embedded_python()
 
 ffibuilder = FFI()
 OWN_DECLARATIONS = """
@@ -43,10 +37,6 @@ ffibuilder.set_source(
     '#include "shim/policy/interpreter.h"',
     sources=["shim/policy/interpreter.c", "shim/policy/isolation.c", "shim/policy/watchdog.c"],
     include_dirs=["."],
-    define_macros=[
-        ("PYLAYER_STDLIB", c_string(python.stdlib)),
-        ("PYLAYER_PREFIX", c_string(python.prefix)),
-    ],
     extra_compile_args=["-std=gnu11", "-O2", "-Wall", "-Wextra"],
     # setup.py has made the private copy by the time the linker runs.
     extra_link_args=[str(PRIVATE_LIBRARY), "-Wl,-rpath,$ORIGIN/_private/lib", "-Wl,-z,nodelete"],

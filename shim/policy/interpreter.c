@@ -17,9 +17,8 @@
 #include "build/frozen_modules.h"
 #include "interpreter.h"
 
-#if !defined(PYLAYER_STDLIB) || !defined(PYLAYER_PREFIX)
-#error "the build says where the embedded Python's standard library is"
-#endif
+/* The private Python, below the directory that the package is in (shim/policy/private_python.py). */
+#define PRIVATE "pylayer/_private"
 
 static const PylayerShim *shim;
 
@@ -29,7 +28,8 @@ const PylayerShim *pylayer_shim(void)
 }
 
 /* The package's modules are frozen (shim/policy/freeze.py); what is not is found in its directory. The rest
- * of site-packages, whose extension modules are bound to no particular libpython, stays out of reach. */
+ * of site-packages, whose extension modules are bound to no particular libpython, stays out of reach. So does the
+ * standard library of the Python that pylayer was built with: a container may lack it, or have another version's. */
 /* clang-format off */
 static const char bootstrap[] =
     "def start(site, stdlib, dlopen_flags):\n"
@@ -105,6 +105,11 @@ static PyStatus add_path(PyConfig *config, const char *path)
 static PyStatus configure(PyConfig *config, const char *site)
 {
     PyStatus status;
+    char private[PATH_MAX + 64], stdlib[PATH_MAX + 64], dynload[PATH_MAX + 64], packages[PATH_MAX + 64];
+    snprintf(private, sizeof private, "%s/" PRIVATE, site);
+    snprintf(stdlib, sizeof stdlib, "%s/" PRIVATE "/stdlib", site);
+    snprintf(dynload, sizeof dynload, "%s/" PRIVATE "/dynload", site);
+    snprintf(packages, sizeof packages, "%s/" PRIVATE "/site", site);
     config->site_import = 0;
     config->install_signal_handlers = 0;
     config->configure_c_stdio = 0;
@@ -119,18 +124,15 @@ static PyStatus configure(PyConfig *config, const char *site)
         {&config->program_name, "pylayer"},
         {&config->executable, ""},
         {&config->base_executable, ""},
-        {&config->prefix, PYLAYER_PREFIX},
-        {&config->base_prefix, PYLAYER_PREFIX},
-        {&config->exec_prefix, PYLAYER_PREFIX},
-        {&config->base_exec_prefix, PYLAYER_PREFIX},
+        {&config->prefix, private},
+        {&config->base_prefix, private},
+        {&config->exec_prefix, private},
+        {&config->base_exec_prefix, private},
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (PyStatus_Exception(status = set_text(config, texts[i].field, texts[i].text)))
             return status;
-    char dynload[PATH_MAX + 64], packages[PATH_MAX + 64];
-    snprintf(dynload, sizeof dynload, "%s/pylayer/_private/dynload", site);
-    snprintf(packages, sizeof packages, "%s/pylayer/_private/site", site);
-    const char *const paths[] = {PYLAYER_STDLIB, dynload, packages};
+    const char *const paths[] = {stdlib, dynload, packages};
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++)
         if (PyStatus_Exception(status = add_path(config, paths[i])))
             return status;
@@ -166,11 +168,13 @@ static PyObject *load_policy(const char *site, int dlopen_flags)
 {
     PyObject *names = PyDict_New();
     PyObject *run = NULL;
+    char stdlib[PATH_MAX + 64];
+    snprintf(stdlib, sizeof stdlib, "%s/" PRIVATE "/stdlib", site);
     if (names && PyDict_SetItemString(names, "__builtins__", PyEval_GetBuiltins()) == 0) {
         PyObject *done = PyRun_String(bootstrap, Py_file_input, names, names);
         PyObject *start = done ? PyDict_GetItemString(names, "start") : NULL;
         if (start)
-            run = PyObject_CallFunction(start, "ssi", site, PYLAYER_STDLIB, dlopen_flags);
+            run = PyObject_CallFunction(start, "ssi", site, stdlib, dlopen_flags);
         Py_XDECREF(done);
     }
     Py_XDECREF(names);

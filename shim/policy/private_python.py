@@ -9,11 +9,17 @@ pipeline, so a policy that needs this GIL could not answer one request (measured
 So the build copies libpython under another soname, and copies the standard library's extension modules and
 the few packages that run in the program's process, each patched to need that soname. They bind to each other
 whatever else is in the process, and hold a GIL that is nobody else's.
+
+The standard library's Python modules come along too, compiled. A wheel is installed where the Python that built it is
+not, and a container of Steam or Flatpak sees the package but has another /usr, or none of this Python in it.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
+import os
+import py_compile
 import re
 import shutil
 import subprocess
@@ -36,6 +42,15 @@ REPLACED = (
 
 # What runs in the program's process besides the standard library and this package.
 PACKAGES = ["_cffi_backend", "xxhash", "yaml", "fastjsonschema", "zstandard.backend_c"]
+
+#: The distributions that these come from, whose licences go with the copies.
+DISTRIBUTIONS = ["cffi", "xxhash", "PyYAML", "fastjsonschema", "zstandard"]
+
+#: Of the standard library: tests, windows, games, installers, and what belongs to a Python that is installed.
+STDLIB_LEFT_OUT = {
+    *("__phello__", "ensurepip", "idlelib", "lib2to3", "lib-dynload", "pydoc_data", "site-packages", "dist-packages"),
+    *("sitecustomize.py", "test", "tests", "tkinter", "turtle.py", "turtledemo", "venv", "__pycache__"),
+}
 
 # Extension modules that policy cannot want there: tests, terminals, window systems, old databases.
 LEFT_OUT = re.compile(r"_?(test|xx|tkinter|curses|readline|dbm|gdbm|nis|ossaudiodev|crypt|spwd|ctypes_test)")
@@ -83,6 +98,14 @@ def patch(path: Path, *options: str) -> None:
     subprocess.run(["patchelf", *options, str(path)], check=True)
 
 
+def search_only(path: Path, directory: str | None) -> None:
+    """Makes ``path`` look for its libraries in ``directory``, which begins with $ORIGIN, before the system's places,
+    and nowhere else: a Python that is not the system's has its own directory written into all that it builds. That is
+    thirty failed calls at each start, and on another machine a directory that anybody may have made."""
+    options = ["--set-rpath", directory] if directory else ["--remove-rpath"]
+    subprocess.run(["patchelf", *options, str(path)], check=True)
+
+
 def package_files(package: str) -> Iterator[tuple[Path, Path]]:
     """Files of an importable package or module, each with its path below a site directory."""
     spec = importlib.util.find_spec(package)
@@ -103,19 +126,53 @@ def copy(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
     if target.suffix == ".so":
         patch(target, "--add-needed", SONAME)
+        search_only(target, "$ORIGIN/" + os.path.relpath(PRIVATE_LIBRARY.parent, target.parent))
+
+
+def compile_stdlib(stdlib: Path, target: Path) -> None:
+    """The modules as code alone. Whether it is still the source's is not asked at each start, because there is none;
+    and no path of this machine is in it."""
+    for source in sorted(stdlib.rglob("*.py")):
+        relative = source.relative_to(stdlib)
+        if not STDLIB_LEFT_OUT.isdisjoint(relative.parts) or relative.parts[0].startswith("config-"):
+            continue
+        compiled = target / relative.with_suffix(".pyc")
+        compiled.parent.mkdir(parents=True, exist_ok=True)
+        mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+        # Level 0: policy classes may look at docstrings, and rely on asserts.
+        py_compile.compile(
+            str(source), str(compiled), f"stdlib/{relative}", doraise=True, optimize=0, invalidation_mode=mode
+        )
+
+
+def copy_licences(target: Path) -> None:
+    """What the licences of the copied Python and packages ask for: their text beside the copies."""
+    target.mkdir(parents=True)
+    places = (
+        Path(embedded_python().stdlib, "LICENSE.txt"),
+        Path(f"/usr/share/doc/libpython{VERSION}/copyright"),
+        Path(f"/usr/share/doc/python{VERSION}/copyright"),
+    )
+    python = next((path for path in places if path.is_file()), None)
+    if python:
+        shutil.copyfile(python, target / "Python.txt")
+    for name in DISTRIBUTIONS:
+        for file in importlib.metadata.files(name) or ():
+            if ".dist-info" in str(file) and re.match(r"(LICEN[CS]E|COPYING)", file.name):
+                shutil.copyfile(str(file.locate()), target / f"{name}-{file.name}")
 
 
 def make() -> Path:
     """Makes build/private_python and returns it. Does nothing when it is there and complete."""
     done = BUILD / "complete"
     python = embedded_python()
-    stamp = f"{python!r} {PACKAGES!r} {REPLACED!r}"
+    stamp = f"{python!r} {PACKAGES!r} {REPLACED!r} {Path(__file__).read_text()!r}"
     if done.exists() and done.read_text() == stamp:
         return BUILD
     shutil.rmtree(BUILD, ignore_errors=True)
     PRIVATE_LIBRARY.parent.mkdir(parents=True)
     shutil.copyfile(python.library, PRIVATE_LIBRARY)
-    patch(PRIVATE_LIBRARY, "--set-soname", SONAME)
+    patch(PRIVATE_LIBRARY, "--set-soname", SONAME, "--remove-rpath")
     names = BUILD / "names"
     names.write_text("".join(f"{name} pylayer_{name.replace('__environ', 'environ')}\n" for name in REPLACED))
     patch(PRIVATE_LIBRARY, "--rename-dynamic-symbols", str(names))
@@ -126,5 +183,7 @@ def make() -> Path:
     for package in PACKAGES:
         for source, relative in package_files(package):
             copy(source, BUILD / "site" / relative)
+    compile_stdlib(Path(python.stdlib), BUILD / "stdlib")
+    copy_licences(BUILD / "licences")
     done.write_text(stamp)
     return BUILD

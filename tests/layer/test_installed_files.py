@@ -1,0 +1,70 @@
+"""What the installed package needs of the machine, beside itself: the C library, and none of the Python that built it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from world import PACKAGE, World
+
+LIBRARIES = sorted(path for path in PACKAGE.rglob("*.so*") if path.is_file())
+
+
+def dynamic(library: Path, tag: str) -> list[str]:
+    """The values of one tag of the dynamic section."""
+    text = subprocess.run(["readelf", "-dW", library], capture_output=True, text=True, check=True).stdout
+    return re.findall(rf"\({tag}\).*\[(.*)\]", text)
+
+
+@pytest.mark.parametrize("library", LIBRARIES, ids=lambda path: path.name)
+def test_nothing_of_the_building_machine(library: Path) -> None:
+    """No library looks for others in directories outside the package: on another machine they are anybody's."""
+    for directory in ",".join(dynamic(library, "RUNPATH") + dynamic(library, "RPATH")).split(","):
+        assert not directory or directory.startswith("$ORIGIN/")
+
+
+def test_needs_of_the_start() -> None:
+    """What starts in every program needs the C library alone: containers have few others."""
+    (policy,) = PACKAGE.glob("_policy*.so")
+    (python,) = (PACKAGE / "_private" / "lib").glob("libpylayer-python*")
+    layer = PACKAGE / "libVkLayer_pylayer_pipeline_cache.so"
+    system = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "libutil.so.1", "ld-linux-x86-64.so.2"}
+    # Debian's libpython has these modules inside.
+    system |= {"libz.so.1", "libexpat.so.1"}
+    for library in (layer, policy, python):
+        assert set(dynamic(library, "NEEDED")) <= system | {python.name}, library
+
+
+def test_a_library_reached_by_a_link(world: World, tmp_path: Path) -> None:
+    """A manifest may lead to a link to the library, as those that Steam's containers make: policy is found where the
+    library itself is."""
+    links = tmp_path / "links" / "package"
+    links.mkdir(parents=True)
+    (links / "libVkLayer_pylayer_pipeline_cache.so").symlink_to(PACKAGE / "libVkLayer_pylayer_pipeline_cache.so")
+    world.install_manifest(links)
+    assert world.demo("--count", 4)["created"] == 4
+    assert world.last()["compiled"] == 4
+
+
+def test_the_standard_library_is_the_packages(world: World) -> None:
+    """Nothing is read of another Python's standard library, which a container need not have; a policy class finds
+    modules of it all the same, with their extension modules."""
+    own = world.directory / "own"
+    own.mkdir()
+    (own / "mine.py").write_text(
+        "import ctypes, email.message, json, sqlite3, sys\n"
+        "from pylayer.policy import Policy\n"
+        "class Mine(Policy):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        files = [getattr(module, '__file__', None) for module in list(sys.modules.values())]\n"
+        "        print('paths', json.dumps([sys.prefix, *sys.path, *filter(None, files)]))\n"
+    )
+    (world.directory / "policy.yaml").write_text(f"policy: mine:Mine\npolicy_path: {own}\n")
+    log = world.demo("--count", 4, PYLAYER_CONFIG=str(world.directory / "policy.yaml")).stderr
+    (line,) = [line for line in log.splitlines() if "paths [" in line]
+    print(line)
+    elsewhere = [path for path in re.findall(r'"(/[^"]*)"', line) if not path.startswith((str(PACKAGE), str(own)))]
+    assert elsewhere == []
