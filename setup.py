@@ -17,11 +17,13 @@ from setuptools.command.build_ext import build_ext
 
 sys.path.insert(0, str(Path("shim/policy").resolve()))
 import freeze
+import layer_tables
 import private_python
 
 LAYER = "pylayer.libVkLayer_pylayer_pipeline_cache"
 POLICY = "pylayer._policy"
 FROZEN = Path("build/frozen_modules.h")
+TABLES = Path("build/layer_tables.h")
 WARNINGS = ["-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes"]
 
 layer = Extension(
@@ -45,8 +47,12 @@ class BuildBoth(build_ext):
     def run(self) -> None:
         private = private_python.make()
         frozen = freeze.write(FROZEN)
-        policy = next(extension for extension in self.extensions if extension.name == POLICY)
-        policy.depends += [str(frozen), *layer.depends]
+        tables = layer_tables.write(TABLES)
+        for extension in self.extensions:
+            if extension.name == POLICY:
+                extension.depends += [str(frozen), *layer.depends]
+            else:
+                extension.depends += [str(tables)]
         super().run()
         target = Path(self.get_ext_fullpath(POLICY)).parent / "_private"
         shutil.rmtree(target, ignore_errors=True)

@@ -101,6 +101,12 @@ class Message:
         )
 
     @property
+    def skip_undecided(self) -> bool | None:
+        """PLAN_DEVICE, PROPERTIES: None where the layer decided that the process is not left alone; else policy has to
+        decide, and this is what the built-in rules say."""
+        return None if self._c.skip == lib.PYLAYER_SKIP_NO else bool(self._c.skip == lib.PYLAYER_SKIP_ASK_BUILT_IN)
+
+    @property
     def sent_ns(self) -> int:
         """When it was sent, on the clock of ``time.monotonic_ns``."""
         return self._c.time_ns  # type: ignore[no-any-return]

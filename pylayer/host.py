@@ -237,6 +237,8 @@ class Host:
         """PLAN_DEVICE: settings and policy first; the store is read while the driver creates the device."""
         program = message.program(self.executable)
         facts = message.device_facts()
+        if self._is_skipped(message, program):
+            return  # no answer: do nothing
         wanted = settings.settings_for(self.document, program, facts)
         try:
             plan = self._ask("plan_device", program, facts, wanted)
@@ -270,6 +272,14 @@ class Host:
             self.loading[message.device] = Loading(session)
         if plan.carrier == CARRIER_OFF:
             boundary.log(LOG_INFO, f"{facts.device_name}: carrier off, {session.reason}")
+
+    def _is_skipped(self, message: boundary.Message, program: Program) -> bool:
+        """Whether a skip rule leaves the program alone, where the layer could not tell without policy."""
+        built_in = message.skip_undecided
+        if built_in is None or not settings.is_skipped(self.document, program, built_in):
+            return False
+        boundary.log(LOG_INFO, f"a skip rule leaves {program.name} alone; the layer does nothing for it")
+        return True
 
     def _note_unplanned(self, program: Program, facts: DeviceFacts, reason: str) -> None:
         """Where a policy class may be the cause, `pylayer stats` shall show that the device ran without the layer."""
@@ -326,6 +336,8 @@ class Host:
         """PROPERTIES: what the program is told of a device before it creates one."""
         program = message.program(self.executable)
         facts = message.device_facts()
+        if self._is_skipped(message, program):
+            return
         wanted = settings.settings_for(self.document, program, facts)
         properties = self._ask("binary_properties", program, facts, wanted)
         self._carry_out("binary_properties", message, message.answer_properties, properties)

@@ -40,6 +40,9 @@ TOP_DEFAULTS: dict[str, Any] = {
     "share": "program",
     "max_store_mib": 4096,
     "max_program_mib": 1024,
+    #: Beside the built-in rules (config/default.yaml), which are compiled into the layer.
+    "skip": [],
+    "never_skip": [],
     "trusted_keys": [],
     "import": {"require_signature": False},
     "watchdog": {
@@ -53,9 +56,16 @@ TOP_DEFAULTS: dict[str, Any] = {
 }
 
 
+def folded(text: str) -> str:
+    """Lower case, letter by letter, where that is one code point: what shim/layer/globs.c does too."""
+    if text.isascii():
+        return text.lower()
+    return "".join(lower if len(lower := letter.lower()) == 1 else letter for letter in text)
+
+
 def glob_matches(pattern: str, text: str) -> bool:
     """Shell-like match of a whole text with ``*`` and ``?``, ignoring case; fnmatch would import re (5 ms)."""
-    pattern, text = pattern.lower(), text.lower()
+    pattern, text = folded(pattern), folded(text)
     star = mark = -1
     at = position = 0
     while position < len(text):
@@ -90,6 +100,18 @@ def rule_matches(match: dict[str, Any], program: Program, facts: DeviceFacts) ->
         elif not glob_matches(wanted, texts[key]):
             return False
     return True
+
+
+def is_skipped(document: dict[str, Any], program: Program, by_default: bool) -> bool:
+    """Whether the layer leaves this process alone; ``by_default``: the built-in rules say so. As shim/layer/skip.c
+    decides it, where it can."""
+
+    def holds(rule: dict[str, Any]) -> bool:
+        return all(glob_matches(wanted, getattr(program, key)) for key, wanted in rule.items())
+
+    if any(holds(rule) for rule in document.get("never_skip") or []):
+        return False
+    return by_default or any(holds(rule) for rule in document.get("skip") or [])
 
 
 def settings_for(document: dict[str, Any], program: Program, facts: DeviceFacts) -> dict[str, Any]:

@@ -25,7 +25,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raised whenever a declaration below changes; both libraries refuse a partner of another number. */
-#define PYLAYER_BOUNDARY_VERSION 4
+#define PYLAYER_BOUNDARY_VERSION 5
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -80,6 +80,13 @@ enum PylayerMessageType {
     PYLAYER_MSG_CACHE_READ = 10,     /* event: read; vkGetPipelineCacheData wrote into the application's buffer */
     PYLAYER_MSG_BINARY_READ = 11,    /* event: binary; vkGetPipelineBinaryDataKHR gave data to the application */
     PYLAYER_MSG_PROPERTIES = 12,     /* request: info -> properties; the application asks for them, device 0 */
+};
+
+/* Whether policy has to decide if a process is left alone. The layer does where it can (shim/layer/skip.c). */
+enum PylayerSkip {
+    PYLAYER_SKIP_NO = 0,           /* it is not */
+    PYLAYER_SKIP_ASK = 1,          /* not by the built-in rules; the policy file's are policy's to read */
+    PYLAYER_SKIP_ASK_BUILT_IN = 2, /* by the built-in rules, unless the policy file says otherwise */
 };
 
 /* What one vkCreateInstance said about the program. Strings are UTF-8, cut at the array's end. */
@@ -263,6 +270,7 @@ typedef struct PylayerMessage {
         PylayerCell cell;
         PylayerBinaryRead binary;
     };
+    uint8_t skip;     /* PylayerSkip, of PLAN_DEVICE and PROPERTIES */
     PylayerPlan plan; /* PLAN_DEVICE: the answer, zeroed when sent */
     /* PLAN_DEVICE: under what a plan may be kept. The key is what a plan can depend on; its first part does
      * without the program, for a plan that does not depend on it either. kept: one was found, the device has it

@@ -188,7 +188,9 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
         return;
     describe_device(&message->info, device->instance, device->physical, info, support);
     kept_plans_describe(message);
-    message->kept = kept_plans_find(message, &device->plan);
+    message->skip = device->instance->skip;
+    /* A plan may be there that leaves nothing alone. */
+    message->kept = message->skip == PYLAYER_SKIP_NO && kept_plans_find(message, &device->plan);
     if (message->kept) {
         device->planned = mailbox_post(message, UINT64_MAX);
         if (!device->planned)

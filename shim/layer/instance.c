@@ -8,6 +8,8 @@
 #include <sys/auxv.h>
 
 #include "pnext.h"
+#include "process.h"
+#include "skip.h"
 
 #define PROPERTIES2_EXTENSION VK_KHR_GET_PHYSICAL_DEVICE_PROPERTIES_2_EXTENSION_NAME
 
@@ -136,7 +138,14 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *
     PylayerInstanceInfo program;
     describe_program(&program, info->pApplicationInfo);
     bool forked = process_is_forked_child();
-    bool active = !elevated && !forked && !switched_off() && policy_start();
+    bool built_in = false;
+    SkipDecision skip = SKIP_NO;
+    bool off = elevated || forked || switched_off();
+    if (!off) {
+        environment_remember();
+        skip = skip_decide(&program, &built_in);
+    }
+    bool active = !off && skip != SKIP_YES && policy_start();
     if (forked)
         log_line(PYLAYER_LOG_INFO,
                  "this process was forked from one that had an instance; the layer does nothing in it");
@@ -159,6 +168,8 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *
     instance->handle = *handle;
     instance->info = program;
     instance->active = active;
+    if (skip == SKIP_UNDECIDED)
+        instance->skip = built_in ? PYLAYER_SKIP_ASK_BUILT_IN : PYLAYER_SKIP_ASK;
     instance->application_allocates = allocator != NULL;
     resolve(instance, mine);
     if (!dispatch_insert(&instance_table, dispatch_key(*handle), instance)) {

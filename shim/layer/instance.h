@@ -7,7 +7,8 @@
 struct Instance {
     VkInstance handle;
     PylayerInstanceInfo info;
-    bool active;                /* false: policy never started; every call below passes */
+    bool active;                /* false: policy has no part in it; every call below passes */
+    uint8_t skip;               /* PylayerSkip */
     bool application_allocates; /* it gave allocation callbacks to vkCreateInstance */
     PFN_vkGetInstanceProcAddr get_instance_proc_addr;
     PFN_GetPhysicalDeviceProcAddr get_physical_device_proc_addr;

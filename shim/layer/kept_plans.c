@@ -24,10 +24,10 @@
 
 #include "layer.h"
 #include "process.h"
+#include "trusted.h"
 
-#define COMMAND_LINE_BYTES 4096
-#define PATH_BYTES 4096
-#define MAX_KEY_BYTES (sizeof(PylayerDeviceInfo) + COMMAND_LINE_BYTES + 3 * PATH_BYTES)
+#define KEPT_COMMAND_LINE_BYTES 4096
+#define MAX_KEY_BYTES (sizeof(PylayerDeviceInfo) + KEPT_COMMAND_LINE_BYTES + 3 * PATH_BYTES)
 
 /* What is known of a file without reading it: any change of content, owner or mode changes its ctime. */
 typedef struct FileState {
@@ -61,27 +61,9 @@ static FileState state_of(const char *path)
                        (uint64_t)found.st_ctim.tv_nsec};
 }
 
-/* As paths.py does it: an own variable, else a base directory of XDG, else one below HOME. Empty: none. */
-static void own_path(char *out, const char *own, const char *xdg, const char *below_home, const char *tail)
-{
-    const char *value = environment_get(own), *home = environment_get("HOME");
-    int length = 0;
-    *out = '\0';
-    if (value && *value) {
-        if (*value == '/') /* else there was no working directory */
-            length = snprintf(out, PATH_BYTES, "%s", value);
-    } else if ((value = environment_get(xdg)) && *value == '/') {
-        length = snprintf(out, PATH_BYTES, "%s/%s", value, tail);
-    } else if (home && *home == '/') {
-        length = snprintf(out, PATH_BYTES, "%s/%s/%s", home, below_home, tail);
-    }
-    if (length < 0 || length >= PATH_BYTES)
-        *out = '\0';
-}
-
 void kept_plans_start(void)
 {
-    own_path(policy_file, "PYLAYER_CONFIG", "XDG_CONFIG_HOME", ".config", "pylayer/policy.yaml");
+    config_file_path(policy_file);
     policy_file_state = state_of(policy_file);
 }
 
@@ -100,7 +82,7 @@ static void add(Key *key, const void *data, size_t size)
 /* The program: what it runs, with what arguments; rules match names made from these. */
 static void add_program(Key *key)
 {
-    char text[COMMAND_LINE_BYTES];
+    char text[KEPT_COMMAND_LINE_BYTES];
     ssize_t length = readlink("/proc/thread-self/exe", text, sizeof text);
     add(key, text, length > 0 ? (size_t)length : 0);
     add(key, "", 1);
@@ -152,47 +134,11 @@ void kept_plans_describe(PylayerMessage *message)
     name_plan(message->general_plan_name, key.bytes, general_size);
 }
 
-/* Whether nobody else could have written what a descriptor is open on: as paths.py has it. */
-static bool is_own(int fd, struct stat *found)
-{
-    return fstat(fd, found) == 0 && (found->st_uid == geteuid() || found->st_uid == 0) &&
-           !(found->st_mode & (S_IWGRP | S_IWOTH));
-}
-
-/* A file of a directory, both ours alone to write, and neither a link. */
-static int open_trusted(const char *directory, const char *name, struct stat *found)
-{
-    int parent = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (parent < 0)
-        return -1;
-    int fd = is_own(parent, found) ? openat(parent, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
-    close(parent);
-    if (fd >= 0 && !(is_own(fd, found) && S_ISREG(found->st_mode))) {
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
-
 /* Whole file into memory, if it is no larger than a plan can be. */
-static uint8_t *read_trusted(const char *directory, const char *name, size_t *size)
+static uint8_t *read_plan(const char *directory, const char *name, size_t *size)
 {
-    struct stat found;
-    int fd = open_trusted(directory, name, &found);
-    if (fd < 0)
-        return NULL;
-    uint8_t *data = NULL;
-    if ((size_t)found.st_size >= sizeof(PlanFile) &&
-        (size_t)found.st_size <= sizeof(PlanFile) + sizeof(PylayerPlan) + MAX_KEY_BYTES) {
-        *size = (size_t)found.st_size;
-        data = malloc(*size);
-        if (data && read(fd, data, *size) != (ssize_t)*size) {
-            free(data);
-            data = NULL;
-        }
-    }
-    close(fd);
-    return data;
+    size_t largest = sizeof(PlanFile) + sizeof(PylayerPlan) + MAX_KEY_BYTES;
+    return (uint8_t *)read_all(open_in_store(directory, name), largest, 0, size);
 }
 
 static bool find(const char *root, const char *name, const uint8_t *key, size_t key_size, PylayerPlan *plan)
@@ -200,10 +146,12 @@ static bool find(const char *root, const char *name, const uint8_t *key, size_t 
     char directory[PATH_BYTES + 8];
     snprintf(directory, sizeof directory, "%s/plans", root);
     size_t size = 0;
-    uint8_t *data = read_trusted(directory, name, &size);
-    if (!data)
-        return false;
+    uint8_t *data = read_plan(directory, name, &size);
     PlanFile file;
+    if (!data || size < sizeof file) {
+        free(data);
+        return false;
+    }
     memcpy(&file, data, sizeof file);
     const uint8_t *body = data + sizeof file;
     bool found = file.magic == PYLAYER_PLAN_MAGIC && file.plan_size == sizeof *plan && file.key_size == key_size &&
@@ -219,7 +167,7 @@ static bool find(const char *root, const char *name, const uint8_t *key, size_t 
 bool kept_plans_find(const PylayerMessage *message, PylayerPlan *plan)
 {
     char root[PATH_BYTES];
-    own_path(root, "PYLAYER_STORE", "XDG_CACHE_HOME", ".cache", "pylayer");
+    store_root_path(root);
     const uint8_t *key = message->plan_key;
     return *root && key &&
            (find(root, message->general_plan_name, key, message->general_plan_key_size, plan) ||

@@ -34,6 +34,9 @@
  * mailbox.c         messages to the policy thread, and its waiting
  * commands.c        the functions that policy calls
  * kept_plans.c      plans that policy made for the same request before
+ * skip.c            processes that are left alone, without an interpreter
+ * program_name.c    what program this is
+ * trusted.c         files that nobody else could have written
  * process.c         the program's environment as it was, and whether this process is a fork's child
  * policy_thread.c   finding and running the policy library
  * log.c             PYLAYER_LOG

@@ -37,6 +37,8 @@ static char *copy_of(const char *variable)
     return strdup(variable);
 }
 
+static pthread_once_t environment_once = PTHREAD_ONCE_INIT;
+
 static void copy_environment(void)
 {
     size_t count = 0;
@@ -49,6 +51,11 @@ static void copy_environment(void)
         if ((copy[used] = copy_of(environ[i])))
             used++;
     variables = copy;
+}
+
+void environment_remember(void)
+{
+    pthread_once(&environment_once, copy_environment);
 }
 
 const char *environment_get(const char *name)
@@ -231,6 +238,6 @@ bool process_is_forked_child(void)
 void process_remember(void)
 {
     watch_fork();
-    copy_environment();
+    environment_remember();
     log_enabled(PYLAYER_LOG_ERROR); /* reads its variables */
 }

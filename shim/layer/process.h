@@ -12,6 +12,9 @@
 /* At the first vkCreateInstance, on the program's thread: there the program expects that its environment is read. */
 void process_remember(void);
 
+/* The part of it that also a process needs which is left alone. */
+void environment_remember(void);
+
 /* A variable of the environment as it was then; NULL: not set. Paths of ours are absolute. */
 const char *environment_get(const char *name);
 /* All of it, ending with NULL. Valid for ever. */

@@ -61,6 +61,7 @@ class FakeMessage:
         self.releases = 0
         self.plan: Plan | None = None
         self.kept: bool = content.get("kept", False)
+        self.skip_undecided: bool | None = content.get("skip_undecided")
         self.verdict: int | None = None
         self.properties: BinaryProperties | None = None
         self.sent_ns: int = content.get("sent_ns", 0)

@@ -1,0 +1,293 @@
+/*
+ * skip.c - see skip.h.
+ *
+ * The compiled copy is the one that policy reads instead of YAML (pylayer/compiled.py): its name is the digest of the
+ * policy file's bytes, so it can be missing but never old, and its first line is the digest of the rest. Policy makes
+ * it when it first reads a policy file. So the interpreter starts once after a change, in whatever process comes first,
+ * and in each process where there can be no copy: a policy file with errors, a store that cannot be written to.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "process.h"
+#include "skip.h"
+#include "trusted.h"
+
+typedef struct CaseRange {
+    uint32_t first, last, step;
+    int32_t delta;
+} CaseRange;
+
+#include "../../build/layer_tables.h"
+
+/* What pylayer/compiled.py takes of a policy file, and what this file reads of a copy: more is policy's to read. */
+#define MAX_POLICY_BYTES (1u << 20)
+#define MAX_COPY_BYTES (1u << 20)
+
+/* ---- globs -------------------------------------------------------------------------------------- */
+
+static uint32_t folded(uint32_t point)
+{
+    if (point < 128)
+        return point >= 'A' && point <= 'Z' ? point + 32 : point;
+    size_t low = 0, high = sizeof lower_case / sizeof lower_case[0];
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        const CaseRange *range = &lower_case[middle];
+        if (point < range->first)
+            high = middle;
+        else if (point > range->last)
+            low = middle + 1;
+        else
+            return (point - range->first) % range->step == 0 ? (uint32_t)((int32_t)point + range->delta) : point;
+    }
+    return point;
+}
+
+/* The code point at `at`, folded, and where the next one begins. What is not UTF-8 is U+FFFD, one for each longest
+ * beginning of a code point: as Python decodes with 'replace' (Unicode, 'U+FFFD Substitution of Maximal Subparts'). */
+static uint32_t letter(const char *text, size_t size, size_t at, size_t *next)
+{
+    const uint8_t *byte = (const uint8_t *)text + at;
+    *next = at + 1;
+    if (byte[0] < 0x80)
+        return folded(byte[0]);
+    unsigned more = byte[0] >= 0xc2 && byte[0] < 0xe0 ? 1 : byte[0] >= 0xe0 && byte[0] < 0xf0 ? 2 : 0;
+    if (byte[0] >= 0xf0 && byte[0] < 0xf5)
+        more = 3;
+    /* Overlong forms, surrogates and what is above U+10FFFF end with the second byte. */
+    uint8_t least = byte[0] == 0xe0 ? 0xa0 : byte[0] == 0xf0 ? 0x90 : 0x80;
+    uint8_t most = byte[0] == 0xed ? 0x9f : byte[0] == 0xf4 ? 0x8f : 0xbf;
+    uint32_t point = byte[0] & (0x3fu >> more);
+    for (unsigned i = 1; i <= more; i++, least = 0x80, most = 0xbf) {
+        if (at + i >= size || byte[i] < least || byte[i] > most)
+            return 0xfffd;
+        point = point << 6 | (byte[i] & 0x3f);
+        *next = at + i + 1;
+    }
+    return more ? folded(point) : 0xfffd;
+}
+
+bool glob_matches(const char *pattern, size_t pattern_size, const char *text, size_t text_size)
+{
+    size_t at = 0, position = 0, star = SIZE_MAX, mark = 0, next;
+    while (position < text_size) {
+        size_t after, wanted_end = at;
+        uint32_t wanted = at < pattern_size ? letter(pattern, pattern_size, at, &wanted_end) : 0;
+        if (at < pattern_size && wanted == '*') {
+            star = at = wanted_end;
+            mark = position;
+        } else if (at < pattern_size && (letter(text, text_size, position, &after) == wanted || pattern[at] == '?')) {
+            letter(text, text_size, position, &position);
+            at = wanted_end;
+        } else if (star != SIZE_MAX) {
+            at = star;
+            letter(text, text_size, mark, &mark);
+            position = mark;
+        } else {
+            return false;
+        }
+    }
+    for (; at < pattern_size; at = next)
+        if (letter(pattern, pattern_size, at, &next) != '*')
+            return false;
+    return true;
+}
+
+/* ---- the built-in rules --------------------------------------------------------------------------- */
+
+static bool built_in_rules_hold(const SkipProgram *program)
+{
+    for (size_t i = 0; i < sizeof built_in_skip_rules / sizeof built_in_skip_rules[0]; i++) {
+        bool holds = true;
+        for (size_t c = 0; holds && c < SKIP_CONDITIONS; c++) {
+            const char *pattern = built_in_skip_rules[i].patterns[c];
+            holds = !pattern || glob_matches(pattern, strlen(pattern), program->texts[c], program->sizes[c]);
+        }
+        if (holds)
+            return true;
+    }
+    return false;
+}
+
+/* ---- the compiled copy ------------------------------------------------------------------------------ */
+
+/* A line of a copy is <list>.[<index>.<condition>=s:<pattern>; pylayer/flat.py. Those of one rule follow each other. */
+typedef struct CopyRule {
+    bool begun, never, holds;
+    size_t index_size;
+    const char *index;
+} CopyRule;
+
+typedef struct CopyResult {
+    bool skip, never;
+} CopyResult;
+
+static void end_rule(CopyRule *rule, CopyResult *result)
+{
+    if (rule->begun && rule->holds)
+        *(rule->never ? &result->never : &result->skip) = true;
+    rule->begun = false;
+}
+
+/* %25, %0A and %0D, in place. False: another escape. */
+static bool unescape(char *text, size_t *size)
+{
+    size_t to = 0;
+    for (size_t from = 0; from < *size; from++) {
+        char byte = text[from];
+        if (byte == '%') {
+            if (*size - from < 3)
+                return false;
+            const char *code = text + from + 1;
+            byte = (char)(memcmp(code, "25", 2) == 0   ? '%'
+                          : memcmp(code, "0A", 2) == 0 ? '\n'
+                          : memcmp(code, "0D", 2) == 0 ? '\r'
+                                                       : 0);
+            if (!byte)
+                return false;
+            from += 2;
+        }
+        text[to++] = byte;
+    }
+    *size = to;
+    return true;
+}
+
+static bool take_prefix(char **text, size_t *size, const char *prefix)
+{
+    size_t length = strlen(prefix);
+    if (*size < length || memcmp(*text, prefix, length) != 0)
+        return false;
+    *text += length;
+    *size -= length;
+    return true;
+}
+
+/* What stands behind the list's name. False: not as policy writes it. */
+static bool take_condition(char *line, size_t size, bool never, CopyRule *rule, CopyResult *result,
+                           const SkipProgram *program)
+{
+    static const char *const prefixes[SKIP_CONDITIONS] = {"executable=s:", "application=s:", "engine=s:"};
+    if (size == 3 && memcmp(line, "=l:", 3) == 0)
+        return true;
+    if (!take_prefix(&line, &size, ".["))
+        return false;
+    char *dot = memchr(line, '.', size);
+    size_t index_size = dot ? (size_t)(dot - line) : 0;
+    if (index_size == 0 || strspn(line, "0123456789") < index_size)
+        return false;
+    bool same = rule->begun && rule->never == never && rule->index_size == index_size &&
+                memcmp(rule->index, line, index_size) == 0;
+    if (!same) {
+        end_rule(rule, result);
+        *rule = (CopyRule){.begun = true, .never = never, .holds = true, .index_size = index_size, .index = line};
+    }
+    line += index_size + 1;
+    size -= index_size + 1;
+    for (size_t c = 0; c < SKIP_CONDITIONS; c++) {
+        if (!take_prefix(&line, &size, prefixes[c]))
+            continue;
+        if (!unescape(line, &size))
+            return false;
+        rule->holds = rule->holds && glob_matches(line, size, program->texts[c], program->sizes[c]);
+        return true;
+    }
+    return false;
+}
+
+static void write_hex(char out[2 * PYLAYER_DIGEST_BYTES + 1], const uint8_t digest[PYLAYER_DIGEST_BYTES])
+{
+    for (size_t i = 0; i < PYLAYER_DIGEST_BYTES; i++)
+        snprintf(out + 2 * i, 3, "%02x", digest[i]);
+}
+
+static bool is_whole(const char *copy, size_t size)
+{
+    uint8_t digest[PYLAYER_DIGEST_BYTES];
+    char hex[2 * PYLAYER_DIGEST_BYTES + 1];
+    size_t head = sizeof hex; /* its zero is the line's end */
+    if (size < head || copy[head - 1] != '\n')
+        return false;
+    digest128(copy + head, size - head, digest);
+    write_hex(hex, digest);
+    return memcmp(hex, copy, head - 1) == 0;
+}
+
+SkipDecision skip_by_copy(char *copy, size_t size, const SkipProgram *program, bool built_in)
+{
+    if (!is_whole(copy, size))
+        return SKIP_UNDECIDED;
+    CopyRule rule = {0};
+    CopyResult result = {.skip = built_in};
+    size_t length;
+    for (char *at = copy + 2 * PYLAYER_DIGEST_BYTES + 1, *end = copy + size; at < end; at += length + 1) {
+        char *stop = memchr(at, '\n', (size_t)(end - at)), *line = at;
+        size_t left = length = (size_t)((stop ? stop : end) - at);
+        bool never = take_prefix(&line, &left, "never_skip");
+        if (!never && !take_prefix(&line, &left, "skip"))
+            continue;
+        if (!take_condition(line, left, never, &rule, &result, program))
+            return SKIP_UNDECIDED;
+    }
+    end_rule(&rule, &result);
+    return result.skip && !result.never ? SKIP_YES : SKIP_NO;
+}
+
+/* ---- the policy file ------------------------------------------------------------------------------------ */
+
+/* The name of the copy of a policy file: pylayer.compiled.copy_path. */
+static bool name_copy(char name[2 * PYLAYER_DIGEST_BYTES + 8], const char *policy_file)
+{
+    static const char suffix[] = COPY_NAME_SUFFIX;
+    size_t size = 0;
+    char *text = read_all(open_own_file(policy_file), MAX_POLICY_BYTES, sizeof suffix, &size);
+    if (!text)
+        return false;
+    memcpy(text + size, suffix, sizeof suffix - 1);
+    uint8_t digest[PYLAYER_DIGEST_BYTES];
+    digest128(text, size + sizeof suffix - 1, digest);
+    free(text);
+    write_hex(name, digest);
+    strcat(name, ".flat");
+    return true;
+}
+
+static SkipDecision decide(const SkipProgram *program, bool built_in)
+{
+    char policy_file[PATH_BYTES], root[PATH_BYTES], directory[PATH_BYTES + 8];
+    char name[2 * PYLAYER_DIGEST_BYTES + 8];
+    struct stat found;
+    config_file_path(policy_file);
+    if (!*policy_file || stat(policy_file, &found) != 0)
+        return built_in ? SKIP_YES : SKIP_NO;
+    store_root_path(root);
+    if (!*root || !name_copy(name, policy_file))
+        return SKIP_UNDECIDED;
+    snprintf(directory, sizeof directory, "%s/policy", root);
+    size_t size = 0;
+    char *copy = read_all(open_in_store(directory, name), MAX_COPY_BYTES, 0, &size);
+    SkipDecision decision = copy ? skip_by_copy(copy, size, program, built_in) : SKIP_UNDECIDED;
+    free(copy);
+    return decision;
+}
+
+SkipDecision skip_decide(const PylayerInstanceInfo *application, bool *built_in)
+{
+    SkipProgram program = {.texts = {"", application->application_name, application->engine_name},
+                           .sizes = {0, strlen(application->application_name), strlen(application->engine_name)}};
+    char *executable = executable_name(&program.sizes[0]);
+    if (executable)
+        program.texts[0] = executable;
+    *built_in = built_in_rules_hold(&program);
+    SkipDecision decision = decide(&program, *built_in);
+    if (decision == SKIP_YES)
+        log_line(PYLAYER_LOG_INFO, "a skip rule of %s leaves %.*s alone; the layer does nothing for it",
+                 *built_in ? "pylayer's own" : "the policy file", (int)program.sizes[0], program.texts[0]);
+    free(executable);
+    return decision;
+}

@@ -1,0 +1,50 @@
+/*
+ * skip.h - processes that policy leaves alone, decided without an interpreter: the rules that are built in, and those of
+ * the policy file from its compiled copy.
+ */
+#ifndef PYLAYER_SKIP_H
+#define PYLAYER_SKIP_H
+
+#include "base.h"
+
+/* What a rule may ask for: names and order in shim/policy/layer_tables.py. */
+#define SKIP_CONDITIONS 3
+
+typedef struct SkipRule {
+    const char *patterns[SKIP_CONDITIONS]; /* NULL: anything */
+} SkipRule;
+
+/* A process as rules see it: UTF-8, or what is taken for it. */
+typedef struct SkipProgram {
+    const char *texts[SKIP_CONDITIONS];
+    size_t sizes[SKIP_CONDITIONS];
+} SkipProgram;
+
+typedef enum SkipDecision {
+    SKIP_NO,
+    SKIP_YES,
+    /* There is a policy file and no copy of it that can be used: policy decides, after it has made one. */
+    SKIP_UNDECIDED,
+} SkipDecision;
+
+/* For an instance; `built_in`: what the built-in rules alone say. */
+SkipDecision skip_decide(const PylayerInstanceInfo *application, bool *built_in);
+
+/* What a compiled copy says, whole as it was read; it is changed. SKIP_UNDECIDED: damaged. */
+SkipDecision skip_by_copy(char *copy, size_t size, const SkipProgram *program, bool built_in);
+
+/* Whether a rule of the policy's kind holds: pylayer.settings.glob_matches. */
+bool glob_matches(const char *pattern, size_t pattern_size, const char *text, size_t text_size);
+
+/* ---- program_name.c ---- */
+
+#define COMMAND_LINE_BYTES 65536
+#define NAME_ROOM (COMMAND_LINE_BYTES + 4096 + 8)
+
+/* pylayer.paths.program_name: the executable's name, for interpreters and Wine with the script's. The command line's
+ * arguments end with a zero each. Returns the bytes of it in `out`, which is not terminated. */
+size_t program_name(char out[NAME_ROOM], const char *executable, const char *command_line, size_t size);
+/* pylayer.paths.executable_name: malloc'd; NULL without memory. */
+char *executable_name(size_t *size);
+
+#endif

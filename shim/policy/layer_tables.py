@@ -1,0 +1,89 @@
+"""What the layer's C has to know of policy, as a header: the built-in skip rules, so that it needs no interpreter to
+leave a process alone; how policy's compiled copy of a policy file is named; what Python takes for the same letter in
+another case; and the names of the settings.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import yaml
+
+#: What a skip rule may ask for, in the order of SKIP_CONDITIONS in shim/layer/skip.h.
+CONDITIONS = ("executable", "application", "engine")
+
+
+def text(value: str) -> str:
+    """A C string."""
+    escaped = "".join(chr(b) if 32 <= b < 127 and b not in b'"\\?' else f"\\{b:03o}" for b in value.encode())
+    return f'"{escaped}"'
+
+
+def constant(path: str, name: str) -> str:
+    """A module's constant, without importing it."""
+    found = re.search(rf"^{name} = (.+)$", Path(path).read_text(encoding="utf-8"), re.M)
+    assert found, f"{path} has no {name}"
+    return found[1].strip('"')
+
+
+def skip_rules() -> list[str]:
+    document = yaml.safe_load(Path("config/default.yaml").read_text(encoding="utf-8"))
+    rules = []
+    for rule in document["skip"]:
+        assert rule and set(rule) <= set(CONDITIONS), rule
+        patterns = (text(str(rule[name])) if name in rule else "NULL" for name in CONDITIONS)
+        rules.append("    {{" + ", ".join(patterns) + "}},")
+    return rules
+
+
+def lower_case() -> list[str]:
+    """Ranges of code points whose lower case is another one: first, last, distance of one to the next, and what is to
+    be added. As ``pylayer.settings.folded`` has it, which takes only what remains one code point."""
+    ranges: list[list[int]] = []
+    for point in range(128, sys.maxunicode + 1):
+        lower = chr(point).lower()
+        if len(lower) != 1 or ord(lower) == point:
+            continue
+        delta = ord(lower) - point
+        last = ranges[-1] if ranges else None
+        if last and last[3] == delta and (point - last[1] == last[2] or (last[0] == last[1] and point - last[1] <= 2)):
+            last[2] = point - last[1]
+            last[1] = point
+        else:
+            ranges.append([point, point, 1, delta])
+    return [f"    {{0x{first:x}, 0x{last:x}, {step}, {delta}}}," for first, last, step, delta in ranges]
+
+
+def setting_names() -> list[str]:
+    schema = json.loads(Path("pylayer/policy.schema.json").read_text(encoding="utf-8"))
+    return sorted([*schema["definitions"]["settings"]["properties"], "log_level"])
+
+
+def header() -> str:
+    version, number = constant("pylayer/__init__.py", "__version__"), constant("pylayer/compiled.py", "SCHEMA_VERSION")
+    lines = [
+        "/* Written by shim/policy/layer_tables.py. */",
+        f'#define COPY_NAME_SUFFIX "\\0" "{version}" "\\0" "{number}"',
+        "static const SkipRule built_in_skip_rules[] = {",
+        *skip_rules(),
+        "};",
+        "static const CaseRange lower_case[] = {",
+        *lower_case(),
+        "};",
+        "static const char *const setting_names[] = {",
+        *(f"    {text(name)}," for name in setting_names()),
+        "};",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def write(target: Path) -> Path:
+    """Writes the header where it changed, so that nothing is compiled again for nothing."""
+    made = header()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if not target.exists() or target.read_text() != made:
+        target.write_text(made)
+    return target

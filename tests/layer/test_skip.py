@@ -1,0 +1,249 @@
+"""Processes that a skip rule leaves alone: no interpreter, no thread and no file of pylayer's is in them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from world import BUILD, World
+
+from pylayer.config import read
+
+HOLDINGS = BUILD / "tests" / "holdings"
+STRANGER = 12345
+
+
+class Seen:
+    """One process: what it held, what the layer said, and whether it was left alone."""
+
+    def __init__(self, stdout: str, stderr: str) -> None:
+        lines = stdout.splitlines()
+        self.libraries = [line.removeprefix("library ") for line in lines if line.startswith("library ")]
+        self.threads = [line.removeprefix("thread ") for line in lines if line.startswith("thread ")]
+        self.log = [line for line in stderr.splitlines() if line.startswith("pylayer: ")]
+        self.layer = any("libVkLayer_pylayer" in path for path in self.libraries)
+        self.interpreter = any(Path(path).name.startswith(("libpy", "_policy")) for path in self.libraries)
+        self.skipped = not any("carrier " in line for line in self.log)
+
+
+def run_as(world: World, executable: str, *arguments: str, argv0: str | None = None, **environment: str) -> Seen:
+    """A program of this name; ``argv0``: what it is started with, as Wine does."""
+    program = world.directory / "bin" / executable
+    program.parent.mkdir(exist_ok=True)
+    if not program.exists():
+        shutil.copy(HOLDINGS, program)
+    if argv0 is None:
+        done = world.run([str(program), *arguments], **environment)
+    else:
+        done = world.run(["/bin/bash", "-c", 'exec -a "$0" "$@"', argv0, str(program), *arguments], **environment)
+    return Seen(done.stdout, done.stderr)
+
+
+def policy_file(world: World, text: str) -> Path:
+    path = world.directory / "config" / "policy.yaml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    world.environment["PYLAYER_CONFIG"] = str(path)
+    return path
+
+
+def copies(world: World) -> list[Path]:
+    return sorted(world.store.glob("policy/*"))
+
+
+def assert_untouched(seen: Seen) -> None:
+    """The layer is there and does nothing."""
+    assert seen.layer and not seen.interpreter and seen.skipped
+    assert not any(name.startswith("pylayer") for name in seen.threads)
+
+
+def test_others_are_not_left_alone(world: World) -> None:
+    """The program that the other tests start under other names has an interpreter, a thread and a store by itself."""
+    seen = run_as(world, "vkcube")
+    assert seen.interpreter and not seen.skipped
+    assert any(name.startswith("pylayer") for name in seen.threads)
+    assert world.store.exists()
+
+
+@pytest.mark.parametrize(
+    "executable", ["vulkaninfo", "steam", "steamwebhelper", "Xwayland", "XORG", "gamescope-wl", "bash"]
+)
+def test_built_in_rules(world: World, executable: str) -> None:
+    """A process of the built-in list has no interpreter, no thread and no store, and one line says so."""
+    seen = run_as(world, executable)
+    assert_untouched(seen)
+    assert not world.store.exists()
+    assert seen.log == [
+        f"pylayer: info: a skip rule of pylayer's own leaves {executable} alone; the layer does nothing for it"
+    ]
+    assert run_as(world, executable, PYLAYER_LOG="warn").log == []
+
+
+def test_wine(world: World) -> None:
+    """Under Wine, whose executable is always the same, the Windows program counts."""
+    assert_untouched(run_as(world, "wine64-preloader", argv0="C:\\windows\\system32\\explorer.exe"))
+    assert_untouched(run_as(world, "wine", "C:\\windows\\system32\\Services.exe"))
+    assert not run_as(world, "wine64-preloader", argv0="Z:\\games\\Game.exe").skipped
+
+
+def test_every_built_in_rule(world: World) -> None:
+    """Each rule of default.yaml leaves alone what it names."""
+    rules = read(str(Path(BUILD.parent, "config", "default.yaml")))["skip"]
+    assert len(rules) > 40
+    for rule in rules:
+        name, _, script = rule["executable"].replace("*", "x").partition(" ")
+        seen = run_as(world, name, *([script] if script else []))
+        assert_untouched(seen)
+
+
+def test_rule_of_the_user(world: World) -> None:
+    """A rule that the user adds holds: at once with policy's help, from the next time on without an interpreter."""
+    policy_file(world, "skip: [{executable: 'my launch*', application: 'Launcher ?'}]\n")
+    first = run_as(world, "My Launcher", "launcher 2")
+    assert first.skipped and first.interpreter
+    assert not list(world.store.glob("store/*")) and len(copies(world)) == 1
+    assert_untouched(run_as(world, "My Launcher", "launcher 2"))
+    assert not run_as(world, "My Launcher", "launcher 20").skipped
+    assert not run_as(world, "Other", "launcher 2").skipped
+
+
+def test_application_and_engine(world: World) -> None:
+    """Rules can name the application and the engine as the program gives them to vkCreateInstance."""
+    policy_file(world, "skip: [{application: 'Äpfel*'}, {engine: 'web*'}]\n")
+    run_as(world, "program")
+    assert_untouched(run_as(world, "program", "ÄPFEL und Birnen"))
+    assert_untouched(run_as(world, "program", "x", "WebEngine"))
+    assert not run_as(world, "program", "x", "engine").skipped
+
+
+def test_built_in_rule_undone(world: World) -> None:
+    """never_skip wins over the built-in rules and the user's own, at once and from then on."""
+    policy_file(
+        world, "skip: [{executable: 'mine*'}]\nnever_skip: [{executable: vulkaninfo}, {executable: mine-too}]\n"
+    )
+    for _ in range(2):
+        assert not run_as(world, "vulkaninfo").skipped
+        assert not run_as(world, "mine-too").skipped
+    assert_untouched(run_as(world, "mine"))
+    assert_untouched(run_as(world, "steam"))
+
+
+def test_change_of_the_policy_file(world: World) -> None:
+    """After a change the new rules hold at once; the interpreter starts one more time."""
+    path = policy_file(world, "skip: [{executable: program}]\n")
+    run_as(world, "program")
+    assert_untouched(run_as(world, "program"))
+    path.write_text("skip: [{executable: other}]\n")
+    seen = run_as(world, "other")
+    assert seen.skipped and seen.interpreter
+    assert_untouched(run_as(world, "other"))
+    assert not run_as(world, "program").skipped
+    path.unlink()
+    assert not run_as(world, "other").skipped
+
+
+def test_policy_file_without_skip_rules(world: World) -> None:
+    """A policy file about other things leaves the built-in rules in force."""
+    policy_file(world, "settings: {compress: false}\n")
+    assert run_as(world, "vulkaninfo").skipped
+    assert_untouched(run_as(world, "vulkaninfo"))
+    assert not run_as(world, "program").skipped
+
+
+def test_carrier_off_is_not_skipped(world: World) -> None:
+    """A rule that switches a carrier off leaves the interpreter where it is: application caches are still checked."""
+    policy_file(world, "rules: [{match: {executable: program}, set: {carrier: 'off'}}]\n")
+    for _ in range(2):
+        assert run_as(world, "program").interpreter
+
+
+def test_policy_file_with_an_error(world: World) -> None:
+    """With a policy file that cannot be used the built-in rules hold, though policy has to start to say so."""
+    policy_file(world, "skip: all\n")
+    for _ in range(2):
+        seen = run_as(world, "vulkaninfo")
+        assert seen.skipped and seen.interpreter
+        assert any("policy.yaml, line 1: skip is 'all'" in line for line in seen.log)
+        assert not run_as(world, "program").skipped
+
+
+def test_kept_plan_is_not_taken_undecided(world: World) -> None:
+    """Where the copy is gone and a plan for all programs is there, a rule of the user holds all the same."""
+    policy_file(world, "skip: [{executable: mine}]\n")
+    run_as(world, "program")
+    assert list(world.store.glob("plans/*"))
+    shutil.rmtree(world.store / "policy")
+    assert run_as(world, "mine").skipped
+
+
+def damage(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b"mine", b"nobo"))
+
+
+def give_away(path: Path) -> None:
+    if os.geteuid() == 0:
+        os.chown(path, STRANGER, -1)
+    else:  # only root can give a file away; that others may write to it is judged in the same place
+        path.chmod(0o666)
+
+
+def by_link(path: Path) -> None:
+    path.rename(path.with_name("moved"))
+    path.symlink_to("moved")
+
+
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize(
+    "fault", [damage, lambda path: path.write_bytes(b""), give_away, lambda path: path.chmod(0o620), by_link, pipe]
+)
+def test_copy_that_is_not_believed(world: World, fault: object) -> None:
+    """A compiled copy that is damaged, or that somebody else could have written, is not read by the layer: policy is
+    started, which judges by the policy file."""
+    policy_file(world, "skip: [{executable: mine}]\n")
+    run_as(world, "mine")
+    (copy,) = copies(world)
+    assert_untouched(run_as(world, "mine"))
+    fault(copy)  # type: ignore[operator]
+    seen = run_as(world, "mine")
+    assert seen.interpreter and seen.skipped
+
+
+def test_directory_of_copies_that_is_not_believed(world: World) -> None:
+    """So is one in a directory that others may write to."""
+    policy_file(world, "skip: [{executable: mine}]\n")
+    run_as(world, "mine")
+    (world.store / "policy").chmod(0o777)
+    assert run_as(world, "mine").interpreter
+
+
+def test_policy_file_of_a_stranger(world: World) -> None:
+    """A policy file that somebody else could have written leaves nobody alone and un-skips nothing, though a copy of
+    the same bytes is there."""
+    path = policy_file(world, "skip: [{executable: mine}]\nnever_skip: [{executable: vulkaninfo}]\n")
+    run_as(world, "mine")
+    give_away(path)
+    assert not run_as(world, "mine").skipped
+    assert run_as(world, "vulkaninfo").skipped
+
+
+def test_store_that_cannot_be_written(world: World) -> None:
+    """Without a place for the copy, policy is started each time and decides the same."""
+    policy_file(world, "skip: [{executable: mine}]\n")
+    world.store.write_text("a file where the store should be")
+    for _ in range(2):
+        seen = run_as(world, "mine")
+        assert seen.interpreter and seen.skipped
+    assert_untouched(run_as(world, "steam", PYLAYER_CONFIG=str(world.directory / "none.yaml")))
+
+
+def test_second_instance_is_judged_by_itself(world: World) -> None:
+    """An application name that a rule leaves alone does so for its own instance."""
+    policy_file(world, "skip: [{application: 'nobody*'}]\n")
+    done = world.run([str(BUILD / "tests" / "two_instances")])
+    assert "carrier cells" in done.stderr

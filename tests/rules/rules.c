@@ -1,0 +1,114 @@
+/*
+ * rules.c - what the layer reads without an interpreter, by itself: shim/layer/skip.c and program_name.c under sanitizers.
+ *
+ * Commands on standard input, a letter and byte strings, each with its length in front (4 bytes, little-endian); for
+ * each a line on standard output. libFuzzer calls one of them with what it made (built with -DFUZZER).
+ *    g PATTERN TEXT                             1 or 0: whether the glob matches
+ *    n EXECUTABLE COMMAND_LINE                  the program's name, as hexadecimal digits
+ *    c BUILT_IN EXECUTABLE APPLICATION ENGINE COPY    0, 1 or 2: SkipDecision by a compiled copy (BUILT_IN: "1" or "")
+ */
+#define _GNU_SOURCE
+#include "../../shim/layer/digest.c"
+#include "../../shim/layer/program_name.c"
+#include "../../shim/layer/skip.c"
+#include "../../shim/layer/trusted.c"
+
+bool log_enabled(enum PylayerLogLevel level)
+{
+    (void)level;
+    return false;
+}
+
+void log_line(enum PylayerLogLevel level, const char *format, ...)
+{
+    (void)level;
+    (void)format;
+}
+
+const char *environment_get(const char *name)
+{
+    return getenv(name);
+}
+
+#ifdef FUZZER
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    /* A copy is believed after its digest alone, so it gets the right one. */
+    char *copy = malloc(size + 33);
+    uint8_t digest[PYLAYER_DIGEST_BYTES];
+    digest128(data, size, digest);
+    write_hex(copy, digest);
+    copy[32] = '\n';
+    memcpy(copy + 33, data, size);
+    const SkipProgram program = {.texts = {"a\xc3\xa4*", "name", ""}, .sizes = {4, 4, 0}};
+    skip_by_copy(copy, size + 33, &program, size & 1);
+    free(copy);
+    size_t half = size / 2;
+    char *pattern = malloc(half + 1), *text = malloc(size - half + 1);
+    memcpy(pattern, data, half);
+    memcpy(text, data + half, size - half);
+    glob_matches(pattern, half, text, size - half);
+    free(pattern);
+    free(text);
+    return 0;
+}
+#else
+/* Each in memory of just its size, so that a byte read behind it is reported. */
+typedef struct Bytes {
+    char *data;
+    size_t size;
+} Bytes;
+
+static void print_name(const Bytes *executable, const Bytes *command_line)
+{
+    static char name[NAME_ROOM];
+    char text[PATH_BYTES];
+    snprintf(text, sizeof text, "%.*s", (int)executable->size, executable->data);
+    size_t size = program_name(name, text, command_line->data, command_line->size);
+    for (size_t i = 0; i < size; i++)
+        printf("%02x", (uint8_t)name[i]);
+    printf("\n");
+}
+
+static SkipDecision decide_by(const Bytes *parts)
+{
+    SkipProgram program;
+    for (size_t i = 0; i < SKIP_CONDITIONS; i++) {
+        program.texts[i] = parts[i + 1].data;
+        program.sizes[i] = parts[i + 1].size;
+    }
+    return skip_by_copy(parts[4].data, parts[4].size, &program, parts[0].size > 0);
+}
+
+static bool read_bytes(Bytes *bytes)
+{
+    uint32_t size;
+    if (fread(&size, sizeof size, 1, stdin) != 1)
+        return false;
+    bytes->size = size;
+    bytes->data = malloc(size);
+    return !size || fread(bytes->data, size, 1, stdin) == 1;
+}
+
+int main(void)
+{
+    for (int command; (command = getchar()) != EOF;) {
+        Bytes parts[5];
+        size_t count = command == 'c' ? 5 : 2;
+        for (size_t i = 0; i < count; i++)
+            if (!read_bytes(&parts[i]))
+                return 1;
+        if (command == 'g')
+            printf("%d\n", glob_matches(parts[0].data, parts[0].size, parts[1].data, parts[1].size));
+        else if (command == 'n')
+            print_name(&parts[0], &parts[1]);
+        else
+            printf("%d\n", decide_by(parts));
+        for (size_t i = 0; i < count; i++)
+            free(parts[i].data);
+    }
+    return 0;
+}
+#endif
