@@ -1,4 +1,4 @@
-"""What the installed package needs of the machine, beside itself: the C library, and none of the Python that built it."""
+"""What the installed package needs of the machine: the C library, and none of the Python that built it."""
 
 from __future__ import annotations
 
