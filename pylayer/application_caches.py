@@ -4,6 +4,7 @@ back, and the last good data where that cannot be used."""
 from __future__ import annotations
 
 from .store.folder import Batch
+from .values import LOG_DEBUG, LOG_WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from .values import CacheData, CacheRead
 
 
+#: What is said of data that nothing is wrong with.
+GOOD = ("accepted", "attested", "unknown")
+
+
 class ApplicationCaches:
     """``say_damage`` takes the list of what could not be read, and empties it."""
 
@@ -30,6 +35,7 @@ class ApplicationCaches:
         storing: Storing,
         crashes: Crashes,
         say_damage: Callable[[list[Damage]], None],
+        read_only: bool = False,
     ) -> None:
         self._folder = folder
         self._program_id = program_id
@@ -38,6 +44,7 @@ class ApplicationCaches:
         self._storing = storing
         self._crashes = crashes
         self._say_damage = say_damage
+        self._read_only = read_only
         #: None: nobody has asked yet, or there is no store.
         self._attestations: Attestations | None = None
         self._to_restore: list[Blob] = []
@@ -51,12 +58,14 @@ class ApplicationCaches:
     def attestations(self) -> Attestations | None:
         """What the program read of its caches in this and earlier runs; None without a store, and where policy does
         not want it."""
-        if self._settings["application_caches"] != "attest":
+        if self._settings["application_caches"] not in ("attest", "report"):
             return None
         if self._attestations is None and self._folder is not None:
             from .store.attestation import Attestations
 
-            self._attestations = Attestations(self._folder, self._program_id, self._program_name, self._storing.syncer)
+            self._attestations = Attestations(
+                self._folder, self._program_id, self._program_name, self._storing.syncer, self._read_only
+            )
             self._say_damage(self._attestations.damage)
         return self._attestations
 
@@ -71,11 +80,18 @@ class ApplicationCaches:
         counts = self.refused if refused else self.outcomes
         counts[outcome] = counts.get(outcome, 0) + 1
 
+    def report(self, data: CacheData, outcome: str, log: Callable[[int, str], None]) -> None:
+        """Initial data passed, whatever is thought of it."""
+        self.count(outcome, refused=False)
+        good = outcome in GOOD
+        passed = "" if good else "; it was handed to the driver, as the policy file wants it"
+        log(LOG_DEBUG if good else LOG_WARN, f"application cache of {data.data_size} bytes: {outcome}{passed}")
+
     def read(self, read: CacheRead) -> None:
         """The program read one of its caches: what it loads later can be compared with this."""
         self._crashes.given_out(read.digest)
         attestations = self.attestations
-        if attestations is None or self._storing.paused:
+        if attestations is None or self._storing.paused or self._read_only:
             return
         try:
             attestations.attest(read.digest, read.size, read.slot, read.incomplete)
@@ -92,7 +108,12 @@ class ApplicationCaches:
 
     @property
     def _may_restore(self) -> bool:
-        return bool(self._settings["seed_application_caches"])
+        return bool(self._settings["seed_application_caches"]) and not self.reports
+
+    @property
+    def reports(self) -> bool:
+        """Whether all data passes, whatever is thought of it."""
+        return bool(self._settings["application_caches"] == "report")
 
     def restorable_slots(self) -> int:
         """A bit for each slot, of the first 64, of which there is good data."""
@@ -139,7 +160,7 @@ class ApplicationCaches:
 
     def close(self) -> None:
         """Ends the files that were written."""
-        if self._attestations is None:
+        if self._attestations is None or self._read_only:
             return
         try:
             self._attestations.compact()

@@ -16,15 +16,22 @@ if TYPE_CHECKING:
 
 
 class Crashes:
-    """``folder`` None: there is no store, and nothing is suspected."""
+    """``folder`` None: there is no store, and nothing is suspected. ``read_only``: nothing is written into it; deaths
+    are seen where the sentinel's file can lie in the runtime directory, for as long as that lasts."""
 
     def __init__(
-        self, folder: Folder | None, program_id: int, program: Program, log: Callable[[int, str], None]
+        self,
+        folder: Folder | None,
+        program_id: int,
+        program: Program,
+        log: Callable[[int, str], None],
+        read_only: bool = False,
     ) -> None:
         self._folder = folder
         self._program_id = program_id
         self._program = program
         self._log = log
+        self._read_only = read_only
         self._live: str | None = None
         #: None: nobody has asked yet.
         self._known: Suspects | None = None
@@ -37,7 +44,7 @@ class Crashes:
         if self._known is None:
             self._known = Suspects()
             if self._folder is not None:
-                self._known, deaths = suspects.review(self._folder)
+                self._known, deaths = suspects.review(self._folder, self._read_only)
                 for death in deaths:
                     self._log(LOG_WARN, f"{suspects.describe(death)}; pylayer quarantine ls shows it")
         return self._known
@@ -52,7 +59,9 @@ class Crashes:
         if self._folder is None:
             return
         try:
-            self._live = sentinel.open_sentinel(self._folder, self._program_id, self._program.name, watch)
+            self._live = sentinel.open_sentinel(
+                self._folder, self._program_id, self._program.name, watch, outside=self._read_only
+            )
         except OSError as error:  # a store that is only read
             self._log(LOG_DEBUG, f"no crash sentinel: {error.strerror or error}")
 
@@ -79,7 +88,7 @@ class Crashes:
         """The device goes: nothing is in the driver any more, and what was made anew is written down."""
         if self._live is not None:
             remove(self._live)
-        if self._folder is None or self._known is None or not self._cleared:
+        if self._folder is None or self._read_only or self._known is None or not self._cleared:
             return
         try:
             suspects.clear(

@@ -18,6 +18,7 @@ from .values import (
     CARRIER_BINARIES,
     CARRIER_NAMES,
     CARRIER_OFF,
+    CARRIERS_THAT_KEEP,
     LOG_DEBUG,
     LOG_INFO,
     LOG_WARN,
@@ -268,7 +269,7 @@ class Host:
         carrier, _, reason = choose_carrier(wanted, facts)
         session.reason = reason if plan.carrier == carrier else "chosen by the policy class"
         self.sessions[message.device] = session
-        if plan.carrier != CARRIER_OFF or session.checks_binaries:
+        if plan.carrier in CARRIERS_THAT_KEEP or session.checks_binaries:
             self.loading[message.device] = Loading(session)
         if plan.carrier == CARRIER_OFF:
             boundary.log(LOG_INFO, f"{facts.device_name}: carrier off, {session.reason}")
@@ -350,6 +351,9 @@ class Host:
         data = message.cache_data()
         data.history = session.caches.history(data)
         verdict, outcome = self._ask("admit_cache", data, session.facts, session.settings)
+        if session.caches.reports:  # nobody waits
+            session.caches.report(data, outcome, boundary.log)
+            return
         if verdict != VERDICT_EMPTY and session.crashes.suspects.takes_application_data(data.digest):
             verdict, outcome = VERDICT_EMPTY, "suspect"
         refused = verdict == VERDICT_EMPTY

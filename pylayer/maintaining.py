@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import time
 
-from .values import CARRIER_OFF, LOG_INFO
+from .values import CARRIERS_THAT_KEEP, LOG_INFO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
     from .session import DeviceSession
+
+
+def _adds_to_store(session: DeviceSession) -> bool:
+    return not session.read_only and (session.carrier_planned in CARRIERS_THAT_KEEP or session.checks_binaries)
+
+
+def _prune_runs(root: str) -> Generator[None, None, None]:
+    """Of a store that gets nothing but statistics: where no program adds anything else, nobody else does it."""
+    from .store import runs
+
+    runs.prune(root)
+    yield
 
 
 class Maintaining:
@@ -33,9 +45,12 @@ class Maintaining:
     def after(self, session: DeviceSession) -> None:
         """The folder of a session is looked after when there is nothing else to do."""
         session.maintained_at = session.stored_bytes
-        writes = session.carrier_planned != CARRIER_OFF or session.checks_binaries
-        if session.folder is not None and writes:
+        if session.folder is None:
+            return
+        if _adds_to_store(session):
             self._waiting[session.identity.name] = session
+        else:
+            self._waiting.setdefault(session.identity.name, session)  # it wrote statistics, at least
 
     def step(self) -> None:
         """A piece of work of about a millisecond."""
@@ -68,7 +83,7 @@ class Maintaining:
 
         end = time.monotonic() + EXIT_SECONDS
         for session in sessions.values():
-            if session.folder is None or session.carrier_planned == CARRIER_OFF:
+            if session.folder is None:
                 continue
             for _ in self._work_for(session, at_exit=True):
                 if time.monotonic() > end:
@@ -78,6 +93,8 @@ class Maintaining:
         from .store.maintenance import Limits, maintain
 
         assert session.folder is not None
+        if not _adds_to_store(session):
+            return _prune_runs(session.folder.root)
         limits = Limits(
             max_store=self._max_store,
             max_program=self._max_program,

@@ -16,8 +16,10 @@ from .values import (
     CARRIER_BINARIES,
     CARRIER_CELLS,
     CARRIER_NAMES,
+    CARRIER_OBSERVE,
     CARRIER_OFF,
     CARRIER_SNAPSHOT,
+    CARRIERS_THAT_KEEP,
     VERDICT_EMPTY,
     VERDICT_PASS,
     BinaryProperties,
@@ -47,6 +49,8 @@ def choose_carrier(settings: dict[str, Any], facts: DeviceFacts) -> tuple[int, i
     wanted = settings["carrier"]
     if wanted == "off":
         return CARRIER_OFF, CARRIER_OFF, "switched off by the policy file"
+    if wanted == "observe":
+        return CARRIER_OBSERVE, CARRIER_OBSERVE, "chosen by the policy file"
     if facts.internal_cache_disabled:
         return CARRIER_OFF, CARRIER_OFF, "the program disables internal caches"
     if wanted == "snapshot":
@@ -100,7 +104,7 @@ class Policy:
             carrier=carrier,
             check_binaries=settings["application_binaries"] != "pass",
             check_caches=settings["application_caches"] != "pass",
-            driver_cache_off=carrier != CARRIER_OFF and settings["driver_cache"] == "replace",
+            driver_cache_off=carrier in CARRIERS_THAT_KEEP and settings["driver_cache"] == "replace",
             fallback_carrier=fallback,
             index_bytes=binaries_mib << 20,
             keep_cache_bytes=int(settings["keep_cache_mib"]) << 20 if keep else 0,
@@ -109,6 +113,7 @@ class Policy:
             may_be_kept=type(self) is Policy,
             plain_kinds=0,
             queue_bytes=int(settings["queue_mib"]) << 20,
+            report_caches=settings["application_caches"] == "report",
             restore_binaries=restore_binaries,
             seed_caches=settings["seed_application_caches"],
             shards=0 if settings["sharding"] == "off" else int(settings["sharding"]),
@@ -137,6 +142,8 @@ class Policy:
         from .cache_header import judge  # not before the first plan: a program waits for that
 
         outcome = judge(data, facts)
+        if settings["application_caches"] == "report":
+            return VERDICT_PASS, data.history if outcome == "accepted" else outcome
         if settings["application_caches"] == "attest":
             if data.history == "stale":
                 return VERDICT_EMPTY, "stale"

@@ -24,6 +24,7 @@ from .values import (
     CARRIER_BINARIES,
     CARRIER_NAMES,
     CARRIER_OFF,
+    CARRIERS_THAT_KEEP,
     CELL_ADOPTED,
     CELL_AFTER_LOAD,
     CELL_EMPTY,
@@ -104,6 +105,8 @@ class DeviceSession:
         self.policy: dict[str, Any] = {}
         self.started = time.time()
         self._load_all = share == "all"
+        #: Nothing is added to the store, changed in it or deleted from it, but for statistics of the run.
+        self.read_only: bool = settings["store"] == "read-only"
         self.folder = Folder(root, self.identity) if root else None
         self.storing = self._new_storing()
         self._application_binaries: ApplicationBinaries | None = None
@@ -158,7 +161,7 @@ class DeviceSession:
     @property
     def _keeps(self) -> bool:
         """Whether there is a carrier: pipelines are stored, and stored ones used."""
-        return self.state is not None and self.state.carrier != CARRIER_OFF
+        return self.state is not None and self.state.carrier in CARRIERS_THAT_KEEP
 
     @property
     def _has_binaries(self) -> bool:
@@ -174,8 +177,8 @@ class DeviceSession:
                 known.attested = attested
                 yield known
             self._say_damage(self.application_binaries.damage)
-        off = self.state is not None and self.state.carrier == CARRIER_OFF
-        if self.folder is not None and not off:
+        keeps = self.carrier_planned in CARRIERS_THAT_KEEP if self.state is None else self._keeps
+        if self.folder is not None and keeps:
             self.loaded.suspects = self.crashes.suspects
             yield from self.folder.load(None if self._load_all else self.program_id, self.loaded)
 
@@ -255,7 +258,8 @@ class DeviceSession:
 
     def _new_storing(self) -> Storing:
         interval = self.settings["fsync_interval_ms"]
-        return Storing(self.folder, self.identity, self.program_id, self.program.name, interval, self.log)
+        folder = None if self.read_only else self.folder
+        return Storing(folder, self.identity, self.program_id, self.program.name, interval, self.log)
 
     def new_cell(self, cell: Cell) -> list[bytes | memoryview]:
         """The pieces to write for a cell, none where it is known already."""
@@ -273,6 +277,8 @@ class DeviceSession:
             return []
         self._own_digests.add(digest)
         self._uses_written.add(cell.fingerprint)
+        if self.read_only:
+            return []
         magic, flags = format.CELL, cell.flags & CELL_ADOPTED
         if cell.unit == UNIT_BINARIES:
             magic, flags = format.BINARIES, flags | self._compression_flag
@@ -356,12 +362,13 @@ class DeviceSession:
     # ---- crashes ---------------------------------------------------------------------------------
 
     def _watch_for_crashes(self) -> Crashes:
-        return Crashes(self.folder, self.program_id, self.program, self.log)
+        return Crashes(self.folder, self.program_id, self.program, self.log, self.read_only)
 
     @property
     def needs_watching(self) -> bool:
         """Whether anything that is not the driver's own work of this run can be given to it."""
-        return self._keeps or self.checks_binaries or self.settings["application_caches"] != "pass"
+        mends = self.settings["application_caches"] not in ("pass", "report")
+        return self._keeps or self.checks_binaries or mends
 
     def watch(self) -> None:
         """Makes the crash sentinel and tells the layer what to leave alone. The device exists; nothing stored was
@@ -396,6 +403,7 @@ class DeviceSession:
             self.storing,
             self.crashes,
             self._say_damage,
+            self.read_only,
         )
 
     def last_good(self, slot: int, any_slot: bool) -> Blob | None:
@@ -443,7 +451,7 @@ class DeviceSession:
 
     def new_binary(self, read: BinaryRead) -> list[bytes | memoryview]:
         """The pieces to write for a binary that the program read, none where it is known already."""
-        if not self.checks_binaries or self.application_binaries is None or self.storing.paused:
+        if not self.checks_binaries or self.application_binaries is None or self.storing.paused or self.read_only:
             return []
         return self.application_binaries.new(read, self.settings["application_binaries"] == "restore")
 
@@ -478,7 +486,7 @@ class DeviceSession:
         seen = (counters["plain"], counters["absorbed"])
         if self.folder is None or not self.snapshot_wanted(counters) or seen == self._snapshot_seen:
             return
-        if self.storing.paused:
+        if self.storing.paused or self.read_only:
             return
         self._snapshot_seen = seen
         data = self.commands.read_merged(self.serial)
@@ -507,7 +515,7 @@ class DeviceSession:
         """Records which pipelines this run created, as far as no run did within a day (store/recency.py)."""
         if self.folder is None or not self._keeps:
             return
-        if self.storing.paused:
+        if self.storing.paused or self.read_only:
             return
         seen = self.commands.fingerprints(self.serial)
         if not seen:
@@ -587,6 +595,8 @@ class DeviceSession:
                 }
             )
         except OSError as error:
+            if self.read_only:
+                return
             self.storing.errors += 1
             if "write" not in self.storing.failures_said and self.storing.is_first("statistics"):
                 self.log(LOG_WARN, f"statistics cannot be written: {error.strerror or error}")

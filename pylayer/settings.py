@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 #: What holds where nothing else is said. config/default.yaml documents each key; a test compares the two.
 DEFAULTS: dict[str, Any] = {
     "carrier": "auto",
+    "store": "read-write",
     "application_caches": "attest",
     "keep_cache_mib": 64,
     "seed_application_caches": True,
@@ -35,6 +36,7 @@ DEFAULTS: dict[str, Any] = {
 
 #: Keys beside ``settings`` and ``rules``.
 TOP_DEFAULTS: dict[str, Any] = {
+    "preset": None,
     "policy": None,
     "policy_path": None,
     "share": "program",

@@ -11,8 +11,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-CARRIER_OFF, CARRIER_CELLS, CARRIER_SNAPSHOT, CARRIER_BINARIES = 0, 1, 2, 3
-CARRIER_NAMES = ("off", "cells", "snapshot", "binaries")
+CARRIER_OFF, CARRIER_CELLS, CARRIER_SNAPSHOT, CARRIER_BINARIES, CARRIER_OBSERVE = 0, 1, 2, 3, 4
+CARRIER_NAMES = ("off", "cells", "snapshot", "binaries", "observe")
+#: Those with which pipelines are kept, and stored ones used.
+CARRIERS_THAT_KEEP = (CARRIER_CELLS, CARRIER_SNAPSHOT, CARRIER_BINARIES)
 
 VERDICT_PASS, VERDICT_EMPTY, VERDICT_PASS_KEPT = 1, 2, 3
 
@@ -176,7 +178,8 @@ class Plan(Record):
 
     ``may_be_kept``: the same program, device and policy file always get this plan, so the next run need not wait
     for Python to make it. ``keep_cache_bytes``: what the program reads out of a cache comes with ``CacheRead``, and
-    what it reads out of a pipeline binary with ``BinaryRead``, up to this size, 0 never. ``driver_cache_off``: where
+    what it reads out of a pipeline binary with ``BinaryRead``, up to this size, 0 never. ``report_caches``: what
+    ``admit_cache`` says of initial data is logged and counted, and all of it passes. ``driver_cache_off``: where
     the driver has pipelineBinaryInternalCacheControl. ``check_binaries``: what the program feeds to
     vkCreatePipelineBinariesKHR has to be what it read, or the call fails, unless ``restore_binaries`` helps.
     ``index_bytes`` bounds the binaries in memory. ``shards``: how many copies of the layer's cache there may be, each
@@ -198,6 +201,7 @@ class Plan(Record):
         "may_be_kept",
         "plain_kinds",
         "queue_bytes",
+        "report_caches",
         "restore_binaries",
         "seed_caches",
         "shards",
@@ -216,9 +220,14 @@ class Plan(Record):
     may_be_kept: bool
     plain_kinds: int
     queue_bytes: int
+    report_caches: bool
     restore_binaries: bool
     seed_caches: bool
     shards: int
+
+    def __init__(self, **values: Any) -> None:
+        values.setdefault("report_caches", False)  # younger than the classes that make plans of their own
+        super().__init__(**values)
 
 
 class BinaryProperties(Record):

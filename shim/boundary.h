@@ -49,6 +49,7 @@ enum PylayerCarrier {
     PYLAYER_CARRIER_CELLS = 1,
     PYLAYER_CARRIER_SNAPSHOT = 2,
     PYLAYER_CARRIER_BINARIES = 3, /* with all that cells need, for the pipelines that cannot be binaries */
+    PYLAYER_CARRIER_OBSERVE = 4,  /* not: calls go to the driver as the application made them, and are counted */
 };
 
 /*
@@ -71,7 +72,7 @@ enum PylayerMessageType {
     PYLAYER_MSG_CREATE_INSTANCE = 1, /* event: instance; sent before the driver is called */
     PYLAYER_MSG_PLAN_DEVICE = 2,     /* request: device -> plan */
     PYLAYER_MSG_DEVICE_CREATED = 3,  /* event: created */
-    PYLAYER_MSG_ADMIT_CACHE = 4,     /* request: cache -> verdict */
+    PYLAYER_MSG_ADMIT_CACHE = 4,     /* request: cache -> verdict; an event where the plan has report_caches */
     PYLAYER_MSG_CACHE_REFUSED = 5,   /* event: cache; the driver failed on admitted data */
     PYLAYER_MSG_CELL = 6,            /* event: cell */
     PYLAYER_MSG_FLUSH_DEVICE = 7,    /* request: vkDestroyDevice waits; event: vkCreateDevice failed after its plan */
@@ -131,6 +132,7 @@ typedef struct PylayerPlan {
     uint8_t carrier;          /* PylayerCarrier wanted */
     uint8_t fallback_carrier; /* PylayerCarrier where cache control cannot be enabled */
     uint8_t check_caches;     /* ask ADMIT_CACHE for the application's initial data */
+    uint8_t report_caches;    /* with check_caches: ADMIT_CACHE is an event, and all data passes */
     uint8_t seed_caches;      /* merge the store into an application's cache that lacks a pipeline */
     uint8_t adopt;            /* keep what the driver's own disk cache answers */
     uint8_t plain_kinds;      /* bit mask of PylayerPipelineKind: never probe these */

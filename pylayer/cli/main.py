@@ -21,6 +21,7 @@ COMMANDS = {
     "install": ("install", ""),
     "key": ("key", ""),
     "ls": ("ls", ""),
+    "policy": ("policy", ""),
     "quarantine": ("quarantine", ""),
     "run": ("run", ""),
     "show": ("show", ""),

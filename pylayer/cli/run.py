@@ -65,11 +65,14 @@ def _print_summary(root: str | None, since: float) -> None:
     "128 + n with --summary where signal n ended it, 2 wrong use.",
 )
 @click.option("--policy", metavar="FILE", help="Policy file for this run (PYLAYER_CONFIG).")
+@click.option("--preset", metavar="NAME", help="A preset in its place; pylayer policy presets lists them.")
 @click.option("--store", metavar="DIR", help="Where pipelines are kept for this run (PYLAYER_STORE).")
 @click.option("--log", type=click.Choice(LOG_LEVELS), help="What the layer writes to standard error (PYLAYER_LOG).")
 @click.option("--summary", is_flag=True, help="Wait for the program, then print its statistics to standard error.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- APP [ARGS]...")
-def run(policy: str | None, store: str | None, log: str | None, summary: bool, command: tuple[str, ...]) -> None:
+def run(
+    policy: str | None, preset: str | None, store: str | None, log: str | None, summary: bool, command: tuple[str, ...]
+) -> None:
     """Run a program under the layer; nothing is installed.
 
     \b
@@ -78,6 +81,12 @@ def run(policy: str | None, store: str | None, log: str | None, summary: bool, c
     As a Steam launch option:
       pylayer run -- %command%
     """
+    if policy and preset:
+        raise WrongUse(f"--policy and --preset are both given; write 'preset: {preset}' into {policy} to have both")
+    if preset:
+        from .policy_file import preset_file
+
+        policy = preset_file(preset)
     root = os.path.abspath(store) if store else store_root()
     environment = _environment(
         root,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..application_caches import GOOD
 from ..cache_header import OUTCOMES as HEADER_OUTCOMES
 from ..paths import store_root
 from ..store.attestation import OUTCOMES as ATTESTATION_OUTCOMES
@@ -98,16 +99,29 @@ def _policy_remark(total: Total) -> list[str]:
 
 
 def _remarks(total: Total) -> list[str]:
-    texts = [f"{text}: {total.numbers[key]}" for key, text in REMARKS.items() if total.numbers[key]]
+    observed = total.newest.texts["carrier"] == "observe"
+    texts = [
+        f"{text}: {total.numbers[key]}"
+        for key, text in REMARKS.items()
+        if total.numbers[key] and not (observed and key == "plain")
+    ]
     for outcome, count in total.damage.items():
         if outcome != "truncated":  # the ends of journals whose programs were killed
             texts.append(f"parts of the store left out as {outcome} ({DAMAGE.get(outcome, 'unknown')}): {count}")
     for outcome, count in total.refused.items():
         meaning = f" ({OUTCOMES[outcome]})" if outcome in OUTCOMES else ""
         texts.append(f"cache data refused as {outcome}{meaning}: {count}")
+    for outcome, count in total.outcomes.items():
+        if outcome not in GOOD:
+            meaning = f" ({OUTCOMES[outcome]})" if outcome in OUTCOMES else ""
+            texts.append(f"cache data that the driver was given although {outcome}{meaning}: {count}")
     texts += _policy_remark(total)
     if total.newest.texts["carrier"] == "off":
         texts.append(f"nothing is stored: {total.newest.texts['reason']}")
+    if observed:
+        texts.append(
+            "observed only: what the driver compiled is known where the program's device has creation feedback"
+        )
     return texts
 
 

@@ -66,6 +66,7 @@ class Run:
         self.numbers |= {key: int(_number(values, key)) for key in SUMS}
         self.mean_compile_ns = _number(values, "mean_compile_ns")
         self.refused = _counts(values, "refused")
+        self.outcomes = _counts(values, "cache_outcomes")
         self.damage = _counts(values, "damage")
         policy = values.get("policy")
         self.policy = {key: int(_number(policy, key)) for key in POLICY_SUMS}
@@ -90,9 +91,11 @@ class Total:
         self.first_started = min(run.started for run in group)
         self.numbers = {key: sum(run.numbers[key] for run in group) for key in (*COUNTERS, *SUMS)}
         self.refused: dict[str, int] = {}
+        self.outcomes: dict[str, int] = {}
         self.damage: dict[str, int] = {}
         for run in group:
             _add(self.refused, run.refused)
+            _add(self.outcomes, run.outcomes)
             _add(self.damage, run.damage)
         self.policy = self._policy(group)
         self.spent_ns = sum(self.numbers[key] for key in SPENT)
@@ -155,6 +158,7 @@ class Total:
             **self.numbers,
             "refused_caches": sum(self.refused.values()),
             "refused": self.refused,
+            "cache_outcomes": self.outcomes,
             "damage": self.damage,
             "policy": self.policy,
             "spent_ns": self.spent_ns,

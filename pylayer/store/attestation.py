@@ -119,7 +119,9 @@ def _read_blob(path: str, identity_digest: bytes) -> Blob | None:
 class Attestations:
     """Of one program under one identity; read from the store when they are first asked for."""
 
-    def __init__(self, folder: Folder, program: int, application: str, syncer: Syncer | None = None) -> None:
+    def __init__(
+        self, folder: Folder, program: int, application: str, syncer: Syncer | None = None, read_only: bool = False
+    ) -> None:
         self._syncer = syncer or Syncer(None, lambda error: None)
         self.folder = folder
         self.program = program
@@ -127,6 +129,7 @@ class Attestations:
         self.blobs: dict[int, Blob] = {}
         self.damage: list[Damage] = []
         self._application = application
+        self._read_only = read_only
         self._journal: Journal | None = None
         self._files: list[str] = []
         self._read()
@@ -147,7 +150,7 @@ class Attestations:
                 continue
             older = self.blobs.get(blob.slot)  # left by a process that died before it deleted it
             self.blobs[blob.slot] = blob
-            if older is not None:
+            if older is not None and not self._read_only:
                 remove(older.path)
 
     def outcome(self, data_digest: bytes, size: int) -> str:

@@ -99,16 +99,22 @@ def _create(directory: str, name: str, head: bytes) -> tuple[int, str]:
     return fd, path
 
 
-def open_sentinel(folder: Folder, program: int, application: str, watch: Callable[[int], int]) -> str | None:
+def open_sentinel(
+    folder: Folder, program: int, application: str, watch: Callable[[int], int], outside: bool = False
+) -> str | None:
     """Makes the file and has the layer map it, ``watch(descriptor)``; returns its path, None where it is not mapped.
+    ``outside``: in the runtime directory, not in the store.
 
     Raises OSError where nothing can be written.
     """
-    folder.prepare()
+    if not outside:
+        folder.prepare()
     head = format.file_header(KIND, folder.identity, program, application)
     for directory, beginning in _places(folder):
         if beginning:
             make_private(directory)
+        elif outside:
+            continue
         fd, path = _create(directory, f"{beginning}{program:016x}-{unique_name()}{SUFFIX}", head)
         try:
             answer = watch(fd)

@@ -274,17 +274,22 @@ def _read_notes(path: str, folder: Folder) -> Iterable[dict[str, Any]]:
         reader.close()
 
 
-def review(folder: Folder) -> tuple[Suspects, list[dict[str, Any]]]:
+def review(folder: Folder, read_only: bool = False) -> tuple[Suspects, list[dict[str, Any]]]:
     """Writes down what processes died of since the last start, and reads all notes: the suspects, and the notes that
-    are new. A store that cannot be written still has its new suspects in this process."""
+    are new. A store that cannot be written still has its new suspects in this process, and one that is ``read_only`` is
+    left as it is."""
     fresh = []
     unwritten = []
     for death in sentinel.deaths(folder):
         note = note_of(death)
         if note is None:
-            remove(death.path)
+            if not read_only:
+                remove(death.path)
             continue
         fresh.append(note)
+        if read_only:
+            unwritten.append(note)
+            continue
         try:
             _write(folder, death.program, death.application, note)
         except OSError:

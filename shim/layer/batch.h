@@ -4,6 +4,7 @@
  * carrier_cells.c     by VkPipelineCache, each miss in a cell
  * carrier_binaries.c  by pipeline key
  * carrier_snapshot.c  by VkPipelineCache, without asking first
+ * carrier_observe.c   not at all: counted
  */
 #ifndef PYLAYER_BATCH_H
 #define PYLAYER_BATCH_H
@@ -45,5 +46,6 @@ VkResult carrier_cells_create_one(Batch *batch, uint32_t index);
 /* Where the application passed no VkPipelineCache. */
 VkResult carrier_binaries_create(Batch *batch);
 VkResult carrier_snapshot_create(Batch *batch);
+VkResult carrier_observe_create(Batch *batch);
 
 #endif

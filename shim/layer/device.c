@@ -233,7 +233,7 @@ static void take_features(Device *device, const DeviceRequest *request, const Fe
 static VkResult create_below(Device *device, const VkDeviceCreateInfo *info, const VkAllocationCallbacks *allocator,
                              const FeatureSupport *support, VkLayerDeviceLink *mine, VkDevice *handle)
 {
-    bool keeps = device->plan.carrier != PYLAYER_CARRIER_OFF;
+    bool keeps = carrier_keeps(device->plan.carrier);
     FeatureSupport wanted = *support;
     wanted.feedback = keeps ? support->feedback : support->feedback_enabled;
     FeatureWishes wishes = {
@@ -342,7 +342,7 @@ static void open_carrier(Device *device)
         carrier = device->plan.fallback_carrier;
     if (carrier == PYLAYER_CARRIER_CELLS && !device->cache_control)
         carrier = PYLAYER_CARRIER_SNAPSHOT;
-    if (carrier != PYLAYER_CARRIER_OFF && !cells_open(device)) {
+    if (carrier_keeps(carrier) && !cells_open(device)) {
         log_line(PYLAYER_LOG_WARN, "the driver refused an empty pipeline cache; the layer keeps nothing");
         carrier = PYLAYER_CARRIER_OFF;
     }
@@ -362,7 +362,7 @@ static void open_carrier(Device *device)
             read_global_key(device, &message->created);
     }
     /* Without a carrier, what an application read of its binaries is still to come. */
-    bool loads = carrier != PYLAYER_CARRIER_OFF || checks_binaries(device);
+    bool loads = carrier_keeps(carrier) || checks_binaries(device);
     if (!mailbox_post(message, UINT64_MAX) || !loads)
         loading_end(device);
 }
@@ -412,7 +412,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
     FeatureSupport support = {0};
     if (instance->active)
         ask_for_plan(device, info, &support);
-    if (device->plan.carrier != PYLAYER_CARRIER_OFF && (allocator || instance->application_allocates))
+    if (carrier_keeps(device->plan.carrier) && (allocator || instance->application_allocates))
         device->own_allocator = own_allocator();
     const VkAllocationCallbacks *below = device->own_allocator ? device->own_allocator : allocator;
     VkResult result = create_below(device, info, below, &support, mine, handle);

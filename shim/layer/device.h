@@ -109,6 +109,12 @@ struct Device {
     HotCounters hot_counters[THREAD_SLOTS];
 };
 
+/* Whether pipelines are kept, and stored ones used: what the layer has to add to the device for that, or to hold. */
+static inline bool carrier_keeps(int carrier)
+{
+    return carrier != PYLAYER_CARRIER_OFF && carrier != PYLAYER_CARRIER_OBSERVE;
+}
+
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice, const VkDeviceCreateInfo *,
                                                   const VkAllocationCallbacks *, VkDevice *);
 VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice, const VkAllocationCallbacks *);

@@ -194,13 +194,13 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetDeviceProcAddr(VkDevice
     PFN_vkVoidFunction next = device->get_device_proc_addr(handle, name);
     if (!next)
         return NULL;
-    bool keeps = device->plan.carrier != PYLAYER_CARRIER_OFF;
+    bool keeps = carrier_keeps(device->plan.carrier);
     if (keeps && ((!device->app_binary_extension && IS_ONE_OF(binary_commands, name)) ||
                   (!device->app_maintenance5 && IS_ONE_OF(maintenance5_commands, name))))
         return NULL;
     if (keeps || device->plan.check_caches)
         hook = FIND(cache_hooks, name);
-    if (!hook && keeps)
+    if (!hook && device->plan.carrier != PYLAYER_CARRIER_OFF)
         hook = FIND(pipeline_hooks, name);
     if (!hook && device->app_binaries && (device->plan.check_binaries || keeps))
         hook = FIND(binary_hooks, name);

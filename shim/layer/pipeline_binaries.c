@@ -212,7 +212,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineBinariesKHR(VkDevice handle,
     if (!process_is_forked_child() && device->app_binaries) {
         if (info->pKeysAndDataInfo && device->plan.check_binaries)
             return create_from_data(device, info, allocator, out);
-        if (info->pPipelineCreateInfo && device->plan.carrier != PYLAYER_CARRIER_OFF)
+        if (info->pPipelineCreateInfo && carrier_keeps(device->plan.carrier))
             return create_from_create_info(device, info, allocator, out);
     }
     return device->create_pipeline_binaries(handle, info, allocator, out);

@@ -220,6 +220,10 @@ static bool policy_refuses(Device *device, CacheNumber number, const VkPipelineC
     if (!device->plan.check_caches || without_data(info))
         return false;
     PylayerMessage *message = describe_data(device, PYLAYER_MSG_ADMIT_CACHE, number, info);
+    if (device->plan.report_caches) {
+        mailbox_post(message, device->plan.queue_bytes);
+        return false;
+    }
     int32_t verdict = PYLAYER_VERDICT_NONE;
     if (mailbox_request(message, device->plan.answer_wait_ns)) {
         verdict = message->verdict;
@@ -248,10 +252,11 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice handle, const 
     empty.pInitialData = NULL;
     uint64_t data_id;
     bool refused = policy_refuses(device, number, info, &data_id);
+    bool mends = device->plan.check_caches && !device->plan.report_caches;
     Mark mark = mark_application_data(device, data_id);
     VkResult result = device->create_pipeline_cache(handle, refused ? &empty : info, allocator, cache);
     mark_end(mark);
-    if (result != VK_SUCCESS && !refused && info->initialDataSize > 0 && device->plan.check_caches) {
+    if (result != VK_SUCCESS && !refused && info->initialDataSize > 0 && mends) {
         tell_policy_of_empty(device, PYLAYER_MSG_CACHE_REFUSED, number, info, result);
         result = device->create_pipeline_cache(handle, &empty, allocator, cache);
         refused = true;
@@ -261,7 +266,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice handle, const 
         count(&device->counters.caches_emptied, 1);
     if (result != VK_SUCCESS)
         return result;
-    if (device->plan.check_caches && without_data(info))
+    if (mends && without_data(info))
         tell_policy_of_empty(device, PYLAYER_MSG_CACHE_EMPTY, number, info, VK_SUCCESS);
     AppCache *app_cache =
         app_cache_add(device, *cache, number, info->flags, info->initialDataSize > 0 && !refused, data_id);

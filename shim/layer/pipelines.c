@@ -51,7 +51,7 @@ static VkResult create_pipelines(PipelineCall call)
     int carrier = atomic_load_explicit(&device->carrier, memory_order_relaxed);
     if (carrier == PYLAYER_CARRIER_OFF || call.count == 0 || process_is_forked_child())
         return pipelines_pass_through(&call);
-    if (call.deferred != VK_NULL_HANDLE)
+    if (call.deferred != VK_NULL_HANDLE && carrier != PYLAYER_CARRIER_OBSERVE)
         return deferred_create(&call);
 
     Element few[STACK_ELEMENTS];
@@ -78,6 +78,11 @@ static VkResult create_pipelines(PipelineCall call)
         batch.suspects |= element->suspect;
     }
     VkResult result;
+    if (carrier == PYLAYER_CARRIER_OBSERVE) {
+        result = carrier_observe_create(&batch);
+        free(heap);
+        return result;
+    }
     batch.app_cache = app_cache_find(device, call.cache);
     if (untouchable)
         result = pass_untouched(&batch);

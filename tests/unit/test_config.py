@@ -17,10 +17,10 @@ SETTINGS_KEYS = (
     "adopt_driver_cache, answer_wait_ms, application_binaries, application_caches, binaries_mib, carrier, compress, "
     "driver_cache, flush_wait_ms, fsync_interval_ms, keep_cache_mib, load_wait_ms, precompiled_internal_cache, "
     "prefers_internal_cache, queue_mib, seed_application_caches, "
-    "sharding"
+    "sharding, store"
 )
 TOP_KEYS = (
-    "import, max_program_mib, max_store_mib, never_skip, policy, policy_path, rules, settings, share, skip, "
+    "import, max_program_mib, max_store_mib, never_skip, policy, policy_path, preset, rules, settings, share, skip, "
     "trusted_keys, watchdog"
 )
 CONDITIONS = "application, device, driver, engine, executable, vendor"
@@ -46,7 +46,7 @@ def test_every_key_is_documented() -> None:
         assert at is not None, key
         before = next(line for line in reversed(lines[:at]) if not re.match(r" *[a-z_]+: ", line))
         assert "#" in lines[at] or before.lstrip().startswith("#") or key == "settings", key
-        for choice in definition.get("enum", []):
+        for choice in filter(None, definition.get("enum", [])):
             assert re.search(rf"^ *#   {choice} +\S", text, re.M), (key, choice)
     conditions = schema["properties"]["rules"]["items"]["properties"]["match"]["properties"]
     line = next(line for line in lines if line.startswith("# Conditions:"))
@@ -95,9 +95,13 @@ def test_examples_in_the_default_file_are_valid() -> None:
         ("rules: {}", 1, "rules is a mapping; allowed: a list"),
         ("rules:\n- a", 2, "rules.0 is 'a'; allowed: a mapping"),
         # unknown keys
-        ("share: all\nshared: 1", 2, f"unknown key 'shared' in the file; allowed: {TOP_KEYS}"),
+        ("share: all\nshared: 1", 2, f"unknown key 'shared' in the file; did you mean share? allowed: {TOP_KEYS}"),
         ("1: a\nb: c", 1, f"unknown key 1 in the file; allowed: {TOP_KEYS}"),
-        ("settings:\n  carrier: auto\n  carier: off", 3, f"unknown key 'carier' in settings; allowed: {SETTINGS_KEYS}"),
+        (
+            "settings:\n  carrier: auto\n  carier: off",
+            3,
+            f"unknown key 'carier' in settings; did you mean carrier? allowed: {SETTINGS_KEYS}",
+        ),
         (
             "rules:\n- match: {vendor: 1}\n  set:\n    nope: 1",
             4,
@@ -111,16 +115,24 @@ def test_examples_in_the_default_file_are_valid() -> None:
         (
             "settings:\n  carrier: blobs",
             2,
-            "settings.carrier is 'blobs'; allowed: auto, cells, binaries, snapshot, off",
+            "settings.carrier is 'blobs'; allowed: auto, cells, binaries, snapshot, observe, off",
         ),
-        ("settings: {carrier: false}", 1, "settings.carrier is false; allowed: auto, cells, binaries, snapshot, off"),
+        (
+            "settings: {carrier: false}",
+            1,
+            "settings.carrier is false; allowed: auto, cells, binaries, snapshot, observe, off",
+        ),
         ("settings: {driver_cache: off}", 1, "settings.driver_cache is 'off'; allowed: keep, replace"),
         (
             "settings: {prefers_internal_cache: true}",
             1,
             "settings.prefers_internal_cache is true; allowed: driver, yes, no",
         ),
-        ("settings: {application_caches: x}", 1, "settings.application_caches is 'x'; allowed: attest, check, pass"),
+        (
+            "settings: {application_caches: x}",
+            1,
+            "settings.application_caches is 'x'; allowed: attest, check, report, pass",
+        ),
         ("settings: {adopt_driver_cache: yes}", 1, "settings.adopt_driver_cache is 'yes'; allowed: true or false"),
         ("settings: {queue_mib: '64'}", 1, "settings.queue_mib is '64'; allowed: a whole number"),
         ("settings: {queue_mib: 1.5}", 1, "settings.queue_mib is 1.5; allowed: a whole number"),

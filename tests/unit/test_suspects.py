@@ -330,7 +330,7 @@ def test_store_that_is_only_read(folder: Folder, monkeypatch: pytest.MonkeyPatch
     stored(folder, one=11)
     death(folder, mark(sentinel.PIPELINES, 11))
 
-    def fails(*arguments: object) -> None:
+    def fails(*arguments: object, **options: object) -> None:
         raise PermissionError("read-only")
 
     monkeypatch.setattr(suspects, "_write", fails)

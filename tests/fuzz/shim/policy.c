@@ -83,7 +83,7 @@ bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes)
 static PylayerPlan make_plan(void)
 {
     return (PylayerPlan){
-        .carrier = (uint8_t)((PYLAYER_CARRIER_BINARIES + below(4)) % 4),
+        .carrier = (uint8_t)((PYLAYER_CARRIER_BINARIES + below(5)) % 5),
         .fallback_carrier = (uint8_t)below(3),
         .check_caches = !chance(4),
         .seed_caches = chance(8),

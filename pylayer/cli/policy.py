@@ -1,0 +1,233 @@
+"""``pylayer policy``: is the policy file right, what does it mean for a program and device, and how does one begin?"""
+
+from __future__ import annotations
+
+import json
+import os
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..paths import config_file
+from .output import EXIT_PROBLEM, EXIT_STATUSES, HELP, Failure, WrongUse, json_option, plural, print_json, printable
+from .policy_explain import explain
+
+if TYPE_CHECKING:
+    from ..config import Problem
+
+
+@click.group(context_settings=HELP, epilog=EXIT_STATUSES)
+def policy() -> None:
+    """Write, check and explain the policy file.
+
+    \b
+    Example:
+      pylayer policy init --preset players
+      pylayer policy check
+      pylayer policy explain --app blender
+    """
+
+
+# ---- check -----------------------------------------------------------------------------------------
+
+
+def _caret(problem: Problem, lines: list[str]) -> list[str]:
+    """The line at fault, and a mark below what is wrong with it; tabs and wide lines keep the two together."""
+    if not 0 < problem.line <= len(lines):
+        return []
+    text = printable(lines[problem.line - 1].replace("\t", " ").rstrip("\n\r"))
+    start = problem.column - 1
+    first = max(0, start - 50) if len(text) > 70 else 0
+    shown = text[first : first + 70]
+    width = max(1, min(problem.end - problem.column, len(shown) - (start - first)))
+    number = f"{problem.line:>6} | "
+    return [f"{number}{shown}", f"{' ' * 7}| {' ' * (start - first)}{'^' * width}"]
+
+
+def _print_problem(name: str, problem: Problem, lines: list[str]) -> None:
+    text, _, allowed = problem.text.partition("allowed: ")
+    place = f"{name}:{problem.line}:{problem.column}: " if problem.line else f"{name}: "
+    click.echo(printable(place + text.rstrip("; ")))
+    for line in _caret(problem, lines):
+        click.echo(line)
+    if allowed:
+        click.echo(textwrap.fill(f"allowed: {printable(allowed)}", 80, initial_indent="  ", subsequent_indent="    "))
+
+
+def _file_to_check(file: str | None) -> str | None:
+    """The file that is meant; None where there is none, and need not be."""
+    if file is not None:
+        return os.path.abspath(file)
+    path = config_file()
+    if path is not None and (os.path.lexists(path) or os.environ.get("PYLAYER_CONFIG")):
+        return path
+    return None
+
+
+@policy.command(context_settings=HELP, epilog="Exit status: 0 valid, 1 not valid, 2 wrong use.")
+@json_option
+@click.argument("file", required=False)
+def check(file: str | None, as_json: bool) -> None:
+    """Say whether a policy file is valid, and where it is not.
+
+    Without FILE the one in force: PYLAYER_CONFIG, or pylayer/policy.yaml in
+    $XDG_CONFIG_HOME or ~/.config. A file that is not valid leaves the defaults
+    in force, all of them.
+
+    \b
+    Example:
+      pylayer policy check
+      pylayer policy check new-policy.yaml
+    """
+    from ..config import PolicyFileError
+    from .policy_file import read_text, sources
+
+    path = _file_to_check(file)
+    if path is None:
+        if as_json:
+            print_json({"file": None, "valid": True, "preset": None, "policy": None, "problems": []})
+        else:
+            click.echo(f"There is no policy file at {config_file()}: the defaults are in force.")
+        return
+    problems: list[Problem] = []
+    documents: list[dict[str, Any]] = []
+    lines: list[str] = []
+    try:
+        lines = read_text(path).split("\n")
+        documents = [source.document for source in sources(path)]
+    except PolicyFileError as error:
+        problems = error.problems
+    document = documents[-1] if documents else {}
+    if as_json:
+        listed = [
+            {"line": found.line, "column": found.column, "end_column": found.end, "message": found.text}
+            for found in problems
+        ]
+        about = {key: document.get(key) for key in ("preset", "policy")}
+        print_json({"file": path, "valid": not problems, **about, "problems": listed})
+    else:
+        shown = file or path
+        for problem in problems:
+            _print_problem(shown, problem, lines)
+        if problems:
+            click.echo(f"{plural(len(problems), 'problem')}: the layer would use the defaults in place of this file.")
+        else:
+            name = document.get("preset")
+            click.echo(f"{shown} is valid{f', over the preset {name}' if name else ''}.")
+    raise click.exceptions.Exit(EXIT_PROBLEM if problems else 0)
+
+
+# ---- init, schema, presets -------------------------------------------------------------------------
+
+
+def _schema_path() -> Path:
+    return Path(__file__).resolve().parents[1] / "policy.schema.json"
+
+
+def starting_text(preset: str | None) -> str:
+    """A policy file in which nothing is set but the preset, with every key and what it does as comments."""
+    from ..config import preset_path, read_preset
+
+    default = Path(preset_path("default")).read_text(encoding="utf-8")
+    body = default.partition("\n\n")[2].split("\n")
+    lines = [
+        f"# yaml-language-server: $schema={_schema_path().as_uri()}",
+        "# The policy of pylayer. What stands behind a # holds without being said; take the # away and change it.",
+        "# pylayer policy check says whether the file is valid, pylayer policy explain what it means for a program.",
+        "",
+    ]
+    if preset:
+        lines += [line for line in read_preset(preset).partition("\n\n")[0].split("\n") if line.startswith("#")]
+        lines += [f"preset: {preset}", ""]
+    for line in body:
+        if preset and line.startswith("preset:"):
+            continue
+        lines.append(f"#{line}" if line and not line.lstrip().startswith("#") else line)
+    return "\n".join(lines)
+
+
+@policy.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.option("--preset", metavar="NAME", help="Begin with a preset; pylayer policy presets lists them.")
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+@click.argument("file", required=False)
+def init(preset: str | None, force: bool, file: str | None) -> None:
+    """Write a policy file to begin with.
+
+    It has every key with its default and what it does as comments, so nothing
+    changes until you change something. Without FILE it becomes the one in
+    force; FILE - prints it.
+
+    \b
+    Example:
+      pylayer policy init --preset players
+    """
+    from .policy_file import preset_file
+
+    if preset:
+        preset_file(preset)
+    if file == "-":
+        click.echo(starting_text(preset), nl=False)
+        return
+    found = file or config_file()
+    if found is None:
+        raise Failure("neither HOME, XDG_CONFIG_HOME nor PYLAYER_CONFIG is set; name a FILE")
+    path = Path(found)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if force else os.O_EXCL), 0o600)
+        with open(descriptor, "w", encoding="utf-8") as out:
+            out.write(starting_text(preset))
+    except FileExistsError:
+        raise WrongUse(f"{path} is there already and was left alone; --force replaces it") from None
+    except OSError as error:
+        raise Failure(f"{path} cannot be written: {error.strerror or error}") from error
+    click.echo(f"Wrote {path}.")
+
+
+@policy.command(context_settings=HELP, epilog=EXIT_STATUSES)
+def schema() -> None:
+    """Print the JSON schema of policy files, for editors.
+
+    `pylayer policy init` puts a line into the file by which editors with the
+    YAML language server find it.
+
+    \b
+    Example:
+      pylayer policy schema > policy.schema.json
+    """
+    click.echo(_schema_path().read_text(encoding="utf-8"), nl=False)
+
+
+@policy.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@json_option
+def presets(as_json: bool) -> None:
+    """List the presets that come with pylayer.
+
+    `pylayer run --preset NAME -- APP` tries one; `preset: NAME` in the policy
+    file lays that file over it.
+
+    \b
+    Example:
+      pylayer policy presets
+    """
+    from ..config import preset_path
+    from ..config import schema as read_schema
+
+    definition = read_schema()["properties"]["preset"]
+    rows = [
+        {"name": name, "description": text, "file": preset_path(name)}
+        for name, text in zip(definition["enum"], definition["enumDescriptions"], strict=True)
+        if name
+    ]
+    if as_json:
+        click.echo(json.dumps({"presets": rows}, indent=2))
+        return
+    width = max(len(row["name"]) for row in rows)
+    for row in rows:
+        first, rest = f"{row['name']:<{width}}  ", " " * (width + 2)
+        click.echo(textwrap.fill(row["description"], 80, initial_indent=first, subsequent_indent=rest))
+
+
+policy.add_command(explain)

@@ -1,0 +1,54 @@
+/*
+ * carrier_observe.c - the application's call as it made it, timed and counted, for those who want to know what compiles.
+ *
+ * The driver gets the application's cache, flags and device. Creation feedback, where the application's own device has
+ * it, is asked for beside what the application chained: it tells what the driver did and changes nothing.
+ */
+#include <string.h>
+
+#include "batch.h"
+
+/* Found in the application's own cache, where the driver tells. */
+static void note_own_hit(Batch *batch, uint32_t index)
+{
+    const VkPipelineCreationFeedbackEXT *feedback = element_feedback(&batch->elements[index]);
+    if (!feedback || !(feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT))
+        return;
+    count(&hot_counters(batch->call->device)->hits, 1);
+    count(&hot_counters(batch->call->device)->application_hits, 1);
+}
+
+VkResult carrier_observe_create(Batch *batch)
+{
+    PipelineCall *call = batch->call;
+    Device *device = call->device;
+    /* Its create infos have to live until the operation is complete, and who joins it is nobody's to foresee. */
+    if (call->deferred != VK_NULL_HANDLE)
+        return pipelines_pass_through(call);
+    size_t stride = create_info_size(call->point);
+    bool may_compile = false;
+    for (uint32_t i = 0; i < call->count; i++) {
+        may_compile |= !(batch->elements[i].flags & FAIL_ON_COMPILE);
+        AnyCreateInfo changed;
+        element_prepare(&batch->elements[i], call, i, 0, 0, &changed);
+        memcpy(batch->infos + i * stride, &changed, stride);
+        call->pipelines[i] = VK_NULL_HANDLE;
+    }
+    uint64_t duration = 0;
+    VkResult result =
+        batch_call(batch, call->cache, may_compile, 0, call->count, batch->infos, call->pipelines, &duration);
+    for (uint32_t i = 0; i < call->count; i++) {
+        bool must_not_compile = batch->elements[i].flags & FAIL_ON_COMPILE;
+        if (call->pipelines[i] == VK_NULL_HANDLE) {
+            count(must_not_compile ? &device->counters.compile_required : &device->counters.failed, 1);
+        } else if (batch->elements[i].from_binaries) {
+            count(&device->counters.passed, 1); /* nothing was to be compiled */
+        } else {
+            batch_note_plain(batch, i, false, i == 0 ? duration : 0);
+            note_own_hit(batch, i);
+        }
+    }
+    for (uint32_t i = 0; i < call->count; i++)
+        element_release(&batch->elements[i]);
+    return result;
+}

@@ -1,0 +1,162 @@
+"""``carrier: observe`` and ``application_caches: report``: what a program compiles is recorded, and nothing changes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted_driver import ScriptedDriver, seen
+from world import FAULTS, LAYER_NAME, Run, World
+
+OBSERVE: dict[str, Any] = {"carrier": "observe", "application_caches": "report", "application_binaries": "pass"}
+#: Commands of a driver that a program's own work does not need, asked by whoever looks at a device.
+QUESTIONS = ("vkGet", "vkEnumerate")
+
+MODES: dict[str, list[str | int]] = {
+    "one by one": ["--count", 12],
+    "batches": ["--count", 12, "--batch", 4],
+    "more than a handful": ["--count", 24, "--batch", 24],
+    "threads, own cache": ["--count", 12, "--threads", 3, "--cache", "object"],
+    "Vulkan 1.0": ["--count", 6, "--api", "1.0"],
+    "Vulkan 1.3": ["--count", 12, "--api", "1.3", "--features13"],
+    "feedback": ["--count", 6, "--api", "1.3", "--feedback", "--cache", "object"],
+    "must not compile": ["--count", 8, "--batch", 4, "--fail-on-compile-required", "--early-return"],
+    "libraries": ["--count", 2, "--gpl"],
+    "ray tracing": ["--count", 2, "--ray-tracing"],
+    "deferred": ["--count", 4, "--ray-tracing", "--deferred", 2],
+    "derivatives": ["--count", 6, "--batch", 3, "--derivatives"],
+}
+
+
+def observing(world: World, **settings: Any) -> None:
+    config = world.directory / "policy.yaml"
+    config.write_text(json.dumps({"settings": {**OBSERVE, **settings}}))
+    world.environment["PYLAYER_CONFIG"] = str(config)
+
+
+def witness(world: World, name: str, *arguments: str | int | Path, layers: str) -> tuple[Run, list[str]]:
+    """A run above the layer that writes down how the driver is used."""
+    log = world.directory / name
+    result = world.demo(*arguments, layers=layers, PYLAYER_TEST_FAULTS="", PYLAYER_TEST_FAULTS_LOG=str(log))
+    lines = log.read_text().splitlines()
+    assert not [line for line in lines if "VIOLATION" in line]
+    return result, [line for line in lines if not line.startswith("vkCreateDevice") or "refused=0" in line]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_program_and_driver_notice_nothing(world: World, mode: str) -> None:
+    """The program sees what it sees without the layer, and its device is created as it asked for it."""
+    observing(world)
+    alone, alone_lines = witness(world, "alone", *MODES[mode], layers=FAULTS)
+    for number in range(2):
+        layered, lines = witness(world, f"layered-{number}", *MODES[mode], layers=f"{LAYER_NAME}:{FAULTS}")
+        assert seen(layered) == seen(alone)
+        assert layered.get("feedback") == alone.get("feedback")
+        created = [line for line in lines if line.startswith("vkCreateDevice")]
+        assert created == [line for line in alone_lines if line.startswith("vkCreateDevice")]
+        assert not [line for line in lines if "vkMergePipelineCaches" in line]
+        run = world.runs()[-1]
+        assert run["carrier"] == "observe" and run["stored_records"] == run["loaded_records"] == 0
+        counters = run["counters"]
+        timed = counters["pipelines"] + counters["passed"] + counters["failed"] + counters["compile_required"]
+        assert timed == layered["pipelines"]
+    assert world.stored_files() == []
+
+
+@pytest.mark.parametrize("arguments", [["--count", 12], ["--count", 12, "--cache", "object"]], ids=["plain", "cache"])
+def test_driver_gets_the_same_calls(scripted: ScriptedDriver, arguments: list[str | int]) -> None:
+    """The driver's own count of what it was asked to do is the same, command by command."""
+    scripted.settings(**OBSERVE)
+    scripted.demo(*arguments, layered=False)
+    alone = {name: count for name, count in scripted.counts.items() if not name.startswith(QUESTIONS)}
+    assert alone["compiles"] == 12
+    scripted.demo(*arguments)
+    assert {name: count for name, count in scripted.counts.items() if not name.startswith(QUESTIONS)} == alone
+
+
+def test_what_is_recorded(world: World) -> None:
+    """A run tells how many pipelines were created and compiled and how long that took; a run whose cache has them
+    tells of hits."""
+    observing(world)
+    cache = world.directory / "engine.cache"
+    world.demo("--count", 12, "--api", "1.3", "--cache", cache, "--cache-save", cache)
+    cold = world.last()
+    assert (cold["pipelines"], cold["plain_compiled"], cold["hits"]) == (12, 12, 0)
+    world.demo("--count", 12, "--api", "1.3", "--cache", cache)
+    warm = world.last()
+    assert (warm["pipelines"], warm["plain_compiled"], warm["application_hits"]) == (12, 0, 12)
+    assert 0 < warm["plain_ns"] < cold["plain_ns"]
+    assert world.runs()[-1]["cache_outcomes"] == {"attested": 1}
+
+
+def test_without_feedback(world: World) -> None:
+    """On a device without creation feedback the layer enables none: pipelines and their time are recorded."""
+    observing(world)
+    world.demo("--count", 12, "--api", "1.1")
+    counters = world.last()
+    assert (counters["pipelines"], counters["plain"], counters["plain_compiled"]) == (12, 12, 0)
+    assert counters["plain_ns"] > 0
+
+
+def test_altered_cache_is_reported(world: World) -> None:
+    """An engine's cache file that is not as it was read reaches the driver all the same, and a line says so."""
+    observing(world)
+    cache = world.directory / "engine.cache"
+    world.demo("--count", 6, "--cache", cache, "--cache-save", cache)
+    data = bytearray(cache.read_bytes())
+    data[0x200] ^= 1
+    cache.write_bytes(data)
+    # Other pipelines than those in it: RADV may crash on what it is given.
+    result = world.demo("--count", 6, "--seed", 5, "--cache", cache)
+    assert result["cache_loaded_bytes"] == len(data)
+    assert "altered; it was handed to the driver, as the policy file wants it" in result.stderr
+    assert world.runs()[-1]["cache_outcomes"] == {"altered": 1} and world.runs()[-1]["refused"] == {}
+
+
+def test_foreign_header_is_reported(world: World) -> None:
+    """A cache of another driver, which the driver ignores, is named."""
+    observing(world)
+    cache = world.directory / "engine.cache"
+    world.demo("--count", 6, "--cache", cache, "--cache-save", cache)
+    data = bytearray(cache.read_bytes())
+    data[16:32] = bytes(16)
+    cache.write_bytes(data)
+    result = world.demo("--count", 6, "--cache", cache)
+    assert result["created"] == 6 and "wrong-uuid; it was handed to the driver" in result.stderr
+
+
+def test_program_does_not_wait_for_the_verdict(world: World) -> None:
+    """A policy that is slow to judge costs an observed program no time: the verdict comes when it comes."""
+    directory = world.directory / "policies"
+    directory.mkdir()
+    (directory / "slow.py").write_text(
+        "import time\n"
+        "from pylayer.policy import Policy\n"
+        "class Slow(Policy):\n"
+        "    def admit_cache(self, data, facts, settings):\n"
+        "        time.sleep(0.3)\n"
+        "        return super().admit_cache(data, facts, settings)\n"
+    )
+    observing(world, answer_wait_ms=10)
+    config = world.directory / "policy.yaml"
+    config.write_text(
+        json.dumps({**json.loads(config.read_text()), "policy": "slow:Slow", "policy_path": str(directory)})
+    )
+    cache = world.directory / "engine.cache"
+    world.demo("--count", 2, "--cache", cache, "--cache-save", cache)
+    world.demo("--count", 2, "--cache", cache)
+    run = world.runs()[-1]
+    assert run["counters"]["answers_late"] == 0 and run["policy"]["late"] == 0
+    assert run["cache_outcomes"] == {"attested": 1}
+
+
+def test_statistics_stay_bounded(lavapipe: World) -> None:
+    """Where no program ever stores anything, old statistics leave all the same."""
+    lavapipe.demo("--count", 1)
+    (example,) = (lavapipe.store / "runs").glob("*.run")
+    for number in range(2001):
+        (lavapipe.store / "runs" / f"{number:016x}-{'0' * 16}.run").write_bytes(example.read_bytes())
+    lavapipe.demo("--count", 1)
+    assert len(list((lavapipe.store / "runs").glob("*.run"))) <= 2000

@@ -1,0 +1,144 @@
+"""``store: read-only``: what is stored is used, and the store stays as it is, to the byte."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from disk import FailingDisk
+from poison import poison_records
+from world import Run, World
+
+#: Below the store's root: what a read-only store is.
+KEPT = ("store", "quarantine")
+
+
+def read_only(world: World, **settings: Any) -> None:
+    config = world.directory / "policy.yaml"
+    config.write_text(json.dumps({"settings": {"store": "read-only", **settings}}))
+    world.environment["PYLAYER_CONFIG"] = str(config)
+
+
+def contents(world: World) -> dict[str, str]:
+    """Every file and directory of the store, with what is in it."""
+    found = {}
+    for part in KEPT:
+        for path in sorted((world.store / part).rglob("*")):
+            data = path.read_bytes() if path.is_file() else b""
+            found[str(path)] = f"{hashlib.sha256(data).hexdigest()} {path.stat().st_mtime_ns}"
+    return found
+
+
+def warnings(result: Run) -> list[str]:
+    return [line for line in result.stderr.splitlines() if line.startswith(("pylayer: warn", "pylayer: error"))]
+
+
+@pytest.mark.parametrize("carrier", ["cells", "binaries", "snapshot"])
+def test_store_stays_as_it_is(world: World, carrier: str) -> None:
+    """Stored pipelines are hits, others are compiled in every run, and not a byte of the store changes."""
+    arguments = ["--api", "1.3", "--cache", "object"]
+    config = world.directory / "filling.yaml"
+    config.write_text(json.dumps({"settings": {"carrier": carrier}}))
+    world.demo("--count", 12, *arguments, PYLAYER_CONFIG=str(config))
+    before = contents(world)
+    assert before
+    read_only(world, carrier=carrier)
+    for _ in range(2):
+        result = world.demo("--count", 24, *arguments)
+        assert result["created"] == 24 and warnings(result) == []
+        counters = world.last()
+        if carrier == "snapshot":
+            assert counters["plain"] == 24 and counters["plain_compiled"] == 12
+        else:
+            assert counters["hits"] >= 12 and counters["compiled"] == 24 - counters["hits"]
+        run = world.runs()[-1]
+        assert run["stored_records"] == run["lost_records"] == run["write_errors"] == 0
+        assert contents(world) == before
+
+
+def test_many_short_runs_fold_nothing(world: World) -> None:
+    """Journals that would be folded, and a store beyond its limits, are left alone."""
+    for seed in range(5):
+        world.demo("--count", 8, "--seed", seed)
+    before = contents(world)
+    config = world.directory / "policy.yaml"
+    config.write_text(json.dumps({"max_store_mib": 1, "max_program_mib": 1, "settings": {"store": "read-only"}}))
+    (world.store / "store" / "ballast").write_bytes(bytes(2 << 20))
+    before = contents(world)
+    for _ in range(3):
+        world.demo("--count", 8, PYLAYER_CONFIG=str(config))
+        assert world.last()["hits"] == 8
+    assert contents(world) == before
+
+
+def test_empty_store_is_not_begun(world: World) -> None:
+    """Where nothing is stored nothing is created but statistics."""
+    read_only(world)
+    world.demo("--count", 8, "--cache", "object", "--cache-save", world.directory / "saved")
+    world.demo("--count", 8, "--cache", world.directory / "saved")
+    assert not (world.store / "store").exists()
+    assert world.runs()[-1]["carrier"] == "cells"
+
+
+@pytest.mark.parametrize("rules", ["change:EROFS", "change:EACCES"])
+def test_file_system_that_is_read_only(world: World, rules: str) -> None:
+    """On a file system that cannot be written the program's pipelines are hits, and there is nothing to complain of."""
+    world.demo("--count", 12)
+    before = contents(world)
+    read_only(world)
+    result = world.demo("--count", 12, **FailingDisk(world, rules).environment, PYLAYER_LOG="warn")
+    assert result["created"] == 12 and warnings(result) == []
+    assert contents(world) == before
+    assert (
+        "loaded 12 records"
+        in world.demo("--count", 12, **FailingDisk(world, rules).environment, PYLAYER_LOG="info").stderr
+    )
+
+
+def test_rule_may_choose_who_writes(world: World) -> None:
+    """One program fills a store that all others only read."""
+    config = world.directory / "policy.yaml"
+    rule = {"match": {"executable": "pipelines"}, "set": {"store": "read-write"}}
+    config.write_text(json.dumps({"settings": {"store": "read-only"}, "rules": [rule]}))
+    world.environment["PYLAYER_CONFIG"] = str(config)
+    world.demo("--count", 8)
+    assert world.runs()[-1]["stored_records"] == 8
+
+
+def test_attestations_are_used_and_not_added_to(world: World) -> None:
+    """A program's cache data is judged by what was attested before; what it reads now is not remembered."""
+    cache = world.directory / "program.cache"
+    world.demo("--count", 8, "--cache", cache, "--cache-save", cache)
+    good = cache.read_bytes()
+    before = contents(world)
+    read_only(world)
+    world.demo("--count", 16, "--cache", cache, "--cache-save", cache)
+    assert world.runs()[-1]["cache_outcomes"] == {"attested": 1}
+    assert contents(world) == before
+    world.demo("--count", 8, "--cache", cache)
+    assert world.runs()[-1]["refused"] == {"altered": 1}, "it was read in a run that remembered nothing"
+    cache.write_bytes(good)
+    world.demo("--count", 8, "--cache", cache)
+    assert world.runs()[-1]["cache_outcomes"] == {"attested": 1}
+
+
+def test_crash_is_seen_without_a_word_in_the_store(world: World, tmp_path: Path) -> None:
+    """A driver that dies on a stored pipeline does so once, and in each later run that pipeline is compiled, until the
+    runtime directory is emptied; the store is left alone."""
+    world.demo("--count", 12)
+    (path,) = world.stored_files(".closed")
+    assert poison_records(path, lambda number, record: number == 3)
+    before = contents(world)
+    read_only(world)
+    runtime = tmp_path / "runtime"
+    runtime.mkdir(mode=0o700)
+    environment = {"XDG_RUNTIME_DIR": str(runtime)}
+    assert world.demo("--count", 12, check=False, **environment).returncode == -signal.SIGSEGV
+    for _ in range(2):
+        assert world.demo("--count", 12, **environment)["created"] == 12
+        assert (world.last()["compiled"], world.last()["hits"]) == (1, 11)
+    assert contents(world) == before
