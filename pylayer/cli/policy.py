@@ -132,9 +132,10 @@ def starting_text(preset: str | None) -> str:
 
     default = Path(preset_path("default")).read_text(encoding="utf-8")
     body = default.partition("\n\n")[2].split("\n")
+    holds = "holds without being said" if not preset else "is the default, and holds unless the preset has another"
     lines = [
         f"# yaml-language-server: $schema={_schema_path().as_uri()}",
-        "# The policy of pylayer. What stands behind a # holds without being said; take the # away and change it.",
+        f"# The policy of pylayer. What stands behind a # {holds}; take the # away to change it.",
         "# pylayer policy check says whether the file is valid, pylayer policy explain what it means for a program.",
         "",
     ]

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 ASSUMED = "not in this machine; assumed to have pipelineCreationCacheControl and VK_KHR_pipeline_binary"
 
 
+def _short(source: str) -> str:
+    """A file's name in tables, above which its path stands; the preset's."""
+    return source.rpartition("/")[2]
+
+
 @dataclass
 class Origin:
     """Where a value is from: the default, or a place in a preset or file."""
@@ -31,7 +36,7 @@ class Origin:
     rule: int = 0
 
     def __str__(self) -> str:
-        place = f"{self.source}:{self.line}" if self.line else self.source
+        place = f"{_short(self.source)}:{self.line}" if self.line else self.source
         return f"rule {self.rule}, {place}" if self.rule else place
 
 
@@ -266,7 +271,7 @@ def _print(found: Explanation, top: dict[str, tuple[Any, Origin]], everything: b
     if found.rules:
         lines = []
         for rule in found.rules:
-            at = f"{rule.number}  {rule.source}:{rule.line}"
+            at = f"{rule.number}  {_short(rule.source)}:{rule.line}"
             why = "; ".join(f"{key} is {_has(found, key)}" for key in rule.failed)
             state = f"does not match: {why}" if rule.failed else f"matches, sets {_yaml(rule.set) or 'nothing'}"
             lines.append((at, _match_text(rule.match), state))

@@ -1,0 +1,338 @@
+"""``pylayer policy``: checking, explaining and beginning a policy file, and the presets."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from cli.user import DEMO, User
+
+from pylayer import config
+from pylayer.settings import DEFAULTS, TOP_DEFAULTS, settings_for
+from pylayer.values import DeviceFacts, Program
+
+PRESETS = ["engine-developers", "fleets", "hardening", "players"]
+
+
+@pytest.fixture
+def file(user: User) -> Path:
+    """The policy file in force."""
+    path = user.home / ".config" / "pylayer" / "policy.yaml"
+    path.parent.mkdir(parents=True)
+    return path
+
+
+# ---- check -----------------------------------------------------------------------------------------
+
+
+def test_errors_are_shown_in_their_lines(user: User, file: Path) -> None:
+    """Each error is a line that editors can follow, the line at fault, and a mark below what is wrong in it."""
+    file.write_text("settings:\n  carier: off\n  compress: yes   # really\nshare:\n    some\n")
+    done = user.pylayer("policy", "check")
+    assert done.returncode == 1 and done.stderr == ""
+    assert f"{file}:2:3: unknown key 'carier' in settings; did you mean carrier?\n" in done.stdout
+    assert "     2 |   carier: off\n       |   ^^^^^^\n" in done.stdout
+    assert f"{file}:3:13: settings.compress is 'yes'\n" in done.stdout
+    assert "     3 |   compress: yes   # really\n       |             ^^^\n  allowed: true or false\n" in done.stdout
+    assert f"{file}:5:5: share is 'some'\n" in done.stdout
+    assert done.stdout.endswith("3 problems: the layer would use the defaults in place of this file.\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "column", "message"),
+    [
+        ("a: [1\n", 2, 1, "not YAML"),
+        ("share: all\nsettings: {}\nshare: all\n", 3, 1, "not YAML: the key 'share' stands twice"),
+        ("settings:\n\tcarrier: off\n", 2, 1, "not YAML"),
+        ("share: all\n# caf\xe9 \0\n", 2, 8, "not YAML: special characters are not allowed"),
+        ("carrier: off\n", 1, 1, "unknown key 'carrier' in the file; it belongs into settings"),
+        ("settings: {share: all}\n", 1, 12, "it belongs outside of everything else"),
+        ("rules:\n- match: {executable: a}\n  set: {}\n- match: {}\n  set: {}\n", 4, 10, "at least one condition"),
+        ("settings: {load_wait_ms: .nan}\n", 1, 26, "settings.load_wait_ms is nan"),
+        ("preset: gamers\n", 1, 9, "preset is 'gamers'; did you mean players? allowed: null"),
+        ("\n\npolicy: a:B\n", 3, 1, "policy needs policy_path"),
+        ("policy: a:B\npolicy_path: /no/such/directory\n", 1, 1, "No such file or directory"),
+    ],
+)
+def test_places(user: User, file: Path, text: str, line: int, column: int, message: str) -> None:
+    """Errors of YAML, of the schema, and of what the file names are all said with line and column."""
+    file.write_bytes(text.encode())
+    (found,) = user.json("policy", "check", status=1)["problems"]
+    assert (found["line"], found["column"]) == (line, column) and message in found["message"]
+    assert f"{file}:{line}:{column}: " in user.pylayer("policy", "check").stdout
+
+
+def test_many_errors(user: User, file: Path) -> None:
+    """Of errors that have nothing to do with each other none hides another, and none is made up."""
+    rules = "- match: {gpu: x}\n  set: {queue_mib: x}\n- match: {vendor: amd}\n  set: 1\n- 5\n"
+    file.write_text(f"shared: all\nmax_store_mib: 0\ntrusted_keys: [{{name: 3}}]\nrules:\n{rules}")
+    found = user.json("policy", "check", status=1)["problems"]
+    assert [(problem["line"], problem["column"]) for problem in found] == [
+        (1, 1),
+        (2, 16),
+        (3, 16),
+        (5, 11),
+        (6, 20),
+        (7, 19),
+        (8, 8),
+        (9, 3),
+    ]
+
+
+def test_valid_files(user: User, file: Path) -> None:
+    """A valid file and no file end with status 0, and say what is in force."""
+    done = user.pylayer("policy", "check")
+    assert (done.returncode, done.stdout) == (0, f"There is no policy file at {file}: the defaults are in force.\n")
+    assert user.json("policy", "check") == {
+        "file": None,
+        "valid": True,
+        "preset": None,
+        "policy": None,
+        "problems": [],
+    }
+    file.write_text("preset: players\n")
+    done = user.pylayer("policy", "check")
+    assert (done.returncode, done.stdout) == (0, f"{file} is valid, over the preset players.\n")
+    other = user.directory / "other.yaml"
+    other.write_text("settings: {carrier: off}\n")
+    assert user.pylayer("policy", "check", "other.yaml").stdout == "other.yaml is valid.\n"
+
+
+def test_files_that_cannot_be_read(user: User, file: Path) -> None:
+    """A file that is not there, that others can write to, or that is no text is an error of the file."""
+    done = user.pylayer("policy", "check", "missing.yaml")
+    assert done.returncode == 1 and "missing.yaml: cannot be read: No such file or directory" in done.stdout
+    assert user.pylayer("policy", "check", PYLAYER_CONFIG="/no/such/file").returncode == 1
+    file.write_text("share: all\n")
+    file.chmod(0o666)
+    assert f"{file} can be written by others (chmod go-w {file})" in user.pylayer("policy", "check").stdout
+    file.chmod(0o600)
+    file.write_bytes(b"share: all\n# \xff\n")
+    assert f"{file}:2:1: not UTF-8" in user.pylayer("policy", "check").stdout
+
+
+def test_hostile_names(user: User, file: Path) -> None:
+    """What a terminal would obey is not printed, and a mark stays below a line that is wide or has tabs."""
+    file.write_text('"\\e[31mred": 1\n')
+    assert "\x1b" not in user.pylayer("policy", "check").stdout
+    file.write_text(f"rules: [{{match: {{vendor: 1}}, set: {{}}}}, {' ' * 200}{{match: {{vendor: x}}, set: {{}}}}]\n")
+    lines = user.pylayer("policy", "check").stdout.splitlines()
+    assert lines[2].index("^") == lines[1].index("x}") and max(map(len, lines[1:])) <= 80
+
+
+# ---- init and schema -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("preset", [None, *PRESETS])
+def test_init(user: User, file: Path, preset: str | None) -> None:
+    """The file is private and valid, sets the preset alone, and every key in it works when its # is taken away."""
+    done = user.pylayer("policy", "init", *(["--preset", preset] if preset else []))
+    assert (done.returncode, done.stdout) == (0, f"Wrote {file}.\n")
+    assert file.stat().st_mode & 0o777 == 0o600
+    text = file.read_text()
+    assert config.parse_alone(text, "policy")[0] == ({"preset": preset} if preset else {})
+    assert user.pylayer("policy", "check").returncode == 0
+    uncommented = re.sub(r"^#(?=(?:  )?[a-z_]+:)", "", text, flags=re.M)
+    document = yaml.safe_load(uncommented)
+    assert set(document["settings"]) == set(DEFAULTS)
+    assert set(document) == {*TOP_DEFAULTS, "settings", "rules"}
+    assert config.parse_alone(uncommented, "policy")[0]["settings"] == DEFAULTS
+
+
+def test_init_leaves_files_alone(user: User, file: Path) -> None:
+    """A file that is there stays, unless --force; - prints; another name is taken."""
+    file.write_text("share: all\n")
+    done = user.pylayer("policy", "init")
+    assert done.returncode == 2 and "is there already" in done.stderr and file.read_text() == "share: all\n"
+    assert user.pylayer("policy", "init", "--force", "--preset", "players").returncode == 0
+    assert "preset: players" in file.read_text()
+    assert user.pylayer("policy", "init", "-").stdout == user.pylayer("policy", "init", "-", "--force").stdout
+    assert user.pylayer("policy", "init", "new/place.yaml").returncode == 0
+    assert (user.directory / "new" / "place.yaml").exists()
+    assert user.pylayer("policy", "init", "--preset", "gamers").returncode == 2
+
+
+def test_schema_for_editors(user: User, file: Path) -> None:
+    """What is printed is a valid schema of draft 7, the one that `init` points editors to, and describes every key."""
+    printed = json.loads(user.pylayer("policy", "schema").stdout)
+    jsonschema.Draft7Validator.check_schema(printed)
+    user.pylayer("policy", "init")
+    (place,) = re.findall(r"^# yaml-language-server: \$schema=file://(\S+)$", file.read_text(), re.M)
+    assert json.loads(Path(place).read_text()) == printed == config.schema()
+
+    def keys(definition: dict[str, Any], name: str) -> None:
+        for key, inner in definition.get("properties", {}).items():
+            assert inner.get("description"), f"{name}.{key}"
+            if "enum" in inner:
+                assert len(inner["enumDescriptions"]) == len(inner["enum"]), f"{name}.{key}"
+            for example in inner.get("examples", []):
+                resolved = {**inner, "definitions": printed["definitions"]}
+                jsonschema.validate(example, resolved)
+            keys(inner, f"{name}.{key}")
+        if "items" in definition:
+            keys(definition["items"], f"{name}[]")
+
+    keys(printed, "")
+    keys(printed["definitions"]["settings"], "settings")
+
+
+def test_schema_says_the_defaults(user: User) -> None:
+    """The default that the schema gives each key is the one that is in force."""
+    schema = config.schema()
+    settings = schema["definitions"]["settings"]["properties"]
+    assert {key: definition["default"] for key, definition in settings.items()} == DEFAULTS
+    for key, value in TOP_DEFAULTS.items():
+        definition = schema["properties"][key]
+        if isinstance(value, dict):
+            assert {name: inner["default"] for name, inner in definition["properties"].items()} == value
+        else:
+            assert definition["default"] == value
+
+
+# ---- presets ---------------------------------------------------------------------------------------
+
+
+def test_presets_are_listed(user: User) -> None:
+    """Each preset is there, valid by itself for this package and for others that know JSON Schema, and laid over
+    nothing."""
+    listed = user.json("policy", "presets")["presets"]
+    assert [row["name"] for row in listed] == PRESETS
+    shown = user.pylayer("policy", "presets").stdout
+    directory = Path(listed[0]["file"]).parent
+    assert {path.stem for path in directory.glob("*.yaml")} == {*PRESETS, "default"}
+    for row in listed:
+        text = Path(row["file"]).read_text()
+        document, _ = config.parse_alone(text, row["name"])
+        jsonschema.validate(document, config.schema())
+        assert "preset" not in document and document
+        assert text.startswith(f"# {row['name']}: {row['description']}.\n")
+        assert row["name"] in shown and max(map(len, shown.splitlines())) <= 80
+
+
+def test_file_over_a_preset(user: User, file: Path) -> None:
+    """Mappings are laid over the preset's key by key, lists stand behind its own, other keys in place of its."""
+    preset = config.parse_alone(config.read_preset("fleets"), "fleets")[0]
+    rule = {"match": {"vendor": 1}, "set": {"carrier": "off"}}
+    key = {"name": "farm", "key": f"pylayer-ed25519:{'A' * 43}="}
+    own = {"preset": "fleets", "share": "program", "settings": {"queue_mib": 8}, "rules": [rule], "trusted_keys": [key]}
+    merged = config.parse(json.dumps(own), "policy")
+    assert merged == {**preset, **own, "settings": {**preset["settings"], "queue_mib": 8}}
+    assert merged["import"] == {"require_signature": True}
+
+
+def test_run_with_a_preset(user: User) -> None:
+    """`run --preset` starts a program under it; another name, and a policy file beside it, are wrong use."""
+    done = user.pylayer("run", "--preset", "engine-developers", "--log", "info", "--", DEMO, "--count", 4)
+    assert done.returncode == 0 and ": carrier observe for pipelines" in done.stderr
+    done = user.pylayer("run", "--preset", "gamers", "--", "true")
+    assert done.returncode == 2 and "engine-developers, fleets, hardening, players" in done.stderr
+    done = user.pylayer("run", "--preset", "players", "--policy", "x.yaml", "--", "true")
+    assert done.returncode == 2 and "write 'preset: players' into x.yaml" in done.stderr
+
+
+# ---- explain ---------------------------------------------------------------------------------------
+
+POLICY = """\
+preset: players
+share: program
+settings:
+  carrier: cells
+  queue_mib: 8
+rules:
+- match: {executable: "blend*", vendor: 0x1002}
+  set: {carrier: snapshot, load_wait_ms: 1}
+- match: {engine: "Unreal*"}
+  set: {carrier: "off"}
+- match: {device: "*RADV*"}
+  set: {load_wait_ms: 2}
+"""
+
+
+def test_origins(user: User, file: Path) -> None:
+    """Each setting is said with where it is from: default, preset, a line or a rule; and which rules match."""
+    file.write_text(POLICY)
+    found = user.json("policy", "explain", "--app", "blender")
+    (device,) = found["devices"]
+    assert [(rule["number"], rule["line"], rule["matches"], rule["failed"]) for rule in device["rules"]] == [
+        (1, 7, True, []),
+        (2, 9, False, ["engine"]),
+        (3, 11, True, []),
+    ]
+    settings = device["settings"]
+    assert settings["carrier"] == {"value": "snapshot", "source": str(file), "line": 7, "rule": 1}
+    assert settings["load_wait_ms"] == {"value": 2, "source": str(file), "line": 11, "rule": 3}
+    assert settings["queue_mib"] == {"value": 8, "source": str(file), "line": 5, "rule": 0}
+    assert settings["flush_wait_ms"]["source"] == "preset players" and settings["flush_wait_ms"]["line"] > 0
+    assert settings["compress"] == {"value": True, "source": "default", "line": 0, "rule": 0}
+    assert found["top"]["share"]["source"] == str(file) and found["top"]["max_store_mib"]["source"] == "preset players"
+    program = Program(**device["program"])
+    facts = DeviceFacts(
+        **device["device"] | {"pipeline_cache_uuid": bytes.fromhex(device["device"]["pipeline_cache_uuid"])}
+    )
+    in_force = settings_for(config.read(str(file)), program, facts)
+    assert {key: value["value"] for key, value in settings.items()} == in_force
+    assert device["plan"]["carrier"] == "snapshot" and device["reason"] == "chosen by the policy file"
+    text = user.pylayer("policy", "explain", "--app", "blender").stdout
+    for words in ("does not match: engine is not known", "rule 1, ", "preset players:", "snapshot: chosen by"):
+        assert words in " ".join(text.split())
+
+
+def test_plan_is_that_of_the_program(user: User, file: Path) -> None:
+    """What explain says of a recorded program is what that program got."""
+    file.write_text('rules:\n- match: {executable: "pipelines", driver: "radv"}\n  set: {carrier: snapshot}\n')
+    user.demo(4)
+    run = user.json("stats")["programs"][0]
+    (device,) = user.json("policy", "explain", "--program", "pipelines")["devices"]
+    assert device["plan"]["carrier"] == run["carrier"] == "snapshot"
+    assert device["reason"] == run["reason"] and device["device"]["device_name"] == run["device"]
+    done = user.pylayer("policy", "explain", "--program", "nobody*")
+    assert done.returncode == 1 and "no run of a program named nobody*" in done.stderr
+
+
+def test_devices_that_are_not_there(user: User) -> None:
+    """Another device is assumed to have what most have, and that is said; a stub driver is known."""
+    arguments = ("--app", "Game", "--device", "NVIDIA H200", "--vendor", "0x10de", "--driver", "NVIDIA")
+    (device,) = user.json("policy", "explain", *arguments)["devices"]
+    assert device["plan"]["carrier"] == "cells" and "assumed" in device["device_note"]
+    assert (device["device"]["vendor_id"], device["program"]["executable"]) == (0x10DE, "Game")
+    (device,) = user.json("policy", "explain", "--driver", "llvmpipe")["devices"]
+    assert device["plan"]["carrier"] == "off"
+    assert user.pylayer("policy", "explain", "--vendor", "amd").returncode == 2
+
+
+def test_presets_are_explained(user: User) -> None:
+    """A preset can be looked at without a file, and an invalid file is an error."""
+    done = user.pylayer("policy", "explain", "--preset", "hardening")
+    assert "off: switched off by the policy file" in done.stdout and "preset hardening:" in done.stdout
+    assert "Every setting is the default" in user.pylayer("policy", "explain").stdout
+    assert "adopt_driver_cache" in user.pylayer("policy", "explain", "--all").stdout
+    bad = user.directory / "bad.yaml"
+    bad.write_text("shared: all\n")
+    done = user.pylayer("policy", "explain", "--policy", "bad.yaml")
+    assert done.returncode == 1 and "pylayer policy check shows where" in done.stderr
+
+
+def test_policy_class_is_asked(user: User, file: Path) -> None:
+    """The plan is that of a policy class of one's own; one that fails is said to."""
+    directory = user.home / "policies"
+    directory.mkdir()
+    source = "from pylayer.policy import Policy\nclass Mine(Policy):\n"
+    source += "    def plan_device(self, program, facts, settings):\n"
+    (directory / "mine.py").write_text(
+        f"{source}        plan = super().plan_device(program, facts, settings)\n"
+        "        plan.carrier = 2\n        return plan\n"
+    )
+    file.write_text(f"policy: mine:Mine\npolicy_path: {directory}\n")
+    (device,) = user.json("policy", "explain", "--app", "x")["devices"]
+    assert device["plan"]["carrier"] == "snapshot" and device["reason"] == "chosen by the policy class"
+    (directory / "mine.py").write_text(f"{source}        raise RuntimeError('no')\n")
+    (device,) = user.json("policy", "explain", "--app", "x")["devices"]
+    assert device["plan"] is None and "RuntimeError: no" in device["reason"]
+    (directory / "mine.py").write_text("this is no Python\n")
+    found = user.json("policy", "explain", "--app", "x")
+    assert "mine:Mine cannot be used (SyntaxError" in found["policy_problem"]
