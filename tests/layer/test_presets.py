@@ -1,0 +1,137 @@
+"""The presets in config/, each with a real program that shows what it promises."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from disk import FailingDisk
+from world import BUILD, FAULTS, LAYER_NAME, Run, World
+
+from pylayer import config
+
+BOTH = f"{LAYER_NAME}:{FAULTS}"
+
+
+def choose(world: World, preset: str, **own: Any) -> None:
+    """The preset is in force, with keys of the user's own laid over it."""
+    path = world.directory / "policy.yaml"
+    path.write_text(json.dumps({"preset": preset, **own}))
+    world.environment["PYLAYER_CONFIG"] = str(path)
+
+
+def pylayer(world: World, *arguments: str | Path, check: bool = True) -> str:
+    """Runs the command on the world's store; its output, errors included."""
+    command = [sys.executable, "-m", "pylayer", *map(str, arguments)]
+    done = world.run(command, check=check, VK_INSTANCE_LAYERS=None, VK_ADD_LAYER_PATH=None)
+    return done.stdout + done.stderr
+
+
+def devices(world: World, layers: str, *arguments: str | int | Path) -> tuple[Run, list[str]]:
+    """A run, and how the driver was asked for devices."""
+    log = world.directory / "faults.log"
+    log.unlink(missing_ok=True)
+    result = world.demo(*arguments, layers=layers, PYLAYER_TEST_FAULTS="", PYLAYER_TEST_FAULTS_LOG=str(log))
+    lines = log.read_text().splitlines()
+    assert not [line for line in lines if "VIOLATION" in line]
+    return result, [line for line in lines if line.startswith("vkCreateDevice")]
+
+
+@pytest.mark.parametrize("preset", config.preset_names())
+def test_preset_by_its_path(world: World, preset: str) -> None:
+    """A preset is a policy file that the layer takes without a word."""
+    result = world.demo("--count", 2, PYLAYER_CONFIG=config.preset_path(preset), PYLAYER_LOG="warn")
+    assert result["created"] == 2
+    assert [line for line in result.stderr.splitlines() if line.startswith("pylayer: ")] == []
+
+
+def test_players(world: World, tmp_path: Path) -> None:
+    """What one program compiled another one finds, under another name too."""
+    choose(world, "players")
+    world.demo("--count", 16, "--cache", "object")
+    game = tmp_path / "the-game"
+    shutil.copytree(BUILD / "demo", game)
+    (game / "pipelines").rename(game / "game")
+    world.run([str(game / "game"), "--count", "16"])
+    run = world.runs()[-1]
+    assert run["executable"] == "game"
+    assert (run["counters"]["hits"], run["counters"]["compiled"]) == (16, 0)
+
+
+def test_engine_developers(world: World) -> None:
+    """The engine's device and caches are its own, what it compiled is recorded, and nothing is stored but digests."""
+    choose(world, "engine-developers")
+    cache = world.directory / "engine.cache"
+    arguments = ("--count", 12, "--api", "1.3", "--cache", cache, "--cache-save", cache)
+    alone, plain = devices(world, FAULTS, *arguments)
+    cache.unlink()
+    observed, same = devices(world, BOTH, *arguments)
+    assert same == plain and observed["created"] == alone["created"]
+    assert (world.last()["plain_compiled"], world.last()["plain"]) == (12, 12)
+    assert {path.suffix for path in world.store.glob("store/*/*")} == {".attest", ""}
+    data = bytearray(cache.read_bytes())
+    data[-1] ^= 1
+    cache.write_bytes(data)
+    result = world.demo("--count", 12, "--seed", 8, "--cache", cache)
+    assert result["cache_loaded_bytes"] == len(data)
+    assert world.runs()[-1]["cache_outcomes"] == {"altered": 1}
+
+
+def test_fleets(world: World, tmp_path: Path) -> None:
+    """A store of imported pipelines serves programs from a file system that is read-only, and only what the fleet's own
+    key signed is imported."""
+    pylayer(world, "key", "new", tmp_path / "farm.key")
+    shown = pylayer(world, "key", "show", tmp_path / "farm.key")
+    (key,) = (word for word in shown.split() if word.startswith("pylayer-ed25519:"))
+    world.demo("--count", 16)
+    pylayer(world, "export", tmp_path / "signed.pylayer", "--app", "*", "--sign", tmp_path / "farm.key")
+    pylayer(world, "export", tmp_path / "unsigned.pylayer", "--app", "*")
+    shutil.rmtree(world.store)
+
+    choose(world, "fleets", trusted_keys=[{"name": "farm", "key": key}])
+    assert "signature" in pylayer(world, "import", tmp_path / "unsigned.pylayer", check=False)
+    assert world.stored_files() == []
+    pylayer(world, "import", tmp_path / "signed.pylayer")
+    before = {path: path.read_bytes() for path in world.stored_files()}
+    assert before
+    for rules in ("change:EROFS", ""):
+        result = world.demo("--count", 24, **FailingDisk(world, rules).environment, PYLAYER_LOG="warn")
+        assert result["created"] == 24
+        assert "pylayer: " not in result.stderr
+    assert (world.last()["hits"], world.last()["compiled"]) == (16, 8)
+    assert {path: path.read_bytes() for path in world.stored_files()} == before
+
+
+def test_hardening(world: World) -> None:
+    """A program's cache file that somebody altered reaches no driver; the program's device is as it asked for it, and
+    no pipelines are stored."""
+    choose(world, "hardening")
+    cache = world.directory / "program.cache"
+    arguments = ("--count", 12, "--cache", cache, "--cache-save", cache)
+    _, plain = devices(world, FAULTS, "--count", 12)
+    _, same = devices(world, BOTH, *arguments)
+    assert same == plain
+    good = cache.read_bytes()
+    result = world.demo("--count", 12, "--cache", cache)
+    assert world.runs()[-1]["cache_outcomes"] == {"attested": 1}
+    data = bytearray(good)
+    data[0x300] ^= 1
+    cache.write_bytes(data)
+    result = world.demo("--count", 12, "--cache", cache)
+    assert result["created"] == 12
+    assert world.runs()[-1]["refused"] == {"altered": 1} and world.last()["caches_emptied"] == 1
+    assert {path.suffix for path in world.store.glob("store/*/*")} == {".attest", ""}
+
+
+def test_own_keys_win(world: World) -> None:
+    """What the user's file says holds over the preset, and the preset for the rest."""
+    choose(world, "players", share="program", settings={"carrier": "snapshot"})
+    world.demo("--count", 4)
+    assert world.runs()[-1]["carrier"] == "snapshot"
+    compiled = (world.store / "policy").glob("*.flat")
+    text = next(compiled).read_text()
+    assert "share=s:program" in text and "settings.load_wait_ms=i:5000" in text
