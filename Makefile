@@ -11,6 +11,7 @@
 # make differential  generated programs without the layer and with it, PROGRAMS of them, 2000 by default; minutes
 # make lint   formatters, linters, mypy --strict, the C sources with every warning an error
 # make format what the formatters of make lint want, done
+# make docs   the parts of docs/ that are made from the sources
 # make setup  the virtual environment in .venv with pylayer in it
 # make clean  removes what the above made
 #
@@ -156,8 +157,11 @@ format: setup $(VENV)/extra-lint
 	$(BIN)/ruff format .
 	@$(BIN)/clang-format -i $(C_FILES)
 
+docs: setup
+	$(BIN)/python docs/policy_reference.py
+
 clean:
 	rm -rf build $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: demo test bench fuzz fuzz-shim sanitizers analyzers analyze stress corruption soak differential setup system-packages python programs-demo programs lint format clean
+.PHONY: demo test bench fuzz fuzz-shim sanitizers analyzers analyze stress corruption soak differential setup system-packages python programs-demo programs lint format docs clean
 .NOTPARALLEL:

@@ -1,0 +1,55 @@
+"""docs/policy.md: its reference is what the schema says, and its examples are valid."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from types import ModuleType
+
+import pytest
+from world import ROOT
+
+from pylayer import config
+
+PAGES = [ROOT / "docs" / "policy.md", ROOT / "docs" / "policy-class.md"]
+
+
+@pytest.fixture
+def generator() -> ModuleType:
+    """docs/policy_reference.py"""
+    spec = importlib.util.spec_from_file_location("policy_reference", ROOT / "docs" / "policy_reference.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_reference_is_not_stale(generator: ModuleType) -> None:
+    """The page says of each key what the schema says; `make docs` writes it."""
+    assert generator.PAGE.read_text() == generator.page(), "docs/policy.md is stale: run make docs"
+
+
+def test_every_key_has_a_section(generator: ModuleType) -> None:
+    """Each key that a policy file may have has a heading of its own, with type, and default where there is one."""
+    sections = re.split(r"^#{3,5} `(.+)`$", generator.reference(), flags=re.M)
+    found = dict(zip(sections[1::2], sections[2::2], strict=True))
+    schema = config.schema()
+    expected = [*schema["properties"], *(f"settings.{key}" for key in schema["definitions"]["settings"]["properties"])]
+    for key in expected:
+        assert "Type: " in found[key], key
+    for key, definition in schema["definitions"]["settings"]["properties"].items():
+        assert "default: " in found[f"settings.{key}"] and "Example: " in found[f"settings.{key}"]
+        assert ("unit: " in found[f"settings.{key}"]) == ("unit" in definition)
+        assert "unit" in definition or not key.endswith(("_ms", "_mib")), key
+
+
+def test_examples_are_valid(generator: ModuleType) -> None:
+    """Each YAML block of the page is a policy file that pylayer takes, and so is each key's example."""
+    blocks = re.findall(r"^```yaml\n(.*?)^```", generator.PAGE.read_text(), re.M | re.S)
+    assert len(blocks) >= 3
+    for block in blocks:
+        config.parse(block, "docs/policy.md")
+    settings = re.findall(r"^#### `settings\.\w+`$.*?Example: `(.+?)`$", generator.reference(), re.M | re.S)
+    assert len(settings) == len(config.schema()["definitions"]["settings"]["properties"])
+    for example in settings:
+        config.parse(f"settings:\n  {example}\n", example)
