@@ -1,0 +1,132 @@
+"""docs/policy-class.md: each class on the page, as it stands there, under the real layer; what it says of the API."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from world import BUILD, ROOT, Run, World
+
+from pylayer import values
+from pylayer.policy import Policy
+
+PAGE = (ROOT / "docs" / "policy-class.md").read_text()
+#: Modules by name: each begins with a comment that is its file's.
+MODULES = dict(re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```", PAGE, re.M | re.S))
+FILES = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.M | re.S)
+PLACE = "/home/ada/.config/pylayer/policies"
+
+
+@pytest.fixture
+def policies(world: World) -> Path:
+    """What a reader of the page has in policy_path."""
+    directory = world.directory / "policies"
+    directory.mkdir(mode=0o700)
+    for name, source in MODULES.items():
+        (directory / name).write_text(source)
+    return directory
+
+
+def use(world: World, policies: Path, module: str) -> None:
+    (text,) = (text for text in FILES if f"policy: {module}:" in text)
+    assert PLACE in text
+    config = world.directory / "policy.yaml"
+    config.write_text(text.replace(PLACE, str(policies)))
+    world.environment["PYLAYER_CONFIG"] = str(config)
+
+
+def unharmed(world: World) -> None:
+    """The class did not fail once in the newest run."""
+    facts = world.runs()[-1]["policy"]
+    assert facts["failures"] == facts["late"] == facts["over_budget"] == 0 and facts["switched_off"] == ""
+
+
+def test_blocks() -> None:
+    """Every block of Python on the page is a module that these tests run."""
+    assert set(MODULES) == {"small_programs.py", "longest.py", "test_longest.py"}
+    assert len(MODULES) == PAGE.count("```python") and len(FILES) == PAGE.count("```yaml") == 2
+
+
+def run_padded(world: World, directory: Path, size: int) -> Run:
+    """The demo, in a file of at least so many bytes."""
+    shutil.copytree(BUILD / "demo", directory)
+    program = directory / "pipelines"
+    with program.open("r+b") as file:
+        file.truncate(max(size, program.stat().st_size))
+    done = world.run([str(program), "--count", "8"])
+    run = Run()
+    run.stderr, run.stdout, run.returncode = done.stderr, done.stdout, done.returncode
+    return run
+
+
+def test_small_programs(world: World, policies: Path, tmp_path: Path) -> None:
+    """A small program is left alone and says why; a large one has its pipelines stored and found again."""
+    use(world, policies, "small_programs")
+    assert (BUILD / "demo" / "pipelines").stat().st_size < 1 << 20
+    small = run_padded(world, tmp_path / "small", 0)
+    assert "pipelines is small and left alone" in small.stderr
+    assert ": carrier off, chosen by the policy class" in small.stderr
+    assert world.runs() == [] and world.stored_files() == []
+    run_padded(world, tmp_path / "large", 1 << 20)
+    assert (world.runs()[-1]["carrier"], world.last()["compiled"]) == ("cells", 8)
+    run_padded(world, tmp_path / "large again", 1 << 20)
+    assert (world.last()["hits"], world.last()["compiled"]) == (8, 0)
+    unharmed(world)
+
+
+def test_longest(world: World, policies: Path) -> None:
+    """Of more pipelines than are kept, the store gets those that took longest; the next run compiles the others again
+    and keeps none that is faster than those."""
+    use(world, policies, "longest")
+    kept = 6
+    (policies / "longest.py").write_text(MODULES["longest.py"].replace("KEPT = 100", f"KEPT = {kept}"))
+    result = world.demo("--count", 30)
+    assert result["created"] == 30
+    first = world.runs()[-1]
+    assert kept <= first["stored_records"] < 30
+    unharmed(world)
+    (notes,) = policies.glob("longest-*.txt")
+    times = sorted(map(int, notes.read_text().split()))
+    assert len(times) == kept
+    world.demo("--count", 30)
+    second = world.runs()[-1]
+    assert second["counters"]["hits"] == first["stored_records"]
+    assert second["counters"]["compiled"] == 30 - first["stored_records"]
+    # Nothing is pushed out of the heap that was not beaten.
+    assert sorted(map(int, notes.read_text().split()))[0] >= times[0]
+    assert second["stored_records"] <= second["counters"]["compiled"]
+    unharmed(world)
+
+
+def test_longest_without_driver(policies: Path) -> None:
+    """The test on the page passes where it says so: with pytest, in the directory of the class."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(policies)]
+    done = subprocess.run([*command, "test_longest.py"], cwd=policies, capture_output=True, text=True)
+    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_class_is_explained(world: World, policies: Path) -> None:
+    """The two commands that the page gives for a new class take it, and show the plan that it makes."""
+    use(world, policies, "longest")
+    unset = {"VK_INSTANCE_LAYERS": None, "VK_ADD_LAYER_PATH": None}
+    for arguments in (["check"], ["explain", "--app", "anything"]):
+        done = world.run([sys.executable, "-m", "pylayer", "policy", *arguments], **unset)
+        assert "longest" in done.stdout or "is valid" in done.stdout
+
+
+def test_everything_is_listed() -> None:
+    """The page lists each method of Policy, each field of what they get, and each of the plan."""
+    methods = [name for name, _ in inspect.getmembers(Policy, inspect.isfunction) if not name.startswith("_")]
+    for name in methods:
+        arguments = ", ".join(list(inspect.signature(getattr(Policy, name)).parameters)[1:])
+        assert f"| `{name}({arguments})` |" in PAGE
+    for record in (values.Program, values.DeviceFacts, values.Cell, values.Plan):
+        for field in record.__slots__:
+            assert f"`{field}`" in PAGE, f"{record.__name__}.{field}"
+    for name in re.findall(r"`((?:CARRIER|CELL|UNIT|VERDICT|KIND)_\w+)`", PAGE):
+        assert hasattr(values, name), name
