@@ -60,7 +60,8 @@ static AppCache *app_cache_add(Device *device, VkPipelineCache handle, CacheNumb
     unsigned bucket = bucket_of(handle);
     pthread_mutex_lock(&device->app_caches_mutex);
     AppCache *cache = atomic_load_explicit(&device->app_caches[bucket], memory_order_relaxed);
-    while (cache && atomic_load_explicit(&cache->handle, memory_order_relaxed) != VK_NULL_HANDLE)
+    /* What the thread that destroyed its cache last read of the entry, it read before. */
+    while (cache && atomic_load_explicit(&cache->handle, memory_order_acquire) != VK_NULL_HANDLE)
         cache = cache->next;
     if (cache) {
         describe_app_cache(cache, number, flags, from_data, data_id);
@@ -287,12 +288,10 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyPipelineCache(VkDevice handle, VkPipelin
         if (is_kept_whole(device, app_cache))
             cells_absorb(device, app_cache, true);
         /* A snapshot that is being taken merges it to the end. */
-        bool alone = patient_lock(&device->merge_mutex);
-        if (alone)
-            cache_drop_annex(device, &app_cache->use);
+        if (!patient_lock(&device->merge_mutex))
+            return; /* the driver is in a merge for ever, perhaps with this cache: it and its entry stay */
+        cache_drop_annex(device, &app_cache->use);
         atomic_store_explicit(&app_cache->handle, VK_NULL_HANDLE, memory_order_release);
-        if (!alone)
-            return; /* the driver may be in it for ever */
         patient_unlock(&device->merge_mutex);
     }
     device->destroy_pipeline_cache(handle, cache, allocator);
