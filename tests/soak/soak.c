@@ -84,13 +84,13 @@ static uint64_t below(Worker *worker, uint64_t limit)
 
 // ---- Pipelines -------------------------------------------------------------------------------------------------
 
-// Most of them again and again; sometimes one that nobody made yet. Of each kind there are RARE_PIPELINES in all, so that
-// the store, all of which a device holds in memory, stops growing before the soak ends: then memory must stay as it is.
+// So few that all are stored soon: a device holds in memory what is stored for it, and when the store grows no more, memory
+// must stay as it is. Damage sees to it that pipelines are compiled to the end.
 static bool fill_recipe(Worker *worker, Recipe *recipe, VkPipelineCreateFlags flags, bool compute)
 {
     Group *group = worker->group;
     Kitchen kitchen = {.objects = &group->objects, .options = &group->options, .flags = flags};
-    uint64_t number = below(worker, below(worker, RARE_ONE_IN) ? KNOWN_PIPELINES : RARE_PIPELINES);
+    uint64_t number = below(worker, PIPELINES_OF_A_KIND);
     memset(recipe, 0, sizeof *recipe);
     (compute ? compute_recipe : graphics_recipe)(recipe, &kitchen, number);
     return compute;
