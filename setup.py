@@ -23,7 +23,6 @@ import private_python
 LAYER = "pylayer.libVkLayer_pylayer_pipeline_cache"
 POLICY = "pylayer._policy"
 FROZEN = Path("build/frozen_modules.h")
-TABLES = Path("build/layer_tables.h")
 WARNINGS = ["-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes"]
 
 layer = Extension(
@@ -47,12 +46,12 @@ class BuildBoth(build_ext):
     def run(self) -> None:
         private = private_python.make()
         frozen = freeze.write(FROZEN)
-        tables = layer_tables.write(TABLES)
+        tables = layer_tables.write(FROZEN.parent)
         for extension in self.extensions:
             if extension.name == POLICY:
                 extension.depends += [str(frozen), *layer.depends]
             else:
-                extension.depends += [str(tables)]
+                extension.depends += map(str, tables)
         super().run()
         target = Path(self.get_ext_fullpath(POLICY)).parent / "_private"
         shutil.rmtree(target, ignore_errors=True)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+    from .layer_settings import LayerSettings
     from .maintaining import Maintaining
     from .session import DeviceSession
     from .store.folder import Batch
@@ -141,6 +142,8 @@ class Host:
         self.executable = executable_name()
         self.root = store_root()
         self.document: dict[str, Any] = {}
+        #: Layer settings by the text that they came in.
+        self._layer_settings: dict[str, LayerSettings] = {}
         self.policy = Policy()
         self.sessions: dict[int, DeviceSession] = {}
         self.loading: dict[int, Loading] = {}
@@ -240,7 +243,7 @@ class Host:
         facts = message.device_facts()
         if self._is_skipped(message, program):
             return  # no answer: do nothing
-        wanted = settings.settings_for(self.document, program, facts)
+        wanted = self._settings(message, program, facts)
         try:
             plan = self._ask("plan_device", program, facts, wanted)
             in_time = message.kept or self._carry_out("plan_device", message, message.answer_plan, plan)
@@ -267,12 +270,27 @@ class Host:
         session.carrier_planned = plan.carrier
         session.policy = self.policy_facts
         carrier, _, reason = choose_carrier(wanted, facts)
+        if message.layer_settings:
+            reason = reason.replace("the policy file", "the policy file or a layer setting")
         session.reason = reason if plan.carrier == carrier else "chosen by the policy class"
         self.sessions[message.device] = session
         if plan.carrier in CARRIERS_THAT_KEEP or session.checks_binaries:
             self.loading[message.device] = Loading(session)
         if plan.carrier == CARRIER_OFF:
             boundary.log(LOG_INFO, f"{facts.device_name}: carrier off, {session.reason}")
+
+    def _settings(self, message: boundary.Message, program: Program, facts: DeviceFacts) -> dict[str, Any]:
+        """What is in force for a device; says once what is wrong with layer settings."""
+        text = message.layer_settings
+        if text and text not in self._layer_settings:
+            from . import layer_settings
+
+            given = self._layer_settings[text] = layer_settings.parse(text)
+            for problem in given.problems:
+                boundary.log(LOG_WARN, problem)
+            if given.summary:
+                boundary.log(LOG_INFO, f"layer settings: {given.summary}")
+        return settings.settings_for(self.document, program, facts, self._layer_settings.get(text))
 
     def _is_skipped(self, message: boundary.Message, program: Program) -> bool:
         """Whether a skip rule leaves the program alone, where the layer could not tell without policy."""
@@ -339,7 +357,7 @@ class Host:
         facts = message.device_facts()
         if self._is_skipped(message, program):
             return
-        wanted = settings.settings_for(self.document, program, facts)
+        wanted = self._settings(message, program, facts)
         properties = self._ask("binary_properties", program, facts, wanted)
         self._carry_out("binary_properties", message, message.answer_properties, properties)
 

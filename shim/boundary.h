@@ -282,8 +282,9 @@ typedef struct PylayerMessage {
     char general_plan_name[PYLAYER_PLAN_NAME_BYTES]; /* of its first part */
     uint64_t plan_key_size;
     uint64_t general_plan_key_size;
-    const uint8_t *plan_key;      /* owned by the message */
-    int32_t verdict;              /* ADMIT_CACHE: the answer, zeroed when sent */
+    const uint8_t *plan_key;    /* owned by the message */
+    const char *layer_settings; /* PLAN_DEVICE, PROPERTIES: layer_settings.h has its form; NULL: none; owned likewise */
+    int32_t verdict;            /* ADMIT_CACHE: the answer, zeroed when sent */
     PylayerProperties properties; /* PROPERTIES: the answer, zeroed when sent */
 } PylayerMessage;
 

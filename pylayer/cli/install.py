@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from .. import LAYER_NAME
-from . import layer_files
+from . import layer_features, layer_files
 from .output import EXIT_STATUSES, HELP, Failure, json_option, print_json
 
 NEXT_STEPS = f"""\
@@ -29,7 +29,7 @@ def install(as_json: bool) -> None:
       VK_INSTANCE_LAYERS=VK_LAYER_PYLAYER_pipeline_cache vkcube
     """
     path = layer_files.installed_manifest()
-    text = layer_files.manifest_text()
+    text = layer_features.with_features(layer_files.manifest_text())
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         changed = layer_files.write_manifest(path, text)

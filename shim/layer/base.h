@@ -25,6 +25,8 @@ typedef struct Device Device;
 
 void log_line(enum PylayerLogLevel level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool log_enabled(enum PylayerLogLevel level);
+/* By a layer setting, by its name or "off"; PYLAYER_LOG goes before. */
+void log_set_level(const char *name);
 
 /* ---- digest.c ---- */
 

@@ -179,6 +179,12 @@ void describe_device(PylayerDeviceInfo *out, const Instance *instance, VkPhysica
     out->internal_cache_disabled = control && control->disableInternalCache;
 }
 
+void describe_instance(PylayerMessage *message, const Instance *instance)
+{
+    message->skip = instance->skip;
+    message->layer_settings = instance->layer_settings ? strdup(instance->layer_settings) : NULL;
+}
+
 static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, FeatureSupport *support)
 {
     if (!mailbox_is_open())
@@ -187,8 +193,8 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
     if (!message)
         return;
     describe_device(&message->info, device->instance, device->physical, info, support);
+    describe_instance(message, device->instance);
     kept_plans_describe(message);
-    message->skip = device->instance->skip;
     /* A plan may be there that leaves nothing alone. */
     message->kept = message->skip == PYLAYER_SKIP_NO && kept_plans_find(message, &device->plan);
     if (message->kept) {

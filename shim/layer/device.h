@@ -120,6 +120,8 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice, const VkDevi
 VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice, const VkAllocationCallbacks *);
 
 /* What Python makes the identity and the plan from; info NULL: there is no vkCreateDevice yet. */
+/* What a request to plan or describe a device of this instance says of the instance. */
+void describe_instance(PylayerMessage *message, const Instance *instance);
 void describe_device(PylayerDeviceInfo *out, const Instance *instance, VkPhysicalDevice physical,
                      const VkDeviceCreateInfo *info, struct FeatureSupport *support);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#include "layer_settings.h"
 #include "pnext.h"
 #include "process.h"
 #include "skip.h"
@@ -125,6 +126,12 @@ static bool switched_off(void)
     return true;
 }
 
+static void free_instance(Instance *instance)
+{
+    free(instance->layer_settings);
+    free(instance);
+}
+
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *info,
                                                     const VkAllocationCallbacks *allocator, VkInstance *handle)
 {
@@ -145,7 +152,9 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *
         environment_remember();
         skip = skip_decide(&program, &built_in);
     }
-    bool active = !off && skip != SKIP_YES && policy_start();
+    bool active = !off && skip != SKIP_YES;
+    char *settings = active ? layer_settings_gather(info) : NULL;
+    active = active && policy_start();
     if (forked)
         log_line(PYLAYER_LOG_INFO,
                  "this process was forked from one that had an instance; the layer does nothing in it");
@@ -157,12 +166,15 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *
     }
 
     Instance *instance = calloc(1, sizeof *instance);
-    if (!instance)
+    if (!instance) {
+        free(settings);
         return VK_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    instance->layer_settings = settings;
     VkResult result =
         create_below(link, info, allocator, active && wants_properties2(info, program.api_version), handle);
     if (result != VK_SUCCESS) {
-        free(instance);
+        free_instance(instance);
         return result;
     }
     instance->handle = *handle;
@@ -174,7 +186,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *
     resolve(instance, mine);
     if (!dispatch_insert(&instance_table, dispatch_key(*handle), instance)) {
         instance->destroy_instance(*handle, allocator);
-        free(instance);
+        free_instance(instance);
         return VK_ERROR_TOO_MANY_OBJECTS;
     }
     return VK_SUCCESS;
@@ -188,5 +200,5 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyInstance(VkInstance handle, const VkAllo
     if (!instance)
         return;
     instance->destroy_instance(handle, allocator);
-    free(instance);
+    free_instance(instance);
 }

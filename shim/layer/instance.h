@@ -9,6 +9,7 @@ struct Instance {
     PylayerInstanceInfo info;
     bool active;                /* false: policy has no part in it; every call below passes */
     uint8_t skip;               /* PylayerSkip */
+    char *layer_settings;       /* layer_settings.h; NULL: none */
     bool application_allocates; /* it gave allocation callbacks to vkCreateInstance */
     PFN_vkGetInstanceProcAddr get_instance_proc_addr;
     PFN_GetPhysicalDeviceProcAddr get_physical_device_proc_addr;

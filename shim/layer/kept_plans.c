@@ -23,11 +23,12 @@
 #include <unistd.h>
 
 #include "layer.h"
+#include "layer_settings.h"
 #include "process.h"
 #include "trusted.h"
 
 #define KEPT_COMMAND_LINE_BYTES 4096
-#define MAX_KEY_BYTES (sizeof(PylayerDeviceInfo) + KEPT_COMMAND_LINE_BYTES + 3 * PATH_BYTES)
+#define MAX_KEY_BYTES (sizeof(PylayerDeviceInfo) + LAYER_SETTINGS_BYTES + KEPT_COMMAND_LINE_BYTES + 3 * PATH_BYTES)
 
 /* What is known of a file without reading it: any change of content, owner or mode changes its ctime. */
 typedef struct FileState {
@@ -120,6 +121,8 @@ void kept_plans_describe(PylayerMessage *message)
     add_build(&key);
     add(&key, policy_file, strlen(policy_file) + 1);
     add(&key, &policy_file_state, sizeof policy_file_state);
+    const char *settings = message->layer_settings ? message->layer_settings : "";
+    add(&key, settings, strlen(settings) + 1);
     size_t general_size = key.size;
     add(&key, &message->info.instance, sizeof message->info.instance);
     add_program(&key);

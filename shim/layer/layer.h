@@ -35,6 +35,7 @@
  * commands.c        the functions that policy calls
  * kept_plans.c      plans that policy made for the same request before
  * skip.c            processes that are left alone, without an interpreter
+ * layer_settings.c  settings by the Vulkan ecosystem's ways
  * program_name.c    what program this is
  * trusted.c         files that nobody else could have written
  * process.c         the program's environment as it was, and whether this process is a fork's child

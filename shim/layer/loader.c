@@ -25,7 +25,7 @@ static const VkLayerProperties layer_properties = {
     .description = "Pipeline caching that survives: validated, transparent, visible",
 };
 
-/* LLP_LAYER_15/16: a layer lists itself and, having no extensions of its own, none. */
+/* LLP_LAYER_15/16: a layer lists itself and its extensions; this one has no device extension. */
 static VkResult list_one_layer(uint32_t *property_count, VkLayerProperties *properties)
 {
     if (!properties) {
@@ -57,10 +57,17 @@ static VKAPI_ATTR VkResult VKAPI_CALL layer_EnumerateInstanceExtensionProperties
                                                                                  uint32_t *property_count,
                                                                                  VkExtensionProperties *properties)
 {
-    (void)properties;
+    static const VkExtensionProperties settings = {COMPAT_LAYER_SETTINGS_EXTENSION_NAME,
+                                                   COMPAT_LAYER_SETTINGS_SPEC_VERSION};
     if (!layer_name || strcmp(layer_name, LAYER_NAME) != 0)
         return VK_ERROR_LAYER_NOT_PRESENT;
-    *property_count = 0;
+    uint32_t room = *property_count;
+    *property_count = properties && room < 1 ? 0 : 1;
+    if (!properties)
+        return VK_SUCCESS;
+    if (room < 1)
+        return VK_INCOMPLETE;
+    properties[0] = settings;
     return VK_SUCCESS;
 }
 

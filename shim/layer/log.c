@@ -18,7 +18,8 @@
 #include "process.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static int threshold;
+static atomic_int threshold;
+static bool level_is_the_variables;
 static KnownFile log_file = {.fd = STDERR_FILENO};
 static char *log_path; /* NULL: standard error */
 static pthread_mutex_t reopening = PTHREAD_MUTEX_INITIALIZER;
@@ -55,31 +56,59 @@ static int open_log(const char *path)
     return -1;
 }
 
-static void read_environment(void)
+static int level_named(const char *wanted)
 {
-    const char *wanted = secure_getenv("PYLAYER_LOG");
     for (int level = PYLAYER_LOG_ERROR; wanted && level <= PYLAYER_LOG_DEBUG; level++)
         if (strcmp(wanted, level_names[level]) == 0)
-            threshold = level;
+            return level;
+    return 0;
+}
+
+static void begin(int level)
+{
     const char *path = secure_getenv("PYLAYER_LOG_FILE");
-    if (threshold && path && *path) {
+    if (level && path && *path) {
         int fd = open_log(path);
         if (fd >= 0) {
             log_path = realpath(path, NULL);
             log_file.fd = descriptor_move_up(fd);
-        } else if (threshold >= PYLAYER_LOG_WARN) {
+        } else if (level >= PYLAYER_LOG_WARN) {
             put_line(errno == EPERM ? "warn: PYLAYER_LOG_FILE is not used: it is not this user's own file"
                                     : "warn: PYLAYER_LOG_FILE cannot be written");
         }
     }
-    if (threshold)
+    if (level)
         log_file = known_file(log_file.fd);
+    atomic_store(&threshold, level);
+}
+
+static void read_environment(void)
+{
+    const char *wanted = secure_getenv("PYLAYER_LOG");
+    level_is_the_variables = wanted && *wanted;
+    begin(level_named(wanted));
 }
 
 bool log_enabled(enum PylayerLogLevel level)
 {
     pthread_once(&once, read_environment);
-    return (int)level <= threshold;
+    return (int)level <= atomic_load_explicit(&threshold, memory_order_acquire);
+}
+
+void log_set_level(const char *name)
+{
+    static bool begun;
+    log_enabled(PYLAYER_LOG_ERROR);
+    int level = level_named(name);
+    if (level_is_the_variables || !(level || strcmp(name, "off") == 0))
+        return;
+    pthread_mutex_lock(&reopening);
+    /* Whoever writes has seen a level above 0, and that is there after the file. */
+    if (level && !begun)
+        begin(level);
+    begun = begun || level;
+    atomic_store(&threshold, level);
+    pthread_mutex_unlock(&reopening);
 }
 
 /* Names of programs and devices are anybody's text: nothing in it ends the line or speaks to a terminal. That is ASCII's

@@ -90,6 +90,7 @@ static void free_envelope(Envelope *envelope)
     uint64_t size;
     free((void *)(uintptr_t)data_of(&envelope->message, &size));
     free((void *)(uintptr_t)envelope->message.plan_key);
+    free((void *)(uintptr_t)envelope->message.layer_settings);
     free(envelope);
 }
 

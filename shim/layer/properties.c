@@ -35,7 +35,7 @@ VKAPI_ATTR void VKAPI_CALL layer_GetPhysicalDeviceProperties2(VkPhysicalDevice p
         return;
     FeatureSupport support;
     describe_device(&message->info, instance, physical, NULL, &support);
-    message->skip = instance->skip;
+    describe_instance(message, instance);
     /* A driver without the extension leaves the struct as it was, and so does the layer. */
     if (support.pipeline_binary && mailbox_request(message, PROPERTIES_WAIT_NS))
         take_answer(binary, &message->properties);

@@ -46,6 +46,39 @@ typedef struct CompatShaderStageModuleIdentifier {
 #define COMPAT_SHADER_MODULE_IDENTIFIER_EXTENSION_NAME "VK_EXT_shader_module_identifier"
 #define COMPAT_MAX_SHADER_MODULE_IDENTIFIER_SIZE 32u
 
+#define COMPAT_LAYER_SETTINGS_EXTENSION_NAME "VK_EXT_layer_settings"
+#define COMPAT_LAYER_SETTINGS_SPEC_VERSION 2
+#define COMPAT_STRUCTURE_TYPE_LAYER_SETTINGS ((VkStructureType)1000496000)
+
+/* VkLayerSettingTypeEXT */
+enum CompatLayerSettingType {
+    COMPAT_LAYER_SETTING_BOOL32 = 0,
+    COMPAT_LAYER_SETTING_INT32 = 1,
+    COMPAT_LAYER_SETTING_INT64 = 2,
+    COMPAT_LAYER_SETTING_UINT32 = 3,
+    COMPAT_LAYER_SETTING_UINT64 = 4,
+    COMPAT_LAYER_SETTING_FLOAT32 = 5,
+    COMPAT_LAYER_SETTING_FLOAT64 = 6,
+    COMPAT_LAYER_SETTING_STRING = 7,
+};
+
+/* VkLayerSettingEXT, VK_EXT_layer_settings */
+typedef struct CompatLayerSetting {
+    const char *pLayerName;
+    const char *pSettingName;
+    int32_t type;
+    uint32_t valueCount;
+    const void *pValues;
+} CompatLayerSetting;
+
+/* VkLayerSettingsCreateInfoEXT, VK_EXT_layer_settings */
+typedef struct CompatLayerSettingsCreateInfo {
+    VkStructureType sType;
+    const void *pNext;
+    uint32_t settingCount;
+    const CompatLayerSetting *pSettings;
+} CompatLayerSettingsCreateInfo;
+
 /* VkPhysicalDeviceShaderModuleIdentifierFeaturesEXT, VK_EXT_shader_module_identifier */
 typedef struct CompatShaderModuleIdentifierFeatures {
     VkStructureType sType;

@@ -1,4 +1,4 @@
-"""What the layer's C has to know of policy, as a header: the built-in skip rules, so that it needs no interpreter to
+"""What the layer's C has to know of policy, as headers: the built-in skip rules, so that it needs no interpreter to
 leave a process alone; how policy's compiled copy of a policy file is named; what Python takes for the same letter in
 another case; and the names of the settings.
 """
@@ -73,17 +73,21 @@ def header() -> str:
         "static const CaseRange lower_case[] = {",
         *lower_case(),
         "};",
-        "static const char *const setting_names[] = {",
-        *(f"    {text(name)}," for name in setting_names()),
-        "};",
     ]
     return "\n".join(lines) + "\n"
 
 
-def write(target: Path) -> Path:
-    """Writes the header where it changed, so that nothing is compiled again for nothing."""
-    made = header()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if not target.exists() or target.read_text() != made:
-        target.write_text(made)
-    return target
+def names_header() -> str:
+    """What shim/layer/layer_settings.c includes."""
+    names = "".join(f"    {text(name)},\n" for name in setting_names())
+    return f"/* Written by shim/policy/layer_tables.py. */\nstatic const char *const setting_names[] = {{\n{names}}};\n"
+
+
+def write(directory: Path) -> list[Path]:
+    """Writes the headers where they changed, so that nothing is compiled again for nothing."""
+    made = {directory / "layer_tables.h": header(), directory / "layer_setting_names.h": names_header()}
+    directory.mkdir(parents=True, exist_ok=True)
+    for target, content in made.items():
+        if not target.exists() or target.read_text() != content:
+            target.write_text(content)
+    return list(made)

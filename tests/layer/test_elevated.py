@@ -94,10 +94,13 @@ def start(public: Path, world: World, program: Path, *arguments: str) -> subproc
     if not own.exists():
         own.mkdir()
         (own / "policy.yaml").write_text("settings: {carrier: cells}\n")
+        (own / "vk_layer_settings.txt").write_text("pylayer_pipeline_cache.queue_mib = 7\n")
     environment = {
         **{key: value for key, value in world.environment.items() if key != "VK_INSTANCE_LAYERS"},
         "PYLAYER_CONFIG": str(own / "policy.yaml"),
         "PYLAYER_LOG_FILE": str(own / "log"),
+        "VK_LAYER_SETTINGS_PATH": str(own),
+        "VK_PYLAYER_PIPELINE_CACHE_LOG_LEVEL": "debug",
     }
     return subprocess.run(
         [str(program), str(public / "site" / "pylayer" / LAYER), *arguments],
@@ -118,7 +121,7 @@ def test_the_same_program_not_elevated(public: Path, world: World) -> None:
     assert done.returncode == 0 and "elevated 0\nresult 0\n" in done.stdout, done.stdout + done.stderr
     assert "_policy" in done.stdout
     assert world.runs() and world.stored_files()
-    assert "pylayer: " in (world.directory / "own" / "log").read_text()
+    assert "layer settings: queue_mib=7" in (world.directory / "own" / "log").read_text()
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "told"])

@@ -1,14 +1,17 @@
 /*
- * rules.c - what the layer reads without an interpreter, by itself: shim/layer/skip.c and program_name.c under sanitizers.
+ * rules.c - what the layer reads without an interpreter, by itself: skip.c, program_name.c and layer_settings.c of
+ * shim/layer, under sanitizers.
  *
  * Commands on standard input, a letter and byte strings, each with its length in front (4 bytes, little-endian); for
  * each a line on standard output. libFuzzer calls one of them with what it made (built with -DFUZZER).
  *    g PATTERN TEXT                             1 or 0: whether the glob matches
  *    n EXECUTABLE COMMAND_LINE                  the program's name, as hexadecimal digits
+ *    s FILE VARIABLE                            layer settings, as hexadecimal digits
  *    c BUILT_IN EXECUTABLE APPLICATION ENGINE COPY    0, 1 or 2: SkipDecision by a compiled copy (BUILT_IN: "1" or "")
  */
 #define _GNU_SOURCE
 #include "../../shim/layer/digest.c"
+#include "../../shim/layer/layer_settings.c"
 #include "../../shim/layer/program_name.c"
 #include "../../shim/layer/skip.c"
 #include "../../shim/layer/trusted.c"
@@ -25,9 +28,19 @@ void log_line(enum PylayerLogLevel level, const char *format, ...)
     (void)format;
 }
 
+void log_set_level(const char *name)
+{
+    (void)name;
+}
+
 const char *environment_get(const char *name)
 {
     return getenv(name);
+}
+
+char **environment_all(void)
+{
+    return environ;
 }
 
 #ifdef FUZZER
@@ -50,6 +63,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(pattern, data, half);
     memcpy(text, data + half, size - half);
     glob_matches(pattern, half, text, size - half);
+    LayerSettings *settings = calloc(1, sizeof *settings);
+    layer_settings_from_file(settings, "file", pattern, half);
+    text[size - half] = '\0';
+    layer_settings_from_environment(settings, (char *[]){text, NULL});
+    if (strlen(settings->text) != settings->used)
+        abort();
+    free(settings);
     free(pattern);
     free(text);
     return 0;
@@ -70,6 +90,19 @@ static void print_name(const Bytes *executable, const Bytes *command_line)
     for (size_t i = 0; i < size; i++)
         printf("%02x", (uint8_t)name[i]);
     printf("\n");
+}
+
+static void print_settings(const Bytes *file, const Bytes *variable)
+{
+    LayerSettings *settings = calloc(1, sizeof *settings);
+    char *text = strndup(variable->data, variable->size);
+    layer_settings_from_file(settings, "file", file->data, file->size);
+    layer_settings_from_environment(settings, (char *[]){text, NULL});
+    for (size_t i = 0; i < settings->used; i++)
+        printf("%02x", (uint8_t)settings->text[i]);
+    printf("\n");
+    free(text);
+    free(settings);
 }
 
 static SkipDecision decide_by(const Bytes *parts)
@@ -104,6 +137,8 @@ int main(void)
             printf("%d\n", glob_matches(parts[0].data, parts[0].size, parts[1].data, parts[1].size));
         else if (command == 'n')
             print_name(&parts[0], &parts[1]);
+        else if (command == 's')
+            print_settings(&parts[0], &parts[1]);
         else
             printf("%d\n", decide_by(parts));
         for (size_t i = 0; i < count; i++)

@@ -62,6 +62,7 @@ void message_done(PylayerMessage *message)
         return;
     uint64_t size;
     free((void *)(uintptr_t)data_of(message, &size));
+    free((void *)(uintptr_t)message->layer_settings);
     free(message);
 }
 

@@ -1,0 +1,128 @@
+"""``features`` of the layer's manifest: its settings and presets as vkconfig and other tools show them, made from the
+policy schema, so that a setting that is added there is there too.
+
+What vkconfig writes for a layer has each setting, changed or not: pylayer.layer_settings takes a default in a file for
+nothing said."""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+from typing import Any
+
+from .. import LAYER_NAME
+from ..layer_settings import definitions, schema
+from ..settings import DEFAULTS
+
+#: Variables are named by the layer without VK_LAYER_, and the setting.
+VARIABLE_PREFIX = LAYER_NAME.replace("VK_LAYER_", "VK_").upper() + "_"
+#: Units by how a key ends, where the schema does not say.
+UNITS = {"_mib": "MiB", "_ms": "ms", "_percent": "%"}
+#: What somebody needs who uses the layer. The others are shown as advanced.
+STANDARD = ("carrier", "application_caches", "log_level")
+
+
+def _label(key: str) -> str:
+    for suffix in UNITS:
+        key = key.removesuffix(suffix)
+    return key.replace("_", " ").capitalize()
+
+
+def _unit(key: str, definition: dict[str, Any]) -> str | None:
+    found = next((unit for suffix, unit in UNITS.items() if key.endswith(suffix)), None)
+    return definition.get("unit", found)
+
+
+def _flags(definition: dict[str, Any]) -> list[dict[str, str]]:
+    meanings = definition.get("enumDescriptions") or definition["enum"]
+    return [
+        {"key": word, "label": word, "description": meaning}
+        for word, meaning in zip(definition["enum"], meanings, strict=True)
+    ]
+
+
+def _setting(key: str, definition: dict[str, Any]) -> dict[str, Any]:
+    default = definition.get("default", DEFAULTS.get(key))
+    result: dict[str, Any] = {
+        "key": key,
+        "env": VARIABLE_PREFIX + key.upper(),
+        "label": _label(key),
+        "description": definition.get("description", _label(key)),
+        "view": "STANDARD" if key in STANDARD else "ADVANCED",
+    }
+    types = definition.get("type")
+    if "enum" in definition:
+        return {**result, "type": "ENUM", "default": default, "flags": _flags(definition)}
+    if types == "boolean":
+        return {**result, "type": "BOOL", "default": default}
+    if types in ("integer", "number"):
+        result["range"] = {"min": definition["minimum"], "max": definition["maximum"]}
+        unit = _unit(key, definition)
+        if unit:
+            result["unit"] = unit
+        return {**result, "type": "INT" if types == "integer" else "FLOAT", "default": default}
+    # Of several types: none of the ecosystem's holds a number or a word.
+    return {**result, "type": "STRING", "default": "null" if default is None else str(default)}
+
+
+def _value(value: Any) -> Any:
+    return value if isinstance(value, (bool, int, float)) else "null" if value is None else str(value)
+
+
+def preset(name: str, text: str, known: dict[str, Any]) -> dict[str, Any] | None:
+    """A preset of config/ as one of the manifest: those of its keys that are layer settings; None where there are none.
+    Its first comment says what it is for."""
+    from ..config import parse
+
+    document = parse(text, name)
+    settings = document.get("settings") or {}
+    beside = sorted(key for key in document if key != "settings")
+    comment = text.split("\n", 1)[0].lstrip("# ").removeprefix(f"{name}:").strip()
+    if not settings:
+        return None
+    if beside:
+        comment += (
+            f" Without what is in the policy file alone: {', '.join(beside)}; 'preset: {name}' there has all of it."
+        )
+    values: list[dict[str, Any]] = []
+    for key, value in settings.items():
+        kind = _setting(key, known[key])["type"]
+        values.append({"key": key, "value": str(_value(value)) if kind == "STRING" else _value(value)})
+    return {
+        "label": name.replace("-", " ").capitalize(),
+        "description": comment,
+        "platforms": ["LINUX"],
+        "settings": values,
+    }
+
+
+def features() -> dict[str, Any]:
+    """``layer.features`` of a manifest."""
+    known = definitions(schema())
+    presets = []
+    for file in sorted(importlib.resources.files("pylayer").joinpath("data", "config").iterdir(), key=lambda f: f.name):
+        name, _, suffix = file.name.rpartition(".")
+        if suffix == "yaml" and name != "default":
+            presets.append(preset(name, file.read_text(encoding="utf-8"), known))
+    limits = sorted(key for key in known if key.endswith(tuple(UNITS)))
+    others = sorted((key for key in known if key not in limits), key=lambda key: (key not in STANDARD, key))
+    group = {
+        "key": "limits",
+        "label": "Limits",
+        "description": "How long a program waits for the layer, and how much the layer keeps in memory.",
+        "type": "GROUP",
+        "view": "ADVANCED",
+        "expanded": False,
+        "settings": [_setting(key, known[key]) for key in limits],
+    }
+    return {
+        "presets": [found for found in presets if found],
+        "settings": [*(_setting(key, known[key]) for key in others), group],
+    }
+
+
+def with_features(manifest: str) -> str:
+    """A manifest's text with them in it."""
+    document = json.loads(manifest)
+    document["layer"] |= {"platforms": ["LINUX"], "status": "BETA", "features": features()}
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"

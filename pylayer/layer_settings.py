@@ -1,0 +1,162 @@
+"""Settings by the Vulkan ecosystem's ways: what the layer found of them (shim/layer/layer_settings.c), judged by the
+same schema as policy files.
+
+Imported in a program's process only where there are any. docs/layer-settings.md says what goes before what.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+
+from .settings import DEFAULTS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: What each source is called in messages, the weakest first.
+SOURCES = {
+    "application": "the application (VK_EXT_layer_settings)",
+    "working-directory": "vk_layer_settings.txt in the working directory",
+    "file": "vk_layer_settings.txt",
+    "environment": "an environment variable",
+}
+
+#: Whoever controls the working directory may also control the data that these keep from the driver.
+NOT_FROM_WORKING_DIRECTORY = ("application_binaries", "application_caches")
+
+#: Beside the settings of a policy file. The layer itself obeys it, because it writes the log before policy runs.
+LOG_LEVEL = {
+    "description": "What the layer writes to standard error, or to PYLAYER_LOG_FILE. PYLAYER_LOG goes before",
+    "enum": ["off", "error", "warn", "info", "debug"],
+    "enumDescriptions": ["nothing", "errors", "warnings too", "each device and what became of it", "all"],
+    "default": "off",
+}
+
+
+class LayerSettings:
+    """What an instance's layer settings come to."""
+
+    def __init__(self) -> None:
+        #: The application's own words, which the policy file overrules.
+        self.by_application: dict[str, Any] = {}
+        #: The user's, which overrule the policy file.
+        self.by_user: dict[str, Any] = {}
+        #: A sentence for each that is not used.
+        self.problems: list[str] = []
+
+    @property
+    def summary(self) -> str:
+        """Those in use, in one line."""
+        parts = [f"{key}={value}" for key, value in self.by_user.items()]
+        parts += [f"{key}={value} (if the policy file says nothing)" for key, value in self.by_application.items()]
+        return ", ".join(parts)
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of policy files; ``config`` has it too, and would import PyYAML."""
+    with open(os.path.join(os.path.dirname(__file__), "policy.schema.json"), encoding="utf-8") as file:
+        return json.load(file)  # type: ignore[no-any-return]
+
+
+def definitions(schema: dict[str, Any]) -> dict[str, Any]:
+    """Each layer setting and its part of the schema."""
+    return {**schema["definitions"]["settings"]["properties"], "log_level": LOG_LEVEL}
+
+
+def _integer(text: str) -> int | None:
+    digits = text.removeprefix("-")
+    if digits[:2] in ("0x", "0X") and digits.isalnum() and digits.isascii():
+        try:
+            return int(text, 16)
+        except ValueError:
+            return None
+    return int(text) if digits.isdigit() and digits.isascii() else None
+
+
+def _number(text: str) -> float | None:
+    integer = _integer(text)
+    if integer is not None:
+        return integer
+    try:
+        number = float(text.removesuffix("f"))
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and text.isascii() and "_" not in text else None
+
+
+def _boolean(text: str) -> bool | None:
+    integer = _integer(text)
+    if integer is not None:
+        return integer != 0
+    return {"true": True, "on": True, "false": False, "off": False}.get(text.lower())
+
+
+def _read(definition: dict[str, Any], text: str) -> tuple[Any] | None:
+    """The value that a text stands for, in a tuple; None where there is none."""
+    for choice in definition.get("anyOf", ()):
+        found = _read(choice, text)
+        if found is not None:
+            return found
+    if "enum" in definition:
+        return (text.lower(),) if text.lower() in definition["enum"] else None
+    types = definition.get("type", ())
+    types = [types] if isinstance(types, str) else types
+    if "null" in types and text.lower() == "null":
+        return (None,)
+    value: bool | float | None = None
+    if "boolean" in types:
+        value = _boolean(text)
+    elif "number" in types:
+        value = _number(text)
+    elif "integer" in types:
+        value = _integer(text)
+    if value is None or not definition.get("minimum", value) <= value <= definition.get("maximum", value):
+        return None
+    return (value,)
+
+
+def _allowed(definition: dict[str, Any]) -> str:
+    if "anyOf" in definition:
+        return " or ".join(_allowed(choice) for choice in definition["anyOf"])
+    if "enum" in definition:
+        return ", ".join(definition["enum"])
+    types = definition["type"]
+    if types == "boolean":
+        return "true, false"
+    words = "a whole number" if types == "integer" else "a number"
+    bounds = f"{words} from {definition['minimum']} to {definition['maximum']}"
+    return f"{bounds}, or null" if "null" in types else bounds
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 80 else f"{text[:77]}...")
+
+
+def parse(text: str) -> LayerSettings:
+    """Layer settings as the layer hands them over: ``<source> <key>=<value>``, a line each."""
+    result = LayerSettings()
+    document = schema()
+    known = definitions(document)
+    for line in text.rstrip("\n").split("\n"):
+        source, _, rest = line.partition(" ")
+        key, _, value = rest.partition("=")
+        found = _read(known[key], value) if key in known else None
+        problem = None
+        if key not in known:
+            problem = "is set in the policy file only" if key in document["properties"] else "is none that pylayer has"
+        elif source == "working-directory" and key in NOT_FROM_WORKING_DIRECTORY:
+            problem = "is not taken from there; use VK_LAYER_SETTINGS_PATH or the policy file"
+        elif found is None:
+            problem = f"is {_shown(value)}; allowed: {_allowed(known[key])}"
+        if problem is not None:
+            result.problems.append(f"layer setting {key} from {SOURCES.get(source, source)} {problem}; it is not used")
+        elif key != "log_level" and found is not None:
+            if source == "application":
+                result.by_application.setdefault(key, found[0])
+            # vkconfig writes each setting of a layer; those that nobody changed shall not overrule the policy file.
+            elif source == "environment" or found[0] != DEFAULTS[key]:
+                result.by_user[key] = found[0]
+    return result

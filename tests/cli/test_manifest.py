@@ -1,0 +1,117 @@
+"""The manifest that `pylayer install` writes: what vkconfig and other tools show of the layer."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import fastjsonschema
+import pytest
+from cli.user import User
+from world import LAYER_NAME, PACKAGE, ROOT
+
+from pylayer.cli import layer_features
+from pylayer.config import read
+from pylayer.layer_settings import SOURCES, definitions, parse, schema
+from pylayer.settings import DEFAULTS
+
+VALID = fastjsonschema.compile(json.loads((ROOT / "tests" / "manifests" / "layers_schema.json").read_text()))
+PRESETS = sorted(path for path in (PACKAGE / "data" / "config").glob("*.yaml") if path.name != "default.yaml")
+
+
+@pytest.fixture
+def manifest(user: User) -> dict[str, Any]:
+    """As installed."""
+    assert user.pylayer("install").returncode == 0
+    (path,) = user.home.rglob("*.json")
+    return json.loads(path.read_text())  # type: ignore[no-any-return]
+
+
+def flat(settings: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Those of groups too, by key."""
+    found: dict[str, dict[str, Any]] = {}
+    for setting in settings:
+        found |= flat(setting["settings"]) if setting["type"] == "GROUP" else {setting["key"]: setting}
+    return found
+
+
+def test_schema(manifest: dict[str, Any]) -> None:
+    """The manifest is valid by vkconfig's schema, which takes no key or type that it does not know."""
+    VALID(manifest)
+    assert manifest["layer"]["name"] == LAYER_NAME
+    assert manifest["layer"]["instance_extensions"] == [{"name": "VK_EXT_layer_settings", "spec_version": "2"}]
+    for change in ({"types": "ENUM"}, {"type": "CHOICE"}, {"default": []}):
+        wrong = json.loads(json.dumps(manifest))
+        wrong["layer"]["features"]["settings"][0] |= change
+        with pytest.raises(fastjsonschema.JsonSchemaException):
+            VALID(wrong)
+
+
+def test_settings(manifest: dict[str, Any]) -> None:
+    """Each setting of a policy file is one of the manifest's, and the log's level, with what it may be."""
+    found = flat(manifest["layer"]["features"]["settings"])
+    known = definitions(schema())
+    assert set(found) == set(known) == {*DEFAULTS, "log_level"}
+    for key, setting in found.items():
+        assert setting["env"] == f"VK_PYLAYER_PIPELINE_CACHE_{key.upper()}"
+        if setting["type"] == "ENUM":
+            assert [flag["key"] for flag in setting["flags"]] == known[key]["enum"]
+            assert setting["default"] in known[key]["enum"]
+        if setting["type"] in ("INT", "FLOAT"):
+            assert setting["range"] == {"min": known[key]["minimum"], "max": known[key]["maximum"]}
+            assert setting["unit"]
+
+
+def written(value: Any) -> str:
+    """As vkconfig writes it into vk_layer_settings.txt."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def test_what_vkconfig_writes(manifest: dict[str, Any]) -> None:
+    """Every default and every choice that a tool can write is one that the layer takes; defaults overrule nothing."""
+    found = flat(manifest["layer"]["features"]["settings"])
+    defaults = parse("".join(f"file {key}={written(setting['default'])}\n" for key, setting in found.items()))
+    assert defaults.problems == [] and defaults.by_user == {}
+    for key, setting in found.items():
+        choices = [flag["key"] for flag in setting.get("flags", [])] or list(setting.get("range", {}).values())
+        for choice in choices or [True, False] * (setting["type"] == "BOOL"):
+            assert parse(f"environment {key}={written(choice)}\n").problems == [], (key, choice)
+
+
+def test_presets(manifest: dict[str, Any]) -> None:
+    """Each preset of config/ that sets what layer settings can is one of the manifest's, with the same values."""
+    expected = {path.stem.replace("-", " ").capitalize(): read(str(path)).get("settings") for path in PRESETS}
+    presets = {preset["label"]: preset for preset in manifest["layer"]["features"]["presets"]}
+    assert set(presets) == {label for label, settings in expected.items() if settings}
+    for label, preset in presets.items():
+        text = "".join(f"environment {value['key']}={written(value['value'])}\n" for value in preset["settings"])
+        assert parse(text).problems == [] and parse(text).by_user == expected[label]
+        assert len(preset["description"]) > 20
+
+
+def test_preset_of_any_kind(manifest: dict[str, Any]) -> None:
+    """A preset's values have the settings' types, and what it sets beside them is said to be missing."""
+    text = (
+        "# night: for those who work late.\nshare: all\nmax_store_mib: 7\n"
+        "settings: {carrier: snapshot, compress: false, queue_mib: 2, sharding: 3, fsync_interval_ms: null}\n"
+    )
+    preset = layer_features.preset("night", text, definitions(schema()))
+    assert preset is not None
+    manifest["layer"]["features"]["presets"].append(preset)
+    VALID(manifest)
+    assert {value["key"]: value["value"] for value in preset["settings"]} == {
+        "carrier": "snapshot",
+        "compress": False,
+        "queue_mib": 2,
+        "sharding": "3",
+        "fsync_interval_ms": "null",
+    }
+    assert preset["description"].startswith("for those who work late. Without")
+    assert "max_store_mib, share" in preset["description"]
+    assert layer_features.preset("dawn", "# dawn: nothing\nshare: all\n", definitions(schema())) is None
+
+
+def test_sources_have_names() -> None:
+    """Each source that the layer's C names has words in messages."""
+    text = (ROOT / "shim" / "layer" / "layer_settings.c").read_text()
+    assert all(f'"{source}"' in text for source in SOURCES)

@@ -1,0 +1,98 @@
+/* layer_settings [enable] [LAYER NAME TYPE VALUE]... - an instance with these settings by VK_EXT_layer_settings, which it
+ * enables with `enable`, and a device. TYPE: bool, int, long, unsigned, size, float, double, text; a value with commas is several. Prints the
+ * extensions that the layer lists. */
+#define _GNU_SOURCE
+#include "../../shim/layer/vk_compat.h"
+#include "device.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST 16
+static const char *const types[] = {"bool", "int", "long", "unsigned", "size", "float", "double", "text"};
+
+typedef union Values {
+    VkBool32 bools[MOST];
+    int32_t ints[MOST];
+    int64_t longs[MOST];
+    uint32_t unsigneds[MOST];
+    uint64_t sizes[MOST];
+    float floats[MOST];
+    double doubles[MOST];
+    const char *texts[MOST];
+} Values;
+
+static void put(Values *values, int type, uint32_t index, char *text)
+{
+    switch (type) {
+    case COMPAT_LAYER_SETTING_BOOL32:
+        values->bools[index] = strcmp(text, "true") == 0;
+        break;
+    case COMPAT_LAYER_SETTING_INT32:
+        values->ints[index] = atoi(text);
+        break;
+    case COMPAT_LAYER_SETTING_INT64:
+        values->longs[index] = atoll(text);
+        break;
+    case COMPAT_LAYER_SETTING_UINT32:
+        values->unsigneds[index] = (uint32_t)atoll(text);
+        break;
+    case COMPAT_LAYER_SETTING_UINT64:
+        values->sizes[index] = strtoull(text, NULL, 10);
+        break;
+    case COMPAT_LAYER_SETTING_FLOAT32:
+        values->floats[index] = (float)atof(text);
+        break;
+    case COMPAT_LAYER_SETTING_FLOAT64:
+        values->doubles[index] = atof(text);
+        break;
+    default:
+        values->texts[index] = text;
+    }
+}
+
+int main(int count, char **arguments)
+{
+    static CompatLayerSetting settings[MOST];
+    static Values values[MOST];
+    uint32_t setting_count = 0;
+    int enable = count > 1 && strcmp(arguments[1], "enable") == 0;
+    for (int i = 1 + enable; i + 3 < count && setting_count < MOST; i += 4, setting_count++) {
+        CompatLayerSetting *setting = &settings[setting_count];
+        setting->pLayerName = arguments[i];
+        setting->pSettingName = arguments[i + 1];
+        setting->pValues = &values[setting_count];
+        while (setting->type < COMPAT_LAYER_SETTING_STRING && strcmp(types[setting->type], arguments[i + 2]) != 0)
+            setting->type++;
+        char *text = arguments[i + 3];
+        for (char *part; (part = strsep(&text, ",")) && setting->valueCount < MOST; setting->valueCount++)
+            put(&values[setting_count], setting->type, setting->valueCount, part);
+    }
+    CompatLayerSettingsCreateInfo chained = {
+        .sType = COMPAT_STRUCTURE_TYPE_LAYER_SETTINGS, .settingCount = setting_count, .pSettings = settings};
+    const char *extension = COMPAT_LAYER_SETTINGS_EXTENSION_NAME;
+    VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_1};
+    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+                                 .pNext = &chained,
+                                 .pApplicationInfo = &application,
+                                 .enabledExtensionCount = (uint32_t)enable,
+                                 .ppEnabledExtensionNames = &extension};
+    VkExtensionProperties listed[MOST];
+    uint32_t listed_count = MOST;
+    if (vkEnumerateInstanceExtensionProperties("VK_LAYER_PYLAYER_pipeline_cache", &listed_count, listed))
+        return 1;
+    for (uint32_t i = 0; i < listed_count; i++)
+        printf("%s %u\n", listed[i].extensionName, listed[i].specVersion);
+    VkInstance instance;
+    VkResult result = vkCreateInstance(&info, NULL, &instance);
+    if (result) {
+        fprintf(stderr, "vkCreateInstance: %d\n", result);
+        return 1;
+    }
+    VkDevice device = create_device_on(instance, NULL, NULL);
+    if (!device)
+        return 1;
+    vkDestroyDevice(device, NULL);
+    vkDestroyInstance(instance, NULL);
+    return 0;
+}

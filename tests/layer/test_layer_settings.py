@@ -1,0 +1,328 @@
+"""VK_EXT_layer_settings, vk_layer_settings.txt and variables, and what they overrule."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from world import BUILD, LAYER_NAME, World
+
+STRANGER = 12345
+PREFIX = "pylayer_pipeline_cache."
+
+
+def run(world: World, *settings: str, **environment: str | None) -> subprocess.CompletedProcess[str]:
+    """A program that gives these settings itself: layer, name, type, value of each."""
+    return world.run([str(BUILD / "tests" / "layer_settings"), *settings], **environment)
+
+
+def in_force(done: subprocess.CompletedProcess[str]) -> str:
+    """What the log says of them; empty where it says nothing."""
+    start = "pylayer: info: layer settings: "
+    lines = [line.removeprefix(start) for line in done.stderr.splitlines() if line.startswith(start)]
+    assert len(lines) <= 1
+    return lines[0] if lines else ""
+
+
+def refused(done: subprocess.CompletedProcess[str]) -> list[str]:
+    start = "pylayer: warn: layer setting "
+    return [line.removeprefix(start) for line in done.stderr.splitlines() if line.startswith(start)]
+
+
+def settings_file(path: Path, *lines: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def policy(world: World, text: str) -> None:
+    path = world.directory / "policy.yaml"
+    path.write_text(text)
+    world.environment["PYLAYER_CONFIG"] = str(path)
+
+
+def home_file(world: World) -> Path:
+    return world.directory / "home" / ".local" / "share" / "vulkan" / "settings.d" / "vk_layer_settings.txt"
+
+
+# ---- variables -----------------------------------------------------------------------------------
+
+
+def test_variable(world: World) -> None:
+    """A variable of the layer's name and the setting's changes what the layer does."""
+    done = world.demo("--count", 2, VK_PYLAYER_PIPELINE_CACHE_CARRIER="snapshot")
+    assert world.runs()[-1]["carrier"] == "snapshot"
+    assert "carrier snapshot for pipelines, chosen by the policy file or a layer setting" in done.stderr
+    world.demo("--count", 2)
+    assert world.runs()[-1]["carrier"] == "cells"
+
+
+def test_shorter_variables(world: World) -> None:
+    """The vendor, and the layer's whole name, may be left out; the longer name goes before. An empty one is none."""
+    short = {"VK_CARRIER": "off", "VK_QUEUE_MIB": "2", "VK_COMPRESS": "false", "VK_PIPELINE_CACHE_SHARDING": ""}
+    middle = {"VK_PIPELINE_CACHE_CARRIER": "snapshot", "VK_PIPELINE_CACHE_QUEUE_MIB": "3"}
+    long = {"VK_PYLAYER_PIPELINE_CACHE_CARRIER": "cells"}
+    found = in_force(run(world, **short, **middle, **long))
+    assert sorted(found.split(", ")) == ["carrier=cells", "compress=False", "queue_mib=3"]
+
+
+def test_variables_of_others(world: World) -> None:
+    """Only a variable with the layer's whole name is taken for a mistake; others' variables are others'."""
+    done = run(world, VK_LOADER_DEBUG="", VK_ICD="x", VK_PIPELINE_CACHE_FOO="1", VK_PYLAYER_PIPELINE_CACHE_CARIER="off")
+    assert refused(done) == ["carier from an environment variable is none that pylayer has; it is not used"]
+    assert in_force(done) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "found"),
+    [
+        ("compress", "0", "compress=False"),
+        ("compress", "On", "compress=True"),
+        ("queue_mib", "0x10", "queue_mib=16"),
+        ("load_wait_ms", "2.5", "load_wait_ms=2.5"),
+        ("load_wait_ms", "7", "load_wait_ms=7"),
+        ("fsync_interval_ms", "null", "fsync_interval_ms=None"),
+        ("sharding", "4", "sharding=4"),
+        ("sharding", "off", "sharding=off"),
+        ("application_caches", "CHECK", "application_caches=check"),
+    ],
+)
+def test_values(world: World, name: str, value: str, found: str) -> None:
+    """Values are written as other layers' are."""
+    assert in_force(run(world, **{f"VK_PYLAYER_PIPELINE_CACHE_{name.upper()}": value})) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("carrier", "fast", "auto, cells, binaries, snapshot, "),
+        ("compress", "maybe", "true, false"),
+        ("queue_mib", "0", "a whole number from 1 to 4096"),
+        ("queue_mib", "1.5", "a whole number from 1 to 4096"),
+        ("queue_mib", "9" * 300, "a whole number from 1 to 4096"),
+        ("load_wait_ms", "nan", "a number from 0 to 60000"),
+        ("fsync_interval_ms", "-1", "a number from 0 to 3600000, or null"),
+        ("sharding", "65", "off or a whole number from 1 to 64"),
+        ("log_level", "loud", "off, error, warn, info, debug"),
+    ],
+)
+def test_wrong_values(world: World, name: str, value: str, allowed: str) -> None:
+    """A wrong value is not used, and one line says what is allowed; the program runs."""
+    (line,) = refused(run(world, **{f"VK_PYLAYER_PIPELINE_CACHE_{name.upper()}": value}))
+    assert line.startswith(f"{name} from an environment variable is ") and f"; allowed: {allowed}" in line
+    assert line.endswith("; it is not used")
+
+
+# ---- the file ------------------------------------------------------------------------------------
+
+
+def test_file_in_the_working_directory(world: World) -> None:
+    """vk_layer_settings.txt in the working directory counts; comments, spaces and other layers' lines do not matter; of
+    two lines of one setting the last one counts."""
+    settings_file(
+        world.directory / "vk_layer_settings.txt",
+        "# a comment",
+        "khronos_validation.carrier = off",
+        f"{PREFIX}carrier = off",
+        f"  {PREFIX}carrier\t=  snapshot   # not auto\r",
+        f"{PREFIX}queue_mib = ",
+        "nonsense",
+        "=",
+        f"{PREFIX} = x",
+    )
+    done = run(world)
+    assert in_force(done) == "carrier=snapshot" and refused(done) == []
+
+
+def test_which_file(world: World) -> None:
+    """The user's own settings directory goes before VK_LAYER_SETTINGS_PATH, a file or a directory, and that before the
+    working directory. One file counts, whole."""
+    settings_file(world.directory / "vk_layer_settings.txt", f"{PREFIX}queue_mib = 2", f"{PREFIX}compress = false")
+    named = settings_file(world.directory / "elsewhere" / "mine.txt", f"{PREFIX}queue_mib = 3")
+    settings_file(named.with_name("vk_layer_settings.txt"), f"{PREFIX}queue_mib = 4")
+    assert in_force(run(world)) == "queue_mib=2, compress=False"
+    assert in_force(run(world, VK_LAYER_SETTINGS_PATH=str(named))) == "queue_mib=3"
+    assert in_force(run(world, VK_LAYER_SETTINGS_PATH="elsewhere")) == "queue_mib=4"
+    assert in_force(run(world, VK_LAYER_SETTINGS_PATH="/nonexistent")) == "queue_mib=2, compress=False"
+    data = world.directory / "data"
+    settings_file(data / "vulkan" / "settings.d" / "vk_layer_settings.txt", f"{PREFIX}queue_mib = 6")
+    settings_file(home_file(world), f"{PREFIX}queue_mib = 5")
+    assert in_force(run(world, VK_LAYER_SETTINGS_PATH=str(named))) == "queue_mib=5"
+    assert in_force(run(world, XDG_DATA_HOME=str(data))) == "queue_mib=6"
+
+
+def test_what_the_working_directory_may_not_set(world: World) -> None:
+    """Whoever controls the working directory switches no check off, names no code and no place; the same file, named by
+    the user, may switch checks off."""
+    path = settings_file(
+        world.directory / "vk_layer_settings.txt",
+        f"{PREFIX}application_caches = pass",
+        f"{PREFIX}application_binaries = pass",
+        f"{PREFIX}policy = evil:Evil",
+        f"{PREFIX}policy_path = /tmp",
+        f"{PREFIX}trusted_keys = x",
+        f"{PREFIX}carrier = snapshot",
+    )
+    done = run(world)
+    assert in_force(done) == "carrier=snapshot"
+    assert [line.split(" ")[0] for line in refused(done)] == [
+        "application_caches",
+        "application_binaries",
+        "policy",
+        "policy_path",
+        "trusted_keys",
+    ]
+    named = run(world, VK_LAYER_SETTINGS_PATH=str(path))
+    assert in_force(named) == "application_caches=pass, application_binaries=pass, carrier=snapshot"
+    assert [line.split(" ")[0] for line in refused(named)] == ["policy", "policy_path", "trusted_keys"]
+
+
+def give_away(path: Path) -> None:
+    if os.geteuid() == 0:
+        os.chown(path, STRANGER, -1)
+    else:  # only root can give a file away; that others may write to it is judged in the same place
+        path.chmod(0o666)
+
+
+@pytest.mark.parametrize("fault", ["stranger", "group", "directory", "pipe"])
+def test_file_of_others(world: World, fault: str) -> None:
+    """A file that somebody else could have written is not read, and one line says so."""
+    path = settings_file(world.directory / "elsewhere" / "vk_layer_settings.txt", f"{PREFIX}carrier = off")
+    if fault == "stranger":
+        give_away(path)
+    elif fault == "group":
+        path.chmod(0o620)
+    elif fault == "directory":
+        path.parent.chmod(0o777)
+    else:
+        path.unlink()
+        os.mkfifo(path)
+    done = run(world, VK_LAYER_SETTINGS_PATH=str(path))
+    assert in_force(done) == ""
+    (line,) = [line for line in done.stderr.splitlines() if str(path) in line]
+    assert line.startswith("pylayer: warn: ") and "is not used: somebody else could have written it" in line
+
+
+def test_file_that_is_too_long(world: World) -> None:
+    """A file beyond a MiB is not used; one with more settings than anybody has is used as far as it goes."""
+    path = settings_file(world.directory / "vk_layer_settings.txt", f"{PREFIX}carrier = off", "#" * (1 << 20))
+    done = run(world)
+    assert in_force(done) == "" and "longer than a MiB" in done.stderr
+    settings_file(path, f"{PREFIX}carrier = off", *(f"{PREFIX}setting_{number} = 1" for number in range(1000)))
+    done = run(world)
+    assert in_force(done) == "carrier=off" and "more layer settings than find room" in done.stderr
+
+
+def test_defaults_in_a_file_say_nothing(world: World) -> None:
+    """What vkconfig writes has every setting in it: those that nobody changed leave the policy file in force."""
+    policy(world, "settings: {carrier: snapshot, compress: false}\n")
+    settings_file(home_file(world), f"{PREFIX}carrier = auto", f"{PREFIX}compress = true", f"{PREFIX}queue_mib = 7")
+    assert in_force(run(world)) == "queue_mib=7"
+    world.demo("--count", 1)
+    assert world.runs()[-1]["carrier"] == "snapshot"
+    world.demo("--count", 1, VK_PYLAYER_PIPELINE_CACHE_CARRIER="auto")
+    assert world.runs()[-1]["carrier"] == "cells"
+
+
+# ---- VK_EXT_layer_settings -------------------------------------------------------------------------
+
+
+def test_extension(world: World) -> None:
+    """The layer lists VK_EXT_layer_settings, and an instance can be created that enables it. Older loaders do
+    not know it (1.3.239), and let through what they do not know where this variable asks for it."""
+    done = run(world, "enable", LAYER_NAME, "queue_mib", "int", "2", VK_LOADER_DISABLE_INST_EXT_FILTER="1")
+    assert done.stdout == "VK_EXT_layer_settings 2\n"
+    assert in_force(done).startswith("queue_mib=2")
+
+
+def test_settings_of_the_application(world: World) -> None:
+    """Values of every type are taken, of this layer's alone; of two of one name the first counts."""
+    done = run(
+        world,
+        *(LAYER_NAME, "compress", "bool", "false"),
+        *(LAYER_NAME, "queue_mib", "int", "2"),
+        *(LAYER_NAME, "binaries_mib", "long", "3"),
+        *(LAYER_NAME, "keep_cache_mib", "unsigned", "4"),
+        *(LAYER_NAME, "sharding", "size", "5"),
+        *(LAYER_NAME, "load_wait_ms", "float", "6.5"),
+        *(LAYER_NAME, "answer_wait_ms", "double", "7.25"),
+        *(LAYER_NAME, "carrier", "text", "snapshot"),
+        *(LAYER_NAME, "carrier", "text", "off"),
+        *("VK_LAYER_KHRONOS_validation", "driver_cache", "text", "replace"),
+    )
+    expected = ["compress=False", "queue_mib=2", "binaries_mib=3", "keep_cache_mib=4", "sharding=5", "load_wait_ms=6.5"]
+    expected += ["answer_wait_ms=7.25", "carrier=snapshot"]
+    assert in_force(done) == ", ".join(f"{part} (if the policy file says nothing)" for part in expected)
+    assert refused(done) == []
+
+
+def test_wrong_settings_of_the_application(world: World) -> None:
+    """Names and values that are none, several values, ends of lines and endless text are each refused in one line."""
+    done = run(
+        world,
+        *(LAYER_NAME, "carrier", "text", "cells,off"),
+        *(LAYER_NAME, "queue_mib", "int", "-1"),
+        *(LAYER_NAME, "a=b\nenvironment carrier", "text", "off"),
+        *(LAYER_NAME, "driver_cache", "text", "replace\nenvironment carrier=off"),
+        *(LAYER_NAME, "sharding", "text", "x" * 5000),
+        *(LAYER_NAME, "load_wait_ms", "double", "1e300"),
+    )
+    lines = refused(done)
+    assert len(lines) == 6 and all("from the application (VK_EXT_layer_settings)" in line for line in lines)
+    assert in_force(done) == "" and all(len(line) < 400 for line in lines)
+
+
+# ---- what goes before what ---------------------------------------------------------------------------
+
+
+def test_precedence(world: World) -> None:
+    """Application, the policy file's settings, its rules, vk_layer_settings.txt, variables: the later goes before."""
+    asked = (LAYER_NAME, "carrier", "text", "off")
+
+    def carrier(*settings: str, **environment: str) -> str:
+        line = next(line for line in run(world, *settings, **environment).stderr.splitlines() if "carrier " in line)
+        return line.partition("carrier ")[2].partition(",")[0].split(" ")[0]
+
+    assert carrier() == "cells"
+    assert carrier(*asked) == "off"
+    policy(world, "settings: {carrier: snapshot}\n")
+    assert carrier(*asked) == "snapshot"
+    policy(world, "settings: {carrier: snapshot}\nrules: [{match: {executable: layer*}, set: {carrier: cells}}]\n")
+    assert carrier(*asked) == "cells"
+    settings_file(home_file(world), f"{PREFIX}carrier = snapshot")
+    assert carrier(*asked) == "snapshot"
+    assert carrier(*asked, VK_CARRIER="cells") == "cells"
+
+
+def test_kept_plans_know_them(world: World) -> None:
+    """A plan that was made with settings is not taken without them, nor with others."""
+    for value in (None, "off", None, "snapshot", "off"):
+        done = world.demo("--count", 1, VK_PYLAYER_PIPELINE_CACHE_CARRIER=value)
+        assert f"carrier {value or 'cells'}" in done.stderr
+
+
+# ---- the log's level -----------------------------------------------------------------------------------
+
+
+def test_log_level(world: World) -> None:
+    """log_level stands for PYLAYER_LOG where that is not set, PYLAYER_LOG_FILE included."""
+    quiet: dict[str, str | None] = {"PYLAYER_LOG": None}
+    assert run(world, **quiet).stderr.count("pylayer") == 0
+    assert "carrier cells" in run(world, **quiet, VK_PYLAYER_PIPELINE_CACHE_LOG_LEVEL="info").stderr
+    assert "carrier cells" in run(world, LAYER_NAME, "log_level", "text", "info", **quiet).stderr
+    log = world.directory / "log"
+    done = run(world, **quiet, VK_PYLAYER_PIPELINE_CACHE_LOG_LEVEL="info", PYLAYER_LOG_FILE=str(log))
+    assert "pylayer" not in done.stderr and "carrier cells" in log.read_text()
+    asked = (LAYER_NAME, "log_level", "text", "info")
+    assert "pylayer" not in run(world, *asked, **quiet, VK_PYLAYER_PIPELINE_CACHE_LOG_LEVEL="off").stderr
+    assert "pylayer" not in run(world, *asked, PYLAYER_LOG="error").stderr
+
+
+def test_skipped_process_reads_none(world: World) -> None:
+    """A process that a skip rule leaves alone reads no settings."""
+    settings_file(world.directory / "vk_layer_settings.txt", f"{PREFIX}log_level = debug", f"{PREFIX}x = 1")
+    policy(world, "skip: [{executable: layer_settings}]\n")
+    run(world)
+    assert "layer setting " not in run(world).stderr
