@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import stat
@@ -16,9 +15,9 @@ from .. import LAYER_NAME
 from ..paths import config_file, make_private, store_root
 from ..settings import top_setting
 from ..store.files import unique_name, write_all
-from . import layer_files
+from . import installed, layer_files
 from .children import probe
-from .environment import with_layer
+from .environment import DISABLE, with_layer
 from .output import Failure, human_bytes, one_line
 from .policy_file import read_trusted
 from .run import LOG_LEVELS
@@ -103,10 +102,15 @@ def check_interpreter() -> Check:
     return Check("interpreter", OK, f"Python {outcome.found['version']}, private copy of {size}: {path}")
 
 
+def _switched_on() -> dict[str, str]:
+    """This environment without the variable that keeps the layer out: check_environment tells of it."""
+    return {variable: value for variable, value in os.environ.items() if variable != DISABLE}
+
+
 def check_manifest(root: str) -> Check:
     """The loader finds the layer in the environment that ``pylayer run`` makes."""
     try:
-        environment = with_layer(os.environ, str(layer_files.run_directory(root)))
+        environment = with_layer(_switched_on(), str(layer_files.run_directory(root)))
     except Failure as failure:
         return Check("manifest", PROBLEM, one_line(failure.message), "pylayer run starts programs without the layer.")
     outcome = probe("layers", environment=environment)
@@ -124,26 +128,23 @@ def check_manifest(root: str) -> Check:
 
 
 def check_installed() -> Check:
-    """What ``pylayer install`` left, if it was used."""
-    try:
-        path = layer_files.installed_manifest()
-        text = path.read_text(encoding="utf-8")
-    except Failure as failure:
-        return Check("installed", OK, f"no: {one_line(failure.message)}")
-    except FileNotFoundError:
+    """What ``pylayer install`` left, by whatever installation, and which of it counts."""
+    found = installed.find()
+    if not found:
         return Check("installed", OK, "no; pylayer run needs no installation")
-    except (OSError, UnicodeDecodeError) as error:
-        return Check("installed", WARNING, f"{path} cannot be read: {error}", "Run pylayer install again.")
-    try:
-        library = str(json.loads(text)["layer"]["library_path"])
-    except (ValueError, KeyError, TypeError):
-        return Check("installed", WARNING, f"{path} is not a manifest", "Run pylayer install again.")
-    if library == str(layer_files.library_path()):
-        return Check("installed", OK, f"yes: {path}")
-    state = "another installation's layer" if Path(library).exists() else "a layer that is no longer there"
-    return Check(
-        "installed", WARNING, f"{path} leads to {state}: {library}", "pylayer install makes it lead to this one."
-    )
+    counts = [manifest for kind in installed.KINDS if (manifest := installed.in_force(found, kind))]
+    wrong = next((manifest for manifest in found if not manifest.is_ours), None)
+    if wrong is None:
+        return Check("installed", OK, "yes, " + "; ".join(f"{each.kind}: {each.path}" for each in counts))
+    advice = "pylayer install makes it lead to this one."
+    if wrong not in counts:
+        first = installed.in_force(found, wrong.kind)
+        advice = f"It does not count: {first.path if first else ''} comes first. Remove the one that you do not want."
+    elif not str(wrong.path).startswith(str(Path.home())):
+        advice = "It is for all users: pylayer install --system, as root, makes it lead to this one."
+    elif wrong.kind == installed.IMPLICIT:
+        advice = "Newer loaders take it also under pylayer run. pylayer install makes it lead to this one."
+    return Check("installed", WARNING, f"{wrong.path} leads to {installed.state(wrong)}", advice)
 
 
 def _log_lines(path: Path) -> list[tuple[str, str]]:
@@ -162,7 +163,7 @@ def check_start(root: str) -> Check:
     with tempfile.TemporaryDirectory(prefix="pylayer-doctor-") as scratch:
         log = Path(scratch, "log")
         changes = {"PYLAYER_LOG": "debug", "PYLAYER_LOG_FILE": str(log), "PYLAYER_STORE": str(Path(scratch, "store"))}
-        environment = with_layer({**os.environ, **changes}, str(layer_files.run_directory(root)))
+        environment = with_layer({**_switched_on(), **changes}, str(layer_files.run_directory(root)))
         outcome = probe("start", str(log), environment=environment)
         lines = _log_lines(log)
     complaints = [text for level, text in lines if level in ("error", "warn") or "the layer does nothing" in text]
@@ -253,6 +254,9 @@ def check_environment() -> list[Check]:
     elif os.geteuid() == 0 and os.environ.get("SUDO_USER"):
         found = f"sudo: root's store and policy were looked at, not {os.environ['SUDO_USER']}'s"
         note(WARNING, found, "Run pylayer doctor without sudo.")
+    if DISABLE in os.environ:
+        found = f"{DISABLE} is set: the layer does nothing in programs that are started from here"
+        note(WARNING, found, f"unset {DISABLE} to have it again.")
     disabled = os.environ.get("VK_LOADER_LAYERS_DISABLE", "")
     if any(_disables(pattern) for pattern in disabled.split(",")):
         found = f"VK_LOADER_LAYERS_DISABLE={disabled} names the layer"

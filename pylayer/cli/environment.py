@@ -6,6 +6,12 @@ from collections.abc import Mapping
 
 from .. import LAYER_NAME
 
+#: Keeps the layer out of a program, whatever else asks for it. The loader looks at it for an implicit layer, the layer
+#: itself for an explicit one; to be set is enough.
+DISABLE = "DISABLE_PYLAYER"
+#: Asks for the layer where its implicit manifest is installed.
+ENABLE = "ENABLE_PYLAYER"
+
 
 def _without_layer(names: str, separator: str) -> list[str]:
     return [name for name in names.split(separator) if name and name != LAYER_NAME]
@@ -27,8 +33,9 @@ def with_layer(environment: Mapping[str, str], manifest_directory: str) -> dict[
 
 
 def without_layer(environment: Mapping[str, str]) -> dict[str, str]:
-    """``environment`` with the layer taken out of the lists that switch layers on."""
-    result = dict(environment)
+    """``environment`` with the layer taken out of the lists that switch layers on, and kept out."""
+    result = {**environment, DISABLE: "1"}
+    result.pop(ENABLE, None)
     for variable, separator in (("VK_INSTANCE_LAYERS", ":"), ("VK_LOADER_LAYERS_ENABLE", ",")):
         if variable in result:
             result[variable] = separator.join(_without_layer(result[variable], separator))

@@ -1,44 +1,156 @@
-"""``pylayer install``: the layer becomes known to every loader of this user."""
+"""``pylayer install``: the layer becomes known to every loader of this user, or of the machine."""
 
 from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
 
 import click
 
 from .. import LAYER_NAME
-from . import layer_features, layer_files
-from .output import EXIT_STATUSES, HELP, Failure, json_option, print_json
+from . import installed, layer_features, layer_files
+from .installed import EXPLICIT, IMPLICIT, KINDS, Manifest
+from .output import EXIT_STATUSES, HELP, Failure, WrongUse, json_option, print_json
 
-NEXT_STEPS = f"""\
-Switch it on for a program:    VK_INSTANCE_LAYERS={LAYER_NAME} APP
-See whether everything works:  pylayer doctor
-See what it does:              pylayer stats
-Undo this:                     pylayer uninstall"""
+SWITCH_ON = {
+    EXPLICIT: f"VK_INSTANCE_LAYERS={LAYER_NAME} APP",
+    IMPLICIT: "ENABLE_PYLAYER=1 APP",
+}
+#: Everybody's loader has to be able to read what is for everybody.
+SYSTEM_DIRECTORY_MODE, SYSTEM_FILE_MODE = 0o755, 0o644
+
+
+def next_steps(kind: str, undo: str) -> str:
+    """What somebody does now."""
+    rows = [("Switch it on for a program:", SWITCH_ON[kind])]
+    if kind == IMPLICIT:
+        rows.append(("Keep it out of one:", "DISABLE_PYLAYER=1 APP"))
+    rows += [
+        ("See whether everything works:", "pylayer doctor"),
+        ("See what it does:", "pylayer stats"),
+        ("Undo this:", undo),
+    ]
+    return "\n".join(f"{what:<31}{command}" for what, command in rows)
+
+
+def require_public(library: Path) -> None:
+    """Raises Failure where others cannot read the layer, or somebody other than root could exchange it: what is
+    installed for all is loaded into everybody's programs, root's included."""
+    instead = "make an environment for it as root, python3 -m venv /opt/pylayer, and install vk-pylayer there"
+    for path in (library, *library.parents):
+        status = path.stat()
+        writable = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX
+        needed = stat.S_IXOTH if stat.S_ISDIR(status.st_mode) else stat.S_IROTH
+        if status.st_uid != 0 or writable:
+            raise Failure(f"{path} can be changed by others than root, so its layer is not for everybody; {instead}")
+        if not status.st_mode & needed:
+            raise Failure(f"{path} cannot be read by everybody, so its layer is not for everybody; {instead}")
+
+
+def make_directory(path: Path, system: bool) -> None:
+    """Makes a manifest's directory, and those above. Raises OSError."""
+    if path.is_dir():
+        return
+    make_directory(path.parent, system)
+    path.mkdir()
+    if system:
+        path.chmod(SYSTEM_DIRECTORY_MODE)
+
+
+def write(path: Path, kind: str, system: bool) -> tuple[bool, str]:
+    """Writes a manifest; whether that changed anything, and what library it led to before, if to another.
+
+    Raises Failure.
+    """
+    before = installed.read(path, kind)
+    try:
+        make_directory(path.parent, system)
+        text = layer_features.with_features(layer_files.manifest_text(kind))
+        changed = layer_files.write_manifest(path, text)
+        if system:
+            path.chmod(SYSTEM_FILE_MODE)
+    except OSError as error:
+        instead = "root may do it" if system else "pylayer run works without"
+        raise Failure(
+            f"{path} cannot be written ({error.strerror or error}); nothing was installed, {instead}"
+        ) from error
+    return changed, before.library if before and not before.is_ours else ""
+
+
+def remove_manifest(path: Path) -> bool:
+    """Removes a manifest; False where it is not there. Raises Failure."""
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise Failure(f"{path} cannot be removed ({error.strerror or error}); the layer is still installed") from error
+    return True
+
+
+def base_of(system: bool, prefix: str | None) -> Path:
+    """The data directory that the options mean. Raises WrongUse and Failure."""
+    if prefix and not system:
+        raise WrongUse("--prefix is for --system; without it the manifest goes into your own data directory")
+    return Path(os.path.abspath(prefix or installed.SYSTEM_PREFIX), "share") if system else installed.user_data()
+
+
+def _others(paths: list[Path]) -> list[Manifest]:
+    """Manifests elsewhere that lead to another layer than this one."""
+    return [manifest for manifest in installed.find() if manifest.path not in paths and not manifest.is_ours]
 
 
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.option("--explicit", "kind", flag_value=EXPLICIT, help="For programs that VK_INSTANCE_LAYERS or they name it.")
+@click.option("--implicit", "kind", flag_value=IMPLICIT, help="For programs with ENABLE_PYLAYER=1, too.")
+@click.option("--system", is_flag=True, help="For all users, in /usr/local/share/vulkan. Needs root.")
+@click.option("--prefix", metavar="DIR", help="With --system: DIR/share/vulkan, for packages and images.")
 @json_option
-def install(as_json: bool) -> None:
+def install(kind: str | None, system: bool, prefix: str | None, as_json: bool) -> None:
     """Make the layer known to the Vulkan loader, for this user.
 
-    Writes one file, the manifest, into the user's data directory. It switches nothing on: programs get the
-    layer where VK_INSTANCE_LAYERS names it.
+    Writes manifests into the user's data directory, and replaces those of another installation or version. It
+    switches nothing on by itself: --explicit, the default, is for programs that name the layer; --implicit is
+    also for those that have ENABLE_PYLAYER=1 in their environment. DISABLE_PYLAYER=1 keeps it out of any.
 
     \b
     Example:
-      pylayer install
-      VK_INSTANCE_LAYERS=VK_LAYER_PYLAYER_pipeline_cache vkcube
+      pylayer install --implicit
+      ENABLE_PYLAYER=1 vkcube
     """
-    path = layer_files.installed_manifest()
-    text = layer_features.with_features(layer_files.manifest_text())
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        changed = layer_files.write_manifest(path, text)
-    except OSError as error:
-        raise Failure(
-            f"{path} cannot be written ({error.strerror or error}); nothing was installed, pylayer run works without"
-        ) from error
-    library = str(layer_files.library_path())
+    base = base_of(system, prefix)
+    paths = {each: installed.manifest_path(base, each) for each in KINDS}
+    if system:
+        require_public(layer_files.library_path())
+    kind = kind or (IMPLICIT if os.path.lexists(paths[IMPLICIT]) else EXPLICIT)
+    # Also beside an implicit one: loaders before about 1.4.326 do not find an implicit layer for VK_INSTANCE_LAYERS.
+    kinds = [EXPLICIT, IMPLICIT] if kind == IMPLICIT else [EXPLICIT]
+    written = {each: write(paths[each], each, system) for each in kinds}
+    removed = [paths[IMPLICIT]] if kind == EXPLICIT and remove_manifest(paths[IMPLICIT]) else []
+    changed = bool(removed) or any(was_changed for was_changed, _ in written.values())
+    others = _others([paths[each] for each in kinds])
     if as_json:
-        print_json({"manifest": str(path), "library": library, "layer": LAYER_NAME, "changed": changed})
+        print_json(
+            {
+                "layer": LAYER_NAME,
+                "library": str(layer_files.library_path()),
+                "kind": kind,
+                "changed": changed,
+                "manifests": [str(paths[each]) for each in kinds],
+                "replaced": sorted({library for _, library in written.values() if library}),
+                "removed": [str(path) for path in removed],
+                "others": [{"manifest": str(other.path), "library": other.library} for other in others],
+            }
+        )
         return
-    click.echo(f"{'Installed' if changed else 'Installed already'}: {path}\n\n{NEXT_STEPS}")
+    for each in kinds:
+        click.echo(f"{'Installed' if written[each][0] else 'Installed already'}: {paths[each]}")
+    for library in sorted({library for _, library in written.values() if library}):
+        click.echo(f"Before, it led to {library}, which is out of force now.")
+    for path in removed:
+        click.echo(f"Removed: {path}")
+    for other in others:
+        click.echo(f"Another: {other.path} leads to {installed.state(other)}; pylayer doctor says which counts.")
+    undo = "pylayer uninstall" + (" --system" if system else "") + (f" --prefix {prefix}" if prefix else "")
+    click.echo(f"\n{next_steps(kind, undo)}")

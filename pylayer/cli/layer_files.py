@@ -10,7 +10,7 @@ import xxhash
 
 import pylayer
 
-from ..paths import _base, make_private
+from ..paths import make_private
 from ..store.files import replace_file
 from .output import Failure
 
@@ -39,10 +39,16 @@ def policy_library() -> Path | None:
     return next(iter(sorted(package_directory().glob("_policy*.so"))), None)
 
 
-def manifest_text() -> str:
-    """The manifest, with the absolute path of this installation's library.
+#: What makes a layer an implicit one, and how it is switched on and off. Whether DISABLE_PYLAYER is set is all that
+#: counts for the loader, whatever its value.
+SWITCHES = {"enable_environment": {"ENABLE_PYLAYER": "1"}, "disable_environment": {"DISABLE_PYLAYER": "1"}}
 
-    Raises Failure where the installation is not complete.
+
+def manifest_text(kind: str = "explicit") -> str:
+    """The manifest of an "explicit" or "implicit" layer, with the absolute path of this installation's library.
+
+    Its file_format_version is 1.2.0, because Steam's containers pass over layers of a later one (pressure-vessel,
+    graphics-drivers-vulkan.c). Raises Failure where the installation is not complete.
     """
     if not library_path().is_file():
         raise Failure(f"{library_path()} is missing, so there is no layer to load; install vk-pylayer again")
@@ -51,7 +57,12 @@ def manifest_text() -> str:
         text = template.read_text(encoding="utf-8")
     except OSError as error:
         raise Failure(f"{template} cannot be read ({error.strerror}); install vk-pylayer again") from error
-    return text.replace("@LIBRARY_PATH@", json.dumps(str(library_path()))[1:-1])
+    text = text.replace("@LIBRARY_PATH@", json.dumps(str(library_path()))[1:-1])
+    if kind == "explicit":
+        return text
+    document = json.loads(text)
+    document["layer"] |= SWITCHES
+    return json.dumps(document, indent=4) + "\n"
 
 
 def write_manifest(path: Path, text: str) -> bool:
@@ -82,14 +93,3 @@ def run_directory(root: str) -> Path:
         make_private(str(place))
     write_manifest(directory / MANIFEST_NAME, text)
     return directory
-
-
-def installed_manifest() -> Path:
-    """Where ``pylayer install`` puts the manifest: the loader looks for explicit layers there.
-
-    Raises Failure without a home directory.
-    """
-    base = _base("XDG_DATA_HOME", ".local/share")
-    if base is None:
-        raise Failure("neither XDG_DATA_HOME nor HOME is an absolute path, so there is no data directory; set one")
-    return Path(base, "vulkan", "explicit_layer.d", MANIFEST_NAME)

@@ -8,8 +8,8 @@ import time
 import click
 
 from ..paths import store_root
-from . import layer_files
-from .environment import with_layer
+from . import installed, layer_files
+from .environment import DISABLE, with_layer
 from .output import HELP, Failure, WrongUse, fail
 from .process import replace_by, wait_for
 
@@ -31,14 +31,29 @@ def _checked_policy(path: str) -> str:
     return path
 
 
+def _tell_of_another() -> None:
+    """One line where newer loaders load another installation's layer, because an implicit one goes before all others of
+    its name."""
+    other = installed.in_force(installed.find(), installed.IMPLICIT)
+    if other and not other.is_ours:
+        fail(
+            f"{other.path} leads to {installed.state(other)}; newer loaders take it instead of this "
+            "installation's; run pylayer install --implicit with the one that you want"
+        )
+
+
 def _environment(root: str | None, changes: dict[str, str | None]) -> dict[str, str]:
     """What the program gets. Where the layer cannot be offered the program starts all the same, with one line
     that says why."""
     environment = {**os.environ, **{variable: value for variable, value in changes.items() if value}}
     try:
+        if DISABLE in environment:
+            raise Failure(f"{DISABLE} is set, which wins")
         if root is None:
             raise Failure("neither HOME, XDG_CACHE_HOME nor PYLAYER_STORE is set; use --store")
-        return with_layer(environment, str(layer_files.run_directory(root)))
+        under_layer = with_layer(environment, str(layer_files.run_directory(root)))
+        _tell_of_another()
+        return under_layer
     except Failure as failure:
         problem = failure.message
     except OSError as error:

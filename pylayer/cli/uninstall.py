@@ -2,33 +2,68 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from ..paths import store_root
-from . import layer_files
-from .output import EXIT_STATUSES, HELP, Failure, json_option, print_json
+from . import installed
+from .install import base_of, remove_manifest
+from .installed import KINDS
+from .output import EXIT_STATUSES, HELP, json_option, print_json
+
+
+def _remove_empty(directory: Path, last: Path) -> None:
+    """Removes a directory and those above it, up to but without ``last``, as long as they are empty."""
+    while directory != last and last in directory.parents:
+        try:
+            directory.rmdir()
+        except OSError:
+            return
+        directory = directory.parent
 
 
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.option("--system", is_flag=True, help="What pylayer install --system wrote. Needs root.")
+@click.option("--prefix", metavar="DIR", help="With --system: the same as for pylayer install.")
 @json_option
-def uninstall(as_json: bool) -> None:
+def uninstall(system: bool, prefix: str | None, as_json: bool) -> None:
     """Remove what `pylayer install` wrote, and nothing else.
+
+    Both kinds of manifest, whichever installation they lead to, and the directories that are empty then. Do this
+    before `pip uninstall vk-pylayer`. Stored pipelines stay.
 
     \b
     Example:
       pylayer uninstall
     """
-    path = layer_files.installed_manifest()
-    try:
-        path.unlink()
-        removed = True
-    except FileNotFoundError:
-        removed = False
-    except OSError as error:
-        raise Failure(f"{path} cannot be removed ({error.strerror or error}); the layer is still installed") from error
+    base = base_of(system, prefix)
+    paths = [installed.manifest_path(base, kind) for kind in KINDS]
+    removed = [path for path in paths if remove_manifest(path)]
+    home = Path.home() if not system else base.parent
+    # XDG_DATA_HOME and a prefix are somebody's; in a home, .local/share is nobody's while it is empty.
+    last = home if home in base.parents else base
+    for path in removed:
+        _remove_empty(path.parent, last)
+    left = installed.find()
     if as_json:
-        print_json({"manifest": str(path), "removed": removed})
-    elif removed:
-        click.echo(f"Removed: {path}\nStored pipelines stay in {store_root()}; delete it to be rid of them.")
-    else:
-        click.echo(f"Nothing to remove: {path} is not there.")
+        print_json(
+            {
+                "removed": [str(path) for path in removed],
+                "left": [{"manifest": str(other.path), "library": other.library} for other in left],
+            }
+        )
+        return
+    for path in removed:
+        click.echo(f"Removed: {path}")
+    if not removed:
+        click.echo(f"Nothing to remove: {paths[0]} is not there.")
+    for other in left:
+        how = "pylayer uninstall --system removes it" if _is_systems(other.path) else "it is not of this command"
+        click.echo(f"Still there: {other.path}, which leads to {installed.state(other)}; {how}.")
+    if removed and not system:
+        click.echo(f"Stored pipelines stay in {store_root()}; delete it to be rid of them.")
+
+
+def _is_systems(path: Path) -> bool:
+    return installed.SYSTEM_PREFIX in path.parents

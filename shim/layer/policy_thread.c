@@ -60,7 +60,8 @@ static char own_directory[PATH_MAX];
 static void find_own_directory(void)
 {
     Dl_info self;
-    if (!dladdr((void *)(uintptr_t)policy_start, &self) || !self.dli_fname || !realpath(self.dli_fname, own_directory)) {
+    if (!dladdr((void *)(uintptr_t)policy_start, &self) || !self.dli_fname ||
+        !realpath(self.dli_fname, own_directory)) {
         *own_directory = '\0';
         return;
     }

@@ -121,12 +121,8 @@ static PyStatus configure(PyConfig *config, const char *site)
         wchar_t **field;
         const char *text;
     } texts[] = {
-        {&config->program_name, "pylayer"},
-        {&config->executable, ""},
-        {&config->base_executable, ""},
-        {&config->prefix, private},
-        {&config->base_prefix, private},
-        {&config->exec_prefix, private},
+        {&config->program_name, "pylayer"},   {&config->executable, ""},       {&config->base_executable, ""},
+        {&config->prefix, private},           {&config->base_prefix, private}, {&config->exec_prefix, private},
         {&config->base_exec_prefix, private},
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)

@@ -1,0 +1,121 @@
+"""The layer's manifests in the places where Vulkan loaders look, whoever put them there.
+
+Loaders go through these places in order (loader, 'Layer Discovery' on Linux): the user's configuration, the system's
+(/etc), the user's data, the system's data. The first manifest of a name and kind is the one that counts. Of an explicit
+and an implicit one of the same name older loaders (1.3.239) take each for its own purpose: VK_INSTANCE_LAYERS does not
+find the implicit one. Since about 1.4.326 (loader, 'Allow VK_INSTANCE_LAYERS to order implicit layers') they take the
+implicit one for both; seen with 1.4.359.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import LAYER_NAME
+from ..paths import _base
+from . import layer_files
+from .layer_files import MANIFEST_NAME
+from .output import Failure
+
+EXPLICIT, IMPLICIT = KINDS = ("explicit", "implicit")
+
+#: Where ``--system`` installs, below this: what a loader finds behind the user's own, so that a user's choice wins. In
+#: /etc/vulkan it would come first; /usr/share is for the distribution's packages.
+SYSTEM_PREFIX = Path("/usr/local")
+#: The loader's own defaults, and the directory that it is built with (SYSCONFDIR).
+SYSTEM_CONFIG, SYSTEM_DATA, SYSCONFDIR = "/etc/xdg", "/usr/local/share:/usr/share", "/etc"
+MAX_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A manifest that names the layer, and the library that it leads to; empty where it leads to none."""
+
+    path: Path
+    kind: str
+    library: str
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it leads to this installation's layer."""
+        return self.library == str(layer_files.library_path())
+
+
+def manifest_path(base: Path, kind: str) -> Path:
+    """Where a manifest of a kind is below a data directory."""
+    return base / "vulkan" / f"{kind}_layer.d" / MANIFEST_NAME
+
+
+def user_data() -> Path:
+    """The user's data directory. Raises Failure without a home directory."""
+    base = _base("XDG_DATA_HOME", ".local/share")
+    if base is None:
+        raise Failure("neither XDG_DATA_HOME nor HOME is an absolute path, so there is no data directory; set one")
+    return Path(base)
+
+
+def _places() -> list[str]:
+    """The directories that loaders search, in their order, without those that are not there."""
+    places = [
+        _base("XDG_CONFIG_HOME", ".config") or "",
+        *(os.environ.get("XDG_CONFIG_DIRS") or SYSTEM_CONFIG).split(":"),
+        SYSCONFDIR,
+        _base("XDG_DATA_HOME", ".local/share") or "",
+        *(os.environ.get("XDG_DATA_DIRS") or SYSTEM_DATA).split(":"),
+    ]
+    return [place for place in dict.fromkeys(places) if place]
+
+
+def _library(manifest: Path, layer: dict[str, object]) -> str:
+    path = str(layer.get("library_path") or "")
+    # A name without a directory is looked for by the dynamic linker.
+    return os.path.normpath(manifest.parent / path) if "/" in path else path
+
+
+def read(path: Path, kind: str) -> Manifest | None:
+    """A manifest, if it is one of this layer. One that cannot be read is one, where it has our name."""
+    try:
+        with path.open("rb") as file:
+            document = json.loads(file.read(MAX_BYTES))
+        layers = document.get("layers") or [document.get("layer")]
+        for layer in layers:
+            if layer["name"] == LAYER_NAME:
+                return Manifest(path, kind, _library(path, layer))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        pass
+    else:
+        return None
+    return Manifest(path, kind, "") if path.name == MANIFEST_NAME and os.path.lexists(path) else None
+
+
+def find() -> list[Manifest]:
+    """All manifests of the layer that loaders find without a variable that leads them elsewhere, first those that come
+    first."""
+    found = []
+    for kind in KINDS:
+        for place in _places():
+            directory = Path(place, "vulkan", f"{kind}_layer.d")
+            try:
+                paths = sorted(path for path in directory.iterdir() if path.suffix == ".json")
+            except OSError:
+                continue
+            found += [manifest for path in paths if (manifest := read(path, kind))]
+    return found
+
+
+def in_force(found: list[Manifest], kind: str) -> Manifest | None:
+    """The one of a kind that counts."""
+    return next((manifest for manifest in found if manifest.kind == kind), None)
+
+
+def state(manifest: Manifest) -> str:
+    """What a manifest leads to, as part of a sentence."""
+    if manifest.is_ours:
+        return "this installation's layer"
+    if not manifest.library:
+        return "nothing that can be read"
+    where = "another installation's layer" if os.path.exists(manifest.library) else "a layer that is no longer there"
+    return f"{where}: {manifest.library}"
