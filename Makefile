@@ -13,6 +13,9 @@
 # make format what the formatters of make lint want, done
 # make docs   the parts of docs/ that are made from the sources
 # make setup  the virtual environment in .venv with pylayer in it
+# make sdist  the source distribution, in dist/
+# make wheel  from it the wheel for this Python, with all libraries that it needs inside, in dist/
+# make check-wheel  that wheel in an empty environment without a compiler: doctor, a program, its pipelines; a minute
 # make clean  removes what the above made
 #
 # On Debian and Ubuntu each installs the system packages that it needs when run as root, and names them in one line
@@ -42,7 +45,7 @@ PACKAGES := $(if $(filter test sanitize-address sanitize-thread sanitizers,$(MAK
 demo: programs-demo setup
 	@$(BIN)/python tests/demo/demo.py
 
-test: setup $(VENV)/extra-test lint programs $(VALIDATION)
+test: setup $(VENV)/extra-test lint programs $(VALIDATION) check-wheel
 	$(BIN)/pytest -q -n auto --dist worksteal --durations=10
 
 bench: setup programs
@@ -122,6 +125,24 @@ $(VENV)/extra-%: pyproject.toml | $(VENV)/installed
 	@$(PIP) install -r $(VENV)/$*.txt
 	@touch $@
 
+# ---- Packages ------------------------------------------------------------------------------------
+
+sdist: setup $(VENV)/extra-package
+	@rm -rf dist && mkdir -p dist
+	@$(BIN)/python -m build --sdist --outdir dist . >build/sdist.log 2>&1 || { cat build/sdist.log >&2; exit 1; }
+
+# Built by pip from the sdist, as on a user's machine. auditwheel puts the libraries inside that not every system has, and
+# names the wheel after the oldest C library that will do (docs/packaging.md).
+wheel: sdist
+	@rm -rf build/wheel && mkdir -p build/wheel
+	@$(PIP) wheel --no-deps --wheel-dir build/wheel dist/*.tar.gz
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist build/wheel/*.whl \
+	    >build/wheel.log 2>&1 || { cat build/wheel.log >&2; exit 1; }
+	@ls -1 dist
+
+check-wheel: programs-demo wheel
+	@$(BIN)/python tests/packaging/check.py dist
+
 # ---- Programs for demo, tests and benchmarks -----------------------------------------------------
 
 programs-demo: | system-packages
@@ -161,7 +182,7 @@ docs: setup
 	$(BIN)/python docs/policy_reference.py
 
 clean:
-	rm -rf build $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf build dist $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: demo test bench fuzz fuzz-shim sanitizers analyzers analyze stress corruption soak differential setup system-packages python programs-demo programs lint format docs clean
+.PHONY: sdist wheel check-wheel demo test bench fuzz fuzz-shim sanitizers analyzers analyze stress corruption soak differential setup system-packages python programs-demo programs lint format docs clean
 .NOTPARALLEL:
