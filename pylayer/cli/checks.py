@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -32,6 +33,9 @@ TRIAL_BYTES = 4096
 
 REINSTALL = "The layer cannot be loaded; install vk-pylayer again."
 
+#: What the dynamic linker says where a library was built for a newer C library; musl has no such versions at all.
+NEWER_GLIBC = re.compile(r"version [`']?GLIBC_([0-9.]+)' not found")
+
 
 @dataclass(frozen=True)
 class Check:
@@ -41,6 +45,19 @@ class Check:
     status: str
     found: str
     advice: str = ""
+
+
+def _mend(failure: str, otherwise: str) -> str:
+    """What to do about a library that does not load."""
+    newer = NEWER_GLIBC.search(failure)
+    if newer:
+        return (
+            f"It was built for glibc {newer.group(1)} or newer. Build it here, where a compiler is: "
+            "pip install --no-binary vk-pylayer vk-pylayer; or take a wheel whose manylinux tag is older."
+        )
+    if "ELFCLASS" in failure or "wrong ELF class" in failure or "invalid ELF header" in failure:
+        return "It was built for another kind of machine. " + otherwise
+    return otherwise
 
 
 def skipped(name: str, reason: str) -> Check:
@@ -80,7 +97,8 @@ def check_library() -> Check:
         return Check("library", PROBLEM, f"{path} is missing", REINSTALL)
     outcome = probe("library", str(path))
     if outcome.failure:
-        return Check("library", PROBLEM, f"{path} does not load: {outcome.failure}", REINSTALL)
+        found = f"{path} does not load: {outcome.failure}"
+        return Check("library", PROBLEM, found, _mend(outcome.failure, REINSTALL))
     if not outcome.found.get("negotiates"):
         return Check("library", PROBLEM, f"{path} loads, but it is not a Vulkan layer", REINSTALL)
     return Check("library", OK, f"{path} loads")
@@ -98,7 +116,8 @@ def check_interpreter() -> Check:
         return Check("interpreter", OK, f"private copy of {size}: {path}")
     outcome = probe("interpreter", str(opener))
     if outcome.failure:
-        return Check("interpreter", PROBLEM, f"{path} does not load: {outcome.failure}", means)
+        found = f"{path} does not load: {outcome.failure}"
+        return Check("interpreter", PROBLEM, found, _mend(outcome.failure, means))
     return Check("interpreter", OK, f"Python {outcome.found['version']}, private copy of {size}: {path}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..paths import store_root
+from .environment import DISABLE, ENABLE
 from .output import EXIT_OK, EXIT_PROBLEM, HELP, console, json_option, print_json
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ def _examine() -> tuple[list[Check], list[Device]]:
     """All checks in the order of what needs what."""
     from . import checks
     from .checks import OK, PROBLEM, skipped
+    from .containers import check_containers
     from .devices import find_devices
 
     store = checks.check_store()
@@ -44,8 +47,22 @@ def _examine() -> tuple[list[Check], list[Device]]:
         start = skipped("start", "the loader must find the layer and a driver first")
         if manifest.status == OK and listed.status != PROBLEM:
             start = checks.check_start(root)
-    others = [policy, store, checks.check_installed(), *checks.check_environment(), listed]
+    about = [*checks.check_environment(), *check_containers(store_root())]
+    others = [policy, store, checks.check_installed(), *about, listed]
     return [loader, library, interpreter, manifest, start, *others], devices
+
+
+def _next_steps() -> str:
+    """What somebody who has just installed pylayer does now."""
+    from . import installed
+
+    if DISABLE in os.environ:
+        return f"Next: unset {DISABLE}"
+    kinds = {manifest.kind for manifest in installed.find()}
+    if installed.IMPLICIT in kinds:
+        return f"Next: {ENABLE}=1 APP, then pylayer stats"
+    once = "" if kinds else " (or: pylayer install --implicit)"
+    return f"Next: pylayer run -- APP{once}, then pylayer stats"
 
 
 def _print_checks(out: Console, found: list[Check]) -> None:
@@ -120,4 +137,5 @@ def doctor(as_json: bool) -> None:
             out.print(f"The layer cannot work here: {problems} problem{'s' * (problems > 1)} above.", style="bold red")
         else:
             out.print("The layer works here.", style="bold green")
+            out.print(_next_steps())
     raise click.exceptions.Exit(EXIT_PROBLEM if problems else EXIT_OK)

@@ -54,7 +54,9 @@ STDLIB_LEFT_OUT = {
 
 # Extension modules that policy cannot want there: tests, terminals, window systems, old databases. And OpenSSL, which
 # would be in a wheel, and nobody mends what is in a wheel when OpenSSL is mended; hashlib works without.
-LEFT_OUT = re.compile(r"_?(test|xx|tkinter|curses|readline|dbm|gdbm|nis|ossaudiodev|crypt|spwd|ctypes_test|ssl|hashlib)")
+LEFT_OUT = re.compile(
+    r"_?(test|xx|tkinter|curses|readline|dbm|gdbm|nis|ossaudiodev|crypt|spwd|ctypes_test|ssl|hashlib)"
+)
 
 
 class EmbeddedPython(NamedTuple):

@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """What the installed package needs of the machine: the C library, and none of the Python that built it."""
-=======
-"""What the installed package needs of the machine beside itself: the C library, and no other Python."""
->>>>>>> 3466027 (pylayer install --implicit, and DISABLE_PYLAYER that wins over everything)
 
 from __future__ import annotations
 

@@ -1,0 +1,118 @@
+"""What ``pylayer doctor`` says of containers: of the one that it is in, and of those that programs are started in.
+
+docs/containers.md has what was tried and what was only read; each rule here is from there.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from . import layer_files
+from .checks import OK, WARNING, Check
+
+PAGE = "docs/containers.md"
+
+#: A file that says by its presence what container this is.
+MARKS = (("/.flatpak-info", "flatpak"), ("/.dockerenv", "docker"), ("/run/.containerenv", "podman"))
+#: systemd's container interface: its first line is the manager's name.
+MANAGER_FILE = "/run/host/container-manager"
+#: File systems whose content goes when the container does, or the machine restarts.
+OF_THE_CONTAINER, IN_MEMORY = ("overlay", "aufs", "fuse-overlayfs"), ("tmpfs", "ramfs")
+
+#: What Steam's containers show of the host at the same path (pressure-vessel, docs/shared-paths.md), beside the home.
+STEAM_SHARES = ("/home", "/opt", "/srv", "/mnt", "/media", "/run/media", "/tmp", "/var/tmp", "/nix", "/gnu/store")
+STEAM_PLACES = (".steam", ".local/share/Steam")
+STEAM_FLATPAK, STEAM_SNAP = ".var/app/com.valvesoftware.Steam", "snap/steam"
+
+
+def container() -> str:
+    """The name of the container manager whose container this process is in; empty in none."""
+    try:
+        lines = Path(MANAGER_FILE).read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:
+        lines = [""]
+    found = lines[0].strip() or next((name for path, name in MARKS if os.path.exists(path)), "")
+    # systemd's name for it is in small letters.
+    return found or os.environ.get("container", "") or ("snap" if "SNAP" in os.environ else "")  # noqa: SIM112
+
+
+def file_system(path: str) -> str:
+    """The type of the file system that ``path`` is in, or would be; empty where that is not known."""
+    path = os.path.realpath(path)
+    best, kind = "", ""
+    try:
+        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:
+        return ""
+    for line in lines:
+        before, separator, after = line.partition(" - ")
+        fields = before.split()
+        if not separator or len(fields) < 5:
+            continue
+        place = fields[4].encode("latin-1", "replace").decode("unicode_escape", "replace")  # \040 is a space
+        inside = path == place or path.startswith(place.rstrip("/") + "/")
+        if inside and len(place) >= len(best):
+            best, kind = place, after.split()[0]
+    return kind
+
+
+def _below(path: str, places: tuple[str, ...]) -> bool:
+    return any(path.startswith(f"{place}/") for place in places if place)
+
+
+def check_container(root: str | None) -> list[Check]:
+    """The container that doctor runs in: whether what is stored outlives it."""
+    name = container()
+    if not name:
+        return []
+    kind = file_system(root) if root else ""
+    lost = "the container's own file system" if kind in OF_THE_CONTAINER else "memory" if kind in IN_MEMORY else ""
+    if lost:
+        advice = f"Mount a volume there, or set PYLAYER_STORE to one: {PAGE}."
+        return [Check("container", WARNING, f"{name}: the store {root} is in {lost} and is lost with it", advice)]
+    return [Check("container", OK, f"{name}: the store is not in the container's own file system")]
+
+
+def check_steam(root: str | None) -> list[Check]:
+    """Whether Steam's games, which run in containers of their own, can have the layer."""
+    home = os.path.expanduser("~")
+    checks = []
+    if any(os.path.isdir(f"{home}/{place}") for place in STEAM_PLACES):
+        package = str(layer_files.package_directory())
+        if package.startswith("/usr/"):
+            found = f"its games see {package} at another path"
+            checks.append(Check("steam", OK, found, "pylayer install --implicit works there, pylayer run does not."))
+        elif not _below(package, (*STEAM_SHARES, home)):
+            found = f"its games do not see this installation: {package} is not shared with their containers"
+            where = "/" + package.split("/")[1]
+            advice = f"Install it below your home, or add PRESSURE_VESSEL_FILESYSTEMS_RO={where} to the launch options."
+            checks.append(Check("steam", WARNING, found, advice))
+        elif root and not _below(root + "/", (*STEAM_SHARES, home)):
+            advice = "Use a store below your home."
+            checks.append(Check("steam", WARNING, f"its games do not see the store {root}", advice))
+        else:
+            checks.append(Check("steam", OK, "its games see this installation: pylayer run -- %command%"))
+    if os.path.isdir(f"{home}/{STEAM_SNAP}"):
+        advice = f"Nobody has tried it: {PAGE}."
+        checks.append(Check("steam", WARNING, "the snap of Steam does not see this installation", advice))
+    return checks
+
+
+def check_flatpak() -> list[Check]:
+    """Programs of Flatpak, Steam among them, see nothing of the host's layers."""
+    home = os.path.expanduser("~")
+    try:
+        programs = sorted(os.listdir(f"{home}/.var/app"))
+    except OSError:
+        return []
+    if not programs or container() == "flatpak":
+        return []
+    example = os.path.basename(STEAM_FLATPAK) if os.path.isdir(f"{home}/{STEAM_FLATPAK}") else programs[0]
+    found = "its programs do not see this installation, and pylayer run does not reach into them"
+    return [Check("flatpak", OK, found, f"{PAGE} has the commands that give the layer to {example}.")]
+
+
+def check_containers(root: str | None) -> list[Check]:
+    """All of them that there is something to say about."""
+    return [*check_container(root), *check_steam(root), *check_flatpak()]

@@ -1,0 +1,84 @@
+"""``pylayer doctor`` names what containers keep from the layer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli.user import User
+
+from pylayer.cli import containers, layer_files
+from pylayer.cli.checks import OK, WARNING
+
+
+def named(user: User, name: str, **environment: str) -> list[dict[str, str]]:
+    """doctor's lines of one name."""
+    answer = user.pylayer("doctor", "--json", **environment)
+    assert answer.returncode == 0, answer.stdout
+    return [check for check in user.json("doctor", **environment)["checks"] if check["name"] == name]
+
+
+def test_inside_a_container(user: User) -> None:
+    """In a container doctor says which one it is, and whether what is stored outlives it."""
+    (check,) = named(user, "container", container="lilypond")
+    lost = containers.file_system(str(user.store)) in (*containers.OF_THE_CONTAINER, *containers.IN_MEMORY)
+    assert check["status"] == (WARNING if lost else OK)
+    assert str(user.store) in check["found"] if lost else "not in the container's own" in check["found"]
+
+
+@pytest.mark.parametrize(("kind", "told"), [("overlay", "own file system"), ("tmpfs", "memory"), ("ext4", "")])
+def test_where_the_store_is(monkeypatch: pytest.MonkeyPatch, kind: str, told: str) -> None:
+    """A store that goes with the container is a warning; one on a volume is not."""
+    monkeypatch.setattr(containers, "container", lambda: "docker")
+    monkeypatch.setattr(containers, "file_system", lambda path: kind)
+    (check,) = containers.check_container("/store")
+    assert check.status == (WARNING if told else OK)
+    assert not told or (told in check.found and "PYLAYER_STORE" in check.advice)
+
+
+def test_no_container(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outside of containers there is nothing to say."""
+    monkeypatch.setattr(containers, "container", lambda: "")
+    assert containers.check_container("/store") == []
+
+
+def test_file_system() -> None:
+    """The file system of a path is that of the mount that it is in, also for a path that is not there yet."""
+    assert containers.file_system("/proc/self/nothing") == "proc"
+    assert containers.file_system("/no/such/place") == containers.file_system("/")
+
+
+def test_steam(user: User) -> None:
+    """Where Steam is installed doctor says that its games see the layer, and how to switch it on."""
+    assert named(user, "steam") == []
+    (user.home / ".steam").mkdir()
+    (check,) = named(user, "steam")
+    assert check["status"] in (OK, WARNING) and "its games" in check["found"]
+
+
+@pytest.mark.parametrize(
+    ("package", "store", "status", "told"),
+    [
+        ("/home/me/.venv/lib/pylayer", "/home/me/.cache/pylayer", OK, "pylayer run -- %command%"),
+        ("/usr/lib/python3/dist-packages/pylayer", "/home/me/.cache/pylayer", OK, "install --implicit"),
+        ("/data/venv/lib/pylayer", "/home/me/.cache/pylayer", WARNING, "PRESSURE_VESSEL_FILESYSTEMS_RO=/data"),
+        ("/opt/pylayer/lib/pylayer", "/data/store", WARNING, "below your home"),
+    ],
+)
+def test_what_steam_shares(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, package: str, store: str, status: str, told: str
+) -> None:
+    """What Steam's containers do not show of the host is a warning that says what to do."""
+    (tmp_path / ".steam").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(layer_files, "package_directory", lambda: Path(package))
+    (check,) = containers.check_steam(store)
+    assert check.status == status and told in check.found + check.advice
+
+
+def test_flatpak(user: User) -> None:
+    """Where programs of Flatpak are, doctor says that they see nothing of this installation."""
+    assert named(user, "flatpak") == []
+    (user.home / ".var" / "app" / "org.example.Game").mkdir(parents=True)
+    (check,) = named(user, "flatpak")
+    assert "do not see" in check["found"] and "org.example.Game" in check["advice"]
