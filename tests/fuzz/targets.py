@@ -97,10 +97,10 @@ class SearchedBytes(bytearray):
 def _install_meter() -> None:
     real_os, real_zstd = os, zstd.decompress_into
 
-    def hashing(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def counted(data: Any) -> Any:
+    def hashing(function: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(data: Any, *seed: int) -> Any:
             METER.hashed += len(data)
-            return function(data)
+            return function(data, *seed)
 
         return counted
 
