@@ -11,6 +11,7 @@ import time
 from ._policy import ffi, lib
 from .values import (
     COUNTER_NAMES,
+    Activity,
     Attested,
     BinaryProperties,
     BinaryRead,
@@ -192,7 +193,18 @@ class Message:
         c = self._c.cell
         data = memoryview(ffi.buffer(c.data, c.size)) if c.size else memoryview(b"")
         return Cell(
-            create_ns=c.create_ns, data=data, fingerprint=c.fingerprint, flags=c.flags, kind=c.kind, unit=c.unit
+            create_ns=c.create_ns,
+            data=data,
+            entry_point=_text(c.entry_point),
+            fingerprint=c.fingerprint,
+            flags=c.flags,
+            kind=c.kind,
+            outcome=c.outcome,
+            pipelines=c.pipelines,
+            stages=c.stages,
+            start_ns=c.start_ns,
+            thread=c.thread,
+            unit=c.unit,
         )
 
     def binary_read(self) -> BinaryRead:
@@ -340,6 +352,20 @@ def counters(device: int) -> dict[str, int] | None:
     if _shim.counters(device, out) != 0:
         return None
     return {name: getattr(out, name) for name in COUNTER_NAMES}
+
+
+def activity(device: int) -> Activity | None:
+    """int32_t activity(uint64_t, PylayerActivity *): None when the device is gone."""
+    out = ffi.new("PylayerActivity *")
+    if _shim.activity(device, out) != 0:
+        return None
+    return Activity(
+        kind_hits=list(out.kind_hits),
+        queued=out.queued,
+        queued_bytes=out.queued_bytes,
+        queued_bytes_most=out.queued_bytes_most,
+        untold=out.untold,
+    )
 
 
 def fingerprints(device: int) -> bytes | None:

@@ -22,6 +22,7 @@ from .values import (
     LOG_DEBUG,
     LOG_INFO,
     LOG_WARN,
+    UNIT_NONE,
     VERDICT_EMPTY,
     VERDICT_PASS,
     VERDICT_PASS_KEPT,
@@ -39,8 +40,11 @@ if TYPE_CHECKING:
     from .values import DeviceFacts, Program
     from .watchdog import Watchdog
 
-#: Statistics of a program that only hits change without a message; they are looked at this often.
-STATISTICS_INTERVAL_NS = 5_000_000_000
+#: Statistics of a program that only hits change without a message; they are looked at this often while they change, for
+#: `pylayer top`.
+STATISTICS_INTERVAL_NS = 1_000_000_000
+#: And so often where they did not; and where the program is never quiet, snapshots and the like are taken then.
+SETTLE_INTERVAL_NS = 5_000_000_000
 #: After the last event statistics are written and snapshots taken when nothing happened for this long.
 QUIET_NS = 1_000_000_000
 #: Records written with one system call; IOV_MAX is 1024 and a record has at most four pieces.
@@ -155,7 +159,11 @@ class Host:
         self._dirty = False
         #: An instance was created and no device yet: time to import what a device will need.
         self._device_expected = False
-        self._last_statistics = time.monotonic_ns()
+        self._last_statistics = self._last_settled = time.monotonic_ns()
+        self._snapshots_due = True
+        self._next_snapshots = 0
+        #: Statistics changed when they were last looked at.
+        self._active = False
         self._maintaining: Maintaining | None = None
         #: The policy file was used as it is, and no policy class decides beside it.
         self._plans_may_be_kept = False
@@ -268,6 +276,8 @@ class Host:
             wanted,
         )
         session.carrier_planned = plan.carrier
+        if session.recording is not None:
+            session.recording.planned_ns = message.sent_ns
         session.policy = self.policy_facts
         carrier, _, reason = choose_carrier(wanted, facts)
         if message.layer_settings:
@@ -340,6 +350,8 @@ class Host:
             binaries = session.carrier_planned == CARRIER_BINARIES and session.state.cache_control
             feature = "VK_KHR_pipeline_binary" if binaries else "pipelineCreationCacheControl"
             session.reason = f"{feature} could not be enabled"
+        if session.recording is not None:
+            session.recording.device_created(message.sent_ns, session.state.carrier, session.reason)
         boundary.log(
             LOG_INFO,
             f"{session.facts.device_name}: carrier {CARRIER_NAMES[session.state.carrier]} for {session.program.name}, "
@@ -381,6 +393,9 @@ class Host:
             boundary.load_begin(message.device)  # before the program can create a pipeline that misses it
         self._carry_out("admit_cache", message, message.answer_verdict, VERDICT_PASS_KEPT if kept else verdict)
         session.caches.count(outcome, refused)
+        if session.recording is not None:
+            word = "emptied" if refused else "passed"
+            session.recording.cache(message.sent_ns, word, data.slot, data.data_size, outcome)
         meaning = ""
         if refused:
             meaning = "; the program gets an empty cache"
@@ -428,6 +443,8 @@ class Host:
         session = self.sessions.get(message.device)
         if session is not None:
             session.caches.count("driver-error", refused=True)
+            if session.recording is not None:
+                session.recording.cache(message.sent_ns, "refused", data.slot, data.data_size, "driver-error")
         boundary.log(
             LOG_WARN,
             f"the driver failed ({data.result}) on an application cache of {data.data_size} bytes; "
@@ -472,9 +489,16 @@ class Host:
         views: list[memoryview],
     ) -> None:
         cell = message.cell()
-        views.append(cell.data)
-        if self._ask("keep_cell", cell, session.program, session.settings):
-            parts.extend(session.new_cell(cell))
+        kept: list[bytes | memoryview] = []
+        try:
+            if cell.unit != UNIT_NONE:
+                views.append(cell.data)
+                if self._ask("keep_cell", cell, session.program, session.settings):
+                    kept = session.new_cell(cell)
+                    parts.extend(kept)
+        finally:
+            if session.recording is not None:
+                session.recording.creation(cell, len(cell.data) if kept else 0)
 
     def _take_binary(
         self,
@@ -495,17 +519,17 @@ class Host:
         if session is None:
             return
         try:
-            counters = self._settle(session)
+            counters = self._settle(session, message.sent_ns)
         finally:
             session.close()
         if counters:  # else there never was a device
             self._guard(self._last_words, session, counters)
             self.maintaining.after(session)
 
-    def flush_process(self) -> None:
+    def flush_process(self, message: boundary.Message) -> None:
         """FLUSH_PROCESS: exit() with devices alive."""
         for session in self.sessions.values():
-            self._guard(self._settle, session)
+            self._guard(self._settle, session, message.sent_ns)
         for session in self.sessions.values():
             self._guard(session.close)  # exit() does not wait for a policy class that hangs
         for session in self.sessions.values():
@@ -521,10 +545,14 @@ class Host:
             if self.policy_facts:
                 session.write_run()  # what became of the call
 
-    def _settle(self, session: DeviceSession) -> dict[str, int]:
+    def _settle(self, session: DeviceSession, ended_ns: int = 0) -> dict[str, int]:
+        """``ended_ns``: since when somebody waits for the end of it; 0: it goes on."""
         counters = session.read_counters()
         if counters:
-            session.snapshot(counters)
+            if ended_ns and session.recording is not None:
+                session.recording.end(ended_ns)
+            if ended_ns or self._snapshots_due:
+                session.snapshot(counters)
             session.write_uses()
             session.write_run()
             session.warn(counters)
@@ -550,7 +578,7 @@ class Host:
         elif kind == boundary.FLUSH_DEVICE:
             self.flush_device(message)
         elif kind == boundary.FLUSH_PROCESS:
-            self.flush_process()
+            self.flush_process(message)
         elif kind == boundary.CREATE_INSTANCE:
             self._device_expected = not self.sessions
             if boundary.log_wanted(LOG_DEBUG):
@@ -581,13 +609,27 @@ class Host:
 
     def _idle(self) -> None:
         """Nothing happened for a while: statistics, snapshots, old runs."""
-        self._last_statistics = time.monotonic_ns()
+        now = self._last_statistics = self._last_settled = time.monotonic_ns()
+        self._snapshots_due = now >= self._next_snapshots  # each reads all of a cache
+        if self._snapshots_due:
+            self._next_snapshots = now + SETTLE_INTERVAL_NS
+        self._active = self._dirty
         self._dirty = False
         for session in self.sessions.values():
             self._guard(self._settle, session)
             session.storing.sync()
             if session.wants_maintenance:
                 self.maintaining.after(session)
+
+    def _write_statistics(self) -> None:
+        self._last_statistics = time.monotonic_ns()
+        self._active = False
+        for session in self.sessions.values():
+            self._guard(self._write_run, session)
+
+    def _write_run(self, session: DeviceSession) -> None:
+        session.read_counters()
+        self._active |= session.write_run()
 
     @property
     def maintaining(self) -> Maintaining:
@@ -607,7 +649,9 @@ class Host:
             return 0
         if self._dirty:
             return QUIET_NS
-        return STATISTICS_INTERVAL_NS if self.sessions else -1
+        if not self.sessions:
+            return -1
+        return STATISTICS_INTERVAL_NS if self._active else SETTLE_INTERVAL_NS
 
     def loop(self) -> None:
         """Until the process ends or the mailbox is closed."""
@@ -643,8 +687,11 @@ class Host:
                 if not self._guard(maintaining.step):
                     maintaining.give_up()
                 busy = maintaining.has_work
-            if waited_in_vain or time.monotonic_ns() - self._last_statistics > STATISTICS_INTERVAL_NS:
+            now = time.monotonic_ns()
+            if (waited_in_vain and self._dirty) or now - self._last_settled >= SETTLE_INTERVAL_NS:
                 self._guard(self._idle)
+            elif waited_in_vain or now - self._last_statistics > STATISTICS_INTERVAL_NS:
+                self._guard(self._write_statistics)
 
     def _import_for_packs(self) -> None:
         """What reads compressed packs takes 2 ms to import (measured), and a load waits for it."""

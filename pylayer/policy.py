@@ -117,6 +117,7 @@ class Policy:
             restore_binaries=restore_binaries,
             seed_caches=settings["seed_application_caches"],
             shards=0 if settings["sharding"] == "off" else int(settings["sharding"]),
+            tell_creations=settings["timeline_mib"] > 0 and settings["carrier"] != "off",
         )
 
     def binary_properties(self, program: Program, facts: DeviceFacts, settings: dict[str, Any]) -> BinaryProperties:

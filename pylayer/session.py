@@ -6,7 +6,6 @@ in tests.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 
@@ -16,7 +15,8 @@ from . import __version__
 from .application_caches import ApplicationCaches
 from .crashes import Crashes
 from .identity import Identity, program_id
-from .store import format, runs
+from .recording import Recording
+from .store import format
 from .store.folder import Batch, Folder, Loaded, note_parts
 from .store.recency import RECENT_SECONDS, used_parts
 from .storing import Storing
@@ -103,7 +103,6 @@ class DeviceSession:
         self.reason = ""
         #: What is said of the user's policy class; the watchdog changes it in place.
         self.policy: dict[str, Any] = {}
-        self.started = time.time()
         self._load_all = share == "all"
         #: Nothing is added to the store, changed in it or deleted from it, but for statistics of the run.
         self.read_only: bool = settings["store"] == "read-only"
@@ -118,7 +117,10 @@ class DeviceSession:
         #: What had been stored when folding and repairs were last asked for; None: not since the load.
         self.maintained_at: int | None = None
         self._snapshot_seen = (-1, -1)
-        self._run = runs.RunFile(root) if root else None
+        mib = int(settings["timeline_mib"])
+        self.recording: Recording | None = None
+        if root:
+            self.recording = Recording(commands, serial, root, self.identity, program, self.program_id, mib)
         self._totals: dict[str, int] = {}
         self._own_digests: set[bytes] = set()
         self.crashes = self._watch_for_crashes()
@@ -140,6 +142,8 @@ class DeviceSession:
         self.identity = Identity.of(self.facts, global_key)
         if self.folder is not None:
             self.folder = Folder(self.folder.root, self.identity)
+        if self.recording is not None:
+            self.recording.use_identity(self.identity)
         self.loaded = Loaded()
         self.storing = self._new_storing()
         self.crashes = self._watch_for_crashes()
@@ -230,6 +234,8 @@ class DeviceSession:
         for what in self.loaded.torn:
             self.log(LOG_DEBUG, f"not used: {what}")
         self._say_load_damage()
+        if self.recording is not None:
+            self.recording.loaded(self.load_records, self.loaded.bytes)
         self.log(LOG_INFO, f"loaded {self.load_records} records, {self.loaded.bytes} bytes, for {self.program.name}")
 
     def _say_load_damage(self) -> None:
@@ -550,18 +556,16 @@ class DeviceSession:
             self._totals = totals
         return self._totals
 
-    def write_run(self) -> None:
-        """Puts the run's statistics where `pylayer stats` finds them."""
+    def write_run(self) -> bool:
+        """Puts the run's statistics where `pylayer stats` and `pylayer top` find them; whether anything is new."""
         totals = self._totals
-        if self._run is None or not totals:
-            return
+        if self.recording is None or self.folder is None or not totals:
+            return False
         try:
-            self._run.write(
+            return self.recording.write(
                 {
                     "version": 1,
                     "pylayer": __version__,
-                    "pid": os.getpid(),
-                    "started": self.started,
                     "program": self.program.name,
                     "executable": self.program.executable,
                     "application": self.program.application,
@@ -592,7 +596,9 @@ class DeviceSession:
                     "lost_records": self.lost_records,
                     "left_out": self.crashes.left_out,
                     "policy": self.policy,
-                }
+                },
+                totals,
+                self.folder.path,
             )
         except OSError as error:
             if self.read_only:
@@ -600,6 +606,7 @@ class DeviceSession:
             self.storing.errors += 1
             if "write" not in self.storing.failures_said and self.storing.is_first("statistics"):
                 self.log(LOG_WARN, f"statistics cannot be written: {error.strerror or error}")
+            return False
 
     def _damage_counts(self) -> dict[str, int]:
         """How often the load found each outcome; torn ends of journals, which are normal after a kill, among them."""
@@ -613,6 +620,8 @@ class DeviceSession:
         self.crashes.close()
         self.storing.close()
         self.caches.close()
+        if self.recording is not None:
+            self.recording.close()
         if self._application_binaries is not None:
             self._application_binaries.close()
         self.storing.wait()

@@ -34,6 +34,7 @@ DEFAULTS: dict[str, Any] = {
     "sharding": "off",
     "fsync_interval_ms": 5000,
     "compress": True,
+    "timeline_mib": 4,
 }
 
 #: Keys beside ``settings`` and ``rules``.

@@ -20,8 +20,11 @@ VERDICT_PASS, VERDICT_EMPTY, VERDICT_PASS_KEPT = 1, 2, 3
 
 CELL_ADOPTED, CELL_AFTER_LOAD, CELL_EMPTY, CELL_CAPTURED, CELL_INTERNALS = 1, 2, 4, 8, 16
 
-#: What a Cell holds: data of a VkPipelineCache, or all binaries of one pipeline.
-UNIT_CELL, UNIT_BINARIES = 0, 1
+#: What a Cell holds: data of a VkPipelineCache, or all binaries of one pipeline; nothing, where it only tells of one.
+UNIT_CELL, UNIT_BINARIES, UNIT_NONE = 0, 1, 2
+
+#: Names of PylayerOutcome, by number; of 0, unit and flags say more.
+OUTCOME_NAMES = ("compiled", "compiled", "uncacheable", "plain", "passed", "slow", "failed", "waited")
 
 LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG = 1, 2, 3, 4
 
@@ -183,7 +186,7 @@ class Plan(Record):
     the driver has pipelineBinaryInternalCacheControl. ``check_binaries``: what the program feeds to
     vkCreatePipelineBinariesKHR has to be what it read, or the call fails, unless ``restore_binaries`` helps.
     ``index_bytes`` bounds the binaries in memory. ``shards``: how many copies of the layer's cache there may be, each
-    for one thread at a time.
+    for one thread at a time. ``tell_creations``: a Cell comes also for pipelines that leave nothing to keep.
     """
 
     __slots__ = (
@@ -205,6 +208,7 @@ class Plan(Record):
         "restore_binaries",
         "seed_caches",
         "shards",
+        "tell_creations",
     )
     adopt: bool
     answer_wait_ns: int
@@ -224,6 +228,7 @@ class Plan(Record):
     restore_binaries: bool
     seed_caches: bool
     shards: int
+    tell_creations: bool
 
     def __init__(self, **values: Any) -> None:
         values.setdefault("report_caches", False)  # younger than the classes that make plans of their own
@@ -310,16 +315,50 @@ class Cell(Record):
     """What creating one pipeline added to an empty VkPipelineCache, or by ``unit`` the pipeline's binaries
     (docs/format.md). ``data`` is valid during the call only.
 
-    ``fingerprint`` tells pipelines apart, approximately and alike in all processes; 0 is unknown.
+    ``fingerprint`` tells pipelines apart, approximately and alike in all processes; 0 is unknown. Creating it began at
+    ``start_ns`` (CLOCK_MONOTONIC) on the kernel's ``thread`` and lasted ``create_ns``, which covers so many
+    ``pipelines``. ``stages`` are VkShaderStageFlags, ``entry_point`` is the last stage's. ``outcome`` is what became of
+    one that left nothing.
     """
 
-    __slots__ = ("create_ns", "data", "fingerprint", "flags", "kind", "unit")
+    __slots__ = (
+        "create_ns",
+        "data",
+        "entry_point",
+        "fingerprint",
+        "flags",
+        "kind",
+        "outcome",
+        "pipelines",
+        "stages",
+        "start_ns",
+        "thread",
+        "unit",
+    )
     create_ns: int
     data: memoryview
+    entry_point: str
     fingerprint: int
     flags: int
     kind: int
+    outcome: int
+    pipelines: int
+    stages: int
+    start_ns: int
+    thread: int
     unit: int
+
+
+class Activity(Record):
+    """What a device and the process's queue are at: hits by pipeline kind, creations that policy was not told of, and
+    messages that wait for policy, with their bytes and the most bytes there ever were."""
+
+    __slots__ = ("kind_hits", "queued", "queued_bytes", "queued_bytes_most", "untold")
+    kind_hits: list[int]
+    queued: int
+    queued_bytes: int
+    queued_bytes_most: int
+    untold: int
 
 
 class DeviceState(Record):

@@ -31,6 +31,7 @@
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
 #define PYLAYER_CACHE_HEADER_BYTES 32 /* sizeof(VkPipelineCacheHeaderVersionOne) */
 #define PYLAYER_PLAN_NAME_BYTES 32
+#define PYLAYER_ENTRY_POINT_BYTES 32
 #define PYLAYER_DIGEST_BYTES 16                  /* XXH3-128, canonical: most significant byte first */
 #define PYLAYER_GLOBAL_KEY_BYTES 32              /* VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR */
 #define PYLAYER_BINARY_KEY_BYTES 32              /* VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR */
@@ -143,6 +144,7 @@ typedef struct PylayerPlan {
      * this, vkCreatePipelineBinariesKHR fails with VK_ERROR_INITIALIZATION_FAILED. */
     uint8_t restore_binaries;
     uint8_t shards;         /* at most so many copies of the layer's cache, for single threads */
+    uint8_t tell_creations; /* CELL messages also of pipelines that leave nothing to keep: PYLAYER_UNIT_NONE */
     int64_t load_wait_ns;   /* longest wait of one pipeline creation for the store */
     int64_t answer_wait_ns; /* longest wait for a verdict */
     int64_t flush_wait_ns;  /* longest wait at vkDestroyDevice and exit */
@@ -212,7 +214,25 @@ enum PylayerCellFlags {
 enum PylayerUnit {
     PYLAYER_UNIT_CELL = 0,     /* data of a VkPipelineCache */
     PYLAYER_UNIT_BINARIES = 1, /* all VkPipelineBinaryKHR of the pipeline: docs/format.md, 'Binaries' */
+    PYLAYER_UNIT_NONE = 2,     /* there is none: what became of the creation is told, and how long it took */
 };
+
+/* What became of a creation that left nothing to keep. */
+enum PylayerOutcome {
+    PYLAYER_OUTCOME_KEPT = 0,        /* none of these: as unit and flags say */
+    PYLAYER_OUTCOME_COMPILED = 1,    /* and kept elsewhere, or not at all */
+    PYLAYER_OUTCOME_UNCACHEABLE = 2, /* compiled, and the driver gave nothing that could be kept */
+    PYLAYER_OUTCOME_PLAIN = 3,       /* created without a probe; no cache had it, or the driver does not tell */
+    PYLAYER_OUTCOME_PASSED = 4,      /* the layer did nothing; over PYLAYER_TOLD_NS */
+    PYLAYER_OUTCOME_SLOW = 5,        /* found, and it took over PYLAYER_SLOW_NS */
+    PYLAYER_OUTCOME_FAILED = 6,      /* the driver returned an error */
+    PYLAYER_OUTCOME_WAITED = 7,      /* no pipeline: a thread waited for the store, over PYLAYER_TOLD_NS */
+};
+
+/* What is faster than this was found somewhere (docs/performance.md: 8 to 70 us), or nobody noticed. */
+#define PYLAYER_TOLD_NS 100000
+/* A hit that takes this long is worth a look. */
+#define PYLAYER_SLOW_NS 1000000
 
 /* What creating one pipeline added to a fresh VkPipelineCache, or the pipeline's binaries. */
 typedef struct PylayerCell {
@@ -225,6 +245,12 @@ typedef struct PylayerCell {
     /* Of what the pipeline's create info says; the same in every process, 0: unknown. Approximate: it never decides
      * what is correct, it tells which stored records are still in use. */
     uint64_t fingerprint;
+    uint64_t start_ns;                           /* CLOCK_MONOTONIC when that call began */
+    uint32_t thread;                             /* gettid() of the thread that called */
+    uint32_t pipelines;                          /* that create_ns covers, where it is not 1 */
+    uint32_t stages;                             /* VkShaderStageFlags, of a linked pipeline without its libraries' */
+    uint8_t outcome;                             /* PylayerOutcome, of PYLAYER_UNIT_NONE */
+    char entry_point[PYLAYER_ENTRY_POINT_BYTES]; /* of the last of its stages: UTF-8, cut at the array's end */
 } PylayerCell;
 
 /* What vkGetPipelineBinaryDataKHR gave to the application, all of it. */
@@ -357,6 +383,15 @@ typedef struct PylayerCounters {
     uint64_t deferred;             /* of pipelines, created in deferred operations */
 } PylayerCounters;
 
+/* What is not a total: of one device, and of the process's queue. */
+typedef struct PylayerActivity {
+    uint64_t kind_hits[PYLAYER_KIND_COUNT]; /* PylayerCounters::hits by PylayerPipelineKind */
+    uint64_t untold;                        /* creations that policy was not told of: the queue was full */
+    uint64_t queued;                        /* messages in the queue */
+    uint64_t queued_bytes;                  /* their bytes */
+    uint64_t queued_bytes_most;             /* most there ever were */
+} PylayerActivity;
+
 /*
  * Commands. Called by the policy thread only, without the GIL (cffi releases it). They return
  * 0 or a count on success, -1 where the device is gone or the call failed; a device that is being
@@ -410,6 +445,7 @@ typedef struct PylayerShim {
     /* vkGetPipelineCacheData of the device's merged cache: bytes written, or needed when data is NULL. */
     int64_t (*read_merged)(uint64_t device, uint8_t *data, uint64_t size);
     int32_t (*counters)(uint64_t device, PylayerCounters *out);
+    int32_t (*activity)(uint64_t device, PylayerActivity *out);
     /* Writes at most capacity of the distinct fingerprints of pipelines that the device created, in no order. How
      * many there are in all. */
     int64_t (*fingerprints)(uint64_t device, uint64_t *out, uint64_t capacity);

@@ -34,7 +34,7 @@ OLD_MAGICS = (b"PYLAYERJ",)
 
 #: Files by what they hold. The kind stands in the header, and the file's name ends accordingly.
 JOURNAL, PACK, SNAPSHOT_FILE, BLOB_FILE, ATTEST_FILE, EXPORT = b"JRNL", b"PACK", b"SNAP", b"BLOB", b"ATST", b"XPRT"
-APPLICATION_BINARIES_FILE, SUSPECTS_FILE = b"ABIN", b"SUSP"
+APPLICATION_BINARIES_FILE, SUSPECTS_FILE, EVENTS_FILE = b"ABIN", b"SUSP", b"EVNT"
 #: ``.closed`` is a journal to which nobody appends any more.
 KIND_OF_SUFFIX = {
     ".journal": JOURNAL,
@@ -51,11 +51,25 @@ APPENDED = (".journal", ".attest", ".binaries")
 
 #: Records. CELL, BINR and SNAP go to a driver; NOTE is settings text; BLOB is an application's cache as it read it and
 #: ABIN a pipeline binary; ATST an attestation; USED fingerprints of pipelines that a run created; GRUP, ZSTD, GRPS and
-#: INDX make packs.
+#: INDX make packs; EVTS is what a run did when.
 CELL, SNAPSHOT, NOTE, BLOB, ATTEST, USED = b"CELL", b"SNAP", b"NOTE", b"BLOB", b"ATST", b"USED"
 BINARIES, APPLICATION_BINARY = b"BINR", b"ABIN"
-GROUP, COMPRESSED, GROUPS, INDEX = b"GRUP", b"ZSTD", b"GRPS", b"INDX"
-MAGICS = (CELL, BINARIES, SNAPSHOT, NOTE, BLOB, ATTEST, APPLICATION_BINARY, USED, GROUP, COMPRESSED, GROUPS, INDEX)
+GROUP, COMPRESSED, GROUPS, INDEX, EVENTS = b"GRUP", b"ZSTD", b"GRPS", b"INDX", b"EVTS"
+MAGICS = (
+    CELL,
+    BINARIES,
+    SNAPSHOT,
+    NOTE,
+    BLOB,
+    ATTEST,
+    APPLICATION_BINARY,
+    USED,
+    GROUP,
+    COMPRESSED,
+    GROUPS,
+    INDEX,
+    EVENTS,
+)
 #: Records that are one pipeline each.
 PIPELINES = (CELL, BINARIES)
 #: Records that a driver is given when a device loads its store.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from ..paths import open_in_store
-from . import application_binaries, bounds, ended, fold, plans, quarantine, runs
+from . import application_binaries, bounds, ended, fold, plans, quarantine, runs, timeline
 from .files import remove_left_temporaries
 from .folder import Folder, identity_names
 from .format import APPENDED, Damage
@@ -106,7 +106,8 @@ def maintain(
     if quarantined:
         say(f"{quarantined} damaged parts of the store are in quarantine; pylayer quarantine ls lists them")
     if at_exit:
-        runs.prune(folder.root)  # where every run is short, nobody else does it
+        runs.prune(folder.root)
+        timeline.prune(folder.root)  # where every run is short, nobody else does it
         removed = bounds.drop_oldest_files(folder.root, limits.max_store)
         if removed:
             say(f"the store was far beyond its limit: the {removed} oldest files left; pylayer trim chooses by use")
@@ -131,6 +132,7 @@ def _program_is_too_large(root: str, limit: int) -> bool:
 def prune(root: str) -> None:
     """Old runs, plans and quarantined items beyond their numbers, and what dead processes were writing."""
     runs.prune(root)
+    timeline.prune(root)
     plans.prune(root)
     quarantine.prune(root)
     for directory in ("runs", "plans", "policy", "quarantine"):

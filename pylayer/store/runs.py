@@ -1,6 +1,7 @@
 """One small file a run of a program and device: what `pylayer stats` adds up.
 
-``<root>/runs/<unique>.run`` is settings text, replaced whole while the program runs.
+``<root>/runs/<unique>.run`` is settings text, replaced whole while the program runs. What it did when is beside it,
+under the same name (``timeline``).
 """
 
 from __future__ import annotations
@@ -26,17 +27,20 @@ class RunFile:
     def __init__(self, root: str) -> None:
         self.root = root
         self.directory = os.path.join(root, "runs")
-        self.path = os.path.join(self.directory, f"{unique_name()}.run")
+        #: What the run's files are called, before their suffixes.
+        self.name = unique_name()
+        self.path = os.path.join(self.directory, f"{self.name}.run")
         self._written = ""
 
-    def write(self, values: dict[str, Any]) -> None:
-        """Replaces the file's content. Raises OSError."""
+    def write(self, values: dict[str, Any]) -> bool:
+        """Replaces the file's content; False where it is the same. Raises OSError."""
         text = flat.dumps(values)
         if text == self._written:
-            return
+            return False
         make_private_below(self.root, "runs")
         replace_file(self.path, text.encode())
         self._written = text
+        return True
 
 
 def prune(root: str) -> int:
@@ -60,6 +64,12 @@ def prune(root: str) -> int:
 
 def read_all(root: str) -> Iterator[dict[str, Any]]:
     """Every run that can be read, oldest first."""
+    for _, values in read_named(root):
+        yield values
+
+
+def read_named(root: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every run that can be read with its name, oldest first."""
     directory = os.path.join(root, "runs")
     try:
         names = sorted(name for name in os.listdir(directory) if name.endswith(".run"))
@@ -67,6 +77,6 @@ def read_all(root: str) -> Iterator[dict[str, Any]]:
         return
     for name in names:
         try:
-            yield flat.loads(read_small(os.path.join(directory, name), 1 << 20).decode())
+            yield name.removesuffix(".run"), flat.loads(read_small(os.path.join(directory, name), 1 << 20).decode())
         except (OSError, ValueError):
             continue

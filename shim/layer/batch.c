@@ -68,10 +68,9 @@ PylayerCell batch_about_cell(const Batch *batch, uint32_t index, uint8_t flags, 
     const Element *element = &batch->elements[index];
     if (element->flags & CAPTURES)
         flags |= PYLAYER_CELL_INTERNALS;
-    return (PylayerCell){.kind = (uint8_t)element->kind,
-                         .flags = flags | (batch->after_load ? PYLAYER_CELL_AFTER_LOAD : 0),
-                         .create_ns = create_ns,
-                         .fingerprint = element->fingerprint};
+    PylayerCell about = {.flags = flags | (batch->after_load ? PYLAYER_CELL_AFTER_LOAD : 0)};
+    creation_describe(&about, batch->call, index, element, create_ns);
+    return about;
 }
 
 void batch_note_plain(Batch *batch, uint32_t index, bool from_layer, uint64_t duration_ns)
@@ -84,8 +83,11 @@ void batch_note_plain(Batch *batch, uint32_t index, bool from_layer, uint64_t du
     /* A driver that was asked and does not tell may have compiled; of fast links drivers have nothing to tell. */
     bool compiled = feedback ? !(feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT)
                              : device->feedback && batch->elements[index].kind != PYLAYER_KIND_GRAPHICS_FAST_LINKED;
-    if (compiled)
+    if (compiled) {
         count(&device->counters.plain_compiled, 1);
+        if (batch->plain_compiled++ == 0)
+            batch->first_compiled = index;
+    }
     if (compiled && batch->app_cache)
         atomic_store(&batch->app_cache->holds_plain, true);
     if (from_layer)

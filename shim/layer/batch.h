@@ -9,7 +9,7 @@
 #ifndef PYLAYER_BATCH_H
 #define PYLAYER_BATCH_H
 
-#include "create_info.h"
+#include "creations.h"
 
 typedef struct Batch {
     PipelineCall *call;
@@ -22,6 +22,8 @@ typedef struct Batch {
     bool suspects;         /* Element::suspect of any */
     bool after_load;       /* the probe saw everything that the store holds */
     uint32_t created_here; /* pipelines that this call compiled so far */
+    /* Of those created without a probe, how many were compiled, and the first of them; until they are told. */
+    uint32_t plain_compiled, first_compiled;
 } Batch;
 
 /* vkCreate*Pipelines of the next layer with a cache, for the batch's elements from the first, with what merging into that

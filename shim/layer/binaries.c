@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "binaries.h"
+#include "creations.h"
 #include "sentinel.h"
 
 #define CAPTURE_STATISTICS ((uint64_t)VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR)
@@ -245,6 +246,7 @@ static bool keep(Device *device, const VkPipelineBinaryCreateInfoKHR *of, const 
             handles.count = 0; /* the entry's, from here on */
         if (known) {           /* another thread created the same pipeline meanwhile */
             free(record);
+            creation_tell_about(device, about, PYLAYER_OUTCOME_COMPILED);
         } else {
             count(&device->counters.binaries_kept, 1);
             tell_policy(device, about, record, size);
@@ -300,12 +302,14 @@ bool binaries_capture(PipelineCall *call, uint32_t index, Element *element, cons
     }
     about.flags |= PYLAYER_CELL_CAPTURED;
     about.create_ns = *duration_ns;
+    about.start_ns = now_ns() - *duration_ns;
     VkPipelineBinaryCreateInfoKHR create = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_CREATE_INFO_KHR,
                                             .pipeline = *pipeline};
     if (keep(device, &create, key, about)) {
         count(&device->counters.binaries_captured, 1);
     } else {
         count(&device->counters.binaries_missing, 1);
+        creation_tell_about(device, about, PYLAYER_OUTCOME_UNCACHEABLE);
         atomic_fetch_or(&device->kinds_without_binaries, 1u << element->kind);
     }
     VkReleaseCapturedPipelineDataInfoKHR release = {.sType = VK_STRUCTURE_TYPE_RELEASE_CAPTURED_PIPELINE_DATA_INFO_KHR,

@@ -28,7 +28,7 @@ static bool probe_without_binaries(Batch *batch, uint32_t index, const VkPipelin
     bool adopted =
         !in_cells && device->plan.adopt &&
         binaries_keep(call, index, element, key, batch_about_cell(batch, index, PYLAYER_CELL_ADOPTED, duration));
-    count(adopted ? &device->counters.adopted : &hot_counters(device)->hits, 1);
+    count(adopted ? &device->counters.adopted : &hot_counters(device)->hits[element->kind], 1);
     return true;
 }
 
@@ -71,11 +71,14 @@ static VkResult compile_for_binaries(Batch *batch, uint32_t index, const VkPipel
     VkResult result = batch_create_one(batch, index, VK_NULL_HANDLE, 0, pipeline, &duration);
     if (result != VK_SUCCESS) {
         count(&device->counters.failed, 1);
+        creation_tell(batch, index, PYLAYER_OUTCOME_FAILED, duration, 1);
         return result;
     }
     note_compiled(batch, index, duration);
-    if (!binaries_keep(call, index, element, key, batch_about_cell(batch, index, 0, duration)))
+    if (!binaries_keep(call, index, element, key, batch_about_cell(batch, index, 0, duration))) {
+        creation_tell(batch, index, PYLAYER_OUTCOME_COMPILED, duration, 1);
         capture_belatedly(batch, index, key);
+    }
     return VK_SUCCESS;
 }
 
@@ -94,9 +97,10 @@ static VkResult create_by_key(Batch *batch, uint32_t index)
             return result;
         batch_note_created(batch, index);
         HotCounters *counters = hot_counters(device);
-        count(&counters->hits, 1);
+        count(&counters->hits[element->kind], 1);
         count(&counters->binary_hits, 1);
         count(&counters->hit_ns, duration);
+        creation_tell_hit(batch, index, duration);
         return VK_SUCCESS;
     }
     if (!element->suspect && probe_without_binaries(batch, index, &key))

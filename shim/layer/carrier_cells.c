@@ -70,7 +70,9 @@ static void note_hit(Batch *batch, uint32_t index, bool from_layer)
     unsigned not_adopted = atomic_load_explicit(&device->kinds_not_adopted, memory_order_relaxed);
     if (!in_cache && device->plan.adopt && !(not_adopted >> element->kind & 1) && adopt(batch, index))
         return;
-    count(&hot_counters(device)->hits, 1);
+    count(&hot_counters(device)->hits[element->kind], 1);
+    if (feedback)
+        creation_tell_hit(batch, index, feedback->duration);
     if (!from_layer)
         count(&hot_counters(device)->application_hits, 1);
 }
@@ -133,10 +135,15 @@ static VkResult create_as_asked(Batch *batch, uint32_t index)
         batch_note_created(batch, index);
         count(&device->counters.plain, 1);
         count(&device->counters.plain_ns, duration);
+        const VkPipelineCreationFeedbackEXT *feedback = element_feedback(&batch->elements[index]);
+        if (feedback ? !(feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT)
+                     : duration > PYLAYER_TOLD_NS)
+            creation_tell(batch, index, PYLAYER_OUTCOME_PLAIN, duration, 1);
     } else if (result == VK_PIPELINE_COMPILE_REQUIRED_EXT) {
         count(&device->counters.compile_required, 1);
     } else {
         count(&device->counters.failed, 1);
+        creation_tell(batch, index, PYLAYER_OUTCOME_FAILED, duration, 1);
     }
     return result;
 }
@@ -280,6 +287,8 @@ static VkResult probe_all(Batch *batch)
         else
             note_hit(batch, i, from_layer);
     }
+    if (may_compile)
+        creation_tell_plain(batch, duration);
     return result;
 }
 
@@ -324,7 +333,9 @@ VkResult carrier_cells_create_one(Batch *batch, uint32_t index)
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
     uint64_t duration = 0;
     VkResult result = batch_create_one(batch, index, device->merged, 0, &call->pipelines[index], &duration);
-    if (result == VK_SUCCESS)
+    if (result == VK_SUCCESS) {
         batch_note_plain(batch, index, true, duration);
+        creation_tell_plain(batch, duration);
+    }
     return result;
 }

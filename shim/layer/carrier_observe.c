@@ -14,7 +14,7 @@ static void note_own_hit(Batch *batch, uint32_t index)
     const VkPipelineCreationFeedbackEXT *feedback = element_feedback(&batch->elements[index]);
     if (!feedback || !(feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT))
         return;
-    count(&hot_counters(batch->call->device)->hits, 1);
+    count(&hot_counters(batch->call->device)->hits[batch->elements[index].kind], 1);
     count(&hot_counters(batch->call->device)->application_hits, 1);
 }
 
@@ -48,6 +48,7 @@ VkResult carrier_observe_create(Batch *batch)
             note_own_hit(batch, i);
         }
     }
+    creation_tell_plain(batch, duration);
     for (uint32_t i = 0; i < call->count; i++)
         element_release(&batch->elements[i]);
     return result;

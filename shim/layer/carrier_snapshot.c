@@ -12,8 +12,10 @@ static VkResult create_again(Batch *batch, uint32_t index)
     PipelineCall *call = batch->call;
     uint64_t duration = 0;
     VkResult result = batch_create_one(batch, index, VK_NULL_HANDLE, 0, &call->pipelines[index], &duration);
-    if (result == VK_SUCCESS)
+    if (result == VK_SUCCESS) {
         batch_note_plain(batch, index, false, duration);
+        creation_tell_plain(batch, duration);
+    }
     return result;
 }
 
@@ -69,6 +71,7 @@ VkResult carrier_snapshot_create(Batch *batch)
         if (call->pipelines[i] != VK_NULL_HANDLE)
             batch_note_plain(batch, i, from_layer, i == 0 ? duration : 0);
     }
+    creation_tell_plain(batch, duration);
     if (is_worth_another_try(call, result)) {
         batch_create_each(batch, create_again);
         result = batch->result;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "creations.h"
 #include "sentinel.h"
 
 static VkPipelineCache create_cache(Device *device, const void *data, size_t size, bool one_thread)
@@ -117,6 +118,8 @@ bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, Pyla
 
     if (!data && atomic_exchange(&device->said_unreadable, 1) == 0)
         log_line(PYLAYER_LOG_WARN, "the driver does not give the data of a pipeline cache; what it compiles is lost");
+    if (!data)
+        creation_tell_about(device, about, PYLAYER_OUTCOME_UNCACHEABLE);
     PylayerMessage *message = data ? message_new(PYLAYER_MSG_CELL, device->serial) : NULL;
     if (!message) {
         free(data);

@@ -190,15 +190,31 @@ static int32_t read_counters(uint64_t serial, PylayerCounters *out)
 #undef READ
     out->pipelines = out->hits = out->application_hits = out->binary_hits = out->hit_ns = 0;
     for (unsigned i = 0; i < THREAD_SLOTS; i++) {
-#define ADD(name) out->name += atomic_load_explicit(&device->hot_counters[i].name, memory_order_relaxed)
+        const HotCounters *hot = &device->hot_counters[i];
+#define ADD(name) out->name += atomic_load_explicit(&hot->name, memory_order_relaxed)
         ADD(pipelines);
-        ADD(hits);
+        for (unsigned kind = 0; kind < PYLAYER_KIND_COUNT; kind++)
+            out->hits += atomic_load_explicit(&hot->hits[kind], memory_order_relaxed);
         ADD(application_hits);
         ADD(binary_hits);
         ADD(hit_ns);
 #undef ADD
     }
     device_command_end(device);
+    return 0;
+}
+
+static int32_t read_activity(uint64_t serial, PylayerActivity *out)
+{
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    *out = (PylayerActivity){.untold = atomic_load_explicit(&device->counters.untold, memory_order_relaxed)};
+    for (unsigned i = 0; i < THREAD_SLOTS; i++)
+        for (unsigned kind = 0; kind < PYLAYER_KIND_COUNT; kind++)
+            out->kind_hits[kind] += atomic_load_explicit(&device->hot_counters[i].hits[kind], memory_order_relaxed);
+    device_command_end(device);
+    mailbox_measure(out);
     return 0;
 }
 
@@ -251,6 +267,7 @@ const PylayerShim shim_commands = {
     .switch_off = switch_off,
     .read_merged = read_merged,
     .counters = read_counters,
+    .activity = read_activity,
     .fingerprints = fingerprints,
     .environment = environment,
     .log_wanted = log_wanted,

@@ -211,20 +211,27 @@ static bool stage_has_code(const VkPipelineShaderStageCreateInfo *stage)
     return false;
 }
 
-bool create_info_has_code(const PipelineCall *call, uint32_t index, enum PylayerPipelineKind kind)
+const VkPipelineShaderStageCreateInfo *create_info_stages(const PipelineCall *call, uint32_t index,
+                                                          enum PylayerPipelineKind kind, uint32_t *stage_count)
 {
     const AnyCreateInfo *info = create_info_at(call, index);
-    const VkPipelineShaderStageCreateInfo *stages = info->ray_tracing.pStages;
-    uint32_t stage_count = info->ray_tracing.stageCount;
-    if (call->point == BIND_COMPUTE) {
-        stages = &info->compute.stage;
-        stage_count = 1;
-    } else if (call->point == BIND_GRAPHICS) {
-        if (!(graphics_subsets(&info->graphics, kind) & SUBSETS_WITH_STAGES))
-            return true;
-        stages = info->graphics.pStages;
-        stage_count = info->graphics.stageCount;
+    switch (call->point) {
+    case BIND_COMPUTE:
+        *stage_count = 1;
+        return &info->compute.stage;
+    case BIND_GRAPHICS:
+        *stage_count = graphics_subsets(&info->graphics, kind) & SUBSETS_WITH_STAGES ? info->graphics.stageCount : 0;
+        return info->graphics.pStages;
+    default:
+        *stage_count = info->ray_tracing.stageCount;
+        return info->ray_tracing.pStages;
     }
+}
+
+bool create_info_has_code(const PipelineCall *call, uint32_t index, enum PylayerPipelineKind kind)
+{
+    uint32_t stage_count;
+    const VkPipelineShaderStageCreateInfo *stages = create_info_stages(call, index, kind, &stage_count);
     for (uint32_t i = 0; i < stage_count; i++)
         if (!stage_has_code(&stages[i]))
             return false;

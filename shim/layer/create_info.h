@@ -105,6 +105,9 @@ void element_clear_feedback(const Element *element);
  * becomes the handle of the pipeline created there. Returns the flags that must go: DERIVATIVE
  * where the parent failed.
  */
+/* The stages that the create info gives itself, libraries apart. */
+const VkPipelineShaderStageCreateInfo *create_info_stages(const PipelineCall *call, uint32_t index,
+                                                          enum PylayerPipelineKind kind, uint32_t *stage_count);
 /* Each stage has its code: a module, what makes one, or a module identifier. */
 bool create_info_has_code(const PipelineCall *call, uint32_t index, enum PylayerPipelineKind kind);
 bool create_info_derives_within_call(const PipelineCall *call, uint32_t index, uint64_t flags);

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "create_info.h"
+#include "creations.h"
 
 /* The VkPipelineCache that the driver uses for an operation. */
 enum OperationCache {
@@ -31,6 +31,7 @@ typedef struct DeferredOperation {
     VkPipelineCache cache;
     enum OperationCache cache_is;
     bool after_load;
+    uint64_t began_ns;
     atomic_ullong create_ns; /* of all threads */
     /* Those of the call's elements that the driver is to create. */
     uint32_t count;
@@ -155,10 +156,11 @@ static PylayerCell about_cell(const DeferredOperation *operation)
     const Element *element = &operation->elements[first];
     unsigned flags = (element->flags & FAIL_ON_COMPILE ? PYLAYER_CELL_ADOPTED : 0) |
                      (operation->after_load ? PYLAYER_CELL_AFTER_LOAD : 0);
-    return (PylayerCell){.kind = (uint8_t)element->kind,
-                         .flags = (uint8_t)flags,
-                         .create_ns = atomic_load(&operation->create_ns),
-                         .fingerprint = element->fingerprint};
+    PylayerCell about = {.flags = (uint8_t)flags};
+    creation_describe(&about, &operation->call, operation->indices[first], element, atomic_load(&operation->create_ns));
+    about.start_ns = operation->began_ns;
+    about.pipelines = operation->count;
+    return about;
 }
 
 static void keep_cell(DeferredOperation *operation, uint32_t created)
@@ -194,6 +196,8 @@ static void finish(DeferredOperation *operation)
     count(&device->counters.plain_ns, atomic_load(&operation->create_ns));
     if (device->feedback)
         count(&device->counters.plain_compiled, created - hits);
+    if (created > hits)
+        creation_tell_about(device, about_cell(operation), PYLAYER_OUTCOME_PLAIN);
 }
 
 /* Returns when the operation is finished, by this thread or another one. */
@@ -394,7 +398,7 @@ static VkResult start(DeferredOperation *operation)
     Device *device = call->device;
     if (operation->cache == VK_NULL_HANDLE)
         return execute_now(operation);
-    uint64_t begin = now_ns();
+    uint64_t begin = operation->began_ns = now_ns();
     VkResult result =
         device->create_ray_tracing_pipelines(device->handle, call->deferred, operation->cache, operation->count,
                                              operation->infos, call->allocator, operation->pipelines);

@@ -336,7 +336,8 @@ static bool checks_binaries(const Device *device)
 /* Whether the layer does anything at all on this device. */
 static bool is_watched(const Device *device)
 {
-    return device->plan.carrier != PYLAYER_CARRIER_OFF || device->plan.check_caches || checks_binaries(device);
+    return device->plan.carrier != PYLAYER_CARRIER_OFF || device->plan.check_caches || device->plan.tell_creations ||
+           checks_binaries(device);
 }
 
 /* The carrier in force: what the plan wants where this device can do it. */

@@ -10,10 +10,11 @@
 #include "instance.h"
 #include "loading.h"
 
-/* Counters that every hit raises. */
+/* Counters that every hit raises: those of the most frequent kinds are in one line. */
 typedef struct HotCounters {
     _Alignas(CACHE_LINE_BYTES) atomic_ullong pipelines;
-    atomic_ullong hits, application_hits, binary_hits, hit_ns;
+    atomic_ullong application_hits, binary_hits, hit_ns;
+    atomic_ullong hits[PYLAYER_KIND_COUNT];
 } HotCounters;
 
 struct Device {
@@ -104,7 +105,7 @@ struct Device {
             caches_emptied, absorbed, events_dropped, answers_late, compile_ns, plain_ns, load_wait_ns, load_failed,
             fingerprints_dropped, binaries_kept, binaries_captured, binaries_missing, binaries_evicted,
             binaries_unindexed, application_binaries, binaries_attested, binaries_altered, binaries_stale,
-            binaries_restored, binaries_refused, create_info_hits, deferred;
+            binaries_restored, binaries_refused, create_info_hits, deferred, untold;
     } counters;
     HotCounters hot_counters[THREAD_SLOTS];
 };

@@ -198,8 +198,9 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateShaderModule(VkDevice handle, const V
 {
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
     VkResult result = device->create_shader_module(handle, info, allocator, module);
-    if (result == VK_SUCCESS && !process_is_forked_child() &&
-        atomic_load_explicit(&device->carrier, memory_order_relaxed) != PYLAYER_CARRIER_OFF)
+    bool wanted = device->plan.tell_creations ||
+                  atomic_load_explicit(&device->carrier, memory_order_relaxed) != PYLAYER_CARRIER_OFF;
+    if (result == VK_SUCCESS && wanted && !process_is_forked_child())
         add_module(&device->modules, (uint64_t)*module, code_of_new_module(device, *module, info), SIZE_MAX);
     return result;
 }

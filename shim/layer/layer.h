@@ -13,6 +13,7 @@
  * carrier_*.c       what each carrier does with it
  * deferred.c        vkCreateRayTracingPipelinesKHR in a deferred operation
  * create_info.c     the three create infos seen as one
+ * creations.c       what policy is told of pipelines that were created
  * fingerprints.c    what pipelines are made of, as one number each, and which of them were created
  * identifiers.c     shaders by their VK_EXT_shader_module_identifier
  * digest.c          XXH3

@@ -117,7 +117,7 @@ static const Hook cache_hooks[] = {
     HOOK(MergePipelineCaches),
 };
 
-/* Intercepted where the device has a carrier. */
+/* Intercepted where the device has a carrier, or policy wants to know what is created. */
 static const Hook pipeline_hooks[] = {
     HOOK(CreateGraphicsPipelines),       HOOK(CreateComputePipelines),
     HOOK(CreateRayTracingPipelinesKHR),  HOOK(CreateShaderModule),
@@ -207,7 +207,7 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetDeviceProcAddr(VkDevice
         return NULL;
     if (keeps || device->plan.check_caches)
         hook = FIND(cache_hooks, name);
-    if (!hook && device->plan.carrier != PYLAYER_CARRIER_OFF)
+    if (!hook && (device->plan.carrier != PYLAYER_CARRIER_OFF || device->plan.tell_creations))
         hook = FIND(pipeline_hooks, name);
     if (!hook && device->app_binaries && (device->plan.check_binaries || keeps))
         hook = FIND(binary_hooks, name);

@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <string.h>
 
+#include "creations.h"
 #include "layer.h"
 
 /* While a load goes on, the next records come within tens of microseconds; waking a thread that sleeps takes
@@ -188,6 +189,8 @@ bool loading_wait(Device *device)
             waited = pthread_cond_timedwait(&loading->changed, &loading->mutex, &deadline);
     }
     pthread_mutex_unlock(&loading->mutex);
-    count(&device->counters.load_wait_ns, now_ns() - start);
+    uint64_t duration = now_ns() - start;
+    count(&device->counters.load_wait_ns, duration);
+    creation_tell_wait(device, duration);
     return wholly_merged(device);
 }

@@ -31,8 +31,8 @@ static pthread_cond_t arrivals; /* the policy thread waits here */
 static pthread_cond_t answers;  /* senders of requests wait here */
 
 static Envelope *head, *tail;
-static uint64_t queued_bytes;
-static unsigned queued_urgent;
+static uint64_t queued_bytes, queued_bytes_most;
+static unsigned queued, queued_urgent;
 static bool open_, draining, over;
 
 /* Policy is stalled from a request that went unanswered until the next message is taken. While it is,
@@ -112,6 +112,7 @@ static Envelope *pop_locked(void)
     head = envelope->next;
     if (!head)
         tail = NULL;
+    queued--;
     queued_bytes -= envelope->bytes;
     if (is_urgent(envelope))
         queued_urgent--;
@@ -154,7 +155,10 @@ static void push_locked(Envelope *envelope)
     else
         head = envelope;
     tail = envelope;
+    queued++;
     queued_bytes += envelope->bytes;
+    if (queued_bytes > queued_bytes_most)
+        queued_bytes_most = queued_bytes;
     if (is_urgent(envelope))
         queued_urgent++;
     if (was_empty || is_urgent(envelope))
@@ -181,6 +185,15 @@ bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes)
     if (!accepted)
         free_envelope(envelope);
     return accepted;
+}
+
+void mailbox_measure(PylayerActivity *out)
+{
+    pthread_mutex_lock(&mutex);
+    out->queued = queued;
+    out->queued_bytes = queued_bytes;
+    out->queued_bytes_most = queued_bytes_most;
+    pthread_mutex_unlock(&mutex);
 }
 
 bool mailbox_request(PylayerMessage *message, int64_t timeout_ns)

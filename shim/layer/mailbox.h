@@ -18,6 +18,9 @@ bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes);
 bool mailbox_request(PylayerMessage *message, int64_t timeout_ns);
 void message_done(PylayerMessage *message);
 
+/* Fills in what is said of the queue. */
+void mailbox_measure(PylayerActivity *out);
+
 PylayerMessage *mailbox_next(int64_t timeout_ns);
 int32_t mailbox_answer(PylayerMessage *message);
 void mailbox_release(PylayerMessage *message);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "binaries.h"
+#include "creations.h"
 #include "sentinel.h"
 
 /* Create infos in one call that fit on the stack; applications rarely pass more than one. */
@@ -25,10 +26,14 @@ VkResult pipelines_pass_through(const PipelineCall *call)
         cache = VK_NULL_HANDLE;
     }
     Mark mark = mark_pipelines(device, NULL, 1, app_cache, false, true);
+    bool told = device->plan.tell_creations && !process_is_forked_child();
+    uint64_t start = told ? now_ns() : 0;
     VkResult result = call_driver(call, cache, call->count, call->infos, call->pipelines);
+    uint64_t duration = told ? now_ns() - start : 0;
     mark_end(mark);
     if (app_cache)
         cache_use_end(device, &app_cache->use, call->cache, true);
+    creation_tell_passed(call, result, duration);
     return result;
 }
 

@@ -19,7 +19,7 @@ from fuzz import exports
 
 from pylayer import flat
 from pylayer.identity import Identity
-from pylayer.store import application_binaries, attestation, binaries, format, owner, pack, recency, zstd
+from pylayer.store import application_binaries, attestation, binaries, format, owner, pack, recency, timeline, zstd
 
 IDENTITY = Identity({"vendor_id": 0x1002, "abi": "64-bit little-endian"})
 OTHER_IDENTITY = Identity({"vendor_id": 0x1002, "abi": "32-bit little-endian"})
@@ -472,6 +472,13 @@ def _seeds() -> dict[str, dict[str, bytes]]:
     reason = flat.dumps({"outcome": "truncated", "source": "store/x", "offset": 5, "whole_file": True, "time": 1.5})
     claim = flat.dumps({"machine": "00" * 16, "pid": 5, "ticks": 6}).encode()
     run = flat.dumps({"program": "p", "list": [1, 2, {"a": None}], "empty": {}, "none": [], "text": "a%\n.=["}).encode()
+    noted = record(format.NOTE, flat.dumps({"texts": {1: "altered", 2: "x"}, "threads": {77: "render"}}).encode())
+    entries = [
+        (5, 6, 7, 8, 77, 1, 17, 1, 1, 1, 0, 0, 0),
+        (1, 2, 0, 3, 0, 0, 0, 1, 4, 0, 2, 0, 0),
+        (9,) * 8 + (8, 0, 0, 0, 0),
+    ]
+    happened = record(format.EVENTS, b"".join(timeline.EVENT.pack(*entry) for entry in entries))
     header = struct.pack("<IIII", 32, 1, 0x1002, 0x73BF) + bytes(range(16))
     used_data = struct.pack("<3Q", 1, 2, 3)
     return {
@@ -491,6 +498,7 @@ def _seeds() -> dict[str, dict[str, bytes]]:
         "compiled": {"copy": flat.dumps({"settings": {"carrier": "auto"}, "rules": [{"match": {}}]}).encode()},
         "quarantine": {"reason": reason.encode()},
         "runs": {"run": run},
+        "timeline": {"events": journal_bytes(noted, happened, happened, kind=format.EVENTS_FILE)},
         "claim": {"claim": claim},
         "export": {"plain": exports.export_bytes(), "signed": exports.signed_bytes(exports.export_bytes())},
         "judge": {"accepted": header, "data": header + bytes(8)},
@@ -516,7 +524,7 @@ def large(kind: str) -> dict[str, bytes]:
             "junk-and-records": journal_bytes(alternating),
             "junk-and-records-behind-a-large-one": journal_bytes(whole, large_one, alternating),
             "impossible-headers": journal_bytes(impossible * (size // 64)),
-            "magics": journal_bytes(b"CELLSNAPNOTEBLOBATSTUSEDGRUPZSTDGRPSINDX" * (size // 40)),
+            "magics": journal_bytes(b"CELLSNAPNOTEBLOBATSTUSEDGRUPZSTDGRPSINDXEVTS" * (size // 44)),
             "magic-at-each-place": journal_bytes((b"CELL" + bytes(12)) * (size // 16)),
             "zeros": journal_bytes(bytes(size)),
             "tiny-records": journal_bytes(tiny),

@@ -35,6 +35,7 @@ from pylayer.store import (
     reader,
     recency,
     runs,
+    timeline,
     zstd,
 )
 from pylayer.store.claim import Claim
@@ -537,6 +538,21 @@ def run_files(data: bytes) -> None:
     require(found and found[-1] == {"good": True} and all(isinstance(one, dict) for one in found), "a run is missing")
 
 
+def timelines(data: bytes) -> None:
+    """timeline.read: events of known types and outcomes, never more than there are bytes for."""
+    write("runs/0001.events", data)
+    line = timeline.read(Place.root(), "0001")
+    require(line is not None, "a file that is there is not read")
+    assert line is not None
+    require(line.outcome == "ok" or line.outcome in format.OUTCOMES, f"outcome {line.outcome!r}")
+    require(len(line.events) <= len(data) // timeline.EVENT.size, "events from nothing")
+    for event in line.events:
+        require(event.type in timeline.TYPES and len(event.text) <= timeline.MAX_TEXT, "an event that cannot be")
+    require(len(line.threads) <= timeline.MAX_TEXTS, "threads without end")
+    timeline.prune(Place.root())
+    linear_work(len(data), 2)
+
+
 def imports(data: bytes) -> None:
     """An import of any file, with a signature that is required and without: taken whole or Refused, and as signed only
     what the seed's key signed."""
@@ -641,6 +657,7 @@ TARGETS = {
     "compiled": Target(compiled_copy, _flat, 4, "flat", MEMORY_OF_TEXT),
     "quarantine": Target(reasons, _flat, 4, "flat", MEMORY_OF_TEXT),
     "runs": Target(run_files, _flat, 4, "flat", MEMORY_OF_TEXT),
+    "timeline": Target(timelines, shapes.mutate_store, 8, "store"),
     "export": Target(imports, exports.mutate(shapes.mutate_store), 40, "store"),
     "claim": Target(claims, _flat, 8),
     "judge": Target(judgements, shapes.mutate_raw, 1),

@@ -163,10 +163,15 @@ def test_paths_at_the_same_time(world: World, carrier: str, way: str) -> None:
     assert compiled(world.last()) == 3 * sum(NEVER_KEPT.values())
 
 
+@pytest.mark.parametrize("timeline", ["told", "not told"])
 @pytest.mark.parametrize("way", WAYS)
-def test_paths_on_lavapipe(lavapipe: World, way: str) -> None:
-    """A driver whose cache keeps nothing is left alone, whatever the program asks of it."""
+def test_paths_on_lavapipe(lavapipe: World, way: str, timeline: str) -> None:
+    """A driver whose cache keeps nothing is left alone, whatever the program asks of it; creations are timed alone."""
     arguments = (*WAYS[way], "all")
+    if timeline == "not told":
+        policy = lavapipe.directory / "policy.yaml"
+        policy.write_text("settings: {timeline_mib: 0}\n")
+        lavapipe.environment["PYLAYER_CONFIG"] = str(policy)
     alone = run(lavapipe, *arguments, VK_INSTANCE_LAYERS=None)
     for _ in range(2):
         layered = run(lavapipe, *arguments)
@@ -175,7 +180,11 @@ def test_paths_on_lavapipe(lavapipe: World, way: str) -> None:
     first, second = lavapipe.runs()
     assert first["carrier"] == second["carrier"] == "off"
     assert first["stored_records"] == second["stored_records"] == 0
-    assert second["counters"]["pipelines"] == second["counters"]["passed"] == 0, "calls are not even looked at"
+    assert second["counters"]["pipelines"] == 0
+    if timeline == "not told":
+        assert second["counters"]["passed"] == second["timeline_events"] == 0, "calls are not even looked at"
+    else:
+        assert second["counters"]["passed"] > 100 and second["timeline_events"] > 10
 
 
 @EACH_CARRIER

@@ -17,7 +17,7 @@ SETTINGS_KEYS = (
     "adopt_driver_cache, answer_wait_ms, application_binaries, application_caches, binaries_mib, carrier, compress, "
     "driver_cache, flush_wait_ms, fsync_interval_ms, keep_cache_mib, load_wait_ms, precompiled_internal_cache, "
     "prefers_internal_cache, queue_mib, seed_application_caches, "
-    "sharding, store"
+    "sharding, store, timeline_mib"
 )
 TOP_KEYS = (
     "import, max_program_mib, max_store_mib, never_skip, policy, policy_path, preset, rules, settings, share, skip, "

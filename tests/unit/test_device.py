@@ -267,6 +267,7 @@ def test_plan() -> None:
         restore_binaries=True,
         seed_caches=True,
         shards=0,
+        tell_creations=True,
     )
     assert all(type(value) in (int, bool) for value in plan.as_dict().values())
 

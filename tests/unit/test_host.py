@@ -353,8 +353,18 @@ def test_quiet(send: Send, boundary: FakeBoundary, host_module: Any, root: str) 
     assert len(list(runs.read_all(root))) == 1
     assert stored(root) == [b"x" * 100]
     assert boundary.merged_reads == 1
-    assert boundary.timeouts.count(host_module.QUIET_NS) == 2  # after the plan, and after the device
-    assert set(boundary.timeouts[-3:]) == {host_module.STATISTICS_INTERVAL_NS}
+    assert boundary.timeouts[-1] == host_module.SETTLE_INTERVAL_NS
+
+
+def test_hits_alone(send: Send, boundary: FakeBoundary, host_module: Any, root: str) -> None:
+    """Statistics that change without a message are written each second; those that do not are looked at rarely."""
+    send(*device(), *[None] * 4)
+    boundary.timeouts.clear()
+    boundary.totals = counters(pipelines=5, hits=5)
+    send(None, None, None)
+    assert [run["counters"]["hits"] for run in runs.read_all(root)] == [5]
+    rarely, often = host_module.SETTLE_INTERVAL_NS, host_module.STATISTICS_INTERVAL_NS
+    assert boundary.timeouts[:3] == [rarely, often, rarely]
 
 
 def test_nothing_to_do(send: Send, boundary: FakeBoundary) -> None:
@@ -377,6 +387,6 @@ def test_one_failing_device_leaves_the_others(send: Send, host: Any, root: str) 
     for path in Path(root, "runs").glob("*"):
         path.unlink()
     host.sessions[SERIAL].read_counters = lambda: 1 / 0
-    host.sessions[6]._run._written = ""
+    host.sessions[6].recording._run._written = ""
     host._idle()
     assert len(list(runs.read_all(root))) == 1

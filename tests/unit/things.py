@@ -21,6 +21,7 @@ from pylayer.values import (
     CARRIER_CELLS,
     COUNTER_NAMES,
     UNIT_CELL,
+    Activity,
     Attested,
     BinaryRead,
     CacheData,
@@ -80,8 +81,23 @@ def cell(
     create_ns: int = 1000,
     fingerprint: int = 0,
     unit: int = UNIT_CELL,
+    **changes: Any,
 ) -> Cell:
-    return Cell(create_ns=create_ns, data=memoryview(data), fingerprint=fingerprint, flags=flags, kind=kind, unit=unit)
+    values: dict[str, Any] = {
+        "create_ns": create_ns,
+        "data": memoryview(data),
+        "entry_point": "main",
+        "fingerprint": fingerprint,
+        "flags": flags,
+        "kind": kind,
+        "outcome": 0,
+        "pipelines": 1,
+        "stages": 0x20,
+        "start_ns": 0,
+        "thread": 0,
+        "unit": unit,
+    }
+    return Cell(**{**values, **changes})
 
 
 def binary_read(data: bytes | None = b"a binary", key: bytes = b"its key", **changes: Any) -> BinaryRead:
@@ -230,6 +246,9 @@ class FakeCommands:
         self.merged_reads = 0
         self.refuses = False
         self.seen: bytes | None = b""
+        self.doing: Activity | None = Activity(
+            kind_hits=[0] * 8, queued=0, queued_bytes=0, queued_bytes_most=0, untold=0
+        )
 
     def log(self, level: int, text: str) -> None:
         self.logged.append((level, text))
@@ -296,6 +315,9 @@ class FakeCommands:
     def read_merged(self, device: int) -> bytes | None:
         self.merged_reads += 1
         return self.merged
+
+    def activity(self, device: int) -> Activity | None:
+        return self.doing
 
     def counters(self, device: int) -> dict[str, int] | None:
         return self.totals

@@ -98,6 +98,7 @@ static PylayerPlan make_plan(void)
         .queue_bytes = chance(2) ? 100 : 1 << 20,
         .keep_cache_bytes = chance(4) ? 40 : 1 << 20,
         .index_bytes = chance(4) ? 1000 : 1 << 20,
+        .tell_creations = true,
     };
 }
 
@@ -128,6 +129,11 @@ PylayerMessage *mailbox_next(int64_t timeout_ns)
 {
     (void)timeout_ns;
     return NULL;
+}
+
+void mailbox_measure(PylayerActivity *out)
+{
+    out->queued = 0;
 }
 
 int32_t mailbox_answer(PylayerMessage *message)

@@ -1,0 +1,237 @@
+"""What a run leaves behind about itself: totals, which are replaced, and a timeline, which grows.
+
+Plain Python over a ``commands`` object, as ``session``. Nothing here is on a program's thread: cells and the creations
+that the layer tells of come with what they took, and hits are counted in C and looked at about once a second.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from .store import owner, runs
+from .store.timeline import OUTCOMES, Event, TimelineFile
+from .values import (
+    CARRIER_NAMES,
+    CELL_ADOPTED,
+    CELL_EMPTY,
+    KIND_NAMES,
+    OUTCOME_NAMES,
+    UNIT_NONE,
+    Cell,
+    Program,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
+    from .identity import Identity
+
+#: Counters whose rise is an event; that of others is one already, or in the totals alone.
+TOLD = (
+    "plain",
+    "passed",
+    "compile_required",
+    "failed",
+    "events_dropped",
+    "answers_late",
+    "load_failed",
+    "create_info_hits",
+    "binaries_evicted",
+    "binaries_altered",
+    "binaries_stale",
+    "binaries_refused",
+)
+
+
+def _outcome(cell: Cell) -> str:
+    """One of ``timeline.OUTCOMES``, or ``waited``."""
+    if cell.unit == UNIT_NONE:
+        return OUTCOME_NAMES[cell.outcome] if cell.outcome < len(OUTCOME_NAMES) else "compiled"
+    if cell.flags & CELL_ADOPTED:
+        return "adopted"
+    return "uncacheable" if cell.flags & CELL_EMPTY else "compiled"
+
+
+def _bytes_in(path: str) -> int:
+    """Of the files in a folder of the store."""
+    total = 0
+    try:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                try:
+                    total += entry.stat(follow_symlinks=False).st_size
+                except OSError:
+                    continue
+    except OSError:
+        pass
+    return total
+
+
+class Recording:
+    """The files of one run on one device. ``timeline_mib`` 0: totals alone."""
+
+    def __init__(
+        self,
+        commands: ModuleType,
+        serial: int,
+        root: str,
+        identity: Identity,
+        program: Program,
+        program_id: int,
+        timeline_mib: int,
+    ) -> None:
+        self.started = time.time()
+        self.started_ns = time.monotonic_ns()
+        self._commands = commands
+        self._serial = serial
+        self._run = runs.RunFile(root)
+        self._timeline: TimelineFile | None = None
+        if timeline_mib:
+            limit = timeline_mib << 20
+            self._timeline = TimelineFile(root, self._run.name, identity, program_id, program.name, limit)
+        self._ended = 0.0
+        self._closed = False
+        self._store_bytes = -1
+        self._kinds: dict[int, dict[str, int]] = {}
+        self._looked_ns = self.started_ns
+        self._seen: dict[str, int] = {}
+        self._activity: dict[str, int] = {"queued": 0, "queued_bytes": 0, "queued_bytes_most": 0, "untold": 0}
+        #: When the plan was asked for.
+        self.planned_ns = self.started_ns
+
+    def use_identity(self, identity: Identity) -> None:
+        """The device turned out to have another one. Nothing was written yet."""
+        if self._timeline is not None:
+            self._timeline.identity = identity
+
+    # ---- events ----------------------------------------------------------------------------------
+
+    def _add(self, event: Event) -> None:
+        if self._timeline is not None:
+            self._timeline.add(event)
+
+    def creation(self, cell: Cell, kept_bytes: int = 0) -> None:
+        """A pipeline that was not simply found, or a thread that waited for the store before it looked."""
+        outcome = _outcome(cell)
+        if outcome == "waited":
+            self._add(Event("wait", cell.start_ns, cell.create_ns, thread=cell.thread))
+            return
+        if outcome in ("compiled", "uncacheable", "plain"):
+            kind = self._kind(cell.kind)
+            kind["compiled"] += cell.pipelines
+            kind["compile_ns"] += cell.create_ns
+        self._add(
+            Event(
+                "pipeline",
+                cell.start_ns,
+                cell.create_ns,
+                outcome if outcome in OUTCOMES else "compiled",
+                kind=cell.kind,
+                thread=cell.thread,
+                fingerprint=cell.fingerprint,
+                number=cell.pipelines,
+                value=kept_bytes,
+                stages=cell.stages,
+                text="" if cell.entry_point == "main" else cell.entry_point,
+            )
+        )
+
+    def _kind(self, number: int) -> dict[str, int]:
+        return self._kinds.setdefault(number, {"hits": 0, "compiled": 0, "compile_ns": 0})
+
+    def cache(self, sent_ns: int, outcome: str, slot: int, size: int, reason: str) -> None:
+        """A verdict on an application's initial data; ``outcome`` is one of ``timeline.CACHE_OUTCOMES``."""
+        now = time.monotonic_ns()
+        self._add(Event("cache", sent_ns, now - sent_ns, outcome, number=slot, value=size, text=reason))
+
+    def loaded(self, records: int, size: int) -> None:
+        """The store was merged: so many records that the driver took, of so many bytes."""
+        now = time.monotonic_ns()
+        self._add(Event("load", self.planned_ns, now - self.planned_ns, number=records, value=size))
+
+    def device_created(self, sent_ns: int, carrier: int, reason: str) -> None:
+        """The device exists."""
+        took = max(sent_ns - self.planned_ns, 0)
+        self._add(Event("device", self.planned_ns, took, CARRIER_NAMES[carrier], text=reason))
+
+    def end(self, sent_ns: int) -> None:
+        """vkDestroyDevice or exit, which waits since ``sent_ns``."""
+        if self._ended:
+            return
+        self._ended = time.time()
+        self._add(Event("end", sent_ns, max(time.monotonic_ns() - sent_ns, 0)))
+
+    def _look(self, counters: dict[str, int]) -> None:
+        """Turns what was counted since the last look into events."""
+        now = time.monotonic_ns()
+        start, took = self._looked_ns, now - self._looked_ns
+        self._looked_ns = now
+        if self._closed:
+            return
+        activity = self._commands.activity(self._serial)
+        if activity is not None:
+            for kind, hits in enumerate(activity.kind_hits):
+                if not hits:
+                    continue
+                known = self._kind(kind)
+                if hits > known["hits"]:
+                    self._add(Event("hits", start, took, kind=kind, value=hits - known["hits"]))
+                known["hits"] = hits
+            self._activity = {key: value for key, value in activity.as_dict().items() if key != "kind_hits"}
+        for name in TOLD:
+            count = counters.get(name, 0)
+            more = count - self._seen.get(name, 0)
+            if more > 0:
+                self._add(Event("count", start, took, value=more, text=name))
+                self._seen[name] = count
+
+    # ---- writing ---------------------------------------------------------------------------------
+
+    def write(self, totals: dict[str, Any], counters: dict[str, int], folder: str) -> bool:
+        """Replaces the totals and appends to the timeline; whether there was anything new. ``folder``: where the
+        identity's pipelines are. Raises OSError."""
+        self._look(counters)
+        if self._ended or self._store_bytes < 0:
+            self._store_bytes = _bytes_in(folder)
+        failed = self._flush_timeline()
+        machine, pid, start_ticks = owner.this_process()
+        changed = self._run.write(
+            {
+                **totals,
+                "pid": pid,
+                "machine": machine.hex(),
+                "start_ticks": start_ticks,
+                "started": self.started,
+                "started_ns": self.started_ns,
+                "ended": self._ended,
+                "kinds": {KIND_NAMES[kind]: counts for kind, counts in self._kinds.items() if kind < len(KIND_NAMES)},
+                "store_bytes": self._store_bytes,
+                "queued": self._activity["queued"],
+                "queued_bytes": self._activity["queued_bytes"],
+                "queued_bytes_most": self._activity["queued_bytes_most"],
+                "timeline_events": self._timeline.events if self._timeline is not None else 0,
+                "timeline_dropped": self._activity["untold"]
+                + (self._timeline.dropped if self._timeline is not None else 0),
+            }
+        )
+        if failed is not None:
+            raise failed
+        return changed
+
+    def _flush_timeline(self) -> OSError | None:
+        """What went wrong, which does not keep the totals from being written."""
+        try:
+            if self._timeline is not None:
+                self._timeline.flush()
+        except OSError as error:
+            return error
+        return None
+
+    def close(self) -> None:
+        """Ends the timeline; totals may be written again."""
+        self._closed = True
+        if self._timeline is not None:
+            self._timeline.close()

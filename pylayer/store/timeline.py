@@ -1,0 +1,330 @@
+"""What a run did when: one file of events beside the file of its statistics.
+
+``<root>/runs/<run>.events`` is a file of the store like a journal: a header, and records to which one process appends.
+Events wait in memory until ``flush``, so a program that is killed loses those since the last one.
+docs/format.md, 'Timelines', has the bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+
+from .. import flat
+from ..paths import make_private_below
+from ..values import CARRIER_NAMES
+from . import format
+from .descriptors import OwnFile, move_up
+from .files import create_temporary, remove, write_all
+from .reader import Reader
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..identity import Identity
+
+SUFFIX = ".events"
+
+#: Files that are kept, and their bytes in all; the oldest go first.
+MAX_FILES = 50
+MAX_TOTAL_BYTES = 64 << 20
+#: Nothing larger is read: no setting makes one.
+MAX_FILE_BYTES = 17 << 20
+MAX_NOTE_BYTES = 1 << 20
+#: Events that wait for ``flush`` in memory; what comes after them is dropped and counted.
+MAX_WAITING = 16384
+#: Texts and names of threads in one file; what comes after them is left empty.
+MAX_TEXTS = 1024
+MAX_TEXT = 64
+
+EVENT = struct.Struct("<QQQQIIIIHBBIQ")
+assert EVENT.size == 64
+
+#: By their numbers in the file, from 1.
+TYPES = ("pipeline", "hits", "count", "cache", "load", "wait", "device", "end")
+#: Of pipelines, by their numbers.
+OUTCOMES = ("compiled", "adopted", "uncacheable", "plain", "passed", "slow", "failed")
+#: Those of them that are compilations.
+COMPILES = ("compiled", "uncacheable", "plain", "passed")
+#: Of an application's cache data, by their numbers.
+CACHE_OUTCOMES = ("passed", "emptied", "refused")
+_WORDS = {"pipeline": OUTCOMES, "cache": CACHE_OUTCOMES, "device": CARRIER_NAMES}
+
+
+class Event:
+    """Something that happened. Times in nanoseconds of CLOCK_MONOTONIC; what the others mean depends on ``type``."""
+
+    __slots__ = (
+        "duration_ns",
+        "fingerprint",
+        "kind",
+        "number",
+        "outcome",
+        "stages",
+        "start_ns",
+        "text",
+        "thread",
+        "type",
+        "value",
+    )
+
+    def __init__(
+        self,
+        type: str,
+        start_ns: int,
+        duration_ns: int = 0,
+        outcome: str = "",
+        kind: int = 0,
+        thread: int = 0,
+        fingerprint: int = 0,
+        number: int = 0,
+        value: int = 0,
+        stages: int = 0,
+        text: str = "",
+    ) -> None:
+        self.type = type
+        self.start_ns = start_ns
+        self.duration_ns = duration_ns
+        self.outcome = outcome
+        self.kind = kind
+        self.thread = thread
+        self.fingerprint = fingerprint
+        self.number = number
+        self.value = value
+        self.stages = stages
+        self.text = text
+
+    def __repr__(self) -> str:
+        return f"Event({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
+
+
+def _thread_name(thread: int) -> str:
+    """Of a thread of this process; empty where it has ended."""
+    try:
+        with open(f"/proc/self/task/{thread}/comm", "rb") as file:
+            return file.read(32).strip().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+class TimelineFile:
+    """The events of one run on one device, being written. ``limit``: bytes that the file may have."""
+
+    def __init__(
+        self, root: str, name: str, identity: Identity, program: int = 0, application: str = "", limit: int = 4 << 20
+    ) -> None:
+        self.path = os.path.join(root, "runs", name + SUFFIX)
+        self.events = 0
+        #: Events that found no room.
+        self.dropped = 0
+        self._root = root
+        self.identity = identity
+        self._program = program
+        self._application = application
+        self._limit = limit
+        self._waiting: list[Event] = []
+        self._texts: dict[str, int] = {}
+        #: Names of threads that events are of, and those that are in the file.
+        self._threads: dict[int, str] = {}
+        self._threads_written: set[int] = set()
+        self._file: OwnFile | None = None
+        self._salt = 0
+        self._size = 0
+        self._failed = False
+
+    def add(self, event: Event) -> None:
+        """Keeps an event until the next ``flush``."""
+        if event.thread and event.thread not in self._threads and len(self._threads) < MAX_TEXTS:
+            self._threads[event.thread] = _thread_name(event.thread)  # at once: it may end before the next flush
+        if len(self._waiting) >= MAX_WAITING or self._failed:
+            self.dropped += 1
+        else:
+            self._waiting.append(event)
+
+    def flush(self) -> None:
+        """Appends what waits. Raises OSError once, where that cannot be written; no more is tried then."""
+        waiting, self._waiting = self._waiting, []
+        if not waiting or self._failed:
+            return
+        size = max(self._size, format.FILE_HEADER.size)
+        room = (self._limit - size - format.record_size(0)) // EVENT.size
+        if len(waiting) > room:
+            self.dropped += len(waiting) - max(room, 0)
+            waiting = waiting[: max(room, 0)]
+        if not waiting:
+            return
+        names: dict[str, dict[int, str]] = {"texts": {}, "threads": {}}
+        data = b"".join([self._pack(event, names) for event in waiting])
+        parts = format.record_parts(format.EVENTS, data)
+        noted = {key: value for key, value in names.items() if value}
+        if noted:
+            parts = [*format.record_parts(format.NOTE, flat.dumps(noted).encode("utf-8", "replace")), *parts]
+        try:
+            file = self._file or self._open()
+            self._size += write_all(file.fileno(), format.seal(parts, self._salt))
+        except OSError:
+            self.dropped += len(waiting)
+            self._failed = True
+            self.close()
+            raise
+        self.events += len(waiting)
+
+    def _open(self) -> OwnFile:
+        make_private_below(self._root, "runs")
+        fd, temporary = create_temporary(self.path)
+        file = None
+        try:
+            file = OwnFile(move_up(fd))
+            self._salt = format.new_salt()
+            head = format.file_header(
+                format.EVENTS_FILE, self.identity, self._program, self._application, salt=self._salt
+            )
+            self._size = write_all(file.fileno(), [head])
+            os.rename(temporary, self.path)
+        except BaseException:
+            if file is not None:
+                file.close()
+            remove(temporary)
+            raise
+        self._file = file
+        return file
+
+    def _pack(self, event: Event, names: dict[str, dict[int, str]]) -> bytes:
+        words = _WORDS.get(event.type)
+        text = event.text[:MAX_TEXT]
+        number = self._texts.get(text, 0)
+        if text and not number and len(self._texts) < MAX_TEXTS:
+            number = self._texts[text] = len(self._texts) + 1
+            names["texts"][number] = text
+        if event.thread in self._threads and event.thread not in self._threads_written:
+            self._threads_written.add(event.thread)
+            names["threads"][event.thread] = self._threads[event.thread]
+        return EVENT.pack(
+            event.start_ns,
+            event.duration_ns,
+            event.fingerprint,
+            event.value,
+            event.thread,
+            min(event.number, 0xFFFFFFFF),
+            event.stages,
+            number,
+            TYPES.index(event.type) + 1,
+            event.kind,
+            words.index(event.outcome) if words else 0,
+            0,
+            0,
+        )
+
+    def close(self) -> None:
+        """Ends the file: what is added from here on is dropped. May be called twice."""
+        self._failed = True
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+class Timeline:
+    """The events of a run as they were read, in the order in which they were written. ``outcome`` is ``ok`` or says why
+    not all of them could be: one of ``format.OUTCOMES``."""
+
+    def __init__(self) -> None:
+        self.outcome = "ok"
+        self.events: list[Event] = []
+        #: Names of threads where they are known. Hostile text, like all texts of events.
+        self.threads: dict[int, str] = {}
+        self._texts: dict[int, str] = {}
+
+    def take_note(self, data: bytes) -> None:
+        """Texts and names of threads that the events behind it use."""
+        try:
+            if len(data) > MAX_NOTE_BYTES:
+                raise ValueError("too long")
+            values = flat.loads(data.decode())
+        except ValueError:
+            self.outcome = "impossible"
+            return
+        for key, into in (("texts", self._texts), ("threads", self.threads)):
+            named = values.get(key)
+            for number, text in (named if isinstance(named, dict) else {}).items():
+                if number.isdecimal() and len(into) < MAX_TEXTS:
+                    into[int(number[:20])] = str(text)[:MAX_TEXT]
+
+    def take_events(self, data: bytes) -> None:
+        """Appends what a record holds; what cannot be an event is left out."""
+        for fields in EVENT.iter_unpack(data[: len(data) - len(data) % EVENT.size]):
+            start, duration, fingerprint, value, thread, number, stages, text, type, kind, outcome, *_ = fields
+            if not 0 < type <= len(TYPES):
+                continue  # of a later version
+            word, name = "", self._texts.get(text, "")
+            words = _WORDS.get(TYPES[type - 1])
+            if words is not None:
+                word = words[outcome] if outcome < len(words) else "unknown"
+            self.events.append(
+                Event(TYPES[type - 1], start, duration, word, kind, thread, fingerprint, number, value, stages, name)
+            )
+
+
+def read(root: str, name: str) -> Timeline | None:
+    """The timeline of the run of this name; None where it has none that can be read."""
+    return read_file(os.path.join(root, "runs", name + SUFFIX))
+
+
+def read_file(path: str) -> Timeline | None:
+    """The timeline in a file of the store; None where there is no such file, or it is not to be trusted."""
+    try:
+        reader = Reader(path)
+    except OSError:
+        return None
+    line = Timeline()
+    damage: list[format.Damage] = []
+    try:
+        header, outcome = reader.header()
+        if header is None or header.kind != format.EVENTS_FILE or reader.size > MAX_FILE_BYTES:
+            line.outcome = outcome if header is None else "not-a-store-file"
+            return line
+        for part in reader.parts(damage):
+            if part.in_block:
+                continue  # nothing of a timeline is compressed, and a small file must not become many events
+            for magic, _, _, start, size, *_ in part.records:
+                data = bytes(memoryview(part.data)[start : start + size])
+                if magic == format.NOTE:
+                    line.take_note(data)
+                elif magic == format.EVENTS:
+                    line.take_events(data)
+    except OSError:
+        line.outcome = "unreadable"
+        return line
+    finally:
+        reader.close()
+    if damage:
+        line.outcome = damage[0].outcome
+    return line
+
+
+def prune(root: str) -> int:
+    """Deletes the oldest timelines beyond ``MAX_FILES`` and ``MAX_TOTAL_BYTES``; returns how many."""
+    directory = os.path.join(root, "runs")
+    found: list[tuple[str, int]] = []
+    try:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                if entry.name.endswith(SUFFIX):
+                    try:
+                        found.append((entry.path, entry.stat(follow_symlinks=False).st_size))
+                    except OSError:
+                        continue
+    except OSError:
+        return 0
+    found.sort(reverse=True)  # names sort by age
+    total = removed = 0
+    for number, (path, size) in enumerate(found):
+        total += size
+        if number >= MAX_FILES or total > MAX_TOTAL_BYTES:
+            removed += remove(path)
+    return removed
+
+
+def as_dict(event: Event) -> dict[str, Any]:
+    """Names and values."""
+    return {name: getattr(event, name) for name in Event.__slots__}

@@ -1,0 +1,182 @@
+"""The timeline of a run: what was compiled, when, by which thread, and what became of it, for every carrier."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from world import BUILD, World
+
+from pylayer.store import runs, timeline
+from pylayer.store.timeline import Event, Timeline
+
+COUNT = 12
+
+
+def newest(world: World) -> tuple[dict[str, object], Timeline]:
+    *_, (name, values) = runs.read_named(str(world.store))
+    line = timeline.read(str(world.store), name)
+    assert line is not None
+    return values, line
+
+
+def pipelines(world: World) -> list[Event]:
+    _, line = newest(world)
+    assert line.outcome == "ok"
+    return [event for event in line.events if event.type == "pipeline"]
+
+
+def outcomes(world: World) -> list[str]:
+    return [event.outcome for event in pipelines(world)]
+
+
+def policy(world: World, settings: str) -> dict[str, str]:
+    path = world.directory / "policy.yaml"
+    path.write_text(f"settings: {{{settings}}}\n")
+    return {"PYLAYER_CONFIG": str(path)}
+
+
+@pytest.mark.parametrize("carrier", ["cells", "binaries"])
+def test_compiled_then_hit(world: World, carrier: str) -> None:
+    """The first run compiles each pipeline, by its fingerprint; the second finds them all and tells how many."""
+    config = policy(world, f"carrier: {carrier}")
+    arguments = ("--count", COUNT, "--api", "1.3")
+    before = time.monotonic_ns()
+    world.demo(*arguments, **config)
+    compiled = pipelines(world)
+    assert outcomes(world) == ["compiled"] * COUNT
+    assert len({event.fingerprint for event in compiled}) == COUNT and all(event.value for event in compiled)
+    assert all(before < event.start_ns < time.monotonic_ns() and event.duration_ns for event in compiled)
+    assert {(event.kind, event.stages) for event in compiled} == {(0, 0x20), (1, 0x11)}
+    values, line = newest(world)
+    (thread,) = {event.thread for event in compiled}
+    assert thread == values["pid"] and line.threads == {thread: "pipelines"}
+    types = [event.type for event in line.events]
+    assert types.count("device") == types.count("load") == types.count("end") == 1
+    world.demo(*arguments, **config)
+    values, line = newest(world)
+    found = [event for event in line.events if event.type in ("pipeline", "hits") and event.outcome != "slow"]
+    assert {event.type for event in found} == {"hits"} and sum(event.value for event in found) == COUNT
+    kinds = {kind: numbers["hits"] for kind, numbers in values["kinds"].items()}  # type: ignore[attr-defined]
+    assert kinds == {"compute": COUNT // 2, "graphics": COUNT // 2}
+
+
+def test_clock(world: World) -> None:
+    """The run's start says what an event's time is on the calendar."""
+    before = time.time()
+    world.demo("--count", 2)
+    after = time.time()
+    values, line = newest(world)
+    started, started_ns, ended = (values[key] for key in ("started", "started_ns", "ended"))
+    assert isinstance(started, float) and isinstance(started_ns, int) and isinstance(ended, float)
+    assert before <= ended <= after
+    for event in line.events:
+        assert before <= started + (event.start_ns - started_ns) / 1e9 <= after
+
+
+def test_threads(world: World) -> None:
+    """Each pipeline is told with the thread that created it."""
+    world.demo("--count", 30, "--threads", 3)
+    found = pipelines(world)
+    assert len(found) == 30 and len({event.thread for event in found}) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "settings", "expected"),
+    [
+        (["--count", 6], "carrier: snapshot", ["plain"] * 6),
+        (["--count", 6, "--batch", 6], "carrier: snapshot", ["plain"] * 2),
+        (["--count", 6, "--batch", 3], "carrier: cells", ["compiled"] * 6),
+        (["--count", 2, "--ray-tracing", "--deferred", 2], "carrier: cells", ["compiled"] * 2),
+        (["--count", 2, "--ray-tracing", "--deferred", 2], "carrier: snapshot", ["plain"] * 2),
+        (["--count", 6, "--fail-on-compile-required"], "carrier: cells", []),
+    ],
+)
+def test_ways(world: World, arguments: list[str], settings: str, expected: list[str]) -> None:
+    """Pipelines that leave no cell are told too: of those made in one call together, how many it was."""
+    world.demo(*arguments, **policy(world, settings))
+    assert outcomes(world) == expected
+    assert sum(event.number for event in pipelines(world)) == (int(arguments[1]) if expected else 0)
+
+
+def test_observed(world: World) -> None:
+    """With the carrier off nothing is stored or added, and creations are told, under the fingerprints that they have
+    anywhere."""
+    world.demo("--count", COUNT, "--seed", 7)
+    expected = {event.fingerprint for event in pipelines(world)}
+    stored = world.stored_files()
+    world.demo("--count", COUNT, "--seed", 7, **policy(world, "carrier: 'off'"))
+    assert set(outcomes(world)) == {"passed"}
+    assert {event.fingerprint for event in pipelines(world)} <= expected
+    assert world.stored_files() == stored and world.last()["passed"] == COUNT
+
+
+def test_stub_driver(lavapipe: World) -> None:
+    """Of a driver whose pipelines cannot be stored it is seen what it compiled."""
+    lavapipe.demo("--count", COUNT)
+    assert set(outcomes(lavapipe)) == {"passed"}
+    assert all(event.fingerprint and event.duration_ns >= 100_000 for event in pipelines(lavapipe))
+
+
+@pytest.mark.parametrize("carrier", ["cells", "snapshot", "'off'"])
+def test_switched_off(world: World, carrier: str) -> None:
+    """With timeline_mib 0 no file is written, and nothing is told."""
+    world.demo("--count", COUNT, **policy(world, f"timeline_mib: 0, carrier: {carrier}"))
+    assert not list(world.store.glob("runs/*.events"))
+    assert world.runs()[-1]["timeline_events"] == world.runs()[-1]["timeline_dropped"] == 0
+
+
+def test_cache_verdicts(world: World) -> None:
+    """What the program gave to vkCreatePipelineCache is told with the verdict and its reason."""
+    file = world.directory / "program.cache"
+    arguments = ("--count", 4, "--cache", file, "--cache-save", file)
+    world.demo(*arguments)
+    size = file.stat().st_size
+    world.demo(*arguments)
+    file.write_bytes(file.read_bytes()[:-100])
+    world.demo(*arguments)
+    found = []
+    for name, _ in runs.read_named(str(world.store)):
+        line = timeline.read(str(world.store), name)
+        assert line is not None
+        found += [(event.outcome, event.text, event.value) for event in line.events if event.type == "cache"]
+    assert found[0] == ("passed", "attested", size)
+    assert [(outcome, reason) for outcome, reason, _ in found[1:]] == [("emptied", "altered")]
+
+
+def test_load(world: World) -> None:
+    """A wait for the store and the device's way are there in a run that reads a store."""
+    world.demo("--count", COUNT)
+    world.demo("--count", COUNT)
+    _, line = newest(world)
+    (load,) = [event for event in line.events if event.type == "load"]
+    (device,) = [event for event in line.events if event.type == "device"]
+    assert (load.number, device.outcome) == (COUNT, "cells") and load.value > 1000
+    assert device.text == "the driver has pipelineCreationCacheControl"
+
+
+def test_killed(world: World) -> None:
+    """A program that is killed leaves what was told until its last flush, and no end."""
+    command = [str(BUILD / "demo" / "pipelines"), "--count", "14336"]
+    with subprocess.Popen(command, env=world.environment, stderr=subprocess.DEVNULL) as process:
+        while not any(b"EVTS" in path.read_bytes() for path in Path(world.store).glob("runs/*.events")):
+            assert process.poll() is None
+            time.sleep(0.01)
+        flushed = max(path.stat().st_size for path in Path(world.store).glob("runs/*.events"))
+        while max(path.stat().st_size for path in Path(world.store).glob("runs/*.events")) == flushed:
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.kill()
+    values, line = newest(world)
+    assert line.outcome in ("ok", "truncated") and [event for event in line.events if event.outcome == "compiled"]
+    assert values["ended"] == 0 and "end" not in [event.type for event in line.events]
+
+
+def test_exit_without_destroy(world: World) -> None:
+    """A program that ends without destroying its device has an end too."""
+    world.demo("--count", 4, "--no-destroy")
+    values, line = newest(world)
+    assert values["ended"] and line.events[-1].type in ("end", "hits", "count")
+    assert "end" in [event.type for event in line.events] and len(pipelines(world)) == 4

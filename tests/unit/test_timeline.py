@@ -1,0 +1,266 @@
+"""A run's timeline: what is written is read, within bounds, and whatever a file holds nothing is raised."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from unit.things import FakeCommands, cell, counters, facts, program
+
+from pylayer.identity import Identity
+from pylayer.recording import Recording
+from pylayer.store import format, runs, timeline
+from pylayer.store.timeline import Event, TimelineFile
+from pylayer.values import CELL_ADOPTED, CELL_EMPTY, OUTCOME_NAMES, UNIT_NONE, Activity
+
+IDENTITY = Identity.of(facts())
+
+
+def events(root: Path, name: str = "run") -> list[Event]:
+    line = timeline.read(str(root), name)
+    assert line is not None and line.outcome == "ok"
+    return line.events
+
+
+def written(root: Path, *added: Event, name: str = "run", limit: int = 1 << 20) -> TimelineFile:
+    file = TimelineFile(str(root), name, IDENTITY, 7, "stutter", limit)
+    for event in added:
+        file.add(event)
+    file.flush()
+    return file
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    """Every field comes back, texts and names of threads included, over several flushes."""
+    thread = os.getpid()
+    first = Event("pipeline", 1, 2, "plain", 3, thread, (1 << 64) - 1, 4, 5, 0x11, "MainPS")
+    second = Event("cache", 10, 20, "emptied", number=2, value=1000, text="altered")
+    third = Event("device", 30, 40, "binaries", text="chosen by the policy file")
+    last = Event("hits", (1 << 63), 7, kind=1, value=99)
+    file = written(tmp_path, first, second)
+    file.add(third)
+    file.add(Event("count", 50, value=2, text="altered"))
+    file.add(last)
+    file.flush()
+    found = events(tmp_path)
+    assert [timeline.as_dict(event) for event in (found[0], found[1], found[2], found[4])] == [
+        timeline.as_dict(event) for event in (first, second, third, last)
+    ]
+    assert (found[3].type, found[3].text) == ("count", "altered")
+    line = timeline.read(str(tmp_path), "run")
+    assert line is not None and line.threads == {thread: Path("/proc/self/comm").read_text().strip()}
+    assert file.events == 5 and file.dropped == 0
+
+
+def test_bytes(tmp_path: Path) -> None:
+    """What docs/format.md says of the bytes."""
+    written(tmp_path, Event("pipeline", 1, 2, "adopted", 3, 0, 4, 5, 6, 7, "cs"))
+    data = (tmp_path / "runs" / "run.events").read_bytes()
+    assert data[16:20] == b"EVNT" and data[256:260] == b"NOTE"
+    size = int.from_bytes(data[264:272], "little")
+    assert data[320 : 320 + size] == b"texts.1=s:cs\n"
+    at = 256 + format.record_size(size)
+    assert data[at : at + 4] == b"EVTS"
+    numbers = [1, 2, 4, 6]
+    expected = b"".join(number.to_bytes(8, "little") for number in numbers)
+    expected += b"".join(number.to_bytes(4, "little") for number in (0, 5, 7, 1))
+    expected += bytes([1, 0, 3, 1]) + bytes(12)
+    assert data[at + 64 : at + 128] == expected and len(data) == at + 128
+
+
+def test_nothing_happened(tmp_path: Path) -> None:
+    """A run without events has no file."""
+    written(tmp_path).close()
+    assert not (tmp_path / "runs").exists() and timeline.read(str(tmp_path), "run") is None
+
+
+def test_torn(tmp_path: Path) -> None:
+    """A file that ends in the middle of a flush has the events of the flushes before."""
+    file = written(tmp_path, Event("end", 1))
+    whole = os.path.getsize(file.path)
+    file.add(Event("end", 2))
+    file.flush()
+    os.truncate(file.path, whole + 100)
+    line = timeline.read(str(tmp_path), "run")
+    assert line is not None and line.outcome == "truncated"
+    assert [event.start_ns for event in line.events] == [1]
+
+
+def test_full(tmp_path: Path) -> None:
+    """The file stays within its limit; what finds no room is counted."""
+    file = TimelineFile(str(tmp_path), "run", IDENTITY, limit=10_000)
+    for number in range(50):
+        for _ in range(10):
+            file.add(Event("pipeline", number, outcome="compiled"))
+        file.flush()
+    assert os.path.getsize(file.path) <= 10_000
+    assert file.events == len(events(tmp_path)) > 100
+    assert file.events + file.dropped == 500
+
+
+def test_waiting_is_bounded(tmp_path: Path) -> None:
+    """What is never flushed does not take the program's memory."""
+    file = TimelineFile(str(tmp_path), "run", IDENTITY)
+    for _ in range(timeline.MAX_WAITING + 5):
+        file.add(Event("end", 1))
+    assert file.dropped == 5
+
+
+def test_cannot_be_written(tmp_path: Path) -> None:
+    """The first failure is told; then events are counted, and nothing is tried again."""
+    (tmp_path / "runs").write_text("not a directory")
+    file = TimelineFile(str(tmp_path), "run", IDENTITY)
+    file.add(Event("end", 1))
+    with pytest.raises(OSError):
+        file.flush()
+    file.add(Event("end", 2))
+    file.flush()
+    assert file.dropped == 2 and file.events == 0
+
+
+def test_ended(tmp_path: Path) -> None:
+    """What comes after the end is in no file, and makes none."""
+    file = written(tmp_path, Event("end", 1))
+    file.close()
+    file.add(Event("end", 2))
+    file.flush()
+    assert len(events(tmp_path)) == 1
+
+
+def test_hostile_texts(tmp_path: Path) -> None:
+    """Texts of programs are cut and come back as they are; there are never more of them than fit."""
+    texts = ["</script>\x1b[31m\n", "x" * 500, *(f"entry{number}" for number in range(2000))]
+    written(tmp_path, *(Event("pipeline", 1, outcome="compiled", text=text) for text in texts))
+    found = [event.text for event in events(tmp_path)]
+    assert found[0] == texts[0] and found[1] == "x" * timeline.MAX_TEXT
+    assert len(set(found)) == timeline.MAX_TEXTS + 1 and found[-1] == ""
+
+
+@pytest.mark.parametrize("data", [b"", b"PYLSTORE", bytes(300), b"x" * 1000])
+def test_not_a_timeline(tmp_path: Path, data: bytes) -> None:
+    """A file that is none has no events and says why."""
+    (tmp_path / "runs").mkdir(mode=0o700)
+    (tmp_path / "runs" / "run.events").write_bytes(data)
+    line = timeline.read(str(tmp_path), "run")
+    assert line is not None and line.events == [] and line.outcome in format.OUTCOMES
+
+
+def test_journal_under_its_name(tmp_path: Path) -> None:
+    """A store's file of another kind is not read as a timeline."""
+    (tmp_path / "runs").mkdir(mode=0o700)
+    (tmp_path / "runs" / "run.events").write_bytes(format.file_header(format.JOURNAL, IDENTITY))
+    line = timeline.read(str(tmp_path), "run")
+    assert line is not None and line.outcome == "not-a-store-file"
+
+
+def test_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest stay, within their number and their bytes; statistics are not touched."""
+    directory = tmp_path / "runs"
+    directory.mkdir(mode=0o700)
+    for number in range(60):
+        (directory / f"{number:04}.events").write_bytes(bytes(10))
+    (directory / "0000.run").touch()
+    assert timeline.prune(str(tmp_path)) == 60 - timeline.MAX_FILES
+    assert (directory / "0010.events").exists() and not (directory / "0009.events").exists()
+    monkeypatch.setattr(timeline, "MAX_TOTAL_BYTES", 50)
+    timeline.prune(str(tmp_path))
+    assert sorted(os.listdir(directory)) == ["0000.run", *(f"{number:04}.events" for number in range(55, 60))]
+
+
+# ---- recording ---------------------------------------------------------------------------------------
+
+
+def recording(root: Path, commands: FakeCommands, mib: int = 1) -> Recording:
+    return Recording(commands, 5, str(root), IDENTITY, program(), 7, mib)  # type: ignore[arg-type]
+
+
+def write(what: Recording, root: Path, **totals: int) -> list[Event]:
+    what.write({"version": 1}, counters(**totals), str(root))
+    ((name, _),) = runs.read_named(str(root))
+    line = timeline.read(str(root), name)
+    return line.events if line is not None else []
+
+
+def values(root: Path) -> dict[str, object]:
+    ((_, found),) = runs.read_named(str(root))
+    return found
+
+
+def test_outcomes(tmp_path: Path) -> None:
+    """What became of a pipeline is told by its cell, or by the layer where there is none."""
+    what = recording(tmp_path, FakeCommands())
+    what.creation(cell(b"data", start_ns=5, entry_point="MainCS"), kept_bytes=4)
+    what.creation(cell(b"data", flags=CELL_ADOPTED))
+    what.creation(cell(b"", flags=CELL_EMPTY))
+    for outcome in range(1, len(OUTCOME_NAMES)):
+        what.creation(cell(b"", unit=UNIT_NONE, outcome=outcome, pipelines=2))
+    what.creation(cell(b"", unit=UNIT_NONE, outcome=77))
+    found = write(what, tmp_path)
+    assert [event.outcome or event.type for event in found] == [
+        *("compiled", "adopted", "uncacheable", "compiled", "uncacheable", "plain", "passed", "slow", "failed", "wait"),
+        "compiled",
+    ]
+    assert (found[0].text, found[0].value, found[0].start_ns, found[1].text) == ("MainCS", 4, 5, "")
+    assert values(tmp_path)["kinds"] == {"compute": {"hits": 0, "compiled": 9, "compile_ns": 6000}}
+
+
+def test_hits_by_the_second(tmp_path: Path) -> None:
+    """Hits of each kind, and other counters, are told as what they rose by since the last look."""
+    commands = FakeCommands()
+    what = recording(tmp_path, commands)
+    commands.doing = Activity(
+        kind_hits=[3, 0, 0, 0, 0, 2, 0, 0], queued=1, queued_bytes=2, queued_bytes_most=3, untold=4
+    )
+    found = write(what, tmp_path, failed=1)
+    assert [(event.type, event.kind, event.value, event.text) for event in found] == [
+        ("hits", 0, 3, ""),
+        ("hits", 5, 2, ""),
+        ("count", 0, 1, "failed"),
+    ]
+    commands.doing = Activity(
+        kind_hits=[3, 0, 0, 0, 0, 9, 0, 0], queued=0, queued_bytes=0, queued_bytes_most=3, untold=4
+    )
+    more = write(what, tmp_path, failed=1)[3:]
+    assert [(event.kind, event.value) for event in more] == [(5, 7)]
+    assert more[0].start_ns == found[0].start_ns + found[0].duration_ns
+    run = values(tmp_path)
+    assert (run["queued"], run["queued_bytes_most"], run["timeline_dropped"], run["timeline_events"]) == (0, 3, 4, 4)
+
+
+def test_switched_off(tmp_path: Path) -> None:
+    """With timeline_mib 0 there are totals and no timeline."""
+    what = recording(tmp_path, FakeCommands(), mib=0)
+    what.creation(cell())
+    assert write(what, tmp_path) == []
+    assert values(tmp_path)["timeline_events"] == 0
+    assert not list(tmp_path.glob("runs/*.events"))
+
+
+def test_end(tmp_path: Path) -> None:
+    """A run that ended says when, once; written again afterwards it stays so and its timeline is complete."""
+    what = recording(tmp_path, FakeCommands())
+    write(what, tmp_path)
+    assert values(tmp_path)["ended"] == 0
+    before = time.time()
+    what.end(time.monotonic_ns())
+    what.end(time.monotonic_ns())
+    assert [event.type for event in write(what, tmp_path)] == ["end"]
+    what.close()
+    assert [event.type for event in write(what, tmp_path, failed=3)] == ["end"]
+    ended = values(tmp_path)["ended"]
+    assert isinstance(ended, float) and before <= ended <= time.time()
+
+
+def test_totals_without_timeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A timeline that cannot be written keeps no totals from the disk."""
+
+    def fail(_: TimelineFile) -> None:
+        raise OSError(28, "No space left on device")
+
+    what = recording(tmp_path, FakeCommands())
+    monkeypatch.setattr(TimelineFile, "flush", fail)
+    with pytest.raises(OSError, match="No space left"):
+        write(what, tmp_path)
+    assert values(tmp_path)["version"] == 1
