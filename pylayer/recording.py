@@ -10,7 +10,7 @@ import os
 import time
 
 from .store import owner, runs
-from .store.timeline import OUTCOMES, Event, TimelineFile
+from .store.timeline import COMPILES, OUTCOMES, Event, TimelineFile
 from .values import (
     CARRIER_NAMES,
     CELL_ADOPTED,
@@ -119,7 +119,7 @@ class Recording:
         if outcome == "waited":
             self._add(Event("wait", cell.start_ns, cell.create_ns, thread=cell.thread))
             return
-        if outcome in ("compiled", "uncacheable", "plain"):
+        if outcome in COMPILES:
             kind = self._kind(cell.kind)
             kind["compiled"] += cell.pipelines
             kind["compile_ns"] += cell.create_ns

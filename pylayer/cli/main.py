@@ -26,6 +26,7 @@ COMMANDS = {
     "run": ("run", ""),
     "show": ("show", ""),
     "stats": ("stats", ""),
+    "top": ("top", ""),
     "trim": ("trim", ""),
     "uninstall": ("uninstall", ""),
     "verify": ("verify", ""),

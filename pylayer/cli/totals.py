@@ -34,7 +34,7 @@ POLICY_SUMS = ("failures", "late", "broken_off", "events", "over_budget", "event
 SPENT = ("hit_ns", "compile_ns", "plain_ns", "load_wait_ns")
 
 
-def _number(values: Any, key: str) -> float:
+def number_in(values: Any, key: str) -> float:
     """A number from a file that anything may have happened to."""
     value = values.get(key) if isinstance(values, dict) else None
     return value if isinstance(value, (int, float)) else 0
@@ -43,7 +43,7 @@ def _number(values: Any, key: str) -> float:
 def _counts(values: dict[str, Any], key: str) -> dict[str, int]:
     """How often each outcome was."""
     counts = values.get(key)
-    return {printable(str(name)): int(_number(counts, name)) for name in counts} if isinstance(counts, dict) else {}
+    return {printable(str(name)): int(number_in(counts, name)) for name in counts} if isinstance(counts, dict) else {}
 
 
 def _add(total: dict[str, int], counts: dict[str, int]) -> None:
@@ -61,21 +61,21 @@ class Run:
         #: What a table shows.
         shown = ("program", "device", "driver", "driver_info", "engine", "carrier", "reason")
         self.texts = {key: printable(str(values.get(key, ""))) for key in shown}
-        self.started = _number(values, "started")
-        self.numbers = {key: int(_number(values.get("counters"), key)) for key in COUNTERS}
-        self.numbers |= {key: int(_number(values, key)) for key in SUMS}
-        self.mean_compile_ns = _number(values, "mean_compile_ns")
+        self.started = number_in(values, "started")
+        self.numbers = {key: int(number_in(values.get("counters"), key)) for key in COUNTERS}
+        self.numbers |= {key: int(number_in(values, key)) for key in SUMS}
+        self.mean_compile_ns = number_in(values, "mean_compile_ns")
         self.refused = _counts(values, "refused")
         self.outcomes = _counts(values, "cache_outcomes")
         self.damage = _counts(values, "damage")
         policy = values.get("policy")
-        self.policy = {key: int(_number(policy, key)) for key in POLICY_SUMS}
+        self.policy = {key: int(number_in(policy, key)) for key in POLICY_SUMS}
         #: Its class, where the user has one, and why it was switched off.
         self.policy_class, self.policy_off = "", ""
         if isinstance(policy, dict):
             self.policy_class = str(policy.get("class", ""))
             self.policy_off = str(policy.get("switched_off", ""))
-        self.policy_off_at = _number(policy, "switched_off_at")
+        self.policy_off_at = number_in(policy, "switched_off_at")
 
     def matches(self, pattern: str) -> bool:
         """Whether a pattern names the executable, the application, or both together."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..identity import Identity
+    from .reader import Part
 
 SUFFIX = ".events"
 
@@ -235,6 +236,20 @@ class Timeline:
         self.threads: dict[int, str] = {}
         self._texts: dict[int, str] = {}
 
+    def take_part(self, part: Part) -> int:
+        """Appends what verified in a part of a file; returns where in the file that ends."""
+        if part.in_block:
+            return 0  # nothing of a timeline is compressed, and a small file must not become many events
+        end = 0
+        for magic, _, _, start, size, *_ in part.records:
+            data = bytes(memoryview(part.data)[start : start + size])
+            end = part.base + start + size + -size % format.ALIGNMENT
+            if magic == format.NOTE:
+                self.take_note(data)
+            elif magic == format.EVENTS:
+                self.take_events(data)
+        return end
+
     def take_note(self, data: bytes) -> None:
         """Texts and names of threads that the events behind it use."""
         try:
@@ -284,14 +299,7 @@ def read_file(path: str) -> Timeline | None:
             line.outcome = outcome if header is None else "not-a-store-file"
             return line
         for part in reader.parts(damage):
-            if part.in_block:
-                continue  # nothing of a timeline is compressed, and a small file must not become many events
-            for magic, _, _, start, size, *_ in part.records:
-                data = bytes(memoryview(part.data)[start : start + size])
-                if magic == format.NOTE:
-                    line.take_note(data)
-                elif magic == format.EVENTS:
-                    line.take_events(data)
+            line.take_part(part)
     except OSError:
         line.outcome = "unreadable"
         return line
@@ -300,6 +308,34 @@ def read_file(path: str) -> Timeline | None:
     if damage:
         line.outcome = damage[0].outcome
     return line
+
+
+class Follower:
+    """Reads what a run appends to its timeline, while it does."""
+
+    def __init__(self, root: str, name: str) -> None:
+        self.line = Timeline()
+        self._path = os.path.join(root, "runs", name + SUFFIX)
+        self._at = format.FILE_HEADER.size
+
+    def new(self) -> list[Event]:
+        """Events that were appended since the last call; none where there is no such file."""
+        self.line.events = []
+        try:
+            reader = Reader(self._path)
+        except OSError:
+            return []
+        try:
+            header, _ = reader.header()
+            if header is None or header.kind != format.EVENTS_FILE or reader.size > MAX_FILE_BYTES:
+                return []
+            for part in reader.parts([], self._at):
+                self._at = max(self._at, self.line.take_part(part))
+        except OSError:
+            pass
+        finally:
+            reader.close()
+        return self.line.events
 
 
 def prune(root: str) -> int:

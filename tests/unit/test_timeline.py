@@ -88,6 +88,23 @@ def test_torn(tmp_path: Path) -> None:
     assert [event.start_ns for event in line.events] == [1]
 
 
+def test_follow(tmp_path: Path) -> None:
+    """What a run appends is read once each, also where a flush was seen half done; texts of earlier flushes are known."""
+    follower = timeline.Follower(str(tmp_path), "run")
+    assert follower.new() == []
+    file = written(tmp_path, Event("count", 1, text="failed"), Event("end", 2))
+    assert [event.start_ns for event in follower.new()] == [1, 2]
+    assert follower.new() == []
+    whole = os.path.getsize(file.path)
+    file.add(Event("count", 3, text="failed"))
+    file.flush()
+    data = Path(file.path).read_bytes()
+    Path(file.path).write_bytes(data[: whole + 70])
+    assert follower.new() == []
+    Path(file.path).write_bytes(data)
+    assert [(event.start_ns, event.text) for event in follower.new()] == [(3, "failed")]
+
+
 def test_full(tmp_path: Path) -> None:
     """The file stays within its limit; what finds no room is counted."""
     file = TimelineFile(str(tmp_path), "run", IDENTITY, limit=10_000)
@@ -203,7 +220,7 @@ def test_outcomes(tmp_path: Path) -> None:
         "compiled",
     ]
     assert (found[0].text, found[0].value, found[0].start_ns, found[1].text) == ("MainCS", 4, 5, "")
-    assert values(tmp_path)["kinds"] == {"compute": {"hits": 0, "compiled": 9, "compile_ns": 6000}}
+    assert values(tmp_path)["kinds"] == {"compute": {"hits": 0, "compiled": 11, "compile_ns": 7000}}
 
 
 def test_hits_by_the_second(tmp_path: Path) -> None:

@@ -1,0 +1,225 @@
+"""``pylayer top``: what runs now, from the files that programs write."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli.user import DEMO, User
+from unit.things import facts
+
+from pylayer.identity import Identity
+from pylayer.store import owner
+from pylayer.store.runs import RunFile
+from pylayer.store.timeline import Event, TimelineFile
+
+NOTHING = "No program is running under pylayer now; start one with: pylayer run -- APP\n"
+SHOW_CURSOR, LEAVE_SCREEN = b"\x1b[?25h", b"\x1b[?1049l"
+
+
+def write_run(user: User, *events: Event, **values: Any) -> RunFile:
+    """A run of this process, as the layer writes it while it runs."""
+    machine, pid, ticks = owner.this_process()
+    base: dict[str, Any] = {
+        "version": 1,
+        "pid": pid,
+        "machine": machine.hex(),
+        "start_ticks": ticks,
+        "started": time.time(),
+        "started_ns": time.monotonic_ns(),
+        "ended": 0.0,
+        "program": "game",
+        "executable": "game",
+        "counters": {"pipelines": 30, "hits": 10},
+        "kinds": {"graphics": {"hits": 10, "compiled": 20, "compile_ns": 2_000_000_000}},
+        "stored_bytes": 4096,
+        "queued": 0,
+        "queued_bytes": 0,
+    }
+    run = RunFile(str(user.store))
+    line = TimelineFile(str(user.store), run.name, Identity.of(facts()))
+    for event in events:
+        line.add(event)
+    line.flush()
+    run.write({**base, **values})
+    return run
+
+
+@contextmanager
+def running_demo(user: User, *environment: str) -> Iterator[subprocess.Popen[str]]:
+    """The demo program under the layer, busy for longer than any test."""
+    command = user.process(("run", "--", DEMO, "--count", 14336))
+    with subprocess.Popen(**command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_for(user: User, pattern: str, process: subprocess.Popen[str]) -> None:
+    while not any(b"EVTS" in path.read_bytes() for path in user.store.glob(pattern)):
+        assert process.poll() is None
+        time.sleep(0.02)
+
+
+class Terminal:
+    """``pylayer top`` on a terminal of 80 columns."""
+
+    def __init__(self, user: User, *arguments: str) -> None:
+        self.ours, theirs = pty.openpty()
+        os.set_blocking(self.ours, False)
+        environment = {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "24"}
+        self.process = subprocess.Popen(
+            **user.process(("top", *arguments), **environment),
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self.output = b""
+
+    def read_until(self, wanted: bytes) -> None:
+        while wanted not in self.output:
+            assert self.read(), self.output
+
+    def read(self) -> bool:
+        """Takes what is there, or waits for it; False where the other end has gone."""
+        select.select([self.ours], [], [])
+        try:
+            piece = os.read(self.ours, 65536)
+        except OSError:
+            return False
+        self.output += piece
+        return bool(piece)
+
+    def end(self) -> int:
+        while self.read():
+            pass
+        os.close(self.ours)
+        return self.process.wait()
+
+
+@pytest.mark.parametrize("arguments", [(), ("--once",)])
+def test_nothing_runs(user: User, arguments: tuple[str, ...]) -> None:
+    """One line says how to start a program, whether there is a store or not."""
+    assert user.pylayer("top", *arguments).stdout == NOTHING
+    write_run(user, ended=1.0, started=1.0)
+    os.utime(next(user.store.glob("runs/*.run")), (1, 1))
+    done = user.pylayer("top", *arguments)
+    assert (done.stdout, done.returncode) == (NOTHING, 0)
+
+
+def test_real_program(user: User) -> None:
+    """Of a program that compiles it is seen how much, and the latest pipelines; killed, it is shown as died."""
+    with running_demo(user) as process:
+        wait_for(user, "runs/*.events", process)
+        found = user.json("top")
+        (program,) = found["programs"]
+        assert (program["program"], program["state"], program["pid"]) == ("pipelines", "running", process.pid)
+        assert program["compiled"] and program["compile_ns"] and program["carrier"] == "cells"
+        latest = found["latest_compiles"]
+        assert latest and latest[0]["program"] == "pipelines" and latest[0]["thread_name"] == "pipelines"
+        assert {one["kind"] for one in latest} <= {"compute", "graphics"}
+        assert [one["time_s"] for one in latest] == sorted((one["time_s"] for one in latest), reverse=True)
+        assert abs(latest[0]["time_s"] - time.time()) < 60
+    done = user.pylayer("top")
+    assert " died " in done.stdout and "0 running" in done.stdout
+
+
+@pytest.mark.parametrize("key", [b"q", b"\x03"])
+def test_terminal(user: User, key: bytes) -> None:
+    """A live view in 80 columns; q and Ctrl-C end it and leave the terminal as it was."""
+    write_run(user, Event("pipeline", time.monotonic_ns(), 20_000_000, "compiled", fingerprint=0xABC, number=1))
+    terminal = Terminal(user, "--interval", "0.1")
+    terminal.read_until(b"0000000000000abc")
+    drawn = len(terminal.output)
+    write_run(user, program="another")
+    terminal.read_until(b"another")
+    assert len(terminal.output) > drawn
+    if key == b"q":
+        os.write(terminal.ours, key)
+    else:
+        terminal.process.send_signal(signal.SIGINT)
+    assert terminal.end() == 0
+    assert terminal.output.rindex(SHOW_CURSOR) < terminal.output.rindex(LEAVE_SCREEN) + 20
+    assert terminal.output.endswith((LEAVE_SCREEN, SHOW_CURSOR)) and b"Traceback" not in terminal.output
+
+
+def test_terminated(user: User) -> None:
+    """A signal that ends the command leaves the terminal as it was, too."""
+    write_run(user)
+    terminal = Terminal(user)
+    terminal.read_until(b"game")
+    terminal.process.terminate()
+    assert terminal.end() == 0
+    assert LEAVE_SCREEN in terminal.output
+
+
+def test_waits_for_a_program(user: User) -> None:
+    """On a terminal the view waits for a program to start."""
+    terminal = Terminal(user, "--interval", "0.1")
+    terminal.read_until(b"No program is running")
+    write_run(user)
+    terminal.read_until(b"1 running")
+    os.write(terminal.ours, b"q")
+    assert terminal.end() == 0
+
+
+def test_piped(user: User) -> None:
+    """Without a terminal it is plain text, once, in 80 columns; with an interval again and again."""
+    for number in range(3):
+        write_run(user, program=f"a game with a name that is much longer than {number}", queued=5, queued_bytes=70_000)
+    done = user.pylayer("top")
+    assert "\x1b" not in done.stdout and max(map(len, done.stdout.splitlines())) <= 80
+    assert "3 running" in done.stdout and done.stdout.count("68.4 KiB") == 3
+    with subprocess.Popen(**user.process(("top", "--interval", "0.1")), stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        seen = ""
+        while seen.count("3 running") < 3:
+            seen += process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+        assert process.wait() == 0
+
+
+def test_states(user: User) -> None:
+    """What has just ended is shown as that; of a pid that is another process's now, that it died."""
+    write_run(user, program="runs")
+    write_run(user, program="ended", ended=time.time())
+    write_run(user, program="died", start_ticks=1)
+    states = {one["program"]: one["state"] for one in user.json("top")["programs"]}
+    assert states == {"runs": "running", "ended": "ended", "died": "died"}
+    for path in user.store.glob("runs/*.run"):
+        os.utime(path, (time.time() - 120, time.time() - 120))
+    assert [one["program"] for one in user.json("top")["programs"]] == ["runs"]
+
+
+def test_hostile_files(user: User) -> None:
+    """Names that a terminal would obey, and files that are none, change nothing but a row."""
+    write_run(user, program="\x1b[31mred\n\u202e", kinds={"graphics": "x", "compute": {"compiled": "many"}}, queued="x")
+    write_run(user, started_ns="x", pid="y", machine="not hexadecimal")
+    runs = user.store / "runs"
+    (runs / "1.run").write_bytes(os.urandom(300))
+    (runs / "2.run").mkdir()
+    (runs / "3.run").symlink_to("/dev/zero")
+    done = user.pylayer("top", "--once")
+    assert done.returncode == 0 and "1 running" in done.stdout
+    assert "\x1b" not in done.stdout and "\u202e" not in done.stdout
+    json.loads(user.pylayer("top", "--json").stdout)
+
+
+def test_no_store(tmp_path: Path, user: User) -> None:
+    """Where there can be no store, one line says what to set."""
+    done = user.pylayer("top", HOME="", XDG_CACHE_HOME="")
+    assert done.returncode == 1 and "PYLAYER_STORE" in done.stderr
