@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,7 @@ SPENT = ("hit_ns", "compile_ns", "plain_ns", "load_wait_ns")
 def number_in(values: Any, key: str) -> float:
     """A number from a file that anything may have happened to."""
     value = values.get(key) if isinstance(values, dict) else None
-    return value if isinstance(value, (int, float)) else 0
+    return value if isinstance(value, (int, float)) and math.isfinite(value) else 0
 
 
 def _counts(values: dict[str, Any], key: str) -> dict[str, int]:

@@ -209,6 +209,7 @@ def test_hostile_files(user: User) -> None:
     """Names that a terminal would obey, and files that are none, change nothing but a row."""
     write_run(user, program="\x1b[31mred\n\u202e", kinds={"graphics": "x", "compute": {"compiled": "many"}}, queued="x")
     write_run(user, started_ns="x", pid="y", machine="not hexadecimal")
+    write_run(user, pid=float("nan"), start_ticks=float("inf"), queued=float("nan"), stored_bytes=float("nan"))
     runs = user.store / "runs"
     (runs / "1.run").write_bytes(os.urandom(300))
     (runs / "2.run").mkdir()

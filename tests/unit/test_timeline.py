@@ -89,7 +89,7 @@ def test_torn(tmp_path: Path) -> None:
 
 
 def test_follow(tmp_path: Path) -> None:
-    """What a run appends is read once each, also where a flush was seen half done; texts of earlier flushes are known."""
+    """What a run appends is read once, also where a flush was seen half done; texts of earlier flushes are known."""
     follower = timeline.Follower(str(tmp_path), "run")
     assert follower.new() == []
     file = written(tmp_path, Event("count", 1, text="failed"), Event("end", 2))
