@@ -98,7 +98,8 @@ def _policy_remark(total: Total) -> list[str]:
     return [f"{text}: {', '.join(counts)}"] if counts else []
 
 
-def _remarks(total: Total) -> list[str]:
+def remarks(total: Total) -> list[str]:
+    """What is worth a line beside the numbers."""
     observed = total.newest.texts["carrier"] == "observe"
     texts = [
         f"{text}: {total.numbers[key]}"
@@ -139,7 +140,7 @@ def _print_identity(out: Console, group: list[Total]) -> None:
         table.add_row(Text(shorten(total.name, name_width)), *row)
     out.print(table)
     for total in group:
-        for remark in _remarks(total):
+        for remark in remarks(total):
             out.print(Padding(Text(f"{shorten(total.name, 32)}: {remark}", style="yellow"), (0, 0, 0, 2)))
 
 

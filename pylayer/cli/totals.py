@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ from ..identity import program_id
 from ..settings import glob_matches
 from ..store import runs
 from ..values import COUNTER_NAMES
-from .output import printable
+from .output import one_line, printable
 
 if TYPE_CHECKING:
     from ..store.pack import Group
@@ -36,9 +35,10 @@ SPENT = ("hit_ns", "compile_ns", "plain_ns", "load_wait_ns")
 
 
 def number_in(values: Any, key: str) -> float:
-    """A number from a file that anything may have happened to."""
+    """A number from a file that anything may have happened to; 0 for what is none, or cannot be calculated with."""
     value = values.get(key) if isinstance(values, dict) else None
-    return value if isinstance(value, (int, float)) and math.isfinite(value) else 0
+    # Not a number is not below anything either.
+    return value if isinstance(value, (int, float)) and abs(value) < 1 << 63 else 0
 
 
 def _counts(values: dict[str, Any], key: str) -> dict[str, int]:
@@ -74,13 +74,32 @@ class Run:
         #: Its class, where the user has one, and why it was switched off.
         self.policy_class, self.policy_off = "", ""
         if isinstance(policy, dict):
-            self.policy_class = str(policy.get("class", ""))
-            self.policy_off = str(policy.get("switched_off", ""))
+            self.policy_class = printable(one_line(policy.get("class", "")))
+            self.policy_off = printable(one_line(policy.get("switched_off", "")))
         self.policy_off_at = number_in(policy, "switched_off_at")
 
     def matches(self, pattern: str) -> bool:
         """Whether a pattern names the executable, the application, or both together."""
         return any(glob_matches(pattern, name) for name in (self.executable, self.application, self.texts["program"]))
+
+
+def saved_estimate(group: list[Run], own_mean: float) -> int | None:
+    """An estimate: what compiling the hits again would have taken, less what they took.
+
+    A stored record saves one compilation a run: more hits than records are pipelines created twice, or linked
+    from libraries, which the driver does fast by itself. A compilation is taken to last the mean of those
+    stored when the run began, or, where none was, ``own_mean``: of those in all runs of the program. None where nothing
+    is known. Hits in the program's own cache count too: whether it or the layer put the pipeline there is not
+    known.
+    """
+    saved, known = 0.0, not any(run.numbers["hits"] for run in group)
+    for run in group:
+        hits, mean = run.numbers["hits"], run.mean_compile_ns or own_mean
+        if hits and mean:
+            replaced = min(hits, run.numbers["loaded_records"])
+            saved += replaced * (mean - run.numbers["hit_ns"] / hits)
+            known = True
+    return round(saved) if known else None
 
 
 class Total:
@@ -101,7 +120,8 @@ class Total:
         self.policy = self._policy(group)
         self.spent_ns = sum(self.numbers[key] for key in SPENT)
         self.disk_bytes = disk_bytes
-        self.saved_ns = self._saved(group)
+        compiled = self.numbers["compiled"]
+        self.saved_ns = saved_estimate(group, self.numbers["compile_ns"] / compiled if compiled else 0.0)
 
     @staticmethod
     def _policy(group: list[Run]) -> dict[str, Any]:
@@ -119,26 +139,6 @@ class Total:
             "switched_off": shown.policy_off,
             "switched_off_at": shown.policy_off_at,
         }
-
-    def _saved(self, group: list[Run]) -> int | None:
-        """An estimate: what compiling the hits again would have taken, less what they took.
-
-        A stored record saves one compilation a run: more hits than records are pipelines created twice, or linked
-        from libraries, which the driver does fast by itself. A compilation is taken to last the mean of those
-        stored when the run began, or, where none was, of those in all runs of the program. None where nothing is
-        known. Hits in the program's own cache count too: whether it or the layer put the pipeline there is not
-        known.
-        """
-        compiled, compile_ns = self.numbers["compiled"], self.numbers["compile_ns"]
-        own_mean = compile_ns / compiled if compiled else 0.0
-        saved, known = 0.0, not self.numbers["hits"]
-        for run in group:
-            hits, mean = run.numbers["hits"], run.mean_compile_ns or own_mean
-            if hits and mean:
-                replaced = min(hits, run.numbers["loaded_records"])
-                saved += replaced * (mean - run.numbers["hit_ns"] / hits)
-                known = True
-        return round(saved) if known else None
 
     @property
     def name(self) -> str:

@@ -81,6 +81,27 @@ def test_two_runs(user: User) -> None:
     assert program["disk_bytes"] == sum(path.stat().st_size for path in files) >= program["stored_bytes"] > 0
 
 
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1e300"])
+def test_numbers_that_are_none(user: User, number: str) -> None:
+    """What cannot be calculated with counts as nothing."""
+    counters = dict.fromkeys(("pipelines", "hits", "compiled", "hit_ns"), float(number))
+    write_run(
+        user, counters=counters, started=float(number), mean_compile_ns=float(number), loaded_records=float(number)
+    )
+    (program,) = user.json("stats")["programs"]
+    assert program["pipelines"] == program["hits"] == program["last_started_s"] == 0
+    assert user.pylayer("stats").returncode == 0
+
+
+def test_policy_texts_give_a_terminal_no_orders(user: User) -> None:
+    """What a policy class is called, and why it was switched off, is one line without escape sequences."""
+    texts = {"class": "mine:Class\x1b[31m", "switched_off": "it failed:\n  \x1b]0;title\x07", "failures": 3}
+    write_run(user, counters={"pipelines": 1}, policy=texts)
+    done = user.pylayer("stats")
+    assert done.returncode == 0 and "\x1b" not in done.stdout and "\x07" not in done.stdout
+    assert "it failed:" in done.stdout
+
+
 def test_last(user: User) -> None:
     """--last shows the newest run only, which compiled nothing."""
     user.demo(20)
