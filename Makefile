@@ -45,7 +45,7 @@ PACKAGES := $(if $(filter test sanitize-address sanitize-thread sanitizers,$(MAK
 demo: programs-demo setup
 	@$(BIN)/python tests/demo/demo.py
 
-test: setup $(VENV)/extra-test lint programs $(VALIDATION) check-wheel
+test: setup $(VENV)/extra-test $(VENV)/chromium lint programs $(VALIDATION) check-wheel
 	$(BIN)/pytest -q -n auto --dist worksteal --durations=10
 
 bench: setup programs
@@ -156,6 +156,12 @@ programs: programs-demo
 # The Khronos validation layer. Debian bookworm's own is too old for what the tests need, and is left alone.
 $(VALIDATION): | system-packages
 	@if grep -q '^VERSION_CODENAME=bookworm' /etc/os-release; then tests/validation/fetch.sh; fi
+
+# A browser for tests/report, where the system has none (.ci/system-packages).
+$(VENV)/chromium: | $(VENV)/extra-test system-packages
+	@command -v chromium-headless-shell chromium google-chrome >/dev/null || \
+	    $(BIN)/playwright install --with-deps --only-shell chromium
+	@touch $@
 
 # ---- Checks without running anything -------------------------------------------------------------
 

@@ -23,6 +23,7 @@ COMMANDS = {
     "ls": ("ls", ""),
     "policy": ("policy", ""),
     "quarantine": ("quarantine", ""),
+    "report": ("report", ""),
     "run": ("run", ""),
     "show": ("show", ""),
     "stats": ("stats", ""),

@@ -9,7 +9,7 @@ from cli.user import User
 
 COMMANDS = (
     *("run", "install", "uninstall", "doctor", "stats"),
-    *("ls", "show", "verify", "trim", "clear", "export", "import", "key", "policy", "quarantine"),
+    *("ls", "show", "verify", "trim", "clear", "export", "import", "key", "policy", "quarantine", "report"),
 )
 
 

@@ -1,0 +1,215 @@
+"""``pylayer report``: what compiled when, as a page, as a trace, or as numbers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from .output import (
+    EXIT_STATUSES,
+    HELP,
+    Failure,
+    WrongUse,
+    console,
+    human_bytes,
+    json_option,
+    plural,
+    print_json,
+    program_table,
+    progress,
+    shorten,
+)
+from .selection import require_root
+
+if TYPE_CHECKING:
+    from ..report.recorded import Recorded
+
+#: A page gets slow with more.
+MOST_RUNS = 20
+
+
+@contextlib.contextmanager
+def _output(path: str) -> Iterator[IO[str]]:
+    """A file that is there whole when all was written, or as it was before; ``-`` is standard output. Failure where it
+    cannot be written."""
+    if path == "-":
+        yield sys.stdout
+        return
+    temporary = f"{path}.{os.getpid()}.tmp"
+    try:
+        # Program names in it may be what others need not know; who shares it says so by its mode.
+        with open(temporary, "x", encoding="utf-8") as file:
+            yield file
+        os.replace(temporary, path)
+    except OSError as error:
+        raise Failure(
+            f"{path} was not written: {error.strerror or error}; name a file in a directory of yours"
+        ) from error
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+
+
+def _write(path: str, text: str) -> int:
+    with _output(path) as file:
+        file.write(text)
+    return len(text.encode())
+
+
+def _list(root: str, found: list[Recorded], as_json: bool) -> None:
+    from rich.text import Text
+
+    from ..report import figures, recorded
+
+    groups = recorded.processes(found)
+    if as_json:
+        listed = [
+            {
+                "word": f"last~{number}" if number else "last",
+                "program": group[0].title,
+                "pid": group[0].pid,
+                "started_s": group[0].started,
+                "state": group[0].state,
+                "runs": [{"run": run.name, "device": run.run.texts["device"]} for run in group],
+                "pipelines": sum(run.pipelines for run in group),
+                "compiled": sum(figures.compiled(run) for run in group),
+                "timeline": any(run.timeline(root) is not None for run in group),
+            }
+            for number, group in enumerate(groups)
+        ]
+        print_json({"store": root, "processes": listed})
+        return
+    rows = []
+    for number, group in enumerate(groups):
+        newest = group[0]
+        cells = [
+            f"last~{number}" if number else "last",
+            figures.moment(newest.started, short=True),
+            str(newest.pid or "?"),
+        ]
+        cells += [str(sum(run.pipelines for run in group)), str(sum(figures.compiled(run) for run in group))]
+        rows.append([*cells, newest.state])
+    out = console()
+    table, width = program_table(out, ("run", "began", "pid", "pipelines", "compiled", "state"), rows)
+    for group, row in zip(groups, rows, strict=True):
+        table.add_row(Text(shorten(group[0].title, width)), *row)
+    out.print(table)
+
+
+def _chosen(found: list[Recorded], words: tuple[str, ...], root: str) -> list[Recorded]:
+    from ..report import recorded
+
+    chosen: list[Recorded] = []
+    for word in words or ("last",):
+        chosen += [run for run in recorded.choose(found, word, root) if run not in chosen]
+    if len(chosen) > MOST_RUNS:
+        raise WrongUse(f"these are {len(chosen)} runs, and a report has at most {MOST_RUNS}; name fewer")
+    return chosen
+
+
+def _compared(found: list[Recorded], word: str, chosen: list[Recorded], root: str) -> dict[str, Recorded]:
+    """The run that each is compared with, by name; one without an earlier run is not, unless there is no other."""
+    from ..report import recorded
+
+    if word != "previous":
+        group = recorded.choose(found, word, root)
+        return {run.name: recorded.counterpart(group, run) for run in chosen}
+    before = {run.name: recorded.earlier(found, run) for run in chosen}
+    having = {name: other for name, other in before.items() if other is not None}
+    if not having:
+        raise Failure(f"{chosen[0].title} has no earlier run to compare with in {root}; run it once more")
+    return having
+
+
+def _trace(path: str, root: str, chosen: list[Recorded]) -> int:
+    from ..report import trace
+
+    lines = [(run, line) for run in chosen if (line := run.timeline(root)) is not None]
+    if not lines:
+        what = chosen[0].title if len(chosen) == 1 else f"these {len(chosen)} runs"
+        raise Failure(
+            f"no timeline is recorded for {what}, and a trace is made of one: the newest 50 runs have it, unless "
+            "timeline_mib in the policy file is 0"
+        )
+    with _output(path) as file:
+        return trace.write(file, lines)
+
+
+@click.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.argument("runs", metavar="[RUN]...", nargs=-1)
+@click.option("--html", metavar="FILE", help="Write a page to look at in a browser; it needs nothing but itself.")
+@click.option("--trace", metavar="FILE", help="Write a trace for Perfetto and others that read Chrome's JSON format.")
+@click.option("--against", metavar="RUN", help="Compare with this run; 'previous' is the program's run before.")
+@click.option(
+    "--frame-ms", type=click.FloatRange(0.1, 10_000), default=16.7, show_default=True, metavar="MS",
+    help="How long a frame lasts: what holds up a thread for longer is a stall.",
+)  # fmt: skip
+@click.option("--list", "as_list", is_flag=True, help="List the recorded runs, the newest first.")
+@json_option
+def report(
+    runs: tuple[str, ...],
+    html: str | None,
+    trace: str | None,
+    against: str | None,
+    frame_ms: float,
+    as_list: bool,
+    as_json: bool,
+) -> None:
+    """Show what compiled when in a run, and where that held the program up.
+
+    RUN is 'last', a process number, or a program's name with * and ?, for the newest run that it names; ~N behind it
+    is the Nth before that. Without RUN it is the last one. A program that used several devices has a run on each.
+    FILE may be - for standard output.
+
+    \b
+    Example:
+      pylayer report --html report.html
+      pylayer report "blender*" --against previous --html report.html
+      pylayer report last~1 --trace trace.json
+      pylayer report --list
+    """
+    from ..report import compare, figures, recorded
+
+    if as_list and (html or trace or against or runs):
+        raise WrongUse("--list lists all runs, and goes with --json alone")
+    if not (html or trace or as_json or as_list):
+        raise WrongUse("say what to write: --html FILE, --trace FILE, --json, or --list for the runs to choose from")
+    if [html, trace].count("-") + as_json > 1:
+        raise WrongUse("only one of --html -, --trace - and --json can have standard output")
+    root = require_root()
+    found = recorded.read(root)
+    if not found:
+        raise Failure(f"no run is recorded in {root}; start one with: pylayer run -- APP")
+    if as_list:
+        _list(root, found, as_json)
+        return
+    chosen = _chosen(found, runs, root)
+    compared = {} if against is None else _compared(found, against, chosen, root)
+    frame_ns = round(frame_ms * 1e6)
+    said = []
+    with progress("reading runs", len(chosen) * (2 if html else 1), quiet=False) as advance:
+        numbers: list[tuple[Recorded, dict[str, Any]]] = []
+        for run in chosen:
+            own = figures.of_run(root, found, run, frame_ns)
+            if run.name in compared:
+                own["against"] = compare.against(root, run, compared[run.name], frame_ns)
+            numbers.append((run, own))
+            advance(1)
+        if html:
+            from ..report import page
+
+            size = _write(html, page.render(root, numbers, frame_ns, advance))
+            said.append(f"{html}: {human_bytes(size)}, of {plural(len(chosen), 'run')}")
+        if trace:
+            said.append(f"{trace}: {plural(_trace(trace, root, chosen), 'event')}")
+    if as_json:
+        print_json({"store": root, "frame_ns": frame_ns, "runs": [own for _, own in numbers]})
+        return
+    for path, line in zip([path for path in (html, trace) if path], said, strict=True):
+        if path != "-":
+            click.echo(line)

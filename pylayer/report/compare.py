@@ -1,0 +1,77 @@
+"""A run against an earlier one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..cli.totals import SPENT, number_in
+from . import stalls
+from .figures import NEW_PIPELINES, compiled, compiles, origin, pipeline
+
+if TYPE_CHECKING:
+    from .recorded import Recorded
+
+#: What is compared: the key, and what kind of number it is.
+COUNTS = ("pipelines", "hits", "compiled", "stalls", "loaded_records", "stored_records")
+TIMES = ("compile_ns", "spent_ns", "stalled_ns", "longest_stall_ns", "load_ns")
+SIZES = ("stored_bytes",)
+
+
+def _numbers(root: str, recorded: Recorded, frame_ns: int) -> dict[str, int]:
+    line = recorded.timeline(root)
+    long = stalls.find(line.events, frame_ns) if line is not None else []
+    numbers = recorded.run.numbers
+    return {
+        "pipelines": numbers["pipelines"],
+        "hits": numbers["hits"],
+        "compiled": compiled(recorded),
+        "stalls": len(long),
+        "loaded_records": numbers["loaded_records"],
+        "stored_records": numbers["stored_records"],
+        "compile_ns": numbers["compile_ns"],
+        "spent_ns": sum(numbers[key] for key in SPENT),
+        "stalled_ns": sum(stall.duration_ns for stall in long),
+        "longest_stall_ns": max((stall.duration_ns for stall in long), default=0),
+        "load_ns": int(number_in(recorded.values, "load_ns")),
+        "stored_bytes": numbers["stored_bytes"],
+    }
+
+
+def _fingerprints(root: str, recorded: Recorded) -> set[int]:
+    line = recorded.timeline(root)
+    return {event.fingerprint for event in compiles(line.events) if event.fingerprint} if line is not None else set()
+
+
+def against(root: str, recorded: Recorded, earlier: Recorded, frame_ns: int) -> dict[str, Any]:
+    """This run's numbers beside the other's, and which pipelines were compiled in one of them or in both.
+
+    Pipelines are told apart by their fingerprints, which are the same in every run; where a run has no timeline
+    nothing can be said of them (None).
+    """
+    line, other = recorded.timeline(root), earlier.timeline(root)
+    ours, theirs = _fingerprints(root, recorded), _fingerprints(root, earlier)
+    start = origin(recorded, line)
+    new: list[dict[str, Any]] = []
+    again: list[dict[str, Any]] = []
+    seen: set[int] = set()
+    for event in sorted(compiles(line.events), key=lambda event: -event.duration_ns) if line is not None else ():
+        if event.fingerprint and event.fingerprint not in seen and line is not None:
+            seen.add(event.fingerprint)
+            (again if event.fingerprint in theirs else new).append(pipeline(event, start, line))
+    known = line is not None and other is not None
+    return {
+        "run": earlier.name,
+        "pid": earlier.pid,
+        "program": earlier.title,
+        "started_s": earlier.started,
+        "driver": ", ".join(text for text in (earlier.run.texts["driver"], earlier.run.texts["driver_info"]) if text),
+        "device": earlier.run.texts["device"],
+        "same_identity": earlier.run.identity == recorded.run.identity,
+        "this": _numbers(root, recorded, frame_ns),
+        "earlier": _numbers(root, earlier, frame_ns),
+        "only_now": len(ours - theirs) if known else None,
+        "again": len(ours & theirs) if known else None,
+        "only_then": len(theirs - ours) if known else None,
+        "new_pipelines": new[:NEW_PIPELINES] if known else [],
+        "compiled_again": again[:NEW_PIPELINES] if known else [],
+    }

@@ -1,0 +1,283 @@
+"""The numbers of a report, as ``--json`` prints them and the page shows them.
+
+Durations in nanoseconds; ``at_ns`` counts from the beginning of the run, ``_s`` is seconds since 1970.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from ..cache_header import OUTCOMES as HEADER_OUTCOMES
+from ..cli import stats
+from ..cli.output import printable
+from ..cli.totals import Total, number_in, saved_estimate
+from ..store.attestation import OUTCOMES as ATTESTATION_OUTCOMES
+from ..values import KIND_NAMES
+from . import stalls
+from .recorded import Recorded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..store.timeline import Event, Timeline
+
+#: A frame at 60 Hz.
+FRAME_NS = 16_700_000
+#: Rows of the tables that could be of any length.
+SLOWEST, STALLS, VERDICTS, RUNS, NEW_PIPELINES = 50, 50, 200, 40, 50
+
+#: VkShaderStageFlagBits, in the order of a pipeline.
+STAGES = (
+    (0x00000001, "vertex"),
+    (0x00000002, "tessellation control"),
+    (0x00000004, "tessellation evaluation"),
+    (0x00000008, "geometry"),
+    (0x00000040, "task"),
+    (0x00000080, "mesh"),
+    (0x00000010, "fragment"),
+    (0x00000020, "compute"),
+    (0x00000100, "ray generation"),
+    (0x00000200, "any hit"),
+    (0x00000400, "closest hit"),
+    (0x00000800, "miss"),
+    (0x00001000, "intersection"),
+    (0x00002000, "callable"),
+)
+
+#: Why cache data was passed or not, in words.
+REASONS = {
+    **HEADER_OUTCOMES,
+    **ATTESTATION_OUTCOMES,
+    "suspect": "a process died when the driver had it",
+    "driver-error": "the driver returned an error for it",
+}
+
+#: What became of a pipeline, in words.
+OUTCOMES = {
+    "compiled": "compiled, and kept",
+    "adopted": "from the driver's own cache, and kept",
+    "uncacheable": "compiled; the driver gave nothing to keep",
+    "plain": "created without a look into the cache first",
+    "passed": "created by the driver alone",
+    "slow": "a hit that took long",
+    "failed": "the driver returned an error",
+}
+
+
+#: What else than pipelines holds up a thread, in words.
+HELD_UP = {"wait": "waiting for the store", "cache": "cache data judged"}
+
+
+def moment(seconds: float, short: bool = False) -> str:
+    """A time of day here; ``short`` without year and seconds."""
+    try:
+        return time.strftime("%m-%d %H:%M" if short else "%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+    except (OverflowError, ValueError, OSError):
+        return "unknown time"
+
+
+def stages_of(bits: int) -> list[str]:
+    """Names of shader stages."""
+    return [name for bit, name in STAGES if bits & bit]
+
+
+def kind_name(kind: int) -> str:
+    """A kind of pipeline, for people."""
+    return KIND_NAMES[kind] if kind < len(KIND_NAMES) else f"kind {kind}"
+
+
+def compiles(events: Iterable[Event]) -> list[Event]:
+    """Those that were compilations."""
+    from ..store import timeline
+
+    return [event for event in events if event.type == "pipeline" and event.outcome in timeline.COMPILES]
+
+
+def origin(recorded: Recorded, line: Timeline | None) -> int:
+    """When the run began, on the clock of its events."""
+    starts = [event.start_ns for event in line.events] if line is not None else []
+    if recorded.started_ns:
+        starts.append(recorded.started_ns)
+    return min(starts, default=0)
+
+
+def duration(recorded: Recorded, line: Timeline | None) -> int:
+    """How long the run lasted; of one that goes on or died, until what is recorded last."""
+    last = max((event.start_ns + event.duration_ns for event in line.events), default=0) if line is not None else 0
+    lengths = [last - origin(recorded, line)] if last else []
+    if recorded.ended > recorded.started > 0:
+        lengths.append(int((recorded.ended - recorded.started) * 1e9))
+    elif recorded.state == "running":
+        lengths.append(int(max(0.0, time.time() - recorded.started) * 1e9))
+    return max(lengths, default=0)
+
+
+def kinds(recorded: Recorded, line: Timeline | None) -> list[dict[str, Any]]:
+    """Hits and compilations by kind of pipeline: from the run's totals, or where these lack them from its events."""
+    found: dict[str, dict[str, int]] = {}
+    values = recorded.values.get("kinds")
+    if isinstance(values, dict):
+        for name, counts in values.items():
+            own = {key: int(number_in(counts, key)) for key in ("hits", "compiled", "compile_ns")}
+            found[printable(str(name))] = own
+    elif line is not None:
+        for event in line.events:
+            own = found.setdefault(kind_name(event.kind), {"hits": 0, "compiled": 0, "compile_ns": 0})
+            if event.type == "hits":
+                own["hits"] += event.value
+        for event in compiles(line.events):
+            own = found[kind_name(event.kind)]
+            own["compiled"] += max(1, event.number)
+            own["compile_ns"] += event.duration_ns
+    longest: dict[str, int] = {}
+    for event in compiles(line.events) if line is not None else ():
+        name = kind_name(event.kind)
+        longest[name] = max(longest.get(name, 0), event.duration_ns)
+    listed = [
+        {"kind": name, **own, "longest_ns": longest.get(name)}
+        for name, own in found.items()
+        if own["hits"] or own["compiled"]
+    ]
+    return sorted(listed, key=lambda own: (-own["compile_ns"], -own["hits"]))
+
+
+def pipeline(event: Event, start: int, line: Timeline) -> dict[str, Any]:
+    """One pipeline, with all that is known of it."""
+    return {
+        "fingerprint": f"{event.fingerprint:016x}" if event.fingerprint else "",
+        "kind": kind_name(event.kind),
+        "stages": stages_of(event.stages),
+        "entry_point": printable(event.text),
+        "outcome": event.outcome,
+        "at_ns": event.start_ns - start,
+        "duration_ns": event.duration_ns,
+        "pipelines": max(1, event.number),
+        "kept_bytes": event.value,
+        "thread": event.thread,
+        "thread_name": printable(line.threads.get(event.thread, "")),
+    }
+
+
+def verdicts(recorded: Recorded, line: Timeline | None, start: int) -> list[dict[str, Any]]:
+    """What became of the cache data that the program brought: each verdict, or where none was recorded their counts."""
+    found = []
+    for event in line.events if line is not None else ():
+        if event.type == "cache":
+            reason = printable(event.text)
+            found.append(
+                {
+                    "at_ns": event.start_ns - start,
+                    "cache": event.number,
+                    "bytes": event.value,
+                    "verdict": event.outcome,
+                    "reason": reason,
+                    "meaning": REASONS.get(reason, ""),
+                    "waited_ns": event.duration_ns,
+                    "count": 1,
+                }
+            )
+    if found:
+        return found[:VERDICTS]
+    outcomes = recorded.values.get("cache_outcomes")
+    for reason in outcomes if isinstance(outcomes, dict) else ():
+        name = printable(str(reason))
+        verdict = "emptied" if number_in(recorded.values.get("refused"), reason) else ""
+        count = int(number_in(outcomes, reason))
+        found.append(
+            {"at_ns": None, "cache": None, "bytes": None, "verdict": verdict, "reason": name,
+             "meaning": REASONS.get(name, ""), "waited_ns": None, "count": count}
+        )  # fmt: skip
+    return found[:VERDICTS]
+
+
+def history(found: list[Recorded], recorded: Recorded) -> list[dict[str, Any]]:
+    """The program's runs with this driver up to this one and after it, oldest first: what each added to the store."""
+    own = [run for run in found if run.program == recorded.program and run.run.identity == recorded.run.identity]
+    at = next((index for index, run in enumerate(own) if run.name == recorded.name), len(own) - 1)
+    first = max(0, min(len(own) - RUNS, at - RUNS // 2))
+    stored = sum(run.run.numbers["stored_bytes"] for run in own[:first])
+    rows = []
+    for run in own[first : first + RUNS]:
+        numbers = run.run.numbers
+        stored += numbers["stored_bytes"]
+        rows.append(
+            {
+                "run": run.name,
+                "this": run.name == recorded.name,
+                "started_s": run.started,
+                "pid": run.pid,
+                "hits": numbers["hits"],
+                "compiled": compiled(run),
+                "compile_ns": numbers["compile_ns"],
+                "stored_bytes": numbers["stored_bytes"],
+                "stored_bytes_so_far": stored,
+                "store_bytes": int(number_in(run.values, "store_bytes")) or None,
+            }
+        )
+    return rows
+
+
+def compiled(recorded: Recorded) -> int:
+    """How many pipelines a run compiled, whether or not they could be kept."""
+    numbers = recorded.run.numbers
+    return numbers["compiled"] + numbers["uncacheable"] + numbers["plain_compiled"]
+
+
+def saved(found: list[Recorded], recorded: Recorded) -> int | None:
+    """As ``pylayer stats`` estimates it; where the run does not say what compiling takes, the program's runs do."""
+    own = [run.run for run in found if run.program == recorded.program and run.run.identity == recorded.run.identity]
+    count = sum(run.numbers["compiled"] for run in own)
+    mean = sum(run.numbers["compile_ns"] for run in own) / count if count else 0.0
+    return saved_estimate([recorded.run], mean)
+
+
+def of_run(root: str, found: list[Recorded], recorded: Recorded, frame_ns: int = FRAME_NS) -> dict[str, Any]:
+    """Everything about one run."""
+    line = recorded.timeline(root)
+    start = origin(recorded, line)
+    events = line.events if line is not None else []
+    long = stalls.find(events, frame_ns)
+    slowest = sorted(compiles(events), key=lambda event: event.duration_ns, reverse=True)
+    total = Total([recorded.run], 0)
+    return {
+        "run": recorded.name,
+        "program": recorded.title,
+        "executable": printable(recorded.run.executable),
+        "application": printable(recorded.run.application),
+        **{key: recorded.run.texts[key] for key in ("engine", "device", "driver", "driver_info", "carrier", "reason")},
+        "identity": recorded.run.identity,
+        "pid": recorded.pid,
+        "started_s": recorded.started,
+        "ended_s": recorded.ended or None,
+        "state": recorded.state,
+        "duration_ns": duration(recorded, line),
+        **{key: recorded.run.numbers[key] for key in ("pipelines", "hits", "adopted", "failed", "passed")},
+        "compiled": compiled(recorded),
+        **{key: recorded.run.numbers[key] for key in ("hit_ns", "compile_ns", "plain_ns", "load_wait_ns")},
+        "spent_ns": total.spent_ns,
+        "saved_estimate_ns": saved(found, recorded),
+        "loaded_records": recorded.run.numbers["loaded_records"],
+        "stored_records": recorded.run.numbers["stored_records"],
+        "stored_bytes": recorded.run.numbers["stored_bytes"],
+        "store_bytes": int(number_in(recorded.values, "store_bytes")) or None,
+        "load_ns": int(number_in(recorded.values, "load_ns")),
+        "verify_ns": int(number_in(recorded.values, "verify_ns")),
+        "kinds": kinds(recorded, line),
+        "stalls": len(long),
+        "stalled_ns": sum(stall.duration_ns for stall in long),
+        "longest_stall_ns": max((stall.duration_ns for stall in long), default=0),
+        "longest_stalls": [
+            stalls.as_json(stall, start)
+            for stall in sorted(long, key=lambda stall: stall.duration_ns, reverse=True)[:STALLS]
+        ],
+        "slowest": [pipeline(event, start, line) for event in slowest[:SLOWEST]] if line is not None else [],
+        "verdicts": verdicts(recorded, line, start),
+        "history": history(found, recorded),
+        "remarks": stats.remarks(total),
+        "timeline": {
+            "outcome": line.outcome if line is not None else "missing",
+            "events": len(events),
+            "dropped": int(number_in(recorded.values, "timeline_dropped")),
+        },
+    }

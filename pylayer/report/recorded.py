@@ -1,0 +1,151 @@
+"""Recorded runs: which of them a person means, and what is known of each."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import TYPE_CHECKING, Any
+
+from ..cli.output import Failure, WrongUse, printable
+from ..cli.totals import Run, number_in
+from ..settings import glob_matches
+from ..store import owner, runs
+
+if TYPE_CHECKING:
+    from ..store.timeline import Timeline
+
+#: NAME~N: the Nth before the newest.
+_BEFORE = re.compile(r"(?P<name>.*?)(?:~(?P<before>\d{1,4}))?", re.DOTALL | re.ASCII)
+
+
+class Recorded:
+    """One run of a program on one device."""
+
+    def __init__(self, name: str, values: dict[str, Any]) -> None:
+        self.name = printable(name)
+        self.values = values
+        self.run = Run(values)
+        self.pid = int(number_in(values, "pid"))
+        self.started = number_in(values, "started")
+        self.started_ns = int(number_in(values, "started_ns"))
+        self.ended = number_in(values, "ended")
+        machine = values.get("machine")
+        self.machine = machine if isinstance(machine, str) else ""
+        self.start_ticks = int(number_in(values, "start_ticks"))
+        self._timeline: Timeline | None = None
+        self._timeline_read = False
+
+    @property
+    def process(self) -> tuple[Any, ...]:
+        """Equal for the runs of one process, which has one for each device."""
+        if self.machine and self.start_ticks:
+            return self.machine, self.pid, self.start_ticks
+        return (self.name,)
+
+    @property
+    def program(self) -> tuple[str, str]:
+        """What the store tells programs apart by."""
+        return self.run.executable, self.run.application
+
+    @property
+    def title(self) -> str:
+        """The program's name for people."""
+        return self.run.texts["program"] or printable(self.run.executable)
+
+    @property
+    def pipelines(self) -> int:
+        """How many the program created."""
+        return self.run.numbers["pipelines"] + self.run.numbers["passed"]
+
+    @property
+    def state(self) -> str:
+        """``ended``, ``running``, ``died`` (without the orderly end of its device), or ``unknown``."""
+        if self.ended > 0:
+            return "ended"
+        try:
+            machine = bytes.fromhex(self.machine)
+        except ValueError:
+            return "unknown"
+        if not machine or not self.start_ticks:
+            return "unknown"
+        idle = max(0.0, time.time() - self.started)
+        return "died" if owner.has_ended(machine, self.pid, self.start_ticks, idle) else "running"
+
+    def timeline(self, root: str) -> Timeline | None:
+        """What happened when; None where nothing of it was recorded, or not any more."""
+        from ..store import timeline
+
+        if not self._timeline_read:
+            self._timeline = timeline.read(root, self.name)
+            self._timeline_read = True
+        return self._timeline
+
+
+def read(root: str) -> list[Recorded]:
+    """Every run in the store that can be read, oldest first."""
+    found = [Recorded(name, values) for name, values in runs.read_named(root)]
+    return sorted(found, key=lambda run: run.started)
+
+
+def _processes(found: list[Recorded]) -> list[list[Recorded]]:
+    """Runs by process, the newest process first; of a process those devices for which it created pipelines, or its
+    newest. A program that merely looked at its devices leaves runs without any."""
+    groups: dict[tuple[Any, ...], list[Recorded]] = {}
+    for run in found:
+        groups.setdefault(run.process, []).append(run)
+    chosen = [[run for run in group if run.pipelines] or group[-1:] for group in groups.values()]
+    return sorted(chosen, key=lambda group: group[-1].started, reverse=True)
+
+
+def processes(found: list[Recorded]) -> list[list[Recorded]]:
+    """As ``last``, ``last~1`` … count them: those that created pipelines, or all where none did."""
+    listed = _processes(found)
+    return [group for group in listed if any(run.pipelines for run in group)] or listed
+
+
+def choose(found: list[Recorded], word: str, root: str) -> list[Recorded]:
+    """The runs, one for each device, of the process that ``word`` names (``pylayer report --help``). Failure and
+    WrongUse where there is none."""
+    match = _BEFORE.fullmatch(word)
+    name, before = (match["name"], int(match["before"] or 0)) if match else (word, 0)
+    if not name:
+        raise WrongUse(f"{word} names no run; write last~{before}, or a program's name before it")
+    listed = processes(found)
+    if name != "last":
+        every = _processes(found)
+        by_name = [group for group in every if any(run.name == name for run in group)]
+        by_pid = [group for group in every if name.isdecimal() and group[0].pid == int(name[:20])]
+        of_program = [group for group in listed if any(_matches(run, name) for run in group)]
+        listed = by_name or by_pid or of_program or [group for group in every if _matches(group[0], name)]
+    if not listed:
+        what = "is recorded" if name == "last" else f"of {name} is recorded"
+        raise Failure(f"no run {what} in {root}; pylayer report --list shows what is, pylayer run -- APP makes one")
+    if before >= len(listed):
+        count = "only one run" if len(listed) == 1 else f"only {len(listed)} runs"
+        raise Failure(f"{word} goes too far back: {count} recorded; pylayer report --list shows them")
+    return listed[before]
+
+
+def _matches(run: Recorded, pattern: str) -> bool:
+    return any(glob_matches(pattern, text) for text in (*run.program, run.title))
+
+
+def earlier(found: list[Recorded], run: Recorded) -> Recorded | None:
+    """The run before this one of the same program, on the same device where there is one."""
+    before = [
+        other
+        for other in found
+        if other.program == run.program and other.started < run.started and other.process != run.process
+    ]
+    used = [other for other in before if other.pipelines] or before
+    same = [other for other in used if other.run.texts["device"] == run.run.texts["device"]]
+    listed = same or used
+    return listed[-1] if listed else None
+
+
+def counterpart(group: list[Recorded], run: Recorded) -> Recorded:
+    """Of a process's runs the one that compares with ``run``: the same driver, else the same device, else any."""
+    for other in group:
+        if other.run.identity == run.run.identity:
+            return other
+    return next((other for other in group if other.run.texts["device"] == run.run.texts["device"]), group[-1])

@@ -1,0 +1,162 @@
+"""A run as a trace in Chrome's JSON format, which Perfetto, chrome://tracing and many other tools open.
+
+Times are CLOCK_MONOTONIC, the clock of the layer and of most other tracers, so that one trace can lie beside another
+(docs/tasks/what-compiled.md). The format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+"""
+
+from __future__ import annotations
+
+import json
+from typing import IO, TYPE_CHECKING, Any
+
+from .. import __version__
+from ..cli.output import printable
+from .figures import OUTCOMES, REASONS, kind_name, stages_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..store.timeline import Event, Timeline
+    from .recorded import Recorded
+
+#: What the layer did for a device, on no thread of the program, has rows of its own: no thread has such a number
+#: (PID_MAX_LIMIT is 2**22).
+ROWS = {"device": 0x7F000000, "load": 0x7F000001, "cache": 0x7F000002, "wait": 0x7F000003, "end": 0x7F000004}
+ROW_NAMES = {
+    "device": "pylayer: vkCreateDevice",
+    "load": "pylayer: store",
+    "cache": "pylayer: cache data",
+    "wait": "pylayer: waits",
+    "end": "pylayer: end of device",
+}
+OTHER_ROW = 0x7F000005
+
+
+def _microseconds(nanoseconds: int) -> float:
+    """A trace's unit, to the nanosecond: a double holds that for 104 days of uptime."""
+    return nanoseconds / 1000
+
+
+def _name(event: Event) -> str:
+    if event.type == "pipeline":
+        return kind_name(event.kind) if event.outcome != "slow" else f"{kind_name(event.kind)}, slow hit"
+    return {
+        "cache": "vkCreatePipelineCache",
+        "load": "store loaded",
+        "wait": "waiting for the store",
+        "device": "vkCreateDevice",
+        "end": "device ends",
+    }.get(event.type, event.type)
+
+
+def _arguments(event: Event) -> dict[str, Any]:
+    if event.type == "pipeline":
+        arguments: dict[str, Any] = {
+            "fingerprint": f"{event.fingerprint:016x}" if event.fingerprint else "unknown",
+            "kind": kind_name(event.kind),
+            "outcome": event.outcome,
+            "meaning": OUTCOMES.get(event.outcome, ""),
+            "pipelines": max(1, event.number),
+            "kept_bytes": event.value,
+        }
+        if event.stages:
+            arguments["stages"] = ", ".join(stages_of(event.stages))
+        if event.text:
+            arguments["entry_point"] = printable(event.text)
+        return arguments
+    if event.type == "cache":
+        reason = printable(event.text)
+        meaning = REASONS.get(reason, "")
+        return {
+            "cache": event.number, "bytes": event.value, "verdict": event.outcome, "reason": reason, "meaning": meaning
+        }  # fmt: skip
+    if event.type == "load":
+        return {"records": event.number, "bytes": event.value}
+    if event.type == "device":
+        return {"carrier": event.outcome, "reason": printable(event.text)}
+    return {}
+
+
+def _counter(event: Event, totals: dict[str, int]) -> tuple[str, int]:
+    """The name of what rose in an interval, and how high it is at the interval's end."""
+    name = f"hits, {kind_name(event.kind)}" if event.type == "hits" else printable(event.text)
+    totals[name] = totals.get(name, 0) + event.value
+    return name, totals[name]
+
+
+def _metadata(pid: int, tid: int | None, what: str, **arguments: Any) -> dict[str, Any]:
+    return {"ph": "M", "pid": pid, **({"tid": tid} if tid is not None else {}), "name": what, "args": arguments}
+
+
+def _of_device(recorded: Recorded, line: Timeline, pid: int) -> Iterator[dict[str, Any]]:
+    totals: dict[str, int] = {}
+    rows: dict[int, str] = {}
+    device = recorded.run.texts["device"]
+    for event in sorted(line.events, key=lambda event: event.start_ns):
+        if event.type in ("hits", "count"):
+            name, total = _counter(event, totals)
+            at = _microseconds(event.start_ns + event.duration_ns)
+            if total == event.value:  # a counter track begins at 0
+                yield {"ph": "C", "pid": pid, "name": name, "ts": _microseconds(event.start_ns), "args": {"count": 0}}
+            yield {"ph": "C", "pid": pid, "name": name, "ts": at, "args": {"count": total}}
+            continue
+        tid = event.thread
+        if tid:
+            rows.setdefault(tid, printable(line.threads.get(tid, "")))
+        else:
+            tid = ROWS.get(event.type, OTHER_ROW)
+            rows[tid] = ROW_NAMES.get(event.type, "pylayer")
+        yield {
+            "ph": "X",
+            "pid": pid,
+            "tid": tid,
+            "cat": f"pylayer,{event.type}",
+            "name": _name(event),
+            "ts": _microseconds(event.start_ns),
+            "dur": _microseconds(event.duration_ns),
+            "args": {**_arguments(event), "device": device},
+        }
+    for number, (tid, name) in enumerate(rows.items()):
+        if name:
+            yield _metadata(pid, tid, "thread_name", name=name)
+        yield _metadata(pid, tid, "thread_sort_index", sort_index=number + (1000 if tid >= ROWS["device"] else 0))
+
+
+def events(chosen: list[tuple[Recorded, Timeline]]) -> Iterator[dict[str, Any]]:
+    """Every event of the trace. Runs of one process share its pid; one of unknown pid gets a number of its own."""
+    named: set[int] = set()
+    for number, (recorded, line) in enumerate(chosen):
+        pid = recorded.pid or 0x7E000000 + number
+        if pid not in named:
+            named.add(pid)
+            yield _metadata(pid, None, "process_name", name=recorded.title)
+            yield _metadata(pid, None, "process_labels", labels=recorded.run.texts["device"])
+        yield from _of_device(recorded, line, pid)
+
+
+def write(out: IO[str], chosen: list[tuple[Recorded, Timeline]]) -> int:
+    """Writes the trace; returns how many events it has. Raises OSError."""
+    count = 0
+    out.write('{"traceEvents":[')
+    for count, event in enumerate(events(chosen), 1):
+        out.write(",\n" if count > 1 else "\n")
+        out.write(json.dumps(event, separators=(",", ":")))
+    other = {
+        "program": "pylayer",
+        "version": __version__,
+        "clock": "CLOCK_MONOTONIC, in microseconds",
+        "runs": [
+            {
+                "run": recorded.name,
+                "pid": recorded.pid,
+                "program": recorded.title,
+                "device": recorded.run.texts["device"],
+                "identity": recorded.run.identity,
+                "started_s": recorded.started,
+                "started_monotonic_us": _microseconds(recorded.started_ns),
+            }
+            for recorded, _ in chosen
+        ],
+    }
+    out.write('\n],"displayTimeUnit":"ms","otherData":' + json.dumps(other) + "}\n")
+    return count

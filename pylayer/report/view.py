@@ -1,0 +1,277 @@
+"""What the page says of a run: cards, sentences and tables, as texts. Markup is the template's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..cli.output import human_bytes, human_time, plural
+from .figures import HELD_UP, OUTCOMES, moment
+
+#: How large a table's first column may get is the style sheet's.
+_CODE = {"code": True}
+
+
+def _cell(text: str, by: float | None = None, **more: Any) -> dict[str, Any]:
+    """``by``: what the column is sorted by where that is not the text. ``show``: where on the timeline it is."""
+    return {"text": text, "by": by, "show": None, "code": False, **more}
+
+
+def _columns(*names: str) -> list[dict[str, Any]]:
+    """Names of columns; those that begin with # hold numbers."""
+    return [{"name": name.lstrip("#"), "number": name.startswith("#")} for name in names]
+
+
+def _row(*cells: dict[str, Any], this: bool = False) -> dict[str, Any]:
+    return {"cells": cells, "this": this}
+
+
+def _count(number: int) -> dict[str, Any]:
+    return _cell(f"{number:,}", number)
+
+
+def _time(nanoseconds: int | None) -> dict[str, Any]:
+    return _cell("unknown", -1) if nanoseconds is None else _cell(human_time(nanoseconds), nanoseconds)
+
+
+def _size(size: int | None) -> dict[str, Any]:
+    return _cell("unknown", -1) if size is None else _cell(human_bytes(size), size)
+
+
+def _at(own: dict[str, Any], number: int) -> dict[str, Any]:
+    """When something was, which is also the way to it."""
+    text = f"{own['at_ns'] / 1e9:.3f} s"
+    return _cell(text, own["at_ns"], show=f"{number} {own['at_ns'] / 1e6:.4f} {own['duration_ns'] / 1e6:.4f}")
+
+
+def _thread(thread: int, names: dict[int, str]) -> str:
+    return names.get(thread, f"thread {thread}") if thread else "unknown"
+
+
+def _card(name: str, value: str, detail: str, warn: bool = False) -> dict[str, Any]:
+    return {"name": name, "value": value, "detail": detail, "warn": warn}
+
+
+def _saved(run: dict[str, Any]) -> tuple[str, str]:
+    if not run["hits"]:
+        return "none", "nothing was found in the store"
+    saved = run["saved_estimate_ns"]
+    return ("unknown" if saved is None else human_time(saved)), "an estimate, see below"
+
+
+def cards(run: dict[str, Any], frame_ns: int) -> list[dict[str, Any]]:
+    """The numbers that come first."""
+    looked = run["hits"] + run["compiled"]
+    adopted = f"; {run['adopted']:,} from the driver's own cache" if run["adopted"] else ""
+    return [
+        _card("Pipelines created", f"{run['pipelines'] + run['passed']:,}", f"in {human_time(run['duration_ns'])}"),
+        _card("Hits", f"{run['hits']:,}", f"{100 * run['hits'] / looked:.0f} % of those looked for" if looked else ""),
+        _card("Compiled", f"{run['compiled'] + run['passed']:,}", f"{human_time(run['compile_ns'])} in all{adopted}"),
+        _card("Time saved", *_saved(run)),
+        _card(
+            "Longest stall",
+            human_time(run["longest_stall_ns"]) if run["stalls"] else "none",
+            f"{plural(run['stalls'], 'stall')} over {human_time(frame_ns)}" if run["stalls"] else
+            f"nothing over {human_time(frame_ns)}",
+            warn=bool(run["stalls"]),
+        ),
+        _card("Stored by this run", human_bytes(run["stored_bytes"]), plural(run["stored_records"], "record")),
+    ]  # fmt: skip
+
+
+def _longest(stall: dict[str, Any]) -> dict[str, Any]:
+    if stall["longest_type"] in HELD_UP:
+        return _cell(HELD_UP[stall["longest_type"]])
+    return _cell(stall["longest"] or "unknown", **_CODE)
+
+
+def stalls(run: dict[str, Any], names: dict[int, str], number: int) -> tuple[list[Any], list[Any]]:
+    """Columns and rows."""
+    rows = [
+        _row(
+            _at(stall, number),
+            _time(stall["duration_ns"]),
+            _cell(_thread(stall["thread"], names)),
+            _count(stall["pipelines"]),
+            _longest(stall),
+            _time(stall["longest_ns"]),
+        )
+        for stall in run["longest_stalls"]
+    ]
+    return _columns("#At", "#Held up for", "Thread", "#Pipelines", "Longest", "#Took"), rows
+
+
+def pipelines(found: list[dict[str, Any]], names: dict[int, str], number: int) -> tuple[list[Any], list[Any]]:
+    """Columns and rows; a column that says the same or nothing everywhere is left out."""
+    entries = any(own["entry_point"] for own in found)
+    several = any(own["pipelines"] > 1 for own in found)
+    rows = []
+    for own in found:
+        cells = [_cell(own["fingerprint"] or "unknown", **_CODE), _time(own["duration_ns"]), _at(own, number)]
+        cells += [_cell(own["kind"]), _cell(", ".join(own["stages"]) or "unknown")]
+        cells += [_cell(own["entry_point"] or "main", **_CODE)] if entries else []
+        cells += [_count(own["pipelines"])] if several else []
+        cells += [_cell(_thread(own["thread"], names)), _cell(OUTCOMES.get(own["outcome"], own["outcome"]))]
+        rows.append(_row(*cells))
+    entry, count = (["Entry point"] if entries else []), (["#Pipelines in the call"] if several else [])
+    return _columns("Fingerprint", "#Took", "#At", "Kind", "Stages", *entry, *count, "Thread", "Outcome"), rows
+
+
+def kinds(run: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+    """Columns and rows."""
+    rows = []
+    for own in run["kinds"]:
+        mean = own["compile_ns"] // own["compiled"] if own["compiled"] else None
+        cells = [_count(own["hits"]), _count(own["compiled"]), _time(own["compile_ns"])]
+        cells += [
+            _cell("", 0) if mean is None else _time(mean),
+            _cell("", 0) if mean is None else _time(own["longest_ns"]),
+        ]
+        rows.append(_row(_cell(own["kind"]), *cells))
+    return _columns("Kind", "#Hits", "#Compiled", "#Compiling took", "#On average", "#Longest"), rows
+
+
+def verdicts(run: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+    """Columns and rows: each verdict, or where only their counts are known these."""
+    found = run["verdicts"]
+    if found and found[0]["at_ns"] is None:
+        counted = [
+            _row(_cell(own["reason"]), _count(own["count"]), _cell(own["verdict"] or "unknown"), _cell(own["meaning"]))
+            for own in found
+        ]
+        return _columns("Reason", "#Times", "Verdict", "Which means"), counted
+    rows = [
+        _row(
+            _cell(f"cache {own['cache']}"),
+            _cell(f"{own['at_ns'] / 1e9:.3f} s", own["at_ns"]),
+            _size(own["bytes"]),
+            _cell(own["verdict"]),
+            _cell(f"{own['reason']}: {own['meaning']}" if own["meaning"] else own["reason"]),
+            _time(own["waited_ns"]),
+        )
+        for own in found
+    ]
+    return _columns("Cache", "#At", "#Size", "Verdict", "Reason", "#The program waited"), rows
+
+
+def history(run: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+    """Columns and rows, the newest run first."""
+    rows = [
+        _row(
+            _cell(moment(own["started_s"]) + (", this run" if own["this"] else "")),
+            _count(own["pid"]),
+            _count(own["hits"]),
+            _count(own["compiled"]),
+            _time(own["compile_ns"]),
+            _size(own["stored_bytes"]),
+            _size(own["stored_bytes_so_far"]),
+            *([_size(own["store_bytes"])] if any(row["store_bytes"] for row in run["history"]) else []),
+            this=own["this"],
+        )
+        for own in reversed(run["history"])
+    ]
+    for row in rows:
+        row["cells"][1]["text"] = str(row["cells"][1]["by"])
+    folder = ["#All programs' pipelines"] if any(row["store_bytes"] for row in run["history"]) else []
+    columns = _columns(
+        "Began", "#Process", "#Hits", "#Compiled", "#Compiling took", "#Stored by it", "#By all so far", *folder
+    )
+    return columns, rows
+
+
+#: Of a comparison: the key, what it is called, how it is written, and whether less of it is better.
+COMPARED = (
+    ("pipelines", "Pipelines created", _count),
+    ("hits", "Hits", _count),
+    ("compiled", "Compiled", _count),
+    ("compile_ns", "Compiling took", _time),
+    ("spent_ns", "Creating pipelines took", _time),
+    ("stalls", "Stalls", _count),
+    ("stalled_ns", "Held up by stalls for", _time),
+    ("longest_stall_ns", "Longest stall", _time),
+    ("loaded_records", "Loaded from the store", _count),
+    ("load_ns", "Loading took", _time),
+    ("stored_records", "Stored", _count),
+    ("stored_bytes", "Stored, size", _size),
+)
+
+
+def _difference(write: Any, now: int, then: int) -> dict[str, Any]:
+    less = now - then
+    sign = "+" if less > 0 else "−" if less < 0 else ""
+    return {**write(abs(less)), "text": sign + write(abs(less))["text"], "by": less}
+
+
+def against(found: dict[str, Any], run: dict[str, Any], names: dict[int, str], number: int) -> dict[str, Any]:
+    """A comparison, for the template."""
+    this, then = found["this"], found["earlier"]
+    rows = [
+        _row(_cell(name), write(this[key]), write(then[key]), _difference(write, this[key], then[key]))
+        for key, name, write in COMPARED
+    ]
+    driver = "the same driver and device" if found["same_identity"] else (
+        f"another driver or device: {found['driver'] or 'unknown driver'}, {found['device'] or 'unknown device'}"
+    )  # fmt: skip
+    what = f"Process {found['pid']}, {found['program']}, with {driver}."
+    if not found["same_identity"]:
+        what += " What was compiled for one of them is of no use for the other."
+    sets = ""
+    if found["only_now"] is not None:
+        sets = (
+            f"Of the pipelines that were compiled, by their fingerprints, {found['only_now']:,} were compiled in this "
+            f"run only, {found['again']:,} in both, and {found['only_then']:,} in the other only."
+        )
+    parts = []
+    for key, title in (("new_pipelines", "Compiled in this run only"), ("compiled_again", "Compiled in both")):
+        if found[key]:
+            columns, lines = pipelines(found[key], names, number)
+            parts.append({"title": f"{title}, the slowest first", "columns": columns, "rows": lines})
+    columns = _columns("What", "#This run", "#The other", "#Difference")
+    return {
+        "when": moment(found["started_s"]),
+        "what": what,
+        "sets": sets,
+        "columns": columns,
+        "rows": rows,
+        "parts": parts,
+    }
+
+
+def timeline_note(run: dict[str, Any], left_out: int) -> str:
+    """What is not on the timeline, and why; empty where all of it is."""
+    line = run["timeline"]
+    if line["outcome"] == "missing":
+        return (
+            "No timeline was recorded for this run, or it is not kept any more: timelines of the newest 50 runs are, "
+            "unless timeline_mib in the policy file is 0."
+        )
+    notes = []
+    if line["outcome"] == "truncated":
+        notes.append("The end of the timeline is missing: the program ended before it was written.")
+    elif line["outcome"] != "ok":
+        notes.append(f"A part of the timeline could not be read ({line['outcome']}).")
+    if line["dropped"]:
+        notes.append(f"{plural(line['dropped'], 'event')} found no room (timeline_mib in the policy file).")
+    if left_out:
+        notes.append(f"The shortest {left_out:,} events are not drawn; pylayer report --trace has them all.")
+    return " ".join(notes)
+
+
+STATES = {
+    "ended": "ended after {duration}",
+    "running": "still running, for {duration} so far",
+    "died": "died, or was killed, after {duration} or more",
+    "unknown": "lasted {duration} or more",
+}
+
+
+def saved_meaning(run: dict[str, Any]) -> str:
+    """How the time saved is estimated, with this run's numbers."""
+    text = (
+        "An estimate: the hits, one for each stored pipeline, times what compiling one took on average when the store "
+        "was filled, less the time that the hits took. Pipelines that the program creates twice count once. Without "
+        "pylayer the driver's own cache might have had some of them, so this is the most that was saved."
+    )
+    if run["saved_estimate_ns"] is None:
+        return f"{text} Here nothing is known of what compiling took, so there is no estimate."
+    hits, loaded = f"{run['hits']:,} hits in {human_time(run['hit_ns'])}", f"{run['loaded_records']:,} stored pipelines"
+    return f"{text} Here: {hits}, {loaded} loaded."

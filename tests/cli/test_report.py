@@ -1,0 +1,193 @@
+"""``pylayer report``: which runs it takes, what it writes, and what it says where it cannot."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import recorded_runs
+from cli.user import User
+from recorded_runs import hits, pipeline
+
+
+def slices(path: Path) -> list[dict[str, Any]]:
+    """The pipelines of a trace."""
+    found = json.loads(path.read_text())["traceEvents"]
+    return [event for event in found if event["ph"] == "X" and event["cat"] == "pylayer,pipeline"]
+
+
+# ---- Real runs -------------------------------------------------------------------------------------
+
+
+def test_two_runs_of_a_program(user: User) -> None:
+    """The first run compiled each pipeline once, at its own time; the second compiled none, and is compared with it."""
+    user.demo(20)
+    user.demo(20)
+    (first,) = user.json("report", "last~1")["runs"]
+    (second,) = user.json("report", "--against", "previous")["runs"]
+    assert (first["compiled"], first["hits"], second["compiled"], second["hits"]) == (20, 0, 0, 20)
+    assert first["state"] == second["state"] == "ended"
+    assert sum(kind["compiled"] for kind in first["kinds"]) == 20
+    assert sum(kind["hits"] for kind in second["kinds"]) == 20
+    assert len(first["slowest"]) == 20 and len({own["fingerprint"] for own in first["slowest"]}) == 20
+    for own in first["slowest"]:
+        assert 0 < own["at_ns"] < first["duration_ns"] and 0 < own["duration_ns"] <= first["compile_ns"] * 1.5
+        assert own["outcome"] == "compiled" and own["kept_bytes"] > 0 and own["stages"]
+    assert second["saved_estimate_ns"] > 0
+    assert [row["this"] for row in second["history"]] == [False, True]
+    against = second["against"]
+    assert (against["pid"], against["same_identity"]) == (first["pid"], True)
+    assert (against["only_now"], against["again"], against["only_then"]) == (0, 0, 20)
+
+
+def test_page_and_trace_in_one_go(user: User) -> None:
+    """Both files are written, whole, and said in one line each; the trace has every compiled pipeline."""
+    user.demo(20)
+    done = user.pylayer("report", "--html", "a.html", "--trace", "t.json")
+    assert done.returncode == 0, done.stderr
+    assert [line.partition(":")[0] for line in done.stdout.splitlines()] == ["a.html", "t.json"]
+    assert (user.directory / "a.html").read_text().rstrip().endswith("</html>")
+    assert len(slices(user.directory / "t.json")) == 20
+    assert sorted(path.name for path in user.directory.iterdir()) == ["a.html", "t.json"]
+
+
+def test_lavapipe_is_on_the_timeline(lavapipe_user: User) -> None:
+    """Where nothing can be stored it is still seen what compiled."""
+    lavapipe_user.demo(8)
+    (run,) = lavapipe_user.json("report")["runs"]
+    assert run["carrier"] == "off" and run["timeline"]["events"] > 0
+
+
+# ---- Recorded runs ---------------------------------------------------------------------------------
+
+
+def test_list(user: User) -> None:
+    """--list names each run as RUN takes it, and fits 80 columns."""
+    for number, name in enumerate(("game", "a tool with a long name and \x1b[31m colours " * 3)):
+        recorded_runs.write(user.store, [pipeline(0, 1)], program=name, executable=name, pid=100 + number,
+                            start_ticks=number + 1, started=1000.0 + number)  # fmt: skip
+    done = user.pylayer("report", "--list")
+    assert done.returncode == 0 and "\x1b" not in done.stdout
+    lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80 and " last " in lines[1] and "game" in lines[2] and "last~1" in lines[2]
+    listed = user.json("report", "--list")["processes"]
+    assert [(own["word"], own["pid"], own["timeline"]) for own in listed] == [
+        ("last", 101, True),
+        ("last~1", 100, True),
+    ]
+    for own in listed:
+        assert user.json("report", own["word"])["runs"][0]["pid"] == own["pid"]
+
+
+def test_several_runs(user: User) -> None:
+    """Runs that are named twice are there once."""
+    for number in range(3):
+        recorded_runs.write(
+            user.store, [pipeline(0, 1)], pid=100 + number, start_ticks=number + 1, started=1000.0 + number
+        )
+    runs = user.json("report", "last~2", "100", "last", "game")["runs"]
+    assert [run["pid"] for run in runs] == [100, 102]
+
+
+def test_frame(user: User) -> None:
+    """--frame-ms is what a stall has to exceed."""
+    recorded_runs.write(user.store, [pipeline(0, 10), hits(0, 3)])
+    assert [user.json("report", "--frame-ms", ms)["runs"][0]["stalls"] for ms in ("16.7", "8.3")] == [0, 1]
+
+
+def test_standard_output(user: User) -> None:
+    """- is standard output, and nothing else is said there."""
+    recorded_runs.write(user.store, [pipeline(0, 10)])
+    assert len(json.loads(user.pylayer("report", "--trace", "-").stdout)["traceEvents"]) > 1
+    assert user.pylayer("report", "--html", "-").stdout.startswith("<!doctype html>")
+
+
+def test_previous_of_some(user: User) -> None:
+    """Of several runs those that have an earlier one are compared."""
+    for number in range(2):
+        recorded_runs.write(
+            user.store, [pipeline(0, 1)], pid=100 + number, start_ticks=number + 1, started=1000.0 + number
+        )
+    runs = user.json("report", "last~1", "last", "--against", "previous")["runs"]
+    assert [("against" in run) for run in runs] == [False, True]
+
+
+def test_file_is_replaced_whole(user: User) -> None:
+    """A file that is there is replaced, a link is not followed, and a page that fails to be written leaves nothing."""
+    recorded_runs.write(user.store, [pipeline(0, 1)])
+    page, other = user.directory / "page.html", user.directory / "other"
+    other.write_text("precious")
+    page.symlink_to(other)
+    assert user.pylayer("report", "--html", page).returncode == 0
+    assert not page.is_symlink() and other.read_text() == "precious"
+    done = user.pylayer("report", "--html", user.directory / "missing" / "page.html")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "No such file or directory" in done.stderr
+    assert sorted(path.name for path in user.directory.iterdir()) == ["other", "page.html"]
+
+
+def test_damaged_timeline(user: User) -> None:
+    """What cannot be read of a timeline is left out, and said."""
+    name = recorded_runs.write(user.store, [pipeline(0, 1), pipeline(5, 2)])
+    path = user.store / "runs" / f"{name}.events"
+    data = bytearray(path.read_bytes())
+    data[-20] ^= 1
+    path.write_bytes(data)
+    (run,) = user.json("report")["runs"]
+    assert run["timeline"]["outcome"] != "ok" and run["timeline"]["events"] == 0
+    done = user.pylayer("report", "--html", "page.html")
+    assert done.returncode == 0
+    assert "could not be read" in (user.directory / "page.html").read_text()
+
+
+def test_nothing_recorded(user: User) -> None:
+    """Without any run one line says how to make one."""
+    for arguments in (("--html", "page.html"), ("--json",), ("--list",), ("game", "--trace", "t.json")):
+        done = user.pylayer("report", *arguments)
+        assert done.returncode == 1 and done.stdout == ""
+        assert done.stderr.count("\n") == 1 and "pylayer run -- APP" in done.stderr
+    assert not list(user.directory.iterdir())
+
+
+def test_trace_without_timeline(user: User) -> None:
+    """A trace of runs without a timeline is not written, and the line says why."""
+    recorded_runs.write(user.store)
+    done = user.pylayer("report", "--trace", "t.json")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "timeline_mib" in done.stderr
+    assert not list(user.directory.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        ((), 2, "--html FILE"), (("--list", "game"), 2, "--list"), (("--html", "-", "--json"), 2, "standard output"),
+        (("--html", "-", "--trace", "-"), 2, "standard output"), (("nothing", "--json"), 1, "no run of nothing"),
+        (("last~7", "--json"), 1, "too far back"), (("--against", "previous", "--json"), 1, "no earlier run"),
+        (("--against", "nothing", "--json"), 1, "no run of nothing"), (("--frame-ms", "0", "--json"), 2, "--frame-ms"),
+    ],
+)  # fmt: skip
+def test_wrong_use(user: User, arguments: tuple[str, ...], status: int, says: str) -> None:
+    """Wrong use ends with status 2, and what is not there with 1."""
+    recorded_runs.write(user.store, [pipeline(0, 1)])
+    done = user.pylayer("report", *arguments)
+    assert done.returncode == status and says in done.stderr and done.stdout == ""
+
+
+def test_no_more_runs_than_a_page_bears(user: User) -> None:
+    """More runs than a page can hold are refused at once."""
+    for number in range(21):
+        recorded_runs.write(user.store, pid=100 + number, start_ticks=number + 1, started=1000.0 + number)
+    done = user.pylayer("report", *(f"last~{number}" for number in range(21)), "--json")
+    assert done.returncode == 2 and "at most 20" in done.stderr
+
+
+def test_page_is_not_needed_for_the_rest(user: User) -> None:
+    """The libraries of the page are imported for the page alone."""
+    recorded_runs.write(user.store, [pipeline(0, 1)])
+    process = user.process(("report", "--json"))
+    process["args"][1:2] = ["-X", "importtime", "-m"]
+    done = subprocess.run(**process, capture_output=True, timeout=60)
+    assert done.returncode == 0 and "pylayer.report.figures" in done.stderr
+    assert "jinja2" not in done.stderr and "rich.table" not in done.stderr

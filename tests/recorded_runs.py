@@ -1,0 +1,72 @@
+"""Runs as the layer's policy records them, without a program: for what reports make of them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from unit.things import facts
+
+from pylayer.identity import Identity
+from pylayer.store.runs import RunFile
+from pylayer.store.timeline import Event, TimelineFile
+
+IDENTITY = Identity.of(facts())
+#: What CLOCK_MONOTONIC said when the runs began.
+MONOTONIC = 3_000_000_000_000
+MS = 1_000_000
+
+
+def pipeline(at_ms: float, ms: float, thread: int = 101, fingerprint: int = 0xABC, **more: Any) -> Event:
+    """A compiled graphics pipeline, ``at_ms`` after the run's beginning."""
+    values = {"outcome": "compiled", "kind": 1, "stages": 0x11, "number": 1, "value": 4000, **more}
+    return Event(
+        "pipeline", MONOTONIC + round(at_ms * MS), round(ms * MS), thread=thread, fingerprint=fingerprint, **values
+    )
+
+
+def cache(at_ms: float, outcome: str, reason: str) -> Event:
+    """What became of cache data."""
+    start = MONOTONIC + round(at_ms * MS)
+    return Event("cache", start, MS // 10, outcome, thread=101, number=1, value=5000, text=reason)
+
+
+def hits(at_ms: float, count: int) -> Event:
+    """Hits of graphics pipelines in a second."""
+    return Event("hits", MONOTONIC + round(at_ms * MS), 1000 * MS, kind=1, value=count)
+
+
+def write(root: Path, events: list[Event] | None = None, **values: Any) -> str:
+    """Writes a run, and its timeline where there are events; returns its name."""
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = RunFile(str(root))
+    name = os.path.basename(file.path).removesuffix(".run")
+    base: dict[str, Any] = {
+        "version": 1,
+        "pid": 4000,
+        "machine": "ab" * 16,
+        "start_ticks": 1000,
+        "started": 1000.0,
+        "started_ns": MONOTONIC,
+        "ended": 1010.0,
+        "program": "game",
+        "executable": "game",
+        "application": "",
+        "identity": IDENTITY.name,
+        "device": "A device",
+        "driver": "a driver",
+        "driver_info": "1.0",
+        "carrier": "cells",
+        "reason": "",
+        "counters": {"pipelines": 1, "compiled": 1, "compile_ns": 3 * MS},
+        "refused": {},
+    }
+    file.write({**base, **values})
+    if events is not None:
+        line = TimelineFile(str(root), name, IDENTITY)
+        for event in events:
+            line.add(event)
+        line.flush()
+        line.close()
+    return name

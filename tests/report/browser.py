@@ -1,0 +1,68 @@
+"""Chromium without a window, and pages of it that may neither fail nor ask for anything."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, Page, Playwright
+
+#: The system's; where it has none, the one that `make test` had playwright bring.
+CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+
+PHONE = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True}
+DESKTOP = {"viewport": {"width": 1280, "height": 900}}
+
+
+def launch(playwright: Playwright) -> Browser:
+    """Chromium; root may not have its sandbox."""
+    path = next((found for name in CHROMIUM if (found := shutil.which(name))), None)
+    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+    return playwright.chromium.launch(executable_path=path, args=arguments)
+
+
+@contextmanager
+def opened(browser: Browser, file: Path, **options: Any) -> Iterator[Page]:
+    """A report in a page of its own, which afterwards has logged nothing, thrown nothing, opened no dialog and made no
+    request but for the file."""
+    context = browser.new_context(**{**DESKTOP, **options})
+    page = context.new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(f"console: {message.text}"))
+    page.on("pageerror", lambda error: said.append(f"error: {error}"))
+    page.on("dialog", lambda dialog: (said.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+    page.on("request", lambda request: said.append(f"request: {request.url}"))
+    uri = file.as_uri()
+    page.goto(uri)
+    yield page
+    context.close()
+    assert said == [f"request: {uri}"]
+
+
+def overflow(page: Page) -> int:
+    """CSS pixels by which the page is wider than its window."""
+    wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert isinstance(wider, int)
+    return wider
+
+
+def marks(page: Page, chart: str, colour: str) -> int:
+    """Shapes of a chart that are filled with one of the style sheet's colours."""
+    count = page.evaluate(
+        """([chart, colour]) => {
+            const probe = document.createElement("span");
+            probe.style.color = `var(--${colour})`;
+            document.body.append(probe);
+            const wanted = getComputedStyle(probe).color;
+            probe.remove();
+            const shapes = document.querySelectorAll(`[data-chart=${chart}] svg :is(path, rect, polygon)`);
+            return [...shapes].filter((shape) => getComputedStyle(shape).fill === wanted).length;
+        }""",
+        [chart, colour],
+    )
+    assert isinstance(count, int)
+    return count

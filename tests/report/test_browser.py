@@ -1,0 +1,283 @@
+"""The page of ``pylayer report --html`` in Chromium."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import recorded_runs
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, sync_playwright
+from recorded_runs import MONOTONIC, MS, Event, cache, hits, pipeline
+from report.browser import DESKTOP, PHONE, launch, marks, opened, overflow
+from world import LAYER_NAME, NULL_HARDWARE, ROOT, World, icd_file
+
+from pylayer.report import compare, figures, page, recorded
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)> & 'quoted' \"twice\""
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One Chromium for all tests."""
+    with sync_playwright() as playwright:
+        chromium = launch(playwright)
+        yield chromium
+        chromium.close()
+
+
+def write_page(store: Path, file: Path) -> Path:
+    """The page of all runs of a store, each compared with the one before it."""
+    found = recorded.read(str(store))
+    numbers: list[tuple[recorded.Recorded, dict[str, Any]]] = []
+    for run in found:
+        own = figures.of_run(str(store), found, run)
+        before = recorded.earlier(found, run)
+        if before is not None:
+            own["against"] = compare.against(str(store), run, before, figures.FRAME_NS)
+        numbers.append((run, own))
+    file.write_text(page.render(str(store), numbers, figures.FRAME_NS))
+    return file
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Path:
+    """A report of two runs in which all there is happened, with names that do their worst."""
+    names = {"program": HOSTILE, "executable": "x", "device": HOSTILE, "reason": HOSTILE, "carrier": "cells"}
+    first = [
+        Event("wait", MONOTONIC + 2 * MS, 3 * MS, thread=101),
+        cache(1, "emptied", "wrong-uuid"),
+        *(
+            pipeline(100 * number, 10, thread=101 + number % 3, fingerprint=number, kind=number % 2)
+            for number in range(1, 9)
+        ),
+        pipeline(950, 30, fingerprint=99, text=HOSTILE, number=2),
+        pipeline(1000, 20, thread=102, fingerprint=98),
+        hits(0, 40),
+    ]
+    counters = {"pipelines": 50, "hits": 40, "compiled": 10, "compile_ns": 130 * MS, "hit_ns": MS, "events_dropped": 3}
+    common = {"counters": counters, "stored_bytes": 40_000, "loaded_records": 40, "mean_compile_ns": 3.0 * MS}
+    recorded_runs.write(
+        tmp_path / "store", first, started=1000.0, ended=1002.0, refused={HOSTILE: 1}, **names, **common
+    )
+    recorded_runs.write(
+        tmp_path / "store", [pipeline(10, 2, fingerprint=99), pipeline(20, 3, fingerprint=77), hits(0, 40)],
+        started=2000.0, ended=2001.5, start_ticks=2, **names, **common,
+    )  # fmt: skip
+    return write_page(tmp_path / "store", tmp_path / "report.html")
+
+
+LOOKS = [
+    pytest.param({**size, "color_scheme": scheme}, id=f"{name}-{scheme}")
+    for name, size in (("desktop", DESKTOP), ("phone", PHONE))
+    for scheme in ("light", "dark")
+]
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_page(browser: Browser, report: Path, look: dict[str, Any]) -> None:
+    """On a desktop and on a phone, light and dark: charts have their marks, nothing is wider than the window, and
+    axe-core's rules (contrast, names, landmarks, headings) find nothing."""
+    with opened(browser, report, **look) as page:
+        assert overflow(page) == 0
+        assert marks(page, "timeline", "k1") == 7 + 1  # graphics: of both runs, those in the same pixel once
+        assert marks(page, "timeline", "k0") == 4  # compute
+        assert marks(page, "timeline", "stall") == 2 * 2  # a line and a triangle each
+        assert marks(page, "timeline", "bar") >= 8 and marks(page, "timeline", "found") == 2
+        assert marks(page, "kinds", "found") >= 2 and marks(page, "history", "found") >= 4
+        found = Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
+
+
+def test_texts_of_programs_are_shown_as_they_are(browser: Browser, report: Path) -> None:
+    """Markup in names is text on the page, in the charts, and in what is said of a bar."""
+    with opened(browser, report) as page:
+        assert page.title() == f"pylayer: {HOSTILE}"
+        assert HOSTILE in page.locator("h1").inner_text()
+        assert page.locator("img").count() == 0
+        # The bar of 30 ms at 950 ms has the hostile entry point.
+        page.locator("[data-do=stall-next]").first.click()
+        chart = page.locator(".chart.timeline").first
+        chart.scroll_into_view_if_needed()
+        box = chart.bounding_box()
+        assert box is not None
+        page.mouse.move(box["x"] + 150 + (box["width"] - 206) / 2, box["y"] + 24 + 22)
+        tip = page.locator(".tip")
+        tip.wait_for()
+        assert f"entry point {HOSTILE[:64]}" in tip.inner_text() and "30.0 ms" in tip.inner_text()
+
+
+FOCUSABLE = "a[href], button:enabled, select, input, [tabindex='0']"
+
+
+def test_keyboard_reaches_everything(browser: Browser, report: Path) -> None:
+    """Tab goes through every control that is seen, in the order of the page, and each shows that it has the focus."""
+    with opened(browser, report) as page:
+        wanted = page.evaluate(
+            f"[...document.querySelectorAll({FOCUSABLE!r})].filter((own) => own.checkVisibility()).length"
+        )
+        page.evaluate(
+            f"window.wanted = [...document.querySelectorAll({FOCUSABLE!r})].filter((own) => own.checkVisibility())"
+        )
+        reached = []
+        for _ in range(wanted):
+            page.keyboard.press("Tab")
+            reached.append(page.evaluate("window.wanted.indexOf(document.activeElement)"))
+            assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
+        assert reached == list(range(wanted)) and wanted > 60
+
+
+def shown(page: Page) -> str:
+    return page.locator(".shown").first.inner_text()
+
+
+def test_keyboard_moves_through_the_run(browser: Browser, report: Path) -> None:
+    """Stalls are stepped through, the part that is shown is changed, and what is shown is said."""
+    with opened(browser, report) as page:
+        assert shown(page) == "The whole run: 2.00 s."
+
+        def press(name: str) -> str:
+            page.locator(f"[data-do={name}]").first.focus()
+            page.keyboard.press("Enter")
+            return shown(page)
+
+        assert press("stall-next").startswith(
+            "Stall 1 of 2: 30.0 ms; at 950 ms, thread 101; 2 pipelines, longest graphics"
+        )
+        assert press("stall-next").startswith("Stall 2 of 2: 20.0 ms; at 1.00 s, thread 102")
+        assert press("stall-next").startswith("Stall 2 of 2")
+        assert press("stall-before").startswith("Stall 1 of 2")
+        assert press("out") == "Shown: 890 ms to 1.04 s of 2.00 s."
+        assert press("in") == "Shown: 928 ms to 1.00 s of 2.00 s."
+        assert press("later") == "Shown: 965 ms to 1.04 s of 2.00 s."
+        assert press("earlier") == "Shown: 928 ms to 1.00 s of 2.00 s."
+        assert marks(page, "timeline", "k1") < 8
+        assert press("all") == "The whole run: 2.00 s."
+
+
+def test_table_leads_to_the_timeline(browser: Browser, report: Path) -> None:
+    """A row's time shows that part of the run."""
+    with opened(browser, report) as page:
+        page.locator("#run-1-stalls + .scroll [data-show]").first.focus()
+        page.keyboard.press("Enter")
+        assert "30.0 ms" in shown(page) and "thread 101" in shown(page)
+        assert page.locator(".chart.timeline").first.is_visible()
+
+
+def test_kinds_are_switched_off_and_on(browser: Browser, report: Path) -> None:
+    """A kind that is not wanted leaves the timeline, and comes back."""
+    with opened(browser, report) as page:
+        first = page.locator(".legend").first
+        assert first.locator("label").all_inner_texts() == [
+            "compute",
+            "graphics",
+            "waiting for the store",
+            "cache data judged",
+        ]
+        before = marks(page, "timeline", "k0")
+        first.get_by_label("compute").focus()
+        page.keyboard.press("Space")
+        assert marks(page, "timeline", "k0") == 0 < before
+        page.keyboard.press("Space")
+        assert marks(page, "timeline", "k0") == before
+
+
+def test_tables_are_sorted(browser: Browser, report: Path) -> None:
+    """A column's head sorts by it, numbers by their size, the other way when it is used again, and says so."""
+    with opened(browser, report) as page:
+        table = page.locator("#run-1-slow ~ .scroll table").first
+
+        def column(number: int) -> list[str]:
+            return table.locator(f"tbody tr > :nth-child({number})").all_inner_texts()
+
+        table.get_by_role("button", name="At").focus()
+        page.keyboard.press("Enter")
+        assert table.locator("th").nth(2).get_attribute("aria-sort") == "descending"
+        assert column(3)[:2] == ["1.000 s", "0.950 s"] and column(3)[-1] == "0.100 s"
+        page.keyboard.press("Enter")
+        assert table.locator("th").nth(2).get_attribute("aria-sort") == "ascending" and column(3)[0] == "0.100 s"
+        table.get_by_role("button", name="Kind").click()
+        assert table.locator("th[aria-sort]").count() == 1 and column(4) == sorted(column(4))
+
+
+def test_colours_are_chosen(browser: Browser, report: Path) -> None:
+    """The page follows the system, or the reader's choice, which it keeps."""
+
+    def background(page: Page) -> str:
+        found = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert isinstance(found, str)
+        return found
+
+    with opened(browser, report, color_scheme="light") as page:
+        light = background(page)
+        page.emulate_media(color_scheme="dark")
+        dark = background(page)
+        assert dark != light and marks(page, "timeline", "k1") == 8
+        page.locator("#theme").focus()
+        page.keyboard.type("light")
+        assert page.locator("#theme").input_value() == "light"
+        assert background(page) == light and marks(page, "timeline", "k1") == 8
+
+
+def test_without_javascript(browser: Browser, report: Path) -> None:
+    """The tables are there, a line says what is not, and no control that would do nothing."""
+    with opened(browser, report, java_script_enabled=False) as page:
+        assert page.get_by_text("draws its charts with JavaScript").is_visible()
+        assert page.locator("table").count() > 8 and page.locator("button:visible, select:visible").count() == 0
+        assert page.locator(".no-js", has_text="0.950 s").first.is_visible()
+
+
+def test_paper(browser: Browser, report: Path) -> None:
+    """Printed, tables are whole and the paper is white."""
+    with opened(browser, report, color_scheme="dark") as page:
+        page.emulate_media(media="print", color_scheme="dark")
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert page.evaluate(
+            "[...document.querySelectorAll('.scroll')].every((own) => own.scrollHeight <= own.clientHeight + 1)"
+        )
+        assert page.locator(".tools").first.is_hidden()
+
+
+def programs(world: World) -> None:
+    """The demo and a wgpu program, on RADV without hardware."""
+    world.demo("--count", 30)
+    world.demo("--count", 40)
+    script = str(ROOT / "tests" / "programs" / "wgpu_render.py")
+    world.run([sys.executable, script], VK_INSTANCE_LAYERS=f"{LAYER_NAME}:{NULL_HARDWARE}")
+
+
+def test_real_programs(browser: Browser, world: World, tmp_path: Path) -> None:
+    """The page of real runs has a bar for each pipeline that was compiled, and no errors, on a desktop and a phone."""
+    programs(world)
+    file = write_page(world.store, tmp_path / "real.html")
+    with opened(browser, file) as page:
+        titles = page.locator("article h2").all_inner_texts()
+        assert len(titles) == 3 and [title.startswith("pipelines, ") for title in titles] == [True, True, False]
+        rows = [page.locator(f"#run-{number}-slow ~ .scroll").first.locator("tbody tr").count() for number in (1, 2, 3)]
+        assert rows == [run["counters"]["compiled"] for run in world.runs()] and rows[:2] == [30, 10]
+        assert marks(page, "timeline", "k0") + marks(page, "timeline", "k1") > 10
+        assert page.locator("#run-2-against").is_visible()
+    with opened(browser, file, **PHONE) as page:
+        assert overflow(page) == 0
+
+
+def test_ncnn(browser: Browser, world: World, tmp_path: Path) -> None:
+    """ncnn's pipelines, created on several threads or one, are on the timeline by their kind."""
+    drivers = tmp_path / "data" / "vulkan" / "icd.d"
+    drivers.mkdir(parents=True)
+    shutil.copy(icd_file("radeon"), drivers)
+    world.run(
+        [sys.executable, str(ROOT / "tests" / "programs" / "ncnn_inference.py")],
+        VK_INSTANCE_LAYERS=f"{LAYER_NAME}:{NULL_HARDWARE}",
+        # ncnn opens the driver itself, past all layers, when one of these is set.
+        VK_DRIVER_FILES=None,
+        VK_ICD_FILENAMES=None,
+        XDG_DATA_DIRS=str(tmp_path / "data"),
+    )
+    with opened(browser, write_page(world.store, tmp_path / "ncnn.html")) as page:
+        assert marks(page, "timeline", "k0") > 5
+        assert page.locator(".legend").first.locator("label").all_inner_texts()[0] == "compute"

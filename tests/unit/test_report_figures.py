@@ -1,0 +1,285 @@
+"""What a report says of recorded runs: which run is meant, stalls, numbers, comparisons."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import recorded_runs
+from recorded_runs import MS, Event, cache, hits, pipeline
+
+from pylayer.cli.output import Failure, WrongUse
+from pylayer.report import compare, figures, recorded, stalls
+
+
+def only(root: Path, **changes: Any) -> dict[str, Any]:
+    """The figures of the one run that is there."""
+    found = recorded.read(str(root))
+    assert len(found) == 1
+    return figures.of_run(str(root), found, found[0], **changes)
+
+
+# ---- Which run is meant ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def several(tmp_path: Path) -> list[recorded.Recorded]:
+    """Four processes, the oldest first; the newest created no pipeline."""
+    for number, name in enumerate(("game", "tool", "game", "launcher")):
+        counters = {"pipelines": 0 if name == "launcher" else 5, "compiled": number}
+        recorded_runs.write(
+            tmp_path, program=name, executable=name, pid=100 + number, start_ticks=number + 1,
+            started=1000.0 + number, counters=counters,
+        )  # fmt: skip
+    return recorded.read(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("word", "pid"),
+    [
+        ("last", 102), ("last~0", 102), ("last~1", 101), ("last~2", 100), ("game", 102), ("game~1", 100), ("GAM?", 102),
+        ("101", 101), ("launcher", 103), ("103", 103),
+    ],
+)  # fmt: skip
+def test_run_is_chosen(several: list[recorded.Recorded], word: str, pid: int) -> None:
+    """A word names a run by its age, process or program; programs that created nothing are no 'last' run."""
+    assert [run.pid for run in recorded.choose(several, word, "/store")] == [pid]
+
+
+def test_run_is_chosen_by_its_own_name(several: list[recorded.Recorded]) -> None:
+    """The name in the store, which --json prints, names its run."""
+    assert recorded.choose(several, several[1].name, "/store") == [several[1]]
+
+
+@pytest.mark.parametrize(
+    ("word", "error", "says"),
+    [
+        ("last~3", Failure, "too far back"), ("nothing", Failure, "no run of nothing"),
+        ("999", Failure, "no run of 999"),
+        ("~1", WrongUse, "last~1"), ("game~2", Failure, "only 2 runs"),
+    ],
+)  # fmt: skip
+def test_no_such_run(several: list[recorded.Recorded], word: str, error: type[Exception], says: str) -> None:
+    """A word that names no run is answered with what to do."""
+    with pytest.raises(error, match=says):
+        recorded.choose(several, word, "/store")
+
+
+def test_devices_of_a_process_are_one(tmp_path: Path) -> None:
+    """A process that used two devices and looked at a third is one run of two devices."""
+    for device, pipelines in (("first", 3), ("second", 4), ("third", 0)):
+        recorded_runs.write(tmp_path, device=device, counters={"pipelines": pipelines})
+    found = recorded.read(str(tmp_path))
+    assert [run.run.texts["device"] for run in recorded.choose(found, "last", "/store")] == ["first", "second"]
+
+
+def test_earlier_run_is_of_the_same_program_and_device(several: list[recorded.Recorded]) -> None:
+    """'previous' passes over other programs; the first run has none."""
+    assert recorded.earlier(several, several[2]) is several[0]
+    assert recorded.earlier(several, several[0]) is None
+
+
+def test_state(tmp_path: Path) -> None:
+    """A run without an end of a process that is gone died; without a process that can be asked nothing is known."""
+    from pylayer.store import owner
+
+    machine, pid, ticks = owner.this_process()
+    for values in (
+        {"ended": 1001.0},
+        {"machine": machine.hex(), "pid": pid, "start_ticks": ticks, "started": 2000.0},
+        {"machine": machine.hex(), "pid": 0x7FFFFFFE, "start_ticks": 5, "started": 3000.0},
+        {"machine": "not hexadecimal", "started": 4000.0},
+    ):
+        recorded_runs.write(tmp_path, **{"ended": 0.0, **values})
+    assert [run.state for run in recorded.read(str(tmp_path))] == ["ended", "running", "died", "unknown"]
+
+
+# ---- Stalls ----------------------------------------------------------------------------------------
+
+
+def test_stall_is_what_follows_without_a_pause() -> None:
+    """Two compilations of 10 ms without a pause hold a thread up for more than a frame; with 2 ms between they do not,
+    nor on two threads."""
+    together = [pipeline(0, 10), pipeline(10.5, 10)]
+    apart = [pipeline(0, 10, thread=2), pipeline(12, 10, thread=2)]
+    beside = [pipeline(0, 10, thread=3), pipeline(10, 10, thread=4)]
+    (stall,) = stalls.find([*apart, *together, *beside], figures.FRAME_NS)
+    assert (stall.thread, stall.duration_ns, stall.pipelines) == (101, round(20.5 * MS), 2)
+
+
+def test_stall_of_nested_and_unsorted_events() -> None:
+    """A long event that holds a short one ends when it ends itself."""
+    events = [pipeline(35, 5), pipeline(5, 2), pipeline(0, 34.5)]
+    (stall,) = stalls.find(events, figures.FRAME_NS)
+    assert stall.duration_ns == 40 * MS and stall.longest.duration_ns == round(34.5 * MS)
+
+
+def test_policy_holds_no_thread_up() -> None:
+    """What happened on no thread of the program is no stall."""
+    assert stalls.find([pipeline(0, 100, thread=0)], figures.FRAME_NS) == []
+
+
+# ---- Numbers ---------------------------------------------------------------------------------------
+
+
+def test_figures(tmp_path: Path) -> None:
+    """Times count from the run's beginning, and every table has what was recorded."""
+    recorded_runs.write(
+        tmp_path,
+        [
+            pipeline(5, 30, fingerprint=1, text="draw", stages=0x11),
+            pipeline(100, 2, fingerprint=2, kind=0, stages=0x20, number=3),
+            pipeline(200, 3, fingerprint=3, outcome="adopted"),
+            cache(1, "emptied", "wrong-uuid"),
+            hits(0, 40),
+            hits(1000, 2),
+        ],
+        counters={"pipelines": 46, "hits": 42, "compiled": 4, "compile_ns": 32 * MS, "hit_ns": MS},
+        loaded_records=42,
+        mean_compile_ns=2.0 * MS,
+        stored_bytes=16000,
+    )
+    run = only(tmp_path)
+    assert [own["fingerprint"] for own in run["slowest"]] == [f"{1:016x}", f"{2:016x}"]
+    assert run["slowest"][0] | {"thread_name": ""} == {
+        "fingerprint": f"{1:016x}", "kind": "graphics", "stages": ["vertex", "fragment"], "entry_point": "draw",
+        "outcome": "compiled", "at_ns": 5 * MS, "duration_ns": 30 * MS, "pipelines": 1, "kept_bytes": 4000,
+        "thread": 101, "thread_name": "",
+    }  # fmt: skip
+    assert (run["stalls"], run["longest_stall_ns"]) == (1, 30 * MS)
+    (verdict,) = run["verdicts"]
+    assert (verdict["at_ns"], verdict["verdict"], verdict["meaning"]) == (
+        MS,
+        "emptied",
+        "written by another driver build",
+    )
+    assert [(own["kind"], own["hits"], own["compiled"]) for own in run["kinds"]] == [
+        ("graphics", 42, 1), ("compute", 0, 3),
+    ]  # fmt: skip
+    assert run["saved_estimate_ns"] == 42 * 2 * MS - MS
+    assert (run["duration_ns"], run["state"]) == (10_000 * MS, "ended")
+
+
+def test_totals_of_the_run_come_before_the_timeline(tmp_path: Path) -> None:
+    """Kinds are counted by the run itself, whose timeline may lack events."""
+    own = {
+        "compute": {"hits": 7, "compiled": 2, "compile_ns": 9},
+        "graphics": {"hits": 0, "compiled": 0, "compile_ns": 0},
+    }
+    recorded_runs.write(tmp_path, [pipeline(0, 1)], kinds=own)
+    assert [(kind["kind"], kind["hits"], kind["compiled"]) for kind in only(tmp_path)["kinds"]] == [("compute", 7, 2)]
+
+
+def test_frame_of_another_length(tmp_path: Path) -> None:
+    """For a display at 120 Hz more is a stall."""
+    recorded_runs.write(tmp_path, [pipeline(0, 10)])
+    assert only(tmp_path)["stalls"] == 0 and only(tmp_path, frame_ns=8_300_000)["stalls"] == 1
+
+
+def test_run_without_timeline(tmp_path: Path) -> None:
+    """Of a run whose timeline is gone the totals are left, with verdicts by their count."""
+    recorded_runs.write(tmp_path, cache_outcomes={"attested": 2, "altered": 1}, refused={"altered": 1})
+    run = only(tmp_path)
+    assert run["timeline"]["outcome"] == "missing" and run["slowest"] == run["longest_stalls"] == []
+    assert [(own["reason"], own["verdict"], own["count"]) for own in run["verdicts"]] == [
+        ("attested", "", 2), ("altered", "emptied", 1),
+    ]  # fmt: skip
+
+
+def test_history_adds_up_what_runs_stored(tmp_path: Path) -> None:
+    """Each run's bytes are added to those before it; other programs and drivers are not among them."""
+    for number in range(60):
+        recorded_runs.write(tmp_path, started=1000.0 + number, start_ticks=number + 1, stored_bytes=10)
+    recorded_runs.write(tmp_path, started=1005.5, program="tool", executable="tool", stored_bytes=1000)
+    recorded_runs.write(tmp_path, started=1005.7, identity="another", stored_bytes=1000)
+    found = recorded.read(str(tmp_path))
+    for at, first in ((0, 0), (30, 10), (59, 20)):
+        run = next(run for run in found if run.started == 1000.0 + at)
+        rows = figures.history(found, run)
+        assert len(rows) == figures.RUNS and [row["started_s"] for row in rows if row["this"]] == [run.started]
+        assert rows[0]["stored_bytes_so_far"] == 10 * (first + 1)
+        assert rows[-1]["stored_bytes_so_far"] == 10 * (first + figures.RUNS)
+
+
+def test_against_an_earlier_run(tmp_path: Path) -> None:
+    """Pipelines are told apart by fingerprint: compiled now only, in both, and then only."""
+    recorded_runs.write(tmp_path, [pipeline(0, 5, fingerprint=1), pipeline(5, 30, fingerprint=2)], started=1.0)
+    recorded_runs.write(
+        tmp_path, [pipeline(0, 5, fingerprint=2), pipeline(5, 6, fingerprint=3)], started=2.0, start_ticks=2,
+        counters={"pipelines": 2, "compiled": 2},
+    )  # fmt: skip
+    then, now = recorded.read(str(tmp_path))
+    found = compare.against(str(tmp_path), now, then, figures.FRAME_NS)
+    assert (found["only_now"], found["again"], found["only_then"]) == (1, 1, 1)
+    assert [own["fingerprint"] for own in found["new_pipelines"]] == [f"{3:016x}"]
+    assert [own["fingerprint"] for own in found["compiled_again"]] == [f"{2:016x}"]
+    assert (found["this"]["compiled"], found["earlier"]["compiled"], found["earlier"]["stalls"]) == (2, 1, 1)
+
+
+def test_against_a_run_without_timeline(tmp_path: Path) -> None:
+    """Nothing is said of pipelines where one run has no timeline."""
+    recorded_runs.write(tmp_path, started=1.0)
+    recorded_runs.write(tmp_path, [pipeline(0, 5)], started=2.0, start_ticks=2)
+    then, now = recorded.read(str(tmp_path))
+    found = compare.against(str(tmp_path), now, then, figures.FRAME_NS)
+    assert found["only_now"] is found["again"] is found["only_then"] is None and found["new_pipelines"] == []
+
+
+HOSTILE = [
+    math.nan,
+    math.inf,
+    -math.inf,
+    -1,
+    1 << 63,
+    10**400,
+    -(10**400),
+    "text",
+    "",
+    True,
+    None,
+    {},
+    [],
+    {"a": {"b": 1}},
+]
+
+
+@pytest.mark.parametrize("value", HOSTILE, ids=lambda value: str(value)[:12])
+def test_hostile_run(tmp_path: Path, value: Any) -> None:
+    """Any value of any key of a run's file is survived."""
+    from pylayer.report import page
+
+    keys = ("pid", "started", "started_ns", "ended", "machine", "start_ticks", "counters", "kinds", "cache_outcomes",
+            "refused", "mean_compile_ns", "stored_bytes", "store_bytes", "timeline_dropped", "program", "executable",
+            "device", "identity", "carrier", "policy", "damage", "load_ns")  # fmt: skip
+    for number, key in enumerate(keys):
+        root = tmp_path / str(number)
+        recorded_runs.write(root, [pipeline(0, 20)], **{key: value})
+        found = recorded.read(str(root))
+        figures.of_run(str(root), found, found[0])
+    root = tmp_path / "all"
+    recorded_runs.write(root, [pipeline(0, 20)], **dict.fromkeys(keys, value))
+    found = recorded.read(str(root))
+    own = figures.of_run(str(root), found, found[0])
+    assert page.render(str(root), [(found[0], own)], figures.FRAME_NS).endswith("</html>")
+    inner = {"graphics": {"hits": value, "compiled": value, "compile_ns": value}, "other": value}
+    root = tmp_path / "inner"
+    recorded_runs.write(root, [], kinds=inner, counters=dict.fromkeys(("pipelines", "hits", "compile_ns"), value))
+    only(root)
+
+
+def test_hostile_events(tmp_path: Path) -> None:
+    """Events at any time, of any length, kind and outcome are survived."""
+    from pylayer.report import page
+
+    high = (1 << 64) - 1
+    events = [
+        Event("pipeline", start, duration, "compiled", 255, high >> 32, high, high >> 32, high, high >> 32, "x" * 99)
+        for start in (0, 1, high) for duration in (0, high)
+    ]  # fmt: skip
+    recorded_runs.write(tmp_path, events)
+    (run,) = found = recorded.read(str(tmp_path))
+    own = figures.of_run(str(tmp_path), found, run)
+    assert len(own["slowest"]) == len(events)
+    assert page.render(str(tmp_path), [(run, own)], figures.FRAME_NS).endswith("</html>")

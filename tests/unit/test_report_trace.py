@@ -1,0 +1,121 @@
+"""``pylayer report --trace``: Chrome's JSON format, as Perfetto and chrome://tracing read it."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import recorded_runs
+from recorded_runs import MONOTONIC, MS, Event, cache, hits, pipeline
+
+from pylayer.report import recorded, trace
+
+
+def written(root: Path, *words: str) -> dict[str, Any]:
+    """The trace of these runs, or of all."""
+    runs = recorded.read(str(root))
+    out = io.StringIO()
+    lines = [(run, line) for run in runs if (line := run.timeline(str(root))) is not None]
+    count = trace.write(out, lines)
+    found: dict[str, Any] = json.loads(out.getvalue())
+    assert len(found["traceEvents"]) == count
+    return found
+
+
+def check(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the format asks of every event, and what Perfetto asks beside: durations on a thread nest. Gives the events
+    but for names."""
+    stacks: dict[tuple[int, int], list[float]] = {}
+    counters: dict[tuple[int, str], float] = {}
+    events = [event for event in found["traceEvents"] if event["ph"] != "M"]
+    for event in found["traceEvents"]:
+        assert event["ph"] in "XCM" and isinstance(event["pid"], int) and isinstance(event["name"], str)
+        assert isinstance(event["args"], dict)
+    for event in sorted(events, key=lambda event: (event["ts"], -event.get("dur", 0))):
+        assert event["ts"] >= 0
+        if event["ph"] == "C":
+            key = event["pid"], event["name"]
+            assert all(isinstance(value, int) for value in event["args"].values())
+            assert event["args"]["count"] >= counters.get(key, 0)
+            counters[key] = event["args"]["count"]
+            continue
+        assert event["dur"] >= 0 and event["cat"].startswith("pylayer,")
+        stack = stacks.setdefault((event["pid"], event["tid"]), [])
+        while stack and stack[-1] <= event["ts"]:
+            stack.pop()
+        assert not stack or event["ts"] + event["dur"] <= stack[-1]
+        stack.append(event["ts"] + event["dur"])
+    return events
+
+
+def test_trace(tmp_path: Path) -> None:
+    """Pipelines are slices on their threads in microseconds of CLOCK_MONOTONIC, hits are counters, and all is named."""
+    recorded_runs.write(
+        tmp_path,
+        [
+            Event("device", MONOTONIC - MS, 2 * MS, text="why"),
+            Event("load", MONOTONIC - MS // 2, MS, number=5, value=100),
+            Event("wait", MONOTONIC + MS, MS // 2, thread=101),
+            pipeline(2, 1.5, fingerprint=0x12, stages=0x20, kind=0, text="main_cs"),
+            pipeline(3, 4, thread=102, number=3),
+            cache(0.5, "emptied", "altered"),
+            hits(0, 40),
+            hits(1000, 2),
+            Event("count", MONOTONIC, 1000 * MS, value=3, text="events_dropped"),
+            Event("end", MONOTONIC + 2000 * MS, MS),
+        ],
+        program="game <b>\x1b[31m",
+    )
+    found = written(tmp_path)
+    events = check(found)
+    (compute,) = [event for event in events if event["name"] == "compute"]
+    assert (compute["ts"], compute["dur"], compute["pid"], compute["tid"]) == (MONOTONIC / 1000 + 2000, 1500, 4000, 101)
+    assert (
+        compute["args"] | {"fingerprint": f"{0x12:016x}", "kind": "compute", "entry_point": "main_cs"}
+        == compute["args"]
+    )
+    assert compute["args"]["outcome"] == "compiled" and compute["args"]["stages"] == "compute"
+    counters = [(event["name"], event["args"]["count"]) for event in events if event["ph"] == "C"]
+    assert counters == [
+        ("hits, graphics", 0), ("hits, graphics", 40), ("events_dropped", 0),
+        ("events_dropped", 3), ("hits, graphics", 42),
+    ]  # fmt: skip
+    names = {
+        event["name"]: event["args"] for event in found["traceEvents"] if event["ph"] == "M" and "tid" not in event
+    }
+    assert names["process_name"] == {"name": "game <b>\ufffd[31m"} and names["process_labels"] == {"labels": "A device"}
+    threads = {event["tid"]: event["args"]["name"] for event in found["traceEvents"] if event["name"] == "thread_name"}
+    assert set(threads.values()) >= {"pylayer: store", "pylayer: vkCreateDevice", "pylayer: end of device"}
+    assert found["otherData"]["runs"][0]["started_monotonic_us"] == MONOTONIC / 1000
+
+
+def test_two_devices_of_a_process_share_its_pid(tmp_path: Path) -> None:
+    """Threads of one process stand together, whatever the device; a process is named once."""
+    recorded_runs.write(tmp_path, [pipeline(0, 1)], device="first")
+    recorded_runs.write(tmp_path, [pipeline(1, 1)], device="second")
+    recorded_runs.write(tmp_path, [pipeline(0, 1)], pid=0, start_ticks=0)
+    found = written(tmp_path)
+    slices = [event for event in check(found) if event["ph"] == "X"]
+    assert [event["args"]["device"] for event in slices] == ["first", "second", "A device"]
+    assert len({event["pid"] for event in slices}) == 2
+    assert sum(event["name"] == "process_name" for event in found["traceEvents"]) == 2
+
+
+def test_nanoseconds_are_kept(tmp_path: Path) -> None:
+    """Times are exact to the nanosecond after 100 days of uptime."""
+    start = 100 * 24 * 3600 * 10**9 + 1
+    recorded_runs.write(tmp_path, [Event("pipeline", start, 1, "compiled", thread=1)])
+    (event,) = [event for event in written(tmp_path)["traceEvents"] if event["ph"] == "X"]
+    assert (round(event["ts"] * 1000), event["dur"]) == (start, 0.001)
+
+
+def test_types_of_later_versions_have_a_row(tmp_path: Path) -> None:
+    """An event of a type that has no name here is shown by its own."""
+    recorded_runs.write(tmp_path, [pipeline(0, 1)])
+    ((run, line),) = [(run, run.timeline(str(tmp_path))) for run in recorded.read(str(tmp_path))]
+    assert line is not None
+    line.events.append(Event("later", MONOTONIC, 5))
+    (event,) = [event for event in trace.events([(run, line)]) if event["name"] == "later"]
+    assert event["tid"] == trace.OTHER_ROW
