@@ -179,13 +179,15 @@ lint: setup $(VENV)/extra-lint
 	        -c -o /dev/null $$file || exit 1; \
 	done
 
+
 format: setup $(VENV)/extra-lint
 	$(BIN)/ruff check --fix --quiet .
 	$(BIN)/ruff format .
 	@$(BIN)/clang-format -i $(C_FILES)
 
 docs: setup
-	$(BIN)/python docs/policy_reference.py
+	@$(BIN)/python docs/generate.py
+	@$(BIN)/python docs/policy_reference.py
 
 clean:
 	rm -rf build dist $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

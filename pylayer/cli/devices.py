@@ -11,6 +11,7 @@ from ..settings import settings_for
 from ..values import CARRIER_NAMES, CARRIER_OFF, DeviceFacts, Program
 from .checks import OK, PROBLEM, WARNING, Check
 from .children import probe
+from .output import plural
 
 #: Conditions of a rule that doctor, which looks at no program in particular, cannot judge.
 PROGRAM_CONDITIONS = {"executable", "application", "engine"}
@@ -118,6 +119,9 @@ def find_devices(document: dict[str, Any]) -> tuple[Check, list[Device]]:
         return Check("devices", PROBLEM, "no device could be used", "See the devices below."), devices
     useful = [device for device in devices if device.status == OK and device.carrier != CARRIER_NAMES[CARRIER_OFF]]
     if not useful:
-        found = f"{len(devices)}, and on none of them anything is stored"
+        found = f"{plural(len(devices), 'device')}, and nothing of what programs compile there is stored"
         return Check("devices", WARNING, found, "See the devices below."), devices
-    return Check("devices", OK, f"{len(devices)}, of which {len(useful)} have their pipelines stored"), devices
+    found = f"{plural(len(devices), 'device')}; pipelines of {len(useful)} are stored"
+    if len(useful) == len(devices):
+        found = f"{plural(len(devices), 'device')}, and {'its' if len(devices) == 1 else 'their'} pipelines are stored"
+    return Check("devices", OK, found), devices

@@ -104,7 +104,11 @@ def _print_device(out: Console, device: Device) -> None:
     out.print(table)
 
 
-@click.command(context_settings=HELP, epilog="Exit status: 0 the layer works here, 1 it cannot, 2 wrong use.")
+@click.command(
+    context_settings=HELP,
+    epilog="Exit status: 0 the layer works here, 1 it cannot, 2 wrong use.",
+    short_help="Check whether the layer works here.",
+)
 @json_option
 def doctor(as_json: bool) -> None:
     """Check whether the layer works here, and show what it does for each device.

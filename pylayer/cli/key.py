@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from .complete import files
 from .output import EXIT_STATUSES, HELP, Failure, json_option, print_json
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ def key() -> None:
     """
 
 
-@key.command(context_settings=HELP, epilog=EXIT_STATUSES)
-@click.argument("file")
+@key.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Make a private key and print the public one.")
+@click.argument("file", shell_complete=files, help="The file to make; never one that is there.")
 @json_option
 def new(file: str, as_json: bool) -> None:
     """Make a private key in FILE, for you alone to read, and print the public one.
@@ -61,8 +62,8 @@ def new(file: str, as_json: bool) -> None:
     _print(file, public, as_json, f"Private key: {os.path.abspath(file)}, for you alone\n")
 
 
-@key.command(context_settings=HELP, epilog=EXIT_STATUSES)
-@click.argument("file")
+@key.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Print the public key of a private one.")
+@click.argument("file", shell_complete=files, help="What pylayer key new made.")
 @json_option
 def show(file: str, as_json: bool) -> None:
     """Print the public key that belongs to the private one in FILE.

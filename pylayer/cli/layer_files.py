@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.resources
 import json
+import re
 from pathlib import Path
 
 import xxhash
@@ -31,6 +32,13 @@ def library_path() -> Path:
 def private_python() -> Path | None:
     """The copy of libpython that policy runs in; None where the installation lacks it."""
     return next(iter(sorted((package_directory() / "_private" / "lib").glob("libpylayer-python*.so*"))), None)
+
+
+def private_python_version() -> str:
+    """Which Python policy runs in, as 3.11; empty text where the installation lacks it."""
+    path = private_python()
+    found = re.match(r"libpylayer-python(\d+\.\d+)", path.name) if path else None
+    return found[1] if found else ""
 
 
 def policy_library() -> Path | None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import shutil
+import signal
 import sys
 from importlib import import_module
-from typing import Any
+from typing import NoReturn
 
 import click
 
 from .. import __version__
-from .output import EXIT_PROBLEM, EXIT_STATUSES, HELP, fail, one_line
+from .output import EXIT_OK, EXIT_PROBLEM, EXIT_STATUSES, HELP, fail, one_line
 
 #: Where each command is: the module, and its name in there where that is not the command's.
 COMMANDS = {
     "clear": ("clear", ""),
+    "completion": ("completion", ""),
     "doctor": ("doctor", ""),
     "export": ("transfer", "export_command"),
     "import": ("transfer", "import_command"),
@@ -33,6 +38,11 @@ COMMANDS = {
     "verify": ("verify", ""),
 }
 
+#: Set by the script of ``pylayer completion`` when it asks.
+COMPLETE = "_PYLAYER_COMPLETE"
+#: Help is never wider, however wide the terminal is: long lines are hard to read.
+WIDEST_HELP, NARROWEST_HELP = 80, 30
+
 
 class Commands(click.Group):
     """Imports a command when it is asked for: ``pylayer run`` stands before every start of a program."""
@@ -49,9 +59,46 @@ class Commands(click.Group):
         found: click.Command = getattr(import_module(f".{module}", __package__), attribute or cmd_name)
         return found
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Called by click for the help: each command's whole line, which click would cut to what is left beside it."""
+        found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, below.get_short_help_str(200)) for name, below in found if below is not None])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Called by click, which knows of no command that was not imported when it suggests one."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.exceptions.NoSuchCommand as error:
+            raise click.exceptions.NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=ctx) from error
+
+
+def _print_version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    """Called by click for --version. Its first line is for scripts, and stays as it is."""
+    if not wanted or context.resilient_parsing:
+        return
+    from ..store.format import READ_VERSIONS, VERSION
+    from .layer_files import private_python_version
+
+    python = private_python_version()
+    older = ", ".join(str(version) for version in READ_VERSIONS if version != VERSION)
+    click.echo(f"pylayer {__version__}")
+    click.echo(f"policy runs in Python {python}" if python else "the Python for policy is missing: see pylayer doctor")
+    click.echo(f"store format {VERSION}, reads {older} too")
+    context.exit()
+
 
 @click.group(cls=Commands, context_settings=HELP, epilog=EXIT_STATUSES)
-@click.version_option(__version__, prog_name="pylayer", message="%(prog)s %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version, of policy's Python and of the store's format too.",
+)
 def command() -> None:
     """Vulkan pipeline caching that survives, for programs that nobody changes.
 
@@ -62,20 +109,90 @@ def command() -> None:
     """
 
 
-def main(arguments: list[str] | None = None) -> Any:
-    """Runs the command line; returns only where click does. Ends with an exit status, never with a traceback."""
+def _usage_error(error: click.UsageError) -> None:
+    """One line with what is wrong, and where the right use is said."""
+    path = error.ctx.command_path if error.ctx is not None else "pylayer"
+    near = getattr(error, "possibilities", None)
+    message = one_line(error.message if near else error.format_message()).rstrip(".")
+    question = f"; did you mean {' or '.join(near)}? See" if near else "; see"
+    fail(f"{message[:1].lower()}{message[1:]}{question} {path} --help")
+
+
+def _die_of(number: signal.Signals) -> NoReturn:
+    """Ends the process by a signal, as whoever waits for it expects: a shell says 128 + n, and leaves its loop."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    raise AssertionError("the signal is blocked")
+
+
+def _abandon_output() -> None:
+    """What still waits to be written has nobody to take it, and Python's own last try would be a message."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _run(arguments: list[str]) -> int:
+    """Runs the command and returns its exit status. What click's own main() does, which ends with status 1 where nobody
+    reads the output, and after Ctrl-C."""
+    instruction = os.environ.get(COMPLETE)
+    if instruction:
+        from click.shell_completion import shell_complete
+
+        return shell_complete(command, {}, "pylayer", COMPLETE, instruction)
+    columns = shutil.get_terminal_size().columns
+    width = max(NARROWEST_HELP, min(columns, WIDEST_HELP))
+    try:
+        with command.make_context("pylayer", arguments, terminal_width=width) as context:
+            command.invoke(context)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return error.exit_code
+    except click.UsageError as error:
+        _usage_error(error)
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort as abort:
+        if not isinstance(abort.__context__, EOFError):
+            raise
+        fail("there was no answer, so nothing was done")
+        return EXIT_PROBLEM
+    return EXIT_OK
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs the command line and returns its exit status; ends by SIGINT after Ctrl-C, and by SIGPIPE where nobody reads
+    the output any more. Never with a traceback."""
     for stream in (sys.stdout, sys.stderr):
         # A terminal that lacks a character shows another one instead of ending the command.
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # pylayer/__main__.py
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        return command.main(args=arguments, prog_name="pylayer")
+        status = _run(sys.argv[1:] if arguments is None else arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except (KeyboardInterrupt, click.Abort):
+        if sys.stderr is not None and sys.stderr.isatty():
+            click.echo(err=True)  # the terminal shows ^C in the line
+        _die_of(signal.SIGINT)
     except Exception as error:
+        if isinstance(error, BrokenPipeError):
+            _die_of(signal.SIGPIPE)
         if os.environ.get("PYLAYER_TRACEBACK"):
             raise
-        fail(
-            f"a defect in pylayer itself: {type(error).__name__}: {one_line(error)}; "
-            "PYLAYER_TRACEBACK=1 shows where, for a report"
-        )
+        if isinstance(error, OSError) and error.filename is None and error.errno in (errno.ENOSPC, errno.EIO):
+            _abandon_output()
+            fail(f"the output cannot be written: {error.strerror}")
+        else:
+            fail(
+                f"a defect in pylayer itself: {type(error).__name__}: {one_line(error)}; "
+                "PYLAYER_TRACEBACK=1 shows where, for a report"
+            )
         return EXIT_PROBLEM
+    return status

@@ -55,7 +55,12 @@ def console(stderr: bool = False) -> Console:
     """A console with colours on a terminal only, none where NO_COLOR is set, and 80 columns elsewhere."""
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    class Quiet(Console):
+        def on_broken_pipe(self) -> None:
+            """Called by rich while it handles the error, which main.py knows what to do about."""
+            raise
+
+    return Quiet(stderr=stderr, highlight=False, markup=False, emoji=False)
 
 
 def print_json(value: dict[str, Any]) -> None:
@@ -94,7 +99,7 @@ def plural(count: int, noun: str) -> str:
 def progress(text: str, total: int | None, quiet: bool) -> Iterator[Callable[[int], None]]:
     """A bar on standard error while something takes its time, where that is a terminal; gives what to call with
     each amount that is done. ``total`` None: how much there is to do is not known."""
-    if quiet or not sys.stderr.isatty():
+    if quiet or not sys.stderr.isatty() or console(stderr=True).is_dumb_terminal:
         yield lambda amount: None
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -146,11 +151,23 @@ LEAST_NAME = 12
 
 def program_table(out: Console, headings: tuple[str, ...], rows: list[list[str]]) -> tuple[Table, int]:
     """A table that fits the terminal, a column of programs before the numbers, without its rows yet; and how wide the
-    programs' names may be."""
+    programs' names may be. Where the numbers do not fit, they stand below each program."""
+    from rich.padding import Padding
     from rich.table import Table
+
+    class Blocks(Table):
+        def add_row(self, *cells: Any, **options: Any) -> None:
+            """A program's name, and in the lines below what else is known of it."""
+            numbers = (f"{heading} {cell}" for heading, cell in zip(headings, cells[1:], strict=True))
+            super().add_row(cells[0], **options)
+            super().add_row(Padding(", ".join(numbers), (0, 0, 0, 2)), **options)
 
     widths = [max(len(cell) for cell in column) for column in zip(headings, *rows, strict=True)]
     gap = 2 if sum(widths) + 2 * len(widths) + LEAST_NAME <= out.width else 1
+    if sum(widths) + len(widths) + LEAST_NAME > out.width:
+        blocks = Blocks(box=None, show_header=False, pad_edge=False)
+        blocks.add_column()
+        return blocks, out.width
     table = Table(box=None, padding=(0, 0, 0, gap), pad_edge=False)
     table.add_column("program", no_wrap=True)
     for heading, width in zip(headings, widths, strict=True):

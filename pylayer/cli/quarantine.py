@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .complete import files, quarantined
 from .output import (
     EXIT_PROBLEM,
     EXIT_STATUSES,
@@ -61,7 +62,9 @@ def _when(seconds: float) -> str:
         return "?"
 
 
-@quarantine.command("ls", context_settings=HELP, epilog=EXIT_STATUSES)
+@quarantine.command(
+    "ls", context_settings=HELP, epilog=EXIT_STATUSES, short_help="List what is in quarantine, and why."
+)
 @json_option
 def list_items(as_json: bool) -> None:
     """List what is in quarantine, the oldest first, and what programs died over.
@@ -188,14 +191,16 @@ def _put_back(root: str, item: Item, path: str) -> None:
 
 
 @quarantine.command(context_settings=HELP, epilog=EXIT_STATUSES)
-@click.argument("name")
-@click.option("--to", metavar="FILE", help="Write the bytes to this new file, for analysis; the item stays.")
+@click.argument("name", shell_complete=quarantined, help="The beginning of a name that pylayer quarantine ls shows.")
+@click.option(
+    "--to", metavar="FILE", shell_complete=files, help="Write the bytes to this new file, for analysis; the item stays."
+)
 @json_option
 def restore(name: str, to: str | None, as_json: bool) -> None:
     """Put a whole file back to where it was, if it can be used now.
 
-    NAME is the beginning of a name that pylayer quarantine ls shows. A file verifies where another pylayer, or
-    another disk, was at fault. Parts of files cannot go back: the rest of their file has gone on without them.
+    A file verifies where another pylayer, or another disk, was at fault. Parts of files cannot go back: the rest of
+    their file has gone on without them.
 
     \b
     Example:
@@ -244,7 +249,8 @@ def empty(dry_run: bool, yes: bool, as_json: bool) -> None:
         values = {"store": root, "dry_run": dry_run, "items": len(items), "bytes": total, "removed": removed}
         print_json(values)
     elif dry_run or not items:
-        click.echo(f"{'Would delete' if items else 'Nothing to delete'}: {plural(len(items), 'item')} of {root}.")
+        would = f"Would delete: {plural(len(items), 'item')}, {human_bytes(total)}."
+        click.echo(would if items else f"Nothing to delete: the quarantine of {root} is empty.")
     else:
         click.echo(f"Deleted: {plural(removed, 'item')}, {human_bytes(total)}.")
     if items and not dry_run and removed < len(items):

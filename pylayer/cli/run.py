@@ -9,6 +9,7 @@ import click
 
 from ..paths import store_root
 from . import installed, layer_files
+from .complete import commands, directories, files
 from .environment import DISABLE, with_layer
 from .output import HELP, Failure, WrongUse, fail
 from .process import replace_by, wait_for
@@ -79,12 +80,22 @@ def _print_summary(root: str | None, since: float) -> None:
     epilog="Exit status: the program's own; 127 where it is not found, 126 where it cannot be executed, "
     "128 + n with --summary where signal n ended it, 2 wrong use.",
 )
-@click.option("--policy", metavar="FILE", help="Policy file for this run (PYLAYER_CONFIG).")
+@click.option("--policy", metavar="FILE", shell_complete=files, help="Policy file for this run (PYLAYER_CONFIG).")
 @click.option("--preset", metavar="NAME", help="A preset in its place; pylayer policy presets lists them.")
-@click.option("--store", metavar="DIR", help="Where pipelines are kept for this run (PYLAYER_STORE).")
+@click.option(
+    "--store", metavar="DIR", shell_complete=directories, help="Where pipelines are kept for this run (PYLAYER_STORE)."
+)
 @click.option("--log", type=click.Choice(LOG_LEVELS), help="What the layer writes to standard error (PYLAYER_LOG).")
 @click.option("--summary", is_flag=True, help="Wait for the program, then print its statistics to standard error.")
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- APP [ARGS]...")
+@click.argument(
+    "command",
+    nargs=-1,
+    required=True,
+    type=click.UNPROCESSED,
+    metavar="-- APP [ARGS]...",
+    shell_complete=commands,
+    help="The program, found as a shell finds it, and its own arguments.",
+)
 def run(
     policy: str | None, preset: str | None, store: str | None, log: str | None, summary: bool, command: tuple[str, ...]
 ) -> None:

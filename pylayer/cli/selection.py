@@ -11,6 +11,7 @@ import click
 from ..identity import program_id
 from ..paths import store_root
 from ..settings import glob_matches
+from .complete import identities, programs
 from .output import Failure, WrongUse, printable
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -18,9 +19,17 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 #: Shorter beginnings of an identity are too easily another's.
 LEAST_PREFIX = 4
 
-app_option = click.option("--app", metavar="GLOB", help="Only programs whose name matches, with * and ?, in any case.")
+app_option = click.option(
+    "--app",
+    metavar="GLOB",
+    shell_complete=programs,
+    help="Only programs whose name matches, with * and ?, in any case.",
+)
 identity_option = click.option(
-    "--identity", metavar="PREFIX", help="Only the driver identity that begins with this (pylayer ls shows them)."
+    "--identity",
+    metavar="PREFIX",
+    shell_complete=identities,
+    help="Only the driver identity that begins with this (pylayer ls shows them).",
 )
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")

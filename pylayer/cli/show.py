@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .complete import programs_and_identities
 from .output import (
     EXIT_STATUSES,
     HELP,
@@ -365,15 +366,18 @@ def _resolve(found: Inventory, name: str) -> list[tuple[Shelf, int | None]]:
 
 
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES)
-@click.argument("name")
+@click.argument(
+    "name",
+    shell_complete=programs_and_identities,
+    help="A program's name, with * and ?, or the beginning of an identity, as pylayer ls shows them.",
+)
 @identity_option
 @json_option
 def show(name: str, identity: str | None, as_json: bool) -> None:
     """Show one program, or one driver identity, in detail.
 
-    NAME is a program's name, with * and ?, or the beginning of an identity, as pylayer ls shows them. saved is
-    what compiling the stored pipelines took, which a run that loads them all does not spend again. Sizes compare
-    the records' data with their part of the files.
+    saved is what compiling the stored pipelines took, which a run that loads them all does not spend again. Sizes
+    compare the records' data with their part of the files.
 
     \b
     Example:

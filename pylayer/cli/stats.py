@@ -24,6 +24,7 @@ from .output import (
     program_table,
     shorten,
 )
+from .selection import app_option
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -169,7 +170,7 @@ def _sum(found: list[Total]) -> dict[str, Any]:
 
 
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES)
-@click.option("--app", metavar="GLOB", help="Only programs whose name matches, with * and ?, in any case.")
+@app_option
 @click.option("--last", is_flag=True, help="Only the newest run of each program.")
 @json_option
 def stats(app: str | None, last: bool, as_json: bool) -> None:

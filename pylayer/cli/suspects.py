@@ -113,7 +113,8 @@ def forget(dry_run: bool, yes: bool, as_json: bool) -> None:
     if as_json:
         print_json({"store": root, "dry_run": dry_run, "deaths": deaths, "left": left})
     elif dry_run or not folders:
-        click.echo(f"{'Would forget' if folders else 'Nothing to forget'}: {plural(deaths, 'death')}.")
+        nothing = f"Nothing to forget: {root} knows of no process that died over what it holds."
+        click.echo(f"Would forget: {plural(deaths, 'death')}." if folders else nothing)
     else:
         click.echo(f"Forgotten: {plural(deaths - left, 'death')}.")
     if left:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .complete import files, programs
 from .output import (
     EXIT_STATUSES,
     HELP,
@@ -54,10 +55,18 @@ def _one_shelf(found: Inventory, app: str, identity: str | None) -> tuple[Shelf,
 @click.command(
     "export", context_settings=HELP, epilog=EXIT_STATUSES, short_help="Write a program's pipelines into one file."
 )
-@click.argument("file")
-@click.option("--app", metavar="GLOB", required=True, help="Programs whose name matches, with * and ?, in any case.")
+@click.argument("file", shell_complete=files, help="The file to make; never one that is there.")
+@click.option(
+    "--app",
+    metavar="GLOB",
+    required=True,
+    shell_complete=programs,
+    help="Programs whose name matches, with * and ?, in any case.",
+)
 @identity_option
-@click.option("--sign", metavar="KEYFILE", help="Sign it with this private key (pylayer key new makes one).")
+@click.option(
+    "--sign", metavar="KEYFILE", shell_complete=files, help="Sign it with this private key (pylayer key new makes one)."
+)
 @json_option
 def export_command(file: str, app: str, identity: str | None, sign: str | None, as_json: bool) -> None:
     """Write a program's pipelines into one file, for machines with the same device and driver.
@@ -178,7 +187,7 @@ def _require_device(wanted: Import) -> None:
 @click.command(
     "import", context_settings=HELP, epilog=EXIT_STATUSES, short_help="Take over pipelines from such a file."
 )
-@click.argument("file")
+@click.argument("file", shell_complete=files, help="What pylayer export made.")
 @click.option("--any-device", is_flag=True, help="Take over what no driver of this machine would use, too.")
 @click.option("--require-signature", is_flag=True, help="Only what a key of trusted_keys in the policy file signed.")
 @dry_run_option

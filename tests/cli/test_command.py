@@ -1,52 +1,263 @@
-"""The command itself: version, help, wrong use."""
+"""The command itself: version, help, wrong use, and how it ends."""
 
 from __future__ import annotations
 
+import os
+import re
+import signal
+import subprocess
+import sys
 from importlib.metadata import version
+from pathlib import Path
 
+import click
 import pytest
+from cli.stores import filled
 from cli.user import User
 
-COMMANDS = (
-    *("run", "install", "uninstall", "doctor", "stats"),
-    *("ls", "show", "verify", "trim", "clear", "export", "import", "key", "policy", "quarantine", "report"),
-)
+from pylayer.cli.main import COMMANDS, command
+
+
+def all_commands(
+    found: click.Command = command, words: tuple[str, ...] = ()
+) -> list[tuple[tuple[str, ...], click.Command]]:
+    """Every command below the first one, with the words that call it."""
+    listed = [(words, found)] if words else []
+    if isinstance(found, click.Group):
+        context = click.Context(found)
+        for name in found.list_commands(context):
+            below = found.get_command(context, name)
+            assert below is not None
+            listed += all_commands(below, (*words, name))
+    return listed
+
+
+ALL = all_commands()
+IDS = [" ".join(words) for words, _ in ALL]
 
 
 def test_version(user: User) -> None:
-    """--version prints the installed distribution's version."""
-    assert user.pylayer("--version").stdout == f"pylayer {version('vk-pylayer')}\n"
+    """--version says which pylayer it is, which Python policy runs in, and which format the store has."""
+    lines = user.pylayer("--version").stdout.splitlines()
+    assert lines[0] == f"pylayer {version('vk-pylayer')}"
+    assert lines[1] == f"policy runs in Python {sys.version_info[0]}.{sys.version_info[1]}"
+    assert re.fullmatch(r"store format \d+, reads [\d, ]+ too", lines[2])
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help(user: User, command: str) -> None:
+@pytest.mark.parametrize("words", [words for words, _ in ALL], ids=IDS)
+def test_help(user: User, words: tuple[str, ...]) -> None:
     """Each command's help has an example and the exit statuses, and fits 80 columns."""
-    done = user.pylayer(command, "--help")
+    done = user.pylayer(*words, "--help")
     assert done.returncode == 0
-    assert f"Example:\n    pylayer {command}" in done.stdout
+    assert f"Example:\n    pylayer {' '.join(words)}" in done.stdout
     assert "Exit status:" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("found", [found for _, found in ALL], ids=IDS)
+def test_style_of_help(found: click.Command) -> None:
+    """Each command begins with a sentence, and has a word on each argument and option."""
+    assert found.help is not None
+    first = found.help.partition("\n\n")[0]
+    assert first[0].isupper() and first.endswith("."), first
+    assert len(found.get_short_help_str(200)) <= 65, "the list of commands has one line for each"
+    for parameter in found.params:
+        text = getattr(parameter, "help", None)
+        assert text and text[0].isupper() | text.startswith(("bash", "pylayer")) and text.endswith("."), parameter
 
 
 def test_help_lists_commands(user: User) -> None:
     """The help without a command lists every command with a line on what it does."""
     lines = user.pylayer("--help").stdout.splitlines()
-    for command in COMMANDS:
-        assert any(line.split()[:1] == [command] and len(line.split()) > 3 for line in lines), command
+    for name in COMMANDS:
+        assert any(line.split()[:1] == [name] and len(line.split()) > 3 for line in lines), name
 
 
-@pytest.mark.parametrize("arguments", [("nonsense",), ("stats", "--nonsense"), ("run",), ("doctor", "argument")])
-def test_wrong_use(user: User, arguments: tuple[str, ...]) -> None:
-    """Wrong use ends with status 2 and says where help is."""
+@pytest.mark.parametrize("columns", [40, 200])
+def test_help_fits_the_terminal(user: User, columns: int) -> None:
+    """Help wraps at a narrow terminal's edge, and is not wider than 80 columns on a wide one; examples stay whole."""
+    for words in ((), ("stats",), ("export",)):
+        status, text = user.terminal(*words, "--help", columns=columns)
+        examples = [line for line in text.splitlines() if line.startswith("    pylayer ")]
+        others = [line for line in text.splitlines() if line not in examples]
+        assert status == 0 and examples
+        assert max(map(len, others)) <= min(columns, 80)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("nonsense",), "no such command 'nonsense'; see pylayer --help"),
+        (("stat",), "no such command 'stat'; did you mean stats? See pylayer --help"),
+        (("key", "nw"), "no such command 'nw'; did you mean new? See pylayer key --help"),
+        (("stats", "--jsn"), "no such option '--jsn'; did you mean --json? See pylayer stats --help"),
+        (("stats", "--json", "--nonsense"), "no such option '--nonsense'; see pylayer stats --help"),
+        (("run",), "missing argument '-- APP [ARGS]...'; see pylayer run --help"),
+        (("doctor", "argument"), "got unexpected extra argument (argument); see pylayer doctor --help"),
+        (
+            ("trim", "--max-size", "much"),
+            "invalid value for '--max-size': 'much' is no size; write it like 500M or 2GiB; see pylayer trim --help",
+        ),
+    ],
+)
+def test_wrong_use(user: User, arguments: tuple[str, ...], says: str) -> None:
+    """Wrong use ends with status 2 and one line, which says what was meant perhaps, and where the help is."""
     done = user.pylayer(*arguments)
-    assert done.returncode == 2
-    assert "--help" in done.stderr or "-h" in done.stderr
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"pylayer: {says}\n")
 
 
-@pytest.mark.parametrize("command", ["stats", "uninstall", "install", "ls", "verify", "trim"])
-def test_no_home(user: User, command: str) -> None:
+@pytest.mark.parametrize("words", ["stats", "uninstall", "install", "ls", "verify", "trim"])
+def test_no_home(user: User, words: str) -> None:
     """Without any home directory a command ends with one line that names the variables to set."""
     empty = {"HOME": "", "XDG_CACHE_HOME": "", "XDG_DATA_HOME": ""}
-    done = user.pylayer(command, **empty)
+    done = user.pylayer(words, **empty)
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1 and "HOME" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "ls",
+        "stats",
+        "verify",
+        "verify --repair",
+        "trim",
+        "clear --all",
+        "quarantine ls",
+        "quarantine empty",
+        "quarantine forget",
+    ],
+)
+def test_no_store(user: User, words: str) -> None:
+    """Where no program ran yet, a command says so in one line, and that is fine; nothing is made."""
+    done = user.pylayer(*words.split())
+    assert (done.returncode, done.stdout.count("\n"), done.stderr) == (0, 1, "")
+    assert str(user.store) in done.stdout
+    assert not user.store.exists()
+
+
+@pytest.mark.parametrize("words", ["show game", "export game.pylayer --app game"])
+@pytest.mark.parametrize("as_json", [[], ["--json"]], ids=["text", "json"])
+def test_error_is_one_line(user: User, words: str, as_json: list[str]) -> None:
+    """An error is one line on standard error, with --json too."""
+    done = user.pylayer(*words.split(), *as_json)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+
+
+# ---- how it ends ---------------------------------------------------------------------------------------
+
+
+def test_ctrl_c(user: User) -> None:
+    """Ctrl-C at a question ends the command by SIGINT, and nothing was done."""
+    store = filled(user.store)
+    before = store.files()
+    status, text = user.terminal("clear", "--all", answer="\x03")
+    assert status == -signal.SIGINT
+    assert "Remove" in text and "pylayer:" not in text
+    assert store.files() == before
+
+
+def test_end_of_input(user: User) -> None:
+    """Ctrl-D is no answer: nothing was done, and a line says so."""
+    store = filled(user.store)
+    before = store.files()
+    status, text = user.terminal("clear", "--all", answer="\x04")
+    assert status == 1
+    assert text.endswith("pylayer: there was no answer, so nothing was done\n")
+    assert store.files() == before
+
+
+def test_ctrl_c_while_it_starts(user: User) -> None:
+    """Ctrl-C before the command's modules are there ends it by SIGINT, too, without a word."""
+    code = """
+import os, signal, sys
+from pylayer.__main__ import main
+class Press:
+    def find_spec(self, name, path=None, target=None):
+        if name == "click":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Press())
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], env=user.environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "")
+
+
+def test_interrupts_stay_ignored(user: User) -> None:
+    """Where SIGINT is ignored, as nohup and background jobs of scripts have it, it stays so."""
+    code = """
+import os, signal, sys
+sys.argv[1:] = ["--version"]
+from pylayer.__main__ import main
+main()
+os.kill(os.getpid(), signal.SIGINT)
+print("alive")
+"""
+    ignoring = ["sh", "-c", 'trap "" INT; exec "$0" "$@"', sys.executable, "-c", code]
+    done = subprocess.run(ignoring, env=user.environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "alive")
+
+
+@pytest.mark.parametrize("words", ["ls", "ls --json", "stats --help", "verify"])
+def test_nobody_reads(user: User, words: str) -> None:
+    """Where the reader has gone, as behind `| head`, the command ends by SIGPIPE without a word."""
+    filled(user.store)
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(**user.process(tuple(words.split())), stdout=writer, stderr=subprocess.PIPE, timeout=120)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (-signal.SIGPIPE, "")
+
+
+@pytest.mark.parametrize("words", ["ls", "ls --json", "stats --help"])
+def test_output_that_cannot_be_written(user: User, words: str) -> None:
+    """A full disk behind standard output is said in one line."""
+    filled(user.store)
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(**user.process(tuple(words.split())), stdout=full, stderr=subprocess.PIPE, timeout=120)
+    assert done.returncode == 1
+    assert done.stderr == "pylayer: the output cannot be written: No space left on device\n"
+
+
+# ---- colours and widths --------------------------------------------------------------------------------
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*(?:3[0-9]|9[0-7])[0-9;]*m")
+
+
+def test_colours(user: User) -> None:
+    """Colours are for terminals, and never where NO_COLOR is set or the terminal is a dumb one."""
+    filled(user.store)
+    assert COLOUR.search(user.terminal("verify")[1])
+    assert not COLOUR.search(user.terminal("verify", NO_COLOR="1")[1])
+    assert "\x1b" not in user.terminal("verify", TERM="dumb")[1]
+    assert "\x1b" not in user.pylayer("verify").stdout
+    assert COLOUR.search(user.pylayer("verify", FORCE_COLOR="1").stdout)
+    assert not COLOUR.search(user.pylayer("verify", FORCE_COLOR="1", NO_COLOR="1").stdout)
+
+
+def test_progress(user: User) -> None:
+    """What may take long shows its progress on a terminal, on standard error, and nowhere else."""
+    filled(user.store)
+    assert "verifying" in user.terminal("verify")[1]
+    assert "verifying" not in user.terminal("verify", "--json")[1]
+    assert "verifying" not in user.terminal("verify", TERM="dumb")[1]
+    done = user.pylayer("verify")
+    assert "verifying" not in done.stdout and done.stderr == ""
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+@pytest.mark.parametrize("words", ["ls", "stats", "doctor"])
+def test_tables_fit_the_terminal(user: User, words: str, columns: int) -> None:
+    """A table is no wider than the terminal, and no number in it is cut."""
+    user.demo(10)
+    _, text = user.terminal(words, columns=columns, NO_COLOR="1")
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).splitlines()
+    table = [line for line in lines if not line.startswith(("Store: ", "Beside ")) and " are used" not in line]
+    assert max(map(len, table)) <= columns
+    words_of_it = set(re.findall(r"[^\s,]+", " ".join(lines)))
+    if words == "stats":
+        (program,) = user.json("stats")["programs"]
+        assert {str(program["pipelines"]), "compiled", "disk", "KiB"} <= words_of_it
+    elif words == "ls":
+        assert {"pipelines", "10", "disk"} <= words_of_it

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import pty
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +42,7 @@ class User:
         """What subprocess needs to start ``pylayer`` with these arguments."""
         return {
             "args": [sys.executable, "-m", "pylayer", *map(str, arguments)],
-            "env": {**self.environment, **environment},
+            "env": self.environment | environment,
             "cwd": self.directory,
             "text": True,
         }
@@ -47,6 +52,36 @@ class User:
         done = subprocess.run(**self.process(arguments, **environment), capture_output=True, timeout=120)
         assert "Traceback" not in done.stderr, done.stderr
         return done
+
+    def terminal(self, *arguments: Any, answer: str = "", columns: int = 80, **environment: str) -> tuple[int, str]:
+        """Runs ``pylayer`` on a terminal of its own, where ``answer`` is typed at the first question; gives its exit
+        status, negative for a signal, and what the terminal received."""
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+        wanted = self.process(arguments, **({"TERM": "xterm-256color"} | environment))
+        wanted["env"].pop("COLUMNS", None)
+
+        def become_leader() -> None:
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+        process = subprocess.Popen(
+            **wanted, stdin=slave, stdout=slave, stderr=slave, start_new_session=True, preexec_fn=become_leader
+        )
+        os.close(slave)
+        received = b""
+        while True:
+            try:
+                piece = os.read(master, 1 << 16)
+            except OSError:  # nobody has the other end any more
+                break
+            received += piece
+            if answer and b"? [y/N]: " in received:
+                os.write(master, answer.encode())
+                answer = ""
+        os.close(master)
+        text = received.decode()
+        assert "Traceback" not in text, text
+        return process.wait(timeout=120), text.replace("\r\n", "\n")
 
     def json(self, *arguments: Any, status: int = 0, **environment: str) -> Any:
         """What ``pylayer ... --json`` printed."""

@@ -1,0 +1,271 @@
+"""Writes docs/cli.md and docs/pylayer.1 from the commands' own help, docs/json.yaml and docs/environment.md.
+
+make docs
+.venv/bin/python docs/generate.py --check     # which of the two is stale, and status 1 if one is
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+
+from pylayer import __version__
+from pylayer.cli.main import command
+
+DOCS = Path(__file__).resolve().parent
+#: In a list of options each of them would have it.
+EVERYWHERE = "--help"
+
+
+# ---- what the commands say of themselves ---------------------------------------------------------------
+
+
+@dataclass
+class Example:
+    """What stands above a few lines, and the lines."""
+
+    heading: str
+    lines: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Page:
+    """One command's help, in parts."""
+
+    path: str
+    short: str
+    usage: str
+    paragraphs: list[str] = field(default_factory=list)
+    examples: list[Example] = field(default_factory=list)
+    arguments: list[tuple[str, str]] = field(default_factory=list)
+    options: list[tuple[str, str]] = field(default_factory=list)
+    #: Of a group, the commands in it.
+    commands: list[str] = field(default_factory=list)
+    exit_status: str = ""
+
+
+def _read_help(page: Page, text: str) -> None:
+    for block in re.split(r"\n{2,}", inspect.cleandoc(text).partition("\f")[0]):
+        if not block.startswith("\b"):
+            page.paragraphs.append(" ".join(block.split()))
+            continue
+        for line in block.split("\n")[1:]:
+            if line.startswith(" "):
+                page.examples[-1].lines.append(line.strip())
+            else:
+                page.examples.append(Example(line.strip()))
+
+
+def _page(found: click.Command, context: click.Context) -> Page:
+    usage = " ".join([context.command_path, *found.collect_usage_pieces(context)])
+    page = Page(context.command_path, found.get_short_help_str(200), usage)
+    _read_help(page, found.help or "")
+    page.exit_status = " ".join((found.epilog or "").split()).removeprefix("Exit status: ")
+    for parameter in found.get_params(context):
+        record = parameter.get_help_record(context)
+        if isinstance(parameter, click.Argument):
+            page.arguments.append((parameter.make_metavar(context), parameter.help or ""))
+        elif record is not None and EVERYWHERE not in record[0]:
+            page.options.append(record)
+    return page
+
+
+def pages(found: click.Command = command, parent: click.Context | None = None) -> Iterator[Page]:
+    """The command and all below it, a group before its own."""
+    name = "pylayer" if parent is None else found.name
+    with click.Context(found, parent=parent, info_name=name) as context:
+        page = _page(found, context)
+        inner = []
+        if isinstance(found, click.Group):
+            for word in found.list_commands(context):
+                below = found.get_command(context, word)
+                if below is not None and not below.hidden:
+                    inner.append(below)
+                    page.commands.append(f"{context.command_path} {word}")
+        yield page
+        for below in inner:
+            yield from pages(below, context)
+
+
+# ---- Markdown ------------------------------------------------------------------------------------------
+
+
+def _markdown_text(text: str) -> str:
+    """Text in which nothing is markup but what stands in backticks."""
+    pieces = re.split(r"(`[^`]*`)", text)
+    return "".join(piece if piece.startswith("`") else re.sub(r"([*<\\])", r"\\\1", piece) for piece in pieces)
+
+
+def _anchor(path: str) -> str:
+    return path.replace(" ", "-")
+
+
+def _markdown_list(title: str, rows: list[tuple[str, str]]) -> list[str]:
+    if not rows:
+        return []
+    return [f"{title}:", "", *(f"- `{name}`: {_markdown_text(text)}" for name, text in rows), ""]
+
+
+def _markdown_page(page: Page, output: dict[str, str]) -> list[str]:
+    lines = [f"## {page.path}", "", "```", page.usage, "```", ""]
+    for paragraph in page.paragraphs:
+        lines += [_markdown_text(paragraph), ""]
+    lines += _markdown_list("Arguments", page.arguments)
+    lines += _markdown_list("Options", page.options)
+    for path in page.commands:
+        lines.append(f"- [{path}](#{_anchor(path)})")
+    lines += [""] * bool(page.commands)
+    for example in page.examples:
+        lines += [example.heading, "", "```sh", *example.lines, "```", ""]
+    if page.exit_status:
+        lines += [f"Exit status: {_markdown_text(page.exit_status)}", ""]
+    if page.path in output:
+        lines += ["With `--json`:", "", "```yaml", output[page.path], "```", ""]
+    return lines
+
+
+def markdown() -> str:
+    """docs/cli.md."""
+    found = list(pages())
+    introduction = (DOCS / "cli.in.md").read_text(encoding="utf-8").rstrip("\n")
+    lines = ["<!-- make docs writes this file, from the commands' own help, docs/cli.in.md and docs/json.yaml. -->", ""]
+    table = ["| command | |", "|---|---|"]
+    table += [f"| [{page.path}](#{_anchor(page.path)}) | {_markdown_text(page.short)} |" for page in found[1:]]
+    lines += [introduction.replace("@COMMANDS@", "\n".join(table)), ""]
+    output = json_output()
+    for page in found[1:]:
+        lines += _markdown_page(page, output)
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def json_output() -> dict[str, str]:
+    """By a command's path, what docs/json.yaml says of its JSON."""
+    parts = re.split(r"^(pylayer[a-z ]*):\n", (DOCS / "json.yaml").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    bodies = (re.sub(r"^  ", "", body, flags=re.MULTILINE).strip("\n") for body in parts[2::2])
+    return dict(zip(parts[1::2], bodies, strict=True))
+
+
+# ---- man page ------------------------------------------------------------------------------------------
+
+
+def _roff(text: str) -> str:
+    """Text as roff takes it literally."""
+    text = (
+        text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("`", "\\(ga").replace("~", "\\(ti")
+    )
+    return f"\\&{text}" if text.startswith(".") else text
+
+
+def _roff_text(text: str) -> str:
+    """Prose: a hyphen is one inside a word, and a minus where an option begins."""
+    text = re.sub(r"\[([^]]+)\]\([^)]*\)", r"\1", text)
+    bold = re.split(r"`([^`]*)`", text)
+    pieces = [f"\\fB{_roff(piece)}\\fR" if number % 2 else _roff_prose(piece) for number, piece in enumerate(bold)]
+    line = "".join(pieces)
+    return f"\\&{line}" if line.startswith((".", "\\(aq")) else line
+
+
+def _roff_prose(text: str) -> str:
+    text = text.replace("\\", "\\e").replace("'", "\\(aq").replace("~", "\\(ti")
+    return re.sub(r"(?<![\w-])(-+)(?=\w)|(?<=-)(-)", lambda found: found[0].replace("-", "\\-"), text)
+
+
+def _roff_list(rows: list[tuple[str, str]]) -> list[str]:
+    lines = []
+    for name, text in rows:
+        lines += [".TP", f".B {_roff(name)}", _roff_text(text) or "\\&"]
+    return lines
+
+
+def _roff_page(page: Page) -> list[str]:
+    lines = [f'.SS "{_roff(page.path)}"', f".B {_roff(page.usage)}"]
+    for paragraph in page.paragraphs:
+        lines += [".PP", _roff_text(paragraph)]
+    lines += _roff_list([*page.arguments, *page.options])
+    for example in page.examples:
+        lines += [".PP", _roff_text(example.heading), ".RS 4", ".EX", *map(_roff, example.lines), ".EE", ".RE"]
+    if page.exit_status:
+        lines += [".PP", f"Exit status: {_roff_text(page.exit_status)}"]
+    return lines
+
+
+def variables() -> list[tuple[str, str]]:
+    """Of docs/environment.md, each variable and what it means."""
+    rows = re.findall(
+        r"^\| `([A-Z_]+)` \| (.*?) \|", (DOCS / "environment.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    return [(name, meaning.replace("\\|", "|")) for name, meaning in rows]
+
+
+def man() -> str:
+    """docs/pylayer.1."""
+    found = list(pages())
+    root = found[0]
+    lines = [
+        ".\\\" make docs writes this file, from the commands' own help and docs/environment.md.",
+        f'.TH PYLAYER 1 "" "pylayer {_roff(__version__)}" "User Commands"',
+        ".SH NAME",
+        "pylayer \\- Vulkan pipeline caching for programs that nobody changes",
+        ".SH SYNOPSIS",
+        ".B pylayer run \\-\\- \\fIAPP\\fR [\\fIARGS\\fR]...",
+        ".br",
+        ".B pylayer \\fICOMMAND\\fR [\\fIOPTIONS\\fR]",
+        ".SH DESCRIPTION",
+    ]
+    introduction = (DOCS / "cli.in.md").read_text(encoding="utf-8").partition("@COMMANDS@")[0]
+    for block in introduction.strip("\n").split("\n\n")[1:]:
+        if block.startswith("- "):
+            for item in block.split("\n- "):
+                lines += [".IP \\(bu 2", _roff_text(" ".join(item.removeprefix("- ").split()))]
+        elif not block.startswith("```"):
+            lines += [".PP", _roff_text(" ".join(block.split()))]
+    lines += [".SH OPTIONS", *_roff_list([*root.options, ("-h, --help", "Show the help of pylayer, or of a command.")])]
+    lines += [".SH COMMANDS"]
+    for page in found[1:]:
+        lines += _roff_page(page)
+    lines += [".SH ENVIRONMENT", *_roff_list(variables())]
+    lines += [
+        ".SH FILES",
+        *_roff_list(
+            [
+                ("~/.cache/pylayer", "The store, with what runs said of themselves. It may be deleted at any time."),
+                ("~/.config/pylayer/policy.yaml", "The policy file, if there is one."),
+            ]
+        ),
+        ".SH SEE ALSO",
+        ".BR vulkaninfo (1)",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+# ---- files ---------------------------------------------------------------------------------------------
+
+FILES = {"cli.md": markdown, "pylayer.1": man}
+
+
+def main() -> int:
+    """Writes the files, or with --check says which is stale; returns the exit status."""
+    check = sys.argv[1:] == ["--check"]
+    stale = 0
+    for name, make in FILES.items():
+        path = DOCS / name
+        text = make()
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        stale += 1
+        if check:
+            print(f"docs/{name} is not what the commands say; make docs writes it")
+        else:
+            path.write_text(text, encoding="utf-8")
+            print(f"docs/{name}")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+"""Values that a shell may complete: programs, identities, quarantined items, files. None of it fails or says anything.
+
+What a shell puts on the command line it also obeys, and names of programs are anybody's: a name with a character that a
+shell may take for more than itself is offered by its number.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import click
+    from click.shell_completion import CompletionItem
+
+_PLAIN = re.compile(r"[A-Za-z0-9_./+@%-]+", re.ASCII)
+
+
+def _completer(
+    found: Callable[[str], Iterable[tuple[str, str]]],
+) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem[str]]]:
+    """A function for click's ``shell_complete`` out of one that gives values and what they are, for a store's root."""
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+        from click.shell_completion import CompletionItem
+
+        from ..paths import store_root
+
+        try:
+            root = store_root()
+            pairs = dict(found(root)) if root else {}
+        except Exception:  # a line of an error in the middle of what somebody types helps nobody
+            return []
+        return [
+            CompletionItem(value, help=text or None)
+            for value, text in sorted(pairs.items())
+            if value.startswith(incomplete) and _PLAIN.fullmatch(value)
+        ]
+
+    return complete
+
+
+def _programs(root: str) -> Iterator[tuple[str, str]]:
+    from ..identity import program_id
+    from .totals import read_runs
+
+    for run in read_runs(root):
+        name = run.texts["program"] or run.executable
+        if _PLAIN.fullmatch(run.executable):
+            yield run.executable, name if name != run.executable else ""
+        else:
+            yield f"{program_id(run.executable, run.application):016x}", name
+
+
+def _identities(root: str) -> Iterator[tuple[str, str]]:
+    from ..store.folder import identity_names
+    from .selection import Names
+
+    names = Names(root)
+    for name in identity_names(root):
+        yield name, ", ".join(text for text in (names.device(name), names.driver(name)) if text)
+
+
+def _items(root: str) -> Iterator[tuple[str, str]]:
+    from ..store import quarantine
+    from .output import printable
+
+    for item in quarantine.items(root):
+        yield item.name, printable(f"{item.outcome} {item.source}")
+
+
+programs = _completer(_programs)
+identities = _completer(_identities)
+programs_and_identities = _completer(lambda root: [*_programs(root), *_identities(root)])
+quarantined = _completer(_items)
+
+
+def files(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """The shell's own names of files."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
+
+
+def directories(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """The shell's own names of directories."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="dir")]
+
+
+def commands(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """A program in PATH, and behind it the shell's own names of files."""
+    from click.shell_completion import CompletionItem
+
+    begun = bool(context.params.get(parameter.name or ""))
+    if begun or not incomplete or "/" in incomplete:
+        return files(context, parameter, incomplete)
+    found = set()
+    for directory in os.get_exec_path():
+        try:
+            with os.scandir(directory) as entries:
+                found |= {entry.name for entry in entries if entry.name.startswith(incomplete)}
+        except OSError:
+            continue
+    return [CompletionItem(name) for name in sorted(found) if _PLAIN.fullmatch(name)]

@@ -1,0 +1,36 @@
+"""``pylayer completion``: the script by which a shell completes ``pylayer`` and what stands behind it."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from .output import EXIT_STATUSES, HELP
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.argument("shell", metavar="SHELL", type=click.Choice(SHELLS), help="bash, zsh or fish.")
+def completion(shell: str) -> None:
+    """Print the script by which a shell completes pylayer.
+
+    It completes commands, options and file names, and from the store programs, driver identities and quarantined
+    items. bash has to be 4.4 or newer.
+
+    \b
+    Example:
+      pylayer completion bash > ~/.local/share/bash-completion/completions/pylayer
+      pylayer completion fish > ~/.config/fish/completions/pylayer.fish
+    For zsh, in ~/.zshrc behind compinit:
+      source <(pylayer completion zsh)
+    """
+    from .main import COMPLETE
+
+    root = click.get_current_context().find_root()
+    found = get_completion_class(shell)
+    assert found is not None  # click has the three
+    completer = found(root.command, {}, "pylayer", COMPLETE)
+    # Not source(), which starts a bash to ask for its version: the script may be for another machine.
+    script = completer.source_template % completer.source_vars()
+    click.echo(script.rstrip("\n"))

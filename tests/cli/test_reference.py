@@ -1,0 +1,140 @@
+"""docs/cli.md, docs/pylayer.1, docs/environment.md: what they say is what the code has."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import files as installed_files
+from pathlib import Path
+
+import click
+import pytest
+from world import ROOT
+
+from pylayer.cli.main import command
+
+DOCS = ROOT / "docs"
+
+#: Variables that libraries read, for which pylayer's documentation is the place all the same.
+OF_LIBRARIES = {
+    *("NO_COLOR", "FORCE_COLOR", "TERM", "COLUMNS"),  # rich, and click for COLUMNS
+    "TMPDIR",  # tempfile
+    *("VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_LOADER_DEBUG"),  # the Vulkan loader
+}
+#: What looks like a variable in the sources and is none of a user's.
+NOT_FOR_USERS = {
+    "_PYLAYER_COMPLETE",  # between a shell and `pylayer completion`
+}
+VARIABLE = re.compile(
+    r"_?PYLAYER_[A-Z_]+|(?:EN|DIS)ABLE_PYLAYER|XDG_[A-Z_]+|VK_[A-Z_]+_(?:LAYERS|PATH|FILES|FILENAMES|ENABLE|DISABLE|DEBUG)|"
+    r"VK_INSTANCE_LAYERS|HOME|TMPDIR|NO_COLOR|(?:CLICOLOR_)?FORCE(?:_COLOR)?|TERM|COLUMNS|SUDO_USER|(?:STEAM|FLATPAK|PRESSURE_VESSEL)_[A-Z_]+"
+)
+
+
+def test_reference_is_what_the_commands_say() -> None:
+    """docs/cli.md and docs/pylayer.1 are as `make docs` would write them."""
+    check = [sys.executable, str(DOCS / "generate.py"), "--check"]
+    done = subprocess.run(check, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def all_parameters() -> Iterator[tuple[str, str]]:
+    """Every command with each of its options."""
+
+    def walk(found: click.Command, path: str) -> Iterator[tuple[str, str]]:
+        yield path, ""
+        for parameter in found.params:
+            if isinstance(parameter, click.Option):
+                yield from ((path, name) for name in parameter.opts)
+        if isinstance(found, click.Group):
+            context = click.Context(found)
+            for name in found.list_commands(context):
+                below = found.get_command(context, name)
+                assert below is not None
+                yield from walk(below, f"{path} {name}")
+
+    yield from walk(command, "pylayer")
+
+
+def test_every_command_and_option_is_in_the_reference() -> None:
+    """docs/cli.md has a section for each command, with each of its options, and the man page too."""
+    sections = dict(re.findall(r"^## (pylayer[a-z -]*)$(.*?)(?=^## |\Z)", (DOCS / "cli.md").read_text(), re.M | re.S))
+    page = (DOCS / "pylayer.1").read_text().replace("\\-", "-")
+    man = dict(re.findall(r'^\.SS "(pylayer[a-z -]*)"$(.*?)(?=^\.S[SH] |\Z)', page, re.M | re.S))
+    wanted = [(path, option) for path, option in all_parameters() if path != "pylayer"]
+    assert {path for path, _ in wanted} == set(sections) == set(man)
+    for path, option in wanted:
+        assert option in sections[path] and option in man[path], (path, option)
+
+
+def test_man_page_is_clean() -> None:
+    """groff has no word to say about the man page, which fits 80 columns but for examples and URLs."""
+    page = DOCS / "pylayer.1"
+    options = ["-t", "-man", "-Tutf8", "-Kutf8", "-ww", "-rLL=78n", "-P-c", "-P-b", "-P-u", "-P-o"]
+    done = subprocess.run(["groff", *options, str(page)], capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"})
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = re.sub(r"\x1b\[[0-9;]*m|.\x08", "", done.stdout).splitlines()
+    assert len(lines) > 300
+    assert [line for line in lines if len(line) > 80 and not line.strip().startswith("pylayer ")] == []
+    for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "COMMANDS", "ENVIRONMENT", "FILES", "SEE ALSO"):
+        assert section in lines
+
+
+def test_man_page_is_installed() -> None:
+    """Where `man` of the environment finds it."""
+    found = [file for file in installed_files("vk-pylayer") or () if file.name == "pylayer.1"]
+    assert len(found) == 1
+    path = Path(str(found[0].locate())).resolve()
+    assert path.parts[-4:-1] == ("share", "man", "man1")
+    assert path.is_relative_to(Path(sys.prefix).resolve())
+
+
+# ---- environment variables -----------------------------------------------------------------------------
+
+
+def literals() -> Iterator[tuple[str, str]]:
+    """Every string in the sources, with the file that it is in: docstrings and comments are none."""
+    for path in sorted((ROOT / "pylayer").rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value, str(path.relative_to(ROOT))
+    for path in sorted([*(ROOT / "shim").rglob("*.[ch]"), *(ROOT / "manifests").glob("*.in")]):
+        text = re.sub(r"/\*.*?\*/|//[^\n]*", "", path.read_text(encoding="utf-8"), flags=re.S)
+        for value in re.findall(r'"((?:[^"\\\n]|\\.)*)"', text):
+            yield value, str(path.relative_to(ROOT))
+
+
+def documented() -> dict[str, list[str]]:
+    """The rows of docs/environment.md."""
+    rows = re.findall(r"^\| `([^`]+)` \|(.*)\|$", (DOCS / "environment.md").read_text(), re.M)
+    return {name: [cell.strip() for cell in re.split(r"(?<!\\)\|", cells)] for name, cells in rows}
+
+
+def test_every_variable_is_documented() -> None:
+    """docs/environment.md has each variable that the sources name, and none that they do not."""
+    found = {value: file for value, file in literals() if VARIABLE.fullmatch(value) and value not in NOT_FOR_USERS}
+    assert {"PYLAYER_LOG", "PYLAYER_STORE", "XDG_RUNTIME_DIR", "VK_LAYER_PATH", "PYLAYER_TRACEBACK"} <= set(found)
+    missing = {name: file for name, file in found.items() if name not in documented()}
+    assert missing == {}
+    assert set(documented()) - set(found) - OF_LIBRARIES == set()
+
+
+@pytest.mark.parametrize("name", sorted(documented()))
+def test_variable_says_all(name: str) -> None:
+    """Each has a meaning, a default, and who reads it."""
+    cells = documented()[name]
+    assert len(cells) == 3 and all(cells)
+    assert cells[0].endswith(".") or "`" in cells[0]
+    assert cells[2] in ("both", "layer", "command", "loader")
+
+
+def test_every_getenv_is_seen() -> None:
+    """No source reads a variable whose name the scan above would not know for one."""
+    reads = re.compile(r"""(?:getenv|environment_get|environ\.get|environ)[(\[]\s*"([^"]+)\"""")
+    for path in [*(ROOT / "pylayer").rglob("*.py"), *(ROOT / "shim").rglob("*.[ch]")]:
+        for name in reads.findall(path.read_text(encoding="utf-8")):
+            assert VARIABLE.fullmatch(name), f"{path.name} reads {name}"
