@@ -76,6 +76,10 @@ class Names:
         words = {*self._words.get(program, ()), self.of(program), f"{program:016x}"}
         return any(word and glob_matches(pattern, word) for word in words)
 
+    def known(self, pattern: str) -> list[int]:
+        """The programs with a name that a pattern names."""
+        return sorted(program for program in self._texts if self.matches(program, pattern))
+
     def device(self, identity: str) -> str:
         """The device of an identity; empty where no run tells."""
         return self._devices.get(identity, ("", ""))[0]

@@ -189,19 +189,26 @@ def _require_device(wanted: Import) -> None:
 )
 @click.argument("file", shell_complete=files, help="What pylayer export made.")
 @click.option("--any-device", is_flag=True, help="Take over what no driver of this machine would use, too.")
+@click.option("--for", "app", metavar="GLOB", help="Give them to this program, and not to the one that compiled them.")
 @click.option("--require-signature", is_flag=True, help="Only what a key of trusted_keys in the policy file signed.")
 @dry_run_option
 @json_option
-def import_command(file: str, any_device: bool, require_signature: bool, dry_run: bool, as_json: bool) -> None:
+def import_command(
+    file: str, any_device: bool, app: str | None, require_signature: bool, dry_run: bool, as_json: bool
+) -> None:
     """Take over pipelines that pylayer export wrote on another machine.
 
     Every byte is verified, and each pipeline must be headed by this device and driver, before anything is kept:
     a file that is not right is refused as a whole. Hashes show damage and not who made a file, which a signature
     does; import only what you would run a program of. A signature that does not fit is always refused.
 
+    A program loads what it compiled itself. With --for, which names one program of this store by its name with *
+    and ?, it also loads what another one compiled: fossilize-replay, or another version of itself.
+
     \b
     Example:
       pylayer import blender.pylayer --dry-run
+      pylayer import replayed.pylayer --for "game*"
     """
     from ..store.portable import Import, Refused
     from .inventory import describe
@@ -211,10 +218,11 @@ def import_command(file: str, any_device: bool, require_signature: bool, dry_run
     root = require_root()
     trusted, required = _trust(require_signature)
     compress = read_limits()[0].compress
+    recipient = None if app is None else _recipient(root, app)
     path = os.path.realpath(file)
     try:
         with verified(path, trusted, required) as (content, signature):
-            work = Import(content)
+            work = Import(content, recipient)
             if not any_device:
                 _require_device(work)
             with progress("importing", os.stat(content).st_size, as_json) as advance:
@@ -232,18 +240,39 @@ def import_command(file: str, any_device: bool, require_signature: bool, dry_run
     if as_json:
         values = _moved_json(result, work.identity.name, device, driver)
         signed = None if signature is None else signature.as_json()
-        print_json({"file": path, "dry_run": dry_run, "pack": result.path, **values, "signature": signed})
+        given = None if recipient is None else {"program": recipient[1], "program_id": f"{recipient[0]:016x}"}
+        told = {"file": path, "dry_run": dry_run, "pack": result.path, **values, "given_to": given}
+        print_json({**told, "signature": signed})
         return
     verb = "Would import" if dry_run else "Imported"
     known = f", {plural(result.known, 'record')} known already" if result.known else ""
     click.echo(f"{verb}: {plural(result.pipelines, 'pipeline')}{known}")
     click.echo(f"  of {printable(', '.join(result.programs.values()))}")
+    if recipient is not None:
+        click.echo(f"  given to {recipient[1]}")
     click.echo(f"  for {device}, {driver}; identity {work.identity.name}")
     if signature is not None:
         name = f"a key that is not trusted, {signature.key}" if signature.name is None else printable(signature.name)
         click.echo(f"  signed by {name}")
     if problem:
         click.echo(f"  what programs share is stored twice until the next fold: {problem}")
+
+
+def _recipient(root: str, app: str) -> tuple[int, str]:
+    """Number and name of the single program of this store that ``--for`` means."""
+    from .inventory import Inventory
+
+    names = Inventory(root, Selection(), Names(root)).names
+    found = names.known(app)
+    if not found:
+        raise Failure(
+            f"nothing was imported: this store knows no program named {app}. Start it once under pylayer, so that its "
+            "name is known; pylayer ls and pylayer stats list programs"
+        )
+    if len(found) > 1:
+        listed = ", ".join(f"{names.of(number)} ({number:016x})" for number in found)
+        raise Failure(f"nothing was imported: {app} means {len(found)} programs: {listed}; give one name or number")
+    return found[0], names.of(found[0])
 
 
 def _trust(require_signature: bool) -> tuple[dict[str, str], str]:

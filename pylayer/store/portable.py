@@ -200,11 +200,13 @@ def _add(writer: pack.PackWriter, magic: bytes, data: bytes, when: int) -> None:
 
 
 class Import:
-    """Verifies an export, and takes it over into a store as one new pack, whole or not at all."""
+    """Verifies an export, and takes it over into a store as one new pack, whole or not at all. With ``recipient``, a
+    program's number and name, everything becomes that program's, whoever compiled it."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, recipient: tuple[int, str] | None = None) -> None:
         self.path = path
         self.result = Moved()
+        self._recipient = recipient
         self.device = ""
         self.identity = self._read_identity()
 
@@ -275,7 +277,8 @@ class Import:
                 writer = pack.PackWriter(os.path.join(folder.path, f"{unique_name()}.pack"), self.identity, compress)
             yield from self._read(writer, present)
             if writer is not None and writer.count:
-                self.result.path = writer.finish(self.result.programs)
+                names = self.result.programs if self._recipient is None else dict([self._recipient])
+                self.result.path = writer.finish(names)
                 writer, fresh = None, False
         finally:
             if writer is not None:
@@ -297,10 +300,11 @@ class Import:
         now = int(time.time())
         first = True
         pieces = checking.check_file(self.path, format.EXPORT, self.identity.digest, checked)
-        for programs, part in pieces:
+        for owners, part in pieces:
             self._stop_at_damage(checked)
             yield checked.file_bytes - done
             done = checked.file_bytes
+            programs = owners if self._recipient is None else (self._recipient[0],)
             for record in part.records:
                 magic, start, size = record[0], record[3], record[4]
                 if magic == format.GROUP:
@@ -308,10 +312,10 @@ class Import:
                 data = memoryview(part.data)[start : start + size]
                 if first:  # the identity's fields, read before
                     first = False
-                    if programs:
+                    if owners:
                         raise self._refuse("the identity's fields are not at the beginning")
                     continue
-                self._judge(programs, record, data, part.place(record)[0])
+                self._judge(owners, record, data, part.place(record)[0])
                 if magic == format.USED:
                     for program in programs:
                         last_runs[program] = max(last_runs.get(program, 0), min(record[8], now))
@@ -329,9 +333,9 @@ class Import:
                 self.result.pipelines += magic in format.PIPELINES
                 self.result.data_bytes += size
                 if writer is not None:
-                    if programs != current:
+                    if owners != current:
                         writer.begin_group(programs)
-                        current = programs
+                        current = owners
                     writer.add(record, data, record[7], min(record[8], now))
         self._stop_at_damage(checked)
         place = checking.unclean_padding(self.path)

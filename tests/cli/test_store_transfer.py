@@ -196,6 +196,33 @@ def test_another_device(export: Path, elsewhere: User) -> None:
     assert not elsewhere.store.exists()
 
 
+def test_given_to_another_program(user: User, store: Store, export: Path, elsewhere: User) -> None:
+    """--for gives everything in the file to one program of the store, whoever compiled it; so it is after a fold."""
+    other = Store(elsewhere.store)
+    other.journal(OTHER, cell(0), cell(500))
+    done = taken(elsewhere, export, "--for", "other")
+    assert done["given_to"] == {"program": "other", "program_id": f"{program_id(*OTHER):016x}"}
+    # Of the 45 pipelines and the note it had one.
+    assert (done["pipelines"], done["known_records"]) == (44, 1)
+    assert [row["program"] for row in done["programs"]] == ["game (The Game)"]
+    for _ in range(2):
+        assert other.loaded(OTHER) == sorted({*store.loaded(GAME), 500}) and other.loaded(GAME) == []
+        assert elsewhere.json("verify")["fine"]
+        other.pack()
+
+
+def test_given_to_nobody(user: User, store: Store, export: Path, elsewhere: User) -> None:
+    """--for has to mean one program that the store knows; else nothing is imported, and one line says what to do."""
+    before = files(user.store)
+    done = user.pylayer("import", export, "--any-device", "--for", "*")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert f"({program_id(*GAME):016x})" in done.stderr and f"({program_id(*TOOL):016x})" in done.stderr
+    assert files(user.store) == before
+    done = elsewhere.pylayer("import", export, "--any-device", "--for", "game")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "Start it once under pylayer" in done.stderr
+    assert not elsewhere.store.exists()
+
+
 # ---- hostile files ---------------------------------------------------------------------------------
 
 
