@@ -602,7 +602,7 @@ class DeviceSession:
             )
         except OSError as error:
             if self.read_only:
-                return
+                return False
             self.storing.errors += 1
             if "write" not in self.storing.failures_said and self.storing.is_first("statistics"):
                 self.log(LOG_WARN, f"statistics cannot be written: {error.strerror or error}")
