@@ -254,8 +254,10 @@ def _problems(document: Any, node: yaml.Node | None, most: int) -> list[Problem]
             path, text, of_key = _explain(error)
         found.append(Problem(_short(text, 800), *place(node, path, of_key)))
         if len(found) < most:
-            if len(found) == 1:
-                document = copy.deepcopy(document)
+            try:
+                document = copy.deepcopy(document) if len(found) == 1 else document
+            except RecursionError:  # nested so deeply that one problem will do
+                break
             if not _without(document, path):
                 break
     return sorted(found, key=lambda problem: problem.line)

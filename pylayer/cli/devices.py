@@ -8,7 +8,7 @@ from typing import Any
 from ..identity import Identity
 from ..policy import choose_carrier
 from ..settings import settings_for
-from ..values import CARRIER_NAMES, CARRIER_OFF, DeviceFacts, Program
+from ..values import CARRIER_NAMES, CARRIERS_THAT_KEEP, DeviceFacts, Program
 from .checks import OK, PROBLEM, WARNING, Check
 from .children import probe
 from .output import plural
@@ -117,7 +117,8 @@ def find_devices(document: dict[str, Any]) -> tuple[Check, list[Device]]:
         return Check("devices", PROBLEM, found, INSTALL_DRIVER), []
     if all(device.status == PROBLEM for device in devices):
         return Check("devices", PROBLEM, "no device could be used", "See the devices below."), devices
-    useful = [device for device in devices if device.status == OK and device.carrier != CARRIER_NAMES[CARRIER_OFF]]
+    keeping = [CARRIER_NAMES[carrier] for carrier in CARRIERS_THAT_KEEP]
+    useful = [device for device in devices if device.status == OK and device.carrier in keeping]
     if not useful:
         found = f"{plural(len(devices), 'device')}, and nothing of what programs compile there is stored"
         return Check("devices", WARNING, found, "See the devices below."), devices

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..paths import config_file
+from ..settings import TOP_DEFAULTS
 from .output import EXIT_PROBLEM, EXIT_STATUSES, HELP, Failure, WrongUse, json_option, plural, print_json, printable
 from .policy_explain import explain
 
@@ -142,8 +143,14 @@ def starting_text(preset: str | None) -> str:
     if preset:
         lines += [line for line in read_preset(preset).partition("\n\n")[0].split("\n") if line.startswith("#")]
         lines += [f"preset: {preset}", ""]
+    key = ""
     for line in body:
-        if preset and line.startswith("preset:"):
+        key = line.partition(":")[0] if line[:1].isalpha() else key if line else ""
+        if preset and key == "preset":
+            continue
+        if key and TOP_DEFAULTS.get(key) == [] and not line.endswith("[]") and not line.startswith("#"):
+            # What is built in is not to be written down a second time.
+            lines += [f"# They are listed in {preset_path('default')}.", f"#{key}: []"] if line == f"{key}:" else []
             continue
         lines.append(f"#{line}" if line and not line.lstrip().startswith("#") else line)
     return "\n".join(lines)

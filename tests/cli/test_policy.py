@@ -282,6 +282,16 @@ def test_origins(user: User, file: Path) -> None:
         assert words in " ".join(text.split())
 
 
+def test_skipped_programs(user: User, file: Path) -> None:
+    """A program that the layer leaves alone is said to be, with the rule; never_skip takes it back."""
+    text = user.pylayer("policy", "explain", "--executable", "vulkaninfo").stdout
+    assert "by the built-in skip rule executable: vulkaninfo*" in " ".join(text.split()) and "Plan" not in text
+    file.write_text('skip: [{executable: "my-*"}]\nnever_skip: [{executable: vulkaninfo}]\n')
+    for name, rule in (("vulkaninfo", ""), ("my-tool", "skip rule executable: my-*"), ("game", "")):
+        (device,) = user.json("policy", "explain", "--executable", name)["devices"]
+        assert device["skipped"] == rule
+
+
 def test_plan_is_that_of_the_program(user: User, file: Path) -> None:
     """What explain says of a recorded program is what that program got."""
     file.write_text('rules:\n- match: {executable: "pipelines", driver: "radv"}\n  set: {carrier: snapshot}\n')

@@ -595,11 +595,25 @@ _validators: dict[str, Any] = {}
 _real_compile = fastjsonschema.compile
 
 
-def _compile_once(schema: Any) -> Any:
+def _compile_once(schema: Any, **options: Any) -> Any:
     """The schema is the same each time, and compiling it takes longer than everything else."""
     if not _validators:
-        _validators["schema"] = _real_compile(schema)
+        _validators["schema"] = _real_compile(schema, **options)
     return _validators["schema"]
+
+
+def _all_problems(data: bytes) -> None:
+    """What `pylayer policy check` finds: each problem in a line of the file, or in none."""
+    try:
+        text = config.decode(data, "policy.yaml")
+        config.parse_alone(text, "policy.yaml", 20)
+    except config.PolicyFileError as error:
+        lines = data.count(b"\n") + data.count(b"\r") + 3 * data.count(b"\xc2\x85") + 3 * data.count(b"\xe2\x80") + 1
+        for problem in error.problems:
+            require(0 <= problem.line <= lines and problem.column < problem.end, "a place outside of the file")
+        require(0 < len(error.problems) <= 20, "no problem, or too many")
+        return
+    require(False, "an error that vanishes when all are looked for")
 
 
 def policies(data: bytes) -> None:
@@ -609,6 +623,7 @@ def policies(data: bytes) -> None:
         document = config.parse_bytes(data, "policy.yaml")
     except config.PolicyFileError as error:
         require("policy.yaml" in str(error) and len(str(error)) < 4000, "an error that says nothing, or too much")
+        _all_problems(data)
         return
     require(isinstance(document, dict), "a document that is none")
     flat.dumps(document).encode()

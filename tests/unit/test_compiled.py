@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import xxhash
 from unit.things import give_to_another_user, run_python
 
 from pylayer import compiled, config
@@ -76,6 +77,17 @@ def test_changed_file(policy_file: Path, root: str) -> None:
     policy_file.write_text(TEXT)
     assert compiled.load(str(policy_file), root) == DOCUMENT
     assert len(copies(root)) == 2
+
+
+#: XXH3-128 of the presets, in the order of their names, when SCHEMA_VERSION was last raised.
+PRESETS = (4, "3b1e174b30739a531a819454c6389dd4")
+
+
+def test_presets_are_part_of_the_version() -> None:
+    """A copy holds what its preset said. It is named by the policy file's bytes alone, so a preset that changes takes
+    SCHEMA_VERSION with it: raise that by one, and put what this test finds into PRESETS."""
+    text = "".join(config.read_preset(name) for name in sorted(config.preset_names()))
+    assert (compiled.SCHEMA_VERSION, xxhash.xxh3_128_hexdigest(text.encode())) == PRESETS
 
 
 @pytest.mark.parametrize("version", ["__version__", "SCHEMA_VERSION"])
