@@ -102,15 +102,23 @@ def test_ways(world: World, arguments: list[str], settings: str, expected: list[
 
 
 def test_observed(world: World) -> None:
-    """With the carrier off nothing is stored or added, and creations are told, under the fingerprints that they have
+    """With the carrier observe nothing is stored or added, and creations are told, under the fingerprints that they have
     anywhere."""
     world.demo("--count", COUNT, "--seed", 7)
     expected = {event.fingerprint for event in pipelines(world)}
     stored = world.stored_files()
-    world.demo("--count", COUNT, "--seed", 7, **policy(world, "carrier: 'off'"))
-    assert set(outcomes(world)) == {"passed"}
+    config = policy(world, "carrier: observe")
+    world.demo("--count", COUNT, "--seed", 7, "--api", "1.3", "--features13", "--feedback", **config)
+    assert set(outcomes(world)) == {"plain"}
     assert {event.fingerprint for event in pipelines(world)} <= expected
-    assert world.stored_files() == stored and world.last()["passed"] == COUNT
+    assert world.stored_files() == stored
+
+
+def test_off(world: World) -> None:
+    """Where the policy file switches the layer off, no creation is told or even seen."""
+    world.demo("--count", COUNT, **policy(world, "carrier: 'off'"))
+    assert [event.type for event in newest(world)[1].events if event.type in ("pipeline", "count", "hits")] == []
+    assert world.last()["passed"] == 0
 
 
 def test_stub_driver(lavapipe: World) -> None:
