@@ -102,8 +102,8 @@ def test_ways(world: World, arguments: list[str], settings: str, expected: list[
 
 
 def test_observed(world: World) -> None:
-    """With the carrier observe nothing is stored or added, and creations are told, under the fingerprints that they have
-    anywhere."""
+    """With the carrier observe nothing is stored or added, and creations are told, under the fingerprints that they
+    have anywhere."""
     world.demo("--count", COUNT, "--seed", 7)
     expected = {event.fingerprint for event in pipelines(world)}
     stored = world.stored_files()
