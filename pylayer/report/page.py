@@ -48,9 +48,10 @@ def _run(
     driver = ", ".join(text for text in (own["driver"], own["driver_info"]) if text)
     said: dict[str, Any] = {
         "id": f"run-{number + 1}",
-        **{key: own[key] for key in ("program", "device", "carrier", "reason")},
+        **{key: own[key] for key in ("program", "device", "reason")},
         "remarks": [text[:1].upper() + text[1:] for text in own["remarks"]],
         "driver_text": driver,
+        "kept": view.CARRIERS.get(own["carrier"], own["carrier"] or "unknown"),
         "began": moment(own["started_s"]),
         "when": f"Began {moment(own['started_s'])}, {view.STATES[own['state']].format(duration=duration)}",
         "process": f", process {own['pid']}" if own["pid"] else "",

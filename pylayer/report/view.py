@@ -256,6 +256,15 @@ def timeline_note(run: dict[str, Any], left_out: int) -> str:
     return " ".join(notes)
 
 
+#: How pipelines were kept, by the name of the carrier.
+CARRIERS = {
+    "cells": "each pipeline by itself (cells)",
+    "binaries": "each pipeline's binaries (binaries)",
+    "snapshot": "the whole cache (snapshot)",
+    "off": "nothing (off)",
+    "observe": "nothing (observe)",
+}
+
 STATES = {
     "ended": "ended after {duration}",
     "running": "still running, for {duration} so far",
