@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..cli.totals import SPENT, number_in
 from . import stalls
-from .figures import NEW_PIPELINES, compiled, compiles, origin, pipeline
+from .figures import NEW_PIPELINES, compile_ns, compiled, compiles, origin, pipeline
 
 if TYPE_CHECKING:
     from .recorded import Recorded
@@ -28,7 +28,7 @@ def _numbers(root: str, recorded: Recorded, frame_ns: int) -> dict[str, int]:
         "stalls": len(long),
         "loaded_records": numbers["loaded_records"],
         "stored_records": numbers["stored_records"],
-        "compile_ns": numbers["compile_ns"],
+        "compile_ns": compile_ns(recorded),
         "spent_ns": sum(numbers[key] for key in SPENT),
         "stalled_ns": sum(stall.duration_ns for stall in long),
         "longest_stall_ns": max((stall.duration_ns for stall in long), default=0),

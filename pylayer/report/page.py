@@ -62,7 +62,7 @@ def _run(
         f"over {duration}, {plural(own['stalls'], 'stall')} longer than {human_time(frame_ns)}; "
         "the tables have them in words",
         "stalls_more": _of(len(own["longest_stalls"]), own["stalls"]),
-        "slow_more": _of(len(own["slowest"]), own["compiled"] + own["passed"]),
+        "slow_more": _of(len(own["slowest"]), own["compiled"]),
         "kinds_label": "Hits and compiled pipelines by kind; the table below has the numbers",
         "history_label": "Hits, compiled pipelines and what was stored, by run; the table below has the numbers",
         "has_growth": len(own["history"]) > 1,

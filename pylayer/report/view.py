@@ -53,7 +53,7 @@ def _card(name: str, value: str, detail: str, warn: bool = False) -> dict[str, A
 
 def _saved(run: dict[str, Any]) -> tuple[str, str]:
     if not run["hits"]:
-        return "none", "nothing was found in the store"
+        return "none", "there were no hits"
     saved = run["saved_estimate_ns"]
     return ("unknown" if saved is None else human_time(saved)), "an estimate, see below"
 
@@ -61,11 +61,15 @@ def _saved(run: dict[str, Any]) -> tuple[str, str]:
 def cards(run: dict[str, Any], frame_ns: int) -> list[dict[str, Any]]:
     """The numbers that come first."""
     looked = run["hits"] + run["compiled"]
+    if run["carrier"] in ("off", "observe") and not run["hits"]:
+        found = "none was looked for"
+    else:
+        found = f"{100 * run['hits'] / looked:.0f} % of those looked for" if looked else ""
     adopted = f"; {run['adopted']:,} from the driver's own cache" if run["adopted"] else ""
     return [
         _card("Pipelines created", f"{run['pipelines'] + run['passed']:,}", f"in {human_time(run['duration_ns'])}"),
-        _card("Hits", f"{run['hits']:,}", f"{100 * run['hits'] / looked:.0f} % of those looked for" if looked else ""),
-        _card("Compiled", f"{run['compiled'] + run['passed']:,}", f"{human_time(run['compile_ns'])} in all{adopted}"),
+        _card("Hits", f"{run['hits']:,}", found),
+        _card("Compiled", f"{run['compiled']:,}", f"{human_time(run['compile_ns'])} in all{adopted}"),
         _card("Time saved", *_saved(run)),
         _card(
             "Longest stall",
