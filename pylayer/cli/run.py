@@ -72,7 +72,10 @@ def _print_summary(root: str | None, since: float) -> None:
     if root and found:
         print_tables(totals.add_up(root, found), stderr=True)
     else:
-        fail("nothing was recorded: the program created no Vulkan device under the layer; see pylayer doctor")
+        fail(
+            "nothing was recorded: the program created no Vulkan device under the layer, or a rule leaves it alone; "
+            "pylayer run --log info and pylayer doctor say more"
+        )
 
 
 @click.command(

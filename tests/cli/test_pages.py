@@ -1,0 +1,109 @@
+"""docs/: what the pages show as a terminal (```console) is what happens when somebody types it, and links lead somewhere.
+
+The blocks of a page are typed into one shell, in their order. Numbers differ from run to run, so any number stands for
+any other, with its unit; `…` on a line of its own stands for any lines. The order of lines is not compared: the layer
+writes from a thread of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from cli.user import User
+from world import BUILD, ROOT
+
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.M | re.S)
+SHOWN = [name for name, page in zip(NAMES, PAGES, strict=True) if BLOCK.search(page.read_text())]
+#: What Mesa says of a driver without hardware.
+NOISE = "ac_compute_device_uuid"
+#: Whose terminal the pages show.
+HOME = "/home/ada"
+
+
+def masked(line: str) -> str:
+    """A line with everything taken out that differs from run to run."""
+    line = re.sub(r"\b(?=[0-9a-f]*[0-9])[0-9a-f]{12,32}\b", "ID", line)
+    line = re.sub(r"\d+(\.\d+)*( (us|µs|ms|s|min|B|KiB|MiB|GiB)\b)?", "N", line)
+    return " ".join(line.split())
+
+
+def is_shown(printed: list[str], lines: list[str]) -> bool:
+    """Whether these lines are what the page shows."""
+    left = Counter(map(masked, printed))
+    left.subtract(masked(line) for line in lines if line != "…")
+    return min(left.values(), default=0) >= 0 and ("…" in lines or not any(left.values()))
+
+
+def commands(page: Path) -> list[tuple[str, list[str]]]:
+    """Each command of a page and the lines that it prints."""
+    found: list[tuple[str, list[str]]] = []
+    for block in BLOCK.findall(page.read_text()):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                found.append((line[2:], []))
+            else:
+                found[-1][1].append(line)
+    return found
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_terminal(user: User, name: str) -> None:
+    """Every command of the page prints what the page shows."""
+    (user.directory / "build").symlink_to(BUILD)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {**user.environment, "PATH": path, "COLUMNS": "120", "LC_ALL": "C.UTF-8"}
+    for command, lines in commands(ROOT / name):
+        done = subprocess.run(
+            ["bash", "-c", command.replace(HOME, str(user.home))],
+            env=environment,
+            cwd=user.directory,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=120,
+        )
+        printed = [line for line in done.stdout.replace(str(user.home), HOME).splitlines() if NOISE not in line]
+        assert is_shown(printed, lines), "\n".join([f"$ {command}", *printed, f"{name} has", *lines])
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub makes of a page's headings."""
+    found: set[str] = set()
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+    for heading in re.findall(r"^#+ (.+)$", text, re.M):
+        plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+        anchor = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+        while anchor in found:
+            anchor += "-1"
+        found.add(anchor)
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_links(name: str) -> None:
+    """Every link of a page to a file of this repository leads to that file, and to a heading that is in it."""
+    page = ROOT / name
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        linked = (page.parent / file).resolve() if file else page
+        assert linked.exists() and linked.is_relative_to(ROOT), f"{name} links to {target}"
+        assert not anchor or anchor in anchors(linked), f"{name} links to {target}: there is no such heading"
+
+
+def test_index() -> None:
+    """docs/README.md leads to every page, and README.md to docs/README.md."""
+    index = (ROOT / "docs" / "README.md").read_text()
+    linked = {os.path.normpath(f"docs/{target.partition('#')[0]}") for target in re.findall(r"\]\(([^)\s]+)\)", index)}
+    assert {name for name in NAMES if name.startswith("docs/")} - linked == {"docs/README.md"}
+    assert "(docs/README.md)" in (ROOT / "README.md").read_text()
