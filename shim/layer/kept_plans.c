@@ -75,7 +75,7 @@ typedef struct Key {
 
 static void add(Key *key, const void *data, size_t size)
 {
-    if (key->size + size <= MAX_KEY_BYTES)
+    if (key->size <= MAX_KEY_BYTES && size <= MAX_KEY_BYTES - key->size)
         memcpy(key->bytes + key->size, data, size);
     key->size += size;
 }
