@@ -1,4 +1,4 @@
-"""docs/: what the pages show as a terminal (```console) is what happens when somebody types it, and links lead somewhere.
+"""docs/: what pages show as a terminal (```console) is what happens when it is typed, and links lead somewhere.
 
 The blocks of a page are typed into one shell, in their order. Numbers differ from run to run, so any number stands for
 any other, with its unit; `…` on a line of its own stands for any lines. The order of lines is not compared: the layer
