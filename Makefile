@@ -53,6 +53,7 @@ bench: setup programs
 	$(BIN)/python tests/bench/scale.py
 	$(BIN)/python tests/bench/identifiers.py
 	$(BIN)/python tests/bench/threads.py
+	$(BIN)/python tests/bench/skip.py
 
 fuzz: setup
 	$(BIN)/python tests/fuzz/run.py --inputs $(INPUTS)
