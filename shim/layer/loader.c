@@ -207,7 +207,9 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetDeviceProcAddr(VkDevice
         return NULL;
     if (keeps || device->plan.check_caches)
         hook = FIND(cache_hooks, name);
-    if (!hook && (device->plan.carrier != PYLAYER_CARRIER_OFF || device->plan.tell_creations))
+    /* Without a carrier too, the application's data may be what a driver crashes on, and mostly here: the sentinel. */
+    bool mends = device->plan.check_caches && !device->plan.report_caches;
+    if (!hook && (mends || device->plan.carrier != PYLAYER_CARRIER_OFF || device->plan.tell_creations))
         hook = FIND(pipeline_hooks, name);
     if (!hook && device->app_binaries && (device->plan.check_binaries || keeps))
         hook = FIND(binary_hooks, name);

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from disk import FailingDisk
+from poison import poison_cache
 from world import BUILD, FAULTS, LAYER_NAME, Run, World
 
 from pylayer import config
@@ -125,6 +127,20 @@ def test_hardening(world: World) -> None:
     assert result["created"] == 12
     assert world.runs()[-1]["refused"] == {"altered": 1} and world.last()["caches_emptied"] == 1
     assert {path.suffix for path in world.store.glob("store/*/*")} == {".attest", ""}
+
+
+def test_hardening_against_what_crashes(world: World) -> None:
+    """A cache file that pylayer never saw before, with a right header and a content over which the driver crashes when
+    a pipeline is created, crashes one process; the next ones get an empty cache."""
+    choose(world, "hardening")
+    cache = world.directory / "program.cache"
+    world.demo("--count", 12, "--cache", cache, "--cache-save", cache, layers=None)
+    cache.write_bytes(poison_cache(cache.read_bytes()))
+    crashed = world.demo("--count", 12, "--cache", cache, check=False)
+    assert crashed.returncode == -signal.SIGSEGV
+    for _ in range(2):
+        assert world.demo("--count", 12, "--cache", cache)["created"] == 12
+        assert world.runs()[-1]["refused"] == {"suspect": 1}
 
 
 def test_own_keys_win(world: World) -> None:
