@@ -212,7 +212,7 @@ class TimelineFile:
             number,
             TYPES.index(event.type) + 1,
             event.kind,
-            words.index(event.outcome) if words else 0,
+            words.index(event.outcome) if words and event.outcome in words else 0,
             0,
             0,
         )
