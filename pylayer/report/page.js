@@ -438,7 +438,9 @@
     const button = event.target.closest("[data-show]");
     if (!button) return;
     const [run, at, ms] = button.dataset.show.split(" ").map(Number);
-    const text = [...button.closest("tr").cells].map((cell) => cell.querySelector("button")?.textContent ?? cell.textContent).filter(Boolean).join("; ");
+    const heads = button.closest("table").tHead.rows[0].cells;
+    const said = (cell) => (cell.querySelector("button") ?? cell).textContent.trim();
+    const text = [...button.closest("tr").cells].map((cell, i) => `${heads[i].textContent.trim()}: ${said(cell)}`).join("; ");
     timelines[run]?.show(at, ms, `${text}.`);
   });
   addEventListener("beforeprint", () => redraws.forEach((redraw) => redraw()));

@@ -253,6 +253,8 @@ def timeline_note(run: dict[str, Any], left_out: int) -> str:
         notes.append("The end of the timeline is missing: the program ended before it was written.")
     elif line["outcome"] != "ok":
         notes.append(f"A part of the timeline could not be read ({line['outcome']}).")
+    elif run["state"] == "died":
+        notes.append("What happened in the last second before the program died may be missing.")
     if line["dropped"]:
         notes.append(f"{plural(line['dropped'], 'event')} found no room (timeline_mib in the policy file).")
     if left_out:
