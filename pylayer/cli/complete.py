@@ -71,10 +71,23 @@ def _items(root: str) -> Iterator[tuple[str, str]]:
         yield item.name, printable(f"{item.outcome} {item.source}")
 
 
+def _runs(root: str) -> Iterator[tuple[str, str]]:
+    yield "last", "the newest run"
+    yield from _programs(root)
+
+
+def _presets(root: str) -> Iterator[tuple[str, str]]:
+    from ..config import preset_names
+
+    return ((name, "") for name in preset_names())
+
+
 programs = _completer(_programs)
 identities = _completer(_identities)
 programs_and_identities = _completer(lambda root: [*_programs(root), *_identities(root)])
 quarantined = _completer(_items)
+recorded_runs = _completer(_runs)
+presets_there = _completer(_presets)
 
 
 def files(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:

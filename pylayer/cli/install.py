@@ -10,6 +10,7 @@ import click
 
 from .. import LAYER_NAME
 from . import installed, layer_features, layer_files
+from .complete import directories
 from .installed import EXPLICIT, IMPLICIT, KINDS, Manifest
 from .output import EXIT_STATUSES, HELP, Failure, WrongUse, json_option, print_json
 
@@ -105,7 +106,12 @@ def _others(paths: list[Path]) -> list[Manifest]:
 @click.option("--explicit", "kind", flag_value=EXPLICIT, help="For programs that VK_INSTANCE_LAYERS or they name it.")
 @click.option("--implicit", "kind", flag_value=IMPLICIT, help="For programs with ENABLE_PYLAYER=1, too.")
 @click.option("--system", is_flag=True, help="For all users, in /usr/local/share/vulkan. Needs root.")
-@click.option("--prefix", metavar="DIR", help="With --system: DIR/share/vulkan, for packages and images.")
+@click.option(
+    "--prefix",
+    metavar="DIR",
+    shell_complete=directories,
+    help="With --system: DIR/share/vulkan, for packages and images.",
+)
 @json_option
 def install(kind: str | None, system: bool, prefix: str | None, as_json: bool) -> None:
     """Make the layer known to the Vulkan loader, for this user.

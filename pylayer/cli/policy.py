@@ -12,6 +12,7 @@ import click
 
 from ..paths import config_file
 from ..settings import TOP_DEFAULTS
+from .complete import files, presets_there
 from .output import EXIT_PROBLEM, EXIT_STATUSES, HELP, Failure, WrongUse, json_option, plural, print_json, printable
 from .policy_explain import explain
 
@@ -69,7 +70,9 @@ def _file_to_check(file: str | None) -> str | None:
 
 @policy.command(context_settings=HELP, epilog="Exit status: 0 valid, 1 not valid, 2 wrong use.")
 @json_option
-@click.argument("file", required=False)
+@click.argument(
+    "file", required=False, shell_complete=files, help="The policy file to check; without it the one in force."
+)
 def check(file: str | None, as_json: bool) -> None:
     """Say whether a policy file is valid, and where it is not.
 
@@ -157,9 +160,19 @@ def starting_text(preset: str | None) -> str:
 
 
 @policy.command(context_settings=HELP, epilog=EXIT_STATUSES)
-@click.option("--preset", metavar="NAME", help="Begin with a preset; pylayer policy presets lists them.")
+@click.option(
+    "--preset",
+    metavar="NAME",
+    shell_complete=presets_there,
+    help="Begin with a preset; pylayer policy presets lists them.",
+)
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
-@click.argument("file", required=False)
+@click.argument(
+    "file",
+    required=False,
+    shell_complete=files,
+    help="The file to write, - for standard output; without it the one in force.",
+)
 def init(preset: str | None, force: bool, file: str | None) -> None:
     """Write a policy file to begin with.
 

@@ -10,6 +10,7 @@ import click
 from ..paths import config_file
 from ..settings import DEFAULTS
 from ..values import CARRIER_NAMES
+from .complete import files, presets_there, programs
 from .output import EXIT_STATUSES, HELP, Failure, WrongUse, console, json_option, print_json, printable
 from .policy_meaning import (
     deciding_policy,
@@ -160,12 +161,17 @@ def _vendor(text: str | None) -> int | None:
 @click.option("--app", metavar="NAME", help="What the program calls itself; its executable too, without --executable.")
 @click.option("--executable", metavar="NAME", help="The name of its executable.")
 @click.option("--engine", metavar="NAME", help="What it calls its engine.")
-@click.option("--program", metavar="GLOB", help="All of that, and the device, as in the newest recorded run of it.")
+@click.option(
+    "--program",
+    metavar="GLOB",
+    shell_complete=programs,
+    help="All of that, and the device, as in the newest recorded run of it.",
+)
 @click.option("--device", metavar="GLOB", help="A device by name; without it, all that are there.")
 @click.option("--driver", metavar="GLOB", help="A driver by name.")
 @click.option("--vendor", metavar="ID", help="A device by vendorID, such as 0x1002.")
-@click.option("--policy", metavar="FILE", help="Another policy file than the one in force.")
-@click.option("--preset", metavar="NAME", help="A preset by itself.")
+@click.option("--policy", metavar="FILE", shell_complete=files, help="Another policy file than the one in force.")
+@click.option("--preset", metavar="NAME", shell_complete=presets_there, help="A preset by itself.")
 @click.option("--all", "everything", is_flag=True, help="Show settings that are the default too.")
 @json_option
 def explain(

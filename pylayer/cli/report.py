@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from .complete import files, recorded_runs
 from .output import (
     EXIT_STATUSES,
     HELP,
@@ -141,10 +142,31 @@ def _trace(path: str, root: str, chosen: list[Recorded]) -> int:
 
 
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES)
-@click.argument("runs", metavar="[RUN]...", nargs=-1)
-@click.option("--html", metavar="FILE", help="Write a page to look at in a browser; it needs nothing but itself.")
-@click.option("--trace", metavar="FILE", help="Write a trace for Perfetto and others that read Chrome's JSON format.")
-@click.option("--against", metavar="RUN", help="Compare with this run; 'previous' is the program's run before.")
+@click.argument(
+    "runs",
+    metavar="[RUN]...",
+    nargs=-1,
+    shell_complete=recorded_runs,
+    help="The runs to show; without one the last. `pylayer report --list` lists them.",
+)
+@click.option(
+    "--html",
+    metavar="FILE",
+    shell_complete=files,
+    help="Write a page to look at in a browser; it needs nothing but itself.",
+)
+@click.option(
+    "--trace",
+    metavar="FILE",
+    shell_complete=files,
+    help="Write a trace for Perfetto and others that read Chrome's JSON format.",
+)
+@click.option(
+    "--against",
+    metavar="RUN",
+    shell_complete=recorded_runs,
+    help="Compare with this run; 'previous' is the program's run before.",
+)
 @click.option(
     "--frame-ms", type=click.FloatRange(0.1, 10_000), default=16.7, show_default=True, metavar="MS",
     help="How long a frame lasts: what holds up a thread for longer is a stall.",

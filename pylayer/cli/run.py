@@ -9,7 +9,7 @@ import click
 
 from ..paths import store_root
 from . import installed, layer_files
-from .complete import commands, directories, files
+from .complete import commands, directories, files, presets_there
 from .environment import DISABLE, with_layer
 from .output import HELP, Failure, WrongUse, fail
 from .process import replace_by, wait_for
@@ -84,7 +84,12 @@ def _print_summary(root: str | None, since: float) -> None:
     "128 + n with --summary where signal n ended it, 2 wrong use.",
 )
 @click.option("--policy", metavar="FILE", shell_complete=files, help="Policy file for this run (PYLAYER_CONFIG).")
-@click.option("--preset", metavar="NAME", help="A preset in its place; pylayer policy presets lists them.")
+@click.option(
+    "--preset",
+    metavar="NAME",
+    shell_complete=presets_there,
+    help="A preset in its place; pylayer policy presets lists them.",
+)
 @click.option(
     "--store", metavar="DIR", shell_complete=directories, help="Where pipelines are kept for this run (PYLAYER_STORE)."
 )

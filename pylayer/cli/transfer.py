@@ -189,7 +189,13 @@ def _require_device(wanted: Import) -> None:
 )
 @click.argument("file", shell_complete=files, help="What pylayer export made.")
 @click.option("--any-device", is_flag=True, help="Take over what no driver of this machine would use, too.")
-@click.option("--for", "app", metavar="GLOB", help="Give them to this program, and not to the one that compiled them.")
+@click.option(
+    "--for",
+    "app",
+    metavar="GLOB",
+    shell_complete=programs,
+    help="Give them to this program, and not to the one that compiled them.",
+)
 @click.option("--require-signature", is_flag=True, help="Only what a key of trusted_keys in the policy file signed.")
 @dry_run_option
 @json_option

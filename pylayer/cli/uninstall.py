@@ -8,6 +8,7 @@ import click
 
 from ..paths import store_root
 from . import installed
+from .complete import directories
 from .install import base_of, remove_manifest
 from .installed import KINDS
 from .output import EXIT_STATUSES, HELP, json_option, print_json
@@ -25,7 +26,9 @@ def _remove_empty(directory: Path, last: Path) -> None:
 
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES)
 @click.option("--system", is_flag=True, help="What pylayer install --system wrote. Needs root.")
-@click.option("--prefix", metavar="DIR", help="With --system: the same as for pylayer install.")
+@click.option(
+    "--prefix", metavar="DIR", shell_complete=directories, help="With --system: the same as for pylayer install."
+)
 @json_option
 def uninstall(system: bool, prefix: str | None, as_json: bool) -> None:
     """Remove what `pylayer install` wrote, and nothing else.

@@ -22,6 +22,7 @@ DOCS = ROOT / "docs"
 OF_LIBRARIES = {
     *("NO_COLOR", "FORCE_COLOR", "TERM", "COLUMNS"),  # rich, and click for COLUMNS
     "TMPDIR",  # tempfile
+    "container",  # a name like other words: below
     *("VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_LOADER_DEBUG"),  # the Vulkan loader
 }
 #: What looks like a variable in the sources and is none of a user's.
@@ -30,7 +31,7 @@ NOT_FOR_USERS = {
 }
 VARIABLE = re.compile(
     r"_?PYLAYER_[A-Z_]+|(?:EN|DIS)ABLE_PYLAYER|XDG_[A-Z_]+|VK_[A-Z_]+_(?:LAYERS|PATH|FILES|FILENAMES|ENABLE|DISABLE|DEBUG)|"
-    r"VK_INSTANCE_LAYERS|HOME|TMPDIR|NO_COLOR|(?:CLICOLOR_)?FORCE(?:_COLOR)?|TERM|COLUMNS|SUDO_USER|(?:STEAM|FLATPAK|PRESSURE_VESSEL)_[A-Z_]+"
+    r"VK_INSTANCE_LAYERS|HOME|TMPDIR|NO_COLOR|(?:CLICOLOR_)?FORCE(?:_COLOR)?|TERM|COLUMNS|SUDO_USER|SNAP|(?:STEAM|FLATPAK|PRESSURE_VESSEL)_[A-Z_]+"
 )
 
 
@@ -134,7 +135,7 @@ def test_variable_says_all(name: str) -> None:
 
 def test_every_getenv_is_seen() -> None:
     """No source reads a variable whose name the scan above would not know for one."""
-    reads = re.compile(r"""(?:getenv|environment_get|environ\.get|environ)[(\[]\s*"([^"]+)\"""")
+    reads = re.compile(r"""\b(?:getenv|secure_getenv|environment_get|environ\.get|environ)[(\[]\s*"([^"]+)\"""")
     for path in [*(ROOT / "pylayer").rglob("*.py"), *(ROOT / "shim").rglob("*.[ch]")]:
         for name in reads.findall(path.read_text(encoding="utf-8")):
-            assert VARIABLE.fullmatch(name), f"{path.name} reads {name}"
+            assert VARIABLE.fullmatch(name) or name in documented(), f"{path.name} reads {name}"

@@ -1,0 +1,189 @@
+"""docs/json.yaml: what it says is what the commands print with --json, key by key and type by type."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import recorded_runs
+import yaml
+from cli import stores
+from cli.stores import GAME, IDENTITY, filled, flip, write_run
+from cli.test_command import ALL
+from cli.user import User
+from recorded_runs import cache, hits, pipeline
+from world import ROOT
+
+DOCUMENTED: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "json.yaml").read_text(encoding="utf-8"))
+TYPES = {"text": str, "integer": int, "number": (int, float), "boolean": bool, "object": dict, "null": type(None)}
+
+#: Commands that print what is for programs by itself, or become another one.
+WITHOUT = {"completion", "key", "policy", "policy init", "policy schema", "quarantine", "run"}
+
+
+def test_every_command_has_json() -> None:
+    """Each command has --json, but those that print something else altogether, and docs/json.yaml has each."""
+    having = {f"pylayer {' '.join(words)}" for words, found in ALL if has_json(found)}
+    assert {" ".join(words) for words, found in ALL if not has_json(found)} == WITHOUT
+    assert having == {path for path in DOCUMENTED if " --" not in path}
+
+
+def has_json(found: click.Command) -> bool:
+    return any("--json" in parameter.opts for parameter in found.params)
+
+
+def differences(said: Any, value: Any, path: str = "") -> Iterator[str]:
+    """Where a value is not what is said of it."""
+    if isinstance(said, dict):
+        if not isinstance(value, dict):
+            yield f"{path}: {value!r} is no object"
+            return
+        anything = next((meaning for key, meaning in said.items() if key.startswith("<")), None)
+        names = {key.removesuffix("?"): meaning for key, meaning in said.items() if not key.startswith("<")}
+        for key, inner in value.items():
+            if inner is None and f"{key}?" in said:
+                continue
+            if key in names or anything is not None:
+                yield from differences(names.get(key, anything), inner, f"{path}.{key}")
+            else:
+                yield f"{path}.{key} is not documented"
+        yield from (f"{path}.{key} is missing" for key in said if key[0] != "<" and key[-1] != "?" and key not in value)
+    elif isinstance(said, list):
+        if not isinstance(value, list):
+            yield f"{path}: {value!r} is no list"
+            return
+        for inner in value:
+            yield from differences(said[0], inner, f"{path}[]")
+    else:
+        words = [word for word in str(said).partition(" - ")[0].split() if word != "or"]
+        wanted = [TYPES[word] for word in words if word != "any"]
+        fits = any(isinstance(value, kind) for kind in wanted) and (not isinstance(value, bool) or "boolean" in words)
+        if not fits and "any" not in words:
+            yield f"{path}: {value!r} is not {said}"
+
+
+def meanings(said: Any) -> Iterator[str]:
+    if isinstance(said, dict):
+        for inner in said.values():
+            yield from meanings(inner)
+    elif isinstance(said, list):
+        yield from meanings(said[0])
+    else:
+        yield str(said)
+
+
+@pytest.mark.parametrize("path", sorted(DOCUMENTED))
+def test_types_are_known(path: str) -> None:
+    """Every value of docs/json.yaml begins with a type."""
+    for meaning in meanings(DOCUMENTED[path]):
+        words = meaning.partition(" - ")[0].split()
+        assert words and all(word in (*TYPES, "or", "any") for word in words), meaning
+
+
+@pytest.fixture
+def full(user: User) -> User:
+    """A user with a bit of everything: damage, a death, something being written, a policy file with an error."""
+    store = filled(user.store)
+    write_run(user.store, IDENTITY, GAME)
+    (pack,) = store.files("*.pack")
+    flip(pack, pack.stat().st_size // 2)
+    store.journal(GAME, stores.cell(7), alive=True)
+    death = {"death": "1-2-3", "time": time.time(), "program": "game", "records": [], "pipelines": []}
+    store.file(".suspects", GAME, stores.note(**death))
+    (store.files("*.blob")[0].parent / "0123456789abcdef-0123456789abcdef-0123456789abcdef.journal").write_bytes(
+        b"none"
+    )
+    events = [pipeline(5, 40), pipeline(60, 3, fingerprint=0xDEF), cache(1, "emptied", "altered"), hits(0, 4)]
+    name = {"program": "recorded", "executable": "recorded"}
+    recorded_runs.write(user.store, events[:1], pid=100, start_ticks=1, started=900.0, ended=901.0, **name)
+    policy = {"class": "mine:Class", "failures": 3, "switched_off": "it failed", "switched_off_at": 1001.0}
+    recorded_runs.write(user.store, events, **name, policy=policy, refused={"altered": 1}, damage={"damaged-data": 1})
+    user.demo(3)
+    (user.directory / "wrong.yaml").write_text("settings:\n  carier: cells\n")
+    (user.directory / "rules.yaml").write_text(
+        "settings: {carrier: cells}\nrules:\n  - match: {executable: game}\n    set: {carrier: snapshot}\n"
+    )
+    return user
+
+
+COMMANDS = (
+    "ls",
+    "show game",
+    f"show {IDENTITY.name}",
+    "stats",
+    "top --once",
+    "report --list",
+    "report recorded --against previous",
+    "report pipelines",
+    "quarantine ls",
+    "verify",
+    "verify --repair",
+    "quarantine ls",
+    "quarantine restore ITEM --to item.bin",
+    "quarantine empty --yes",
+    "quarantine forget --yes",
+    "trim --dry-run",
+    "trim",
+    "key new my.key",
+    "key show my.key",
+    "export pipelines.pylayer --app pipelines --sign my.key",
+    "import pipelines.pylayer --dry-run",
+    "import pipelines.pylayer",
+    "policy check",
+    "policy check wrong.yaml",
+    "policy check rules.yaml",
+    "policy explain --executable game --policy rules.yaml",
+    "policy presets",
+    "install",
+    "install --implicit",
+    "doctor",
+    "uninstall",
+    "clear --stale --dry-run",
+    "clear --app game --yes",
+    "clear --all --yes",
+)
+
+
+def test_json_is_as_documented(full: User) -> None:
+    """Every key that a command prints is documented with its type, and every one that is documented is printed."""
+    seen, wrong = set(), []
+    for line in COMMANDS:
+        if "ITEM" in line:
+            line = line.replace("ITEM", full.json("quarantine", "ls")["items"][0]["name"])
+        done = full.pylayer(*line.split(), "--json")
+        assert done.returncode in (0, 1) and done.stderr == "", f"{line}: {done.stderr}"
+        path = documented_path(line)
+        seen.add(path)
+        wrong += [f"{line}: {what}" for what in differences(DOCUMENTED[path], yaml.safe_load(done.stdout))]
+    assert not wrong, "\n".join(wrong)
+    assert seen == set(DOCUMENTED)
+
+
+def documented_path(line: str) -> str:
+    """Of a command line, the longest part that is documented."""
+    if "--list" in line:
+        return "pylayer report --list"
+    return max((path for path in DOCUMENTED if f"pylayer {line} ".startswith(f"{path} ")), key=len)
+
+
+def test_errors_leave_standard_output_empty(user: User, tmp_path: Path) -> None:
+    """An error with --json is one line on standard error, and nothing is printed."""
+    for line in (
+        "show nothing",
+        "key show nothing",
+        "key new /nowhere/my.key",
+        "import nothing",
+        "export out --app nothing",
+        "quarantine restore nothing",
+        "report",
+        "policy explain --program nothing",
+        "clear",
+        "install --prefix x",
+    ):
+        done = user.pylayer(*line.split(), "--json")
+        assert done.returncode in (1, 2), line
+        assert (done.stdout, done.stderr.count("\n"), done.stderr[:9]) == ("", 1, "pylayer: "), line
