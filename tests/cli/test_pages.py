@@ -18,7 +18,8 @@ import pytest
 from cli.user import User
 from world import BUILD, ROOT
 
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+#: `.in.md` is what another page is made from.
+PAGES = sorted([ROOT / "README.md", *(p for p in (ROOT / "docs").rglob("*.md") if not p.name.endswith(".in.md"))])
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.M | re.S)
 SHOWN = [name for name, page in zip(NAMES, PAGES, strict=True) if BLOCK.search(page.read_text())]
@@ -107,3 +108,19 @@ def test_index() -> None:
     linked = {os.path.normpath(f"docs/{target.partition('#')[0]}") for target in re.findall(r"\]\(([^)\s]+)\)", index)}
     assert {name for name in NAMES if name.startswith("docs/")} - linked == {"docs/README.md"}
     assert "(docs/README.md)" in (ROOT / "README.md").read_text()
+
+
+def test_architecture_names_files() -> None:
+    """Every source that docs/architecture.md names is there, and every room of the layer and of policy is in layer.h or
+    on the page."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    header = (ROOT / "shim" / "layer" / "layer.h").read_text()
+    there = {path.name for folder in ("shim", "pylayer", "tests", "config") for path in (ROOT / folder).rglob("*")}
+    named = set(re.findall(r"`(?:[\w./-]*/)?([\w.-]+\.(?:c|h|py|json|yaml))`", text))
+    assert named - there == set()
+    rooms = {path.name for path in (ROOT / "shim" / "layer").glob("*.c") if not path.name.startswith("carrier_")}
+    assert {name for name in rooms if f" * {name} " not in header} == set()
+    modules = {path.name for path in (ROOT / "pylayer").glob("*.py")} - {"__init__.py", "__main__.py"}
+    assert {name for name in modules if not re.search(rf"\b{name.removesuffix('.py')}\b", text)} == set()
+    stored = {path.stem for path in (ROOT / "pylayer" / "store").glob("*.py")} - {"__init__"}
+    assert {name for name in stored if f"`{name}`" not in text} == set()
