@@ -393,10 +393,19 @@ def log_wanted(level: int) -> bool:
     return bool(_shim.log_wanted(level))
 
 
-def log(level: int, text: str) -> None:
-    """void log(int32_t level, const char *text)"""
+def log(level: int, text: str, **fields: str | int) -> None:
+    """void log(int32_t level, const char *text): a sentence, and what is in it once more as key=value."""
     if _shim.log_wanted(level):
-        _shim.log(level, text.encode("utf-8", "replace"))
+        _shim.log(level, (text + "".join(map(_field, fields.items()))).encode("utf-8", "replace"))
+
+
+def _field(pair: tuple[str, str | int]) -> str:
+    key, value = pair
+    text = str(value)
+    if isinstance(value, int) or (text and not any(character in text for character in ' "=\\')):
+        return f" {key}={text}"
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f' {key}="{escaped}"'
 
 
 _call_names: dict[str, Any] = {}

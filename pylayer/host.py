@@ -359,6 +359,10 @@ class Host:
             LOG_INFO,
             f"{session.facts.device_name}: carrier {CARRIER_NAMES[session.state.carrier]} for {session.program.name}, "
             f"{session.reason}; identity {session.identity.name}",
+            device=session.facts.device_name,
+            carrier=CARRIER_NAMES[session.state.carrier],
+            program=session.program.name,
+            identity=session.identity.name,
         )
         if loading is not None:
             loading.device_exists = True
@@ -386,6 +390,8 @@ class Host:
         verdict, outcome = self._ask("admit_cache", data, session.facts, session.settings)
         if session.caches.reports:  # nobody waits
             session.caches.report(data, outcome, boundary.log)
+            if session.recording is not None:
+                session.recording.cache(message.sent_ns, "passed", data.slot, data.data_size, outcome)
             return
         if verdict != VERDICT_EMPTY and session.crashes.suspects.takes_application_data(data.digest):
             verdict, outcome = VERDICT_EMPTY, "suspect"
@@ -405,7 +411,11 @@ class Host:
             if last_good is not None and session.restore(last_good, load_expected=True):
                 meaning += ", and the last good data is merged into it"
         boundary.log(
-            LOG_WARN if refused else LOG_DEBUG, f"application cache of {data.data_size} bytes: {outcome}{meaning}"
+            LOG_WARN if refused else LOG_DEBUG,
+            f"application cache of {data.data_size} bytes: {outcome}{meaning}",
+            bytes=data.data_size,
+            outcome=outcome,
+            refused=int(refused),
         )
 
     def cache_empty(self, message: boundary.Message) -> None:

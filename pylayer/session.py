@@ -130,9 +130,9 @@ class DeviceSession:
         self._empty_cells = 0
         self._vain_adoptions: dict[int, int] = {}
 
-    def log(self, level: int, text: str) -> None:
+    def log(self, level: int, text: str, **fields: str | int) -> None:
         """One line of the log."""
-        self.commands.log(level, text)
+        self.commands.log(level, text, **fields)
 
     def use_global_key(self, global_key: bytes) -> bool:
         """The device has pipeline binaries, and their global key is part of the identity: what was read so far is
@@ -236,7 +236,14 @@ class DeviceSession:
         self._say_load_damage()
         if self.recording is not None:
             self.recording.loaded(self.load_records, self.loaded.bytes)
-        self.log(LOG_INFO, f"loaded {self.load_records} records, {self.loaded.bytes} bytes, for {self.program.name}")
+        self.log(
+            LOG_INFO,
+            f"loaded {self.load_records} records, {self.loaded.bytes} bytes, for {self.program.name}",
+            records=self.load_records,
+            bytes=self.loaded.bytes,
+            program=self.program.name,
+            us=(self.verify_ns + self.load_ns) // 1000,
+        )
 
     def _say_load_damage(self) -> None:
         self._load_damage_said = True

@@ -8,6 +8,7 @@ from __future__ import annotations
 import glob
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -54,6 +55,16 @@ def driver_environment(driver: str) -> dict[str, str]:
     return environment
 
 
+#: Of a line of the log: when it was written, and behind the sentence what is in it as key=value, with the process.
+LOG_TIME = re.compile(r"^(pylayer: \w+: )\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ", re.MULTILINE)
+LOG_FIELDS = re.compile(r"^(pylayer: \w+: .*?)(?: \w+=(?:\"(?:[^\"\\\n]|\\.)*\"|[^\s\"]+))* pid=\d+$", re.MULTILINE)
+
+
+def sentences(text: str) -> str:
+    """Lines of the log without what differs from run to run."""
+    return LOG_FIELDS.sub(r"\1", LOG_TIME.sub(r"\1", text))
+
+
 class Run(dict[str, Any]):
     """The demo's JSON, with the process's ``stderr``, ``stdout`` and ``returncode``."""
 
@@ -71,6 +82,8 @@ class World:
         self.manifests = directory / "manifests"
         self.manifests.mkdir()
         self.install_manifest(PACKAGE)
+        #: What the last program that ``run`` ran wrote, lines of the log as they are.
+        self.raw_stderr = ""
         self.environment = {
             **clean_environment(),
             **driver_environment(driver),
@@ -106,6 +119,7 @@ class World:
             timeout=timeout,
             cwd=self.directory,
         )
+        self.raw_stderr, process.stderr = process.stderr, sentences(process.stderr)
         if check:
             assert process.returncode == 0, f"exit {process.returncode}\n{process.stdout}\n{process.stderr}"
         return process

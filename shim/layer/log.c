@@ -1,5 +1,5 @@
 /*
- * log.c - one line a fact, to standard error or PYLAYER_LOG_FILE, and nothing unless PYLAYER_LOG asks:
+ * log.c - one line a fact (docs/log.md), to standard error or PYLAYER_LOG_FILE, and nothing unless PYLAYER_LOG asks:
  * the layer runs in programs whose output belongs to somebody else.
  */
 #define _GNU_SOURCE
@@ -26,11 +26,61 @@ static pthread_mutex_t reopening = PTHREAD_MUTEX_INITIALIZER;
 
 static const char *const level_names[] = {"", "error", "warn", "info", "debug"};
 
+#define LINE_BYTES 2048
+
+/* A burst of so many lines is written, and so many nanoseconds apart for ever: what goes wrong at each call must not
+ * fill a disk. */
+#define BURST_LINES 2000
+#define LINE_NS 50000000ull
+
+static atomic_ullong paid_until; /* when the lines that were written are paid for, each with LINE_NS */
+static atomic_uint left_out;
+
+/* Whether a line may be written now; one that may not is counted. */
+static bool take_turn(void)
+{
+    unsigned long long paid = atomic_load(&paid_until), now = now_ns(), next;
+    do {
+        next = (paid > now ? paid : now) + LINE_NS;
+        if (next - now > BURST_LINES * LINE_NS) {
+            atomic_fetch_add(&left_out, 1);
+            return false;
+        }
+    } while (!atomic_compare_exchange_weak(&paid_until, &paid, next));
+    return true;
+}
+
+/* Level and time; how long that is. UTC, because the local time would be asked of the program's environment. */
+static size_t begin_line(char *line, size_t size, enum PylayerLogLevel level)
+{
+    struct timespec now;
+    struct tm day;
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &day);
+    int length = snprintf(line, size, "pylayer: %s: %04d-%02d-%02dT%02d:%02d:%02d.%03ldZ ", level_names[level],
+                          day.tm_year + 1900, day.tm_mon + 1, day.tm_mday, day.tm_hour, day.tm_min, day.tm_sec,
+                          now.tv_nsec / 1000000);
+    return length > 0 && (size_t)length < size ? (size_t)length : 0;
+}
+
+/* Several processes may write into one file. Returns how long the line is then. */
+static size_t end_line(char *line, size_t size, size_t length)
+{
+    char end[32];
+    int more = snprintf(end, sizeof end, " pid=%d\n", (int)getpid());
+    if (length > size - (size_t)more)
+        length = size - (size_t)more;
+    memcpy(line + length, end, (size_t)more);
+    return length + (size_t)more;
+}
+
 static void put_line(const char *text)
 {
-    char line[1024];
-    int length = snprintf(line, sizeof line, "pylayer: %s\n", text);
-    ssize_t written = write(STDERR_FILENO, line, (size_t)length < sizeof line ? (size_t)length : sizeof line - 1);
+    char line[LINE_BYTES];
+    size_t used = begin_line(line, sizeof line, PYLAYER_LOG_WARN);
+    int more = snprintf(line + used, sizeof line - used, "%s", text);
+    size_t length = end_line(line, sizeof line, used + (size_t)more);
+    ssize_t written = write(STDERR_FILENO, line, length);
     (void)written;
 }
 
@@ -73,8 +123,8 @@ static void begin(int level)
             log_path = realpath(path, NULL);
             log_file.fd = descriptor_move_up(fd);
         } else if (level >= PYLAYER_LOG_WARN) {
-            put_line(errno == EPERM ? "warn: PYLAYER_LOG_FILE is not used: it is not this user's own file"
-                                    : "warn: PYLAYER_LOG_FILE cannot be written");
+            put_line(errno == EPERM ? "PYLAYER_LOG_FILE is not used: it is not this user's own file"
+                                    : "PYLAYER_LOG_FILE cannot be written");
         }
     }
     if (level)
@@ -182,22 +232,38 @@ static int log_descriptor(void)
     return fd;
 }
 
-void log_line(enum PylayerLogLevel level, const char *format, ...)
+static void write_line(enum PylayerLogLevel level, const char *format, va_list arguments)
 {
-    if (!log_enabled(level))
-        return;
-    char line[1024];
-    int used = snprintf(line, sizeof line, "pylayer: %s: ", level_names[level]);
-    va_list arguments;
-    va_start(arguments, format);
-    int more = vsnprintf(line + used, sizeof line - (size_t)used - 1, format, arguments);
-    va_end(arguments);
-    size_t length = (size_t)used + (more < 0 ? 0 : (size_t)more);
-    if (length > sizeof line - 2)
-        length = sizeof line - 2;
+    char line[LINE_BYTES];
+    size_t used = begin_line(line, sizeof line, level);
+    int more = vsnprintf(line + used, sizeof line - used, format, arguments);
+    size_t length = used + (more < 0 ? 0 : (size_t)more);
+    if (length > sizeof line - 1)
+        length = sizeof line - 1;
     make_harmless(line, length);
-    line[length++] = '\n';
+    length = end_line(line, sizeof line, length);
     int fd = log_descriptor();
     if (fd >= 0)
         write_quietly(fd, line, length);
+}
+
+static void write_one(enum PylayerLogLevel level, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    write_line(level, format, arguments);
+    va_end(arguments);
+}
+
+void log_line(enum PylayerLogLevel level, const char *format, ...)
+{
+    if (!log_enabled(level) || !take_turn())
+        return;
+    unsigned missing = atomic_exchange(&left_out, 0);
+    if (missing)
+        write_one(PYLAYER_LOG_WARN, "%u lines of the log were left out, because there were too many at once", missing);
+    va_list arguments;
+    va_start(arguments, format);
+    write_line(level, format, arguments);
+    va_end(arguments);
 }

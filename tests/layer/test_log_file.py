@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 import subprocess
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -108,3 +110,60 @@ def test_file_at_its_size_limit(world: World) -> None:
 
     done = popen(world, preexec_fn=limit, environment={"PYLAYER_LOG_FILE": str(log)}, stderr=subprocess.DEVNULL)
     assert done.returncode == 0 and log.stat().st_size == 4096
+
+
+def test_form(world: World) -> None:
+    """Level, time in UTC, a sentence, and what is in it as key=value, the process last."""
+    before = datetime.now(UTC)
+    world.run(DEMO, PYLAYER_LOG="debug")
+    found = lines(world.raw_stderr)
+    for line in found:
+        match = re.fullmatch(r"pylayer: (info|debug): (\S+Z) (.+) pid=(\d+)", line)
+        assert match is not None, line
+        written = datetime.fromisoformat(match.group(2))
+        assert before - timedelta(seconds=1) < written < datetime.now(UTC) + timedelta(seconds=1)
+    device = next(line for line in found if " carrier cells for " in line)
+    assert ' device="Null hardware (RADV NAVI21)" carrier=cells program=pipelines identity=' in device
+    assert re.search(
+        r"loaded 0 records, 0 bytes, for pipelines records=0 bytes=0 program=pipelines us=\d+ pid=", found[-1]
+    )
+
+
+POLICY = """
+import time
+from pylayer import boundary
+from pylayer.policy import Policy
+
+class Loud(Policy):
+    def device_created(self, program, facts, state):
+        for number in range(3000):
+            boundary.log(3, f"loud {number}", quoted='a "b" \\\\ c', plain="x", number=7, none="")
+        time.sleep(0.2)
+        boundary.log(3, "quiet")
+"""
+
+
+def test_rate(world: World) -> None:
+    """What says the same again and again does not fill a disk: a burst is written, the rest counted."""
+    module = world.directory / "loud.py"
+    module.write_text(POLICY)
+    config = world.directory / "policy.yaml"
+    config.write_text(f"policy: loud:Loud\npolicy_path: {world.directory}\n")
+    world.run(DEMO, PYLAYER_LOG="info", PYLAYER_CONFIG=str(config))
+    raw = lines(world.raw_stderr)
+    loud = [line for line in raw if " loud " in line]
+    assert 1900 < len(loud) < 3000
+    assert loud[0].partition(" loud 0 ")[2].startswith('quoted="a \\"b\\" \\\\ c" plain=x number=7 none="" pid=')
+    said = re.search(r"pylayer: warn: \S+ (\d+) lines of the log were left out, because", "\n".join(raw))
+    assert said is not None and int(said.group(1)) == 3000 - len(loud)
+    assert any(" quiet pid=" in line for line in raw)
+
+
+def test_long_names(world: World) -> None:
+    """A line is cut, and still ends as every line does."""
+    world.run(DEMO, PYLAYER_LOG="warn", PYLAYER_CONFIG="/" + "x" * 3000)
+    for line in lines(world.raw_stderr):
+        assert len(line.encode()) < 2048 and re.search(r" pid=\d+$", line)
+    world.run(DEMO, PYLAYER_LOG="warn", PYLAYER_STORE="/proc/" + "y" * 3000)
+    (line,) = [line for line in lines(world.raw_stderr) if "y" * 1000 in line][:1]
+    assert len(line.encode()) == 2047 and re.search(r" pid=\d+$", line)

@@ -250,7 +250,7 @@ class FakeCommands:
             kind_hits=[0] * 8, queued=0, queued_bytes=0, queued_bytes_most=0, untold=0
         )
 
-    def log(self, level: int, text: str) -> None:
+    def log(self, level: int, text: str, **fields: str | int) -> None:
         self.logged.append((level, text))
 
     def log_wanted(self, level: int) -> bool:
