@@ -101,7 +101,7 @@ def test_folded_when_the_device_closes(send: Send, boundary: FakeBoundary, root:
     for number in range(fold.WORTH_JOURNALS):
         in_store(root, closed(f"{number}"), record(b"cell %d" % number))
     boundary.totals = counters(pipelines=1)
-    send(*device(), message("FLUSH_DEVICE"), *rounds(30))
+    send(*device(), message("FLUSH_DEVICE"), *rounds(300))
     assert suffixes(root) == [".pack"]
     assert any("folded 4 journals" in line for line in boundary.lines(LOG_INFO))
 
@@ -124,7 +124,7 @@ def test_few_journals_are_left(send: Send, boundary: FakeBoundary, root: str) ->
     """A journal or two are not worth a pack of their own."""
     in_store(root, closed("1"), record(b"cell"))
     boundary.totals = counters(pipelines=1)
-    send(*device(), message("FLUSH_DEVICE"), *rounds(30))
+    send(*device(), message("FLUSH_DEVICE"), *rounds(300))
     assert suffixes(root) == [".closed"]
 
 
@@ -134,7 +134,7 @@ def test_folded_when_the_program_is_idle(send: Send, boundary: FakeBoundary, roo
         in_store(root, closed(f"{number}"), record(b"cell %d" % number))
     boundary.totals = counters(pipelines=1)
     asked = admit(b"")
-    send(*device(), *rounds(3), asked, *rounds(30))
+    send(*device(), *rounds(3), asked, *rounds(300))
     assert asked.verdict is not None
     assert suffixes(root) == [".pack"]
 
@@ -170,7 +170,7 @@ def test_damage_is_repaired(send: Send, boundary: FakeBoundary, root: str) -> No
     in_store(root, closed("1"), record(b"good"), bytes(hurt))
     Path(Folder(root, Identity.of(facts())).path, own("2").replace(".journal", ".snapshot")).write_bytes(b"")
     boundary.totals = counters(pipelines=1)
-    send(*device(), message("FLUSH_DEVICE"), *rounds(30))
+    send(*device(), message("FLUSH_DEVICE"), *rounds(300))
     assert suffixes(root) == [".pack"]
     assert sorted(item.outcome for item in quarantine.items(root)) == ["damaged-data", "empty"]
     boundary.logged.clear()
