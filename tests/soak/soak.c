@@ -19,14 +19,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum {
-    MAX_THREADS = 16,
-    OWN_CACHES = 3,
-    MAX_BINARIES = 8,
-    KNOWN_PIPELINES = 160,
-    RARE_PIPELINES = 460,
-    RARE_ONE_IN = 60
-};
+enum { MAX_THREADS = 16, OWN_CACHES = 3, MAX_BINARIES = 8, PIPELINES_OF_A_KIND = 160 };
 
 #define COUNTERS(COUNT)                                                                                                \
     COUNT(instances)                                                                                                   \
