@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..cli.output import Failure, WrongUse, printable
 from ..cli.totals import Run, number_in
+from ..identity import program_id
 from ..settings import glob_matches
 from ..store import owner, runs
 
@@ -127,6 +128,10 @@ def choose(found: list[Recorded], word: str, root: str) -> list[Recorded]:
 
 
 def _matches(run: Recorded, pattern: str) -> bool:
+    """Whether a pattern names the program, or the number by which the store knows it (what a shell completes for names
+    that it would take for more than a name)."""
+    if pattern == f"{program_id(*run.program):016x}":
+        return True
     return any(glob_matches(pattern, text) for text in (*run.program, run.title))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,7 @@ from typing import Any
 import pytest
 import recorded_runs
 from cli.user import User
-from recorded_runs import cache, hits, pipeline
-from world import ROOT
+from recorded_runs import hits, pipeline
 
 
 def slices(path: Path) -> list[dict[str, Any]]:
@@ -98,29 +96,6 @@ def test_frame(user: User) -> None:
     """--frame-ms is what a stall has to exceed."""
     recorded_runs.write(user.store, [pipeline(0, 10), hits(0, 3)])
     assert [user.json("report", "--frame-ms", ms)["runs"][0]["stalls"] for ms in ("16.7", "8.3")] == [0, 1]
-
-
-def keys(value: Any) -> set[str]:
-    """All keys of JSON, however deep."""
-    if isinstance(value, list):
-        return {key for inner in value for key in keys(inner)}
-    if isinstance(value, dict):
-        return set(value) | {key for inner in value.values() for key in keys(inner)}
-    return set()
-
-
-def test_every_key_is_documented(user: User) -> None:
-    """docs/tasks/what-compiled.md names each key of --json, and none that is not there."""
-    for number in range(2):
-        recorded_runs.write(
-            user.store, [pipeline(0, 30), cache(40, "emptied", "altered"), hits(0, 3)],
-            pid=100 + number, start_ticks=number + 1, started=1000.0 + number, counters={"pipelines": 1, "compiled": 1},
-        )  # fmt: skip
-    printed = keys(user.json("report", "--against", "previous")) | keys(user.json("report", "--list"))
-    text = (ROOT / "docs" / "tasks" / "what-compiled.md").read_text().partition("## As numbers")[2]
-    values = {"ended", "running", "died", "unknown", "ok", "missing", "_ns", "_s", "_bytes", "null"}
-    named = {word for word in re.findall(r"`([a-z_]+)`", text) if word not in values}
-    assert named == printed
 
 
 def test_standard_output(user: User) -> None:

@@ -11,6 +11,7 @@ import recorded_runs
 from recorded_runs import MS, Event, cache, hits, pipeline
 
 from pylayer.cli.output import Failure, WrongUse
+from pylayer.identity import program_id
 from pylayer.report import compare, figures, recorded, stalls
 
 
@@ -40,7 +41,7 @@ def several(tmp_path: Path) -> list[recorded.Recorded]:
     ("word", "pid"),
     [
         ("last", 102), ("last~0", 102), ("last~1", 101), ("last~2", 100), ("game", 102), ("game~1", 100), ("GAM?", 102),
-        ("101", 101), ("launcher", 103), ("103", 103),
+        ("101", 101), ("launcher", 103), ("103", 103), (f"{program_id('tool', ''):016x}", 101),
     ],
 )  # fmt: skip
 def test_run_is_chosen(several: list[recorded.Recorded], word: str, pid: int) -> None:

@@ -55,7 +55,7 @@ def test_trace(tmp_path: Path) -> None:
     recorded_runs.write(
         tmp_path,
         [
-            Event("device", MONOTONIC - MS, 2 * MS, text="why"),
+            Event("device", MONOTONIC - MS, 2 * MS, "cells", text="why"),
             Event("load", MONOTONIC - MS // 2, MS, number=5, value=100),
             Event("wait", MONOTONIC + MS, MS // 2, thread=101),
             pipeline(2, 1.5, fingerprint=0x12, stages=0x20, kind=0, text="main_cs"),
@@ -87,6 +87,7 @@ def test_trace(tmp_path: Path) -> None:
     }
     assert names["process_name"] == {"name": "game <b>\ufffd[31m"} and names["process_labels"] == {"labels": "A device"}
     threads = {event["tid"]: event["args"]["name"] for event in found["traceEvents"] if event["name"] == "thread_name"}
+    assert [event["args"]["carrier"] for event in events if event["name"] == "vkCreateDevice"] == ["cells"]
     assert set(threads.values()) >= {"pylayer: store", "pylayer: vkCreateDevice", "pylayer: end of device"}
     assert found["otherData"]["runs"][0]["started_monotonic_us"] == MONOTONIC / 1000
 
