@@ -141,7 +141,7 @@ def _trace(path: str, root: str, chosen: list[Recorded]) -> int:
         return trace.write(file, lines)
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Show what compiled when, and what it held up.")
 @click.argument(
     "runs",
     metavar="[RUN]...",
