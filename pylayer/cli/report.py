@@ -205,7 +205,10 @@ def report(
         raise WrongUse("only one of --html -, --trace - and --json can have standard output")
     root = require_root()
     found = recorded.read(root)
-    if not found:
+    if not found and as_list and not as_json:
+        click.echo(f"No run is recorded in {root} yet; start one with: pylayer run -- APP")
+        return
+    if not found and not as_list:
         raise Failure(f"no run is recorded in {root}; start one with: pylayer run -- APP")
     if as_list:
         _list(root, found, as_json)
