@@ -64,6 +64,10 @@ fuzz-shim: | analyzers
 	@mkdir -p build/fuzz/shim-corpus
 	build/fuzz/shim -max_total_time=$(SECONDS) -len_control=0 -max_len=2500 -print_final_stats=1 -verbosity=0 \
 	    -artifact_prefix=build/fuzz/ build/fuzz/shim-corpus tests/fuzz/shim/corpus
+	@$(MAKE) --no-print-directory -s -f tests/rules/Makefile fuzzer
+	@mkdir -p build/fuzz/rules-corpus
+	build/fuzz/rules -max_total_time=$(SECONDS) -max_len=600 -print_final_stats=1 -verbosity=0 \
+	    -artifact_prefix=build/fuzz/ build/fuzz/rules-corpus
 
 sanitizers: sanitize-address sanitize-thread
 

@@ -44,6 +44,28 @@ char **environment_all(void)
 }
 
 #ifdef FUZZER
+/* An application's setting made of bytes: valid as the specification has it, in memory of just its size. */
+static void take_any_setting(LayerSettings *settings, const uint8_t *data, size_t size)
+{
+    static const size_t sizes[] = {4, 4, 8, 4, 8, 4, 8, sizeof(char *), 1};
+    if (size < 8)
+        return;
+    uint32_t type = data[0] % 9, value_count = data[1] % 8;
+    char *name = strndup((const char *)data + 2, size / 4), *text = strndup((const char *)data + 2, size - 2);
+    uint8_t *values = calloc(value_count, sizes[type]);
+    for (uint32_t i = 0; type != COMPAT_LAYER_SETTING_STRING && i < value_count * sizes[type]; i++)
+        values[i] = data[2 + i % (size - 2)];
+    for (uint32_t i = 0; type == COMPAT_LAYER_SETTING_STRING && i < value_count; i++)
+        ((char **)(void *)values)[i] = i % 4 == 3 ? NULL : text;
+    CompatLayerSetting setting = {LAYER_NAME, name, (int32_t)type, value_count, values};
+    CompatLayerSettingsCreateInfo info = {
+        .sType = COMPAT_STRUCTURE_TYPE_LAYER_SETTINGS, .settingCount = 1, .pSettings = &setting};
+    from_application(settings, &info);
+    free(name);
+    free(text);
+    free(values);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -67,6 +89,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     layer_settings_from_file(settings, "file", pattern, half);
     text[size - half] = '\0';
     layer_settings_from_environment(settings, (char *[]){text, NULL});
+    take_any_setting(settings, data, size);
+    set_log_level(settings);
     if (strlen(settings->text) != settings->used)
         abort();
     free(settings);

@@ -3,6 +3,16 @@
 
 #include "fuzz.h"
 
+/* The layer looks for a policy file and layer settings in every vkCreateInstance: an input means the same everywhere. */
+__attribute__((constructor)) static void leave_home(void)
+{
+    static const char *const variables[] = {
+        "HOME",          "PYLAYER_CONFIG",  "PYLAYER_STORE",         "XDG_CACHE_HOME",
+        "XDG_DATA_HOME", "XDG_CONFIG_HOME", "VK_LAYER_SETTINGS_PATH"};
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++)
+        unsetenv(variables[i]);
+}
+
 uint64_t policy_device;
 bool policy_runs;
 
