@@ -219,9 +219,9 @@ def _fields(record: Record) -> tuple[object, ...]:
 
 
 def unclean_padding(path: str) -> int | None:
-    """Where the padding behind a record of a file that verified is not zero; None where it always is. Raises
-    OSError."""
-    reader = Reader(path)
+    """Where the padding behind a record of a file that verified is not zero; None where it always is. The file may be
+    anybody's, anywhere. Raises OSError."""
+    reader = Reader(path, foreign=True)
     try:
         at = format.FILE_HEADER.size
         while at < reader.size:

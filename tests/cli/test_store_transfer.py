@@ -109,6 +109,17 @@ def test_uses_travel(user: User, elsewhere: User) -> None:
     assert list(found["last_used_days"].values()) == [1, 1, 0, 1, 0]
 
 
+def test_import_from_a_directory_of_everybody(export: Path, elsewhere: User) -> None:
+    """An export may lie where everybody may write, as in /tmp: every byte of it is verified."""
+    public = elsewhere.directory / "public"
+    public.mkdir()
+    public.chmod(0o1777)
+    path = public / "game.pylayer"
+    path.write_bytes(export.read_bytes())
+    done = elsewhere.pylayer("import", path, "--any-device")
+    assert done.returncode == 0, done.stderr
+
+
 def test_importing_twice(export: Path, elsewhere: User) -> None:
     """A second import of the same file adds no byte."""
     taken(elsewhere, export)
