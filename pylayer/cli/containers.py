@@ -37,14 +37,14 @@ def container() -> str:
     return found or os.environ.get("container", "") or ("snap" if "SNAP" in os.environ else "")  # noqa: SIM112
 
 
-def file_system(path: str) -> str:
-    """The type of the file system that ``path`` is in, or would be; empty where that is not known."""
+def file_system(path: str) -> tuple[str, str]:
+    """Where the file system that ``path`` is in, or would be, is mounted, and its type; empty where not known."""
     path = os.path.realpath(path)
     best, kind = "", ""
     try:
         lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").split("\n")
     except OSError:
-        return ""
+        return "", ""
     for line in lines:
         before, separator, after = line.partition(" - ")
         fields = before.split()
@@ -54,7 +54,7 @@ def file_system(path: str) -> str:
         inside = path == place or path.startswith(place.rstrip("/") + "/")
         if inside and len(place) >= len(best):
             best, kind = place, after.split()[0]
-    return kind
+    return best, kind
 
 
 def _below(path: str, places: tuple[str, ...]) -> bool:
@@ -66,8 +66,9 @@ def check_container(root: str | None) -> list[Check]:
     name = container()
     if not name:
         return []
-    kind = file_system(root) if root else ""
-    lost = "the container's own file system" if kind in OF_THE_CONTAINER else "memory" if kind in IN_MEMORY else ""
+    place, kind = file_system(root) if root else ("", "")
+    own = place == "/" or kind in OF_THE_CONTAINER
+    lost = "memory" if kind in IN_MEMORY else "the container's own file system" if own else ""
     if lost:
         advice = f"Mount a volume there, or set PYLAYER_STORE to one: {PAGE}."
         return [Check("container", WARNING, f"{name}: the store {root} is in {lost} and is lost with it", advice)]
@@ -82,7 +83,8 @@ def check_steam(root: str | None) -> list[Check]:
         package = str(layer_files.package_directory())
         if package.startswith("/usr/"):
             found = f"its games see {package} at another path"
-            checks.append(Check("steam", OK, found, "pylayer install --implicit works there, pylayer run does not."))
+            advice = "pylayer install --implicit works there, pylayer run does not with newer loaders."
+            checks.append(Check("steam", OK, found, advice))
         elif not _below(package, (*STEAM_SHARES, home)):
             found = f"its games do not see this installation: {package} is not shared with their containers"
             where = "/" + package.split("/")[1]
