@@ -1,8 +1,8 @@
 """docs/: what pages show as a terminal (```console) is what happens when it is typed, and links lead somewhere.
 
 The blocks of a page are typed into one shell, in their order. Numbers differ from run to run, so any number stands for
-any other, with its unit; `…` on a line of its own stands for any lines. The order of lines is not compared: the layer
-writes from a thread of its own.
+any other, with its unit; `…` stands for any text, on a line of its own for any lines. The order of lines is not
+compared: the layer writes from a thread of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import os
 import re
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -38,9 +37,15 @@ def masked(line: str) -> str:
 
 def is_shown(printed: list[str], lines: list[str]) -> bool:
     """Whether these lines are what the page shows."""
-    left = Counter(map(masked, printed))
-    left.subtract(masked(line) for line in lines if line != "…")
-    return min(left.values(), default=0) >= 0 and ("…" in lines or not any(left.values()))
+    left = [masked(line) for line in printed]
+    for line in lines:
+        pattern = re.compile(re.escape(masked(line)).replace("…", ".*"))
+        found = next((text for text in left if pattern.fullmatch(text)), None)
+        if line != "…":
+            if found is None:
+                return False
+            left.remove(found)
+    return not left or "…" in lines
 
 
 def commands(page: Path) -> list[tuple[str, list[str]]]:
