@@ -192,7 +192,8 @@ def explain(
     Which rules match and why others do not, where each setting is from, and the
     plan that results, made by the code that makes it in the program's process;
     a policy class of yours is asked too. A device that is not there is assumed
-    to have what most drivers have.
+    to have what most drivers have. Variables of layer settings count as they do
+    for a program; vk_layer_settings.txt is not looked at.
 
     \b
     Example:

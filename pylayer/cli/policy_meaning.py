@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -166,6 +167,25 @@ def _rules(sources: list[Source], program: Program, facts: DeviceFacts) -> list[
     return rules
 
 
+#: Of the names that a layer setting's variable may have (docs/layer-settings.md); the last goes before the others.
+PREFIXES = ("VK_", "VK_PIPELINE_CACHE_", "VK_PYLAYER_PIPELINE_CACHE_")
+
+
+class Given:
+    """Layer settings of the environment, as a program started from here would get them. ``variables``: by setting."""
+
+    def __init__(self) -> None:
+        from .. import layer_settings
+
+        self.variables: dict[str, str] = {}
+        for prefix in PREFIXES:
+            for key in DEFAULTS:
+                if f"{prefix}{key.upper()}" in os.environ:
+                    self.variables[key] = f"{prefix}{key.upper()}"
+        lines = [f"environment {key}={os.environ[name]}" for key, name in self.variables.items()]
+        self.settings = layer_settings.parse("\n".join(lines)) if lines else layer_settings.LayerSettings()
+
+
 def _skip_rule(sources: list[Source], program: Program) -> str:
     """The rule by which the layer leaves the program alone; empty text where it does not."""
     from ..config import parse_alone, read_preset
@@ -194,7 +214,8 @@ def explain_for(sources: list[Source], policy: Policy, program: Program, facts: 
     """What ``sources`` mean for a program and a device, of which ``note`` is to be said; ``policy`` makes the plan."""
     from ..policy import choose_carrier
 
-    settings = settings_for(merged(sources), program, facts)
+    given = Given()
+    settings = settings_for(merged(sources), program, facts, given.settings)
     rules = _rules(sources, program, facts)
     plan: Plan | None = None
     carrier, _, reason = choose_carrier(settings, facts)
@@ -205,6 +226,7 @@ def explain_for(sources: list[Source], policy: Policy, program: Program, facts: 
     except BaseException as error:
         reason = f"plan_device of the policy class failed: {type(error).__name__}: {one_line(error)}"
     origins = _origins(sources, rules)
+    origins |= {key: Origin(given.variables[key]) for key in given.settings.by_user}
     return Explanation(
         program, facts, note, rules, settings, origins, plan, reason, skipped=_skip_rule(sources, program)
     )

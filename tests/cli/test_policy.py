@@ -282,6 +282,17 @@ def test_origins(user: User, file: Path) -> None:
         assert words in " ".join(text.split())
 
 
+def test_layer_settings(user: User, file: Path) -> None:
+    """A variable of the environment that sets a layer setting is said to be where it is from, and wins; a value that is
+    none does not."""
+    file.write_text("settings: {carrier: cells, queue_mib: 8}\n")
+    variables = {"VK_PYLAYER_PIPELINE_CACHE_CARRIER": "snapshot", "VK_CARRIER": "off", "VK_QUEUE_MIB": "much"}
+    settings = user.json("policy", "explain", **variables)["devices"][0]["settings"]
+    source = {"source": "VK_PYLAYER_PIPELINE_CACHE_CARRIER", "line": 0, "rule": 0}
+    assert settings["carrier"] == {"value": "snapshot", **source}
+    assert (settings["queue_mib"]["value"], settings["queue_mib"]["line"]) == (8, 1)
+
+
 def test_skipped_programs(user: User, file: Path) -> None:
     """A program that the layer leaves alone is said to be, with the rule; never_skip takes it back."""
     text = user.pylayer("policy", "explain", "--executable", "vulkaninfo").stdout
