@@ -284,7 +284,7 @@ def saved_meaning(run: dict[str, Any]) -> str:
     text = (
         "An estimate: the hits, one for each stored pipeline, times what compiling one took on average when the store "
         "was filled, less the time that the hits took. Pipelines that the program creates twice count once. Without "
-        "pylayer the driver's own cache might have had some of them, so this is the most that was saved."
+        "pylayer the driver's own cache might have had some of them, and then less was saved."
     )
     if run["saved_estimate_ns"] is None:
         return f"{text} Here nothing is known of what compiling took, so there is no estimate."
