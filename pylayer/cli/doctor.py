@@ -11,7 +11,7 @@ import click
 
 from ..paths import store_root
 from .environment import DISABLE, ENABLE
-from .output import EXIT_OK, EXIT_PROBLEM, HELP, console, json_option, print_json
+from .output import EXIT_OK, EXIT_PROBLEM, HELP, console, json_option, print_json, progress
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -121,7 +121,9 @@ def doctor(as_json: bool) -> None:
     Example:
       pylayer doctor
     """
-    found, devices = _examine()
+    # Each thing is looked at by a process of its own, which may take up to a minute.
+    with progress("checking", None, as_json):
+        found, devices = _examine()
     problems = sum(check.status == "problem" for check in found)
     if as_json:
         print_json(

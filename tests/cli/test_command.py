@@ -244,6 +244,8 @@ def test_progress(user: User) -> None:
     assert "verifying" in user.terminal("verify")[1]
     assert "verifying" not in user.terminal("verify", "--json")[1]
     assert "verifying" not in user.terminal("verify", TERM="dumb")[1]
+    assert "checking" in user.terminal("doctor")[1]
+    assert "checking" not in user.terminal("doctor", "--json")[1]
     done = user.pylayer("verify")
     assert "verifying" not in done.stdout and done.stderr == ""
 
