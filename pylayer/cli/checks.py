@@ -166,14 +166,17 @@ def check_installed() -> Check:
     return Check("installed", WARNING, f"{wrong.path} leads to {installed.state(wrong)}", advice)
 
 
+#: The level, the time, the sentence, and the pairs behind it (docs/log.md).
+_LOG_LINE = re.compile(r'pylayer: (\w+): \S+Z (.*?)(?: [a-z_]+=(?:"(?:[^"\\]|\\.)*"|[^ "]*))*')
+
+
 def _log_lines(path: Path) -> list[tuple[str, str]]:
-    """Level and text of each line that the layer wrote."""
+    """Level and sentence of each line that the layer wrote."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     except OSError:
         return []
-    parts = (line.split(": ", 2) for line in lines if line.startswith("pylayer: "))
-    return [(part[1], part[2]) for part in parts if len(part) == 3]
+    return [(found[1], found[2]) for line in lines if (found := _LOG_LINE.fullmatch(line))]
 
 
 def check_start(root: str) -> Check:
