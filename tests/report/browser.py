@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,14 @@ def opened(browser: Browser, file: Path, **options: Any) -> Iterator[Page]:
     yield page
     context.close()
     assert said == [f"request: {uri}"]
+
+
+def until(page: Page, holds: Callable[[], bool], seconds: float = 60) -> None:
+    """Returns when something holds that the browser does in its own time."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, f"not within {seconds} s"
+        page.wait_for_timeout(20)
 
 
 def overflow(page: Page) -> int:

@@ -13,7 +13,7 @@ import recorded_runs
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 from recorded_runs import MONOTONIC, MS, Event, cache, hits, pipeline
-from report.browser import DESKTOP, PHONE, launch, marks, opened, overflow
+from report.browser import DESKTOP, PHONE, launch, marks, opened, overflow, until
 from world import LAYER_NAME, NULL_HARDWARE, ROOT, World, icd_file
 
 from pylayer.report import compare, figures, page, recorded
@@ -215,12 +215,14 @@ def test_colours_are_chosen(browser: Browser, report: Path) -> None:
     with opened(browser, report, color_scheme="light") as page:
         light = background(page)
         page.emulate_media(color_scheme="dark")
-        dark = background(page)
-        assert dark != light and marks(page, "timeline", "k1") == 8
+        # The browser tells the page of it in its own time.
+        until(page, lambda: marks(page, "timeline", "k1") == 8)
+        assert background(page) != light
         page.locator("#theme").focus()
         page.keyboard.type("light")
         assert page.locator("#theme").input_value() == "light"
         assert background(page) == light and marks(page, "timeline", "k1") == 8
+        assert page.evaluate("localStorage.getItem('pylayer-report-theme')") == "light"
 
 
 def test_without_javascript(browser: Browser, report: Path) -> None:
