@@ -144,7 +144,7 @@ def test_damaged_timeline(user: User) -> None:
 
 def test_nothing_recorded(user: User) -> None:
     """Without any run one line says how to make one."""
-    for arguments in (("--html", "page.html"), ("--json",), ("--list",), ("game", "--trace", "t.json")):
+    for arguments in (("--html", "page.html"), ("--json",), ("game", "--trace", "t.json")):
         done = user.pylayer("report", *arguments)
         assert done.returncode == 1 and done.stdout == ""
         assert done.stderr.count("\n") == 1 and "pylayer run -- APP" in done.stderr
