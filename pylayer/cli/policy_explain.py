@@ -109,7 +109,7 @@ def _print(found: Explanation, top: dict[str, tuple[Any, Origin]], everything: b
     values += [(key, value, origin) for key, (value, origin) in top.items()]
     said_values = [row for row in values if everything or row[2].source != "default"]
     if said_values:
-        title = "Settings" if everything else "Settings that are not the default (--all: every one)"
+        title = "Settings" if everything else "Settings that are set (--all: the defaults too)"
         rows(title, [(key, _yaml(value), str(origin)) for key, value, origin in said_values])
     else:
         out.print(Text("\nEvery setting is the default (--all shows them).", style="bold"))
