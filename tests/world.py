@@ -57,7 +57,10 @@ def driver_environment(driver: str) -> dict[str, str]:
 
 #: Of a line of the log: when it was written, and behind the sentence what is in it as key=value, with the process.
 LOG_TIME = re.compile(r"^(pylayer: \w+: )\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ", re.MULTILINE)
-LOG_FIELDS = re.compile(r"^(pylayer: \w+: .*?)(?: \w+=(?:\"(?:[^\"\\\n]|\\.)*\"|[^\s\"]+))* pid=\d+$", re.MULTILINE)
+#: A sentence of layer settings is made of them.
+LOG_FIELDS = re.compile(
+    r"^(pylayer: \w+: (?:layer settings: .*|.*?))(?: \w+=(?:\"(?:[^\"\\\n]|\\.)*\"|[^\s\"]+))* pid=\d+$", re.MULTILINE
+)
 
 
 def sentences(text: str) -> str:
