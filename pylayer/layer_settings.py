@@ -50,9 +50,15 @@ class LayerSettings:
     @property
     def summary(self) -> str:
         """Those in use, in one line."""
-        parts = [f"{key}={value}" for key, value in self.by_user.items()]
-        parts += [f"{key}={value} (if the policy file says nothing)" for key, value in self.by_application.items()]
+        parts = [f"{key} is {_word(value)}" for key, value in self.by_user.items()]
+        weaker = self.by_application.items()
+        parts += [f"{key} is {_word(value)} if the policy file says nothing" for key, value in weaker]
         return ", ".join(parts)
+
+
+def _word(value: Any) -> str:
+    """As a policy file has it."""
+    return {None: "null", True: "true", False: "false"}[value] if value is None or type(value) is bool else str(value)
 
 
 def schema() -> dict[str, Any]:

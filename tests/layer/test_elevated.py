@@ -121,7 +121,7 @@ def test_the_same_program_not_elevated(public: Path, world: World) -> None:
     assert done.returncode == 0 and "elevated 0\nresult 0\n" in done.stdout, done.stdout + done.stderr
     assert "_policy" in done.stdout
     assert world.runs() and world.stored_files()
-    assert "layer settings: queue_mib=7" in (world.directory / "own" / "log").read_text()
+    assert "layer settings: queue_mib is 7" in (world.directory / "own" / "log").read_text()
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "told"])

@@ -14,8 +14,13 @@ PREFIX = "pylayer_pipeline_cache."
 
 
 def run(world: World, *settings: str, **environment: str | None) -> subprocess.CompletedProcess[str]:
-    """A program that gives these settings itself: layer, name, type, value of each."""
-    return world.run([str(BUILD / "tests" / "layer_settings"), *settings], **environment)
+    """A program that gives these settings itself: layer, name, type, value of each. It creates a device and nothing
+    else, so where policy takes longer to start than that waits, it is run again."""
+    for _ in range(20):
+        done = world.run([str(BUILD / "tests" / "layer_settings"), *settings], **environment)
+        if "policy gave no plan" not in done.stderr:
+            break
+    return done
 
 
 def in_force(done: subprocess.CompletedProcess[str]) -> str:
@@ -23,7 +28,7 @@ def in_force(done: subprocess.CompletedProcess[str]) -> str:
     start = "pylayer: info: layer settings: "
     lines = [line.removeprefix(start) for line in done.stderr.splitlines() if line.startswith(start)]
     assert len(lines) <= 1
-    return lines[0] if lines else ""
+    return lines[0].replace(" is ", "=") if lines else ""
 
 
 def refused(done: subprocess.CompletedProcess[str]) -> list[str]:
@@ -65,7 +70,7 @@ def test_shorter_variables(world: World) -> None:
     middle = {"VK_PIPELINE_CACHE_CARRIER": "snapshot", "VK_PIPELINE_CACHE_QUEUE_MIB": "3"}
     long = {"VK_PYLAYER_PIPELINE_CACHE_CARRIER": "cells"}
     found = in_force(run(world, **short, **middle, **long))
-    assert sorted(found.split(", ")) == ["carrier=cells", "compress=False", "queue_mib=3"]
+    assert sorted(found.split(", ")) == ["carrier=cells", "compress=false", "queue_mib=3"]
 
 
 def test_variables_of_others(world: World) -> None:
@@ -78,12 +83,12 @@ def test_variables_of_others(world: World) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "found"),
     [
-        ("compress", "0", "compress=False"),
-        ("compress", "On", "compress=True"),
+        ("compress", "0", "compress=false"),
+        ("compress", "On", "compress=true"),
         ("queue_mib", "0x10", "queue_mib=16"),
         ("load_wait_ms", "2.5", "load_wait_ms=2.5"),
         ("load_wait_ms", "7", "load_wait_ms=7"),
-        ("fsync_interval_ms", "null", "fsync_interval_ms=None"),
+        ("fsync_interval_ms", "null", "fsync_interval_ms=null"),
         ("sharding", "4", "sharding=4"),
         ("sharding", "off", "sharding=off"),
         ("application_caches", "CHECK", "application_caches=check"),
@@ -142,10 +147,10 @@ def test_which_file(world: World) -> None:
     settings_file(world.directory / "vk_layer_settings.txt", f"{PREFIX}queue_mib = 2", f"{PREFIX}compress = false")
     named = settings_file(world.directory / "elsewhere" / "mine.txt", f"{PREFIX}queue_mib = 3")
     settings_file(named.with_name("vk_layer_settings.txt"), f"{PREFIX}queue_mib = 4")
-    assert in_force(run(world)) == "queue_mib=2, compress=False"
+    assert in_force(run(world)) == "queue_mib=2, compress=false"
     assert in_force(run(world, VK_LAYER_SETTINGS_PATH=str(named))) == "queue_mib=3"
     assert in_force(run(world, VK_LAYER_SETTINGS_PATH="elsewhere")) == "queue_mib=4"
-    assert in_force(run(world, VK_LAYER_SETTINGS_PATH="/nonexistent")) == "queue_mib=2, compress=False"
+    assert in_force(run(world, VK_LAYER_SETTINGS_PATH="/nonexistent")) == "queue_mib=2, compress=false"
     data = world.directory / "data"
     settings_file(data / "vulkan" / "settings.d" / "vk_layer_settings.txt", f"{PREFIX}queue_mib = 6")
     settings_file(home_file(world), f"{PREFIX}queue_mib = 5")
@@ -252,9 +257,9 @@ def test_settings_of_the_application(world: World) -> None:
         *(LAYER_NAME, "carrier", "text", "off"),
         *("VK_LAYER_KHRONOS_validation", "driver_cache", "text", "replace"),
     )
-    expected = ["compress=False", "queue_mib=2", "binaries_mib=3", "keep_cache_mib=4", "sharding=5", "load_wait_ms=6.5"]
+    expected = ["compress=false", "queue_mib=2", "binaries_mib=3", "keep_cache_mib=4", "sharding=5", "load_wait_ms=6.5"]
     expected += ["answer_wait_ms=7.25", "carrier=snapshot"]
-    assert in_force(done) == ", ".join(f"{part} (if the policy file says nothing)" for part in expected)
+    assert in_force(done) == ", ".join(f"{part} if the policy file says nothing" for part in expected)
     assert refused(done) == []
 
 
@@ -282,8 +287,8 @@ def test_precedence(world: World) -> None:
     asked = (LAYER_NAME, "carrier", "text", "off")
 
     def carrier(*settings: str, **environment: str) -> str:
-        line = next(line for line in run(world, *settings, **environment).stderr.splitlines() if "carrier " in line)
-        return line.partition("carrier ")[2].partition(",")[0].split(" ")[0]
+        line = next(line for line in run(world, *settings, **environment).stderr.splitlines() if "): carrier " in line)
+        return line.partition("): carrier ")[2].partition(",")[0].split(" ")[0]
 
     assert carrier() == "cells"
     assert carrier(*asked) == "off"
