@@ -45,8 +45,9 @@ PACKAGES := $(if $(filter test sanitize-address sanitize-thread sanitizers,$(MAK
 demo: programs-demo setup
 	@$(BIN)/python tests/demo/demo.py
 
-test: setup $(VENV)/extra-test $(VENV)/chromium lint programs $(VALIDATION) check-wheel
+test: setup $(VENV)/extra-test $(VENV)/chromium lint programs $(VALIDATION)
 	$(BIN)/pytest -q -n auto --dist worksteal --durations=10
+	@$(MAKE) --no-print-directory check-wheel
 
 bench: setup programs
 	$(BIN)/python tests/bench/run.py
