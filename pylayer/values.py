@@ -231,7 +231,8 @@ class Plan(Record):
     tell_creations: bool
 
     def __init__(self, **values: Any) -> None:
-        values.setdefault("report_caches", False)  # younger than the classes that make plans of their own
+        values.setdefault("report_caches", False)  # both younger than the classes that make plans of their own
+        values.setdefault("tell_creations", False)
         super().__init__(**values)
 
 
