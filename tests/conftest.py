@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,6 +10,10 @@ import pytest
 from pipeline_binaries import Driver
 from scripted_driver import ScriptedDriver
 from world import PACKAGE, ROOT, Run, World
+
+# A shell has what it starts in the background ignore SIGINT, and so would all that the tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
