@@ -50,16 +50,21 @@ static bool take_turn(void)
     return true;
 }
 
-/* Level and time; how long that is. UTC, because the local time would be asked of the program's environment. */
+/* Level and time; how long that is. UTC, and computed here: gmtime_r too reads TZ where nobody did before, on a thread that
+ * the program does not know of, and keeps it (test_time_zone_is_the_programs). */
 static size_t begin_line(char *line, size_t size, enum PylayerLogLevel level)
 {
     struct timespec now;
-    struct tm day;
     clock_gettime(CLOCK_REALTIME, &now);
-    gmtime_r(&now.tv_sec, &day);
+    int64_t seconds = now.tv_sec > 0 ? now.tv_sec : 0;
+    /* Years begin with March here, so that leap days come last; 146097 days are 400 years. */
+    int64_t days = seconds / 86400 + 719468, era = days / 146097, of_era = days % 146097;
+    int64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+    int64_t of_year = of_era - (365 * year + year / 4 - year / 100), march = (5 * of_year + 2) / 153;
     int length = snprintf(line, size, "pylayer: %s: %04d-%02d-%02dT%02d:%02d:%02d.%03ldZ ", level_names[level],
-                          day.tm_year + 1900, day.tm_mon + 1, day.tm_mday, day.tm_hour, day.tm_min, day.tm_sec,
-                          now.tv_nsec / 1000000);
+                          (int)(era * 400 + year + (march >= 10)), (int)((march + 2) % 12 + 1),
+                          (int)(of_year - (153 * march + 2) / 5 + 1), (int)(seconds / 3600 % 24),
+                          (int)(seconds / 60 % 60), (int)(seconds % 60), now.tv_nsec / 1000000);
     return length > 0 && (size_t)length < size ? (size_t)length : 0;
 }
 

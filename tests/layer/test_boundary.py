@@ -151,8 +151,9 @@ Recorder.plan_device = plan_device
 )
 def test_no_copy_of_large_data(world: World, tmp_path: Path, field: str, value: int) -> None:
     """Data larger than the plan allows to copy, or than the queue, is told of without a copy."""
-    # Without cells, which would fill the queue.
-    wanted = record(world, LIMITS.format(field=field, value=value), settings="{carrier: snapshot}")
+    # Without cells and what is told of creations, which would fill the queue.
+    settings = "{carrier: snapshot, timeline_mib: 0}"
+    wanted = record(world, LIMITS.format(field=field, value=value), settings=settings)
     path = tmp_path / "application.cache"
     world.demo("--count", 8, "--cache", "object", "--cache-save", path)
     (read,) = only(wanted.take(), "read")

@@ -181,10 +181,9 @@ def test_paths_on_lavapipe(lavapipe: World, way: str, timeline: str) -> None:
     assert first["carrier"] == second["carrier"] == "off"
     assert first["stored_records"] == second["stored_records"] == 0
     assert second["counters"]["pipelines"] == 0
-    if timeline == "not told":
-        assert second["counters"]["passed"] == second["timeline_events"] == 0, "calls are not even looked at"
-    else:
-        assert second["counters"]["passed"] > 100 and second["timeline_events"] > 10
+    # They pass through the layer: the program's own cache data is watched.
+    assert second["counters"]["passed"] > 100
+    assert (second["timeline_events"] > 10) is (timeline == "told")
 
 
 @EACH_CARRIER
