@@ -74,13 +74,17 @@ void binary_index_free(Device *device)
         pthread_mutex_destroy(&index->entry_locks[i]);
 }
 
-/* The slot of a key, or the empty one where it would go. */
-static _Atomic(BinaryEntry *) *find_slot(BinaryTable *table, uint64_t hash, const uint8_t *key, uint32_t key_size)
+/* The slot of a key, or the empty one where it would go, and what was seen in it. A reader takes that: read again, a slot
+ * that was empty may have been filled with another key's entry. */
+static _Atomic(BinaryEntry *) *find_slot(BinaryTable *table, uint64_t hash, const uint8_t *key, uint32_t key_size,
+                                         BinaryEntry **found)
 {
     for (size_t at = hash & (table->capacity - 1);; at = (at + 1) & (table->capacity - 1)) {
         BinaryEntry *entry = atomic_load_explicit(&table->slots[at], memory_order_acquire);
-        if (!entry || (entry->hash == hash && entry->key_size == key_size && memcmp(entry->key, key, key_size) == 0))
+        if (!entry || (entry->hash == hash && entry->key_size == key_size && memcmp(entry->key, key, key_size) == 0)) {
+            *found = entry;
             return &table->slots[at];
+        }
     }
 }
 
@@ -97,7 +101,8 @@ BinaryEntry *binary_index_find(Device *device, const VkPipelineBinaryKeyKHR *key
     if (!table || key->keySize > PYLAYER_BINARY_KEY_BYTES)
         return NULL;
     uint64_t hash = digest64(key->key, key->keySize, 0);
-    BinaryEntry *entry = atomic_load_explicit(find_slot(table, hash, key->key, key->keySize), memory_order_acquire);
+    BinaryEntry *entry;
+    find_slot(table, hash, key->key, key->keySize, &entry);
     return first_left(entry);
 }
 
@@ -117,9 +122,9 @@ static BinaryTable *roomy_table_locked(BinaryIndex *index)
     larger->capacity = capacity;
     larger->retired = table;
     for (size_t i = 0; table && i < table->capacity; i++) {
-        BinaryEntry *entry = atomic_load_explicit(&table->slots[i], memory_order_relaxed);
+        BinaryEntry *entry = atomic_load_explicit(&table->slots[i], memory_order_relaxed), *none;
         if (entry)
-            atomic_store_explicit(find_slot(larger, entry->hash, entry->key, entry->key_size), entry,
+            atomic_store_explicit(find_slot(larger, entry->hash, entry->key, entry->key_size, &none), entry,
                                   memory_order_relaxed);
     }
     atomic_store_explicit(&index->table, larger, memory_order_release);
@@ -137,8 +142,8 @@ static BinaryEntry *reserve_locked(Device *device, const uint8_t *key, uint32_t 
     if (!table)
         return NULL;
     uint64_t hash = digest64(key, key_size, 0);
-    *slot = find_slot(table, hash, key, key_size);
-    BinaryEntry *present = atomic_load_explicit(*slot, memory_order_relaxed);
+    BinaryEntry *present;
+    *slot = find_slot(table, hash, key, key_size, &present);
     *known = first_left(present) != NULL;
     uint64_t bytes = sizeof *present + size;
     if ((*known && !once_more) || atomic_load(&index->bytes) + bytes > device->plan.index_bytes)

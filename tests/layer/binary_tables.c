@@ -147,6 +147,45 @@ static void *use_index(void *argument)
     return good ? NULL : argument - 1;
 }
 
+/* Keys that are never put in, while others are: the slot where the search ends may be filled with another key's entry. */
+static void *look_for_what_is_not_there(void *argument)
+{
+    bool good = true;
+    for (uint64_t number = 1000 * PIPELINES; !atomic_load((atomic_bool *)argument); number++) {
+        VkPipelineBinaryKeyKHR key = key_of(number);
+        good &= binary_index_find(&device, &key) == NULL;
+    }
+    return good ? NULL : argument;
+}
+
+static void test_keys_that_are_not_there(void)
+{
+    pthread_t readers[THREADS];
+    uint64_t size;
+    for (unsigned round = 0; round < 20; round++) {
+        atomic_bool over = false;
+        device.plan.index_bytes = 64 << 20;
+        binary_index_open(&device);
+        for (unsigned i = 0; i < THREADS; i++)
+            pthread_create(&readers[i], NULL, look_for_what_is_not_there, &over);
+        for (uint64_t number = 0; number < PIPELINES; number++) {
+            BinaryRecord *record = record_of(number, 1, &size);
+            expect(record && binary_index_load(&device, record, size), "a record was not taken");
+            free(record);
+        }
+        atomic_store(&over, true);
+        for (unsigned i = 0; i < THREADS; i++) {
+            void *bad;
+            pthread_join(readers[i], &bad);
+            expect(!bad, "a key that is not there was found, with another one's binaries");
+        }
+        binary_index_close(&device);
+        binary_index_free(&device);
+        memset(&device.index, 0, sizeof device.index);
+        memset(&device.counters, 0, sizeof device.counters);
+    }
+}
+
 static void test_index(void)
 {
     pthread_t threads[THREADS];
@@ -257,6 +296,7 @@ int main(int count, char **arguments)
     device.destroy_pipeline_binary = fake_destroy;
     device.get_pipeline_binary_data = fake_read;
     unsigned accepted = test_records(100000);
+    test_keys_that_are_not_there();
     test_index();
     test_history();
     printf("{\"altered_records_accepted\": %u, \"failures\": %d}\n", accepted, failures);
