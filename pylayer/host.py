@@ -12,8 +12,10 @@ import time
 
 # Only what the first plan needs: a program waits for it in vkCreateDevice. Session and store follow after.
 from . import boundary, paths, settings
+from .loading import Loading
 from .paths import config_file, executable_name, store_root
 from .policy import Policy, choose_carrier
+from .user_output import LogStream, describe
 from .values import (
     CARRIER_BINARIES,
     CARRIER_NAMES,
@@ -30,13 +32,12 @@ from .values import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import Any
 
     from .layer_settings import LayerSettings
     from .maintaining import Maintaining
     from .session import DeviceSession
-    from .store.folder import Batch
     from .values import DeviceFacts, Program
     from .watchdog import Watchdog
 
@@ -51,92 +52,6 @@ QUIET_NS = 1_000_000_000
 WRITE_RECORDS = 256
 #: For threads of policy's own: the default is RLIMIT_STACK, which may be 64 KiB.
 THREAD_STACK_BYTES = 1 << 20
-#: What a policy prints without an end of line is cut into lines of this many characters.
-MAX_LINE = 4096
-#: So many lines of what a policy prints are logged in a process.
-MAX_PRINTED = 1000
-
-
-class _LogStream:
-    """sys.stdout and sys.stderr: what a policy prints goes to the log, not to the program's terminal."""
-
-    def __init__(self, level: int) -> None:
-        self._level = level
-        self._rest = ""
-        self._printed = 0
-
-    def write(self, text: str) -> int:
-        *lines, self._rest = (self._rest + text).split("\n")
-        if len(self._rest) > MAX_LINE:
-            lines.append(self._rest)
-            self._rest = ""
-        for line in lines:
-            if line.strip():
-                self._printed += 1
-                if self._printed <= MAX_PRINTED:
-                    boundary.log(self._level, line)
-                elif self._printed == MAX_PRINTED + 1:
-                    boundary.log(
-                        LOG_WARN, f"policy printed {MAX_PRINTED} lines; what it prints from now on is left out"
-                    )
-        return len(text)
-
-    def flush(self) -> None:
-        pass
-
-
-def _describe(error: BaseException) -> str:
-    """An exception in one line, with the place in a user's file where it happened."""
-    place = ""
-    traceback = error.__traceback__
-    while traceback is not None:
-        file = traceback.tb_frame.f_code.co_filename
-        if file != _describe.__code__.co_filename or not place:  # not sys.stdout, where a user's print ends up
-            place = f" ({file.rpartition('/')[2]}, line {traceback.tb_lineno})"
-        traceback = traceback.tb_next
-    try:
-        text = " ".join(str(error).split())[:500]
-    except BaseException as failure:  # a user's exception, a user's __str__
-        text = f"(its text failed with {type(failure).__name__})"
-    return f"{type(error).__name__}{': ' if text else ''}{text}{place}"
-
-
-class Loading:
-    """A store being read for a device: verified while the driver creates the device, then handed over."""
-
-    def __init__(self, session: DeviceSession) -> None:
-        self.session = session
-        self.device_exists = False
-        self._verified: Batch | None = None
-        self._source: Iterator[Batch] | None = session.verify()
-
-    def step(self) -> bool:
-        """A piece of work of about a millisecond; False when there is nothing to do now."""
-        if self.session.awaits_global_key and not self.device_exists:
-            return False
-        if self._verified is None and self._source is not None:
-            start = time.monotonic_ns()
-            self._verified = next(self._source, None)
-            self.session.verify_ns += time.monotonic_ns() - start
-            if self._verified is None:
-                self._source = None
-            elif not self.device_exists:
-                return True
-        if self._verified is None or not self.device_exists:
-            return False
-        batch, self._verified = self._verified, None
-        self.session.hand_over(batch)
-        return True
-
-    def give_up(self) -> None:
-        """Nothing more is read or handed over."""
-        self._source = None
-        self._verified = None
-
-    @property
-    def finished(self) -> bool:
-        """Everything was handed over."""
-        return self.device_exists and self._source is None and self._verified is None
 
 
 class Host:
@@ -186,7 +101,7 @@ class Host:
             boundary.log(LOG_WARN, f"{error}; the defaults are in force")
             return
         except Exception as error:
-            boundary.log(LOG_WARN, f"{path} cannot be used: {_describe(error)}; the defaults are in force")
+            boundary.log(LOG_WARN, f"{path} cannot be used: {describe(error)}; the defaults are in force")
             return
         wanted = settings.top_setting(self.document, "policy")
         self._plans_may_be_kept = not wanted
@@ -198,7 +113,7 @@ class Host:
                 module = wanted.partition(":")[0]
                 self.policy = self._watched(wanted).load(module, lambda: user_policy.load(wanted, directory))
             except BaseException as error:
-                reason = f"cannot be used: {_describe(error)}"
+                reason = f"cannot be used: {describe(error)}"
                 boundary.log(LOG_WARN, f"policy {wanted} {reason}; the built-in one is in force")
                 self.policy_facts |= {"class": wanted, "switched_off": f"it {reason}", "switched_off_at": time.time()}
 
@@ -209,7 +124,7 @@ class Host:
             from .watchdog import Watchdog
 
             limits = settings.watchdog_limits(self.document)
-            self.watchdog = Watchdog(boundary, _describe, name, limits, self.policy_facts)
+            self.watchdog = Watchdog(boundary, describe, name, limits, self.policy_facts)
         return self.watchdog
 
     def _ask(self, method: str, *arguments: Any) -> Any:
@@ -607,7 +522,7 @@ class Host:
         try:
             function(*arguments)
         except BaseException as error:
-            boundary.log(LOG_INFO, f"policy failed, nothing is done for this call: {_describe(error)}")
+            boundary.log(LOG_INFO, f"policy failed, nothing is done for this call: {describe(error)}")
             self._judge()
             return False
         self._judge()
@@ -726,8 +641,8 @@ class Host:
 def prepare() -> Callable[[], None]:
     """Reads the policy file and imports what it names; returns what runs from then on. Called once by the shim on
     the policy thread."""
-    sys.stdout = _LogStream(LOG_INFO)
-    sys.stderr = _LogStream(LOG_WARN)
+    sys.stdout = LogStream(LOG_INFO, boundary.log)
+    sys.stderr = LogStream(LOG_WARN, boundary.log)
     paths.getenv = boundary.environment
     _thread.stack_size(THREAD_STACK_BYTES)
     host = Host()

@@ -52,6 +52,21 @@ VkResult batch_create_one(Batch *batch, uint32_t index, VkPipelineCache cache, u
     return batch_call(batch, cache, may_compile, index, 1, &info, pipeline, duration_ns);
 }
 
+bool batch_prepare_plain(Batch *batch)
+{
+    PipelineCall *call = batch->call;
+    size_t stride = create_info_size(call->point);
+    bool may_compile = false;
+    for (uint32_t i = 0; i < call->count; i++) {
+        may_compile |= !(batch->elements[i].flags & FAIL_ON_COMPILE);
+        AnyCreateInfo changed;
+        element_prepare(&batch->elements[i], call, i, 0, 0, &changed);
+        memcpy(batch->infos + i * stride, &changed, stride);
+        call->pipelines[i] = VK_NULL_HANDLE;
+    }
+    return may_compile;
+}
+
 void batch_note_created(const Batch *batch, uint32_t index)
 {
     Device *device = batch->call->device;

@@ -33,6 +33,8 @@ VkResult batch_call(Batch *batch, VkPipelineCache cache, bool may_compile, uint3
 /* One element of the batch by itself, with more flags set. */
 VkResult batch_create_one(Batch *batch, uint32_t index, VkPipelineCache cache, uint64_t set, VkPipeline *pipeline,
                           uint64_t *duration_ns);
+/* Batch::infos for one call that makes all of them without a probe. Returns whether one of them may compile. */
+bool batch_prepare_plain(Batch *batch);
 /* Creates, one by one, what is not there yet. */
 typedef VkResult (*CreateFn)(Batch *batch, uint32_t index);
 void batch_create_each(Batch *batch, CreateFn create);

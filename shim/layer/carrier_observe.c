@@ -4,8 +4,6 @@
  * The driver gets the application's cache, flags and device. Creation feedback, where the application's own device has
  * it, is asked for beside what the application chained: it tells what the driver did and changes nothing.
  */
-#include <string.h>
-
 #include "batch.h"
 
 /* Found in the application's own cache, where the driver tells. */
@@ -25,15 +23,7 @@ VkResult carrier_observe_create(Batch *batch)
     /* Its create infos have to live until the operation is complete, and who joins it is nobody's to foresee. */
     if (call->deferred != VK_NULL_HANDLE)
         return pipelines_pass_through(call);
-    size_t stride = create_info_size(call->point);
-    bool may_compile = false;
-    for (uint32_t i = 0; i < call->count; i++) {
-        may_compile |= !(batch->elements[i].flags & FAIL_ON_COMPILE);
-        AnyCreateInfo changed;
-        element_prepare(&batch->elements[i], call, i, 0, 0, &changed);
-        memcpy(batch->infos + i * stride, &changed, stride);
-        call->pipelines[i] = VK_NULL_HANDLE;
-    }
+    bool may_compile = batch_prepare_plain(batch);
     uint64_t duration = 0;
     VkResult result =
         batch_call(batch, call->cache, may_compile, 0, call->count, batch->infos, call->pipelines, &duration);

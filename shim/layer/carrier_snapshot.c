@@ -2,8 +2,6 @@
  * carrier_snapshot.c - the application's call as it made it, with the layer's cache where it passed none: for devices
  * without pipelineCreationCacheControl, where a miss cannot be seen.
  */
-#include <string.h>
-
 #include "batch.h"
 
 /* Without any cache: what was stored is in the layer's, and may be in the program's. */
@@ -55,15 +53,7 @@ VkResult carrier_snapshot_create(Batch *batch)
         loading_wait(device);
     else if (batch->app_cache && device->plan.seed_caches && !loading_is_under_way(device))
         cells_seed(device, batch->app_cache); /* when more was loaded since; not between the slices of a load */
-    size_t stride = create_info_size(call->point);
-    bool may_compile = false;
-    for (uint32_t i = 0; i < call->count; i++) {
-        may_compile |= !(batch->elements[i].flags & FAIL_ON_COMPILE);
-        AnyCreateInfo changed;
-        element_prepare(&batch->elements[i], call, i, 0, 0, &changed);
-        memcpy(batch->infos + i * stride, &changed, stride);
-        call->pipelines[i] = VK_NULL_HANDLE;
-    }
+    bool may_compile = batch_prepare_plain(batch);
     uint64_t duration = 0;
     VkResult result = batch_call(batch, from_layer ? device->merged : call->cache, may_compile, 0, call->count,
                                  batch->infos, call->pipelines, &duration);

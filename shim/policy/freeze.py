@@ -24,6 +24,7 @@ INSIDE = [
     "pylayer.flat",
     "pylayer.host",
     "pylayer.identity",
+    "pylayer.loading",
     "pylayer.maintaining",
     "pylayer.paths",
     "pylayer.policy",
@@ -57,6 +58,7 @@ INSIDE = [
     "pylayer.store.timeline",
     "pylayer.store.zstd",
     "pylayer.storing",
+    "pylayer.user_output",
     "pylayer.values",
     "pylayer.watchdog",
 ]
