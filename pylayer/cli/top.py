@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -150,7 +150,7 @@ class Screen:
         return Group(*parts)
 
 
-@contextmanager
+@contextlib.contextmanager
 def _keys() -> Iterator[int | None]:
     """Keys as they are pressed, not echoed; gives the descriptor to read them from, None where there is no keyboard."""
     try:
@@ -169,38 +169,66 @@ def _keys() -> Iterator[int | None]:
         termios.tcsetattr(fd, termios.TCSADRAIN, before)
 
 
-def _wait(keys: int | None, seconds: float) -> bool:
-    """False where somebody pressed q, or the terminal has gone."""
-    end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
-        if keys is None:
-            time.sleep(left)
-            return True
-        if not select.select([keys], [], [], left)[0]:
-            return True
-        pressed = os.read(keys, 32)
-        if not pressed or pressed[:1] in (b"q", b"Q", b"\x1b", b"\x04"):
+@contextlib.contextmanager
+def _end_asked() -> Iterator[int]:
+    """Gives a descriptor that can be read once somebody has pressed Ctrl-C or sent SIGTERM. A second time raises
+    KeyboardInterrupt, for where nobody takes the output.
+
+    Raised at once it would be lost where it meets a finalizer, whose exceptions Python ignores, and the view would go
+    on."""
+    asked, ask = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+
+    def note(number: int, frame: object) -> None:
+        if select.select([asked], [], [], 0)[0]:
+            raise KeyboardInterrupt
+        os.write(ask, b"\0")
+
+    # What is ignored, as by a shell in whose background this runs, stays that.
+    noted = [end for end in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(end) is not signal.SIG_IGN]
+    before = [signal.signal(end, note) for end in noted]
+    try:
+        yield asked
+    finally:
+        for end, handler in zip(noted, before, strict=True):
+            signal.signal(end, handler)
+        os.close(asked)
+        os.close(ask)
+
+
+def _wait(keys: int | None, asked: int, seconds: float) -> bool:
+    """False where somebody pressed q or asked for the end, or the terminal has gone."""
+    until = time.monotonic() + seconds
+    watched = [asked] if keys is None else [asked, keys]
+    while (left := until - time.monotonic()) > 0:
+        ready = select.select(watched, [], [], left)[0]
+        if asked in ready:
             return False
+        if keys in ready:
+            pressed = os.read(keys, 32)
+            if not pressed or pressed[:1] in (b"q", b"Q", b"\x1b", b"\x04"):
+                return False
     return True
 
 
 def _live(screen: Screen, out: Console, interval: float) -> None:
+    """Until somebody ends it: in the terminal's other screen, which it leaves as it was."""
     from rich.live import Live
 
-    def end(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
+    with _end_asked() as asked, _keys() as keys, Live(console=out, screen=True, auto_refresh=False) as live:
+        while True:
+            live.update(screen.draw(out.height, HELP_LINE), refresh=True)
+            if not _wait(keys, asked, interval):
+                return
 
-    before = signal.signal(signal.SIGTERM, end)  # or the terminal would be left as it is
-    try:
-        with _keys() as keys, Live(console=out, screen=True, auto_refresh=False) as live:
-            while True:
-                live.update(screen.draw(out.height, HELP_LINE), refresh=True)
-                if not _wait(keys, interval):
-                    return
-    except KeyboardInterrupt:
-        return
-    finally:
-        signal.signal(signal.SIGTERM, before)
+
+def _again_and_again(screen: Screen, out: Console, interval: float) -> None:
+    """Until somebody ends it: one state below the other."""
+    with _end_asked() as asked:
+        while True:
+            out.print(screen.draw())
+            out.print()
+            if not _wait(None, asked, interval):
+                return
 
 
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES)
@@ -233,15 +261,10 @@ def top(interval: float | None, once: bool, as_json: bool) -> None:
     if as_json:
         print_json(screen.values())
         return
-    if out.is_terminal and not once:
-        _live(screen, out, interval or 1.0)
-        return
-    try:
-        while True:
+    with contextlib.suppress(KeyboardInterrupt):
+        if once or (interval is None and not out.is_terminal):
             out.print(screen.draw())
-            if once or interval is None:
-                return
-            out.print()
-            time.sleep(interval)
-    except KeyboardInterrupt:
-        return
+        elif out.is_terminal:
+            _live(screen, out, interval or 1.0)
+        else:
+            _again_and_again(screen, out, interval or 1.0)

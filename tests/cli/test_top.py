@@ -8,6 +8,7 @@ import pty
 import select
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -191,6 +192,26 @@ def test_piped(user: User) -> None:
         process.send_signal(signal.SIGINT)
         process.stdout.read()
         assert process.wait() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_in_a_finalizer(user: User, number: signal.Signals) -> None:
+    """A signal that comes while Python runs a finalizer, whose exceptions it ignores, ends the view all the same."""
+    code = f"""
+import os, sys
+from pylayer.cli.main import main
+from pylayer.cli.top import Screen
+class Interrupted:
+    def __del__(self):
+        os.kill(os.getpid(), {int(number)})
+draw = Screen.draw
+Screen.draw = lambda *arguments: (Interrupted() and None) or draw(*arguments)
+sys.exit(main(["top", "--interval", "0.1"]))
+"""
+    write_run(user)
+    command = {**user.process(()), "args": [sys.executable, "-c", code]}
+    done = subprocess.run(**command, capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "") and "1 running" in done.stdout
 
 
 def test_states(user: User) -> None:

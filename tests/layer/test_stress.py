@@ -24,7 +24,7 @@ def test_stress(script: str, options: list[str]) -> None:
         [sys.executable, str(STRESS / script), *options],
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=240,
         env=clean_environment(),
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -123,7 +123,7 @@ def main() -> int:
         environment["LD_PRELOAD"] = str(place / "libkeep.so")
     start = time.monotonic()
     tests = subprocess.run(
-        [str(ROOT / ".venv" / "bin" / "pytest"), "-q", "-n", "auto", "--durations=5", *arguments],
+        [str(ROOT / ".venv" / "bin" / "pytest"), "-q", "-n", "auto", "--timeout=1200", "--durations=5", *arguments],
         env=environment,
         cwd=ROOT,
     )
