@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 import pytest
 from cli.stores import filled
-from cli.user import User
+from cli.user import CTRL_C, User
 
 from pylayer.cli.main import COMMANDS, command
 
@@ -154,7 +154,7 @@ def test_ctrl_c(user: User) -> None:
     """Ctrl-C at a question ends the command by SIGINT, and nothing was done."""
     store = filled(user.store)
     before = store.files()
-    status, text = user.terminal("clear", "--all", answer="\x03")
+    status, text = user.terminal("clear", "--all", answer=CTRL_C)
     assert status == -signal.SIGINT
     assert "Remove" in text and "pylayer:" not in text
     assert store.files() == before
