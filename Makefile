@@ -105,7 +105,12 @@ system-packages:
 
 # ---- .venv ---------------------------------------------------------------------------------------
 
-# Made anew where another Python is asked for; what was built for the old one goes with it.
+# Made anew where another Python is asked for; what was built for the old one goes with it. make has looked at the files
+# there before it runs this, so what is below .venv is told beforehand.
+ANEW := $(if $(PYTHON),$(if $(filter $(file <$(VENV)/python),$(shell PYTHON='$(PYTHON)' .ci/find-python 2>&1)),,anew))
+.PHONY: anew
+anew: | python
+
 python: | system-packages
 	@if [ -n "$(PYTHON)" ] || [ ! -x $(BIN)/python ]; then \
 	    python=$$(.ci/find-python) || exit 1; \
@@ -117,14 +122,14 @@ python: | system-packages
 	fi
 
 # pip builds in build/; a module that was renamed would stay in build/lib* and be installed for ever.
-$(VENV)/installed: $(SOURCES) | python
+$(VENV)/installed: $(SOURCES) $(ANEW) | python
 	@echo "pylayer: building and installing into $(VENV)"
 	@rm -rf build/lib* build/bdist*
 	@$(PIP) install .
 	@touch $@
 
 # Tools of the lists in pyproject.toml's optional dependencies.
-$(VENV)/extra-%: pyproject.toml | $(VENV)/installed
+$(VENV)/extra-%: pyproject.toml $(ANEW) | $(VENV)/installed
 	@echo "pylayer: installing what pyproject.toml lists as '$*'"
 	@$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project'] \
 	    ['optional-dependencies']['$*'], sep='\n')" >$(VENV)/$*.txt

@@ -21,6 +21,7 @@ from pylayer.store.runs import read_all
 
 ROOT = Path(__file__).resolve().parents[1]
 #: tests/sanitize/run.py has programs and a package of its own, with an instrumented layer.
+OTHER_BUILD = ("PYLAYER_TEST_BUILD", "PYLAYER_TEST_PACKAGE")
 BUILD = Path(os.environ.get("PYLAYER_TEST_BUILD", ROOT / "build"))
 PACKAGE = Path(os.environ.get("PYLAYER_TEST_PACKAGE", Path(pylayer.__file__).parent))
 NULL_HARDWARE = "VK_LAYER_PYLAYER_TEST_null_hardware"
@@ -37,7 +38,7 @@ def icd_file(name: str) -> str:
 
 
 def clean_environment() -> dict[str, str]:
-    return {key: value for key, value in os.environ.items() if not key.startswith(FOREIGN)}
+    return {key: value for key, value in os.environ.items() if key in OTHER_BUILD or not key.startswith(FOREIGN)}
 
 
 def driver_environment(driver: str) -> dict[str, str]:

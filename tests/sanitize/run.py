@@ -27,6 +27,8 @@ EXCLUDED = {
     "test_validation.py": "runs under the C library of the validation layer",
     "test_storage.py": "the disk that fails is a library for LD_PRELOAD",
     "test_folding.py": "likewise",
+    "test_soak.py": "likewise",
+    "test_stress.py": "likewise",
     "test_negotiation.py": "Python opens the layer by itself",
     "test_interpreter.py::test_program_is_python": "as it says; RTLD_DEEPBIND, which the runtimes refuse",
     "test_interpreter.py::test_python_that_comes_later": "likewise",
@@ -34,6 +36,7 @@ EXCLUDED = {
     "test_paths.py::test_validation_of_paths": "likewise",
     "test_differential.py::test_generated_programs_are_valid": "likewise",
     "test_hostile_calls.py": "has sanitizers of its own",
+    "test_skip_rules.py": "likewise",
 }
 
 #: Signals stay what they are: tests make drivers crash, and see it where the layer does.
