@@ -10,6 +10,7 @@ instrumented and not judged.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shutil
@@ -18,6 +19,8 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+
+import by_test
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -67,17 +70,20 @@ RUNTIME = re.compile(r"libsanitizer|lib[atu]+bsan|libasan|libtsan|__interceptor"
 def reports(text: str) -> list[str]:
     """One log in its reports, without what stands before the first."""
     starts = [match.start() for match in START.finditer(text)]
-    return [text[begin:end] for begin, end in zip(starts, [*starts[1:], len(text)], strict=True)]
+    return [text[begin:end] for begin, end in itertools.pairwise([*starts, len(text)])]
 
 
 def blames_layer(report: str) -> bool:
     """A leak is whose allocation it is; anything else is the layer's where a frame of it stands in what happened."""
-    if OURS.search(report.splitlines()[0]):
+    first = report.splitlines()[0]
+    if OURS.search(first):
         return True
     happened = re.split(r"^ +(?:Thread T\d+ .*created by|As if synchronized)", report, maxsplit=1, flags=re.M)[0]
     frames = FRAME.findall(happened)
-    if "leak of" in report.splitlines()[0]:
+    if "leak of" in first:
         frames = [frame for frame in frames if not RUNTIME.search(frame)][:1]
+    elif ": ILL on " in first:  # undefined behaviour where it happened; or a driver that the test has crash
+        frames = frames[:1]
     return any(OURS.search(frame) for frame in frames)
 
 
@@ -92,6 +98,7 @@ def judge(directory: Path) -> int:
     """How many different reports blame the layer; prints one of each."""
     found: dict[str, str] = {}
     counts: Counter[str] = Counter()
+    tests: dict[str, set[str]] = {}
     others = 0
     for log in sorted(directory.iterdir()):
         for report in reports(log.read_text(errors="replace")):
@@ -100,9 +107,10 @@ def judge(directory: Path) -> int:
                 continue
             name = summary(report)
             counts[name] += 1
+            tests.setdefault(name, set()).add(log.stem)
             found.setdefault(name, report)
     for name, report in found.items():
-        print(f"---- {counts[name]} times: {name}\n{report[:6000]}")
+        print(f"---- {counts[name]} times: {name}\nin {', '.join(sorted(tests[name])[:10])}\n{report[:6000]}")
     print(f"{sum(counts.values())} reports about the layer, {len(found)} different; {others} about others, not judged")
     return len(found)
 
@@ -120,13 +128,15 @@ def main() -> int:
         arguments += [f"--deselect=tests/layer/{name}" for name in EXCLUDED if "::" in name]
     environment = {**os.environ, "PYLAYER_TEST_BUILD": str(place / "tree" / "build")}
     environment["PYLAYER_TEST_PACKAGE"] = str(place / "pylayer")
-    for name, value in OPTIONS[kind].items():
-        environment[name] = f"{value}:log_path={logs / 'report'}"
+    environment |= OPTIONS[kind] | {by_test.DIRECTORY: str(logs), "PYTHONPATH": str(Path(__file__).parent)}
     if kind == "thread":
         environment["LD_PRELOAD"] = str(place / "libkeep.so")
     start = time.monotonic()
+    # ThreadSanitizer has each program sleep for a second at its end.
+    workers = (os.cpu_count() or 1) * (2 if kind == "thread" else 1)
+    command = [str(ROOT / ".venv" / "bin" / "pytest"), "-q", "-n", str(workers), "-p", "by_test", "--timeout=1200"]
     tests = subprocess.run(
-        [str(ROOT / ".venv" / "bin" / "pytest"), "-q", "-n", "auto", "--timeout=1200", "--durations=5", *arguments],
+        [*command, *arguments],
         env=environment,
         cwd=ROOT,
     )
