@@ -186,6 +186,10 @@ class Corruption:
         for line in kinds.splitlines():
             name, kind = line.split("\t")
             self.kinds.setdefault(name, []).append(kind)
+        known = {kind for kinds in self.kinds.values() for kind in kinds}
+        unknown = set(options.kind or ()) - known
+        if unknown:
+            sys.exit(f"no kind is called {', '.join(sorted(unknown))}; there are: {', '.join(sorted(known))}")
         self.tasks: list[Task] = []
         self.problems: list[str] = []
         self.plan(set(options.part))
@@ -205,6 +209,8 @@ class Corruption:
                 self.add(carrier, "stored", "file", kind, suffix)
 
     def add(self, carrier: str, mode: str, name: str, kind: str, suffix: str = "", layered: bool = True) -> None:
+        if self.options.kind and kind not in self.options.kind:
+            return
         inputs = min(self.options.inputs, 200) if kind == "intact" else self.options.inputs
         self.tasks.append(Task(self.prepared[carrier], mode, name, kind, inputs, self.options.seed, suffix, layered))
 
@@ -343,6 +349,7 @@ def main() -> int:
         default=PARTS,
         help="a program's own data, the store's records, or its files",
     )
+    parser.add_argument("--kind", nargs="+", help="only these, as 'random payloads' (all)")
     parser.add_argument("--seed", type=int, default=1, help="of all random choices (%(default)s)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at a time (%(default)s)")
     parser.add_argument("--verbose", action="store_true", help="a line for each task")
