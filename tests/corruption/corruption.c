@@ -215,7 +215,7 @@ static void prepare(const char *directory)
     program_close(&program);
 }
 
-// Of a kind on which the driver hangs nearly always (noise for a whole payload: 50 of 50), the rest is left out: it tells
+// Of a kind on which the driver hangs nearly always (noise for a whole payload: 100 of 100), the rest is left out: it tells
 // nothing more, and each takes up to five seconds.
 enum { MOST_HUNG = 100 };
 
