@@ -14,7 +14,7 @@ def test_no_corrupted_data_reaches_the_driver() -> None:
         [sys.executable, str(ROOT / "tests" / "corruption" / "run.py"), "--inputs", "25"],
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=240,
         env=clean_environment(),
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -76,7 +76,7 @@ def generate(*options: str) -> subprocess.CompletedProcess[str]:
         [sys.executable, str(ROOT / "tests" / "differential" / "run.py"), *options],
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=240,
         env=clean_environment(),
     )
 

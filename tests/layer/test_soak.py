@@ -15,7 +15,7 @@ def test_soak() -> None:
         [sys.executable, str(ROOT / "tests" / "soak" / "run.py"), "--minutes", "0.33", "--seed", "1", "--growth", "64"],
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=240,
         env=clean_environment(),
     )
     assert done.returncode == 0, done.stdout + done.stderr
