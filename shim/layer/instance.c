@@ -189,6 +189,8 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *
         free_instance(instance);
         return VK_ERROR_TOO_MANY_OBJECTS;
     }
+    if (active)
+        policy_wait_for_libraries();
     return VK_SUCCESS;
 }
 

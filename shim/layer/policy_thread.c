@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "layer.h"
@@ -23,9 +24,15 @@
 /* Python's own frames need 32 KiB (measured); reading YAML recurses. */
 #define STACK_BYTES (2u << 20)
 #define EXIT_FLUSH_NS 1000000000ll
+/* vkCreateInstance waits at most so long for the libraries: a program that calls it while the dynamic linker is at work
+ * has them opened afterwards. */
+#define LIBRARIES_WAIT_NS 100000000ull
+#define LIBRARIES_LOOK_NS 100000l
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool started;
+/* Policy's libraries are, or will not be. */
+static atomic_bool libraries_open;
 
 typedef int (*PolicyRunFn)(const PylayerShim *shim, int python_in_process);
 
@@ -110,6 +117,38 @@ static void *open_policy_library(void)
     return library;
 }
 
+/* What policy always imports of extension modules, so that Python opens none of them by itself. */
+static void open_extension_modules(void)
+{
+    static const char *const modules[] = {
+        "_private/site/_cffi_backend", "_private/site/xxhash/_xxhash", "_private/site/zstandard/backend_c",
+        "_private/dynload/_struct",    "_private/dynload/fcntl",
+    };
+    const char *suffix = strchr(PYLAYER_POLICY_LIBRARY, '.');
+    for (size_t i = 0; suffix && i < sizeof modules / sizeof modules[0]; i++) {
+        char file[128], path[PATH_MAX];
+        snprintf(file, sizeof file, "%s%s", modules[i], suffix);
+        if (!path_beside_layer(path, sizeof path, file))
+            continue;
+        process_links(true);
+        dlopen(path, RTLD_NOW | RTLD_LOCAL | (program_holds_python() ? RTLD_DEEPBIND : 0));
+        process_links(false);
+    }
+}
+
+/*
+ * A program that closes all descriptors and opens files of its own may do so between the dynamic linker's open and its
+ * mmap on the policy thread: then its file is mapped in the library's place, and SIGBUS ends it (4 of 600 that did so
+ * right behind vkCreateInstance). So it gets its instance when the libraries are there. That takes 2 ms (measured),
+ * beside the driver's own work.
+ */
+void policy_wait_for_libraries(void)
+{
+    uint64_t deadline = now_ns() + LIBRARIES_WAIT_NS;
+    while (!atomic_load(&libraries_open) && now_ns() < deadline)
+        nanosleep(&(struct timespec){0, LIBRARIES_LOOK_NS}, NULL);
+}
+
 static void policy_ended(void)
 {
     mailbox_close();
@@ -146,6 +185,9 @@ static void *policy_main(void *unused)
     (void)unused;
     pthread_cleanup_push(ended, NULL);
     void *library = open_policy_library();
+    if (library)
+        open_extension_modules();
+    atomic_store(&libraries_open, true);
     PolicyRunFn run = library ? (PolicyRunFn)(uintptr_t)dlsym(library, "pylayer_policy_run") : NULL;
     if (library)
         isolate(library);

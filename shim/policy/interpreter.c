@@ -29,18 +29,29 @@ const PylayerShim *pylayer_shim(void)
 
 /* The package's modules are frozen (shim/policy/freeze.py); what is not is found in its directory. The rest
  * of site-packages, whose extension modules are bound to no particular libpython, stays out of reach. So does the
- * standard library of the Python that pylayer was built with: a container may lack it, or have another version's. */
+ * standard library of the Python that pylayer was built with: a container may lack it, or have another version's.
+ *
+ * A program that closes all descriptors while a directory is read, or has them all for a moment, makes that fail (6 of
+ * 1,080 that did so right behind vkCreateInstance): it is read again. */
 /* clang-format off */
 static const char bootstrap[] =
     "def start(site, stdlib, dlopen_flags):\n"
-    "    import sys, encodings\n"
+    "    import sys, encodings, time\n"
     "    encodings.__path__.append(stdlib + '/encodings')\n"
     "    if dlopen_flags:\n"
     "        sys.setdlopenflags(dlopen_flags)\n"
     "    import pylayer, pylayer.store\n"
     "    pylayer.__path__.append(site + '/pylayer')\n"
     "    pylayer.store.__path__.append(site + '/pylayer/store')\n"
-    "    import pylayer.host\n"
+    "    for again in range(9, -1, -1):\n"
+    "        try:\n"
+    "            import pylayer.host\n"
+    "            break\n"
+    "        except (ImportError, OSError):\n"
+    "            if not again:\n"
+    "                raise\n"
+    "        sys.path_importer_cache.clear()\n"
+    "        time.sleep(0.01)\n"
     "    return pylayer.host.prepare()\n";
 /* clang-format on */
 

@@ -134,6 +134,19 @@ static void step_show_file(char **arguments)
     say("%ld bytes: %s", (long)length, content);
 }
 
+/* On standard error: without the layer it is another answer. */
+static void step_mapped(char **arguments)
+{
+    char line[4096];
+    bool found = false;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    while (maps && fgets(line, sizeof line, maps))
+        found |= strstr(line, arguments[0]) != NULL;
+    if (maps)
+        fclose(maps);
+    fprintf(stderr, "%s is %smapped\n", arguments[0], found ? "" : "not ");
+}
+
 static void step_chdir(char **arguments)
 {
     say("chdir %d", chdir(arguments[0]));
@@ -153,6 +166,7 @@ const Step file_steps[] = {
     {"append-stderr", 1, step_append_stderr},
     {"shout", 0, step_shout},
     {"show-file", 1, step_show_file},
+    {"mapped", 1, step_mapped},
     {"chdir", 1, step_chdir},
     {"chroot", 1, step_chroot},
     {0},

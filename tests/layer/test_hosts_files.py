@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from host_steps import END, STORED, hits_again, lines, run_host, stored
-from world import World
+from world import BUILD, World
 
 
 @pytest.fixture
@@ -35,6 +35,17 @@ def test_descriptors_closed_before_the_device(world: World, own: Path) -> None:
     process = run_host(world, *steps, "pipelines", 5, *END, "check-files")
     assert "own files: 0 wrong\n" in process.stdout
     hits_again(world, 5)
+
+
+def test_libraries_are_mapped_before_the_program_goes_on(world: World) -> None:
+    """Or a file of the program's could take the number of a descriptor that the dynamic linker has just opened, and be
+    mapped in the library's place."""
+    libraries = ("_policy.", "_cffi_backend.", "_xxhash.", "backend_c.", "_struct.", "fcntl.")
+    looks = [word for library in libraries for word in ("mapped", library)]
+    process = run_host(
+        world, "instance", *looks, "destroy-instance", LD_AUDIT=str(BUILD / "tests" / "libslow_linker.so")
+    )
+    assert [f"{library} is mapped" in process.stderr for library in libraries] == [True] * len(libraries)
 
 
 def test_descriptors_closed_and_device_destroyed(world: World, own: Path) -> None:
