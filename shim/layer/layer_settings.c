@@ -36,7 +36,9 @@ static size_t put(char *to, const char *from, size_t size, bool key)
 {
     for (size_t i = 0; i < size; i++) {
         uint8_t byte = (uint8_t)from[i];
-        to[i] = byte < 0x20 || byte == 0x7f || (key && (byte == '=' || byte == ' ')) ? '?' : (char)byte;
+        to[i] = from[i];
+        if (byte < 0x20 || byte == 0x7f || (key && (byte == '=' || byte == ' ')))
+            to[i] = '?';
     }
     return size;
 }

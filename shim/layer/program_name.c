@@ -37,7 +37,7 @@ static bool runs_scripts(const char *executable)
 static size_t join(char *out, const char *executable, const char *name, size_t size)
 {
     size_t used = strlen(executable);
-    memcpy(out, executable, used);
+    memcpy(out, executable, used); /* NOLINT(bugprone-not-null-terminated-result): it has a size */
     out[used++] = ' ';
     memcpy(out + used, name, size);
     return used + size;
@@ -63,7 +63,7 @@ size_t program_name(char out[NAME_ROOM], const char *executable, const char *com
         argument += length + 1;
     }
     size_t length = strlen(executable);
-    memcpy(out, executable, length);
+    memcpy(out, executable, length); /* NOLINT(bugprone-not-null-terminated-result): it has a size */
     return length;
 }
 

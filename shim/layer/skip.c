@@ -253,7 +253,7 @@ static bool name_copy(char name[2 * PYLAYER_DIGEST_BYTES + 8], const char *polic
     digest128(text, size + sizeof suffix - 1, digest);
     free(text);
     write_hex(name, digest);
-    strcat(name, ".flat");
+    memcpy(name + 2 * sizeof digest, ".flat", sizeof ".flat");
     return true;
 }
 

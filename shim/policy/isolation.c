@@ -144,7 +144,7 @@ REPLACEMENT time_t pylayer_mktime(struct tm *when)
     int64_t months = (int64_t)when->tm_year * 12 + when->tm_mon - 2; /* from March of 1900 */
     int64_t year = months >= 0 ? months / 12 : (months - 11) / 12, month = months - year * 12;
     int64_t days = days_before_march(1900 + year) + (153 * month + 2) / 5 + when->tm_mday - 1;
-    time_t seconds = days * DAY_SECONDS + when->tm_hour * 3600ll + when->tm_min * 60ll + when->tm_sec;
+    time_t seconds = days * DAY_SECONDS + when->tm_hour * 3600LL + when->tm_min * 60LL + when->tm_sec;
     return pylayer_gmtime_r(&seconds, when) ? seconds : -1;
 }
 

@@ -47,7 +47,7 @@ static int64_t clock_ns(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000000000ll + now.tv_nsec;
+    return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
 
 static void sleep_until_locked(int64_t time_ns)
