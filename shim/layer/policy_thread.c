@@ -108,9 +108,8 @@ static void *open_policy_library(void)
                  path);
         return NULL;
     }
-    int flags = RTLD_NOW | RTLD_LOCAL | (program_holds_python() ? RTLD_DEEPBIND : 0);
     process_links(true);
-    void *library = dlopen(path, flags);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | (program_holds_python() ? RTLD_DEEPBIND : 0));
     process_links(false);
     if (!library)
         log_line(PYLAYER_LOG_INFO, "policy cannot start, the layer does nothing: %s", dlerror());
@@ -191,8 +190,13 @@ static void *policy_main(void *unused)
     PolicyRunFn run = library ? (PolicyRunFn)(uintptr_t)dlsym(library, "pylayer_policy_run") : NULL;
     if (library)
         isolate(library);
+    /* It looks through the libraries under the dynamic linker's lock, too, which the child of a fork meanwhile would find
+     * locked for ever. */
+    process_links(true);
+    bool python = program_holds_python();
+    process_links(false);
     if (run)
-        run(&shim_commands, program_holds_python());
+        run(&shim_commands, python);
     else if (library)
         log_line(PYLAYER_LOG_INFO, "policy cannot start, the layer does nothing: " PYLAYER_POLICY_LIBRARY
                                    " is not of this build; install pylayer again");

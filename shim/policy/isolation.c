@@ -63,11 +63,11 @@ REPLACEMENT int pylayer_unsetenv(const char *name)
  * have loaded a Python of its own, to whose symbols they would bind (policy_thread.c says more). */
 REPLACEMENT void *pylayer_dlopen(const char *path, int flags)
 {
-    bool another = pylayer_another_python && pylayer_another_python();
     /* A child that policy forked has this thread alone, and the mutex may be held by one that forked too. */
     bool links = pylayer_links && getpid() == process;
     if (links)
         pylayer_links(true);
+    bool another = pylayer_another_python && pylayer_another_python();
     void *library = dlopen(path, another ? flags | RTLD_DEEPBIND : flags);
     if (links)
         pylayer_links(false);
