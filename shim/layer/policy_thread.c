@@ -97,6 +97,14 @@ static bool library_is_whole(const char *path)
     return whole;
 }
 
+static void *open_library(const char *path)
+{
+    process_links(true);
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | (program_holds_python() ? RTLD_DEEPBIND : 0));
+    process_links(false);
+    return library;
+}
+
 static void *open_policy_library(void)
 {
     static const char *const files[] = {"_private/lib/" PYLAYER_PRIVATE_PYTHON, PYLAYER_POLICY_LIBRARY};
@@ -108,9 +116,7 @@ static void *open_policy_library(void)
                  path);
         return NULL;
     }
-    process_links(true);
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | (program_holds_python() ? RTLD_DEEPBIND : 0));
-    process_links(false);
+    void *library = open_library(path);
     if (!library)
         log_line(PYLAYER_LOG_INFO, "policy cannot start, the layer does nothing: %s", dlerror());
     return library;
@@ -127,11 +133,8 @@ static void open_extension_modules(void)
     for (size_t i = 0; suffix && i < sizeof modules / sizeof modules[0]; i++) {
         char file[128], path[PATH_MAX];
         snprintf(file, sizeof file, "%s%s", modules[i], suffix);
-        if (!path_beside_layer(path, sizeof path, file))
-            continue;
-        process_links(true);
-        dlopen(path, RTLD_NOW | RTLD_LOCAL | (program_holds_python() ? RTLD_DEEPBIND : 0));
-        process_links(false);
+        if (path_beside_layer(path, sizeof path, file))
+            open_library(path);
     }
 }
 
