@@ -58,7 +58,7 @@ class ApplicationCaches:
     def attestations(self) -> Attestations | None:
         """What the program read of its caches in this and earlier runs; None without a store, and where policy does
         not want it."""
-        if self._settings["application_caches"] not in ("attest", "report"):
+        if self._settings["application_caches"] not in ("attest", "strict", "report"):
             return None
         if self._attestations is None and self._folder is not None:
             from .store.attestation import Attestations
@@ -70,22 +70,46 @@ class ApplicationCaches:
         return self._attestations
 
     def history(self, data: CacheData) -> str:
-        """What is known of initial data: one of ``attestation.OUTCOMES``."""
+        """What is known of initial data: one of ``attestation.OUTCOMES``. Fills in ``damage``."""
         if data.data_is_null or data.data_size == 0 or self.attestations is None:
             return "unknown"
-        return self.attestations.outcome(data.digest, data.data_size)
+        outcome, data.damage = self.attestations.outcome(data.digest, data.data_size, data.sketch)
+        return outcome
+
+    def wants_sketch(self, data: CacheData) -> bool:
+        """Whether more can be known of data with a sketch of it."""
+        attests = self._settings["application_caches"] != "strict" and self.attestations is not None
+        return attests and data.history == "unknown" and not data.sketch and not data.data_is_null
+
+    def given(self, data: CacheData) -> None:
+        """The program gave initial data to vkCreatePipelineCache."""
+        attestations = self.attestations
+        if attestations is None or data.data_is_null or self._storing.paused or self._read_only:
+            return
+        try:
+            attestations.note_load()
+        except OSError as error:
+            self._storing.failed(error)
 
     def count(self, outcome: str, refused: bool) -> None:
         """Counts what became of initial data."""
         counts = self.refused if refused else self.outcomes
         counts[outcome] = counts.get(outcome, 0) + 1
 
+    @staticmethod
+    def describe(data: CacheData, outcome: str) -> str:
+        """The outcome for the log: of altered data with what was done to it."""
+        return f"{outcome} ({data.damage})" if outcome == "altered" else outcome
+
     def report(self, data: CacheData, outcome: str, log: Callable[[int, str], None]) -> None:
         """Initial data passed, whatever is thought of it."""
         self.count(outcome, refused=False)
         good = outcome in GOOD
         passed = "" if good else "; it was handed to the driver, as the policy file wants it"
-        log(LOG_DEBUG if good else LOG_WARN, f"application cache of {data.data_size} bytes: {outcome}{passed}")
+        log(
+            LOG_DEBUG if good else LOG_WARN,
+            f"application cache of {data.data_size} bytes: {self.describe(data, outcome)}{passed}",
+        )
 
     def read(self, read: CacheRead) -> None:
         """The program read one of its caches: what it loads later can be compared with this."""
@@ -94,7 +118,7 @@ class ApplicationCaches:
         if attestations is None or self._storing.paused or self._read_only:
             return
         try:
-            attestations.attest(read.digest, read.size, read.slot, read.incomplete)
+            attestations.attest(read.digest, read.size, read.slot, read.incomplete, read.sketch)
             if read.data is not None and not read.incomplete:
                 attestations.keep(read.digest, read.slot, read.data)
         except OSError as error:
@@ -116,14 +140,20 @@ class ApplicationCaches:
         return bool(self._settings["application_caches"] == "report")
 
     def restorable_slots(self) -> int:
-        """A bit for each slot, of the first 64, of which there is good data."""
+        """A bit for each slot, of the first 64, of which there is good data. None where the program never loads its
+        caches, for then it does not miss them."""
         attestations = self.attestations if self._may_restore else None
-        return sum(1 << slot for slot in attestations.blobs if slot < 64) if attestations is not None else 0
+        if attestations is None or not attestations.history.loads:
+            return 0
+        return sum(1 << slot for slot in attestations.blobs if slot < 64)
 
     def last_good(self, slot: int, any_slot: bool) -> Blob | None:
-        """The last good data of a cache, if there is any that is not merged yet."""
+        """The last good data of a cache, if there is any that is not merged yet. Without ``any_slot``, of a cache that
+        the program created empty, if it has ever loaded one."""
         attestations = self.attestations if self._may_restore else None
-        blob = attestations.last_good(slot, any_slot) if attestations is not None else None
+        if attestations is None or not (any_slot or attestations.history.loads):
+            return None
+        blob = attestations.last_good(slot, any_slot)
         if blob is None or blob.digest in self._restored:
             return None
         return None if self._crashes.suspects.takes_application_data(blob.digest) else blob

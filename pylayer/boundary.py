@@ -161,6 +161,7 @@ class Message:
         c = self._c.cache
         return CacheData(
             cache=c.cache,
+            damage="",
             data_is_null=bool(c.data_is_null),
             data_size=c.data_size,
             digest=bytes(ffi.buffer(c.digest)),
@@ -168,6 +169,7 @@ class Message:
             history="unknown",
             load_expected=bool(c.load_expected),
             result=c.result,
+            sketch=bytes(ffi.buffer(c.sketch, c.sketch_size)) if c.sketch else b"",
             slot=c.slot,
         )
 
@@ -180,6 +182,7 @@ class Message:
             digest=bytes(ffi.buffer(c.digest)),
             incomplete=bool(c.incomplete),
             size=c.size,
+            sketch=bytes(ffi.buffer(c.sketch, c.sketch_size)) if c.sketch else b"",
             slot=c.slot,
         )
 

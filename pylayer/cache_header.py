@@ -12,6 +12,9 @@ from .values import CacheData, DeviceFacts
 
 HEADER = struct.Struct("<IIII16s")
 HEADER_VERSION_ONE = 1  # VK_PIPELINE_CACHE_HEADER_VERSION_ONE
+#: Extensions define versions of their own, such as VK_PIPELINE_CACHE_HEADER_VERSION_DATA_GRAPH_QCOM, 1000629000, and
+#: what follows in the header (Vulkan Style Guide: 1000 values an extension).
+EXTENSION_VERSIONS = range(1000000000, 1001000000)
 
 #: Outcomes of ``judge``, each with what it means for a person.
 OUTCOMES = {
@@ -36,6 +39,8 @@ def judge(data: CacheData, facts: DeviceFacts) -> str:
     if data.data_size < HEADER.size or len(data.header) < HEADER.size:
         return "truncated"
     length, version, vendor, device, uuid = HEADER.unpack_from(data.header)
+    if version in EXTENSION_VERSIONS:
+        return "accepted"
     if version != HEADER_VERSION_ONE:
         return "wrong-version"
     if not HEADER.size <= length <= data.data_size:

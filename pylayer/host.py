@@ -28,6 +28,7 @@ from .values import (
     VERDICT_EMPTY,
     VERDICT_PASS,
     VERDICT_PASS_KEPT,
+    VERDICT_SKETCH,
 )
 
 TYPE_CHECKING = False
@@ -302,8 +303,11 @@ class Host:
             return
         data = message.cache_data()
         data.history = session.caches.history(data)
+        if session.caches.wants_sketch(data) and message.answer_verdict(VERDICT_SKETCH):
+            return  # it comes again, with one
         verdict, outcome = self._ask("admit_cache", data, session.facts, session.settings)
         if session.caches.reports:  # nobody waits
+            session.caches.given(data)
             session.caches.report(data, outcome, boundary.log)
             if session.recording is not None:
                 session.recording.cache(message.sent_ns, "passed", data.slot, data.data_size, outcome)
@@ -316,6 +320,7 @@ class Host:
         if last_good is not None:
             boundary.load_begin(message.device)  # before the program can create a pipeline that misses it
         self._carry_out("admit_cache", message, message.answer_verdict, VERDICT_PASS_KEPT if kept else verdict)
+        session.caches.given(data)
         session.caches.count(outcome, refused)
         if session.recording is not None:
             word = "emptied" if refused else "passed"
@@ -327,7 +332,7 @@ class Host:
                 meaning += ", and the last good data is merged into it"
         boundary.log(
             LOG_WARN if refused else LOG_DEBUG,
-            f"application cache of {data.data_size} bytes: {outcome}{meaning}",
+            f"application cache of {data.data_size} bytes: {session.caches.describe(data, outcome)}{meaning}",
             bytes=data.data_size,
             outcome=outcome,
             refused=int(refused),

@@ -92,7 +92,7 @@ class Policy:
     def plan_device(self, program: Program, facts: DeviceFacts, settings: dict[str, Any]) -> Plan:
         """Request: what the layer shall do for a device about to be created."""
         carrier, fallback, _ = choose_carrier(settings, facts)
-        attest_caches = settings["application_caches"] == "attest"
+        attest_caches = settings["application_caches"] in ("attest", "strict")
         restore_binaries = settings["application_binaries"] == "restore"
         keep = attest_caches or (restore_binaries and facts.binaries_requested)
         binaries_mib = int(settings["binaries_mib"])
@@ -116,6 +116,7 @@ class Policy:
             report_caches=settings["application_caches"] == "report",
             restore_binaries=restore_binaries,
             seed_caches=settings["seed_application_caches"],
+            strict_caches=settings["application_caches"] == "strict",
             shards=0 if settings["sharding"] == "off" else int(settings["sharding"]),
             tell_creations=settings["timeline_mib"] > 0 and settings["carrier"] != "off",
         )
@@ -145,11 +146,13 @@ class Policy:
         outcome = judge(data, facts)
         if settings["application_caches"] == "report":
             return VERDICT_PASS, data.history if outcome == "accepted" else outcome
-        if settings["application_caches"] == "attest":
+        if settings["application_caches"] in ("attest", "strict"):
             if data.history == "stale":
                 return VERDICT_EMPTY, "stale"
             if outcome == "accepted":
-                return (VERDICT_EMPTY if data.history == "altered" else VERDICT_PASS), data.history
+                strict = settings["application_caches"] == "strict"
+                refused = data.history != "attested" if strict else data.history == "altered"
+                return VERDICT_EMPTY if refused else VERDICT_PASS, data.history
         return (VERDICT_PASS if outcome == "accepted" else VERDICT_EMPTY), outcome
 
     def keep_cell(self, cell: Cell, program: Program, settings: dict[str, Any]) -> bool:

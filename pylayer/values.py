@@ -16,7 +16,7 @@ CARRIER_NAMES = ("off", "cells", "snapshot", "binaries", "observe")
 #: Those with which pipelines are kept, and stored ones used.
 CARRIERS_THAT_KEEP = (CARRIER_CELLS, CARRIER_SNAPSHOT, CARRIER_BINARIES)
 
-VERDICT_PASS, VERDICT_EMPTY, VERDICT_PASS_KEPT = 1, 2, 3
+VERDICT_PASS, VERDICT_EMPTY, VERDICT_PASS_KEPT, VERDICT_SKETCH = 1, 2, 3, 4
 
 CELL_ADOPTED, CELL_AFTER_LOAD, CELL_EMPTY, CELL_CAPTURED, CELL_INTERNALS = 1, 2, 4, 8, 16
 
@@ -208,6 +208,7 @@ class Plan(Record):
         "restore_binaries",
         "seed_caches",
         "shards",
+        "strict_caches",
         "tell_creations",
     )
     adopt: bool
@@ -228,10 +229,12 @@ class Plan(Record):
     restore_binaries: bool
     seed_caches: bool
     shards: int
+    strict_caches: bool
     tell_creations: bool
 
     def __init__(self, **values: Any) -> None:
-        values.setdefault("report_caches", False)  # both younger than the classes that make plans of their own
+        values.setdefault("strict_caches", False)
+        values.setdefault("report_caches", False)  # all younger than the classes that make plans of their own
         values.setdefault("tell_creations", False)
         super().__init__(**values)
 
@@ -260,10 +263,24 @@ class CacheData(Record):
     ``digest`` is the XXH3-128 of all of it, zero where there is none; ``slot`` counts the device's caches from 0.
     ``history`` is what is known of it from earlier runs: ``attested``, ``stale``, ``altered`` or ``unknown``
     (docs/architecture.md, 'Application caches'). ``load_expected``: pipeline creations wait for a load more.
+    ``sketch`` is empty until policy asked for it; ``damage`` says of altered data what was done to it.
     """
 
-    __slots__ = ("cache", "data_is_null", "data_size", "digest", "header", "history", "load_expected", "result", "slot")
+    __slots__ = (
+        "cache",
+        "damage",
+        "data_is_null",
+        "data_size",
+        "digest",
+        "header",
+        "history",
+        "load_expected",
+        "result",
+        "sketch",
+        "slot",
+    )
     cache: int
+    damage: str
     data_is_null: bool
     data_size: int
     digest: bytes
@@ -271,6 +288,7 @@ class CacheData(Record):
     history: str
     load_expected: bool
     result: int
+    sketch: bytes
     slot: int
 
 
@@ -278,15 +296,16 @@ class CacheRead(Record):
     """What vkGetPipelineCacheData gave to the program. ``data`` is valid during the call only.
 
     It is None where a copy is here already, where the program's buffer was too small (``incomplete``), and where it
-    is too large to be kept or to wait in the queue.
+    is too large to be kept or to wait in the queue. ``sketch`` (pylayer/store/sketch.py) is empty where it is known.
     """
 
-    __slots__ = ("cache", "data", "digest", "incomplete", "size", "slot")
+    __slots__ = ("cache", "data", "digest", "incomplete", "size", "sketch", "slot")
     cache: int
     data: memoryview | None
     digest: bytes
     incomplete: bool
     size: int
+    sketch: bytes
     slot: int
 
 

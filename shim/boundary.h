@@ -32,9 +32,11 @@
 #define PYLAYER_CACHE_HEADER_BYTES 32 /* sizeof(VkPipelineCacheHeaderVersionOne) */
 #define PYLAYER_PLAN_NAME_BYTES 32
 #define PYLAYER_ENTRY_POINT_BYTES 32
-#define PYLAYER_DIGEST_BYTES 16                  /* XXH3-128, canonical: most significant byte first */
-#define PYLAYER_GLOBAL_KEY_BYTES 32              /* VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR */
-#define PYLAYER_BINARY_KEY_BYTES 32              /* VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR */
+#define PYLAYER_DIGEST_BYTES 16     /* XXH3-128, canonical: most significant byte first */
+#define PYLAYER_GLOBAL_KEY_BYTES 32 /* VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR */
+#define PYLAYER_BINARY_KEY_BYTES 32 /* VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR */
+/* sketch.h: 32 bytes, and 4 for each of 960 pieces, which is 1 GiB of data. */
+#define PYLAYER_SKETCH_BYTES 3872
 #define PYLAYER_PLAN_MAGIC 0x314e414c504c5950ull /* "PYLPLAN1" */
 
 enum PylayerLogLevel {
@@ -134,6 +136,7 @@ typedef struct PylayerPlan {
     uint8_t fallback_carrier; /* PylayerCarrier where cache control cannot be enabled */
     uint8_t check_caches;     /* ask ADMIT_CACHE for the application's initial data */
     uint8_t report_caches;    /* with check_caches: ADMIT_CACHE is an event, and all data passes */
+    uint8_t strict_caches;    /* with check_caches: data without a verdict in time becomes an empty cache */
     uint8_t seed_caches;      /* merge the store into an application's cache that lacks a pipeline */
     uint8_t adopt;            /* keep what the driver's own disk cache answers */
     uint8_t plain_kinds;      /* bit mask of PylayerPipelineKind: never probe these */
@@ -179,6 +182,9 @@ typedef struct PylayerCacheInfo {
     uint8_t digest[PYLAYER_DIGEST_BYTES]; /* of all initial data; zero when there is none */
     uint32_t slot;                        /* n-th vkCreatePipelineCache of the device, from 0 */
     uint8_t load_expected;                /* pipeline creations that miss wait for a load_done or load_cancel more */
+    /* Owned by the message. Of ADMIT_CACHE after VERDICT_SKETCH, and where nobody waits (report_caches); else NULL. */
+    uint64_t sketch_size;
+    const uint8_t *sketch;
 } PylayerCacheInfo;
 
 /* What vkGetPipelineCacheData gave to the application. */
@@ -191,6 +197,9 @@ typedef struct PylayerCacheRead {
     /* Owned by the message. NULL where policy has these bytes already (it was sent them, or answered PASS_KEPT),
      * where they are incomplete or larger than keep_cache_bytes, and where the queue had no room for them. */
     const uint8_t *data;
+    /* Owned by the message; NULL where policy has it already, or has no use for it (strict_caches). */
+    uint64_t sketch_size;
+    const uint8_t *sketch;
 } PylayerCacheRead;
 
 enum PylayerVerdict {
@@ -198,6 +207,7 @@ enum PylayerVerdict {
     PYLAYER_VERDICT_PASS = 1,
     PYLAYER_VERDICT_EMPTY = 2,     /* create the cache with no initial data */
     PYLAYER_VERDICT_PASS_KEPT = 3, /* pass; policy has a copy of this data already */
+    PYLAYER_VERDICT_SKETCH = 4,    /* none yet: ask again, with a sketch of the data */
 };
 
 enum PylayerCellFlags {

@@ -47,7 +47,7 @@ REMARKS = {
     "adopted": "pipelines taken over from the driver's own cache",
     "plain": "pipelines created without a look into the cache first, hits among them not counted",
     "uncacheable": "pipelines that left nothing to store",
-    "restored_caches": "cache files that were altered or gone, replaced by the last good data",
+    "restored_caches": "caches that got the last good data, because the program's own was refused or not there",
     "left_out": "stored records set aside because a process died over them (see pylayer quarantine ls)",
     "load_failed": "stored records that the driver refused",
     "events_dropped": "compiled pipelines not stored, because more came than the queue holds (queue_mib)",

@@ -1,8 +1,11 @@
 """What an application read of its own caches, so that what it loads later can be told from anything else.
 
-The layer cannot put a header of its own into an application's cache file. So it remembers the XXH3-128 and the
-length of every blob that vkGetPipelineCacheData gave out, by program and identity, and keeps the last whole blob of
+The layer cannot put a header of its own into an application's cache file. So it remembers the XXH3-128, the length and
+a sketch of every blob that vkGetPipelineCacheData gave out, by program and identity, and keeps the last whole blob of
 each of its caches. Caches are told apart by the order in which a device's are created (``slot``).
+
+What is missing here proves nothing. Nobody knows of runs without the layer, or with a store that could not be written.
+So data is refused only for what is known: it was read from another driver, or it is a damaged copy of what was read.
 """
 
 from __future__ import annotations
@@ -12,86 +15,157 @@ import time
 
 import xxhash
 
-from . import format
+from . import format, sketch
+from .ended import has_writer
 from .files import remove, replace_file, unique_name
-from .folder import Folder, identity_names
+from .folder import Folder, identity_names, read_identity
 from .format import Damage
 from .journal import Journal
 from .reader import Reader
 from .syncing import Syncer
 
-#: Of a program, so many attestations are kept, the newest, and so many slots' blobs.
-MAX_ATTESTATIONS = 256
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+#: Of a program, so many attestations are kept, the newest; of those, sketches of so many bytes.
+MAX_ATTESTATIONS = 4096
+MAX_SKETCH_BYTES = 1 << 20
+#: The last good data of so many caches of a device is kept.
 MAX_SLOTS = 64
 #: More files than these are made one.
 MAX_FILES = 8
 
 #: The data was cut at what the application's buffer held (VK_INCOMPLETE).
 INCOMPLETE = 1
+#: No attestation: the application gave data to vkCreatePipelineCache, so it is one that loads its caches.
+LOADS = 2
 
 #: What is known of an application's data, by name; ``policy.Policy.admit_cache`` decides what follows from it.
 OUTCOMES = {
     "attested": "read back from this driver by this program, byte for byte",
     "stale": "read back by this program from another driver or device",
-    "altered": "this program read back data from this driver, and this is none of it",
-    "unknown": "this program never read back data from this driver",
+    "altered": "a damaged copy of what this program read back from this driver",
+    "unknown": "not known to be what this program read back, and not known to be damaged",
 }
 
 
 class Attestation:
-    """One blob that an application read."""
+    """One blob that an application read. ``sketch`` is empty where there is none."""
 
-    __slots__ = ("digest", "flags", "size", "slot", "time")
+    __slots__ = ("digest", "flags", "size", "sketch", "slot", "time")
 
-    def __init__(self, digest: bytes, size: int, when: int, slot: int, flags: int) -> None:
+    def __init__(self, digest: bytes, size: int, when: int, slot: int, flags: int, sketch: bytes = b"") -> None:
         self.digest = digest
         self.size = size
         self.time = when
         self.slot = slot
         self.flags = flags
+        self.sketch = sketch
+
+    @classmethod
+    def read(cls, data: bytes) -> Attestation:
+        """From a record's data, which is at least ``format.ATTESTATION.size`` bytes."""
+        digest, size, when, slot, flags = format.ATTESTATION.unpack_from(data)
+        return cls(digest, size, when, slot, flags, data[format.ATTESTATION.size :])
 
     def parts(self) -> list[bytes | memoryview]:
         """The record as the pieces to write."""
-        data = format.ATTESTATION.pack(self.digest, self.size, self.time, self.slot, self.flags)
+        data = format.ATTESTATION.pack(self.digest, self.size, self.time, self.slot, self.flags) + self.sketch
         return format.record_parts(format.ATTEST, data, last_used=self.time)
 
 
 class Blob:
-    """The last data of one slot, in a file."""
+    """The last data of one slot, in a file. ``older``: those that it takes the place of, while its own may not yet be
+    on the disk."""
 
-    __slots__ = ("digest", "path", "size", "slot")
+    __slots__ = ("digest", "older", "path", "size", "slot")
 
     def __init__(self, path: str, slot: int, digest: bytes, size: int) -> None:
         self.path = path
         self.slot = slot
         self.digest = digest
         self.size = size
+        self.older: list[Blob] = []
 
 
-def _read_file(path: str, identity_digest: bytes | None, damage: list[Damage]) -> list[Attestation]:
+class History:
+    """Attestations of one program in one identity's folder, with what other processes have added meanwhile."""
+
+    def __init__(self, folder: Folder, program: int) -> None:
+        self.folder = folder
+        self.known: dict[bytes, Attestation] = {}
+        #: The program gave data of its own to vkCreatePipelineCache, in some run.
+        self.loads = False
+        self._program = program
+        self._read_to: dict[str, int] = {}
+
+    def refresh(self, damage: list[Damage]) -> None:
+        """Reads what was added to the files, and new files."""
+        for path in self.folder.files(self._program, (".attest",)):
+            start = self._read_to.get(path, format.FILE_HEADER.size)
+            try:
+                if os.stat(path).st_size <= start:
+                    continue
+            except OSError:
+                continue  # another process made one file of several
+            for attestation in read_attestations(path, self.folder.identity.digest, damage, start, self._read_to):
+                self.take(attestation)
+
+    def take(self, attestation: Attestation) -> None:
+        """One of a file, or of this process."""
+        if attestation.flags & LOADS:
+            self.loads = True
+        else:
+            self.known[attestation.digest] = attestation
+
+    def has(self, digest: bytes, size: int) -> bool:
+        """Whether the program read this data."""
+        known = self.known.get(digest)
+        return known is not None and known.size == size
+
+    def damage_of(self, data_sketch: bytes, size: int) -> str:
+        """What was done to data that the program read, if this is a damaged copy of it; else empty."""
+        for good in self.known.values():
+            if good.size >= size:
+                found = sketch.damage(data_sketch, size, good.sketch, good.size)
+                if found:
+                    return found
+        return ""
+
+
+def read_attestations(
+    path: str,
+    identity_digest: bytes,
+    damage: list[Damage],
+    start: int = format.FILE_HEADER.size,
+    read_to: dict[str, int] | None = None,
+) -> list[Attestation]:
+    """The records of a file that verify; ``read_to`` is told where they end."""
     try:
         reader = Reader(path)
     except FileNotFoundError:
-        return []  # another process made one file of several
+        return []
     except OSError as error:
         damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
         return []
+    found = []
     try:
         header, outcome = reader.header(identity_digest)
         if header is None:
             damage.append(Damage(path, outcome))
             return []
-        return [
-            Attestation(*format.ATTESTATION.unpack_from(part.data, record[3]))
-            for part in reader.parts(damage)
-            for record in part.records
-            if record[0] == format.ATTEST and record[4] == format.ATTESTATION.size
-        ]
+        for part in reader.parts(damage, start):
+            for record in part.records:
+                if record[0] == format.ATTEST and record[4] >= format.ATTESTATION.size:
+                    found.append(Attestation.read(bytes(part.data[record[3] : record[3] + record[4]])))
+                if read_to is not None:
+                    read_to[path] = part.place(record)[0] + format.record_size(record[4])
     except OSError as error:
         damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
-        return []
     finally:
         reader.close()
+    return found
 
 
 def _read_blob(path: str, identity_digest: bytes) -> Blob | None:
@@ -125,13 +199,14 @@ class Attestations:
         self._syncer = syncer or Syncer(None, lambda error: None)
         self.folder = folder
         self.program = program
-        self.known: dict[bytes, Attestation] = {}
+        self.history = History(folder, program)
         self.blobs: dict[int, Blob] = {}
         self.damage: list[Damage] = []
         self._application = application
         self._read_only = read_only
         self._journal: Journal | None = None
-        self._files: list[str] = []
+        self._newest: dict[int, Attestation] = {}
+        self._others: dict[str, History] = {}
         self._read()
 
     def _read(self) -> None:
@@ -139,55 +214,54 @@ class Attestations:
             self.folder.check()
         except OSError:
             return
-        digest = self.folder.identity.digest
-        self._files = self.folder.files(self.program, (".attest",))
-        for path in self._files:
-            for attestation in _read_file(path, digest, self.damage):
-                self.known[attestation.digest] = attestation
+        self.history.refresh(self.damage)
         for path in self.folder.files(self.program, (".blob",)):
-            blob = _read_blob(path, digest)
+            blob = _read_blob(path, self.folder.identity.digest)
             if blob is None:
                 continue
             older = self.blobs.get(blob.slot)  # left by a process that died before it deleted it
+            if older is not None:
+                blob.older = [older, *older.older]
             self.blobs[blob.slot] = blob
-            if older is not None and not self._read_only:
-                remove(older.path)
 
-    def outcome(self, data_digest: bytes, size: int) -> str:
-        """One of ``OUTCOMES`` for initial data of a VkPipelineCache."""
-        known = self.known.get(data_digest)
-        if known is not None and known.size == size:
-            return "attested"
-        if self._attested_elsewhere(data_digest, size):
-            return "stale"
-        return "altered" if self.known else "unknown"
+    def outcome(self, data_digest: bytes, size: int, data_sketch: bytes = b"") -> tuple[str, str]:
+        """One of ``OUTCOMES`` for initial data of a VkPipelineCache, and of altered data what was done to it. Without a
+        sketch none is altered."""
+        if self.history.has(data_digest, size):
+            return "attested", ""
+        self.history.refresh(self.damage)  # by other processes, since this one read it
+        if self.history.has(data_digest, size):
+            return "attested", ""
+        elsewhere = self._outcome_elsewhere(data_digest, size)
+        if elsewhere:
+            return elsewhere, ""
+        damage = self.history.damage_of(data_sketch, size) if data_sketch else ""
+        return ("altered", damage) if damage else ("unknown", "")
 
-    def _attested_elsewhere(self, data_digest: bytes, size: int) -> bool:
-        prefix = f"{self.program:016x}-"
+    def _outcome_elsewhere(self, data_digest: bytes, size: int) -> str:
+        """``attested`` where the program read it on a device that differs in the global key of its pipeline binaries
+        alone, which says nothing about a VkPipelineCache; ``stale`` where it did from another driver."""
+        fields = _without_key(self.folder.identity.fields)
+        found = ""
         for name in identity_names(self.folder.root):
-            directory = os.path.join(self.folder.root, "store", name)
-            if directory == self.folder.path:
+            if name == self.folder.identity.name:
                 continue
-            try:
-                files = os.listdir(directory)
-            except OSError:
-                continue
-            for file in files:
-                if not (file.startswith(prefix) and file.endswith(".attest")):
+            history = self._others.get(name)
+            if history is None:
+                identity = read_identity(self.folder.root, name)
+                if identity is None:
                     continue
-                for attestation in _read_file(os.path.join(directory, file), None, []):
-                    if attestation.digest == data_digest and attestation.size == size:
-                        return True
-        return False
+                history = self._others[name] = History(Folder(self.folder.root, identity), self.program)
+            history.refresh([])
+            if history.has(data_digest, size):
+                if _without_key(history.folder.identity.fields) == fields:
+                    return "attested"
+                found = "stale"
+        return found
 
     # ---- keeping ---------------------------------------------------------------------------------
 
-    def attest(self, data_digest: bytes, size: int, slot: int, incomplete: bool) -> None:
-        """The application has read this. Raises OSError."""
-        if data_digest in self.known:
-            return
-        attestation = Attestation(data_digest, size, int(time.time()), slot, INCOMPLETE if incomplete else 0)
-        self.known[data_digest] = attestation
+    def _append(self, attestation: Attestation) -> None:
         self.folder.prepare()
         if self._journal is None:
             self._journal = Journal(
@@ -198,12 +272,27 @@ class Attestations:
                 format.ATTEST_FILE,
                 ".attest",
             )
-        try:
-            self._journal.append(attestation.parts())
-            self._syncer.written(self._journal)
-        except OSError:
-            del self.known[data_digest]
-            raise
+        self._journal.append(attestation.parts())
+        self._syncer.written(self._journal)
+        self.history.take(attestation)
+
+    def attest(self, data_digest: bytes, size: int, slot: int, incomplete: bool, data_sketch: bytes = b"") -> None:
+        """The application has read this. Raises OSError."""
+        if data_digest in self.history.known:
+            return
+        attestation = Attestation(
+            data_digest, size, int(time.time()), slot, INCOMPLETE if incomplete else 0, data_sketch
+        )
+        self._append(attestation)
+        older = self._newest.get(slot)
+        if older is not None:
+            older.sketch = b""  # of a program that reads its cache every few seconds, memory would fill with them
+        self._newest[slot] = attestation
+
+    def note_load(self) -> None:
+        """The application gave data to vkCreatePipelineCache. Raises OSError."""
+        if not self.history.loads:
+            self._append(Attestation(bytes(format.DIGEST_BYTES), 0, int(time.time()), 0, LOADS))
 
     def keep(self, data_digest: bytes, slot: int, data: memoryview) -> None:
         """Keeps what the application read as the last good data of the slot. Raises OSError."""
@@ -212,7 +301,8 @@ class Attestations:
             return
         path = self.folder.write_blob(self.program, self._application, slot, data)
         self.blobs[slot] = Blob(path, slot, data_digest, len(data))
-        self._syncer.replaced(path, [] if older is None else [older.path])
+        replaced = [] if older is None else [blob.path for blob in (older, *older.older)]
+        self._syncer.replaced(path, replaced)
 
     def last_good(self, slot: int, any_slot: bool) -> Blob | None:
         """The blob of a slot; with ``any_slot`` the newest of another where it has none."""
@@ -226,7 +316,16 @@ class Attestations:
         return any(blob.digest == data_digest for blob in self.blobs.values())
 
     def read_blob(self, blob: Blob) -> bytes | None:
-        """A blob's data, verified; None, and what is wrong in ``damage``, where it cannot be used."""
+        """A blob's data, verified, or that of the one before where it cannot be used; None, and what is wrong in
+        ``damage``, where none can."""
+        for one in (blob, *blob.older):
+            data = self._read_one(one)
+            if data is not None:
+                blob.digest = one.digest
+                return data
+        return None
+
+    def _read_one(self, blob: Blob) -> bytes | None:
         try:
             reader = Reader(blob.path)
         except OSError:
@@ -244,24 +343,33 @@ class Attestations:
         return found[1]
 
     def compact(self) -> None:
-        """Makes one file of many, with the newest attestations. A file that another process still writes is read
-        and left. Raises OSError."""
-        if len(self._files) <= MAX_FILES and len(self.known) <= MAX_ATTESTATIONS:
+        """Makes one file of those whose writers have ended, with the newest attestations. Raises OSError."""
+        ended = [path for path in self.folder.files(self.program, (".attest",)) if not _is_written(path)]
+        if len(ended) <= MAX_FILES:
             return
-        from .ended import has_writer
-
-        newest = sorted(self.known.values(), key=lambda attestation: attestation.time)[-MAX_ATTESTATIONS:]
-        path = os.path.join(self.folder.path, f"{self.program:016x}-{unique_name()}.attest")
+        # Read now: a writer that has ended may have added to its file since this process read it.
+        newest: dict[bytes, Attestation] = {}
+        loads = False
+        for path in ended:
+            for attestation in read_attestations(path, self.folder.identity.digest, []):
+                loads |= bool(attestation.flags & LOADS)
+                newest[attestation.digest] = attestation
+        newest.pop(bytes(format.DIGEST_BYTES), None)
         salt = format.new_salt()
         head = format.file_header(format.ATTEST_FILE, self.folder.identity, self.program, self._application, salt=salt)
         parts: list[bytes | memoryview] = [head]
-        for attestation in newest:
+        if loads:
+            parts += format.seal(Attestation(bytes(format.DIGEST_BYTES), 0, int(time.time()), 0, LOADS).parts(), salt)
+        room = MAX_SKETCH_BYTES
+        for attestation in sorted(newest.values(), key=lambda one: one.time, reverse=True)[:MAX_ATTESTATIONS]:
+            room -= len(attestation.sketch)
+            if room < 0:
+                attestation.sketch = b""
             parts += format.seal(attestation.parts(), salt)
+        path = os.path.join(self.folder.path, f"{self.program:016x}-{unique_name()}.attest")
         replace_file(path, b"".join(parts), sync=True)
-        for old in self._files:
-            if not has_writer(old):
-                remove(old)
-        self._files = [path]
+        for old in ended:
+            remove(old)
 
     def close(self) -> None:
         """Ends the journal of this process."""
@@ -269,3 +377,14 @@ class Attestations:
             self._syncer.start(self._journal)
             self._journal.close()
             self._journal = None
+
+
+def _without_key(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if name != "global_key"}
+
+
+def _is_written(path: str) -> bool:
+    try:
+        return has_writer(path)
+    except OSError:
+        return True  # gone, or not to be read: not ours to delete

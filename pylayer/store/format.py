@@ -92,7 +92,9 @@ GROUP_ENTRY = struct.Struct("<QQQII8x")
 PROGRAM_NAME = struct.Struct("<Q64s")
 #: INDX: one entry a record of the pack.
 INDEX_ENTRY = struct.Struct("<QII16sQI4sHHI")
-#: ATST: digest of the application's data, its size, when it was read, which cache of the device, flags.
+DIGEST_BYTES = 16
+#: ATST: digest of the application's data, its size, when it was read, which cache of the device, flags. A sketch may
+#: follow (sketch.py).
 ATTESTATION = struct.Struct("<16sQQII")
 assert GROUPS_HEADER.size == 32 and GROUP_ENTRY.size == 40 and PROGRAM_NAME.size == 72
 assert INDEX_ENTRY.size == 56 and ATTESTATION.size == 40

@@ -89,6 +89,10 @@ static void free_envelope(Envelope *envelope)
 {
     uint64_t size;
     free((void *)(uintptr_t)data_of(&envelope->message, &size));
+    if (envelope->message.type == PYLAYER_MSG_ADMIT_CACHE)
+        free((void *)(uintptr_t)envelope->message.cache.sketch);
+    else if (envelope->message.type == PYLAYER_MSG_CACHE_READ)
+        free((void *)(uintptr_t)envelope->message.read.sketch);
     free((void *)(uintptr_t)envelope->message.plan_key);
     free((void *)(uintptr_t)envelope->message.layer_settings);
     free(envelope);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "sentinel.h"
+#include "sketch.h"
 
 static atomic_ullong next_cache_serial = 1;
 
@@ -130,18 +131,20 @@ static void remember_kept(Device *device, const uint8_t *digest)
     pthread_mutex_unlock(&kept->mutex);
 }
 
-static bool post_read(const Device *device, const PylayerCacheRead *read, const void *data)
+static bool post_read(const Device *device, const PylayerCacheRead *read, const void *copied, const void *sketched)
 {
     PylayerMessage *message = message_new(PYLAYER_MSG_CACHE_READ, device->serial);
-    uint8_t *copy = message && data ? malloc(read->size) : NULL;
-    if (!message || (data && !copy)) {
+    uint8_t *copy = message && copied ? malloc(read->size) : NULL;
+    if (!message || (copied && !copy)) {
         message_done(message);
         return false;
     }
     if (copy)
-        memcpy(copy, data, read->size);
+        memcpy(copy, copied, read->size);
     message->read = *read;
     message->read.data = copy;
+    if (sketched)
+        message->read.sketch = sketch_of(sketched, read->size, &message->read.sketch_size);
     return mailbox_post(message, device->plan.queue_bytes);
 }
 
@@ -150,12 +153,13 @@ static void tell_read(Device *device, PylayerCacheRead read, const void *data)
 {
     const PylayerPlan *plan = &device->plan;
     digest128(data, read.size, read.digest);
-    bool wanted = !read.incomplete && read.size <= plan->keep_cache_bytes && read.size <= plan->queue_bytes &&
-                  !is_kept(device, read.digest);
-    if (wanted && post_read(device, &read, data))
+    bool is_new = !read.incomplete && !is_kept(device, read.digest);
+    bool wanted = is_new && read.size <= plan->keep_cache_bytes && read.size <= plan->queue_bytes;
+    const void *sketched = is_new && !plan->strict_caches ? data : NULL;
+    if (wanted && post_read(device, &read, data, sketched))
         remember_kept(device, read.digest);
     else
-        post_read(device, &read, NULL);
+        post_read(device, &read, NULL, sketched);
 }
 
 /* ---- hooks ------------------------------------------------------------------------------------ */
@@ -204,27 +208,28 @@ static void tell_policy_of_empty(Device *device, enum PylayerMessageType type, C
         loading_cancel(device);
 }
 
-/* Without an answer, data passes as the application made it, unless it was heard before that the program's data is known:
- * then only what was read in this run, or judged in it, is known to be good here, and a VkPipelineCache without the rest
- * costs a compilation where altered data would cost the process. The layer's own cache has what the store has. */
+/* A message without a sketch is judged without one. */
+static void add_sketch(PylayerMessage *message, const VkPipelineCacheCreateInfo *info)
+{
+    if (message && info->pInitialData)
+        message->cache.sketch = sketch_of(info->pInitialData, info->initialDataSize, &message->cache.sketch_size);
+}
+
+/* Without an answer nothing is known, and data passes as the application made it. A strict policy trusts only what was
+ * read in this run, or judged in it. */
 static int32_t late_verdict(Device *device, const PylayerMessage *message)
 {
-    bool has_history = atomic_load_explicit(&device->restorable_slots, memory_order_relaxed) != 0;
     bool is_known = message && is_kept(device, message->cache.digest);
-    return has_history && !is_known ? PYLAYER_VERDICT_EMPTY : PYLAYER_VERDICT_NONE;
+    return device->plan.strict_caches && !is_known ? PYLAYER_VERDICT_EMPTY : PYLAYER_VERDICT_NONE;
 }
 
 /* data_id: of data that policy let pass. */
-static bool policy_refuses(Device *device, CacheNumber number, const VkPipelineCacheCreateInfo *info, uint64_t *data_id)
+static int32_t ask_for_verdict(Device *device, CacheNumber number, const VkPipelineCacheCreateInfo *info, bool sketched,
+                               uint64_t *data_id)
 {
-    *data_id = 0;
-    if (!device->plan.check_caches || without_data(info))
-        return false;
     PylayerMessage *message = describe_data(device, PYLAYER_MSG_ADMIT_CACHE, number, info);
-    if (device->plan.report_caches) {
-        mailbox_post(message, device->plan.queue_bytes);
-        return false;
-    }
+    if (sketched)
+        add_sketch(message, info);
     int32_t verdict = PYLAYER_VERDICT_NONE;
     if (mailbox_request(message, device->plan.answer_wait_ns)) {
         verdict = message->verdict;
@@ -237,6 +242,23 @@ static bool policy_refuses(Device *device, CacheNumber number, const VkPipelineC
     if (message && verdict != PYLAYER_VERDICT_EMPTY)
         *data_id = digest_id(message->cache.digest);
     message_done(message);
+    return verdict;
+}
+
+static bool policy_refuses(Device *device, CacheNumber number, const VkPipelineCacheCreateInfo *info, uint64_t *data_id)
+{
+    *data_id = 0;
+    if (!device->plan.check_caches || without_data(info))
+        return false;
+    if (device->plan.report_caches) {
+        PylayerMessage *message = describe_data(device, PYLAYER_MSG_ADMIT_CACHE, number, info);
+        add_sketch(message, info);
+        mailbox_post(message, device->plan.queue_bytes);
+        return false;
+    }
+    int32_t verdict = ask_for_verdict(device, number, info, false, data_id);
+    if (verdict == PYLAYER_VERDICT_SKETCH)
+        verdict = ask_for_verdict(device, number, info, true, data_id);
     return verdict == PYLAYER_VERDICT_EMPTY;
 }
 

@@ -53,6 +53,7 @@ INSIDE = [
     "pylayer.store.recency",
     "pylayer.store.runs",
     "pylayer.store.sentinel",
+    "pylayer.store.sketch",
     "pylayer.store.suspects",
     "pylayer.store.syncing",
     "pylayer.store.timeline",

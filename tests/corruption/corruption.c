@@ -211,6 +211,8 @@ static void prepare(const char *directory)
     name_in(path, sizeof path, directory, "program.binaries");
     archive_save(&archive, path);
     vkDestroyPipelineCache(program.context.device, cache, NULL);
+    /* A program that never loads its cache is given nothing in its place. */
+    vkDestroyPipelineCache(program.context.device, open_cache(&program, &data), NULL);
     program_close_device(&program);
     program_close(&program);
 }

@@ -80,14 +80,16 @@ class Status:
 class Prepared:
     """A program after its first run under one carrier: its own files, the store's, and what the driver gave out."""
 
-    def __init__(self, directory: Path, carrier: str) -> None:
+    def __init__(self, directory: Path, carrier: str, application_caches: str) -> None:
         directory.mkdir()
         self.world = World(directory)
         self.base = directory / "base"
         config = directory / "policy.yaml"
         # Verdicts must not depend on how busy the machine is.
         waits = {"answer_wait_ms": 10000, "load_wait_ms": 10000, "fsync_interval_ms": None}
-        config.write_text(json.dumps({"settings": {"carrier": carrier, **waits}}))
+        config.write_text(
+            json.dumps({"settings": {"carrier": carrier, "application_caches": application_caches, **waits}})
+        )
         self.environment = self.world.environment | {
             "VK_INSTANCE_LAYERS": BOTH,
             "PYLAYER_LOG": "warn",
@@ -179,7 +181,8 @@ class Corruption:
     def __init__(self, directory: Path, options: argparse.Namespace) -> None:
         self.options = options
         self.prepared = {
-            carrier: Prepared(directory / carrier, carrier) for carrier in ("cells", "snapshot", "binaries")
+            carrier: Prepared(directory / carrier, carrier, options.application_caches)
+            for carrier in ("cells", "snapshot", "binaries")
         }
         kinds = subprocess.run([PROGRAM, "kinds"], capture_output=True, text=True, check=True).stdout
         self.kinds: dict[str, list[str]] = {}
@@ -351,6 +354,11 @@ def main() -> int:
     )
     parser.add_argument("--kind", nargs="+", help="only these, as 'random payloads' (all)")
     parser.add_argument("--seed", type=int, default=1, help="of all random choices (%(default)s)")
+    parser.add_argument(
+        "--application-caches",
+        default="strict",
+        help="the setting, of which only strict promises that nothing passes (%(default)s)",
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes at a time (%(default)s)")
     parser.add_argument("--verbose", action="store_true", help="a line for each task")
     options = parser.parse_args()

@@ -210,14 +210,23 @@ static uint32_t read_bases(const StoredFiles *files, Base *bases)
     return count;
 }
 
-static void empty_folder(const char *path)
+/* Blobs are for a program that is known to load its caches, which attestations tell. */
+static bool stays(const StoredFiles *files, const char *name)
 {
+    const char *suffix = strrchr(name, '.');
+    return strcmp(name, "identity") == 0 ||
+           (strcmp(files->suffix, "blob") == 0 && suffix && strcmp(suffix, ".attest") == 0);
+}
+
+static void empty_folder(const StoredFiles *files)
+{
+    const char *path = files->live;
     DIR *directory = opendir(path);
     if (!directory)
         die("%s cannot be read", path);
     for (struct dirent *found; (found = readdir(directory)) != NULL;) {
         char name[4096];
-        if (found->d_name[0] == '.' || strcmp(found->d_name, "identity") == 0)
+        if (found->d_name[0] == '.' || stays(files, found->d_name))
             continue;
         snprintf(name, sizeof name, "%s/%s", path, found->d_name);
         unlink(name);
@@ -267,7 +276,7 @@ uint32_t corrupt_store(const StoredFiles *files, Random *random, uint64_t most)
     uint32_t inputs = 0;
     if (!base_count)
         base_count = read_bases(files, bases);
-    empty_folder(files->live);
+    empty_folder(files);
     while (inputs < INPUTS_AT_ONCE && inputs < most) {
         const Base *base = &bases[below(random, base_count)];
         Out out = {0};

@@ -58,7 +58,7 @@ def handle_and_record(self, message):
         read = message.cache_read()
         values = read.as_dict()
         values["data"] = None if read.data is None else bytes(read.data).hex()
-        write("read", **dict(values, digest=read.digest.hex()))
+        write("read", **dict(values, digest=read.digest.hex(), sketch=read.sketch.hex()))
     handle(self, message)
 
 

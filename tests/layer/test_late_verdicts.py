@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from pathlib import Path
 
@@ -28,9 +29,33 @@ PROGRAM = str(BUILD / "tests" / "corruption")
 INPUTS = 3
 
 
+def policy_that_hangs(world: World, tmp_path: Path, **settings: object) -> str:
+    """A policy file; its class is asked once, so that the next plan comes soon."""
+    policies = tmp_path / "policies"
+    policies.mkdir(0o700)
+    (policies / "hangs.py").write_text(HANGS.format(asked=str(tmp_path / "asked")))
+    (policies / "hangs.py").chmod(0o600)
+    config = tmp_path / "hangs.yaml"
+    settings = {"answer_wait_ms": 20, "load_wait_ms": 60000, **settings}
+    config.write_text(json.dumps({"policy": "hangs:Hangs", "policy_path": str(policies), "settings": settings}))
+    world.demo("--count", 1, PYLAYER_CONFIG=str(config))
+    assert (tmp_path / "asked").exists()
+    return str(config)
+
+
+@pytest.mark.parametrize("carrier", ["cells", "off"])
+def test_valid_data_passes_without_a_verdict(world: World, tmp_path: Path, carrier: str) -> None:
+    """A program's own data that nothing is known to be wrong with reaches the driver where policy is late."""
+    config = policy_that_hangs(world, tmp_path, carrier=carrier)
+    saved = tmp_path / "program.cache"
+    world.demo("--count", 20, "--cache", "object", "--cache-save", saved)
+    result = world.demo("--count", 20, "--cache", saved, "--feedback", PYLAYER_CONFIG=config)
+    assert result["feedback"]["application_cache_hit"] == 20
+
+
 @pytest.mark.parametrize("kind", ["one bit", "random payloads", "intact"])
-def test_data_with_a_history_needs_a_verdict(world: World, tmp_path: Path, kind: str) -> None:
-    """Where the program's data is known and no verdict comes, it gets an empty cache, and its pipelines from the
+def test_strict_data_needs_a_verdict(world: World, tmp_path: Path, kind: str) -> None:
+    """Where only known data may pass and no verdict comes, the program gets an empty cache, and its pipelines from the
     store."""
     witness = {
         "VK_INSTANCE_LAYERS": BOTH,
@@ -39,17 +64,8 @@ def test_data_with_a_history_needs_a_verdict(world: World, tmp_path: Path, kind:
         "PYLAYER_TEST_FAULTS_LOG": str(tmp_path / "witness"),
     }
     world.run([PROGRAM, "prepare", str(tmp_path)], **witness)
-    policies = tmp_path / "policies"
-    policies.mkdir(0o700)
-    (policies / "hangs.py").write_text(HANGS.format(asked=str(tmp_path / "asked")))
-    (policies / "hangs.py").chmod(0o600)
-    config = tmp_path / "hangs.yaml"
-    config.write_text(
-        f"policy: hangs:Hangs\npolicy_path: {policies}\nsettings: {{answer_wait_ms: 20, load_wait_ms: 60000}}\n"
-    )
-    world.demo("--count", 1, PYLAYER_CONFIG=str(config))  # the policy file is compiled: the next plan comes soon
-    assert (tmp_path / "asked").exists()
+    config = policy_that_hangs(world, tmp_path, application_caches="strict")
     arguments = [str(tmp_path), kind, "0", str(INPUTS), "1", str(tmp_path / "status")]
-    world.run([PROGRAM, "caches", *arguments], **witness, PYLAYER_CONFIG=str(config))
+    world.run([PROGRAM, "caches", *arguments], **witness, PYLAYER_CONFIG=config)
     _, inputs, created, _, _, _, _, reached = struct.unpack("<8Q", (tmp_path / "status").read_bytes())
     assert (inputs, created, reached) == (INPUTS, INPUTS, 0)

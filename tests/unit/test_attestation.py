@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import os
+import random
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import xxhash
-from unit.things import FakeCommands, cache_data, cache_read, device_state, facts, load, program
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from unit.things import FakeCommands, cache_data, cache_read, device_state, facts, load, program, sketch_of
 
 from pylayer.identity import Identity
+from pylayer.policy import Policy
 from pylayer.session import DeviceSession
 from pylayer.settings import DEFAULTS
-from pylayer.store import attestation, quarantine
+from pylayer.store import attestation, quarantine, sketch
 from pylayer.store.attestation import Attestations
 from pylayer.store.folder import Folder
 from pylayer.store.maintenance import repair_whole_files
-from pylayer.values import CARRIER_CELLS, LOG_WARN
+from pylayer.values import CARRIER_CELLS, LOG_WARN, VERDICT_EMPTY
 
 SERIAL = 5
 Make = Callable[..., DeviceSession]
@@ -38,14 +43,20 @@ def commands() -> FakeCommands:
 def make(root: str, commands: FakeCommands) -> Make:
     """Makes a session of a device that exists, as a new process would."""
 
-    def new(settings: dict[str, Any] | None = None, application: str = "Stutter", **changes: Any) -> DeviceSession:
-        wanted = {**DEFAULTS, "fsync_interval_ms": None, **(settings or {})}
+    def new(changed: dict[str, Any] | None = None, application: str = "Stutter", **changes: Any) -> DeviceSession:
+        wanted = {**DEFAULTS, "fsync_interval_ms": None, **(changed or {})}
         of = program(application=application)
         session = DeviceSession(commands, SERIAL, of, facts(**changes), root, "program", wanted)
         session.state = device_state(carrier=CARRIER_CELLS)
         return session
 
     return new
+
+
+def loads_caches(session: DeviceSession) -> DeviceSession:
+    """Of a program that has given data to vkCreatePipelineCache before."""
+    session.caches.given(cache_data(b"something"))
+    return session
 
 
 def restore(session: DeviceSession, slot: int, any_slot: bool) -> bool:
@@ -78,16 +89,80 @@ def test_attested_in_the_next_run(make: Make) -> None:
     assert [later.caches.history(cache_data(data)) for data in (b"first", b"second")] == ["attested"] * 2
 
 
-def test_altered(make: Make) -> None:
-    """Data that is none of what the program read is altered, by one bit or in length."""
-    end_of = make()
-    end_of.caches.read(cache_read(b"good data"))
+def blob(size: int, seed: int = 1) -> bytes:
+    """Data as a driver gives it out, the same for the same seed."""
+    return random.Random(seed).randbytes(size)
+
+
+def test_damaged_copies_are_altered(make: Make) -> None:
+    """Data that is a copy of what the program read but for one place, for its end, or for zeros at its end, is altered,
+    and what was done to it is known."""
+    good = blob(20_000)
+    make().caches.read(cache_read(good))
     session = make()
-    for data in (b"good dat`", b"good dat", b"good data ", b"something else"):
-        assert session.caches.history(cache_data(data)) == "altered"
-    wrong_length = cache_data(b"good data")
-    wrong_length.data_size += 1
-    assert session.caches.history(wrong_length) == "altered"
+    for data, damage in (
+        (good[:1000] + bytes([good[1000] ^ 4]) + good[1001:], "changed in one place"),
+        (good[:-1] + bytes([good[-1] ^ 0x80]), "changed in one place"),
+        (good[:-1], "cut off, it has 19999 of 20000 bytes"),
+        (good[:5000], "cut off, it has 5000 of 20000 bytes"),
+        (good[:4099] + bytes(len(good) - 4099), "zeros from byte 4099 on"),
+        (good[:200] + bytes(len(good) - 200), "zeros from byte 200 on"),
+    ):
+        given = cache_data(data)
+        assert (session.caches.history(given), given.damage) == ("altered", damage)
+    assert session.caches.history(cache_data(good)) == "attested"
+
+
+def test_other_data_is_unknown(make: Make) -> None:
+    """Data that may be the driver's own is not called altered: the program may have got it without the layer."""
+    good = blob(20_000)
+    make().caches.read(cache_read(good))
+    session = make()
+    for data in (
+        blob(20_000, seed=2),
+        good + blob(4112, seed=3),
+        good + b"\0",
+        good[:10_000] + blob(10_000, seed=4),
+        good[32:] + good[:32],
+        # Another pipeline of the same size: its key is another, and something in its code.
+        good[:500] + blob(16, seed=5) + good[516:],
+        good[:3000],  # too little to be told from another cache's beginning
+    ):
+        assert session.caches.history(cache_data(data)) == "unknown"
+
+
+def test_without_a_sketch_nothing_is_altered(make: Make) -> None:
+    """Where no sketch was made of what the program read, or of what it loads, the answer is unknown."""
+    session = make()
+    good = blob(20_000)
+    session.caches.read(cache_read(good, sketch=b""))
+    assert session.caches.history(cache_data(good)) == "attested"
+    assert session.caches.history(cache_data(good[:-1])) == "unknown"
+    session.caches.read(cache_read(good + b"x"))
+    assert session.caches.history(cache_data(good[:-1], sketch=b"")) == "unknown"
+    assert session.caches.wants_sketch(cache_data(good[:-1], sketch=b""))
+    assert not session.caches.wants_sketch(cache_data(good))
+
+
+@given(st.binary(min_size=9, max_size=300_000), st.data())
+@settings(max_examples=60, deadline=None)
+def test_any_single_change_is_seen(good: bytes, draw: st.DataObject) -> None:
+    """One changed word is found in data of any content and size, in whatever bits."""
+    at = draw.draw(st.integers(0, len(good) - 1))
+    bits = draw.draw(st.integers(1, 255))
+    data = good[:at] + bytes([good[at] ^ bits]) + good[at + 1 :]
+    assert sketch.damage(sketch_of(data), len(data), sketch_of(good), len(good)).startswith("changed")
+
+
+@given(st.integers(4096, 200_000), st.data())
+@settings(max_examples=60, deadline=None)
+def test_any_cut_is_seen(size: int, draw: st.DataObject) -> None:
+    """Data is recognised at whatever byte it was cut off, or filled with zeros from there."""
+    good = blob(size + 600)
+    at = draw.draw(st.integers(4096, size))
+    assert sketch.damage(sketch_of(good[:at]), at, sketch_of(good), len(good)).startswith("cut off")
+    zeros = good[:at] + bytes(len(good) - at)
+    assert sketch.damage(sketch_of(zeros), len(good), sketch_of(good), len(good)).startswith("zeros from")
 
 
 def test_stale(make: Make) -> None:
@@ -143,19 +218,94 @@ def test_hostile_attestations(make: Make, root: str) -> None:
     assert "damaged-data" in line
 
 
-def test_attestations_are_bounded(make: Make, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many runs leave one file with the newest attestations, and none of a living writer is deleted."""
+def test_history_is_bounded(make: Make, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many runs leave few files with the newest attestations. What was dropped is unknown, and so is a damaged copy
+    of it."""
     monkeypatch.setattr(attestation, "MAX_ATTESTATIONS", 10)
-    monkeypatch.setattr("pylayer.store.ended.has_writer", lambda path: False)
+    monkeypatch.setattr(attestation, "has_writer", lambda path: False)
     monkeypatch.setattr("time.time", iter(range(1000, 100000)).__next__)
     for number in range(30):
         session = make()
-        session.caches.read(cache_read(b"data %d" % number))
+        session.caches.read(cache_read(blob(5000, seed=number)))
         end(session)
     assert len(files(root, ".attest")) <= attestation.MAX_FILES + 1
     session = make()
-    assert session.caches.history(cache_data(b"data 29")) == "attested"
-    assert session.caches.history(cache_data(b"data 0")) == "altered"
+    assert session.caches.history(cache_data(blob(5000, seed=29))) == "attested"
+    assert session.caches.history(cache_data(blob(5000, seed=0))) == "unknown"
+    assert session.caches.history(cache_data(blob(5000, seed=0)[:-1])) == "unknown"
+    assert session.caches.history(cache_data(blob(5000, seed=29)[:-1])) == "altered"
+
+
+def test_sketches_are_bounded(make: Make, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where sketches would take too much room, the older ones go; the digests stay."""
+    monkeypatch.setattr(attestation, "MAX_SKETCH_BYTES", 200)
+    monkeypatch.setattr(attestation, "has_writer", lambda path: False)
+    monkeypatch.setattr("time.time", iter(range(1000, 100000)).__next__)
+    for number in range(attestation.MAX_FILES + 1):
+        session = make()
+        session.caches.read(cache_read(blob(5000, seed=number)))
+        end(session)
+    assert len(files(root, ".attest")) == 1
+    session = make()
+    assert session.caches.history(cache_data(blob(5000, seed=0))) == "attested"
+    assert session.caches.history(cache_data(blob(5000, seed=0)[:-1])) == "unknown"
+    assert session.caches.history(cache_data(blob(5000, seed=attestation.MAX_FILES)[:-1])) == "altered"
+
+
+def test_what_a_writer_added_before_it_ended_is_not_lost(
+    make: Make, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that makes one file of many keeps what was added to them since it read them."""
+    writers = [make() for _ in range(attestation.MAX_FILES + 1)]
+    for number, writer in enumerate(writers):
+        writer.caches.read(cache_read(b"early %d" % number, slot=number))
+    reader = make()
+    assert reader.caches.history(cache_data(b"early 0")) == "attested"
+    for number, writer in enumerate(writers):
+        writer.caches.read(cache_read(b"late %d" % number, slot=number))
+    monkeypatch.setattr(attestation, "has_writer", lambda path: False)
+    end(reader)
+    assert len(files(root, ".attest")) == 1
+    session = make()
+    for number in range(len(writers)):
+        for word in (b"early %d", b"late %d"):
+            assert session.caches.history(cache_data(word % number)) == "attested"
+
+
+def test_what_another_process_wrote_meanwhile_is_read(make: Make) -> None:
+    """Data that another process read after this one began is attested here too, however often it adds to its file."""
+    other, session = make(), make()
+    assert session.caches.history(cache_data(b"a")) == "unknown"
+    for data in (b"a", b"b", b"c"):
+        other.caches.read(cache_read(data))
+        assert session.caches.history(cache_data(data)) == "attested"
+
+
+def test_global_key_makes_no_other_driver(make: Make) -> None:
+    """What a program read of a VkPipelineCache on a device with other features is attested: the global key of pipeline
+    binaries, which depends on them, says nothing about it."""
+    first = make()
+    first.use_global_key(b"a key")
+    first.caches.read(cache_read(b"read on a device with binaries"))
+    end(first)
+    assert make().caches.history(cache_data(b"read on a device with binaries")) == "attested"
+    other = make()
+    other.use_global_key(b"another key")
+    assert other.caches.history(cache_data(b"read on a device with binaries")) == "attested"
+
+
+@pytest.mark.parametrize("history", ["attested", "unknown", "altered", "stale"])
+def test_verdicts(make: Make, history: str) -> None:
+    """By default only what is known to be wrong is refused; strictly, all that is not known to be right."""
+    data = cache_data(struct.pack("<IIII16s", 32, 1, 0x1002, 0x73BF, bytes(range(16))), history=history)
+
+    def refused(setting: str) -> bool:
+        return Policy().admit_cache(data, facts(), {**DEFAULTS, "application_caches": setting})[0] == VERDICT_EMPTY
+
+    assert refused("attest") == (history in ("altered", "stale"))
+    assert refused("strict") == (history != "attested")
+    assert not refused("check")
+    assert not refused("report")
 
 
 # ---- the last good data ------------------------------------------------------------------------------
@@ -187,7 +337,7 @@ def test_restored_with_the_store(make: Make, commands: FakeCommands) -> None:
 
 def test_restored_after_the_load(make: Make, commands: FakeCommands) -> None:
     """Data refused later: the last good data follows, once."""
-    make().caches.read(cache_read(b"last good"))
+    loads_caches(make()).caches.read(cache_read(b"last good"))
     session = make()
     load(session)
     assert restore(session, 0, any_slot=False)
@@ -198,7 +348,7 @@ def test_restored_after_the_load(make: Make, commands: FakeCommands) -> None:
 
 def test_which_cache_is_restored(make: Make, commands: FakeCommands) -> None:
     """The cache's own data by preference; another's only for data that was refused, not for a cache that is empty."""
-    first = make()
+    first = loads_caches(make())
     first.caches.read(cache_read(b"of cache 0"))
     first.caches.read(cache_read(b"of cache 2", slot=2))
     session = make()
@@ -207,6 +357,36 @@ def test_which_cache_is_restored(make: Make, commands: FakeCommands) -> None:
     assert not restore(session, 1, any_slot=False)
     assert restore(session, 0, any_slot=True)
     assert commands.loaded == [b"of cache 2", b"of cache 0"]
+
+
+def test_program_that_never_loads_its_caches(make: Make, commands: FakeCommands) -> None:
+    """Where a program never gives data to vkCreatePipelineCache, it does not miss what it read, and nothing is said
+    to be gone."""
+    make().caches.read(cache_read(b"read, and never loaded"))
+    session = make()
+    assert session.caches.restorable_slots() == 0
+    assert not restore(session, 0, any_slot=False)
+    loads_caches(session)
+    assert make().caches.restorable_slots() == 1
+    assert restore(make(), 0, any_slot=False)
+
+
+def test_power_failure_leaves_the_older_blob(make: Make, commands: FakeCommands, root: str) -> None:
+    """Of two files of one cache the older is used where the newer has lost its data, and goes when a newer one is
+    whole."""
+    make().caches.read(cache_read(b"older" * 100))
+    (older,) = files(root, ".blob")
+    kept = older.read_bytes()
+    make().caches.read(cache_read(b"newer" * 100))
+    (newer,) = files(root, ".blob")
+    older.write_bytes(kept)
+    newer.write_bytes(newer.read_bytes()[:320] + bytes(500))  # the header reached the disk
+    session = make()
+    load(session)
+    assert restore(session, 0, any_slot=True)
+    assert commands.loaded == [b"older" * 100]
+    session.caches.read(cache_read(b"newest" * 100))
+    assert len(files(root, ".blob")) == 1
 
 
 def test_nothing_to_restore(make: Make, commands: FakeCommands) -> None:

@@ -131,7 +131,7 @@ def test_examples_in_the_default_file_are_valid() -> None:
         (
             "settings: {application_caches: x}",
             1,
-            "settings.application_caches is 'x'; allowed: attest, check, report, pass",
+            "settings.application_caches is 'x'; allowed: attest, strict, check, report, pass",
         ),
         ("settings: {adopt_driver_cache: yes}", 1, "settings.adopt_driver_cache is 'yes'; allowed: true or false"),
         ("settings: {queue_mib: '64'}", 1, "settings.queue_mib is '64'; allowed: a whole number"),

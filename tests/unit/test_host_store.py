@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import xxhash
 from unit.fake_layer import FakeBoundary, FakeMessage, Send, device, in_store, message, own
-from unit.things import counters, facts, record
+from unit.things import counters, facts, record, sketch_of
 
 from pylayer.identity import Identity
 from pylayer.store import fold, format, maintenance, quarantine
@@ -21,6 +21,7 @@ from pylayer.values import (
     VERDICT_EMPTY,
     VERDICT_PASS,
     VERDICT_PASS_KEPT,
+    VERDICT_SKETCH,
 )
 
 GOOD = struct.pack("<IIII16s", 32, 1, 0x1002, 0x73BF, bytes(range(16))) + b"pipelines" * 10
@@ -32,7 +33,12 @@ def closed(name: str) -> str:
 
 def admit(data: bytes, slot: int = 0) -> FakeMessage:
     """vkCreatePipelineCache with this data."""
-    cache = {"data_size": len(data), "digest": xxhash.xxh3_128_digest(data), "slot": slot}
+    cache = {
+        "data_size": len(data),
+        "digest": xxhash.xxh3_128_digest(data),
+        "sketch": sketch_of(data),
+        "slot": slot,
+    }
     return message("ADMIT_CACHE", header=data[:32], cache=cache)
 
 
@@ -60,21 +66,30 @@ def test_what_was_read_may_come_back(send: Send, boundary: FakeBoundary) -> None
     assert boundary.lines(LOG_WARN) == []
 
 
+def test_a_sketch_is_asked_for_once(send: Send, boundary: FakeBoundary) -> None:
+    """Of data that was never read, policy asks for a sketch before it answers; of data that was, it needs none."""
+    without, known, sketched = admit(GOOD[:-1]), admit(GOOD), admit(GOOD[:-1])
+    for one in (without, known):
+        one.content["cache"]["sketch"] = b""
+    send(*device(), read(GOOD), without, known, sketched)
+    assert (without.verdict, known.verdict, sketched.verdict) == (VERDICT_SKETCH, VERDICT_PASS_KEPT, VERDICT_PASS)
+
+
 def test_altered_data_is_replaced(send: Send, boundary: FakeBoundary) -> None:
-    """Data that is none of what the program read becomes an empty cache, and the last good is merged in."""
+    """A damaged copy of what the program read becomes an empty cache, and the last good is merged in."""
     altered = admit(GOOD[:-1] + b"!")
     send(*device(), read(GOOD), altered)
     assert altered.verdict == VERDICT_EMPTY
     assert boundary.loaded == [GOOD]
     assert (
-        "altered; the program gets an empty cache, and the last good data is merged into it"
+        "altered (changed in one place); the program gets an empty cache, and the last good data is merged into it"
         in (boundary.lines(LOG_WARN)[0])
     )
 
 
 def test_lost_data_is_replaced(send: Send, boundary: FakeBoundary) -> None:
     """A program that lost its cache file gets what it last read, in the cache that had it and no other."""
-    send(*device(), read(GOOD, slot=1), message("FLUSH_DEVICE"))
+    send(*device(), admit(GOOD), read(GOOD, slot=1), message("FLUSH_DEVICE"))
     send(*device(), message("CACHE_EMPTY", cache={"slot": 0}))
     assert boundary.loaded == []
     send(message("CACHE_EMPTY", cache={"slot": 1}))

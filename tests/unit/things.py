@@ -132,10 +132,24 @@ def device_state(**changes: Any) -> DeviceState:
     return DeviceState(**{**values, **changes})
 
 
+def sketch_of(data: bytes) -> bytes:
+    """What shim/layer/sketch.c makes of data."""
+    words = [int.from_bytes(data[at : at + 8], sys.byteorder) for at in range(0, len(data) + -len(data) % 8, 8)]
+    sums = [sum(word * number**power for number, word in enumerate(words)) % 2**64 for power in range(3)]
+    sketch = struct.pack("=4Q", *sums, len(data.rstrip(b"\0")))
+    at, size = 0, 1024
+    while len(data) - at >= size:
+        sketch += struct.pack("=I", xxhash.xxh3_64_intdigest(data[at : at + size]) & 0xFFFFFFFF)
+        at += size
+        size = 1024 if at < 65536 else 2 ** (at.bit_length() - 1) // 64
+    return sketch
+
+
 def cache_data(data: bytes = b"", **changes: Any) -> CacheData:
     """What a program gave to its first vkCreatePipelineCache."""
     values: dict[str, Any] = {
         "cache": 1,
+        "damage": "",
         "data_is_null": not data,
         "data_size": len(data),
         "digest": xxhash.xxh3_128_digest(data) if data else bytes(16),
@@ -143,6 +157,7 @@ def cache_data(data: bytes = b"", **changes: Any) -> CacheData:
         "history": "unknown",
         "load_expected": False,
         "result": 0,
+        "sketch": sketch_of(data),
         "slot": 0,
     }
     return CacheData(**{**values, **changes})
@@ -156,6 +171,7 @@ def cache_read(data: bytes | None = b"all of a cache", **changes: Any) -> CacheR
         "digest": xxhash.xxh3_128_digest(data or b""),
         "incomplete": False,
         "size": len(data or b""),
+        "sketch": sketch_of(data or b""),
         "slot": 0,
     }
     return CacheRead(**{**values, **changes})

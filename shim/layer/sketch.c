@@ -1,0 +1,60 @@
+/*
+ * sketch.c - what is remembered of a program's cache data beside its digest, so that a damaged copy of it is recognised
+ * (pylayer/store/sketch.py). A digest alone tells only that two blobs differ. That is no proof of damage: the program may
+ * have run without the layer, or the layer may have had no store to write to, and nobody knows.
+ *
+ * Layout, in the machine's byte order: three sums of all 64-bit words, which find a single changed one; where the zeros
+ * at the end begin; then 32 bits of XXH3-64 for each whole piece. Pieces are the same for all blobs, whatever their size:
+ * 1 KiB each up to 64 KiB, then 64 for each doubling.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sketch.h"
+
+#define FIRST_PIECE_BYTES 1024u
+#define PIECES_PER_DOUBLING 64u
+
+/* The bytes of the piece that begins here. */
+static uint64_t piece_bytes(uint64_t offset)
+{
+    if (offset < FIRST_PIECE_BYTES * PIECES_PER_DOUBLING)
+        return FIRST_PIECE_BYTES;
+    return (1ull << (63 - __builtin_clzll(offset))) / PIECES_PER_DOUBLING;
+}
+
+/* Sums modulo 2^64 of each word, of each word times its index, and times the index squared. */
+static void sum_words(const uint8_t *data, uint64_t size, uint64_t sums[3])
+{
+    uint64_t count = (size + 7) / 8;
+    sums[0] = sums[1] = sums[2] = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t word = 0, left = size - i * 8;
+        memcpy(&word, data + i * 8, left < 8 ? left : 8);
+        sums[0] += word;
+        sums[1] += word * i;
+        sums[2] += word * i * i;
+    }
+}
+
+uint8_t *sketch_of(const void *all, uint64_t size, uint64_t *sketch_size)
+{
+    const uint8_t *data = all;
+    uint64_t head[4], offset = 0, used = sizeof head;
+    uint8_t *sketch = malloc(PYLAYER_SKETCH_BYTES);
+    if (!sketch)
+        return NULL;
+    sum_words(data, size, head);
+    head[3] = size;
+    while (head[3] > 0 && data[head[3] - 1] == 0)
+        head[3]--;
+    memcpy(sketch, head, sizeof head);
+    while (used < PYLAYER_SKETCH_BYTES && size - offset >= piece_bytes(offset)) {
+        uint32_t digest = (uint32_t)digest64(data + offset, piece_bytes(offset), 0);
+        memcpy(sketch + used, &digest, sizeof digest);
+        used += sizeof digest;
+        offset += piece_bytes(offset);
+    }
+    *sketch_size = used;
+    return sketch;
+}

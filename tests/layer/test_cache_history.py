@@ -1,0 +1,141 @@
+"""Valid caches of programs are never refused, whatever is missing from what the layer remembers of them.
+
+Each program here has many caches, and loads what it, or another process of it, saved. Without the layer none is
+emptied, so none may be with it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from disk import FailingDisk
+from world import BUILD, World
+
+PROGRAM = str(BUILD / "tests" / "many_caches")
+PROCESSES = 8
+
+
+@pytest.fixture
+def caches(tmp_path: Path) -> Path:
+    """Where the program keeps its caches."""
+    directory = tmp_path / "caches"
+    directory.mkdir()
+    return directory
+
+
+def run(world: World, caches: Path, count: int, turns: int = 1, **environment: str | None) -> tuple[int, int]:
+    """How many caches the program loaded, and how many of those were empty."""
+    loaded, emptied = world.run([PROGRAM, str(caches), str(count), str(turns)], **environment).stdout.split()
+    return int(loaded), int(emptied)
+
+
+def run_at_once(world: World, caches: Path, count: int, turns: int = 1) -> int:
+    """Eight processes with the same caches; how many of those were empty."""
+    command = [PROGRAM, str(caches), str(count), str(turns)]
+    processes = [
+        subprocess.Popen(command, env=world.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        for _ in range(PROCESSES)
+    ]
+    output = [process.communicate(timeout=120)[0].split() for process in processes]
+    assert [process.returncode for process in processes] == [0] * PROCESSES
+    return sum(int(emptied) for _, emptied in output)
+
+
+def refused(world: World) -> dict[str, int]:
+    """Data refused in all runs, by outcome."""
+    found: dict[str, int] = {}
+    for one in world.runs():
+        for outcome, count in one["refused"].items():
+            found[outcome] = found.get(outcome, 0) + count
+    return found
+
+
+def change_one_byte(caches: Path, at: int = 100) -> None:
+    for path in caches.glob("*.cache"):
+        data = bytearray(path.read_bytes())
+        data[at] ^= 0x10
+        path.write_bytes(data)
+
+
+def test_thousand_caches(world: World, caches: Path) -> None:
+    """A program with a thousand caches gets each of them in every run, and none in which one byte was changed."""
+    for turn in range(4):
+        assert run(world, caches, 1000) == (1000 if turn else 0, 0)
+    assert refused(world) == {}
+    change_one_byte(caches)
+    config = world.directory / "not-seeded.yaml"  # else each empty cache would get all of the program's pipelines
+    config.write_text("settings: {seed_application_caches: false}\n")
+    assert run(world, caches, 1000, PYLAYER_CONFIG=str(config)) == (1000, 1000)
+    assert refused(world) == {"altered": 1000}
+
+
+def test_processes_that_share_their_caches(world: World, caches: Path) -> None:
+    """Eight processes that load and save the same caches at once get each of them, and none with one byte changed."""
+    for _ in range(4):
+        assert run_at_once(world, caches, 50) == 0
+    assert refused(world) == {}
+    change_one_byte(caches)
+    assert run(world, caches, 50) == (50, 50)
+    assert refused(world) == {"altered": 50}
+
+
+def without_the_layer(world: World, caches: Path) -> None:
+    """All caches are made anew."""
+    for path in caches.iterdir():
+        path.unlink()
+    assert run(world, caches, 50, VK_INSTANCE_LAYERS=None) == (0, 0)
+
+
+def more_without_the_layer(world: World, caches: Path) -> None:
+    """Caches are loaded, used and saved again, and there are more of them."""
+    assert run(world, caches, 60, VK_INSTANCE_LAYERS=None)[1] == 0
+
+
+def with_a_store_that_is_full(world: World, caches: Path) -> None:
+    full = FailingDisk(world, "write:ENOSPC:nth=1-100000")
+    without_the_layer(world, caches)
+    assert run(world, caches, 50, turns=2, **full.environment) == (100, 0)
+
+
+def with_a_store_that_is_only_read(world: World, caches: Path) -> None:
+    config = world.directory / "read-only.yaml"
+    config.write_text("settings: {store: read-only}\n")
+    for path in caches.iterdir():
+        path.unlink()
+    assert run(world, caches, 50, turns=2, PYLAYER_CONFIG=str(config)) == (50, 0)
+
+
+def after_the_store_was_cleared(world: World, caches: Path) -> None:
+    shutil.rmtree(world.store)
+    assert run(world, caches, 50) == (50, 0)
+
+
+def after_attestations_went(world: World, caches: Path) -> None:
+    """As an eviction does, or quarantine."""
+    for path in world.stored_files(".attest")[::2]:
+        path.unlink()
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        without_the_layer,
+        more_without_the_layer,
+        with_a_store_that_is_full,
+        with_a_store_that_is_only_read,
+        after_the_store_was_cleared,
+        after_attestations_went,
+    ],
+)
+def test_history_with_a_gap(world: World, caches: Path, between: Callable[[World, Path], None]) -> None:
+    """Whatever happened that the layer knows nothing of, the program's caches stay its own."""
+    for turn in range(3):
+        assert run(world, caches, 50) == (50 if turn else 0, 0)
+    for _ in range(2):
+        between(world, caches)
+        assert run(world, caches, 50) == (50, 0)
+    assert refused(world) == {}
