@@ -403,7 +403,7 @@ class Host:
                 self._guard(write, parts)
             for view in views:
                 try:
-                    view.release()  # a policy that kept the cell gets an exception, not the program's memory
+                    view.release()  # whoever still has it gets an exception, not memory that was freed
                 except BufferError:
                     pass
             for taken in messages:
