@@ -419,11 +419,11 @@ class Host:
         cell = message.cell()
         kept: list[bytes | memoryview] = []
         try:
-            if cell.unit != UNIT_NONE:
+            if isinstance(cell.data, memoryview):
                 views.append(cell.data)
-                if self._ask("keep_cell", cell, session.program, session.settings):
-                    kept = session.new_cell(cell)
-                    parts.extend(kept)
+            if cell.unit != UNIT_NONE and self._ask("keep_cell", cell, session.program, session.settings):
+                kept = session.new_cell(cell)
+                parts.extend(kept)
         finally:
             if session.recording is not None:
                 session.recording.creation(cell, len(cell.data) if kept else 0)

@@ -16,7 +16,7 @@ from world import FAULTS, LAYER_NAME, Run, World
 from pylayer.identity import Identity
 from pylayer.store import sentinel
 from pylayer.store.folder import Folder, read_identity
-from pylayer.store.suspects import Suspects, read, review
+from pylayer.store.suspects import Suspects, forget, read, review
 
 COUNT = 24
 BOTH = f"{LAYER_NAME}:{FAULTS}"
@@ -171,6 +171,22 @@ def test_crash_while_the_store_is_loaded(world: World, moment: str) -> None:
     assert 1 <= world.last()["compiled"] <= 16
     again(world)
     assert (world.last()["compiled"], world.last()["hits"]) == (0, COUNT)
+
+
+def test_crash_while_a_snapshot_is_loaded(world: World) -> None:
+    """A snapshot that is set aside is not replaced by the next run's snapshot, which holds less."""
+    policy = world.directory / "policy.yaml"
+    policy.write_text("settings: {carrier: snapshot, fsync_interval_ms: null}\n")  # replaced at once
+    world.environment["PYLAYER_CONFIG"] = str(policy)
+    world.demo("--count", COUNT)
+    (suspected,) = world.stored_files(".snapshot")
+    dies(world, layers=BOTH, PYLAYER_TEST_FAULTS="dies-loading=1")
+    world.demo("--count", COUNT // 2)
+    assert world.last()["plain_compiled"] == COUNT // 2
+    assert len(world.stored_files(".snapshot")) == 2 and suspected.exists()
+    forget(folder(world))
+    again(world)
+    assert world.last()["plain_compiled"] == 0
 
 
 def test_crash_over_the_programs_own_cache(world: World) -> None:
