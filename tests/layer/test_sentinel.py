@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -79,6 +80,25 @@ def test_poisoned_record_crashes_once(world: World, number: int) -> None:
     assert (world.last()["compiled"], world.last()["hits"]) == (1, COUNT - 1)
     again(world)
     assert (world.last()["compiled"], world.last()["hits"]) == (0, COUNT)
+
+
+def test_suspects_are_not_exported(world: World) -> None:
+    """An export leaves out what a process died over, also where no start has written that down yet, and says so."""
+    warm(world)
+    poison(world, 3)
+    dies(world)
+
+    def pylayer(*arguments: str, **environment: str) -> str:
+        command = [sys.executable, "-m", "pylayer", *arguments]
+        return world.run(command, VK_INSTANCE_LAYERS=None, VK_ADD_LAYER_PATH=None, **environment).stdout
+
+    for elsewhere in ("unreviewed", "reviewed"):
+        text = pylayer("export", f"{elsewhere}.pylayer", "--app", "pipelines")
+        assert f"Exported: {COUNT - 1} pipelines" in text
+        assert "\n  without 1 record that a process died over (pylayer quarantine ls)\n" in text
+        pylayer("import", f"{elsewhere}.pylayer", "--any-device", PYLAYER_STORE=elsewhere)
+        again(world, PYLAYER_STORE=elsewhere)
+        reviewed(world)
 
 
 def test_same_record_without_the_sentinel(world: World) -> None:
