@@ -443,7 +443,8 @@ class Host:
     def flush_device(self, message: boundary.Message) -> None:
         """FLUSH_DEVICE: the device is about to go; everything of it has been taken from the queue already."""
         session = self.sessions.pop(message.device, None)
-        self.loading.pop(message.device, None)
+        if self.loading.pop(message.device, None) is not None:
+            boundary.load_done(message.device)  # releases what was published last
         if session is None:
             return
         try:
