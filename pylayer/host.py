@@ -90,15 +90,17 @@ class Host:
         if self.root is None:
             boundary.log(LOG_WARN, "there is no home directory and PYLAYER_STORE is not set: nothing is stored")
         path = config_file()
-        if path is None or not paths.exists(path):
-            self._plans_may_be_kept = True
+        self._plans_may_be_kept = path is None or not paths.exists(path)
+        if path is None or (self._plans_may_be_kept and not paths.getenv("PYLAYER_CONFIG", "")):
             return
         try:
             from . import compiled
 
             self.document = compiled.load(path, self.root)
         except (OSError, ValueError) as error:
-            boundary.log(LOG_WARN, f"{error}; the defaults are in force")
+            strerror = getattr(error, "strerror", None)
+            reason = f"{path} cannot be read: {strerror}" if strerror else str(error)
+            boundary.log(LOG_WARN, f"{reason}; the defaults are in force")
             return
         except Exception as error:
             boundary.log(LOG_WARN, f"{path} cannot be used: {describe(error)}; the defaults are in force")

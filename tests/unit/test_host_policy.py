@@ -308,6 +308,7 @@ def test_prepare(host_module: Any, boundary: FakeBoundary, root: str) -> None:
         return root
 
     boundary.queue = []
+    del boundary.variables["PYLAYER_CONFIG"]
     host_module.store_root = speak
     host_module.prepare()()
     assert boundary.lines(LOG_INFO) == ["hello world"]
