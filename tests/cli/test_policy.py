@@ -282,11 +282,12 @@ def test_origins(user: User, file: Path) -> None:
         assert words in " ".join(text.split())
 
 
-def test_layer_settings(user: User, file: Path) -> None:
+@pytest.mark.parametrize("wrong", ["much", "9" * 5000])
+def test_layer_settings(user: User, file: Path, wrong: str) -> None:
     """A variable of the environment that sets a layer setting is said to be where it is from, and wins; a value that is
     none does not."""
     file.write_text("settings: {carrier: cells, queue_mib: 8}\n")
-    variables = {"VK_PYLAYER_PIPELINE_CACHE_CARRIER": "snapshot", "VK_CARRIER": "off", "VK_QUEUE_MIB": "much"}
+    variables = {"VK_PYLAYER_PIPELINE_CACHE_CARRIER": "snapshot", "VK_CARRIER": "off", "VK_QUEUE_MIB": wrong}
     settings = user.json("policy", "explain", **variables)["devices"][0]["settings"]
     source = {"source": "VK_PYLAYER_PIPELINE_CACHE_CARRIER", "line": 0, "rule": 0}
     assert settings["carrier"] == {"value": "snapshot", **source}
