@@ -91,15 +91,17 @@ class Host:
         if self.root is None:
             boundary.log(LOG_WARN, "there is no home directory and PYLAYER_STORE is not set: nothing is stored")
         path = config_file()
-        if path is None or not paths.exists(path):
-            self._plans_may_be_kept = True
+        self._plans_may_be_kept = path is None or not paths.exists(path)
+        if path is None or (self._plans_may_be_kept and not paths.getenv("PYLAYER_CONFIG", "")):
             return
         try:
             from . import compiled
 
             self.document = compiled.load(path, self.root)
         except (OSError, ValueError) as error:
-            boundary.log(LOG_WARN, f"{error}; the defaults are in force")
+            strerror = getattr(error, "strerror", None)
+            reason = f"{path} cannot be read: {strerror}" if strerror else str(error)
+            boundary.log(LOG_WARN, f"{reason}; the defaults are in force")
             return
         except Exception as error:
             boundary.log(LOG_WARN, f"{path} cannot be used: {describe(error)}; the defaults are in force")
@@ -408,7 +410,7 @@ class Host:
                 self._guard(write, parts)
             for view in views:
                 try:
-                    view.release()  # a policy that kept the cell gets an exception, not the program's memory
+                    view.release()  # whoever still has it gets an exception, not memory that was freed
                 except BufferError:
                     pass
             for taken in messages:
@@ -424,11 +426,11 @@ class Host:
         cell = message.cell()
         kept: list[bytes | memoryview] = []
         try:
-            if cell.unit != UNIT_NONE:
+            if isinstance(cell.data, memoryview):
                 views.append(cell.data)
-                if self._ask("keep_cell", cell, session.program, session.settings):
-                    kept = session.new_cell(cell)
-                    parts.extend(kept)
+            if cell.unit != UNIT_NONE and self._ask("keep_cell", cell, session.program, session.settings):
+                kept = session.new_cell(cell)
+                parts.extend(kept)
         finally:
             if session.recording is not None:
                 session.recording.creation(cell, len(cell.data) if kept else 0)
@@ -448,7 +450,8 @@ class Host:
     def flush_device(self, message: boundary.Message) -> None:
         """FLUSH_DEVICE: the device is about to go; everything of it has been taken from the queue already."""
         session = self.sessions.pop(message.device, None)
-        self.loading.pop(message.device, None)
+        if self.loading.pop(message.device, None) is not None:
+            boundary.load_done(message.device)  # releases what was published last
         if session is None:
             return
         try:

@@ -74,12 +74,13 @@ def definitions(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _integer(text: str) -> int | None:
     digits = text.removeprefix("-")
-    if digits[:2] in ("0x", "0X") and digits.isalnum() and digits.isascii():
-        try:
-            return int(text, 16)
-        except ValueError:
-            return None
-    return int(text) if digits.isdigit() and digits.isascii() else None
+    base = 16 if digits[:2] in ("0x", "0X") else 10
+    if not digits.isalnum() or not digits.isascii():
+        return None
+    try:
+        return int(text, base)
+    except ValueError:  # letters, or more than Python's 4300 digits
+        return None
 
 
 def _number(text: str) -> float | None:

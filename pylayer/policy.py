@@ -156,7 +156,7 @@ class Policy:
         return (VERDICT_PASS if outcome == "accepted" else VERDICT_EMPTY), outcome
 
     def keep_cell(self, cell: Cell, program: Program, settings: dict[str, Any]) -> bool:
-        """Event: whether to store a cell. Its data may only be looked at during the call."""
+        """Event: whether to store a cell."""
         return True
 
     def device_created(self, program: Program, facts: DeviceFacts, state: DeviceState) -> None:

@@ -55,6 +55,7 @@ def load(wanted: str, directory: str | None) -> Policy:
     finally:
         if directory in sys.path:
             sys.path.remove(directory)
+    sys.path.append(directory)  # for what its methods import; last, where it hides nothing that pylayer imports later
     policy = getattr(module, class_name)()
     if not isinstance(policy, Policy):
         raise TypeError(f"{class_name} is not a subclass of pylayer.policy.Policy")

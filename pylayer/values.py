@@ -333,7 +333,7 @@ class Attested(Record):
 
 class Cell(Record):
     """What creating one pipeline added to an empty VkPipelineCache, or by ``unit`` the pipeline's binaries
-    (docs/format.md). ``data`` is valid during the call only.
+    (docs/format.md). ``data`` is a view that is valid during the call only; a policy class gets ``bytes``.
 
     ``fingerprint`` tells pipelines apart, approximately and alike in all processes; 0 is unknown. Creating it began at
     ``start_ns`` (CLOCK_MONOTONIC) on the kernel's ``thread`` and lasted ``create_ns``, which covers so many
@@ -356,7 +356,7 @@ class Cell(Record):
         "unit",
     )
     create_ns: int
-    data: memoryview
+    data: bytes | memoryview
     entry_point: str
     fingerprint: int
     flags: int

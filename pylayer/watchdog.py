@@ -28,9 +28,11 @@ EVENTS = ("keep_cell", "device_created", "device_destroyed")
 
 
 def _copied(argument: Any) -> Any:
-    """What a class does to its arguments must not change what is stored, nor under which identity."""
+    """What a class does to its arguments must not change what is stored, nor under which identity. A view of C's memory
+    becomes bytes: a class may keep it, or parts of it, for longer than that memory lasts."""
     if isinstance(argument, Record):
-        return type(argument)(**argument.as_dict())
+        values = argument.as_dict().items()
+        return type(argument)(**{key: bytes(one) if isinstance(one, memoryview) else one for key, one in values})
     return dict(argument) if isinstance(argument, dict) else argument
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -159,6 +160,28 @@ def starting_text(preset: str | None) -> str:
     return "\n".join(lines)
 
 
+def _write(path: str, text: str, force: bool) -> None:
+    """Makes the file, or with ``force`` replaces it; what a link leads to, with its permissions. Raises OSError; what
+    was there is then as it was."""
+    from ..store.files import create_temporary, remove
+
+    if force:
+        path = os.path.realpath(path)
+        descriptor, written = create_temporary(path, anywhere=True)
+    else:
+        descriptor, written = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), path
+    try:
+        with open(descriptor, "w", encoding="utf-8") as out:
+            out.write(text)
+        if force:
+            if os.path.exists(path):
+                shutil.copymode(path, written)
+            os.rename(written, path)
+    except BaseException:
+        remove(written)
+        raise
+
+
 @policy.command(context_settings=HELP, epilog=EXIT_STATUSES)
 @click.option(
     "--preset",
@@ -197,9 +220,7 @@ def init(preset: str | None, force: bool, file: str | None) -> None:
     path = Path(found)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | (os.O_TRUNC if force else os.O_EXCL), 0o600)
-        with open(descriptor, "w", encoding="utf-8") as out:
-            out.write(starting_text(preset))
+        _write(found, starting_text(preset), force)
     except FileExistsError:
         raise WrongUse(f"{path} is there already and was left alone; --force replaces it") from None
     except OSError as error:

@@ -15,7 +15,7 @@ def read_limits() -> tuple[Limits, str]:
     path = config_file()
     document: dict[str, Any] = {}
     problem = ""
-    if path is not None and os.path.exists(path):
+    if path is not None and (os.environ.get("PYLAYER_CONFIG") or os.path.lexists(path)):
         from .policy_file import read_trusted  # PyYAML, only where it is needed
 
         try:

@@ -43,6 +43,15 @@ def _tell_of_another() -> None:
         )
 
 
+def _tell_of_policy() -> None:
+    """One line where the layer cannot use the policy file in force."""
+    from .policy_limits import read_limits
+
+    problem = read_limits()[1]
+    if problem:
+        fail(f"{problem}; the defaults are in force")
+
+
 def _environment(root: str | None, changes: dict[str, str | None]) -> dict[str, str]:
     """What the program gets. Where the layer cannot be offered the program starts all the same, with one line
     that says why."""
@@ -121,6 +130,8 @@ def run(
         from .policy_file import preset_file
 
         policy = preset_file(preset)
+    if not policy:
+        _tell_of_policy()
     root = os.path.abspath(store) if store else store_root()
     environment = _environment(
         root,

@@ -104,15 +104,17 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
     except OSError as error:
         raise Failure(f"{file} was not written: {error.strerror or error}") from error
     result = export.result
+    suspects = f"{plural(result.suspects, 'record')} that a process died over (pylayer quarantine ls)"
     if result.path is None:
         there = f"only {plural(result.snapshots, 'snapshot')}, which cannot be exported" if result.snapshots else "none"
+        there = f"only {suspects}" if result.suspects else there
         raise Failure(f"{file} was not written: of the pipelines of {app} there is {there}")
     mask = os.umask(0)
     os.umask(mask)
     os.chmod(file, 0o666 & ~mask)  # for others to read, as any file that one writes
     if as_json:
         values = {"file": os.path.abspath(file), **_moved_json(result, shelf.name, device, driver)}
-        print_json({**values, "signed_by": public})
+        print_json({**values, "suspects_left_out": result.suspects, "signed_by": public})
         return
     size = human_bytes(os.stat(file).st_size)
     click.echo(f"Exported: {plural(result.pipelines, 'pipeline')} of {', '.join(programs.values())}")
@@ -122,6 +124,8 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
         click.echo(f"  signed by {public}")
     if result.snapshots:
         click.echo(f"  without {plural(result.snapshots, 'snapshot')}: whole caches stay on their machine")
+    if result.suspects:
+        click.echo(f"  without {suspects}")
     if result.damage:
         click.echo(f"  without {plural(len(result.damage), 'damaged part')} (pylayer verify)")
 

@@ -180,14 +180,15 @@ class Folder:
         reader = Reader(path)
         damage: list[Damage] = []
         snapshot = path if path.endswith(".snapshot") else None
-        batches = 0
+        contained = snapshot is not None
         try:
             for part in read_parts(reader, self.identity.digest, program, damage):
                 batch = Batch(part.data, snapshot)
                 _take_records(part, batch, loaded)
+                # Not so a suspected snapshot: it is not in the batch either, but nothing else holds its data.
+                contained = contained and not batch.offsets and {record[6] for record in part.records} <= loaded.digests
                 yield batch  # an empty one too: what was published before lies where the next part is read to
-                batches += bool(batch.offsets)
-            if snapshot and not batches and not damage:
+            if snapshot and contained and not damage:
                 loaded.snapshots.append(snapshot)
         finally:
             reader.close()

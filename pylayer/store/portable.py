@@ -17,7 +17,7 @@ from .. import flat
 from ..cache_header import HEADER, HEADER_VERSION_ONE
 from ..identity import Identity
 from ..values import KIND_NAMES
-from . import checking, format, pack
+from . import checking, format, pack, suspects
 from .files import remove, unique_name
 from .fold import ORDER
 from .folder import Folder
@@ -63,6 +63,8 @@ class Moved:
         #: Records that it had for other programs only: the next fold stores them once.
         self.shared = 0
         self.snapshots = 0
+        #: Records that were left out because a process died over them.
+        self.suspects = 0
         self.path: str | None = None
         self.damage: list[format.Damage] = []
 
@@ -83,7 +85,8 @@ class _Wanted:
 
 
 class Export:
-    """Writes what some programs have under one identity into a file; snapshots and the programs' own caches stay."""
+    """Writes what some programs have under one identity into a file, without what is suspected of having crashed a
+    driver; snapshots and the programs' own caches stay."""
 
     def __init__(self, folder: Folder, programs: dict[int, str], device: str = "") -> None:
         self.result = Moved()
@@ -93,12 +96,16 @@ class Export:
         self._sources: list[Reader] = []
         self._plan: dict[bytes, _Wanted] = {}
         self._uses = Uses()
+        self._suspects = suspects.review(folder, read_only=True)[0]
 
     def steps(self, path: str, compress: bool = True) -> Iterator[int]:
         """Yields bytes read. Raises OSError; there is no file then."""
         try:
             for file in self._folder.files(None, (".pack", ".closed", ".journal")):
                 yield from self._read(file)
+            self.result.suspects = len(self._suspects.left_out)
+            for digest in self._suspects.left_out:
+                self._plan.pop(digest, None)  # a copy of it without the fingerprint that is suspected
             for program in self.result.programs:
                 self.result.snapshots += len(self._folder.files(program, (".snapshot",)))
             if any(wanted.magic in format.PIPELINES for wanted in self._plan.values()):
@@ -141,7 +148,7 @@ class Export:
         self.result.damage += [what for what in checked.damage if what.outcome != "truncated" or suffix == ".pack"]
 
     def _take(self, source: int, part: Part, programs: set[int]) -> None:
-        for record in part.records:
+        for record in self._suspects.without(part.records):
             if record[0] == format.USED:
                 data = bytes(part.data[record[3] : record[3] + record[4]])
                 self._uses.note(tuple(programs), fingerprints_of(data), record[8])

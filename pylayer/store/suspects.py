@@ -296,7 +296,7 @@ def review(folder: Folder, read_only: bool = False) -> tuple[Suspects, list[dict
             unwritten.append(note)
         else:
             remove(death.path)
-    suspects = read(folder)
+    suspects = read(folder, keep=read_only)
     for note in unwritten:
         suspects.add(note)
     return suspects, fresh

@@ -98,6 +98,9 @@ class Store:
     def blob(self, program: tuple[str, str], data: bytes) -> Path:
         return self.file(".blob", program, record(format.BLOB, data))
 
+    def suspects(self, program: tuple[str, str], **values: Any) -> Path:
+        return self.file(".suspects", program, b"".join(note_parts(values)))
+
     def pack(self) -> Path:
         """Everything that is folded now, in one pack."""
         fold = Fold(self.folder, everything=True, drop=lambda planned, uses: ())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import resource
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +159,29 @@ def test_init_leaves_files_alone(user: User, file: Path) -> None:
     assert user.pylayer("policy", "init", "--preset", "gamers").returncode == 2
 
 
+def test_init_that_cannot_be_written(user: User, file: Path) -> None:
+    """Where the new text cannot be written whole, --force leaves the old file as it is, and nothing beside it."""
+    file.write_text("share: all\n")
+    done = subprocess.run(
+        **user.process(("policy", "init", "--force")),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100)),
+        capture_output=True,
+    )
+    assert done.returncode == 1 and f"{file} cannot be written: File too large" in done.stderr
+    assert file.read_text() == "share: all\n" and list(file.parent.iterdir()) == [file]
+
+
+def test_init_over_a_link(user: User, file: Path) -> None:
+    """A policy file that is a link stays one: --force replaces what it leads to, with the permissions that it has."""
+    target = user.directory / "in-a-repository.yaml"
+    target.write_text("share: all\n")
+    target.chmod(0o644)
+    file.symlink_to(target)
+    assert user.pylayer("policy", "init", "--force", "--preset", "players").returncode == 0
+    assert file.is_symlink() and "preset: players" in target.read_text()
+    assert target.stat().st_mode & 0o777 == 0o644
+
+
 def test_schema_for_editors(user: User, file: Path) -> None:
     """What is printed is a valid schema of draft 7, the one that `init` points editors to, and describes every key."""
     printed = json.loads(user.pylayer("policy", "schema").stdout)
@@ -282,11 +307,12 @@ def test_origins(user: User, file: Path) -> None:
         assert words in " ".join(text.split())
 
 
-def test_layer_settings(user: User, file: Path) -> None:
+@pytest.mark.parametrize("wrong", ["much", "9" * 5000])
+def test_layer_settings(user: User, file: Path, wrong: str) -> None:
     """A variable of the environment that sets a layer setting is said to be where it is from, and wins; a value that is
     none does not."""
     file.write_text("settings: {carrier: cells, queue_mib: 8}\n")
-    variables = {"VK_PYLAYER_PIPELINE_CACHE_CARRIER": "snapshot", "VK_CARRIER": "off", "VK_QUEUE_MIB": "much"}
+    variables = {"VK_PYLAYER_PIPELINE_CACHE_CARRIER": "snapshot", "VK_CARRIER": "off", "VK_QUEUE_MIB": wrong}
     settings = user.json("policy", "explain", **variables)["devices"][0]["settings"]
     source = {"source": "VK_PYLAYER_PIPELINE_CACHE_CARRIER", "line": 0, "rule": 0}
     assert settings["carrier"] == {"value": "snapshot", **source}

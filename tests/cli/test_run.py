@@ -264,6 +264,19 @@ def test_bad_policy(user: User, text: str | None, told: str) -> None:
     assert not (user.directory / "started").exists()
 
 
+@pytest.mark.parametrize("text", ["settings: {carrier: cell}\n", None])
+def test_policy_in_force_that_cannot_be_used(user: User, text: str | None) -> None:
+    """Where the policy file in force cannot be used one line says so, and the program runs with the defaults."""
+    policy = user.directory / "policy.yaml"
+    if text is not None:
+        policy.write_text(text)
+    done = user.pylayer("run", "--", "echo", "started", PYLAYER_CONFIG=str(policy))
+    assert (done.returncode, done.stdout) == (0, "started\n")
+    assert done.stderr.count("\n") == 1 and str(policy) in done.stderr
+    assert done.stderr.endswith("; the defaults are in force\n")
+    assert user.pylayer("run", "--", "true").stderr == ""
+
+
 def test_untrusted_policy(user: User) -> None:
     """A policy file in a directory that others may write to, which the layer would refuse, is refused at once."""
     directory = user.directory / "shared"

@@ -177,6 +177,18 @@ def test_nothing_to_export(user: User, store: Store, app: str) -> None:
     assert list(user.directory.iterdir()) == []
 
 
+def test_nothing_but_suspects(user: User) -> None:
+    """Where a process died over all that a program has, no file is made, and one line says why."""
+    store = Store(user.store)
+    digests = {xxhash.xxh3_128_digest(stores.cell_data(number))[:8].hex(): number for number in (1, 2)}
+    store.journal(GAME, *(cell(number) for number in digests.values()))
+    store.suspects(GAME, time=float(NOW), death="a death", records=sorted(digests))
+    done = user.pylayer("export", "x.pylayer", "--app", "game*")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert "only 2 records that a process died over (pylayer quarantine ls)" in done.stderr
+    assert list(user.directory.iterdir()) == []
+
+
 def test_export_overwrites_nothing(user: User, store: Store, export: Path) -> None:
     """A file that is there is left alone."""
     data = export.read_bytes()

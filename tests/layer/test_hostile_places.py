@@ -144,3 +144,23 @@ def test_policy_file_is_no_code(world: World, tmp_path: Path, text: str) -> None
     (line,) = [line for line in result.stderr.splitlines() if line.startswith("pylayer: ")]
     assert "not YAML" in line and line.endswith("the defaults are in force")
     assert not mark.exists() and world.last()["compiled"] == 2
+
+
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        ("missing.yaml", "No such file or directory"),
+        ("missing/policy.yaml", "No such file or directory"),
+        ("store", "Is a directory"),
+    ],
+)
+def test_policy_file_that_cannot_be_read(world: World, place: str, reason: str) -> None:
+    """A PYLAYER_CONFIG that names no readable file is one warning with path and reason; the defaults are in force."""
+    world.store.mkdir(mode=0o700)
+    config = world.directory / place
+    result = world.demo("--count", 2, PYLAYER_CONFIG=str(config), PYLAYER_LOG="warn")
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("pylayer: ")]
+    assert line == f"pylayer: warn: {config} cannot be read: {reason}; the defaults are in force"
+    assert world.last()["compiled"] == 2
+    silent = world.demo("--count", 2, PYLAYER_CONFIG="", PYLAYER_LOG="warn")
+    assert "pylayer: " not in silent.stderr

@@ -191,6 +191,16 @@ def test_policy_module_that_cannot_be_imported(world: World, top: str) -> None:
     assert world.last()["compiled"] == 8
 
 
+def test_policy_that_imports_in_a_method(world: World) -> None:
+    """A method can import a module from the directory of its class, but none that hides one of the standard library."""
+    environment = write_policy(world, keep_cell="import mine_too, colorsys; return mine_too.wants(colorsys.rgb_to_hsv)")
+    (world.directory / "policies" / "mine_too.py").write_text("def wants(function): return True\n")
+    (world.directory / "policies" / "colorsys.py").write_text("")
+    result = world.demo("--count", 8, **environment)
+    assert "policy failed" not in result.stderr
+    assert world.runs()[-1]["stored_records"] == 8
+
+
 def test_policy_prints_nowhere(world: World) -> None:
     """What a policy prints goes to the log, not to the program's output."""
     environment = write_policy(world, device_created="print('hello from policy')")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from world import FAULTS, LAYER_NAME, Run, World
 from pylayer.identity import Identity
 from pylayer.store import sentinel
 from pylayer.store.folder import Folder, read_identity
-from pylayer.store.suspects import Suspects, read, review
+from pylayer.store.suspects import Suspects, forget, read, review
 
 COUNT = 24
 BOTH = f"{LAYER_NAME}:{FAULTS}"
@@ -79,6 +80,25 @@ def test_poisoned_record_crashes_once(world: World, number: int) -> None:
     assert (world.last()["compiled"], world.last()["hits"]) == (1, COUNT - 1)
     again(world)
     assert (world.last()["compiled"], world.last()["hits"]) == (0, COUNT)
+
+
+def test_suspects_are_not_exported(world: World) -> None:
+    """An export leaves out what a process died over, also where no start has written that down yet, and says so."""
+    warm(world)
+    poison(world, 3)
+    dies(world)
+
+    def pylayer(*arguments: str, **environment: str) -> str:
+        command = [sys.executable, "-m", "pylayer", *arguments]
+        return world.run(command, VK_INSTANCE_LAYERS=None, VK_ADD_LAYER_PATH=None, **environment).stdout
+
+    for elsewhere in ("unreviewed", "reviewed"):
+        text = pylayer("export", f"{elsewhere}.pylayer", "--app", "pipelines")
+        assert f"Exported: {COUNT - 1} pipelines" in text
+        assert "\n  without 1 record that a process died over (pylayer quarantine ls)\n" in text
+        pylayer("import", f"{elsewhere}.pylayer", "--any-device", PYLAYER_STORE=elsewhere)
+        again(world, PYLAYER_STORE=elsewhere)
+        reviewed(world)
 
 
 def test_same_record_without_the_sentinel(world: World) -> None:
@@ -171,6 +191,22 @@ def test_crash_while_the_store_is_loaded(world: World, moment: str) -> None:
     assert 1 <= world.last()["compiled"] <= 16
     again(world)
     assert (world.last()["compiled"], world.last()["hits"]) == (0, COUNT)
+
+
+def test_crash_while_a_snapshot_is_loaded(world: World) -> None:
+    """A snapshot that is set aside is not replaced by the next run's snapshot, which holds less."""
+    policy = world.directory / "policy.yaml"
+    policy.write_text("settings: {carrier: snapshot, fsync_interval_ms: null}\n")  # replaced at once
+    world.environment["PYLAYER_CONFIG"] = str(policy)
+    world.demo("--count", COUNT)
+    (suspected,) = world.stored_files(".snapshot")
+    dies(world, layers=BOTH, PYLAYER_TEST_FAULTS="dies-loading=1")
+    world.demo("--count", COUNT // 2)
+    assert world.last()["plain_compiled"] == COUNT // 2
+    assert len(world.stored_files(".snapshot")) == 2 and suspected.exists()
+    forget(folder(world))
+    again(world)
+    assert world.last()["plain_compiled"] == 0
 
 
 def test_crash_over_the_programs_own_cache(world: World) -> None:

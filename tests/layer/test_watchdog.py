@@ -286,7 +286,6 @@ DEEDS = {
     ),
     "traces": ("import sys; sys.settrace(lambda *_: 1 // 0); return True", True),
     "forks": ("import os; os.fork(); return True", False),
-    "keeps the data": ("self.kept = getattr(self, 'kept', []) + [cell.data]; return True", False),
     "prints without end": ("print('x' * 100000); print('line\\n' * 5000); return True", False),
     "starts threads": (
         "import threading\n        def spin():\n            while True: pass\n"
@@ -308,6 +307,22 @@ def test_deeds_in_an_event(world: World, deed: str) -> None:
     assert len(off_lines(result)) == (1 if fails else 0)
     assert len(result.stderr.splitlines()) < 1100
     assert_next_run_hits(world, COUNT - 8 if fails else COUNT)
+
+
+KEEPS_DATA = """
+        view = memoryview(cell.data)
+        kept = [cell.data, cell.data[2:8], view, view[8:], view.cast("B")[::2]]
+        self.kept = getattr(self, "kept", []) + [(data, bytes(data)) for data in kept]
+        return True"""
+COMPARES_DATA = 'print(len(self.kept), "kept,", sum(bytes(data) == copy for data, copy in self.kept), "unchanged")'
+
+
+def test_data_that_is_kept(world: World) -> None:
+    """The data of cells that a class keeps, and slices and views of it, stay unchanged after the cells are gone."""
+    environment = watched(world, keep_cell=KEEPS_DATA, device_destroyed=COMPARES_DATA)
+    result = run_unharmed(world, environment, PYLAYER_LOG="info", MALLOC_PERTURB_="165")
+    assert f"{5 * COUNT} kept, {5 * COUNT} unchanged" in result.stderr
+    assert_next_run_hits(world, COUNT)
 
 
 DAMAGE = {

@@ -227,7 +227,8 @@ def policy_directory(tmp_path: Path) -> Iterator[Path]:
     (directory / "unit_user_exits.py").write_text("raise SystemExit('bye')\n")
     before = list(sys.path)
     yield directory
-    assert sys.path == before
+    assert sys.path in (before, [*before, str(directory)])
+    sys.path[:] = before
     for name in [name for name in sys.modules if name.startswith("unit_user_")]:
         del sys.modules[name]
 
@@ -235,9 +236,10 @@ def policy_directory(tmp_path: Path) -> Iterator[Path]:
 def test_user_policy(
     host_module: Any, boundary: FakeBoundary, root: str, tmp_path: Path, policy_directory: Path
 ) -> None:
-    """A class of the user's own is taken from policy_path, which is on the module path during the import only."""
+    """A class of the user's own is taken from policy_path, which is last on the module path from then on."""
     host = configured(host_module, tmp_path, f"policy: unit_user_policy:Good\npolicy_path: {policy_directory}")
     assert type(host.policy).__name__ == "Good"
+    assert sys.path[-1] == str(policy_directory)
     assert boundary.lines(LOG_WARN) == []
 
 
@@ -308,6 +310,7 @@ def test_prepare(host_module: Any, boundary: FakeBoundary, root: str) -> None:
         return root
 
     boundary.queue = []
+    del boundary.variables["PYLAYER_CONFIG"]
     host_module.store_root = speak
     host_module.prepare()()
     assert boundary.lines(LOG_INFO) == ["hello world"]

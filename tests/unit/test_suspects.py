@@ -245,11 +245,13 @@ def age(folder: Folder, seconds: float) -> None:
 
 
 def test_suspicion_ends(folder: Folder) -> None:
-    """After 30 days what was suspected is used again, and the note is gone."""
+    """After 30 days what was suspected is used again, and the note is gone, unless the store is only read."""
     stored(folder, one=11)
     death(folder, mark(sentinel.PIPELINES, 11))
     assert loads(folder)[0] == set()
     age(folder, suspects.SUSPECTED_SECONDS + 60)
+    assert not suspects.review(folder, read_only=True)[0]
+    assert len(folder.files(None, (suspects.SUFFIX,))) == 1
     assert loads(folder)[0] == {b"one"}
     assert folder.files(None, (suspects.SUFFIX,)) == []
 

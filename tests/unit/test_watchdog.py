@@ -362,6 +362,7 @@ def test_flood_of_lines(host_module: Any, boundary: FakeBoundary, root: str) -> 
         return root
 
     boundary.queue = []
+    del boundary.variables["PYLAYER_CONFIG"]
     host_module.store_root = flood
     host_module.prepare()()
     assert len(boundary.lines(LOG_INFO)) == 1000
