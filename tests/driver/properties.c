@@ -14,7 +14,7 @@ typedef struct {
     Part offered;
 } Offer;
 
-enum { OFFERS = 7 };
+enum { OFFERS = 10 };
 
 static void list_offers(const DeviceSettings *device, Offer offers[OFFERS])
 {
@@ -26,6 +26,9 @@ static void list_offers(const DeviceSettings *device, Offer offers[OFFERS])
         {VK_EXT_GRAPHICS_PIPELINE_LIBRARY_EXTENSION_NAME, device->libraries},
         {VK_KHR_MAINTENANCE_5_EXTENSION_NAME, device->maintenance5},
         {VK_KHR_PIPELINE_BINARY_EXTENSION_NAME, device->binaries},
+        {VK_NV_RAY_TRACING_EXTENSION_NAME, device->more_pipelines},
+        {"VK_AMDX_shader_enqueue", device->more_pipelines},
+        {"VK_ARM_data_graph", device->more_pipelines},
     };
     memcpy(offers, all, sizeof all);
 }
@@ -244,6 +247,8 @@ static bool enables_extension(const VkDeviceCreateInfo *info, const char *name)
 VkResult check_device(const DeviceSettings *device, const VkDeviceCreateInfo *info, DriverDevice *out)
 {
     out->internal_cache = device->internal_cache;
+    out->more_pipelines = enables_extension(info, VK_NV_RAY_TRACING_EXTENSION_NAME);
+    check_chain(info->pNext, "vkCreateDevice");
     for (uint32_t i = 0; i < info->enabledExtensionCount; i++)
         if (!offers_extension(device, info->ppEnabledExtensionNames[i]))
             return VK_ERROR_EXTENSION_NOT_PRESENT;
