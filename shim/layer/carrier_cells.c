@@ -213,7 +213,7 @@ static bool may_be_probed(Batch *batch, uint32_t index)
 {
     AnyCreateInfo info;
     Element *element = &batch->elements[index];
-    bool changed = element_change_flags(element, batch->call, index, FAIL_ON_COMPILE, 0, &info);
+    bool changed = element_build(element, batch->call, index, (Change){.set = FAIL_ON_COMPILE}, &info);
     element_release(element);
     return changed;
 }
@@ -257,7 +257,8 @@ static VkResult probe_all(Batch *batch)
         element->plain = plain_kinds >> element->kind & 1;
         AnyCreateInfo *info = (AnyCreateInfo *)(void *)(batch->infos + i * stride);
         /* EARLY_RETURN is the layer's to obey: a miss in front must not hide the hits behind it. */
-        if (!element_prepare(element, call, i, element->plain ? 0 : FAIL_ON_COMPILE, EARLY_RETURN, info))
+        Change change = {.set = element->plain ? 0 : FAIL_ON_COMPILE, .clear = EARLY_RETURN, .feedback = true};
+        if (!element_build(element, call, i, change, info))
             element->plain = true;
         may_compile |= element->plain && !(element->flags & FAIL_ON_COMPILE);
         call->pipelines[i] = VK_NULL_HANDLE;

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+from scripted_driver import ScriptedDriver
 from world import BUILD, World
 
 CHAINS = [str(BUILD / "tests" / "chains")]
@@ -50,3 +52,28 @@ def test_warm_chains_hit(world: World) -> None:
     counters = world.last()
     assert counters["compiled"] == counters["compile_required"] == 0
     assert warm["flags2-may-not-compile"].startswith("result=0 pipeline=1")
+
+
+def test_empty_binaries(scripted: ScriptedDriver) -> None:
+    """Where a program's own VkPipelineBinaryInfoKHR gives no binaries, those of the store take its place: no structure
+    stands twice in a chain. Behind a struct nobody knows it cannot be replaced, and a cache has the pipeline."""
+    alone = scripted.program("chains", "empty-binaries", layered=False).stdout
+    scripted.settings(carrier="binaries")
+    cold = scripted.program("chains", "empty-binaries").stdout
+    # By then two of them need not be compiled; the driver alone finds them in its own cache.
+    assert lines(cold) == lines(alone)
+    warm = lines(scripted.program("chains", "empty-binaries").stdout)
+    assert {line.split(" ", 1)[0] for line in warm.values()} == {"result=0"}
+    assert (scripted.counts["compiles"], scripted.counts["from-binaries"]) == (0, 5)
+
+
+@pytest.mark.parametrize("carrier", ["cells", "binaries"])
+def test_parent_that_does_not_come(scripted: ScriptedDriver, carrier: str) -> None:
+    """A pipeline whose parent is not created is none of its derivatives any more, wherever its flags stand: in its
+    key, in its creation and in what is asked of the driver's own cache."""
+    alone = scripted.program("chains", "derivatives", layered=False).stdout
+    scripted.settings(carrier=carrier)
+    for _ in range(2):
+        assert scripted.program("chains", "derivatives").stdout == alone
+    # The flags of the third stand behind an unknown struct: the call is the driver's.
+    assert (scripted.counts["compiles"], scripted.world.last()["passed"]) == (1, 2)
