@@ -3,6 +3,22 @@
 
 #include "sentinel.h"
 
+void batch_find_suspects(Batch *batch)
+{
+    const PipelineCall *call = batch->call;
+    for (uint32_t i = 0; i < call->count; i++) {
+        Element *element = &batch->elements[i];
+        element->suspect = suspects_find(call->device, element->fingerprint, element->kind);
+        batch->suspects |= element->suspect;
+    }
+}
+
+void batch_wait_for_load(Batch *batch)
+{
+    batch->after_load = loading_wait(batch->call->device);
+    batch_find_suspects(batch);
+}
+
 /* NULL: a cell, or one that the layer does not merge into. */
 static CacheUse *use_of(Batch *batch, VkPipelineCache cache)
 {

@@ -319,7 +319,7 @@ static bool collect_missing(DeferredOperation *operation)
     return operation->pipelines;
 }
 
-/* VK_NULL_HANDLE where the driver refuses. */
+/* VK_NULL_HANDLE where the driver refuses, or a suspect must not meet what is in the copy. */
 static void choose_cache(DeferredOperation *operation, bool can_keep)
 {
     Device *device = operation->call.device;
@@ -335,7 +335,8 @@ static void choose_cache(DeferredOperation *operation, bool can_keep)
         if (operation->app_cache && device->plan.seed_caches && !loading_is_under_way(device))
             cells_seed(device, operation->app_cache);
         operation->cache_is = CACHE_COPY;
-        operation->cache = cells_copy(device, operation->app_cache);
+        operation->cache =
+            pipelines_have_suspects(&operation->call) ? VK_NULL_HANDLE : cells_copy(device, operation->app_cache);
     }
 }
 

@@ -12,6 +12,19 @@
 /* Create infos in one call that fit on the stack; applications rarely pass more than one. */
 #define STACK_ELEMENTS 8
 
+bool pipelines_have_suspects(const PipelineCall *call)
+{
+    if (!atomic_load_explicit(&call->device->suspects, memory_order_acquire))
+        return false;
+    for (uint32_t i = 0; i < call->count; i++) {
+        Element element;
+        element_read(&element, call, i);
+        if (suspects_find(call->device, fingerprint_of(call, i, element.kind), element.kind))
+            return true;
+    }
+    return false;
+}
+
 VkResult pipelines_pass_through(const PipelineCall *call)
 {
     if (call->probe_after_load)
@@ -21,7 +34,8 @@ VkResult pipelines_pass_through(const PipelineCall *call)
     AppCache *app_cache = process_is_forked_child() ? NULL : app_cache_find(device, call->cache);
     count(&device->counters.passed, call->count);
     VkPipelineCache cache = call->cache;
-    if (app_cache && !cache_use_begin(&app_cache->use, true)) {
+    /* What is stored was merged into it. */
+    if (app_cache && (pipelines_have_suspects(call) || !cache_use_begin(&app_cache->use, true))) {
         app_cache = NULL;
         cache = VK_NULL_HANDLE;
     }
@@ -77,11 +91,6 @@ static VkResult create_pipelines(PipelineCall call)
     }
     for (uint32_t i = 0; i < call.count; i++)
         batch.elements[i].fingerprint = fingerprint_of(&call, i, batch.elements[i].kind);
-    for (uint32_t i = 0; i < call.count; i++) {
-        Element *element = &batch.elements[i];
-        element->suspect = suspects_find(device, element->fingerprint, element->kind);
-        batch.suspects |= element->suspect;
-    }
     VkResult result;
     if (carrier == PYLAYER_CARRIER_OBSERVE) {
         result = carrier_observe_create(&batch);

@@ -3,11 +3,15 @@
  * the VkResult, whether a pipeline came, and whether any byte of the program's structures changed.
  *
  * chains empty-binaries: chains with a VkPipelineBinaryInfoKHR that gives none.
+ * chains stored, same, unprobeable, inseparable: with a VkPipelineCache, a pipeline that is not optimized and one that is.
+ * The latter differs from that of "stored" by a constant that is not in the shader; its flags stand behind a struct that
+ * nobody knows, or it also derives from a pipeline of its call.
  * chains derivatives: pipelines that derive from an earlier one of their call, which may not be compiled and does not
  * come.
  *
  * Structures newer than the headers of Debian bookworm are declared here, with numbers from the registry.
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <vulkan/vulkan.h>
@@ -48,6 +52,7 @@ static const uint32_t shader[] = {
 };
 
 static VkDevice device;
+static VkPipelineCache cache;
 static VkComputePipelineCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO};
 
 static void attempt(const char *name, const void *chain, VkPipelineCreateFlags legacy)
@@ -60,7 +65,7 @@ static void attempt(const char *name, const void *chain, VkPipelineCreateFlags l
         memcpy(before[i], node, sizeof(Flags2));
     VkComputePipelineCreateInfo copy = info;
     VkPipeline pipeline = (VkPipeline)1;
-    VkResult result = vkCreateComputePipelines(device, VK_NULL_HANDLE, 1, &info, NULL, &pipeline);
+    VkResult result = vkCreateComputePipelines(device, cache, 1, &info, NULL, &pipeline);
     int changed = memcmp(&copy, &info, sizeof info) != 0;
     node = chain;
     for (int i = 0; node && i < 3; i++, node = node->pNext) {
@@ -111,6 +116,34 @@ static void empty_binaries(void)
     attempt("behind-unknown", &unknown, 0);
 }
 
+static void with_cache(const char *how)
+{
+    const bool first = strcmp(how, "stored") == 0, inseparable = strcmp(how, "inseparable") == 0;
+    const VkSpecializationMapEntry entry = {.constantID = 1000, .size = sizeof(uint32_t)};
+    const uint32_t constant = first;
+    const VkSpecializationInfo specialization = {1, &entry, sizeof constant, &constant};
+    VkPipelineCacheCreateInfo cache_info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
+    if (vkCreatePipelineCache(device, &cache_info, NULL, &cache))
+        return;
+    attempt("not-optimized", NULL, (VkPipelineCreateFlags)DISABLE_OPTIMIZATION);
+    info.stage.pSpecializationInfo = &specialization;
+    Flags2 flags = {TYPE_FLAGS2, NULL, inseparable ? VK_PIPELINE_CREATE_DERIVATIVE_BIT : 0};
+    Features unknown = {TYPE_UNKNOWN, &flags, 7};
+    VkComputePipelineCreateInfo infos[2] = {info, info};
+    infos[0].pNext = NULL;
+    infos[0].flags = VK_PIPELINE_CREATE_ALLOW_DERIVATIVES_BIT | (VkPipelineCreateFlags)DISABLE_OPTIMIZATION;
+    infos[1].pNext = &unknown;
+    VkPipeline pipelines[2];
+    if (inseparable) {
+        printf("inseparable result=%d\n", vkCreateComputePipelines(device, cache, 2, infos, NULL, pipelines));
+        for (int i = 0; i < 2; i++)
+            vkDestroyPipeline(device, pipelines[i], NULL);
+    } else {
+        attempt(how, strcmp(how, "unprobeable") == 0 ? &unknown : NULL, 0);
+    }
+    vkDestroyPipelineCache(device, cache, NULL);
+}
+
 static void derive(const char *name, const void *chain, VkPipelineCreateFlags legacy)
 {
     static uint32_t last;
@@ -128,7 +161,7 @@ static void derive(const char *name, const void *chain, VkPipelineCreateFlags le
     infos[1].pNext = chain;
     infos[1].flags = legacy;
     VkPipeline pipelines[2];
-    VkResult result = vkCreateComputePipelines(device, VK_NULL_HANDLE, 2, infos, NULL, pipelines);
+    VkResult result = vkCreateComputePipelines(device, cache, 2, infos, NULL, pipelines);
     printf("%s result=%d pipelines=%d%d\n", name, result, pipelines[0] != VK_NULL_HANDLE,
            pipelines[1] != VK_NULL_HANDLE);
     for (int i = 0; i < 2; i++)
@@ -183,8 +216,10 @@ int main(int count, char **arguments)
         usual_chains();
     else if (strcmp(arguments[1], "derivatives") == 0)
         derivatives();
-    else
+    else if (strcmp(arguments[1], "empty-binaries") == 0)
         empty_binaries();
+    else
+        with_cache(arguments[1]);
 
     vkDestroyPipelineLayout(device, info.layout, NULL);
     vkDestroyShaderModule(device, info.stage.module, NULL);
