@@ -280,6 +280,10 @@ static void resolve(Device *device, PFN_vkGetDeviceProcAddr next)
     RESOLVE(create_graphics_pipelines, vkCreateGraphicsPipelines);
     RESOLVE(create_compute_pipelines, vkCreateComputePipelines);
     RESOLVE(create_ray_tracing_pipelines, vkCreateRayTracingPipelinesKHR);
+    device->create_ray_tracing_pipelines_nv = (CreateUnknownPipelines)next(handle, "vkCreateRayTracingPipelinesNV");
+    device->create_execution_graph_pipelines =
+        (CreateUnknownPipelines)next(handle, "vkCreateExecutionGraphPipelinesAMDX");
+    device->create_data_graph_pipelines = (CreateUnknownPipelinesDeferred)next(handle, "vkCreateDataGraphPipelinesARM");
     RESOLVE(destroy_pipeline, vkDestroyPipeline);
     RESOLVE(deferred_operation_join, vkDeferredOperationJoinKHR);
     RESOLVE(get_deferred_operation_result, vkGetDeferredOperationResultKHR);

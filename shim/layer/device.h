@@ -17,6 +17,12 @@ typedef struct HotCounters {
     atomic_ullong hits[PYLAYER_KIND_COUNT];
 } HotCounters;
 
+/* vkCreateRayTracingPipelinesNV and vkCreateExecutionGraphPipelinesAMDX, and vkCreateDataGraphPipelinesARM. */
+typedef VkResult(VKAPI_PTR *CreateUnknownPipelines)(VkDevice, VkPipelineCache, uint32_t, const void *,
+                                                    const VkAllocationCallbacks *, VkPipeline *);
+typedef VkResult(VKAPI_PTR *CreateUnknownPipelinesDeferred)(VkDevice, VkDeferredOperationKHR, VkPipelineCache, uint32_t,
+                                                            const void *, const VkAllocationCallbacks *, VkPipeline *);
+
 struct Device {
     VkDevice handle;
     uint64_t serial;
@@ -38,6 +44,9 @@ struct Device {
     PFN_vkCreateGraphicsPipelines create_graphics_pipelines;
     PFN_vkCreateComputePipelines create_compute_pipelines;
     PFN_vkCreateRayTracingPipelinesKHR create_ray_tracing_pipelines;
+    CreateUnknownPipelines create_ray_tracing_pipelines_nv;
+    CreateUnknownPipelines create_execution_graph_pipelines;
+    CreateUnknownPipelinesDeferred create_data_graph_pipelines;
     PFN_vkDestroyPipeline destroy_pipeline;
     PFN_vkDeferredOperationJoinKHR deferred_operation_join;
     PFN_vkGetDeferredOperationResultKHR get_deferred_operation_result;

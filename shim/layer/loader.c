@@ -111,10 +111,9 @@ static const Hook device_hooks[] = {
 
 /* Intercepted where the device has a carrier, or its application caches are checked. */
 static const Hook cache_hooks[] = {
-    HOOK(CreatePipelineCache),
-    HOOK(DestroyPipelineCache),
-    HOOK(GetPipelineCacheData),
-    HOOK(MergePipelineCaches),
+    HOOK(CreatePipelineCache),         HOOK(DestroyPipelineCache),        HOOK(GetPipelineCacheData),
+    HOOK(MergePipelineCaches),         HOOK(CreateRayTracingPipelinesNV), HOOK(CreateExecutionGraphPipelinesAMDX),
+    HOOK(CreateDataGraphPipelinesARM),
 };
 
 /* Intercepted where the device has a carrier, or policy wants to know what is created. */

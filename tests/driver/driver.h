@@ -25,8 +25,8 @@
  *
  * COMMAND  create-instance, create-device, create-object (modules, layouts, render passes), create-cache, destroy-cache,
  *          get-data, merge, create-pipelines (a call), pipeline (one create info of it), get-key, create-binaries,
- *          binary-data, release-captured, more-pipelines (a call), allocate (each time it needs memory), any (each
- *          command of a device that returns a VkResult)
+ *          binary-data, release-captured, create-more (a call for more-pipelines), allocate (each time it needs memory),
+ *          any (each command of a device that returns a VkResult)
  * ACTION   error:RESULT       it returns that; RESULT is a number or a name such as out-of-host-memory
  *          crash, abort, kill SIGSEGV, SIGABRT, SIGKILL
  *          hang               for ever;  slow:MS  so many milliseconds
@@ -121,7 +121,7 @@ uint32_t script_number(const char *text);
     X(CREATE_BINARIES, "create-binaries")                                                                              \
     X(BINARY_DATA, "binary-data")                                                                                      \
     X(RELEASE_CAPTURED, "release-captured")                                                                            \
-    X(MORE_PIPELINES, "more-pipelines")                                                                                \
+    X(CREATE_MORE, "create-more")                                                                                      \
     X(ALLOCATE, "allocate")                                                                                            \
     X(ANY, "any")
 

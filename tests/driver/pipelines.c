@@ -209,7 +209,7 @@ static VkResult create_more(VkPipelineCache cache, uint32_t info_count, VkPipeli
 {
     memset(pipelines, 0, info_count * sizeof *pipelines);
     Cache *used = cache_use_begin(cache);
-    VkResult result = act_or_error(DO_MORE_PIPELINES);
+    VkResult result = act_or_error(DO_CREATE_MORE);
     if (!deferred) /* an operation that nobody joins: it goes on */
         cache_use_end(used);
     return result;
