@@ -91,8 +91,8 @@ static enum PylayerPipelineKind kind_of(const PipelineCall *call, const AnyCreat
         return PYLAYER_KIND_GRAPHICS_LIBRARY;
     if (!chains_libraries)
         return PYLAYER_KIND_GRAPHICS;
-    return flags & COMPAT_PIPELINE_CREATE_LINK_TIME_OPTIMIZATION ? PYLAYER_KIND_GRAPHICS_OPTIMIZED_LINK
-                                                                 : PYLAYER_KIND_GRAPHICS_FAST_LINKED;
+    return flags & VK_PIPELINE_CREATE_LINK_TIME_OPTIMIZATION_BIT_EXT ? PYLAYER_KIND_GRAPHICS_OPTIMIZED_LINK
+                                                                     : PYLAYER_KIND_GRAPHICS_FAST_LINKED;
 }
 
 /*
@@ -125,7 +125,7 @@ void element_read(Element *element, const PipelineCall *call, uint32_t index)
     element->feedback.flags = 0;
     for (const VkBaseInStructure *node = info->head.pNext; node; node = node->pNext) {
         switch ((int)node->sType) {
-        case COMPAT_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2:
+        case VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR:
             element->flags2 = (const void *)node;
             break;
         case VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO_EXT:
@@ -189,12 +189,15 @@ static void *copied(const AnyCreateInfo *out, VkStructureType type)
 static void set_flags(Element *element, uint64_t flags, AnyCreateInfo *out)
 {
     if (element->flags2) {
-        ((CompatPipelineCreateFlags2 *)copied(out, COMPAT_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2))->flags = flags;
+        ((VkPipelineCreateFlags2CreateInfoKHR *)copied(out, VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR))
+            ->flags = flags;
     } else if (!(flags & CAPTURE_DATA)) {
         out->head.flags = (VkPipelineCreateFlags)flags;
     } else { /* a flag that the legacy ones lack */
-        element->own_flags2 = (CompatPipelineCreateFlags2){
-            .sType = COMPAT_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2, .pNext = out->head.pNext, .flags = flags};
+        element->own_flags2 =
+            (VkPipelineCreateFlags2CreateInfoKHR){.sType = VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR,
+                                                  .pNext = out->head.pNext,
+                                                  .flags = flags};
         out->head.pNext = &element->own_flags2;
     }
 }
@@ -293,8 +296,8 @@ static bool stage_has_code(const VkPipelineShaderStageCreateInfo *stage)
     for (const VkBaseInStructure *node = stage->pNext; node; node = node->pNext) {
         if (node->sType == VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO)
             return true;
-        if (node->sType == COMPAT_STRUCTURE_TYPE_SHADER_STAGE_MODULE_IDENTIFIER &&
-            ((const CompatShaderStageModuleIdentifier *)(const void *)node)->identifierSize > 0)
+        if (node->sType == VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_MODULE_IDENTIFIER_CREATE_INFO_EXT &&
+            ((const VkPipelineShaderStageModuleIdentifierCreateInfoEXT *)(const void *)node)->identifierSize > 0)
             return true;
     }
     return false;

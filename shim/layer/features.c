@@ -39,7 +39,7 @@ static const Feature cache_control_feature = {
     VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_CREATION_CACHE_CONTROL_FEATURES,
 };
 static const Feature maintenance5_feature = {
-    COMPAT_STRUCTURE_TYPE_VULKAN_1_4_FEATURES,
+    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_4_FEATURES,
     VULKAN_1_4_MAINTENANCE5_OFFSET,
     VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_5_FEATURES_KHR,
 };
@@ -106,10 +106,10 @@ static void query_binaries(const Instance *instance, VkPhysicalDevice physical, 
 
 bool features_shader_module_identifiers(const VkDeviceCreateInfo *info)
 {
-    const CompatShaderModuleIdentifierFeatures *identifiers =
-        (const void *)pnext_find(info->pNext, COMPAT_STRUCTURE_TYPE_SHADER_MODULE_IDENTIFIER_FEATURES);
+    const VkPhysicalDeviceShaderModuleIdentifierFeaturesEXT *identifiers =
+        (const void *)pnext_find(info->pNext, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_MODULE_IDENTIFIER_FEATURES_EXT);
     return identifiers && identifiers->shaderModuleIdentifier &&
-           requests_extension(info, COMPAT_SHADER_MODULE_IDENTIFIER_EXTENSION_NAME);
+           requests_extension(info, VK_EXT_SHADER_MODULE_IDENTIFIER_EXTENSION_NAME);
 }
 
 FeatureSupport features_query(const Instance *instance, VkPhysicalDevice physical, const VkDeviceCreateInfo *info,

@@ -65,8 +65,8 @@ size_t pnext_pipeline_struct_size(VkStructureType type)
         return sizeof(VkPipelineCompilerControlCreateInfoAMD);
     case VK_STRUCTURE_TYPE_ATTACHMENT_SAMPLE_COUNT_INFO_AMD:
         return sizeof(VkAttachmentSampleCountInfoAMD);
-    case COMPAT_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2:
-        return sizeof(CompatPipelineCreateFlags2);
+    case VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR:
+        return sizeof(VkPipelineCreateFlags2CreateInfoKHR);
     case VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR:
         return sizeof(VkPipelineBinaryInfoKHR);
     case VK_STRUCTURE_TYPE_PIPELINE_FRAGMENT_SHADING_RATE_ENUM_STATE_CREATE_INFO_NV:
