@@ -37,8 +37,8 @@ static enum PylayerPipelineKind kind_of(const PipelineCall *call, const AnyCreat
         return PYLAYER_KIND_GRAPHICS_LIBRARY;
     if (!chains_libraries)
         return PYLAYER_KIND_GRAPHICS;
-    return flags & COMPAT_PIPELINE_CREATE_LINK_TIME_OPTIMIZATION ? PYLAYER_KIND_GRAPHICS_OPTIMIZED_LINK
-                                                                 : PYLAYER_KIND_GRAPHICS_FAST_LINKED;
+    return flags & VK_PIPELINE_CREATE_LINK_TIME_OPTIMIZATION_BIT_EXT ? PYLAYER_KIND_GRAPHICS_OPTIMIZED_LINK
+                                                                     : PYLAYER_KIND_GRAPHICS_FAST_LINKED;
 }
 
 /*
@@ -71,7 +71,7 @@ void element_read(Element *element, const PipelineCall *call, uint32_t index)
     element->feedback.flags = 0;
     for (const VkBaseInStructure *node = info->head.pNext; node; node = node->pNext) {
         switch ((int)node->sType) {
-        case COMPAT_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2:
+        case VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR:
             element->flags2 = (const void *)node;
             break;
         case VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO_EXT:
@@ -103,11 +103,10 @@ static bool replace_flags2(Element *element, uint64_t flags, AnyCreateInfo *out)
         out->head.pNext = &element->own_flags2;
         return true;
     }
-    element->copies =
-        pnext_copy_until(out->head.pNext, element->flags2, pnext_pipeline_struct_size, &element->last_copy);
+    element->copies = pnext_copy_until(out->head.pNext, element->flags2, &element->last_copy);
     if (!element->copies)
         return false;
-    ((CompatPipelineCreateFlags2 *)element->last_copy)->flags = flags;
+    ((VkPipelineCreateFlags2CreateInfoKHR *)element->last_copy)->flags = flags;
     out->head.pNext = element->copies;
     return true;
 }
@@ -138,8 +137,8 @@ bool element_change_flags(Element *element, const PipelineCall *call, uint32_t i
         return true;
     }
     /* A flag that the legacy ones lack. */
-    element->own_flags2 = (CompatPipelineCreateFlags2){
-        .sType = COMPAT_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2, .pNext = out->head.pNext, .flags = flags};
+    element->own_flags2 = (VkPipelineCreateFlags2CreateInfoKHR){
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR, .pNext = out->head.pNext, .flags = flags};
     out->head.pNext = &element->own_flags2;
     return true;
 }
@@ -204,8 +203,8 @@ static bool stage_has_code(const VkPipelineShaderStageCreateInfo *stage)
     for (const VkBaseInStructure *node = stage->pNext; node; node = node->pNext) {
         if (node->sType == VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO)
             return true;
-        if (node->sType == COMPAT_STRUCTURE_TYPE_SHADER_STAGE_MODULE_IDENTIFIER &&
-            ((const CompatShaderStageModuleIdentifier *)(const void *)node)->identifierSize > 0)
+        if (node->sType == VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_MODULE_IDENTIFIER_CREATE_INFO_EXT &&
+            ((const VkPipelineShaderStageModuleIdentifierCreateInfoEXT *)(const void *)node)->identifierSize > 0)
             return true;
     }
     return false;

@@ -43,7 +43,7 @@ typedef struct PipelineCall {
 /* What one create info asks for, read from it once, and the storage that a changed copy needs. */
 typedef struct Element {
     uint64_t flags; /* VkPipelineCreateFlags2 where chained, else the legacy flags */
-    const CompatPipelineCreateFlags2 *flags2;
+    const VkPipelineCreateFlags2CreateInfoKHR *flags2;
     const VkPipelineCreationFeedbackCreateInfoEXT *app_feedback;
     enum PylayerPipelineKind kind;
     uint64_t fingerprint; /* PylayerCell::fingerprint */
@@ -52,13 +52,13 @@ typedef struct Element {
     bool left_alone;      /* a pipeline that drivers do not find in a cache, or must not */
     bool plain;           /* created without a probe */
     bool suspect;         /* a process died when it created this one: nothing stored is used */
-    CompatPipelineCreateFlags2 own_flags2;
+    VkPipelineCreateFlags2CreateInfoKHR own_flags2;
     VkPipelineCreationFeedbackCreateInfoEXT own_feedback;
     VkPipelineCreationFeedbackEXT feedback;
     VkBaseOutStructure *copies, *last_copy;
 } Element;
 
-#define CAPTURE_DATA COMPAT_PIPELINE_CREATE_2_CAPTURE_DATA
+#define CAPTURE_DATA VK_PIPELINE_CREATE_2_CAPTURE_DATA_BIT_KHR
 #define FAIL_ON_COMPILE ((uint64_t)VK_PIPELINE_CREATE_FAIL_ON_PIPELINE_COMPILE_REQUIRED_BIT_EXT)
 #define CAPTURE_REPLAY ((uint64_t)VK_PIPELINE_CREATE_RAY_TRACING_SHADER_GROUP_HANDLE_CAPTURE_REPLAY_BIT_KHR)
 #define EARLY_RETURN ((uint64_t)VK_PIPELINE_CREATE_EARLY_RETURN_ON_FAILURE_BIT_EXT)
@@ -78,7 +78,9 @@ uint64_t fingerprint_of(const PipelineCall *call, uint32_t index, enum PylayerPi
  * VkGraphicsPipelineLibraryCreateInfoEXT). */
 uint32_t graphics_subsets(const VkGraphicsPipelineCreateInfo *info, enum PylayerPipelineKind kind);
 /* VUID-VkGraphicsPipelineCreateInfo-pStages-06600: only with one of these need pStages be valid. */
-#define SUBSETS_WITH_STAGES (COMPAT_LIBRARY_PRE_RASTERIZATION | COMPAT_LIBRARY_FRAGMENT_SHADER)
+#define SUBSETS_WITH_STAGES                                                                                            \
+    (VK_GRAPHICS_PIPELINE_LIBRARY_PRE_RASTERIZATION_SHADERS_BIT_EXT |                                                  \
+     VK_GRAPHICS_PIPELINE_LIBRARY_FRAGMENT_SHADER_BIT_EXT)
 /*
  * Writes to *out the create info of this element with flags set and cleared and with creation feedback
  * chained where the device has it. False: the flags cannot be changed, *out is as the application made it

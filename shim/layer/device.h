@@ -44,8 +44,8 @@ struct Device {
     PFN_vkDestroyDeferredOperationKHR destroy_deferred_operation;
     PFN_vkCreateShaderModule create_shader_module;
     PFN_vkDestroyShaderModule destroy_shader_module;
-    CompatGetShaderModuleIdentifier get_module_identifier; /* NULL where the application has not the feature */
-    CompatGetShaderModuleCreateInfoIdentifier get_code_identifier;
+    PFN_vkGetShaderModuleIdentifierEXT get_module_identifier; /* NULL where the application has not the feature */
+    PFN_vkGetShaderModuleCreateInfoIdentifierEXT get_code_identifier;
     PFN_vkCreatePipelineBinariesKHR create_pipeline_binaries;
     PFN_vkDestroyPipelineBinaryKHR destroy_pipeline_binary;
     PFN_vkGetPipelineKeyKHR get_pipeline_key;

@@ -30,8 +30,6 @@ typedef struct Feature {
 } Feature;
 
 #define OWN_OFFSET sizeof(VkBaseOutStructure) /* of the one VkBool32 of an extension's struct */
-/* The sixteenth of VkPhysicalDeviceVulkan14Features' members, all of them VkBool32. */
-#define VULKAN_1_4_MAINTENANCE5_OFFSET (sizeof(VkBaseOutStructure) + 15 * sizeof(VkBool32))
 
 static const Feature cache_control_feature = {
     VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES,
@@ -39,8 +37,8 @@ static const Feature cache_control_feature = {
     VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_CREATION_CACHE_CONTROL_FEATURES,
 };
 static const Feature maintenance5_feature = {
-    COMPAT_STRUCTURE_TYPE_VULKAN_1_4_FEATURES,
-    VULKAN_1_4_MAINTENANCE5_OFFSET,
+    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_4_FEATURES,
+    offsetof(VkPhysicalDeviceVulkan14Features, maintenance5),
     VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_5_FEATURES_KHR,
 };
 static const Feature binaries_feature = {
@@ -106,10 +104,10 @@ static void query_binaries(const Instance *instance, VkPhysicalDevice physical, 
 
 bool features_shader_module_identifiers(const VkDeviceCreateInfo *info)
 {
-    const CompatShaderModuleIdentifierFeatures *identifiers =
-        (const void *)pnext_find(info->pNext, COMPAT_STRUCTURE_TYPE_SHADER_MODULE_IDENTIFIER_FEATURES);
+    const VkPhysicalDeviceShaderModuleIdentifierFeaturesEXT *identifiers =
+        (const void *)pnext_find(info->pNext, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_MODULE_IDENTIFIER_FEATURES_EXT);
     return identifiers && identifiers->shaderModuleIdentifier &&
-           requests_extension(info, COMPAT_SHADER_MODULE_IDENTIFIER_EXTENSION_NAME);
+           requests_extension(info, VK_EXT_SHADER_MODULE_IDENTIFIER_EXTENSION_NAME);
 }
 
 FeatureSupport features_query(const Instance *instance, VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
@@ -223,7 +221,7 @@ static bool edit_chain(DeviceRequest *request, const Edits *edits)
     if (!last)
         return true;
     const VkBaseInStructure *original = request->info.pNext;
-    request->copies = pnext_copy_until(original, last, pnext_device_struct_size, &request->last_copy);
+    request->copies = pnext_copy_until(original, last, &request->last_copy);
     if (!request->copies)
         return false;
     request->info.pNext = request->copies;
