@@ -130,8 +130,12 @@ bool element_change_flags(Element *element, const PipelineCall *call, uint32_t i
     uint64_t flags = (element->flags | set) & ~clear;
     if (flags == element->flags)
         return true;
-    if (element->flags2)
-        return replace_flags2(element, flags, out);
+    if (element->flags2) {
+        if (replace_flags2(element, flags, out))
+            return true;
+        pnext_say_unknown(call->device, out->head.pNext, element->flags2);
+        return false;
+    }
     if (!(flags & CAPTURE_DATA)) {
         out->head.flags = (VkPipelineCreateFlags)flags;
         return true;
@@ -141,6 +145,12 @@ bool element_change_flags(Element *element, const PipelineCall *call, uint32_t i
         .sType = VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR, .pNext = out->head.pNext, .flags = flags};
     out->head.pNext = &element->own_flags2;
     return true;
+}
+
+bool element_flags_can_change(const Element *element, const PipelineCall *call, uint32_t index)
+{
+    const AnyCreateInfo *info = create_info_at(call, index);
+    return !element->flags2 || !pnext_unknown_until(info->head.pNext, element->flags2);
 }
 
 bool element_prepare(Element *element, const PipelineCall *call, uint32_t index, uint64_t set, uint64_t clear,

@@ -91,6 +91,8 @@ bool element_prepare(Element *element, const PipelineCall *call, uint32_t index,
 /* The same, with what the application chained and no more. */
 bool element_change_flags(Element *element, const PipelineCall *call, uint32_t index, uint64_t set, uint64_t clear,
                           AnyCreateInfo *out);
+/* False: they stand behind a struct of unknown size. */
+bool element_flags_can_change(const Element *element, const PipelineCall *call, uint32_t index);
 void element_release(Element *element);
 /* The driver's answer about the pipeline; NULL where none was asked for or it gave none. */
 const VkPipelineCreationFeedbackEXT *element_feedback(const Element *element);

@@ -36,6 +36,17 @@ size_t pnext_struct_size(VkStructureType type)
     return found ? found->bytes : 0;
 }
 
+const VkBaseInStructure *pnext_unknown_until(const void *chain, const void *last)
+{
+    const VkBaseInStructure *node = chain;
+    while (node && pnext_struct_size(node->sType)) {
+        if ((const void *)node == last)
+            return NULL;
+        node = node->pNext;
+    }
+    return node;
+}
+
 VkBaseOutStructure *pnext_copy_until(const void *chain, const void *last, VkBaseOutStructure **last_copy)
 {
     VkBaseOutStructure *first = NULL, *previous = NULL;
@@ -60,6 +71,26 @@ VkBaseOutStructure *pnext_copy_until(const void *chain, const void *last, VkBase
         pnext_free_copies(first, previous);
     }
     return NULL;
+}
+
+void pnext_say_unknown(Device *device, const void *chain, const void *flags)
+{
+    const VkBaseInStructure *unknown = pnext_unknown_until(chain, flags);
+    if (!unknown) /* memory was short */
+        return;
+    for (size_t i = 0; i < sizeof device->said_unknown / sizeof device->said_unknown[0]; i++) {
+        unsigned said = 0;
+        if (atomic_compare_exchange_strong(&device->said_unknown[i], &said, (unsigned)unknown->sType)) {
+            log_line(
+                PYLAYER_LOG_WARN,
+                "the chain of a pipeline's create info has a structure that the layer does not know (sType %u): the "
+                "flags behind it cannot be changed, so such pipelines are created without a probe or a capture",
+                (unsigned)unknown->sType);
+            return;
+        }
+        if (said == (unsigned)unknown->sType)
+            return;
+    }
 }
 
 void pnext_free_copies(VkBaseOutStructure *first, VkBaseOutStructure *last_copy)
