@@ -68,12 +68,11 @@ class Layout:
 
 @dataclass(frozen=True)
 class Structure:
-    """A row of the table."""
+    """A row of the table, without its size."""
 
     name: str
     type: int
     name_of_type: str
-    size: int
     extends: tuple[str, ...]
 
 
@@ -216,7 +215,7 @@ class Registry:
             _, value = self.values.get(name_of_type, ("", None))
             if create_infos and isinstance(value, int):
                 extends = tuple(EXTENDED[one] for one in EXTENDED if one in create_infos)
-                found.append(Structure(name, value, name_of_type, self.layout(name).size, extends))
+                found.append(Structure(name, value, name_of_type, extends))
         return sorted(found, key=lambda one: one.type)
 
     @cached_property
@@ -247,7 +246,8 @@ def table(registry: Registry, package: str) -> str:
         "/* Name, sType, bytes, and the create infos in whose chains it may stand. */",
     ]
     for one in registry.structures:
-        lines.append(f"STRUCTURE({one.name}, {one.type}, {one.size}, {' | '.join(one.extends)})")
+        size = registry.layout(one.name).size
+        lines.append(f"STRUCTURE({one.name}, {one.type}, {size}, {' | '.join(one.extends)})")
     lines += ["", "/* Every command that uses a VkPipelineCache. */"]
     lines += [f"PIPELINE_CACHE_COMMAND({name})" for name in registry.cache_commands]
     return "\n".join(lines) + "\n"
