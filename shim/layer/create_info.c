@@ -60,16 +60,17 @@ static uint64_t detach(const PipelineCall *call, uint32_t index, uint64_t flags,
     return *base.handle == VK_NULL_HANDLE ? (uint64_t)VK_PIPELINE_CREATE_DERIVATIVE_BIT : 0;
 }
 
+bool element_flags_can_change(const Element *element, const PipelineCall *call, uint32_t index)
+{
+    const AnyCreateInfo *info = create_info_at(call, index);
+    return !element->flags2 || !pnext_unknown_until(info->head.pNext, element->flags2);
+}
+
 /* By itself it may have to lose a flag that cannot be changed, behind a struct of unknown size. */
 static bool is_inseparable(const Element *element, const PipelineCall *call, uint32_t index)
 {
-    if (!element->flags2 || !create_info_derives_within_call(call, index, element->flags))
-        return false;
-    const AnyCreateInfo *info = create_info_at(call, index);
-    const VkBaseInStructure *node = info->head.pNext;
-    while ((const void *)node != element->flags2 && pnext_pipeline_struct_size(node->sType) > 0)
-        node = node->pNext;
-    return (const void *)node != element->flags2;
+    return create_info_derives_within_call(call, index, element->flags) &&
+           !element_flags_can_change(element, call, index);
 }
 
 /* ---- what the driver gets ------------------------------------------------------------------------ */
@@ -162,7 +163,7 @@ void element_clear_feedback(const Element *element)
 
 /* Copies the chain up to the later of two structs that are to change, where there are any. A second struct of a type would
  * be invalid (VUIDs sType-unique). */
-static bool copy_chain(Element *element, const void *one, const void *other, AnyCreateInfo *out)
+static bool copy_chain(Element *element, Device *device, const void *one, const void *other, AnyCreateInfo *out)
 {
     const void *last = NULL;
     for (const VkBaseInStructure *node = one || other ? out->head.pNext : NULL; node; node = node->pNext)
@@ -175,9 +176,11 @@ static bool copy_chain(Element *element, const void *one, const void *other, Any
         out->head.pNext = &element->own_flags2;
         return true;
     }
-    element->copies = pnext_copy_until(out->head.pNext, last, pnext_pipeline_struct_size, &element->last_copy);
+    element->copies = pnext_copy_until(out->head.pNext, last, &element->last_copy);
     if (element->copies)
         out->head.pNext = element->copies;
+    else
+        pnext_say_unknown(device, out->head.pNext, last);
     return element->copies;
 }
 
@@ -216,10 +219,12 @@ static void set_binaries(Element *element, const VkPipelineBinaryInfoKHR *binari
     own->pPipelineBinaries = binaries->pPipelineBinaries;
 }
 
-static bool change_chain(Element *element, uint64_t flags, const VkPipelineBinaryInfoKHR *binaries, AnyCreateInfo *out)
+static bool change_chain(Element *element, Device *device, uint64_t flags, const VkPipelineBinaryInfoKHR *binaries,
+                         AnyCreateInfo *out)
 {
     bool other_flags = flags != element->flags;
-    if (!copy_chain(element, other_flags ? element->flags2 : NULL, binaries ? element->app_binaries : NULL, out))
+    const void *changed_flags = other_flags ? element->flags2 : NULL;
+    if (!copy_chain(element, device, changed_flags, binaries ? element->app_binaries : NULL, out))
         return false;
     if (other_flags)
         set_flags(element, flags, out);
@@ -249,7 +254,7 @@ bool element_build(Element *element, const PipelineCall *call, uint32_t index, C
     element_release(element);
     memcpy(out, create_info_at(call, index), create_info_size(call->point));
     uint64_t clear = change.clear | (change.alone ? detach(call, index, element->flags, out) : 0);
-    bool changed = change_chain(element, (element->flags | change.set) & ~clear, change.binaries, out);
+    bool changed = change_chain(element, call->device, (element->flags | change.set) & ~clear, change.binaries, out);
     if (change.feedback)
         ask_for_feedback(element, call->device, out);
     return changed;

@@ -99,6 +99,8 @@ typedef struct Change {
  * element_release; what was written for the element before is released here.
  */
 bool element_build(Element *element, const PipelineCall *call, uint32_t index, Change change, AnyCreateInfo *out);
+/* False: its flags stand behind a struct of unknown size. */
+bool element_flags_can_change(const Element *element, const PipelineCall *call, uint32_t index);
 void element_release(Element *element);
 /* The driver's answer about the pipeline; NULL where none was asked for or it gave none. */
 const VkPipelineCreationFeedbackEXT *element_feedback(const Element *element);

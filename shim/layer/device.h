@@ -85,6 +85,7 @@ struct Device {
     uint8_t *empty_data; /* vkGetPipelineCacheData of an empty cache: what 'nothing was kept' looks like */
     size_t empty_size;
     atomic_int said_unreadable;    /* the log told that the driver does not give data */
+    atomic_uint said_unknown[16];  /* sTypes of which the log told that the layer does not know them; 0: none */
     atomic_uint kinds_not_adopted; /* bit mask: feedback does not tell the driver's own cache from ours */
 
     Loading loading;

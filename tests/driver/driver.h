@@ -13,6 +13,7 @@
  *   abi=64               or 32: the size of a word, in all data; Vulkan's properties tell nothing of it
  *   cache-control=yes    no: not there; unfeatured: the extension without its feature
  *   maintenance5=yes, libraries=yes (VK_EXT_graphics_pipeline_library), the same
+ *   extended-flags=no    VK_KHR_extended_flags, the same; incremental-cache=no  VK_SEC_pipeline_cache_incremental_mode
  *   binaries=yes         VK_KHR_pipeline_binary, the same; null: enabled, but its commands are NULL
  *   more-pipelines=no    VK_NV_ray_tracing, VK_AMDX_shader_enqueue and VK_ARM_data_graph, whose pipelines take a cache too
  *   internal-cache=yes internal-cache-control=yes   its own cache: of a device, in memory
@@ -86,7 +87,7 @@ typedef struct {
     uint32_t vendor_id, device_id, device_type, api, driver_version, driver_id, build, abi;
     char driver_name[VK_MAX_DRIVER_NAME_SIZE], driver_info[VK_MAX_DRIVER_INFO_SIZE];
     uint8_t uuid[VK_UUID_SIZE];
-    Part cache_control, maintenance5, libraries, binaries, more_pipelines;
+    Part cache_control, maintenance5, extended_flags, incremental_cache, libraries, binaries, more_pipelines;
     bool internal_cache, internal_cache_control;
     uint32_t payload;
     uint64_t identity; /* a hash of all that makes data the driver's own */
@@ -332,7 +333,7 @@ typedef struct DriverDevice {
     } queue;
     Cache internal;
     bool internal_cache; /* there is one, and it is not disabled */
-    bool cache_control, maintenance5, binaries, more_pipelines;
+    bool cache_control, maintenance5, extended_flags, binaries, more_pipelines;
 } DriverDevice;
 
 static inline DriverDevice *device_of(VkDevice device)

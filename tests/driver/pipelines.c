@@ -122,6 +122,8 @@ static VkResult create_one(DriverDevice *device, VkPipelineCache handle, const P
                            VkPipeline *out)
 {
     unsigned traits = request->graphics ? TRAIT_GRAPHICS : TRAIT_COMPUTE;
+    if ((request->flags & FAIL_ON_COMPILE) && !device->cache_control)
+        violation("vkCreate*Pipelines that may not compile, without pipelineCreationCacheControl"); /* VUID 02878 */
     SharedEntry *found = look_up(device, handle, request, &traits);
     if (found) {
         traits |= entry_traits(device->settings, &found->entry);

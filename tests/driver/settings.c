@@ -126,6 +126,10 @@ static bool read_of(DeviceSettings *device, const char *name, const char *value)
         device->cache_control = read_part(value, false);
     else if (strcmp(name, "maintenance5") == 0)
         device->maintenance5 = read_part(value, false);
+    else if (strcmp(name, "extended-flags") == 0)
+        device->extended_flags = read_part(value, false);
+    else if (strcmp(name, "incremental-cache") == 0)
+        device->incremental_cache = read_part(value, false);
     else if (strcmp(name, "libraries") == 0)
         device->libraries = read_part(value, false);
     else if (strcmp(name, "more-pipelines") == 0)
