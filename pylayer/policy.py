@@ -63,7 +63,8 @@ def choose_carrier(settings: dict[str, Any], facts: DeviceFacts) -> tuple[int, i
         return CARRIER_BINARIES, CARRIER_SNAPSHOT, "the program itself uses pipeline binaries"
     if wanted == "binaries":
         if cache_control and (facts.binaries_supported or facts.binaries_requested):
-            return CARRIER_BINARIES, CARRIER_SNAPSHOT, "chosen by the policy file"
+            fallback = CARRIER_SNAPSHOT if facts.binaries_requested else CARRIER_CELLS
+            return CARRIER_BINARIES, fallback, "chosen by the policy file"
         missing = "; binaries, which the policy file chose, need VK_KHR_pipeline_binary and cache control"
     if wanted != "cells" and facts.driver_id in STUB_DRIVERS:
         name = STUB_DRIVERS[facts.driver_id]

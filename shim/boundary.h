@@ -133,7 +133,7 @@ typedef struct PylayerDeviceInfo {
 /* Answer to PLAN_DEVICE. All zero: the device runs as if the layer were not there. */
 typedef struct PylayerPlan {
     uint8_t carrier;          /* PylayerCarrier wanted */
-    uint8_t fallback_carrier; /* PylayerCarrier where cache control cannot be enabled */
+    uint8_t fallback_carrier; /* PylayerCarrier where what that one needs cannot be enabled */
     uint8_t check_caches;     /* ask ADMIT_CACHE for the application's initial data */
     uint8_t report_caches;    /* with check_caches: ADMIT_CACHE is an event, and all data passes */
     uint8_t strict_caches;    /* with check_caches: data without a verdict in time becomes an empty cache */

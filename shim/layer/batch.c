@@ -3,6 +3,22 @@
 
 #include "sentinel.h"
 
+void batch_find_suspects(Batch *batch)
+{
+    const PipelineCall *call = batch->call;
+    for (uint32_t i = 0; i < call->count; i++) {
+        Element *element = &batch->elements[i];
+        element->suspect = suspects_find(call->device, element->fingerprint, element->kind);
+        batch->suspects |= element->suspect;
+    }
+}
+
+void batch_wait_for_load(Batch *batch)
+{
+    batch->after_load = loading_wait(batch->call->device);
+    batch_find_suspects(batch);
+}
+
 /* NULL: a cell, or one that the layer does not merge into. */
 static CacheUse *use_of(Batch *batch, VkPipelineCache cache)
 {
@@ -42,11 +58,9 @@ VkResult batch_create_one(Batch *batch, uint32_t index, VkPipelineCache cache, u
     PipelineCall *call = batch->call;
     Element *element = &batch->elements[index];
     AnyCreateInfo info;
-    uint64_t clear = create_info_flags_to_clear(call, index, element->flags);
-    bool prepared = element_prepare(element, call, index, set, clear, &info);
-    if (!prepared && (set & FAIL_ON_COMPILE))
-        return VK_PIPELINE_COMPILE_REQUIRED_EXT;
-    create_info_detach(call, index, element->flags, &info);
+    bool built = element_build(element, call, index, (Change){.set = set, .alone = true, .feedback = true}, &info);
+    if (!built)
+        return set & FAIL_ON_COMPILE ? VK_PIPELINE_COMPILE_REQUIRED_EXT : VK_ERROR_OUT_OF_HOST_MEMORY;
     *pipeline = VK_NULL_HANDLE;
     bool may_compile = !((element->flags | set) & FAIL_ON_COMPILE);
     return batch_call(batch, cache, may_compile, index, 1, &info, pipeline, duration_ns);
@@ -60,7 +74,7 @@ bool batch_prepare_plain(Batch *batch)
     for (uint32_t i = 0; i < call->count; i++) {
         may_compile |= !(batch->elements[i].flags & FAIL_ON_COMPILE);
         AnyCreateInfo changed;
-        element_prepare(&batch->elements[i], call, i, 0, 0, &changed);
+        element_build(&batch->elements[i], call, i, (Change){.feedback = true}, &changed);
         memcpy(batch->infos + i * stride, &changed, stride);
         call->pipelines[i] = VK_NULL_HANDLE;
     }

@@ -26,6 +26,10 @@ typedef struct Batch {
     uint32_t plain_compiled, first_compiled;
 } Batch;
 
+/* Element::suspect, of all. */
+void batch_find_suspects(Batch *batch);
+/* Waits for the store, before which it is not known what is suspected. */
+void batch_wait_for_load(Batch *batch);
 /* vkCreate*Pipelines of the next layer with a cache, for the batch's elements from the first, with what merging into that
  * cache and the crash sentinel need. duration_ns: NULL where nobody wants to know. */
 VkResult batch_call(Batch *batch, VkPipelineCache cache, bool may_compile, uint32_t first, uint32_t info_count,

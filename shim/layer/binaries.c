@@ -55,11 +55,15 @@ bool binaries_key(PipelineCall *call, uint32_t index, Element *element, VkPipeli
     /* RADV crashes on the key of a stage without code (measured). */
     if (is_bypassed(element) || without >> element->kind & 1 || !create_info_has_code(call, index, element->kind))
         return false;
-    /* Keys may depend on flags, and these say nothing about the pipeline. */
+    static const VkPipelineBinaryInfoKHR none = {.binaryCount = 0};
+    /* Keys may depend on flags, and these say nothing about the pipeline. Where the application chains no binaries, others
+     * are to stand there later. */
+    Change change = {.clear = FAIL_ON_COMPILE | EARLY_RETURN | CAPTURE_DATA,
+                     .alone = true,
+                     .binaries = element->app_binaries ? &none : NULL};
     AnyCreateInfo info;
     bool asked = false;
-    if (element_change_flags(element, call, index, 0, FAIL_ON_COMPILE | EARLY_RETURN | CAPTURE_DATA, &info)) {
-        create_info_detach(call, index, element->flags, &info);
+    if (element_build(element, call, index, change, &info)) {
         VkPipelineCreateInfoKHR of = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CREATE_INFO_KHR, .pNext = &info};
         *key = (VkPipelineBinaryKeyKHR){.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
         asked = device->get_pipeline_key(device->handle, &of, key) == VK_SUCCESS && tells_apart(key);
@@ -74,18 +78,12 @@ static VkResult create_without_cache(PipelineCall *call, uint32_t index, Element
                                      const VkPipelineBinaryInfoKHR *from, VkPipeline *pipeline, uint64_t *duration_ns)
 {
     AnyCreateInfo info;
-    VkPipelineBinaryInfoKHR binaries;
     VkResult result = VK_ERROR_UNKNOWN;
     /* VUID-vkCreateGraphicsPipelines-binaryCount-09622 */
-    uint64_t clear = create_info_flags_to_clear(call, index, element->flags) | (from ? FAIL_ON_COMPILE : 0);
+    Change change = {
+        .set = set, .clear = from ? FAIL_ON_COMPILE : 0, .alone = true, .feedback = true, .binaries = from};
     *pipeline = VK_NULL_HANDLE;
-    if (element_prepare(element, call, index, set, clear, &info)) {
-        create_info_detach(call, index, element->flags, &info);
-        if (from) {
-            binaries = *from;
-            binaries.pNext = info.head.pNext;
-            info.head.pNext = &binaries;
-        }
+    if (element_build(element, call, index, change, &info)) {
         Mark mark = mark_pipelines(call->device, element, 1, NULL, from != NULL, false);
         uint64_t start = now_ns();
         /* VUID-vkCreateGraphicsPipelines-pNext-09616, -09617: no VkPipelineCache beside binaries or a capture. */
@@ -109,8 +107,7 @@ static void note_failure(Device *device, const Element *element)
 static VkResult create_from_entry(PipelineCall *call, uint32_t index, Element *element, BinaryEntry *entry,
                                   VkPipeline *pipeline, uint64_t *duration_ns)
 {
-    VkPipelineBinaryInfoKHR from = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR,
-                                    .binaryCount = binary_entry_count(entry)};
+    VkPipelineBinaryInfoKHR from = {.binaryCount = binary_entry_count(entry)};
     if (from.binaryCount == 0)
         return create_without_cache(call, index, element, 0, NULL, pipeline, duration_ns);
     Mark mark = mark_pipelines(call->device, element, 1, NULL, true, false);
@@ -264,8 +261,7 @@ bool binaries_keep(PipelineCall *call, uint32_t index, Element *element, const V
     bool kept = false;
     AnyCreateInfo info;
     if (device->internal_cache &&
-        element_change_flags(element, call, index, 0, FAIL_ON_COMPILE | EARLY_RETURN, &info)) {
-        create_info_detach(call, index, element->flags, &info);
+        element_build(element, call, index, (Change){.clear = FAIL_ON_COMPILE | EARLY_RETURN, .alone = true}, &info)) {
         VkPipelineCreateInfoKHR of = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CREATE_INFO_KHR, .pNext = &info};
         VkPipelineBinaryCreateInfoKHR create = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_CREATE_INFO_KHR,
                                                 .pPipelineCreateInfo = &of};

@@ -49,6 +49,9 @@ static void capture_belatedly(Batch *batch, uint32_t index, const VkPipelineBina
     Element *element = &batch->elements[index];
     VkPipeline again = VK_NULL_HANDLE;
     uint64_t duration = 0;
+    /* Of this one pipeline, and not of its kind. */
+    if (!element_flags_can_change(element, call, index))
+        return;
     atomic_fetch_or(&device->kinds_captured, 1u << element->kind);
     if (binaries_capture(call, index, element, key, batch_about_cell(batch, index, 0, 0), &again, &duration))
         device->destroy_pipeline(device->handle, again, call->allocator);
@@ -117,7 +120,7 @@ static VkResult create_by_key(Batch *batch, uint32_t index)
 VkResult carrier_binaries_create(Batch *batch)
 {
     PipelineCall *call = batch->call;
-    batch->after_load = loading_wait(call->device);
+    batch_wait_for_load(batch);
     for (uint32_t i = 0; i < call->count; i++)
         call->pipelines[i] = VK_NULL_HANDLE;
     batch_create_each(batch, create_by_key);

@@ -114,22 +114,22 @@ static bool probe_layer(Batch *batch, uint32_t index)
 }
 
 /* Something came to nothing, and it may be the doing of what was merged from the store into the application's cache. */
-static bool may_be_the_stores_doing(const Batch *batch, VkResult result, VkPipeline pipeline)
+static bool may_be_the_stores_doing(const Batch *batch, VkPipelineCache cache, VkResult result, VkPipeline pipeline)
 {
-    const PipelineCall *call = batch->call;
-    if (call->cache == VK_NULL_HANDLE || !atomic_load_explicit(&call->device->holds_stored, memory_order_relaxed))
+    if (cache == VK_NULL_HANDLE || !atomic_load_explicit(&batch->call->device->holds_stored, memory_order_relaxed))
         return false;
     return result == VK_SUCCESS ? pipeline == VK_NULL_HANDLE : result < 0 && result != VK_ERROR_DEVICE_LOST;
 }
 
-/* Exactly as the application made it, by itself. */
+/* Exactly as the application made it, by itself; a suspect without the cache, into which what is stored was merged. */
 static VkResult create_as_asked(Batch *batch, uint32_t index)
 {
     PipelineCall *call = batch->call;
     Device *device = call->device;
+    VkPipelineCache cache = batch->elements[index].suspect ? VK_NULL_HANDLE : call->cache;
     uint64_t duration = 0;
-    VkResult result = batch_create_one(batch, index, call->cache, 0, &call->pipelines[index], &duration);
-    if (may_be_the_stores_doing(batch, result, call->pipelines[index]))
+    VkResult result = batch_create_one(batch, index, cache, 0, &call->pipelines[index], &duration);
+    if (may_be_the_stores_doing(batch, cache, result, call->pipelines[index]))
         result = batch_create_one(batch, index, VK_NULL_HANDLE, 0, &call->pipelines[index], &duration);
     if (result == VK_SUCCESS) {
         batch_note_created(batch, index);
@@ -188,10 +188,10 @@ static VkResult create_absent(Batch *batch, uint32_t index)
 static VkResult create_missing(Batch *batch, uint32_t index)
 {
     Element *element = &batch->elements[index];
+    if (!element->suspect && batch->app_cache && !element->plain)
+        batch_wait_for_load(batch);
     if (element->suspect)
         return create_absent(batch, index);
-    if (batch->app_cache && !element->plain)
-        batch->after_load = loading_wait(batch->call->device);
     /* What the application's cache lacks the layer's may have, or this call has just compiled it. */
     bool worth_it = batch->app_cache || batch->late_shard || batch->created_here > 0;
     if (!element->plain && (probe_annex(batch, index) || (worth_it && probe_layer(batch, index))))
@@ -203,7 +203,7 @@ static VkResult create_missing(Batch *batch, uint32_t index)
 static void seed_before(Batch *batch)
 {
     Device *device = batch->call->device;
-    batch->after_load = loading_wait(device);
+    batch_wait_for_load(batch);
     if (device->plan.seed_caches && !loading_is_under_way(device)) /* not between the slices of a load */
         cells_seed(device, batch->app_cache);
 }
@@ -213,7 +213,7 @@ static bool may_be_probed(Batch *batch, uint32_t index)
 {
     AnyCreateInfo info;
     Element *element = &batch->elements[index];
-    bool changed = element_change_flags(element, batch->call, index, FAIL_ON_COMPILE, 0, &info);
+    bool changed = element_build(element, batch->call, index, (Change){.set = FAIL_ON_COMPILE}, &info);
     element_release(element);
     return changed;
 }
@@ -242,8 +242,9 @@ static void create_with_suspects(Batch *batch)
     batch_create_each(batch, create_beside_suspect);
 }
 
-/* The whole call at once, not allowed to compile. Leaves VK_NULL_HANDLE where something is missing. */
-static VkResult probe_all(Batch *batch)
+/* The whole call at once, not allowed to compile. Leaves VK_NULL_HANDLE where something is missing. False: nothing was
+ * created, for it turned out that there are suspects. */
+static bool probe_all(Batch *batch, VkResult *outcome)
 {
     PipelineCall *call = batch->call;
     Device *device = call->device;
@@ -257,7 +258,8 @@ static VkResult probe_all(Batch *batch)
         element->plain = plain_kinds >> element->kind & 1;
         AnyCreateInfo *info = (AnyCreateInfo *)(void *)(batch->infos + i * stride);
         /* EARLY_RETURN is the layer's to obey: a miss in front must not hide the hits behind it. */
-        if (!element_prepare(element, call, i, element->plain ? 0 : FAIL_ON_COMPILE, EARLY_RETURN, info))
+        Change change = {.set = element->plain ? 0 : FAIL_ON_COMPILE, .clear = EARLY_RETURN, .feedback = true};
+        if (!element_build(element, call, i, change, info))
             element->plain = true;
         may_compile |= element->plain && !(element->flags & FAIL_ON_COMPILE);
         call->pipelines[i] = VK_NULL_HANDLE;
@@ -265,6 +267,8 @@ static VkResult probe_all(Batch *batch)
     }
     if (without_probe && batch->app_cache)
         seed_before(batch);
+    if (batch->suspects)
+        return false;
     Shard *shard = from_layer && !without_probe ? shard_take(device) : NULL;
     if (shard)
         cache = shard_cache(shard);
@@ -289,7 +293,8 @@ static VkResult probe_all(Batch *batch)
     }
     if (may_compile)
         creation_tell_plain(batch, duration);
-    return result;
+    *outcome = result;
+    return true;
 }
 
 VkResult carrier_cells_create(Batch *batch)
@@ -298,19 +303,19 @@ VkResult carrier_cells_create(Batch *batch)
     Device *device = call->device;
     /* What is about to arrive must not be compiled. With an application cache only a miss has to wait. */
     if (call->cache == VK_NULL_HANDLE)
-        batch->after_load = loading_wait(device);
+        batch_wait_for_load(batch);
+    else
+        batch_find_suspects(batch);
     /* Policy may have learnt from the store that this driver keeps nothing. */
     if (atomic_load_explicit(&device->carrier, memory_order_relaxed) == PYLAYER_CARRIER_OFF)
         return pipelines_pass_through(call);
-    if (batch->suspects) {
+    VkResult result;
+    if (batch->suspects || !probe_all(batch, &result))
         create_with_suspects(batch);
-    } else {
-        VkResult result = probe_all(batch);
-        if (result == VK_ERROR_DEVICE_LOST)
-            batch->result = result;
-        else if (result != VK_SUCCESS)
-            batch_create_each(batch, create_missing);
-    }
+    else if (result == VK_ERROR_DEVICE_LOST)
+        batch->result = result;
+    else if (result != VK_SUCCESS)
+        batch_create_each(batch, create_missing);
     if (call->probe_after_load)
         *call->probe_after_load = batch->after_load;
     for (uint32_t i = 0; i < call->count; i++)

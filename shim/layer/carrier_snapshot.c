@@ -47,11 +47,13 @@ VkResult carrier_snapshot_create(Batch *batch)
     PipelineCall *call = batch->call;
     Device *device = call->device;
     bool from_layer = call->cache == VK_NULL_HANDLE;
+    if (from_layer)
+        batch_wait_for_load(batch);
+    else
+        batch_find_suspects(batch);
     if (batch->suspects)
         return create_without_caches(batch);
-    if (from_layer)
-        loading_wait(device);
-    else if (batch->app_cache && device->plan.seed_caches && !loading_is_under_way(device))
+    if (batch->app_cache && device->plan.seed_caches && !loading_is_under_way(device))
         cells_seed(device, batch->app_cache); /* when more was loaded since; not between the slices of a load */
     bool may_compile = batch_prepare_plain(batch);
     uint64_t duration = 0;

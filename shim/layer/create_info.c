@@ -20,6 +20,61 @@ const void *create_info_at(const PipelineCall *call, uint32_t index)
     return (const char *)call->infos + index * create_info_size(call->point);
 }
 
+/* ---- the pipeline that another one derives from ------------------------------------------------- */
+
+typedef struct BasePipeline {
+    VkPipeline *handle;
+    int32_t *index;
+} BasePipeline;
+
+static BasePipeline base_of(enum BindPoint point, AnyCreateInfo *info)
+{
+    switch (point) {
+    case BIND_GRAPHICS:
+        return (BasePipeline){&info->graphics.basePipelineHandle, &info->graphics.basePipelineIndex};
+    case BIND_COMPUTE:
+        return (BasePipeline){&info->compute.basePipelineHandle, &info->compute.basePipelineIndex};
+    default:
+        return (BasePipeline){&info->ray_tracing.basePipelineHandle, &info->ray_tracing.basePipelineIndex};
+    }
+}
+
+bool create_info_derives_within_call(const PipelineCall *call, uint32_t index, uint64_t flags)
+{
+    if (!(flags & VK_PIPELINE_CREATE_DERIVATIVE_BIT))
+        return false;
+    int32_t base = *base_of(call->point, (AnyCreateInfo *)(uintptr_t)create_info_at(call, index)).index;
+    /* VUID-vkCreateGraphicsPipelines-flags-00720: only an earlier element can be the parent. */
+    return base >= 0 && (uint32_t)base < index;
+}
+
+/* Returns the flags that must go. */
+static uint64_t detach(const PipelineCall *call, uint32_t index, uint64_t flags, AnyCreateInfo *info)
+{
+    if (!create_info_derives_within_call(call, index, flags))
+        return 0;
+    BasePipeline base = base_of(call->point, info);
+    *base.handle = call->pipelines[*base.index];
+    *base.index = -1;
+    /* VUID-VkGraphicsPipelineCreateInfo-flags-07984: a derivative has a parent. */
+    return *base.handle == VK_NULL_HANDLE ? (uint64_t)VK_PIPELINE_CREATE_DERIVATIVE_BIT : 0;
+}
+
+bool element_flags_can_change(const Element *element, const PipelineCall *call, uint32_t index)
+{
+    const AnyCreateInfo *info = create_info_at(call, index);
+    return !element->flags2 || !pnext_unknown_until(info->head.pNext, element->flags2);
+}
+
+/* By itself it may have to lose a flag that cannot be changed, behind a struct of unknown size. */
+static bool is_inseparable(const Element *element, const PipelineCall *call, uint32_t index)
+{
+    return create_info_derives_within_call(call, index, element->flags) &&
+           !element_flags_can_change(element, call, index);
+}
+
+/* ---- what the driver gets ------------------------------------------------------------------------ */
+
 static enum PylayerPipelineKind kind_of(const PipelineCall *call, const AnyCreateInfo *info, uint64_t flags,
                                         bool chains_libraries)
 {
@@ -37,8 +92,8 @@ static enum PylayerPipelineKind kind_of(const PipelineCall *call, const AnyCreat
         return PYLAYER_KIND_GRAPHICS_LIBRARY;
     if (!chains_libraries)
         return PYLAYER_KIND_GRAPHICS;
-    return flags & COMPAT_PIPELINE_CREATE_LINK_TIME_OPTIMIZATION ? PYLAYER_KIND_GRAPHICS_OPTIMIZED_LINK
-                                                                 : PYLAYER_KIND_GRAPHICS_FAST_LINKED;
+    return flags & VK_PIPELINE_CREATE_LINK_TIME_OPTIMIZATION_BIT_EXT ? PYLAYER_KIND_GRAPHICS_OPTIMIZED_LINK
+                                                                     : PYLAYER_KIND_GRAPHICS_FAST_LINKED;
 }
 
 /*
@@ -62,7 +117,7 @@ void element_read(Element *element, const PipelineCall *call, uint32_t index)
     bool chains_libraries = false;
     element->flags2 = NULL;
     element->app_feedback = NULL;
-    element->from_binaries = false;
+    element->app_binaries = NULL;
     element->plain = false;
     element->suspect = false;
     element->fingerprint = 0;
@@ -71,14 +126,14 @@ void element_read(Element *element, const PipelineCall *call, uint32_t index)
     element->feedback.flags = 0;
     for (const VkBaseInStructure *node = info->head.pNext; node; node = node->pNext) {
         switch ((int)node->sType) {
-        case COMPAT_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2:
+        case VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR:
             element->flags2 = (const void *)node;
             break;
         case VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO_EXT:
             element->app_feedback = (const void *)node;
             break;
         case VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR:
-            element->from_binaries |= ((const VkPipelineBinaryInfoKHR *)(const void *)node)->binaryCount > 0;
+            element->app_binaries = (const void *)node;
             break;
         case VK_STRUCTURE_TYPE_PIPELINE_LIBRARY_CREATE_INFO_KHR:
             chains_libraries = ((const VkPipelineLibraryCreateInfoKHR *)(const void *)node)->libraryCount > 0;
@@ -90,26 +145,9 @@ void element_read(Element *element, const PipelineCall *call, uint32_t index)
     /* Chained flags replace the legacy ones (Vulkan, VkPipelineCreateFlags2CreateInfo). */
     element->flags = element->flags2 ? element->flags2->flags : info->head.flags;
     element->captures = element->flags2 && (element->flags & CAPTURE_DATA);
+    element->from_binaries = element->app_binaries && element->app_binaries->binaryCount > 0;
     element->kind = kind_of(call, info, element->flags, chains_libraries);
-    element->left_alone = is_left_alone(element);
-}
-
-/* Replaces the chained flags by a copy; a second struct of the type would be invalid (sType-unique). */
-static bool replace_flags2(Element *element, uint64_t flags, AnyCreateInfo *out)
-{
-    if (out->head.pNext == (const void *)element->flags2) {
-        element->own_flags2 = *element->flags2;
-        element->own_flags2.flags = flags;
-        out->head.pNext = &element->own_flags2;
-        return true;
-    }
-    element->copies =
-        pnext_copy_until(out->head.pNext, element->flags2, pnext_pipeline_struct_size, &element->last_copy);
-    if (!element->copies)
-        return false;
-    ((CompatPipelineCreateFlags2 *)element->last_copy)->flags = flags;
-    out->head.pNext = element->copies;
-    return true;
+    element->left_alone = is_left_alone(element) || is_inseparable(element, call, index);
 }
 
 /* Outputs: a driver that leaves them unwritten, or adds to what was there, must not be believed. */
@@ -123,34 +161,83 @@ void element_clear_feedback(const Element *element)
         info->pPipelineStageCreationFeedbacks[i].flags = 0;
 }
 
-bool element_change_flags(Element *element, const PipelineCall *call, uint32_t index, uint64_t set, uint64_t clear,
-                          AnyCreateInfo *out)
+/* Copies the chain up to the later of two structs that are to change, where there are any. A second struct of a type would
+ * be invalid (VUIDs sType-unique). */
+static bool copy_chain(Element *element, Device *device, const void *one, const void *other, AnyCreateInfo *out)
 {
-    element_release(element);
-    memcpy(out, create_info_at(call, index), create_info_size(call->point));
-    uint64_t flags = (element->flags | set) & ~clear;
-    if (flags == element->flags)
+    const void *last = NULL;
+    for (const VkBaseInStructure *node = one || other ? out->head.pNext : NULL; node; node = node->pNext)
+        if ((const void *)node == one || (const void *)node == other)
+            last = node;
+    if (!last)
         return true;
-    if (element->flags2)
-        return replace_flags2(element, flags, out);
-    if (!(flags & CAPTURE_DATA)) {
-        out->head.flags = (VkPipelineCreateFlags)flags;
+    if (last == (const void *)element->flags2 && last == out->head.pNext) {
+        element->own_flags2 = *element->flags2;
+        out->head.pNext = &element->own_flags2;
         return true;
     }
-    /* A flag that the legacy ones lack. */
-    element->own_flags2 = (CompatPipelineCreateFlags2){
-        .sType = COMPAT_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2, .pNext = out->head.pNext, .flags = flags};
-    out->head.pNext = &element->own_flags2;
+    element->copies = pnext_copy_until(out->head.pNext, last, &element->last_copy);
+    if (element->copies)
+        out->head.pNext = element->copies;
+    else
+        pnext_say_unknown(device, out->head.pNext, last);
+    return element->copies;
+}
+
+static void *copied(const AnyCreateInfo *out, VkStructureType type)
+{
+    return (void *)(uintptr_t)pnext_find(out->head.pNext, type);
+}
+
+static void set_flags(Element *element, uint64_t flags, AnyCreateInfo *out)
+{
+    if (element->flags2) {
+        ((VkPipelineCreateFlags2CreateInfoKHR *)copied(out, VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR))
+            ->flags = flags;
+    } else if (!(flags & CAPTURE_DATA)) {
+        out->head.flags = (VkPipelineCreateFlags)flags;
+    } else { /* a flag that the legacy ones lack */
+        element->own_flags2 =
+            (VkPipelineCreateFlags2CreateInfoKHR){.sType = VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR,
+                                                  .pNext = out->head.pNext,
+                                                  .flags = flags};
+        out->head.pNext = &element->own_flags2;
+    }
+}
+
+static void set_binaries(Element *element, const VkPipelineBinaryInfoKHR *binaries, AnyCreateInfo *out)
+{
+    VkPipelineBinaryInfoKHR *own = &element->own_binaries;
+    if (element->app_binaries) {
+        own = copied(out, VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR);
+    } else {
+        own->sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR;
+        own->pNext = out->head.pNext;
+        out->head.pNext = own;
+    }
+    own->binaryCount = binaries->binaryCount;
+    own->pPipelineBinaries = binaries->pPipelineBinaries;
+}
+
+static bool change_chain(Element *element, Device *device, uint64_t flags, const VkPipelineBinaryInfoKHR *binaries,
+                         AnyCreateInfo *out)
+{
+    bool other_flags = flags != element->flags;
+    const void *changed_flags = other_flags ? element->flags2 : NULL;
+    if (!copy_chain(element, device, changed_flags, binaries ? element->app_binaries : NULL, out))
+        return false;
+    if (other_flags)
+        set_flags(element, flags, out);
+    if (binaries)
+        set_binaries(element, binaries, out);
     return true;
 }
 
-bool element_prepare(Element *element, const PipelineCall *call, uint32_t index, uint64_t set, uint64_t clear,
-                     AnyCreateInfo *out)
+static void ask_for_feedback(Element *element, const Device *device, AnyCreateInfo *out)
 {
-    bool changed = element_change_flags(element, call, index, set, clear, out);
     if (element->app_feedback) {
         element_clear_feedback(element);
-    } else if (call->device->feedback) {
+    } else if (device->feedback) {
         element->feedback.flags = 0;
         /* VUID-VkGraphicsPipelineCreateInfo-pipelineStageCreationFeedbackCount-06594: 0 stages will do. */
         element->own_feedback = (VkPipelineCreationFeedbackCreateInfoEXT){
@@ -160,6 +247,16 @@ bool element_prepare(Element *element, const PipelineCall *call, uint32_t index,
         };
         out->head.pNext = &element->own_feedback;
     }
+}
+
+bool element_build(Element *element, const PipelineCall *call, uint32_t index, Change change, AnyCreateInfo *out)
+{
+    element_release(element);
+    memcpy(out, create_info_at(call, index), create_info_size(call->point));
+    uint64_t clear = change.clear | (change.alone ? detach(call, index, element->flags, out) : 0);
+    bool changed = change_chain(element, call->device, (element->flags | change.set) & ~clear, change.binaries, out);
+    if (change.feedback)
+        ask_for_feedback(element, call->device, out);
     return changed;
 }
 
@@ -204,8 +301,8 @@ static bool stage_has_code(const VkPipelineShaderStageCreateInfo *stage)
     for (const VkBaseInStructure *node = stage->pNext; node; node = node->pNext) {
         if (node->sType == VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO)
             return true;
-        if (node->sType == COMPAT_STRUCTURE_TYPE_SHADER_STAGE_MODULE_IDENTIFIER &&
-            ((const CompatShaderStageModuleIdentifier *)(const void *)node)->identifierSize > 0)
+        if (node->sType == VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_MODULE_IDENTIFIER_CREATE_INFO_EXT &&
+            ((const VkPipelineShaderStageModuleIdentifierCreateInfoEXT *)(const void *)node)->identifierSize > 0)
             return true;
     }
     return false;
@@ -236,53 +333,6 @@ bool create_info_has_code(const PipelineCall *call, uint32_t index, enum Pylayer
         if (!stage_has_code(&stages[i]))
             return false;
     return true;
-}
-
-typedef struct BasePipeline {
-    VkPipeline *handle;
-    int32_t *index;
-} BasePipeline;
-
-static BasePipeline base_of(enum BindPoint point, AnyCreateInfo *info)
-{
-    switch (point) {
-    case BIND_GRAPHICS:
-        return (BasePipeline){&info->graphics.basePipelineHandle, &info->graphics.basePipelineIndex};
-    case BIND_COMPUTE:
-        return (BasePipeline){&info->compute.basePipelineHandle, &info->compute.basePipelineIndex};
-    default:
-        return (BasePipeline){&info->ray_tracing.basePipelineHandle, &info->ray_tracing.basePipelineIndex};
-    }
-}
-
-static int32_t base_index(const PipelineCall *call, uint32_t index)
-{
-    return *base_of(call->point, (AnyCreateInfo *)(uintptr_t)create_info_at(call, index)).index;
-}
-
-bool create_info_derives_within_call(const PipelineCall *call, uint32_t index, uint64_t flags)
-{
-    if (!(flags & VK_PIPELINE_CREATE_DERIVATIVE_BIT))
-        return false;
-    int32_t base = base_index(call, index);
-    /* VUID-vkCreateGraphicsPipelines-flags-00720: only an earlier element can be the parent. */
-    return base >= 0 && (uint32_t)base < index;
-}
-
-uint64_t create_info_flags_to_clear(const PipelineCall *call, uint32_t index, uint64_t flags)
-{
-    bool orphan = create_info_derives_within_call(call, index, flags) &&
-                  call->pipelines[base_index(call, index)] == VK_NULL_HANDLE;
-    return orphan ? (uint64_t)VK_PIPELINE_CREATE_DERIVATIVE_BIT : 0;
-}
-
-void create_info_detach(const PipelineCall *call, uint32_t index, uint64_t flags, AnyCreateInfo *info)
-{
-    if (!create_info_derives_within_call(call, index, flags))
-        return;
-    BasePipeline base = base_of(call->point, info);
-    *base.handle = call->pipelines[*base.index];
-    *base.index = -1;
 }
 
 VkResult call_driver(const PipelineCall *call, VkPipelineCache cache, uint32_t count, const void *infos,

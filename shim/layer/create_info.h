@@ -1,8 +1,8 @@
 /*
  * create_info.h - VkGraphics-, VkCompute- and VkRayTracingPipelineCreateInfo seen as one.
  *
- * The three begin alike (sType, pNext, flags) and end with the base pipeline. What the layer changes is the
- * flags, the feedback chained in front and the base pipeline's index, always in a copy.
+ * The three begin alike (sType, pNext, flags) and end with the base pipeline. What the layer changes is in Change, and
+ * is always changed in a copy.
  */
 #ifndef PYLAYER_CREATE_INFO_H
 #define PYLAYER_CREATE_INFO_H
@@ -43,22 +43,24 @@ typedef struct PipelineCall {
 /* What one create info asks for, read from it once, and the storage that a changed copy needs. */
 typedef struct Element {
     uint64_t flags; /* VkPipelineCreateFlags2 where chained, else the legacy flags */
-    const CompatPipelineCreateFlags2 *flags2;
+    const VkPipelineCreateFlags2CreateInfoKHR *flags2;
     const VkPipelineCreationFeedbackCreateInfoEXT *app_feedback;
+    const VkPipelineBinaryInfoKHR *app_binaries;
     enum PylayerPipelineKind kind;
     uint64_t fingerprint; /* PylayerCell::fingerprint */
     bool from_binaries;   /* the application gives binaries */
     bool captures;        /* the application sets CAPTURE_DATA */
-    bool left_alone;      /* a pipeline that drivers do not find in a cache, or must not */
+    bool left_alone;      /* drivers do not find it in a cache, or must not; or it cannot be created by itself */
     bool plain;           /* created without a probe */
     bool suspect;         /* a process died when it created this one: nothing stored is used */
-    CompatPipelineCreateFlags2 own_flags2;
+    VkPipelineCreateFlags2CreateInfoKHR own_flags2;
     VkPipelineCreationFeedbackCreateInfoEXT own_feedback;
     VkPipelineCreationFeedbackEXT feedback;
+    VkPipelineBinaryInfoKHR own_binaries;
     VkBaseOutStructure *copies, *last_copy;
 } Element;
 
-#define CAPTURE_DATA COMPAT_PIPELINE_CREATE_2_CAPTURE_DATA
+#define CAPTURE_DATA VK_PIPELINE_CREATE_2_CAPTURE_DATA_BIT_KHR
 #define FAIL_ON_COMPILE ((uint64_t)VK_PIPELINE_CREATE_FAIL_ON_PIPELINE_COMPILE_REQUIRED_BIT_EXT)
 #define CAPTURE_REPLAY ((uint64_t)VK_PIPELINE_CREATE_RAY_TRACING_SHADER_GROUP_HANDLE_CAPTURE_REPLAY_BIT_KHR)
 #define EARLY_RETURN ((uint64_t)VK_PIPELINE_CREATE_EARLY_RETURN_ON_FAILURE_BIT_EXT)
@@ -78,17 +80,27 @@ uint64_t fingerprint_of(const PipelineCall *call, uint32_t index, enum PylayerPi
  * VkGraphicsPipelineLibraryCreateInfoEXT). */
 uint32_t graphics_subsets(const VkGraphicsPipelineCreateInfo *info, enum PylayerPipelineKind kind);
 /* VUID-VkGraphicsPipelineCreateInfo-pStages-06600: only with one of these need pStages be valid. */
-#define SUBSETS_WITH_STAGES (COMPAT_LIBRARY_PRE_RASTERIZATION | COMPAT_LIBRARY_FRAGMENT_SHADER)
+#define SUBSETS_WITH_STAGES                                                                                            \
+    (VK_GRAPHICS_PIPELINE_LIBRARY_PRE_RASTERIZATION_SHADERS_BIT_EXT |                                                  \
+     VK_GRAPHICS_PIPELINE_LIBRARY_FRAGMENT_SHADER_BIT_EXT)
+/* What the driver is to get otherwise than the application made it. */
+typedef struct Change {
+    uint64_t set, clear; /* flags */
+    /* Apart from its call: basePipelineIndex, which counts within the call, becomes the handle of the pipeline created
+     * there. Where that one was not created this one derives from nothing. */
+    bool alone;
+    bool feedback;                           /* chained where the device has it */
+    const VkPipelineBinaryInfoKHR *binaries; /* chained, or in the place of the application's own */
+} Change;
+
 /*
- * Writes to *out the create info of this element with flags set and cleared and with creation feedback
- * chained where the device has it. False: the flags cannot be changed, *out is as the application made it
- * (with feedback). Release with element_release; what was written for the element before is released here.
+ * Writes to *out the create info of this element with the change. False: a struct of unknown size stands in front of one
+ * that would have to change, or memory is short, and only the base pipeline and the feedback are changed. Release with
+ * element_release; what was written for the element before is released here.
  */
-bool element_prepare(Element *element, const PipelineCall *call, uint32_t index, uint64_t set, uint64_t clear,
-                     AnyCreateInfo *out);
-/* The same, with what the application chained and no more. */
-bool element_change_flags(Element *element, const PipelineCall *call, uint32_t index, uint64_t set, uint64_t clear,
-                          AnyCreateInfo *out);
+bool element_build(Element *element, const PipelineCall *call, uint32_t index, Change change, AnyCreateInfo *out);
+/* False: its flags stand behind a struct of unknown size. */
+bool element_flags_can_change(const Element *element, const PipelineCall *call, uint32_t index);
 void element_release(Element *element);
 /* The driver's answer about the pipeline; NULL where none was asked for or it gave none. */
 const VkPipelineCreationFeedbackEXT *element_feedback(const Element *element);
@@ -100,19 +112,13 @@ void element_fill_feedback(const Element *element, uint64_t duration_ns);
 /* No feedback that is valid, of the pipeline and of its stages (Vulkan, VkPipelineCreationFeedbackCreateInfo). */
 void element_clear_feedback(const Element *element);
 
-/*
- * A create info that leaves the call it came from: its basePipelineIndex, which counts within the call,
- * becomes the handle of the pipeline created there. Returns the flags that must go: DERIVATIVE
- * where the parent failed.
- */
 /* The stages that the create info gives itself, libraries apart. */
 const VkPipelineShaderStageCreateInfo *create_info_stages(const PipelineCall *call, uint32_t index,
                                                           enum PylayerPipelineKind kind, uint32_t *stage_count);
 /* Each stage has its code: a module, what makes one, or a module identifier. */
 bool create_info_has_code(const PipelineCall *call, uint32_t index, enum PylayerPipelineKind kind);
+/* Its parent is an earlier element of the call. */
 bool create_info_derives_within_call(const PipelineCall *call, uint32_t index, uint64_t flags);
-uint64_t create_info_flags_to_clear(const PipelineCall *call, uint32_t index, uint64_t flags);
-void create_info_detach(const PipelineCall *call, uint32_t index, uint64_t flags, AnyCreateInfo *info);
 
 /* vkCreate*Pipelines of the next layer. infos points to count create infos in the call's own layout. */
 VkResult call_driver(const PipelineCall *call, VkPipelineCache cache, uint32_t count, const void *infos,
@@ -124,6 +130,8 @@ VkResult pipelines_create_now(const PipelineCall *call);
 VkResult pipelines_probe(const PipelineCall *call, bool *after_load);
 /* Exactly as the application made it. */
 VkResult pipelines_pass_through(const PipelineCall *call);
+/* A process died at the creation of one of them (Element::suspect). */
+bool pipelines_have_suspects(const PipelineCall *call);
 /* deferred.c: a call with a deferred operation, on a device with a carrier. */
 VkResult deferred_create(const PipelineCall *call);
 

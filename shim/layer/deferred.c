@@ -262,7 +262,7 @@ static Wishes read_wishes(const PipelineCall *call)
         wishes.untouchable |=
             (element_is_untouchable(&element) && call->cache == VK_NULL_HANDLE) || (element.flags & EARLY_RETURN);
         wishes.plain |= element_is_untouchable(&element) || (plain_kinds >> element.kind & 1) ||
-                        !element_prepare(&element, call, i, FAIL_ON_COMPILE, 0, &info);
+                        !element_build(&element, call, i, (Change){.set = FAIL_ON_COMPILE}, &info);
         element_release(&element);
     }
     return wishes;
@@ -310,7 +310,7 @@ static bool collect_missing(DeferredOperation *operation)
         operation->indices[place] = i;
         element_read(element, call, i);
         element->fingerprint = fingerprint_of(call, i, element->kind);
-        element_prepare(element, call, i, 0, 0, &info);
+        element_build(element, call, i, (Change){.feedback = true}, &info);
         operation->infos[place] = info.ray_tracing;
         move_base(operation, place);
     }
@@ -319,7 +319,7 @@ static bool collect_missing(DeferredOperation *operation)
     return operation->pipelines;
 }
 
-/* VK_NULL_HANDLE where the driver refuses. */
+/* VK_NULL_HANDLE where the driver refuses, or a suspect must not meet what is in the copy. */
 static void choose_cache(DeferredOperation *operation, bool can_keep)
 {
     Device *device = operation->call.device;
@@ -335,7 +335,8 @@ static void choose_cache(DeferredOperation *operation, bool can_keep)
         if (operation->app_cache && device->plan.seed_caches && !loading_is_under_way(device))
             cells_seed(device, operation->app_cache);
         operation->cache_is = CACHE_COPY;
-        operation->cache = cells_copy(device, operation->app_cache);
+        operation->cache =
+            pipelines_have_suspects(&operation->call) ? VK_NULL_HANDLE : cells_copy(device, operation->app_cache);
     }
 }
 

@@ -189,6 +189,11 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
 {
     if (!mailbox_is_open())
         return;
+    if (features_partial_cache_data(info)) {
+        log_line(PYLAYER_LOG_INFO, "the program enables pipelineCacheIncrementalMode, so pipeline caches give parts of "
+                                   "their data; the layer does nothing for the device");
+        return;
+    }
     PylayerMessage *message = message_new(PYLAYER_MSG_PLAN_DEVICE, device->serial);
     if (!message)
         return;
@@ -280,6 +285,10 @@ static void resolve(Device *device, PFN_vkGetDeviceProcAddr next)
     RESOLVE(create_graphics_pipelines, vkCreateGraphicsPipelines);
     RESOLVE(create_compute_pipelines, vkCreateComputePipelines);
     RESOLVE(create_ray_tracing_pipelines, vkCreateRayTracingPipelinesKHR);
+    device->create_ray_tracing_pipelines_nv = (CreateUnknownPipelines)next(handle, "vkCreateRayTracingPipelinesNV");
+    device->create_execution_graph_pipelines =
+        (CreateUnknownPipelines)next(handle, "vkCreateExecutionGraphPipelinesAMDX");
+    device->create_data_graph_pipelines = (CreateUnknownPipelinesDeferred)next(handle, "vkCreateDataGraphPipelinesARM");
     RESOLVE(destroy_pipeline, vkDestroyPipeline);
     RESOLVE(deferred_operation_join, vkDeferredOperationJoinKHR);
     RESOLVE(get_deferred_operation_result, vkGetDeferredOperationResultKHR);
@@ -344,8 +353,9 @@ static bool is_watched(const Device *device)
 static void open_carrier(Device *device)
 {
     int carrier = device->plan.carrier;
+    /* What cannot be a binary goes the way of cells. */
     if ((carrier == PYLAYER_CARRIER_CELLS && !device->cache_control) ||
-        (carrier == PYLAYER_CARRIER_BINARIES && !device->binaries))
+        (carrier == PYLAYER_CARRIER_BINARIES && !(device->binaries && device->cache_control)))
         carrier = device->plan.fallback_carrier;
     if (carrier == PYLAYER_CARRIER_CELLS && !device->cache_control)
         carrier = PYLAYER_CARRIER_SNAPSHOT;

@@ -17,6 +17,12 @@ typedef struct HotCounters {
     atomic_ullong hits[PYLAYER_KIND_COUNT];
 } HotCounters;
 
+/* vkCreateRayTracingPipelinesNV and vkCreateExecutionGraphPipelinesAMDX, and vkCreateDataGraphPipelinesARM. */
+typedef VkResult(VKAPI_PTR *CreateUnknownPipelines)(VkDevice, VkPipelineCache, uint32_t, const void *,
+                                                    const VkAllocationCallbacks *, VkPipeline *);
+typedef VkResult(VKAPI_PTR *CreateUnknownPipelinesDeferred)(VkDevice, VkDeferredOperationKHR, VkPipelineCache, uint32_t,
+                                                            const void *, const VkAllocationCallbacks *, VkPipeline *);
+
 struct Device {
     VkDevice handle;
     uint64_t serial;
@@ -38,14 +44,17 @@ struct Device {
     PFN_vkCreateGraphicsPipelines create_graphics_pipelines;
     PFN_vkCreateComputePipelines create_compute_pipelines;
     PFN_vkCreateRayTracingPipelinesKHR create_ray_tracing_pipelines;
+    CreateUnknownPipelines create_ray_tracing_pipelines_nv;
+    CreateUnknownPipelines create_execution_graph_pipelines;
+    CreateUnknownPipelinesDeferred create_data_graph_pipelines;
     PFN_vkDestroyPipeline destroy_pipeline;
     PFN_vkDeferredOperationJoinKHR deferred_operation_join;
     PFN_vkGetDeferredOperationResultKHR get_deferred_operation_result;
     PFN_vkDestroyDeferredOperationKHR destroy_deferred_operation;
     PFN_vkCreateShaderModule create_shader_module;
     PFN_vkDestroyShaderModule destroy_shader_module;
-    CompatGetShaderModuleIdentifier get_module_identifier; /* NULL where the application has not the feature */
-    CompatGetShaderModuleCreateInfoIdentifier get_code_identifier;
+    PFN_vkGetShaderModuleIdentifierEXT get_module_identifier; /* NULL where the application has not the feature */
+    PFN_vkGetShaderModuleCreateInfoIdentifierEXT get_code_identifier;
     PFN_vkCreatePipelineBinariesKHR create_pipeline_binaries;
     PFN_vkDestroyPipelineBinaryKHR destroy_pipeline_binary;
     PFN_vkGetPipelineKeyKHR get_pipeline_key;
@@ -76,6 +85,7 @@ struct Device {
     uint8_t *empty_data; /* vkGetPipelineCacheData of an empty cache: what 'nothing was kept' looks like */
     size_t empty_size;
     atomic_int said_unreadable;    /* the log told that the driver does not give data */
+    atomic_uint said_unknown[16];  /* sTypes of which the log told that the layer does not know them; 0: none */
     atomic_uint kinds_not_adopted; /* bit mask: feedback does not tell the driver's own cache from ours */
 
     Loading loading;

@@ -1,8 +1,9 @@
 /*
  * features.c - what the layer adds to a VkDeviceCreateInfo: creation feedback, pipelineCreationCacheControl, and
- * pipelineBinaries with the maintenance5 that it depends on. Nothing is added that the next layer does not offer
+ * pipelineBinaries with what it depends on. Nothing is added that the next layer does not offer
  * (VUID-vkCreateDevice-ppEnabledExtensionNames-01387).
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,21 +31,29 @@ typedef struct Feature {
 } Feature;
 
 #define OWN_OFFSET sizeof(VkBaseOutStructure) /* of the one VkBool32 of an extension's struct */
-/* The sixteenth of VkPhysicalDeviceVulkan14Features' members, all of them VkBool32. */
-#define VULKAN_1_4_MAINTENANCE5_OFFSET (sizeof(VkBaseOutStructure) + 15 * sizeof(VkBool32))
 
 static const Feature cache_control_feature = {
     VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES,
     offsetof(VkPhysicalDeviceVulkan13Features, pipelineCreationCacheControl),
     VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_CREATION_CACHE_CONTROL_FEATURES,
 };
-static const Feature maintenance5_feature = {
-    COMPAT_STRUCTURE_TYPE_VULKAN_1_4_FEATURES,
-    VULKAN_1_4_MAINTENANCE5_OFFSET,
-    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_5_FEATURES_KHR,
-};
 static const Feature binaries_feature = {
     .own_struct = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_FEATURES_KHR,
+};
+
+/* VK_KHR_pipeline_binary depends on one of them (the registry's 'depends'): they have VkPipelineCreateFlags2CreateInfo. */
+struct WideFlags {
+    const char *extension;
+    Feature feature;
+};
+static const WideFlags maintenance5 = {
+    VK_KHR_MAINTENANCE_5_EXTENSION_NAME,
+    {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_4_FEATURES, offsetof(VkPhysicalDeviceVulkan14Features, maintenance5),
+     VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_5_FEATURES_KHR},
+};
+static const WideFlags extended_flags = {
+    VK_KHR_EXTENDED_FLAGS_EXTENSION_NAME,
+    {.own_struct = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTENDED_FLAGS_FEATURES_KHR},
 };
 
 /* The chained struct in which a feature stands, and where in it; NULL: none is chained. */
@@ -68,12 +77,12 @@ static bool enables_feature(const VkDeviceCreateInfo *info, const Feature *featu
 /* ---- what there is ----------------------------------------------------------------------------- */
 
 typedef struct OfferedExtensions {
-    bool cache_control, feedback, pipeline_binary, maintenance5;
+    bool cache_control, feedback, pipeline_binary, maintenance5, extended_flags;
 } OfferedExtensions;
 
 static OfferedExtensions offered_extensions(const Instance *instance, VkPhysicalDevice physical)
 {
-    OfferedExtensions offered = {false, false, false, false};
+    OfferedExtensions offered = {false, false, false, false, false};
     uint32_t extension_count = 0;
     if (!instance->enumerate_device_extensions ||
         instance->enumerate_device_extensions(physical, NULL, &extension_count, NULL) != VK_SUCCESS)
@@ -88,6 +97,7 @@ static OfferedExtensions offered_extensions(const Instance *instance, VkPhysical
         offered.feedback |= strcmp(name, FEEDBACK_EXTENSION) == 0;
         offered.pipeline_binary |= strcmp(name, VK_KHR_PIPELINE_BINARY_EXTENSION_NAME) == 0;
         offered.maintenance5 |= strcmp(name, VK_KHR_MAINTENANCE_5_EXTENSION_NAME) == 0;
+        offered.extended_flags |= strcmp(name, VK_KHR_EXTENDED_FLAGS_EXTENSION_NAME) == 0;
     }
     free(properties);
     return offered;
@@ -106,10 +116,27 @@ static void query_binaries(const Instance *instance, VkPhysicalDevice physical, 
 
 bool features_shader_module_identifiers(const VkDeviceCreateInfo *info)
 {
-    const CompatShaderModuleIdentifierFeatures *identifiers =
-        (const void *)pnext_find(info->pNext, COMPAT_STRUCTURE_TYPE_SHADER_MODULE_IDENTIFIER_FEATURES);
+    const VkPhysicalDeviceShaderModuleIdentifierFeaturesEXT *identifiers =
+        (const void *)pnext_find(info->pNext, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_MODULE_IDENTIFIER_FEATURES_EXT);
     return identifiers && identifiers->shaderModuleIdentifier &&
-           requests_extension(info, COMPAT_SHADER_MODULE_IDENTIFIER_EXTENSION_NAME);
+           requests_extension(info, VK_EXT_SHADER_MODULE_IDENTIFIER_EXTENSION_NAME);
+}
+
+bool features_partial_cache_data(const VkDeviceCreateInfo *info)
+{
+    const VkPhysicalDevicePipelineCacheIncrementalModeFeaturesSEC *mode = (const void *)pnext_find(
+        info->pNext, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_CACHE_INCREMENTAL_MODE_FEATURES_SEC);
+    return mode && mode->pipelineCacheIncrementalMode;
+}
+
+/* VK_KHR_maintenance5 depends on Vulkan 1.3, or on 1.1 and VK_KHR_dynamic_rendering: an application that enables it has
+ * seen to that. */
+static const WideFlags *find_wide_flags(const FeatureSupport *support, const OfferedExtensions *offered, uint32_t api)
+{
+    if (support->maintenance5_core ||
+        (offered->maintenance5 && (api >= VK_API_VERSION_1_3 || support->maintenance5_requested)))
+        return &maintenance5;
+    return offered->extended_flags && api >= VK_API_VERSION_1_1 ? &extended_flags : NULL;
 }
 
 FeatureSupport features_query(const Instance *instance, VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
@@ -135,25 +162,24 @@ FeatureSupport features_query(const Instance *instance, VkPhysicalDevice physica
     };
     support.binaries_requested = support.binary_extension && enables_feature(info, &binaries_feature);
     bool control_offered = offered.cache_control || core;
-    /* VK_KHR_maintenance5 depends on Vulkan 1.3, or on 1.1 and VK_KHR_dynamic_rendering: an application that enables it
-     * has seen to that. */
-    bool binaries_offered = offered.pipeline_binary && (support.maintenance5_core || offered.maintenance5) &&
-                            (core || support.maintenance5_requested);
+    support.wide_flags = find_wide_flags(&support, &offered, api);
+    bool binaries_offered = offered.pipeline_binary && support.wide_flags;
     if ((control_offered || binaries_offered) && instance->get_features2) {
         VkPhysicalDevicePipelineCreationCacheControlFeatures control = {
             .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_CREATION_CACHE_CONTROL_FEATURES};
-        VkPhysicalDeviceMaintenance5FeaturesKHR maintenance5 = {
-            .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_5_FEATURES_KHR};
+        OneFeature wide_flags = {0};
         VkPhysicalDevicePipelineBinaryFeaturesKHR binaries = {
-            .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_FEATURES_KHR, .pNext = &maintenance5};
+            .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_FEATURES_KHR, .pNext = &wide_flags};
         VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
         if (control_offered)
             features.pNext = &control;
-        if (binaries_offered)
+        if (binaries_offered) {
+            wide_flags.sType = support.wide_flags->feature.own_struct;
             *(control_offered ? &control.pNext : &features.pNext) = &binaries;
+        }
         instance->get_features2(physical, &features);
         support.cache_control = control.pipelineCreationCacheControl;
-        support.binaries = binaries.pipelineBinaries && maintenance5.maintenance5;
+        support.binaries = binaries.pipelineBinaries && wide_flags.value;
     }
     if (support.pipeline_binary)
         query_binaries(instance, physical, &support);
@@ -175,7 +201,28 @@ typedef struct Edits {
     uint32_t count;
     VkBaseOutStructure *own[MAX_EDITS]; /* go in front */
     uint32_t own_count;
+    unsigned given_up; /* bit mask of Cost */
 } Edits;
+
+/* What is given up where a struct of unknown size stands in front of one that had to change. */
+enum Cost { NO_CACHE_CONTROL, NO_BINARIES, NO_REMOVAL, COST_COUNT };
+
+static const char *const costs[COST_COUNT] = {
+    [NO_CACHE_CONTROL] = "pipelineCreationCacheControl is not enabled",
+    [NO_BINARIES] = "pipelineBinaries is not enabled",
+    [NO_REMOVAL] = "disableInternalCache reaches a driver that does not have it",
+};
+
+static void say_given_up(const VkBaseInStructure *unknown, unsigned given_up)
+{
+    char text[160] = "";
+    for (unsigned i = 0, length = 0; i < COST_COUNT; i++)
+        if (given_up >> i & 1)
+            length += (unsigned)snprintf(text + length, sizeof text - length, "%s%s", length ? ", " : "", costs[i]);
+    log_line(PYLAYER_LOG_WARN,
+             "the chain of VkDeviceCreateInfo has a structure that the layer does not know (sType %u): %s",
+             (unsigned)unknown->sType, text);
+}
 
 /* The value is the only member behind sType and pNext. */
 static void put_in_front(Edits *edits, VkStructureType type, void *own, VkBool32 *value)
@@ -198,6 +245,14 @@ static void set_feature(Edits *edits, const VkDeviceCreateInfo *info, const Feat
         put_in_front(edits, feature->own_struct, own, value);
 }
 
+/* The feature is on, or set_feature can set it. */
+static bool can_set(const VkDeviceCreateInfo *info, const Feature *feature)
+{
+    size_t offset;
+    const VkBaseInStructure *found = find_feature(info->pNext, feature, &offset);
+    return !found || enables_feature(info, feature) || !pnext_unknown_until(info->pNext, found);
+}
+
 /* Takes a struct out of the copies. */
 static void remove_copy(DeviceRequest *request, VkBaseOutStructure *previous, VkBaseOutStructure *copy)
 {
@@ -212,7 +267,7 @@ static void remove_copy(DeviceRequest *request, VkBaseOutStructure *previous, Vk
     free(copy);
 }
 
-/* Makes the edits in a copy of the chain up to the last of them. False: the chain cannot be copied. */
+/* Makes the edits in a copy of the chain up to the last of them. False: memory is short. */
 static bool edit_chain(DeviceRequest *request, const Edits *edits)
 {
     const VkBaseInStructure *last = NULL;
@@ -223,7 +278,7 @@ static bool edit_chain(DeviceRequest *request, const Edits *edits)
     if (!last)
         return true;
     const VkBaseInStructure *original = request->info.pNext;
-    request->copies = pnext_copy_until(original, last, pnext_device_struct_size, &request->last_copy);
+    request->copies = pnext_copy_until(original, last, &request->last_copy);
     if (!request->copies)
         return false;
     request->info.pNext = request->copies;
@@ -283,6 +338,10 @@ static bool name_extensions(DeviceRequest *request)
 static void add_cache_control(DeviceRequest *request, const VkDeviceCreateInfo *info, const FeatureSupport *support,
                               Edits *edits)
 {
+    if (!can_set(info, &cache_control_feature)) {
+        edits->given_up |= 1u << NO_CACHE_CONTROL;
+        return;
+    }
     request->cache_control = true;
     set_feature(edits, info, &cache_control_feature, &request->cache_control_features,
                 &request->cache_control_features.pipelineCreationCacheControl);
@@ -298,17 +357,21 @@ static void add_binary_extension(DeviceRequest *request, const VkDeviceCreateInf
             return;
     add_extension(request, info, VK_KHR_PIPELINE_BINARY_EXTENSION_NAME);
     if (!support->maintenance5_core)
-        add_extension(request, info, VK_KHR_MAINTENANCE_5_EXTENSION_NAME);
+        add_extension(request, info, support->wide_flags->extension);
 }
 
 static void add_binaries(DeviceRequest *request, const VkDeviceCreateInfo *info, const FeatureSupport *support,
                          Edits *edits)
 {
+    const Feature *wide_flags = &support->wide_flags->feature;
+    if (!can_set(info, &binaries_feature) || !can_set(info, wide_flags)) {
+        edits->given_up |= 1u << NO_BINARIES;
+        return;
+    }
     request->binaries = true;
     set_feature(edits, info, &binaries_feature, &request->binary_features, &request->binary_features.pipelineBinaries);
-    if (!enables_feature(info, &maintenance5_feature))
-        set_feature(edits, info, &maintenance5_feature, &request->maintenance5_features,
-                    &request->maintenance5_features.maintenance5);
+    if (!enables_feature(info, wide_flags))
+        set_feature(edits, info, wide_flags, &request->wide_flags, &request->wide_flags.value);
     add_binary_extension(request, info, support);
 }
 
@@ -332,8 +395,12 @@ void device_request_build(DeviceRequest *request, const VkDeviceCreateInfo *info
     /* The application was told that it may say this, but the driver does not know it
      * (VUID-VkDevicePipelineBinaryInternalCacheControlKHR-disableInternalCache-09602). */
     if (control && !driver_has_control) {
-        edits.edits[edits.count++] = (Edit){control, 0};
-        request->driver_cache_off = false;
+        if (pnext_unknown_until(info->pNext, control)) {
+            edits.given_up |= 1u << NO_REMOVAL;
+        } else {
+            edits.edits[edits.count++] = (Edit){control, 0};
+            request->driver_cache_off = false;
+        }
     }
     if (support->feedback) {
         request->feedback = true;
@@ -342,7 +409,8 @@ void device_request_build(DeviceRequest *request, const VkDeviceCreateInfo *info
     }
     if (wishes.cache_control && support->cache_control && !support->cache_control_requested)
         add_cache_control(request, info, support, &edits);
-    if (wishes.binaries && support->binaries && !support->binaries_requested)
+    /* What cannot be a binary goes the way of cells, which need cache control. */
+    if (wishes.binaries && request->cache_control && support->binaries && !support->binaries_requested)
         add_binaries(request, info, support, &edits);
     if (wishes.driver_cache_off && support->binaries && driver_has_control && !control) {
         request->driver_cache_off = true;
@@ -350,6 +418,8 @@ void device_request_build(DeviceRequest *request, const VkDeviceCreateInfo *info
         put_in_front(&edits, VK_STRUCTURE_TYPE_DEVICE_PIPELINE_BINARY_INTERNAL_CACHE_CONTROL_KHR,
                      &request->internal_cache_control, &request->internal_cache_control.disableInternalCache);
     }
+    if (edits.given_up)
+        say_given_up(pnext_unknown_until(info->pNext, NULL), edits.given_up);
     request->changed = edits.count || edits.own_count || request->added_count;
     if ((request->added_count && !name_extensions(request)) || !apply_edits(request, &edits)) {
         device_request_free(request);

@@ -4,6 +4,15 @@
 
 #include "base.h"
 
+/* A struct whose one member behind sType and pNext is a feature. */
+typedef struct OneFeature {
+    VkStructureType sType;
+    void *pNext;
+    VkBool32 value;
+} OneFeature;
+
+typedef struct WideFlags WideFlags;
+
 typedef struct FeatureSupport {
     bool cache_control;           /* the driver has pipelineCreationCacheControl */
     bool cache_control_requested; /* the application enables it */
@@ -16,6 +25,7 @@ typedef struct FeatureSupport {
     bool binary_extension;        /* the application enables VK_KHR_pipeline_binary, with or without the feature */
     bool maintenance5_core;       /* Vulkan 1.4 */
     bool maintenance5_requested;  /* the application enables the extension or the feature */
+    const WideFlags *wide_flags;  /* what pipelineBinaries can be enabled with; NULL: nothing */
     /* disableInternalCache in the application's chain; NULL: none. */
     const VkDevicePipelineBinaryInternalCacheControlKHR *internal_cache_control;
     VkPhysicalDevicePipelineBinaryPropertiesKHR binary_properties;
@@ -37,7 +47,7 @@ typedef struct DeviceRequest {
     bool binaries;
     bool driver_cache_off;
     VkPhysicalDevicePipelineCreationCacheControlFeatures cache_control_features;
-    VkPhysicalDeviceMaintenance5FeaturesKHR maintenance5_features;
+    OneFeature wide_flags;
     VkPhysicalDevicePipelineBinaryFeaturesKHR binary_features;
     VkDevicePipelineBinaryInternalCacheControlKHR internal_cache_control;
     const char *added[MAX_ADDED_EXTENSIONS];
@@ -51,6 +61,9 @@ FeatureSupport features_query(const Instance *instance, VkPhysicalDevice physica
                               uint32_t device_api_version);
 /* The application enables shaderModuleIdentifier. */
 bool features_shader_module_identifiers(const VkDeviceCreateInfo *info);
+/* The application enables pipelineCacheIncrementalMode (VK_SEC_pipeline_cache_incremental_mode): what
+ * vkGetPipelineCacheData gives is what came since the last time. */
+bool features_partial_cache_data(const VkDeviceCreateInfo *info);
 /* Adds creation feedback where it can be had, and what is wished where that can be had. */
 void device_request_build(DeviceRequest *request, const VkDeviceCreateInfo *info, const FeatureSupport *support,
                           FeatureWishes wishes);

@@ -227,8 +227,8 @@ static uint64_t code_of_stage(Device *device, const VkPipelineShaderStageCreateI
     for (const VkBaseInStructure *node = stage->pNext; node; node = node->pNext) {
         if (node->sType == VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO)
             return code_of_inline_info(device, (const VkShaderModuleCreateInfo *)(const void *)node);
-        if (node->sType == COMPAT_STRUCTURE_TYPE_SHADER_STAGE_MODULE_IDENTIFIER) {
-            const CompatShaderStageModuleIdentifier *chained = (const void *)node;
+        if (node->sType == VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_MODULE_IDENTIFIER_CREATE_INFO_EXT) {
+            const VkPipelineShaderStageModuleIdentifierCreateInfoEXT *chained = (const void *)node;
             /* Of no bytes, it is as if it were not there. */
             if (chained->identifierSize)
                 return identifier_digest(chained->pIdentifier, chained->identifierSize);
@@ -322,13 +322,15 @@ static void add_states(Description *description, const States *states)
 }
 
 #define ALL_SUBSETS                                                                                                    \
-    (COMPAT_LIBRARY_VERTEX_INPUT | COMPAT_LIBRARY_PRE_RASTERIZATION | COMPAT_LIBRARY_FRAGMENT_SHADER |                 \
-     COMPAT_LIBRARY_FRAGMENT_OUTPUT)
+    (VK_GRAPHICS_PIPELINE_LIBRARY_VERTEX_INPUT_INTERFACE_BIT_EXT |                                                     \
+     VK_GRAPHICS_PIPELINE_LIBRARY_PRE_RASTERIZATION_SHADERS_BIT_EXT |                                                  \
+     VK_GRAPHICS_PIPELINE_LIBRARY_FRAGMENT_SHADER_BIT_EXT |                                                            \
+     VK_GRAPHICS_PIPELINE_LIBRARY_FRAGMENT_OUTPUT_INTERFACE_BIT_EXT)
 
 uint32_t graphics_subsets(const VkGraphicsPipelineCreateInfo *info, enum PylayerPipelineKind kind)
 {
-    const CompatGraphicsPipelineLibrary *library =
-        (const void *)pnext_find(info->pNext, COMPAT_STRUCTURE_TYPE_GRAPHICS_PIPELINE_LIBRARY);
+    const VkGraphicsPipelineLibraryCreateInfoEXT *library =
+        (const void *)pnext_find(info->pNext, VK_STRUCTURE_TYPE_GRAPHICS_PIPELINE_LIBRARY_CREATE_INFO_EXT);
     if (library)
         return library->flags;
     return kind == PYLAYER_KIND_GRAPHICS ? ALL_SUBSETS : 0;
@@ -375,8 +377,8 @@ static void read_formats(States *states, const VkGraphicsPipelineCreateInfo *inf
 static void read_graphics_states(States *states, const VkGraphicsPipelineCreateInfo *info)
 {
     const VkPipelineDynamicStateCreateInfo *dynamic = info->pDynamicState;
-    bool pre_rasterization = states->subsets & COMPAT_LIBRARY_PRE_RASTERIZATION;
-    if ((states->subsets & COMPAT_LIBRARY_VERTEX_INPUT) && info->pInputAssemblyState &&
+    bool pre_rasterization = states->subsets & VK_GRAPHICS_PIPELINE_LIBRARY_PRE_RASTERIZATION_SHADERS_BIT_EXT;
+    if ((states->subsets & VK_GRAPHICS_PIPELINE_LIBRARY_VERTEX_INPUT_INTERFACE_BIT_EXT) && info->pInputAssemblyState &&
         !is_dynamic(dynamic, VK_DYNAMIC_STATE_PRIMITIVE_TOPOLOGY_EXT) && !(pre_rasterization && has_mesh_stage(info)))
         states->topology = (uint32_t)info->pInputAssemblyState->topology;
     bool rasterizes = false, discards = false;
@@ -385,9 +387,9 @@ static void read_graphics_states(States *states, const VkGraphicsPipelineCreateI
         discards = info->pRasterizationState->rasterizerDiscardEnable;
         rasterizes = !discards;
     }
-    bool fragment_output = states->subsets & COMPAT_LIBRARY_FRAGMENT_OUTPUT;
+    bool fragment_output = states->subsets & VK_GRAPHICS_PIPELINE_LIBRARY_FRAGMENT_OUTPUT_INTERFACE_BIT_EXT;
     if (fragment_output && rasterizes && info->pMultisampleState &&
-        !is_dynamic(dynamic, COMPAT_DYNAMIC_STATE_RASTERIZATION_SAMPLES))
+        !is_dynamic(dynamic, VK_DYNAMIC_STATE_RASTERIZATION_SAMPLES_EXT))
         states->samples = (uint32_t)info->pMultisampleState->rasterizationSamples;
     if (fragment_output && !discards)
         read_formats(states, info);

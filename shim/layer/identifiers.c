@@ -14,22 +14,22 @@
  * shaderModuleIdentifier-06885 ask for the feature. */
 void identifiers_open(Device *device)
 {
-    device->get_module_identifier =
-        (CompatGetShaderModuleIdentifier)device->get_device_proc_addr(device->handle, "vkGetShaderModuleIdentifierEXT");
-    device->get_code_identifier = (CompatGetShaderModuleCreateInfoIdentifier)device->get_device_proc_addr(
+    device->get_module_identifier = (PFN_vkGetShaderModuleIdentifierEXT)device->get_device_proc_addr(
+        device->handle, "vkGetShaderModuleIdentifierEXT");
+    device->get_code_identifier = (PFN_vkGetShaderModuleCreateInfoIdentifierEXT)device->get_device_proc_addr(
         device->handle, "vkGetShaderModuleCreateInfoIdentifierEXT");
 }
 
 uint64_t identifier_digest(const uint8_t *identifier, uint32_t size)
 {
-    return size && size <= COMPAT_MAX_SHADER_MODULE_IDENTIFIER_SIZE ? digest64(identifier, size, IDENTIFIER_SEED) : 0;
+    return size && size <= VK_MAX_SHADER_MODULE_IDENTIFIER_SIZE_EXT ? digest64(identifier, size, IDENTIFIER_SEED) : 0;
 }
 
 uint64_t identifier_of_module(const Device *device, VkShaderModule module)
 {
     if (!device->get_module_identifier)
         return 0;
-    CompatShaderModuleIdentifier found = {.sType = COMPAT_STRUCTURE_TYPE_SHADER_MODULE_IDENTIFIER};
+    VkShaderModuleIdentifierEXT found = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_IDENTIFIER_EXT};
     device->get_module_identifier(device->handle, module, &found);
     return identifier_digest(found.identifier, found.identifierSize);
 }
@@ -41,7 +41,7 @@ uint64_t identifier_of_code(const Device *device, const VkShaderModuleCreateInfo
     /* Chained to a stage, it has the rest of the stage's chain behind it. */
     VkShaderModuleCreateInfo alone = *info;
     alone.pNext = NULL;
-    CompatShaderModuleIdentifier found = {.sType = COMPAT_STRUCTURE_TYPE_SHADER_MODULE_IDENTIFIER};
+    VkShaderModuleIdentifierEXT found = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_IDENTIFIER_EXT};
     device->get_code_identifier(device->handle, &alone, &found);
     return identifier_digest(found.identifier, found.identifierSize);
 }

@@ -196,32 +196,32 @@ void layer_settings_from_environment(LayerSettings *settings, char **variables)
 
 /* ---- VK_EXT_layer_settings ----------------------------------------------------------------------------------- */
 
-static int print_value(char *out, size_t room, const CompatLayerSetting *setting, uint32_t index)
+static int print_value(char *out, size_t room, const VkLayerSettingEXT *setting, uint32_t index)
 {
     const void *values = setting->pValues;
     switch (setting->type) {
-    case COMPAT_LAYER_SETTING_BOOL32:
+    case VK_LAYER_SETTING_TYPE_BOOL32_EXT:
         return snprintf(out, room, "%s", ((const VkBool32 *)values)[index] ? "true" : "false");
-    case COMPAT_LAYER_SETTING_INT32:
+    case VK_LAYER_SETTING_TYPE_INT32_EXT:
         return snprintf(out, room, "%d", ((const int32_t *)values)[index]);
-    case COMPAT_LAYER_SETTING_INT64:
+    case VK_LAYER_SETTING_TYPE_INT64_EXT:
         return snprintf(out, room, "%lld", (long long)((const int64_t *)values)[index]);
-    case COMPAT_LAYER_SETTING_UINT32:
+    case VK_LAYER_SETTING_TYPE_UINT32_EXT:
         return snprintf(out, room, "%u", ((const uint32_t *)values)[index]);
-    case COMPAT_LAYER_SETTING_UINT64:
+    case VK_LAYER_SETTING_TYPE_UINT64_EXT:
         return snprintf(out, room, "%llu", (unsigned long long)((const uint64_t *)values)[index]);
     /* No %g: its point is the locale's. */
-    case COMPAT_LAYER_SETTING_FLOAT32:
-    case COMPAT_LAYER_SETTING_FLOAT64: {
-        double number = setting->type == COMPAT_LAYER_SETTING_FLOAT32 ? (double)((const float *)values)[index]
-                                                                      : ((const double *)values)[index];
+    case VK_LAYER_SETTING_TYPE_FLOAT32_EXT:
+    case VK_LAYER_SETTING_TYPE_FLOAT64_EXT: {
+        double number = setting->type == VK_LAYER_SETTING_TYPE_FLOAT32_EXT ? (double)((const float *)values)[index]
+                                                                           : ((const double *)values)[index];
         if (!(number > -1e9 && number < 1e9))
             return snprintf(out, room, "a number beyond a milliard");
         long long millionths = (long long)(number * 1e6 + (number < 0 ? -0.5 : 0.5));
         unsigned long long size = (unsigned long long)(millionths < 0 ? -millionths : millionths);
         return snprintf(out, room, "%s%llu.%06llu", millionths < 0 ? "-" : "", size / 1000000, size % 1000000);
     }
-    case COMPAT_LAYER_SETTING_STRING: {
+    case VK_LAYER_SETTING_TYPE_STRING_EXT: {
         const char *text = ((const char *const *)values)[index];
         return snprintf(out, room, "%s", text ? text : "");
     }
@@ -230,7 +230,7 @@ static int print_value(char *out, size_t room, const CompatLayerSetting *setting
     }
 }
 
-static void take_setting(LayerSettings *settings, const CompatLayerSetting *setting)
+static void take_setting(LayerSettings *settings, const VkLayerSettingEXT *setting)
 {
     /* One more than a value may have, so that policy refuses what does not fit. */
     char value[LAYER_SETTING_VALUE_BYTES + 2];
@@ -252,9 +252,9 @@ static void take_setting(LayerSettings *settings, const CompatLayerSetting *sett
 static void from_application(LayerSettings *settings, const void *chain)
 {
     for (const VkBaseInStructure *node = chain; node; node = node->pNext) {
-        if (node->sType != COMPAT_STRUCTURE_TYPE_LAYER_SETTINGS)
+        if (node->sType != VK_STRUCTURE_TYPE_LAYER_SETTINGS_CREATE_INFO_EXT)
             continue;
-        const CompatLayerSettingsCreateInfo *info = (const void *)node;
+        const VkLayerSettingsCreateInfoEXT *info = (const void *)node;
         for (uint32_t i = 0; info->pSettings && i < info->settingCount; i++)
             take_setting(settings, &info->pSettings[i]);
     }

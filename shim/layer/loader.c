@@ -57,8 +57,8 @@ static VKAPI_ATTR VkResult VKAPI_CALL layer_EnumerateInstanceExtensionProperties
                                                                                  uint32_t *property_count,
                                                                                  VkExtensionProperties *properties)
 {
-    static const VkExtensionProperties settings = {COMPAT_LAYER_SETTINGS_EXTENSION_NAME,
-                                                   COMPAT_LAYER_SETTINGS_SPEC_VERSION};
+    static const VkExtensionProperties settings = {VK_EXT_LAYER_SETTINGS_EXTENSION_NAME,
+                                                   VK_EXT_LAYER_SETTINGS_SPEC_VERSION};
     if (!layer_name || strcmp(layer_name, LAYER_NAME) != 0)
         return VK_ERROR_LAYER_NOT_PRESENT;
     uint32_t room = *property_count;
@@ -111,10 +111,9 @@ static const Hook device_hooks[] = {
 
 /* Intercepted where the device has a carrier, or its application caches are checked. */
 static const Hook cache_hooks[] = {
-    HOOK(CreatePipelineCache),
-    HOOK(DestroyPipelineCache),
-    HOOK(GetPipelineCacheData),
-    HOOK(MergePipelineCaches),
+    HOOK(CreatePipelineCache),         HOOK(DestroyPipelineCache),        HOOK(GetPipelineCacheData),
+    HOOK(MergePipelineCaches),         HOOK(CreateRayTracingPipelinesNV), HOOK(CreateExecutionGraphPipelinesAMDX),
+    HOOK(CreateDataGraphPipelinesARM),
 };
 
 /* Intercepted where the device has a carrier, or policy wants to know what is created. */

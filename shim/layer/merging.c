@@ -52,10 +52,8 @@ VkResult cache_merge_locked(Device *device, CacheUse *use, VkPipelineCache cache
                             const VkPipelineCache *sources)
 {
     bool alone = cache_try_alone_locked(use);
-    if (!alone && use->annex == VK_NULL_HANDLE && (use->annex = cell_create(device)) == VK_NULL_HANDLE) {
-        spread_lock_write(&use->lock);
-        alone = true;
-    }
+    if (!alone && use->annex == VK_NULL_HANDLE && (use->annex = cell_create(device)) == VK_NULL_HANDLE)
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
     if (alone) {
         VkResult result = device->merge_pipeline_caches(device->handle, cache, source_count, sources);
         cache_alone_end_locked(use);
@@ -86,10 +84,22 @@ void cache_use_end(Device *device, CacheUse *use, VkPipelineCache cache, bool fo
         cache_take_over_annex(device, use, cache);
 }
 
+void cache_use_for_ever(CacheUse *use)
+{
+    atomic_store(&use->for_ever, true);
+}
+
 bool cache_try_alone_locked(CacheUse *use)
 {
     /* VK_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE_BIT_KHR: the driver does it. */
-    return use->synchronized_merge || spread_try_write(&use->lock);
+    if (use->synchronized_merge)
+        return true;
+    if (!spread_try_write(&use->lock))
+        return false;
+    if (!atomic_load(&use->for_ever))
+        return true;
+    spread_unlock_write(&use->lock);
+    return false;
 }
 
 void cache_alone_end_locked(CacheUse *use)

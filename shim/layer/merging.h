@@ -9,6 +9,7 @@ typedef struct CacheUse {
     SpreadLock lock;
     VkPipelineCache annex;   /* under merge_mutex: merged while somebody used the cache for long; often none */
     atomic_bool has_annex;   /* there is something in it */
+    atomic_bool for_ever;    /* a deferred operation may be using it, and its end is not known: never merged into */
     bool synchronized_merge; /* the driver lets others use the cache meanwhile */
 } CacheUse;
 
@@ -18,7 +19,9 @@ void cache_use_destroy(CacheUse *use);
  * driver hangs in a merge into it; then there is no end, and the command does without the cache. */
 bool cache_use_begin(CacheUse *use, bool for_long);
 void cache_use_end(Device *device, CacheUse *use, VkPipelineCache cache, bool for_long);
-/* Nobody else is in the cache until the end. False: somebody is, for long. */
+/* Before the command: the use may go on when the command has returned. */
+void cache_use_for_ever(CacheUse *use);
+/* Nobody else is in the cache until the end. False: somebody is, for long, or may be for ever. */
 bool cache_try_alone_locked(CacheUse *use);
 void cache_alone_end_locked(CacheUse *use);
 /* Merges into the cache or its annex. */

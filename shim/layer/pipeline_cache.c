@@ -41,7 +41,8 @@ static void describe_app_cache(AppCache *cache, CacheNumber number, VkPipelineCa
     cache->from_data = from_data;
     cache->data_id = data_id;
     cache->app_synchronized = flags & VK_PIPELINE_CACHE_CREATE_EXTERNALLY_SYNCHRONIZED_BIT_EXT;
-    cache->use.synchronized_merge = flags & COMPAT_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE;
+    atomic_store(&cache->use.for_ever, false);
+    cache->use.synchronized_merge = flags & VK_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE_BIT_KHR;
 }
 
 static AppCache *new_app_cache(void)

@@ -12,27 +12,62 @@
 /* Create infos in one call that fit on the stack; applications rarely pass more than one. */
 #define STACK_ELEMENTS 8
 
+bool pipelines_have_suspects(const PipelineCall *call)
+{
+    if (!atomic_load_explicit(&call->device->suspects, memory_order_acquire))
+        return false;
+    for (uint32_t i = 0; i < call->count; i++) {
+        Element element;
+        element_read(&element, call, i);
+        if (suspects_find(call->device, fingerprint_of(call, i, element.kind), element.kind))
+            return true;
+    }
+    return false;
+}
+
+/* A use of the application's cache by a command that goes to the driver as it is. */
+typedef struct PassedUse {
+    AppCache *app_cache; /* NULL: the layer never merges into what the driver gets */
+    VkPipelineCache cache;
+    Mark mark;
+} PassedUse;
+
+static PassedUse pass_begin(Device *device, VkPipelineCache cache, uint32_t pipeline_count, bool deferred,
+                            bool suspected)
+{
+    count(&device->counters.passed, pipeline_count);
+    /* The layer may be merging into it for other calls. In the child of a fork no lock may be taken. */
+    AppCache *app_cache = process_is_forked_child() ? NULL : app_cache_find(device, cache);
+    /* What is stored was merged into it; the driver hangs in a merge into it. */
+    if (app_cache && (suspected || !cache_use_begin(&app_cache->use, true))) {
+        app_cache = NULL;
+        cache = VK_NULL_HANDLE;
+    }
+    if (app_cache && deferred)
+        cache_use_for_ever(&app_cache->use);
+    return (PassedUse){app_cache, cache, mark_pipelines(device, NULL, 1, app_cache, false, true)};
+}
+
+static void pass_end(Device *device, const PassedUse *use)
+{
+    mark_end(use->mark);
+    if (use->app_cache)
+        cache_use_end(device, &use->app_cache->use, use->cache, true);
+}
+
 VkResult pipelines_pass_through(const PipelineCall *call)
 {
     if (call->probe_after_load)
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
     Device *device = call->device;
-    /* The layer may be merging into it for other calls. In the child of a fork no lock may be taken. */
-    AppCache *app_cache = process_is_forked_child() ? NULL : app_cache_find(device, call->cache);
-    count(&device->counters.passed, call->count);
-    VkPipelineCache cache = call->cache;
-    if (app_cache && !cache_use_begin(&app_cache->use, true)) {
-        app_cache = NULL;
-        cache = VK_NULL_HANDLE;
-    }
-    Mark mark = mark_pipelines(device, NULL, 1, app_cache, false, true);
-    bool told = device->plan.tell_creations && !process_is_forked_child();
+    bool forked = process_is_forked_child();
+    bool told = device->plan.tell_creations && !forked;
+    PassedUse use = pass_begin(device, call->cache, call->count, call->deferred != VK_NULL_HANDLE,
+                               call->cache != VK_NULL_HANDLE && !forked && pipelines_have_suspects(call));
     uint64_t start = told ? now_ns() : 0;
-    VkResult result = call_driver(call, cache, call->count, call->infos, call->pipelines);
+    VkResult result = call_driver(call, use.cache, call->count, call->infos, call->pipelines);
     uint64_t duration = told ? now_ns() - start : 0;
-    mark_end(mark);
-    if (app_cache)
-        cache_use_end(device, &app_cache->use, call->cache, true);
+    pass_end(device, &use);
     creation_tell_passed(call, result, duration);
     return result;
 }
@@ -77,11 +112,6 @@ static VkResult create_pipelines(PipelineCall call)
     }
     for (uint32_t i = 0; i < call.count; i++)
         batch.elements[i].fingerprint = fingerprint_of(&call, i, batch.elements[i].kind);
-    for (uint32_t i = 0; i < call.count; i++) {
-        Element *element = &batch.elements[i];
-        element->suspect = suspects_find(device, element->fingerprint, element->kind);
-        batch.suspects |= element->suspect;
-    }
     VkResult result;
     if (carrier == PYLAYER_CARRIER_OBSERVE) {
         result = carrier_observe_create(&batch);
@@ -159,4 +189,50 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateRayTracingPipelinesKHR(VkDevice handl
                                            .infos = infos,
                                            .allocator = allocator,
                                            .pipelines = pipelines});
+}
+
+/* ---- pipelines of which the layer knows nothing, but that their commands use a cache --------------- */
+
+static VkResult create_unknown(Device *device, CreateUnknownPipelines create, VkPipelineCache cache,
+                               uint32_t info_count, const void *infos, const VkAllocationCallbacks *allocator,
+                               VkPipeline *pipelines)
+{
+    PassedUse use = pass_begin(device, cache, info_count, false, false);
+    VkResult result = create(device->handle, use.cache, info_count, infos, allocator, pipelines);
+    pass_end(device, &use);
+    return result;
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateRayTracingPipelinesNV(VkDevice handle, VkPipelineCache cache,
+                                                                 uint32_t info_count, const void *infos,
+                                                                 const VkAllocationCallbacks *allocator,
+                                                                 VkPipeline *pipelines)
+{
+    Device *device = dispatch_find(&device_table, dispatch_key(handle));
+    return create_unknown(device, device->create_ray_tracing_pipelines_nv, cache, info_count, infos, allocator,
+                          pipelines);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateExecutionGraphPipelinesAMDX(VkDevice handle, VkPipelineCache cache,
+                                                                       uint32_t info_count, const void *infos,
+                                                                       const VkAllocationCallbacks *allocator,
+                                                                       VkPipeline *pipelines)
+{
+    Device *device = dispatch_find(&device_table, dispatch_key(handle));
+    return create_unknown(device, device->create_execution_graph_pipelines, cache, info_count, infos, allocator,
+                          pipelines);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDataGraphPipelinesARM(VkDevice handle, VkDeferredOperationKHR deferred,
+                                                                 VkPipelineCache cache, uint32_t info_count,
+                                                                 const void *infos,
+                                                                 const VkAllocationCallbacks *allocator,
+                                                                 VkPipeline *pipelines)
+{
+    Device *device = dispatch_find(&device_table, dispatch_key(handle));
+    PassedUse use = pass_begin(device, cache, info_count, deferred != VK_NULL_HANDLE, false);
+    VkResult result =
+        device->create_data_graph_pipelines(handle, deferred, use.cache, info_count, infos, allocator, pipelines);
+    pass_end(device, &use);
+    return result;
 }

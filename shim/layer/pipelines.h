@@ -13,6 +13,14 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateComputePipelines(VkDevice, VkPipeline
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreateRayTracingPipelinesKHR(VkDevice, VkDeferredOperationKHR, VkPipelineCache,
                                                                   uint32_t, const VkRayTracingPipelineCreateInfoKHR *,
                                                                   const VkAllocationCallbacks *, VkPipeline *);
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateRayTracingPipelinesNV(VkDevice, VkPipelineCache, uint32_t, const void *,
+                                                                 const VkAllocationCallbacks *, VkPipeline *);
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateExecutionGraphPipelinesAMDX(VkDevice, VkPipelineCache, uint32_t,
+                                                                       const void *, const VkAllocationCallbacks *,
+                                                                       VkPipeline *);
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDataGraphPipelinesARM(VkDevice, VkDeferredOperationKHR, VkPipelineCache,
+                                                                 uint32_t, const void *, const VkAllocationCallbacks *,
+                                                                 VkPipeline *);
 
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineBinariesKHR(VkDevice, const VkPipelineBinaryCreateInfoKHR *,
                                                                const VkAllocationCallbacks *,

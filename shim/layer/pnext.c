@@ -1,97 +1,57 @@
 /*
- * pnext.c - see pnext.h. The table of sizes covers what stands in the chains of VkDeviceCreateInfo and
- * of the pipeline create infos; a struct that is not in it makes the caller leave the chain alone.
+ * pnext.c - see pnext.h. The sizes are of Vulkan's registry; a struct that it did not have then stays where it is, with all
+ * that stands behind it.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "pnext.h"
 
-/* Feature structs are sType, pNext and VkBool32 members; the table holds the number of members. */
-typedef struct FeatureStruct {
-    uint32_t type;
-    uint16_t members;
-} FeatureStruct;
+typedef struct StructureSize {
+    uint32_t type, bytes;
+} StructureSize;
 
-static const FeatureStruct feature_structs[] = {
-#include "feature_structs.inc"
+_Static_assert(sizeof(void *) == 8, "registry.inc has the sizes of a 64-bit process");
+
+#define STRUCTURE(name, type, bytes, extends) {type, bytes},
+#define PIPELINE_CACHE_COMMAND(name)
+static const StructureSize structure_sizes[] = {
+#include "registry.inc"
 };
 
-static int compare_feature_struct(const void *key, const void *entry)
+static int compare_structure(const void *key, const void *entry)
 {
-    uint32_t type = *(const uint32_t *)key, other = ((const FeatureStruct *)entry)->type;
+    uint32_t type = *(const uint32_t *)key, other = ((const StructureSize *)entry)->type;
     return (type > other) - (type < other);
 }
 
-size_t pnext_device_struct_size(VkStructureType type)
+size_t pnext_struct_size(VkStructureType type)
 {
-    switch ((int)type) {
-    case VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO:
+    /* The loader's own, of vk_layer.h. */
+    if (type == VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO)
         return sizeof(VkLayerDeviceCreateInfo);
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2:
-        return sizeof(VkPhysicalDeviceFeatures2);
-    case VK_STRUCTURE_TYPE_DEVICE_GROUP_DEVICE_CREATE_INFO:
-        return sizeof(VkDeviceGroupDeviceCreateInfo);
-    case VK_STRUCTURE_TYPE_DEVICE_PRIVATE_DATA_CREATE_INFO_EXT:
-        return sizeof(VkDevicePrivateDataCreateInfoEXT);
-    case VK_STRUCTURE_TYPE_DEVICE_PIPELINE_BINARY_INTERNAL_CACHE_CONTROL_KHR:
-        return sizeof(VkDevicePipelineBinaryInternalCacheControlKHR);
-    default:
-        break;
-    }
     uint32_t key = (uint32_t)type;
-    const FeatureStruct *found = bsearch(&key, feature_structs, sizeof feature_structs / sizeof feature_structs[0],
-                                         sizeof feature_structs[0], compare_feature_struct);
-    if (!found)
-        return 0;
-    size_t size = sizeof(VkBaseOutStructure) + found->members * sizeof(VkBool32);
-    return (size + sizeof(void *) - 1) & ~(sizeof(void *) - 1);
+    const StructureSize *found = bsearch(&key, structure_sizes, sizeof structure_sizes / sizeof structure_sizes[0],
+                                         sizeof structure_sizes[0], compare_structure);
+    return found ? found->bytes : 0;
 }
 
-size_t pnext_pipeline_struct_size(VkStructureType type)
+const VkBaseInStructure *pnext_unknown_until(const void *chain, const void *last)
 {
-    switch ((int)type) {
-    case VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO_EXT:
-        return sizeof(VkPipelineCreationFeedbackCreateInfoEXT);
-    case VK_STRUCTURE_TYPE_PIPELINE_RENDERING_CREATE_INFO_KHR:
-        return sizeof(VkPipelineRenderingCreateInfoKHR);
-    case VK_STRUCTURE_TYPE_PIPELINE_LIBRARY_CREATE_INFO_KHR:
-        return sizeof(VkPipelineLibraryCreateInfoKHR);
-    case VK_STRUCTURE_TYPE_PIPELINE_FRAGMENT_SHADING_RATE_STATE_CREATE_INFO_KHR:
-        return sizeof(VkPipelineFragmentShadingRateStateCreateInfoKHR);
-    case VK_STRUCTURE_TYPE_PIPELINE_DISCARD_RECTANGLE_STATE_CREATE_INFO_EXT:
-        return sizeof(VkPipelineDiscardRectangleStateCreateInfoEXT);
-    case VK_STRUCTURE_TYPE_PIPELINE_COMPILER_CONTROL_CREATE_INFO_AMD:
-        return sizeof(VkPipelineCompilerControlCreateInfoAMD);
-    case VK_STRUCTURE_TYPE_ATTACHMENT_SAMPLE_COUNT_INFO_AMD:
-        return sizeof(VkAttachmentSampleCountInfoAMD);
-    case COMPAT_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2:
-        return sizeof(CompatPipelineCreateFlags2);
-    case VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR:
-        return sizeof(VkPipelineBinaryInfoKHR);
-    case VK_STRUCTURE_TYPE_PIPELINE_FRAGMENT_SHADING_RATE_ENUM_STATE_CREATE_INFO_NV:
-        return sizeof(VkPipelineFragmentShadingRateEnumStateCreateInfoNV);
-    case VK_STRUCTURE_TYPE_PIPELINE_REPRESENTATIVE_FRAGMENT_TEST_STATE_CREATE_INFO_NV:
-        return sizeof(VkPipelineRepresentativeFragmentTestStateCreateInfoNV);
-    case 1000232001: /* VkRenderingAttachmentLocationInfo: sType, pNext, a count, one pointer */
-        return sizeof(VkBaseOutStructure) + 2 * sizeof(void *);
-    case 1000232002: /* VkRenderingInputAttachmentIndexInfo: sType, pNext, a count, three pointers */
-        return sizeof(VkBaseOutStructure) + 4 * sizeof(void *);
-    case 1000320002: /* VkGraphicsPipelineLibraryCreateInfoEXT: sType, pNext, one VkFlags */
-        return sizeof(VkBaseOutStructure) + sizeof(void *);
-    case 1000068000: /* VkPipelineRobustnessCreateInfo: sType, pNext, four enums */
-        return sizeof(VkBaseOutStructure) + 4 * sizeof(uint32_t);
-    default:
-        return 0;
+    const VkBaseInStructure *node = chain;
+    while (node && pnext_struct_size(node->sType)) {
+        if ((const void *)node == last)
+            return NULL;
+        node = node->pNext;
     }
+    return node;
 }
 
-VkBaseOutStructure *pnext_copy_until(const void *chain, const void *last, PnextSizeFn size_of,
-                                     VkBaseOutStructure **last_copy)
+VkBaseOutStructure *pnext_copy_until(const void *chain, const void *last, VkBaseOutStructure **last_copy)
 {
     VkBaseOutStructure *first = NULL, *previous = NULL;
     for (const VkBaseInStructure *node = chain; node; node = node->pNext) {
-        size_t size = size_of(node->sType);
+        size_t size = pnext_struct_size(node->sType);
         VkBaseOutStructure *copy = size ? malloc(size) : NULL;
         if (!copy)
             break;
@@ -111,6 +71,26 @@ VkBaseOutStructure *pnext_copy_until(const void *chain, const void *last, PnextS
         pnext_free_copies(first, previous);
     }
     return NULL;
+}
+
+void pnext_say_unknown(Device *device, const void *chain, const void *last)
+{
+    const VkBaseInStructure *unknown = pnext_unknown_until(chain, last);
+    if (!unknown) /* memory was short */
+        return;
+    for (size_t i = 0; i < sizeof device->said_unknown / sizeof device->said_unknown[0]; i++) {
+        unsigned said = 0;
+        if (atomic_compare_exchange_strong(&device->said_unknown[i], &said, (unsigned)unknown->sType)) {
+            log_line(
+                PYLAYER_LOG_WARN,
+                "the chain of a pipeline's create info has a structure that the layer does not know (sType %u): "
+                "what stands behind it cannot be changed, so such pipelines are created without a probe or a capture",
+                (unsigned)unknown->sType);
+            return;
+        }
+        if (said == (unsigned)unknown->sType)
+            return;
+    }
 }
 
 void pnext_free_copies(VkBaseOutStructure *first, VkBaseOutStructure *last_copy)

@@ -73,30 +73,20 @@ static unsigned most_readers(SpreadLock *lock)
     return most;
 }
 
-static bool lock_write(SpreadLock *lock, bool behind_long_readers)
+bool spread_try_write(SpreadLock *lock)
 {
     pthread_mutex_lock(&lock->writer.mutex); /* merges come one at a time: nobody writes */
     while (sem_trywait(&lock->left) == 0)
         continue; /* posted for a writer that no longer waited */
     atomic_store(&lock->writing, true);
     for (unsigned readers; (readers = most_readers(lock)) != 0;) {
-        if (readers >= LONG_READER && !behind_long_readers) {
+        if (readers >= LONG_READER) {
             spread_unlock_write(lock);
             return false;
         }
         sem_wait(&lock->left);
     }
     return true;
-}
-
-bool spread_try_write(SpreadLock *lock)
-{
-    return lock_write(lock, false);
-}
-
-void spread_lock_write(SpreadLock *lock)
-{
-    lock_write(lock, true);
 }
 
 void spread_unlock_write(SpreadLock *lock)

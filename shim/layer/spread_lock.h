@@ -27,8 +27,7 @@ void spread_lock_destroy(SpreadLock *lock);
  * held, for a writer has been writing for seconds. */
 bool spread_lock_read(SpreadLock *lock, bool for_long);
 void spread_unlock_read(SpreadLock *lock, bool for_long);
-/* Waits for readers; spread_try_write only for those that do not have the lock for long. */
-void spread_lock_write(SpreadLock *lock);
+/* Waits for readers, but for none that has the lock for long. */
 bool spread_try_write(SpreadLock *lock);
 void spread_unlock_write(SpreadLock *lock);
 

@@ -1,127 +1,105 @@
-/*
- * vk_compat.h - names that Vulkan headers older than 1.4 lack, so that the layer builds with those of
- * Debian bookworm (1.3.239) and Ubuntu 22.04 (1.3.204). Values from the Vulkan registry.
- */
+/* Written by shim/generate_registry.py from the vk.xml (1.4.363) of libvulkan-dev 1.4.363.0-1. */
+/* vk_compat.h - names that the layer uses and the headers of Debian bookworm (1.3.239) lack. */
 #ifndef PYLAYER_VK_COMPAT_H
 #define PYLAYER_VK_COMPAT_H
 
 #include <vulkan/vulkan.h>
 
-#define COMPAT_STRUCTURE_TYPE_GRAPHICS_PIPELINE_LIBRARY ((VkStructureType)1000320002)
-#define COMPAT_STRUCTURE_TYPE_SHADER_MODULE_IDENTIFIER_FEATURES ((VkStructureType)1000462000)
-#define COMPAT_STRUCTURE_TYPE_SHADER_STAGE_MODULE_IDENTIFIER ((VkStructureType)1000462002)
-#define COMPAT_STRUCTURE_TYPE_SHADER_MODULE_IDENTIFIER ((VkStructureType)1000462003)
-#define COMPAT_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2 ((VkStructureType)1000470005)
-#define COMPAT_STRUCTURE_TYPE_VULKAN_1_4_FEATURES ((VkStructureType)55)
+/* clang-format off */
 
-#define COMPAT_PIPELINE_CREATE_LINK_TIME_OPTIMIZATION 0x00000400u
-#define COMPAT_PIPELINE_CREATE_2_CAPTURE_DATA 0x80000000ull
-
-/* VkPipelineCacheCreateFlagBits, VK_KHR_maintenance8 */
-#define COMPAT_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE 0x00000008u
-
-/* VkGraphicsPipelineLibraryFlagBitsEXT, VK_EXT_graphics_pipeline_library */
-#define COMPAT_LIBRARY_VERTEX_INPUT 0x1u
-#define COMPAT_LIBRARY_PRE_RASTERIZATION 0x2u
-#define COMPAT_LIBRARY_FRAGMENT_SHADER 0x4u
-#define COMPAT_LIBRARY_FRAGMENT_OUTPUT 0x8u
-
-#define COMPAT_DYNAMIC_STATE_RASTERIZATION_SAMPLES ((VkDynamicState)1000455005)
-
-/* VkGraphicsPipelineLibraryCreateInfoEXT, VK_EXT_graphics_pipeline_library */
-typedef struct CompatGraphicsPipelineLibrary {
-    VkStructureType sType;
-    const void *pNext;
-    VkFlags flags;
-} CompatGraphicsPipelineLibrary;
-
-/* VkPipelineShaderStageModuleIdentifierCreateInfoEXT, VK_EXT_shader_module_identifier */
-typedef struct CompatShaderStageModuleIdentifier {
-    VkStructureType sType;
-    const void *pNext;
-    uint32_t identifierSize;
-    const uint8_t *pIdentifier;
-} CompatShaderStageModuleIdentifier;
-
-#define COMPAT_SHADER_MODULE_IDENTIFIER_EXTENSION_NAME "VK_EXT_shader_module_identifier"
-#define COMPAT_MAX_SHADER_MODULE_IDENTIFIER_SIZE 32u
-
-#define COMPAT_LAYER_SETTINGS_EXTENSION_NAME "VK_EXT_layer_settings"
-#define COMPAT_LAYER_SETTINGS_SPEC_VERSION 2
-#define COMPAT_STRUCTURE_TYPE_LAYER_SETTINGS ((VkStructureType)1000496000)
-
-/* VkLayerSettingTypeEXT */
-enum CompatLayerSettingType {
-    COMPAT_LAYER_SETTING_BOOL32 = 0,
-    COMPAT_LAYER_SETTING_INT32 = 1,
-    COMPAT_LAYER_SETTING_INT64 = 2,
-    COMPAT_LAYER_SETTING_UINT32 = 3,
-    COMPAT_LAYER_SETTING_UINT64 = 4,
-    COMPAT_LAYER_SETTING_FLOAT32 = 5,
-    COMPAT_LAYER_SETTING_FLOAT64 = 6,
-    COMPAT_LAYER_SETTING_STRING = 7,
-};
-
-/* VkLayerSettingEXT, VK_EXT_layer_settings */
-typedef struct CompatLayerSetting {
-    const char *pLayerName;
-    const char *pSettingName;
-    int32_t type;
-    uint32_t valueCount;
-    const void *pValues;
-} CompatLayerSetting;
-
-/* VkLayerSettingsCreateInfoEXT, VK_EXT_layer_settings */
-typedef struct CompatLayerSettingsCreateInfo {
-    VkStructureType sType;
-    const void *pNext;
-    uint32_t settingCount;
-    const CompatLayerSetting *pSettings;
-} CompatLayerSettingsCreateInfo;
-
-/* VkPhysicalDeviceShaderModuleIdentifierFeaturesEXT, VK_EXT_shader_module_identifier */
-typedef struct CompatShaderModuleIdentifierFeatures {
+#ifndef VK_VERSION_1_4
+#define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_4_FEATURES ((VkStructureType)55)
+typedef struct VkPhysicalDeviceVulkan14Features {
     VkStructureType sType;
     void *pNext;
-    VkBool32 shaderModuleIdentifier;
-} CompatShaderModuleIdentifierFeatures;
-
-/* VkShaderModuleIdentifierEXT, VK_EXT_shader_module_identifier */
-typedef struct CompatShaderModuleIdentifier {
-    VkStructureType sType;
-    void *pNext;
-    uint32_t identifierSize;
-    uint8_t identifier[COMPAT_MAX_SHADER_MODULE_IDENTIFIER_SIZE];
-} CompatShaderModuleIdentifier;
-
-typedef void(VKAPI_PTR *CompatGetShaderModuleIdentifier)(VkDevice, VkShaderModule, CompatShaderModuleIdentifier *);
-typedef void(VKAPI_PTR *CompatGetShaderModuleCreateInfoIdentifier)(VkDevice, const VkShaderModuleCreateInfo *,
-                                                                   CompatShaderModuleIdentifier *);
-
-/* VkPipelineCreateFlags2CreateInfo, VK_KHR_maintenance5 */
-typedef struct CompatPipelineCreateFlags2 {
-    VkStructureType sType;
-    const void *pNext;
-    uint64_t flags;
-} CompatPipelineCreateFlags2;
+    VkBool32 globalPriorityQuery;
+    VkBool32 shaderSubgroupRotate;
+    VkBool32 shaderSubgroupRotateClustered;
+    VkBool32 shaderFloatControls2;
+    VkBool32 shaderExpectAssume;
+    VkBool32 rectangularLines;
+    VkBool32 bresenhamLines;
+    VkBool32 smoothLines;
+    VkBool32 stippledRectangularLines;
+    VkBool32 stippledBresenhamLines;
+    VkBool32 stippledSmoothLines;
+    VkBool32 vertexAttributeInstanceRateDivisor;
+    VkBool32 vertexAttributeInstanceRateZeroDivisor;
+    VkBool32 indexTypeUint8;
+    VkBool32 dynamicRenderingLocalRead;
+    VkBool32 maintenance5;
+    VkBool32 maintenance6;
+    VkBool32 pipelineProtectedAccess;
+    VkBool32 pipelineRobustness;
+    VkBool32 hostImageCopy;
+    VkBool32 pushDescriptor;
+} VkPhysicalDeviceVulkan14Features;
+#endif
 
 #ifndef VK_KHR_maintenance5
 #define VK_KHR_MAINTENANCE_5_EXTENSION_NAME "VK_KHR_maintenance5"
 #define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_5_FEATURES_KHR ((VkStructureType)1000470000)
-
+#define VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR ((VkStructureType)1000470005)
 typedef struct VkPhysicalDeviceMaintenance5FeaturesKHR {
     VkStructureType sType;
     void *pNext;
     VkBool32 maintenance5;
 } VkPhysicalDeviceMaintenance5FeaturesKHR;
+typedef VkFlags64 VkPipelineCreateFlags2;
+typedef struct VkPipelineCreateFlags2CreateInfoKHR {
+    VkStructureType sType;
+    const void *pNext;
+    VkPipelineCreateFlags2 flags;
+} VkPipelineCreateFlags2CreateInfoKHR;
+#endif
+
+#ifndef VK_KHR_maintenance8
+#define VK_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE_BIT_KHR ((VkPipelineCacheCreateFlagBits)8)
+#endif
+
+#ifndef VK_KHR_extended_flags
+#define VK_KHR_EXTENDED_FLAGS_EXTENSION_NAME "VK_KHR_extended_flags"
+#define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTENDED_FLAGS_FEATURES_KHR ((VkStructureType)1000668004)
+typedef struct VkPhysicalDeviceExtendedFlagsFeaturesKHR {
+    VkStructureType sType;
+    void *pNext;
+    VkBool32 extendedFlags;
+} VkPhysicalDeviceExtendedFlagsFeaturesKHR;
+#endif
+
+#ifndef VK_EXT_layer_settings
+#define VK_EXT_LAYER_SETTINGS_SPEC_VERSION 2u
+#define VK_EXT_LAYER_SETTINGS_EXTENSION_NAME "VK_EXT_layer_settings"
+#define VK_STRUCTURE_TYPE_LAYER_SETTINGS_CREATE_INFO_EXT ((VkStructureType)1000496000)
+typedef enum {
+    VK_LAYER_SETTING_TYPE_BOOL32_EXT = 0,
+    VK_LAYER_SETTING_TYPE_INT32_EXT = 1,
+    VK_LAYER_SETTING_TYPE_INT64_EXT = 2,
+    VK_LAYER_SETTING_TYPE_UINT32_EXT = 3,
+    VK_LAYER_SETTING_TYPE_UINT64_EXT = 4,
+    VK_LAYER_SETTING_TYPE_FLOAT32_EXT = 5,
+    VK_LAYER_SETTING_TYPE_FLOAT64_EXT = 6,
+    VK_LAYER_SETTING_TYPE_STRING_EXT = 7,
+} VkLayerSettingTypeEXT;
+typedef struct VkLayerSettingEXT {
+    const char *pLayerName;
+    const char *pSettingName;
+    VkLayerSettingTypeEXT type;
+    uint32_t valueCount;
+    const void *pValues;
+} VkLayerSettingEXT;
+typedef struct VkLayerSettingsCreateInfoEXT {
+    VkStructureType sType;
+    const void *pNext;
+    uint32_t settingCount;
+    const VkLayerSettingEXT *pSettings;
+} VkLayerSettingsCreateInfoEXT;
 #endif
 
 #ifndef VK_KHR_pipeline_binary
-VK_DEFINE_NON_DISPATCHABLE_HANDLE(VkPipelineBinaryKHR)
+#define VK_KHR_PIPELINE_BINARY_SPEC_VERSION 1u
 #define VK_KHR_PIPELINE_BINARY_EXTENSION_NAME "VK_KHR_pipeline_binary"
 #define VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR 32u
-#define VK_PIPELINE_BINARY_MISSING_KHR ((VkResult)1000483000)
-#define VK_ERROR_NOT_ENOUGH_SPACE_KHR ((VkResult) - 1000483000)
 #define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_FEATURES_KHR ((VkStructureType)1000483000)
 #define VK_STRUCTURE_TYPE_PIPELINE_BINARY_CREATE_INFO_KHR ((VkStructureType)1000483001)
 #define VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR ((VkStructureType)1000483002)
@@ -132,13 +110,15 @@ VK_DEFINE_NON_DISPATCHABLE_HANDLE(VkPipelineBinaryKHR)
 #define VK_STRUCTURE_TYPE_PIPELINE_CREATE_INFO_KHR ((VkStructureType)1000483007)
 #define VK_STRUCTURE_TYPE_DEVICE_PIPELINE_BINARY_INTERNAL_CACHE_CONTROL_KHR ((VkStructureType)1000483008)
 #define VK_STRUCTURE_TYPE_PIPELINE_BINARY_HANDLES_INFO_KHR ((VkStructureType)1000483009)
-
+#define VK_OBJECT_TYPE_PIPELINE_BINARY_KHR ((VkObjectType)1000483000)
+#define VK_PIPELINE_BINARY_MISSING_KHR ((VkResult)1000483000)
+#define VK_ERROR_NOT_ENOUGH_SPACE_KHR ((VkResult)-1000483000)
+#define VK_PIPELINE_CREATE_2_CAPTURE_DATA_BIT_KHR 0x80000000ull
 typedef struct VkPhysicalDevicePipelineBinaryFeaturesKHR {
     VkStructureType sType;
     void *pNext;
     VkBool32 pipelineBinaries;
 } VkPhysicalDevicePipelineBinaryFeaturesKHR;
-
 typedef struct VkPhysicalDevicePipelineBinaryPropertiesKHR {
     VkStructureType sType;
     void *pNext;
@@ -148,36 +128,31 @@ typedef struct VkPhysicalDevicePipelineBinaryPropertiesKHR {
     VkBool32 pipelineBinaryPrecompiledInternalCache;
     VkBool32 pipelineBinaryCompressedData;
 } VkPhysicalDevicePipelineBinaryPropertiesKHR;
-
 typedef struct VkDevicePipelineBinaryInternalCacheControlKHR {
     VkStructureType sType;
     const void *pNext;
     VkBool32 disableInternalCache;
 } VkDevicePipelineBinaryInternalCacheControlKHR;
-
+VK_DEFINE_NON_DISPATCHABLE_HANDLE(VkPipelineBinaryKHR)
 typedef struct VkPipelineBinaryKeyKHR {
     VkStructureType sType;
     void *pNext;
     uint32_t keySize;
     uint8_t key[VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR];
 } VkPipelineBinaryKeyKHR;
-
 typedef struct VkPipelineBinaryDataKHR {
     size_t dataSize;
     void *pData;
 } VkPipelineBinaryDataKHR;
-
 typedef struct VkPipelineBinaryKeysAndDataKHR {
     uint32_t binaryCount;
     const VkPipelineBinaryKeyKHR *pPipelineBinaryKeys;
     const VkPipelineBinaryDataKHR *pPipelineBinaryData;
 } VkPipelineBinaryKeysAndDataKHR;
-
 typedef struct VkPipelineCreateInfoKHR {
     VkStructureType sType;
     void *pNext;
 } VkPipelineCreateInfoKHR;
-
 typedef struct VkPipelineBinaryCreateInfoKHR {
     VkStructureType sType;
     const void *pNext;
@@ -185,44 +160,44 @@ typedef struct VkPipelineBinaryCreateInfoKHR {
     VkPipeline pipeline;
     const VkPipelineCreateInfoKHR *pPipelineCreateInfo;
 } VkPipelineBinaryCreateInfoKHR;
-
 typedef struct VkPipelineBinaryInfoKHR {
     VkStructureType sType;
     const void *pNext;
     uint32_t binaryCount;
     const VkPipelineBinaryKHR *pPipelineBinaries;
 } VkPipelineBinaryInfoKHR;
-
 typedef struct VkReleaseCapturedPipelineDataInfoKHR {
     VkStructureType sType;
     void *pNext;
     VkPipeline pipeline;
 } VkReleaseCapturedPipelineDataInfoKHR;
-
 typedef struct VkPipelineBinaryDataInfoKHR {
     VkStructureType sType;
     void *pNext;
     VkPipelineBinaryKHR pipelineBinary;
 } VkPipelineBinaryDataInfoKHR;
-
 typedef struct VkPipelineBinaryHandlesInfoKHR {
     VkStructureType sType;
     const void *pNext;
     uint32_t pipelineBinaryCount;
     VkPipelineBinaryKHR *pPipelineBinaries;
 } VkPipelineBinaryHandlesInfoKHR;
+typedef VkResult (VKAPI_PTR *PFN_vkCreatePipelineBinariesKHR)(VkDevice device, const VkPipelineBinaryCreateInfoKHR *pCreateInfo, const VkAllocationCallbacks *pAllocator, VkPipelineBinaryHandlesInfoKHR *pBinaries);
+typedef void (VKAPI_PTR *PFN_vkDestroyPipelineBinaryKHR)(VkDevice device, VkPipelineBinaryKHR pipelineBinary, const VkAllocationCallbacks *pAllocator);
+typedef VkResult (VKAPI_PTR *PFN_vkGetPipelineKeyKHR)(VkDevice device, const VkPipelineCreateInfoKHR *pPipelineCreateInfo, VkPipelineBinaryKeyKHR *pPipelineKey);
+typedef VkResult (VKAPI_PTR *PFN_vkGetPipelineBinaryDataKHR)(VkDevice device, const VkPipelineBinaryDataInfoKHR *pInfo, VkPipelineBinaryKeyKHR *pPipelineBinaryKey, size_t *pPipelineBinaryDataSize, void *pPipelineBinaryData);
+typedef VkResult (VKAPI_PTR *PFN_vkReleaseCapturedPipelineDataKHR)(VkDevice device, const VkReleaseCapturedPipelineDataInfoKHR *pInfo, const VkAllocationCallbacks *pAllocator);
+#endif
 
-typedef VkResult(VKAPI_PTR *PFN_vkCreatePipelineBinariesKHR)(VkDevice, const VkPipelineBinaryCreateInfoKHR *,
-                                                             const VkAllocationCallbacks *,
-                                                             VkPipelineBinaryHandlesInfoKHR *);
-typedef void(VKAPI_PTR *PFN_vkDestroyPipelineBinaryKHR)(VkDevice, VkPipelineBinaryKHR, const VkAllocationCallbacks *);
-typedef VkResult(VKAPI_PTR *PFN_vkGetPipelineKeyKHR)(VkDevice, const VkPipelineCreateInfoKHR *,
-                                                     VkPipelineBinaryKeyKHR *);
-typedef VkResult(VKAPI_PTR *PFN_vkGetPipelineBinaryDataKHR)(VkDevice, const VkPipelineBinaryDataInfoKHR *,
-                                                            VkPipelineBinaryKeyKHR *, size_t *, void *);
-typedef VkResult(VKAPI_PTR *PFN_vkReleaseCapturedPipelineDataKHR)(VkDevice,
-                                                                  const VkReleaseCapturedPipelineDataInfoKHR *,
-                                                                  const VkAllocationCallbacks *);
+#ifndef VK_SEC_pipeline_cache_incremental_mode
+#define VK_SEC_PIPELINE_CACHE_INCREMENTAL_MODE_SPEC_VERSION 1u
+#define VK_SEC_PIPELINE_CACHE_INCREMENTAL_MODE_EXTENSION_NAME "VK_SEC_pipeline_cache_incremental_mode"
+#define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_CACHE_INCREMENTAL_MODE_FEATURES_SEC ((VkStructureType)1000637000)
+typedef struct VkPhysicalDevicePipelineCacheIncrementalModeFeaturesSEC {
+    VkStructureType sType;
+    void *pNext;
+    VkBool32 pipelineCacheIncrementalMode;
+} VkPhysicalDevicePipelineCacheIncrementalModeFeaturesSEC;
 #endif
 
 #endif

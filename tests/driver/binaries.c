@@ -28,6 +28,7 @@ static bool read_request(const VkPipelineCreateInfoKHR *info, PipelineRequest *r
     *request = of->sType == VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO
                    ? read_compute((const VkComputePipelineCreateInfo *)(const void *)of)
                    : read_graphics((const VkGraphicsPipelineCreateInfo *)(const void *)of);
+    check_base(request, 0);
     return true;
 }
 

@@ -16,6 +16,23 @@ static Cache *cache_of(VkPipelineCache handle)
     return object_of((uint64_t)handle, MAGIC_CACHE, "VkPipelineCache");
 }
 
+Cache *cache_use_begin(VkPipelineCache handle)
+{
+    Cache *cache = handle ? cache_of(handle) : NULL;
+    if (!cache)
+        return NULL;
+    atomic_fetch_add(&cache->users, 1);
+    if (atomic_load(&cache->merging))
+        violation("a cache is used while another thread merges into it");
+    return cache;
+}
+
+void cache_use_end(Cache *cache)
+{
+    if (cache)
+        atomic_fetch_sub(&cache->users, 1);
+}
+
 static DataHeader header_of(const DeviceSettings *device, uint32_t entry_count)
 {
     DataHeader header = {
@@ -228,12 +245,13 @@ static VkResult read_cache(const DeviceSettings *device, Cache *cache, const Ver
 static VkResult VKAPI_CALL get_data(VkDevice device, VkPipelineCache handle, size_t *size, void *data)
 {
     Cache *cache = cache_of(handle);
+    cache_use_begin(handle);
     Verdict verdict = act(DO_GET_DATA, data ? TRAIT_DATA : 0, NULL, 0);
-    if (verdict.action == ACT_ERROR)
-        return verdict.result;
-    if (!data)
-        return ask_size(cache, &verdict, size);
-    return read_cache(device_of(device)->settings, cache, &verdict, size, data);
+    VkResult result = verdict.action == ACT_ERROR ? verdict.result
+                      : data                      ? read_cache(device_of(device)->settings, cache, &verdict, size, data)
+                                                  : ask_size(cache, &verdict, size);
+    cache_use_end(cache);
+    return result;
 }
 
 /* ---- vkMergePipelineCaches ---- */
@@ -252,10 +270,8 @@ static SharedEntry **list_entries(Cache *of)
     return all;
 }
 
-static VkResult VKAPI_CALL merge(VkDevice device, VkPipelineCache into, uint32_t source_count,
-                                 const VkPipelineCache *sources)
+static VkResult merge_sources(VkDevice device, Cache *target, uint32_t source_count, const VkPipelineCache *sources)
 {
-    Cache *target = cache_of(into);
     unsigned traits = 0;
     if (source_count == 0)
         violation("vkMergePipelineCaches without a source");
@@ -284,6 +300,21 @@ static VkResult VKAPI_CALL merge(VkDevice device, VkPipelineCache into, uint32_t
         }
         free(all);
     }
+    return result;
+}
+
+static VkResult VKAPI_CALL merge(VkDevice device, VkPipelineCache into, uint32_t source_count,
+                                 const VkPipelineCache *sources)
+{
+    Cache *target = cache_of(into);
+    if (atomic_exchange(&target->merging, true) || atomic_load(&target->users))
+        violation("vkMergePipelineCaches into a cache that another thread uses");
+    for (uint32_t i = 0; i < source_count; i++)
+        cache_use_begin(sources[i]);
+    VkResult result = merge_sources(device, target, source_count, sources);
+    for (uint32_t i = 0; i < source_count; i++)
+        cache_use_end(cache_of(sources[i]));
+    atomic_store(&target->merging, false);
     return result;
 }
 

@@ -48,6 +48,11 @@ void count(Counter counter, uint64_t by)
     atomic_fetch_add_explicit(&records[counter].value, by, memory_order_relaxed);
 }
 
+uint64_t calls_of(Command command)
+{
+    return atomic_load(&records[COUNTER_COUNT + command].value);
+}
+
 void count_call(Command command)
 {
     atomic_fetch_add_explicit(&records[COUNTER_COUNT + command].value, 1, memory_order_relaxed);

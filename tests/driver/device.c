@@ -157,5 +157,7 @@ PFN_vkVoidFunction VKAPI_CALL get_device_command(VkDevice device, const char *na
     found = found ? found : find_command(pipeline_commands, name);
     if (!found && device_of(device)->binaries && device_of(device)->settings->binaries != PART_NULL)
         found = find_command(binary_commands, name);
+    if (!found && device_of(device)->more_pipelines)
+        found = find_command(more_pipeline_commands, name);
     return found;
 }

@@ -13,7 +13,9 @@
  *   abi=64               or 32: the size of a word, in all data; Vulkan's properties tell nothing of it
  *   cache-control=yes    no: not there; unfeatured: the extension without its feature
  *   maintenance5=yes, libraries=yes (VK_EXT_graphics_pipeline_library), the same
+ *   extended-flags=no    VK_KHR_extended_flags, the same; incremental-cache=no  VK_SEC_pipeline_cache_incremental_mode
  *   binaries=yes         VK_KHR_pipeline_binary, the same; null: enabled, but its commands are NULL
+ *   more-pipelines=no    VK_NV_ray_tracing, VK_AMDX_shader_enqueue and VK_ARM_data_graph, whose pipelines take a cache too
  *   internal-cache=yes internal-cache-control=yes   its own cache: of a device, in memory
  *   payload=256          bytes of a pipeline's code, about
  *   guilty=0             the number of the compiled pipeline, in this process, whose entry is marked as guilty and has
@@ -24,11 +26,13 @@
  *
  * COMMAND  create-instance, create-device, create-object (modules, layouts, render passes), create-cache, destroy-cache,
  *          get-data, merge, create-pipelines (a call), pipeline (one create info of it), get-key, create-binaries,
- *          binary-data, release-captured, allocate (each time it needs memory), any (each command of a device that
- *          returns a VkResult)
+ *          binary-data, release-captured, create-more (a call for more-pipelines), allocate (each time it needs memory),
+ *          any (each command of a device that returns a VkResult)
  * ACTION   error:RESULT       it returns that; RESULT is a number or a name such as out-of-host-memory
  *          crash, abort, kill SIGSEGV, SIGABRT, SIGKILL
  *          hang               for ever;  slow:MS  so many milliseconds
+ *          wait:COMMAND       until two calls of that command have begun since: all of what lies between them was done
+ *                             beside this one
  *          null               VK_SUCCESS, and VK_NULL_HANDLE: create-cache, pipeline
  *          ignore             VK_SUCCESS, and nothing done: the initial data of create-cache, a merge, the pipeline that
  *                             would be added to the cache
@@ -83,7 +87,7 @@ typedef struct {
     uint32_t vendor_id, device_id, device_type, api, driver_version, driver_id, build, abi;
     char driver_name[VK_MAX_DRIVER_NAME_SIZE], driver_info[VK_MAX_DRIVER_INFO_SIZE];
     uint8_t uuid[VK_UUID_SIZE];
-    Part cache_control, maintenance5, libraries, binaries;
+    Part cache_control, maintenance5, extended_flags, incremental_cache, libraries, binaries, more_pipelines;
     bool internal_cache, internal_cache_control;
     uint32_t payload;
     uint64_t identity; /* a hash of all that makes data the driver's own */
@@ -118,6 +122,7 @@ uint32_t script_number(const char *text);
     X(CREATE_BINARIES, "create-binaries")                                                                              \
     X(BINARY_DATA, "binary-data")                                                                                      \
     X(RELEASE_CAPTURED, "release-captured")                                                                            \
+    X(CREATE_MORE, "create-more")                                                                                      \
     X(ALLOCATE, "allocate")                                                                                            \
     X(ANY, "any")
 
@@ -129,6 +134,7 @@ uint32_t script_number(const char *text);
     X(KILL, "kill")                                                                                                    \
     X(HANG, "hang")                                                                                                    \
     X(SLOW, "slow")                                                                                                    \
+    X(WAIT, "wait")                                                                                                    \
     X(NULL_HANDLE, "null")                                                                                             \
     X(IGNORE, "ignore")                                                                                                \
     X(EMPTY, "empty")                                                                                                  \
@@ -211,6 +217,7 @@ typedef enum { COUNTERS(COUNTER_NUMBER) COUNTER_COUNT } Counter;
 
 void count(Counter counter, uint64_t by);
 void count_call(Command command);
+uint64_t calls_of(Command command);
 extern const char *const command_names[COMMAND_COUNT];
 
 /* ---- witness.c ---- */
@@ -237,12 +244,18 @@ typedef struct {
     uint64_t flags;
     const VkPipelineBinaryInfoKHR *binaries; /* NULL: none */
     const VkPipelineCreationFeedbackCreateInfo *feedback;
+    VkPipeline base;
+    int32_t base_index;
     bool graphics, has_code;
     uint32_t binary_count; /* how many binaries such a pipeline has */
 } PipelineRequest;
 
 PipelineRequest read_compute(const VkComputePipelineCreateInfo *info);
 PipelineRequest read_graphics(const VkGraphicsPipelineCreateInfo *info);
+/* A structure stands in a chain once (VUIDs sType-unique). */
+void check_chain(const void *chain, const char *where);
+/* The pipeline that this one derives from: an earlier element of the call, or one that exists. */
+void check_base(const PipelineRequest *request, uint32_t index);
 
 /* ---- objects ---- */
 
@@ -290,10 +303,16 @@ typedef struct SharedEntry {
 typedef struct Cache {
     Object object;
     pthread_mutex_t mutex;
+    atomic_uint users; /* commands that use it otherwise than to merge into it */
+    atomic_bool merging;
     SharedEntry **table;
     size_t room, used, padding; /* padding: bytes at the end of the data, which a cache has that grew */
 } Cache;
 
+/* Around a use of a cache, which nobody may merge into meanwhile (vkMergePipelineCaches: dstCache is externally
+ * synchronized). NULL for VK_NULL_HANDLE. */
+Cache *cache_use_begin(VkPipelineCache handle);
+void cache_use_end(Cache *cache);
 bool cache_init(Cache *cache);
 void cache_clear(Cache *cache);
 /* Both with one more user of what they return. NULL: not there; no memory. */
@@ -314,7 +333,7 @@ typedef struct DriverDevice {
     } queue;
     Cache internal;
     bool internal_cache; /* there is one, and it is not disabled */
-    bool cache_control, maintenance5, binaries;
+    bool cache_control, maintenance5, extended_flags, binaries, more_pipelines;
 } DriverDevice;
 
 static inline DriverDevice *device_of(VkDevice device)
@@ -349,7 +368,7 @@ typedef struct {
 
 /* Each table ends with a NULL name. */
 extern const EntryPoint instance_commands[], physical_commands[], device_commands[];
-extern const EntryPoint cache_commands[], pipeline_commands[], binary_commands[];
+extern const EntryPoint cache_commands[], pipeline_commands[], binary_commands[], more_pipeline_commands[];
 PFN_vkVoidFunction find_command(const EntryPoint *table, const char *name);
 PFN_vkVoidFunction VKAPI_CALL get_device_command(VkDevice device, const char *name);
 

@@ -9,6 +9,9 @@
      VK_PIPELINE_CREATE_ALLOW_DERIVATIVES_BIT | VK_PIPELINE_CREATE_DERIVATIVE_BIT |                                    \
      VK_PIPELINE_CREATE_2_CAPTURE_DATA_BIT_KHR)
 
+/* From here on constants are in no shader, and so make no difference. */
+#define FIRST_ABSENT_CONSTANT 1000
+
 Hash hash_start(uint32_t of)
 {
     return (Hash){0xcbf29ce484222325ull + of, 0x9e3779b97f4a7c15ull ^ of};
@@ -62,6 +65,30 @@ static const void *in_chain(const void *chain, VkStructureType type)
     return node;
 }
 
+/* The loader's, one for each of its purposes, and those that may be there several times. */
+static bool is_repeatable(VkStructureType type)
+{
+    return type == VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO ||
+           type == VK_STRUCTURE_TYPE_DEVICE_PRIVATE_DATA_CREATE_INFO;
+}
+
+void check_chain(const void *chain, const char *where)
+{
+    for (const VkBaseInStructure *node = chain; node; node = node->pNext)
+        if (!is_repeatable(node->sType) && in_chain(node->pNext, node->sType))
+            violation("%s: two structures of type %d in one chain", where, (int)node->sType);
+}
+
+void check_base(const PipelineRequest *request, uint32_t index)
+{
+    if (!(request->flags & VK_PIPELINE_CREATE_DERIVATIVE_BIT))
+        return;
+    if (request->base_index == -1)
+        object_of((uint64_t)request->base, MAGIC_PIPELINE, "VkPipeline to derive from"); /* VUID 07984 */
+    else if (request->base || request->base_index < 0 || (uint32_t)request->base_index >= index)
+        violation("element %u derives from element %d", index, request->base_index); /* VUID 07985, 07986, 00720 */
+}
+
 /* False: there is no code, as a pipeline from binaries may have it (VUID-VkPipelineShaderStageCreateInfo-stage-08771). */
 static bool hash_stage(Hash *to, const VkPipelineShaderStageCreateInfo *stage)
 {
@@ -77,9 +104,10 @@ static bool hash_stage(Hash *to, const VkPipelineShaderStageCreateInfo *stage)
         hash_bytes(to, &contents, sizeof contents);
     }
     const VkSpecializationInfo *constants = stage->pSpecializationInfo;
-    hash_number(to, constants ? constants->mapEntryCount : 0);
     for (uint32_t i = 0; constants && i < constants->mapEntryCount; i++) {
         const VkSpecializationMapEntry *map = &constants->pMapEntries[i];
+        if (map->constantID >= FIRST_ABSENT_CONSTANT)
+            continue;
         hash_number(to, map->constantID);
         hash_bytes(to, (const char *)constants->pData + map->offset, map->size);
     }
@@ -88,6 +116,7 @@ static bool hash_stage(Hash *to, const VkPipelineShaderStageCreateInfo *stage)
 
 static void read_flags(PipelineRequest *request, const void *chain, VkPipelineCreateFlags flags)
 {
+    check_chain(chain, "a pipeline's create info");
     const VkPipelineCreateFlags2CreateInfoKHR *wide =
         in_chain(chain, VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR);
     request->flags = wide ? wide->flags : flags;
@@ -99,7 +128,10 @@ static void read_flags(PipelineRequest *request, const void *chain, VkPipelineCr
 
 PipelineRequest read_compute(const VkComputePipelineCreateInfo *info)
 {
-    PipelineRequest request = {.key = hash_start(VK_PIPELINE_BIND_POINT_COMPUTE), .binary_count = 1};
+    PipelineRequest request = {.key = hash_start(VK_PIPELINE_BIND_POINT_COMPUTE),
+                               .base = info->basePipelineHandle,
+                               .base_index = info->basePipelineIndex,
+                               .binary_count = 1};
     read_flags(&request, info->pNext, info->flags);
     request.has_code = hash_stage(&request.key, &info->stage);
     hash_object(&request.key, (uint64_t)info->layout, MAGIC_LAYOUT, "VkPipelineLayout");
@@ -168,7 +200,11 @@ static void hash_states(Hash *to, const VkGraphicsPipelineCreateInfo *info)
 
 PipelineRequest read_graphics(const VkGraphicsPipelineCreateInfo *info)
 {
-    PipelineRequest request = {.key = hash_start(7), .graphics = true, .has_code = true};
+    PipelineRequest request = {.key = hash_start(7),
+                               .base = info->basePipelineHandle,
+                               .base_index = info->basePipelineIndex,
+                               .graphics = true,
+                               .has_code = true};
     read_flags(&request, info->pNext, info->flags);
     const VkGraphicsPipelineLibraryCreateInfoEXT *parts =
         in_chain(info->pNext, VK_STRUCTURE_TYPE_GRAPHICS_PIPELINE_LIBRARY_CREATE_INFO_EXT);

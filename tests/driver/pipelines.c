@@ -122,6 +122,8 @@ static VkResult create_one(DriverDevice *device, VkPipelineCache handle, const P
                            VkPipeline *out)
 {
     unsigned traits = request->graphics ? TRAIT_GRAPHICS : TRAIT_COMPUTE;
+    if ((request->flags & FAIL_ON_COMPILE) && !device->cache_control)
+        violation("vkCreate*Pipelines that may not compile, without pipelineCreationCacheControl"); /* VUID 02878 */
     SharedEntry *found = look_up(device, handle, request, &traits);
     if (found) {
         traits |= entry_traits(device->settings, &found->entry);
@@ -162,14 +164,17 @@ static VkResult create_pipelines(VkDevice device, VkPipelineCache cache, uint32_
     VkResult result = act_or_error(DO_CREATE_PIPELINES);
     if (result != VK_SUCCESS)
         return result;
+    Cache *used = cache_use_begin(cache);
     for (uint32_t i = 0; i < info_count; i++) {
         PipelineRequest request = read(infos, i);
+        check_base(&request, i);
         VkResult one = create_one(device_of(device), cache, &request, &pipelines[i]);
         if (one != VK_SUCCESS && (result == VK_SUCCESS || one < 0))
             result = one;
         if (one != VK_SUCCESS && (request.flags & EARLY_RETURN))
             break;
     }
+    cache_use_end(used);
     return result;
 }
 
@@ -198,6 +203,42 @@ static void VKAPI_CALL destroy_pipeline(VkDevice device, VkPipeline handle, cons
     entry_leave(gone->entry);
     object_free(&gone->object);
 }
+
+/* ---- pipelines of other kinds ---- */
+
+/* Nothing is known of them but the cache that they take. */
+static VkResult create_more(VkPipelineCache cache, uint32_t info_count, VkPipeline *pipelines, bool deferred)
+{
+    memset(pipelines, 0, info_count * sizeof *pipelines);
+    Cache *used = cache_use_begin(cache);
+    VkResult result = act_or_error(DO_CREATE_MORE);
+    if (!deferred) /* an operation that nobody joins: it goes on */
+        cache_use_end(used);
+    return result;
+}
+
+static VkResult VKAPI_CALL create_more_at_once(VkDevice device, VkPipelineCache cache, uint32_t info_count,
+                                               const void *infos, const VkAllocationCallbacks *allocator,
+                                               VkPipeline *pipelines)
+{
+    (void)device, (void)infos, (void)allocator;
+    return create_more(cache, info_count, pipelines, false);
+}
+
+static VkResult VKAPI_CALL create_more_deferred(VkDevice device, VkDeferredOperationKHR deferred, VkPipelineCache cache,
+                                                uint32_t info_count, const void *infos,
+                                                const VkAllocationCallbacks *allocator, VkPipeline *pipelines)
+{
+    (void)device, (void)infos, (void)allocator;
+    return create_more(cache, info_count, pipelines, deferred != VK_NULL_HANDLE);
+}
+
+const EntryPoint more_pipeline_commands[] = {
+    ENTRY("vkCreateRayTracingPipelinesNV", create_more_at_once),
+    ENTRY("vkCreateExecutionGraphPipelinesAMDX", create_more_at_once),
+    ENTRY("vkCreateDataGraphPipelinesARM", create_more_deferred),
+    {NULL, NULL},
+};
 
 const EntryPoint pipeline_commands[] = {
     ENTRY("vkCreateComputePipelines", create_compute),

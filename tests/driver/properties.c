@@ -14,7 +14,7 @@ typedef struct {
     Part offered;
 } Offer;
 
-enum { OFFERS = 7 };
+enum { OFFERS = 12 };
 
 static void list_offers(const DeviceSettings *device, Offer offers[OFFERS])
 {
@@ -25,7 +25,12 @@ static void list_offers(const DeviceSettings *device, Offer offers[OFFERS])
         {VK_KHR_PIPELINE_LIBRARY_EXTENSION_NAME, device->libraries},
         {VK_EXT_GRAPHICS_PIPELINE_LIBRARY_EXTENSION_NAME, device->libraries},
         {VK_KHR_MAINTENANCE_5_EXTENSION_NAME, device->maintenance5},
+        {"VK_KHR_extended_flags", device->extended_flags},
+        {"VK_SEC_pipeline_cache_incremental_mode", device->incremental_cache},
         {VK_KHR_PIPELINE_BINARY_EXTENSION_NAME, device->binaries},
+        {VK_NV_RAY_TRACING_EXTENSION_NAME, device->more_pipelines},
+        {"VK_AMDX_shader_enqueue", device->more_pipelines},
+        {"VK_ARM_data_graph", device->more_pipelines},
     };
     memcpy(offers, all, sizeof all);
 }
@@ -59,6 +64,9 @@ static VkBool32 has(Part offered)
     return offered == PART_YES || offered == PART_NULL;
 }
 
+/* Newer than any header that this is built with. */
+enum { TYPE_EXTENDED_FLAGS = 1000668004, TYPE_INCREMENTAL_CACHE = 1000637000 };
+
 /* The members that the driver knows of a struct, with what it has of them. */
 static uint32_t known_features(const DeviceSettings *device, VkBaseOutStructure *node, VkBool32 *members[2],
                                VkBool32 supported[2])
@@ -82,6 +90,12 @@ static uint32_t known_features(const DeviceSettings *device, VkBaseOutStructure 
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_5_FEATURES_KHR:
         members[0] = &((VkPhysicalDeviceMaintenance5FeaturesKHR *)(void *)node)->maintenance5;
         supported[0] = has(device->maintenance5);
+        return 1;
+    case TYPE_EXTENDED_FLAGS:
+    case TYPE_INCREMENTAL_CACHE: /* one member each, as the one above */
+        members[0] = &((VkPhysicalDeviceMaintenance5FeaturesKHR *)(void *)node)->maintenance5;
+        supported[0] = has(node->sType == (VkStructureType)TYPE_EXTENDED_FLAGS ? device->extended_flags
+                                                                               : device->incremental_cache);
         return 1;
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_FEATURES_KHR:
         members[0] = &((VkPhysicalDevicePipelineBinaryFeaturesKHR *)(void *)node)->pipelineBinaries;
@@ -241,9 +255,20 @@ static bool enables_extension(const VkDeviceCreateInfo *info, const char *name)
     return false;
 }
 
+/* VUID-VkDeviceCreateInfo-sType-unique */
+static bool is_there_again(const VkBaseOutStructure *node)
+{
+    for (const VkBaseOutStructure *other = node->pNext; other; other = other->pNext)
+        if (other->sType == node->sType && node->sType != VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO)
+            return true;
+    return false;
+}
+
 VkResult check_device(const DeviceSettings *device, const VkDeviceCreateInfo *info, DriverDevice *out)
 {
     out->internal_cache = device->internal_cache;
+    out->more_pipelines = enables_extension(info, VK_NV_RAY_TRACING_EXTENSION_NAME);
+    check_chain(info->pNext, "vkCreateDevice");
     for (uint32_t i = 0; i < info->enabledExtensionCount; i++)
         if (!offers_extension(device, info->ppEnabledExtensionNames[i]))
             return VK_ERROR_EXTENSION_NOT_PRESENT;
@@ -254,6 +279,8 @@ VkResult check_device(const DeviceSettings *device, const VkDeviceCreateInfo *in
             if (*members[i] && !supported[i])
                 return VK_ERROR_FEATURE_NOT_PRESENT;
         bool on = known && *members[0];
+        if (is_there_again(node))
+            violation("vkCreateDevice with a structure that is chained twice");
         switch ((int)node->sType) {
         case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES:
         case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_CREATION_CACHE_CONTROL_FEATURES:
@@ -262,16 +289,24 @@ VkResult check_device(const DeviceSettings *device, const VkDeviceCreateInfo *in
         case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_5_FEATURES_KHR:
             out->maintenance5 |= on && enables_extension(info, VK_KHR_MAINTENANCE_5_EXTENSION_NAME);
             break;
+        case TYPE_EXTENDED_FLAGS:
+            out->extended_flags |= on && enables_extension(info, "VK_KHR_extended_flags");
+            break;
         case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_FEATURES_KHR:
             out->binaries |= on && enables_extension(info, VK_KHR_PIPELINE_BINARY_EXTENSION_NAME);
             break;
         case VK_STRUCTURE_TYPE_DEVICE_PIPELINE_BINARY_INTERNAL_CACHE_CONTROL_KHR:
-            if (((VkDevicePipelineBinaryInternalCacheControlKHR *)(void *)node)->disableInternalCache)
+            if (((VkDevicePipelineBinaryInternalCacheControlKHR *)(void *)node)->disableInternalCache) {
                 out->internal_cache = false;
+                if (!device->internal_cache || !device->internal_cache_control)
+                    violation("vkCreateDevice with disableInternalCache, which the driver lacks"); /* VUID 09602 */
+            }
             break;
         default:
             break;
         }
     }
+    if (out->binaries && !out->maintenance5 && !out->extended_flags)
+        violation("vkCreateDevice with VK_KHR_pipeline_binary and nothing that it depends on"); /* VUID 01387 */
     return VK_SUCCESS;
 }

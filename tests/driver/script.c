@@ -43,7 +43,9 @@ static int place_of(const char *name, const char *const *names, int count)
 /* ---- reading ---- */
 
 /* Actions that every command can do, and what else each of them can. */
-#define OF_ALL (1u << ACT_ERROR | 1u << ACT_CRASH | 1u << ACT_ABORT | 1u << ACT_KILL | 1u << ACT_HANG | 1u << ACT_SLOW)
+#define OF_ALL                                                                                                         \
+    (1u << ACT_ERROR | 1u << ACT_CRASH | 1u << ACT_ABORT | 1u << ACT_KILL | 1u << ACT_HANG | 1u << ACT_SLOW |          \
+     1u << ACT_WAIT)
 static const unsigned more_actions[COMMAND_COUNT] = {
     [DO_CREATE_CACHE] = 1u << ACT_NULL_HANDLE | 1u << ACT_IGNORE,
     [DO_GET_DATA] = 1u << ACT_EMPTY | 1u << ACT_GROW | 1u << ACT_INCOMPLETE | 1u << ACT_OVERSTATE | 1u << ACT_SHRINK |
@@ -93,7 +95,7 @@ static void read_argument(Rule *rule, const char *argument)
 {
     static const char *const parts[] = {"short", "version", "vendor", "device", "uuid", "length", "zero"};
     bool needed = rule->action == ACT_ERROR || rule->action == ACT_SLOW || rule->action == ACT_HEADER ||
-                  rule->action == ACT_PARTIAL;
+                  rule->action == ACT_PARTIAL || rule->action == ACT_WAIT;
     if (needed != (argument != NULL))
         wrong_script(needed ? "needs an argument" : "takes no argument", action_names[rule->action]);
     rule->argument = argument;
@@ -101,6 +103,8 @@ static void read_argument(Rule *rule, const char *argument)
         rule->result = read_result(argument);
     else if (rule->action == ACT_HEADER && place_of(argument, parts, sizeof parts / sizeof *parts) < 0)
         wrong_script("no such part of a header", argument);
+    else if (rule->action == ACT_WAIT && place_of(argument, command_names, COMMAND_COUNT) < 0)
+        wrong_script("no such command", argument);
     else if (rule->action == ACT_SLOW || rule->action == ACT_PARTIAL)
         script_number(argument);
 }
@@ -230,11 +234,21 @@ static void be_slow(const char *milliseconds)
         continue;
 }
 
+static void wait_for_two(const char *command)
+{
+    Command awaited = (Command)place_of(command, command_names, COMMAND_COUNT);
+    uint64_t before = calls_of(awaited);
+    while (calls_of(awaited) < before + 2)
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+}
+
 /* What does not come back, and waits. */
 static void do_drastic(const Rule *rule)
 {
     if (rule->action == ACT_SLOW)
         be_slow(rule->argument);
+    if (rule->action == ACT_WAIT)
+        wait_for_two(rule->argument);
     if (rule->action == ACT_ABORT)
         abort();
     if (rule->action == ACT_KILL)
@@ -264,7 +278,7 @@ Verdict act(Command command, unsigned traits, const void *bytes, size_t size)
             continue;
         count(COUNT_ACTS, 1);
         do_drastic(rule);
-        if (rule->action != ACT_SLOW)
+        if (rule->action != ACT_SLOW && rule->action != ACT_WAIT)
             return (Verdict){rule->action, rule->result, rule->argument};
     }
     return (Verdict){ACT_NOTHING, VK_SUCCESS, NULL};

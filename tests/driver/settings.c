@@ -37,6 +37,7 @@ static const DeviceSettings defaults = {
     .cache_control = PART_YES,
     .maintenance5 = PART_YES,
     .libraries = PART_YES,
+    .more_pipelines = PART_NO,
     .binaries = PART_YES,
     .internal_cache = true,
     .internal_cache_control = true,
@@ -125,8 +126,14 @@ static bool read_of(DeviceSettings *device, const char *name, const char *value)
         device->cache_control = read_part(value, false);
     else if (strcmp(name, "maintenance5") == 0)
         device->maintenance5 = read_part(value, false);
+    else if (strcmp(name, "extended-flags") == 0)
+        device->extended_flags = read_part(value, false);
+    else if (strcmp(name, "incremental-cache") == 0)
+        device->incremental_cache = read_part(value, false);
     else if (strcmp(name, "libraries") == 0)
         device->libraries = read_part(value, false);
+    else if (strcmp(name, "more-pipelines") == 0)
+        device->more_pipelines = read_part(value, false);
     else if (strcmp(name, "binaries") == 0)
         device->binaries = read_part(value, true);
     else if (strcmp(name, "internal-cache") == 0)

@@ -25,25 +25,25 @@ typedef union Values {
 static void put(Values *values, int type, uint32_t index, char *text)
 {
     switch (type) {
-    case COMPAT_LAYER_SETTING_BOOL32:
+    case VK_LAYER_SETTING_TYPE_BOOL32_EXT:
         values->bools[index] = strcmp(text, "true") == 0;
         break;
-    case COMPAT_LAYER_SETTING_INT32:
+    case VK_LAYER_SETTING_TYPE_INT32_EXT:
         values->ints[index] = atoi(text);
         break;
-    case COMPAT_LAYER_SETTING_INT64:
+    case VK_LAYER_SETTING_TYPE_INT64_EXT:
         values->longs[index] = atoll(text);
         break;
-    case COMPAT_LAYER_SETTING_UINT32:
+    case VK_LAYER_SETTING_TYPE_UINT32_EXT:
         values->unsigneds[index] = (uint32_t)atoll(text);
         break;
-    case COMPAT_LAYER_SETTING_UINT64:
+    case VK_LAYER_SETTING_TYPE_UINT64_EXT:
         values->sizes[index] = strtoull(text, NULL, 10);
         break;
-    case COMPAT_LAYER_SETTING_FLOAT32:
+    case VK_LAYER_SETTING_TYPE_FLOAT32_EXT:
         values->floats[index] = (float)atof(text);
         break;
-    case COMPAT_LAYER_SETTING_FLOAT64:
+    case VK_LAYER_SETTING_TYPE_FLOAT64_EXT:
         values->doubles[index] = atof(text);
         break;
     default:
@@ -53,24 +53,25 @@ static void put(Values *values, int type, uint32_t index, char *text)
 
 int main(int count, char **arguments)
 {
-    static CompatLayerSetting settings[MOST];
+    static VkLayerSettingEXT settings[MOST];
     static Values values[MOST];
     uint32_t setting_count = 0;
     int enable = count > 1 && strcmp(arguments[1], "enable") == 0;
     for (int i = 1 + enable; i + 3 < count && setting_count < MOST; i += 4, setting_count++) {
-        CompatLayerSetting *setting = &settings[setting_count];
+        VkLayerSettingEXT *setting = &settings[setting_count];
         setting->pLayerName = arguments[i];
         setting->pSettingName = arguments[i + 1];
         setting->pValues = &values[setting_count];
-        while (setting->type < COMPAT_LAYER_SETTING_STRING && strcmp(types[setting->type], arguments[i + 2]) != 0)
+        while (setting->type < VK_LAYER_SETTING_TYPE_STRING_EXT && strcmp(types[setting->type], arguments[i + 2]) != 0)
             setting->type++;
         char *text = arguments[i + 3];
         for (char *part; (part = strsep(&text, ",")) && setting->valueCount < MOST; setting->valueCount++)
             put(&values[setting_count], setting->type, setting->valueCount, part);
     }
-    CompatLayerSettingsCreateInfo chained = {
-        .sType = COMPAT_STRUCTURE_TYPE_LAYER_SETTINGS, .settingCount = setting_count, .pSettings = settings};
-    const char *extension = COMPAT_LAYER_SETTINGS_EXTENSION_NAME;
+    VkLayerSettingsCreateInfoEXT chained = {.sType = VK_STRUCTURE_TYPE_LAYER_SETTINGS_CREATE_INFO_EXT,
+                                            .settingCount = setting_count,
+                                            .pSettings = settings};
+    const char *extension = VK_EXT_LAYER_SETTINGS_EXTENSION_NAME;
     VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_1};
     VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
                                  .pNext = &chained,

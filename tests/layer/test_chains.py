@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+from scripted_driver import ScriptedDriver
 from world import BUILD, World
 
 CHAINS = [str(BUILD / "tests" / "chains")]
+MADE_UP = str(BUILD / "tests" / "made_up")
+
+#: What the log says of a structure that the layer does not know.
+UNKNOWN = "has a structure that the layer does not know (sType 19999990"
 
 
 def lines(output: str) -> dict[str, str]:
@@ -50,3 +58,219 @@ def test_warm_chains_hit(world: World) -> None:
     counters = world.last()
     assert counters["compiled"] == counters["compile_required"] == 0
     assert warm["flags2-may-not-compile"].startswith("result=0 pipeline=1")
+
+
+def test_empty_binaries(scripted: ScriptedDriver) -> None:
+    """Where a program's own VkPipelineBinaryInfoKHR gives no binaries, those of the store take its place: no structure
+    stands twice in a chain. Behind a struct nobody knows it cannot be replaced, and a cache has the pipeline."""
+    alone = scripted.program("chains", "empty-binaries", layered=False).stdout
+    scripted.settings(carrier="binaries")
+    cold = scripted.program("chains", "empty-binaries").stdout
+    # By then two of them need not be compiled; the driver alone finds them in its own cache.
+    assert lines(cold) == lines(alone)
+    warm = lines(scripted.program("chains", "empty-binaries").stdout)
+    assert {line.split(" ", 1)[0] for line in warm.values()} == {"result=0"}
+    assert (scripted.counts["compiles"], scripted.counts["from-binaries"]) == (0, 5)
+
+
+@pytest.mark.parametrize("carrier", ["cells", "binaries"])
+def test_parent_that_does_not_come(scripted: ScriptedDriver, carrier: str) -> None:
+    """A pipeline whose parent is not created is none of its derivatives any more, wherever its flags stand: in its
+    key, in its creation and in what is asked of the driver's own cache."""
+    alone = scripted.program("chains", "derivatives", layered=False).stdout
+    scripted.settings(carrier=carrier)
+    for _ in range(2):
+        assert scripted.program("chains", "derivatives").stdout == alone
+    # The flags of the third stand behind an unknown struct: the call is the driver's.
+    assert (scripted.counts["compiles"], scripted.world.last()["passed"]) == (1, 2)
+
+
+def places(chain: str) -> list[str]:
+    """The chain, and the chain with one made-up structure in each place."""
+    names = chain.split(",")
+    return [chain, *(",".join([*names[:i], "made-up", *names[i:]]) for i in range(len(names) + 1))]
+
+
+def stands_behind(chain: str, *names: str) -> bool:
+    """One of these structures is in the chain, behind one that is made up."""
+    _, _, behind = chain.partition("made-up")
+    return any(name in behind.split(",") for name in names)
+
+
+def given_up(stderr: str) -> list[str]:
+    return [line for line in stderr.splitlines() if UNKNOWN in line]
+
+
+# ---- VkDeviceCreateInfo --------------------------------------------------------------------------------------
+
+DEVICE_CHAINS = ["vulkan13", "control", "maintenance5,vulkan13", "vulkan13,maintenance5,binary"]
+
+
+@pytest.mark.parametrize("chain", [place for chain in DEVICE_CHAINS for place in places(chain)])
+@pytest.mark.parametrize("carrier", ["cells", "binaries"])
+def test_device_with_made_up_structures(scripted: ScriptedDriver, chain: str, carrier: str) -> None:
+    """A structure that nobody knows, in any place of a device's chain, costs what would have to change behind it, and
+    one line says so; all else is enabled, and the second run compiles nothing."""
+    scripted.settings(carrier=carrier)
+    no_control = stands_behind(chain, "vulkan13", "control")
+    no_binaries = carrier == "binaries" and not no_control and stands_behind(chain, "maintenance5", "binary")
+    expected = "snapshot" if no_control else "cells" if no_binaries else carrier
+    arguments = ["1.3", chain, "compute", "-", "-"]
+    alone = scripted.program("made_up", *arguments, layered=False).stdout
+    for _ in range(2):
+        result = scripted.program("made_up", *arguments)
+        assert result.stdout == alone and "changed=1" not in alone
+        assert scripted.world.runs()[-1]["carrier"] == expected
+        said = given_up(result.stderr)
+        assert len(said) == (no_control or no_binaries)
+        assert not no_control or said[0].endswith("pipelineCreationCacheControl is not enabled")
+        assert not no_binaries or said[0].endswith("pipelineBinaries is not enabled")
+    assert scripted.counts["compiles"] == 0
+
+
+@pytest.mark.parametrize("chain", [place for chain in ("vulkan13", "vulkan14") for place in places(chain)])
+@pytest.mark.parametrize("carrier", ["cells", "binaries"])
+def test_device_of_a_real_driver(world: World, chain: str, carrier: str) -> None:
+    """The same for Vulkan 1.4, on RADV."""
+    config = world.directory / "policy.yaml"
+    config.write_text(f"settings: {{carrier: {carrier}}}")
+    no_control = stands_behind(chain, "vulkan13")
+    no_binaries = carrier == "binaries" and stands_behind(chain, "vulkan14")
+    for _ in range(2):
+        result = world.run([MADE_UP, "1.4", chain, "compute", "-", "-"], PYLAYER_CONFIG=str(config))
+        assert len(given_up(result.stderr)) == (no_control or no_binaries)
+        expected = "snapshot" if no_control else "cells" if no_binaries else carrier
+        assert world.runs()[-1]["carrier"] == expected
+    counters = world.last()
+    assert counters["compiled"] == counters["plain_compiled"] == 0
+
+
+def test_what_the_program_enables_is_enough(scripted: ScriptedDriver) -> None:
+    """What stands behind a made-up structure and is on already costs nothing, and nobody says anything."""
+    result = scripted.program("made_up", "1.3", "made-up,control-on", "compute", "-", "-")
+    assert scripted.world.runs()[-1]["carrier"] == "cells"
+    assert given_up(result.stderr) == []
+
+
+def test_binaries_without_cache_control(scripted: ScriptedDriver, tmp_path: Path) -> None:
+    """A program enables pipeline binaries, and cache control cannot be enabled: nothing is probed, in the program's own
+    cache neither (VUID 02878)."""
+    chain = "made-up,vulkan13,maintenance5-on,binary-on"
+    for _ in range(2):
+        result = scripted.program("made_up", "cache", tmp_path / "cache", chain)
+        assert len(given_up(result.stderr)) == 1
+        assert scripted.world.runs()[-1]["carrier"] == "snapshot"
+    assert scripted.counts["probes"] == scripted.counts["compiles"] == 0
+
+
+def test_what_the_driver_does_not_know(scripted: ScriptedDriver) -> None:
+    """disableInternalCache, which the driver lacks and the layer may have promised, is taken out of the chain. Where it
+    stands behind a made-up structure, one line says that the driver gets it."""
+    script = "internal-cache-control=no"
+    result = scripted.program("made_up", "1.3", "internal-cache-off,made-up", script=script)
+    assert given_up(result.stderr) == []
+    result = scripted.program("made_up", "1.3", "made-up,internal-cache-off", script=script, allow=True)
+    assert [line.rpartition(": ")[2] for line in given_up(result.stderr)] == [
+        "disableInternalCache reaches a driver that does not have it"
+    ]
+    assert scripted.violations == ["VIOLATION vkCreateDevice with disableInternalCache, which the driver lacks"]
+
+
+# ---- Pipelines ------------------------------------------------------------------------------------------------
+
+PIPELINE_CHAINS = [*places("feedback"), *places("robustness,flags2,feedback")]
+
+
+@pytest.mark.parametrize("chain", PIPELINE_CHAINS)
+@pytest.mark.parametrize("carrier", ["cells", "binaries"])
+@pytest.mark.parametrize("kind", ["compute", "graphics", "rays"])
+def test_pipeline_with_made_up_structures(world: World, kind: str, carrier: str, chain: str) -> None:
+    """A structure that nobody knows, in any place of a pipeline's chain and in its stage's, costs the probe where flags
+    stand behind it, and one line says so. The program has its feedback, and the second run compiles nothing."""
+    config = world.directory / "policy.yaml"
+    config.write_text(f"settings: {{carrier: {carrier}}}")
+    command = [MADE_UP, "1.3", "maintenance5-on,binary-on", kind, "made-up,code", chain]
+    alone = world.run(command, VK_INSTANCE_LAYERS=None).stdout
+    assert f"created=1 feedback={int('feedback' in chain)} changed=0" in alone
+    unprobed = stands_behind(chain, "flags2")
+    for number in range(2):
+        result = world.run(command, PYLAYER_CONFIG=str(config))
+        assert result.stdout == alone
+        assert world.runs()[-1]["carrier"] == carrier
+        # With its key, the second run needs no probe.
+        assert len(given_up(result.stderr)) == (unprobed and (carrier == "cells" or number == 0))
+    counters = world.last()
+    assert counters["pipelines"] == 1
+    assert counters["compiled"] == counters["plain_compiled"] == 0
+    assert counters["plain"] == (unprobed and carrier == "cells")
+
+
+@pytest.mark.parametrize("chain", places("capture,feedback"))
+def test_capture_with_made_up_structures(world: World, chain: str) -> None:
+    """What the program captures is kept, wherever a made-up structure stands, and found in the next run."""
+    command = [MADE_UP, "1.3", "maintenance5-on,binary-on", "compute", "-", chain]
+    for _ in range(2):
+        world.run(command)
+    counters = world.last()
+    assert counters["passed"] == 1
+    world.run([*command[:-1], "-"])
+    # The key cannot be asked for where CAPTURE_DATA cannot be taken out of the chain.
+    assert world.last()["binary_hits"] == (not stands_behind(chain, "capture"))
+
+
+def test_one_pipeline_costs_no_other_its_capture(scripted: ScriptedDriver) -> None:
+    """A pipeline that cannot be captured, because its flags stand behind a made-up structure, is compiled; the next one
+    of its kind is captured all the same. The line about it comes once."""
+    scripted.settings(carrier="binaries")
+    chains = ["made-up,flags2", "-", "made-up,flags2"]
+    result = scripted.program(
+        "made_up", "1.3", "maintenance5-on,binary-on", "compute", "-", *chains, script="internal-cache=no"
+    )
+    assert scripted.world.last()["binaries_captured"] == 1
+    assert len(given_up(result.stderr)) == 1
+
+
+def test_cache_with_a_made_up_structure(scripted: ScriptedDriver, tmp_path: Path) -> None:
+    """A structure chained to a VkPipelineCacheCreateInfo passes, and the data is checked as always: altered data never
+    reaches the driver."""
+    file = tmp_path / "cache"
+    for _ in range(2):
+        scripted.program("made_up", "cache", file, "-")
+    assert scripted.counts["compiles"] == 0
+    file.write_bytes(file.read_bytes()[:-9] + b"?" + file.read_bytes()[-8:])
+    assert "changed=0" in scripted.program("made_up", "cache", file, "-").stdout
+    assert scripted.counts["compiles"] == 0
+
+
+# ---- What newer registries have -------------------------------------------------------------------------------
+
+
+def test_incremental_mode_is_left_alone(scripted: ScriptedDriver) -> None:
+    """A device whose caches give parts of their data (VK_SEC_pipeline_cache_incremental_mode) has no layer."""
+    arguments = ["1.3", "made-up,incremental", "compute", "-", "-"]
+    script = "incremental-cache=yes"
+    alone = scripted.program("made_up", *arguments, layered=False, script=script).stdout
+    calls = scripted.counts
+    result = scripted.program("made_up", *arguments, script=script)
+    assert (result.stdout, scripted.counts) == (alone, calls)
+    assert "pipelineCacheIncrementalMode" in result.stderr
+    assert scripted.world.runs() == []
+
+
+@pytest.mark.parametrize(
+    ("api", "script", "expected"),
+    [
+        ("1.1", "extended-flags=yes", "binaries"),
+        ("1.3", "extended-flags=yes;maintenance5=no", "binaries"),
+        ("1.3", "extended-flags=unfeatured;maintenance5=no", "cells"),
+        ("1.1", "", "cells"),
+        ("1.3", "maintenance5=no", "cells"),
+    ],
+)
+def test_what_binaries_depend_on(scripted: ScriptedDriver, api: str, script: str, expected: str) -> None:
+    """VK_KHR_extended_flags does for VK_KHR_pipeline_binary what VK_KHR_maintenance5 does, and needs no Vulkan 1.3."""
+    scripted.settings(carrier="binaries")
+    for _ in range(2):
+        scripted.program("made_up", api, "-", "compute", "-", "-", script=script)
+        assert scripted.world.runs()[-1]["carrier"] == expected
+    assert (scripted.counts["compiles"], scripted.counts["from-binaries"]) == (0, expected == "binaries")

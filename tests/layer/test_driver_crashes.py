@@ -46,16 +46,37 @@ def test_crashes_once(scripted: ScriptedDriver, carrier: str, script: str, argum
     assert scripted.counts["compiles"] == 0
 
 
+@pytest.mark.parametrize("guilty", [1, 3])  # the first is created before the store is loaded
 @pytest.mark.parametrize("way", [["--count", 8], ["--count", 8, "--cache", "object"]])
-def test_snapshot_with_a_guilty_pipeline(scripted: ScriptedDriver, way: list[str | int]) -> None:
+def test_snapshot_with_a_guilty_pipeline(scripted: ScriptedDriver, way: list[str | int], guilty: int) -> None:
     """The driver crashes at the use of one pipeline of a whole cache: that one is compiled from then on, the others are
     found."""
     scripted.settings(carrier="snapshot")
-    scripted.demo(*way, script="guilty=3")
+    scripted.demo(*way, script=f"guilty={guilty}")
     assert scripted.demo(*way, script="pipeline=crash?guilty", check=False).returncode == -signal.SIGSEGV
     for _ in range(2):
         scripted.demo(*way, script="pipeline=crash?guilty", verify=True)
         assert (scripted.counts["compiles"], scripted.counts["hits"]) == (1, 7)
+
+
+@pytest.mark.parametrize(
+    ("how", "script"),
+    [
+        ("unprobeable", ""),  # its flags stand behind a struct nobody knows
+        ("same", ";pipeline=error:unknown?compile@1"),  # it cannot be compiled into a cell
+        ("inseparable", ""),  # the call goes to the driver as it is
+    ],
+)
+def test_suspect_with_a_seeded_cache(scripted: ScriptedDriver, how: str, script: str) -> None:
+    """What is stored is in the program's own cache by the time that the pipeline is created of which the driver died,
+    and the driver still has it under another name: the pipeline is compiled all the same, without any cache."""
+    scripted.settings(carrier="cells")
+    scripted.program("chains", "stored", script="guilty=2")
+    fatal = "internal-cache=no;pipeline=crash?guilty"
+    assert scripted.program("chains", "same", script=fatal, check=False).returncode == -signal.SIGSEGV
+    process = scripted.program("chains", how, script=fatal + script)
+    assert f"{how} result=0" in process.stdout
+    assert (scripted.counts["guilty-uses"], scripted.counts["hits"] > 0) == (0, True)
 
 
 @pytest.mark.parametrize("carrier", ["auto", "snapshot"])

@@ -137,6 +137,19 @@ def test_poisoned_snapshot(world: World) -> None:
     assert world.last()["plain_compiled"] <= 2  # the two at which they died are created as the program asks
 
 
+def test_suspect_in_a_deferred_operation(world: World) -> None:
+    """A ray-tracing pipeline over which the driver died in a whole cache is created without it in a deferred operation
+    too, although there the driver works with a copy of the cache."""
+    policy = world.directory / "policy.yaml"
+    policy.write_text("settings: {carrier: snapshot}\n")
+    arguments: list[str | int] = ["--ray-tracing", "--count", 1]
+    world.demo(*arguments, PYLAYER_CONFIG=str(policy))
+    poison(world, 0, suffix=".snapshot")
+    assert world.demo(*arguments, check=False, PYLAYER_CONFIG=str(policy)).returncode == -signal.SIGSEGV
+    result = world.demo(*arguments, "--deferred", 1, PYLAYER_CONFIG=str(policy))
+    assert (result["created"], world.last()["plain_compiled"]) == (1, 1)
+
+
 def test_everything_poisoned(world: World) -> None:
     """Where one record after another crashes the driver, the layer leaves the device alone after three, and says so."""
     warm(world)

@@ -53,13 +53,13 @@ static void take_any_setting(LayerSettings *settings, const uint8_t *data, size_
     uint32_t type = data[0] % 9, value_count = data[1] % 8;
     char *name = strndup((const char *)data + 2, size / 4), *text = strndup((const char *)data + 2, size - 2);
     uint8_t *values = calloc(value_count, sizes[type]);
-    for (uint32_t i = 0; type != COMPAT_LAYER_SETTING_STRING && i < value_count * sizes[type]; i++)
+    for (uint32_t i = 0; type != VK_LAYER_SETTING_TYPE_STRING_EXT && i < value_count * sizes[type]; i++)
         values[i] = data[2 + i % (size - 2)];
-    for (uint32_t i = 0; type == COMPAT_LAYER_SETTING_STRING && i < value_count; i++)
+    for (uint32_t i = 0; type == VK_LAYER_SETTING_TYPE_STRING_EXT && i < value_count; i++)
         ((char **)(void *)values)[i] = i % 4 == 3 ? NULL : text;
-    CompatLayerSetting setting = {LAYER_NAME, name, (int32_t)type, value_count, values};
-    CompatLayerSettingsCreateInfo info = {
-        .sType = COMPAT_STRUCTURE_TYPE_LAYER_SETTINGS, .settingCount = 1, .pSettings = &setting};
+    VkLayerSettingEXT setting = {LAYER_NAME, name, (int32_t)type, value_count, values};
+    VkLayerSettingsCreateInfoEXT info = {
+        .sType = VK_STRUCTURE_TYPE_LAYER_SETTINGS_CREATE_INFO_EXT, .settingCount = 1, .pSettings = &setting};
     from_application(settings, &info);
     free(name);
     free(text);

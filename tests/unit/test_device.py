@@ -213,9 +213,9 @@ def test_program_id() -> None:
         ("auto", {"binaries_requested": True}, CARRIER_BINARIES, CARRIER_SNAPSHOT),
         ("cells", {"binaries_requested": True}, CARRIER_CELLS, CARRIER_SNAPSHOT),
         ("auto", {"binaries_requested": True, "cache_control_supported": False}, CARRIER_SNAPSHOT, CARRIER_SNAPSHOT),
-        ("binaries", {"binaries_supported": True}, CARRIER_BINARIES, CARRIER_SNAPSHOT),
+        ("binaries", {"binaries_supported": True}, CARRIER_BINARIES, CARRIER_CELLS),
         ("binaries", {"binaries_requested": True}, CARRIER_BINARIES, CARRIER_SNAPSHOT),
-        ("binaries", {"binaries_supported": True, "driver_id": 13}, CARRIER_BINARIES, CARRIER_SNAPSHOT),
+        ("binaries", {"binaries_supported": True, "driver_id": 13}, CARRIER_BINARIES, CARRIER_CELLS),
         ("binaries", {}, CARRIER_CELLS, CARRIER_SNAPSHOT),
         ("binaries", {"driver_id": 13}, CARRIER_OFF, CARRIER_OFF),
         (

@@ -14,49 +14,15 @@ out=$top/build/validation
 say() { echo "fetch.sh: $*"; }
 fail() { echo "fetch.sh: $*" >&2; exit 1; }
 
+# shellcheck source=tests/debian_suite.sh
+. "$top/tests/debian_suite.sh"
+
 system_layer_version() {
     dpkg-query -W -f '${Version}' vulkan-validationlayers 2>/dev/null || true
 }
 
-# A file of sources for the suite, made from the machine's own source for bookworm: the same mirror, the same key.
-write_sources() {
-    for file in /etc/apt/sources.list.d/*.sources; do
-        [ -e "$file" ] || continue
-        # Stanzas are apart by empty lines; take the first whose suites name bookworm itself.
-        awk 'BEGIN { RS = ""; ORS = "\n" } /(^|\n)Suites:([^\n]* )?bookworm( |\n|$)/ { print; exit }' "$file" |
-            sed -e '/^#/d' -e "s/^Suites:.*/Suites: $SUITE/" -e 's/^Components:.*/Components: main/' >"$1/suite.sources"
-        [ -s "$1/suite.sources" ] && return
-    done
-    rm -f "$1/suite.sources"
-    cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null |
-        sed -n "s/^\(deb \(\[[^]]*\] \)\{0,1\}[^ ]* \)bookworm .*/\1$SUITE main/p" | head -n 1 >"$1/suite.list"
-    [ -s "$1/suite.list" ] || fail "this machine has no apt source for Debian bookworm"
-}
-
-# With an empty status file apt believes that nothing is installed and fetches every dependency, libc first of all.
-write_apt_configuration() {
-    mkdir -p "$1/lists/partial" "$1/cache/archives/partial" "$1/sources"
-    : >"$1/status"
-    write_sources "$1/sources"
-    cat >"$1/apt.conf" <<EOF
-Dir::Etc::SourceList "/dev/null";
-Dir::Etc::SourceParts "$1/sources";
-Dir::Etc::Preferences "/dev/null";
-Dir::Etc::PreferencesParts "/dev/null";
-Dir::State "$1";
-Dir::State::Lists "$1/lists";
-Dir::State::status "$1/status";
-Dir::Cache "$1/cache";
-Acquire::Languages "none";
-APT::Sandbox::User "";
-APT::Keep-Downloaded-Packages "true";
-APT::Install-Recommends "false";
-Debug::NoLocking "true";
-EOF
-}
-
 download() {
-    write_apt_configuration "$1"
+    write_apt_configuration "$1" "$SUITE"
     APT_CONFIG=$1/apt.conf apt-get -qq update
     APT_CONFIG=$1/apt.conf apt-get -qq -y --download-only install vulkan-validationlayers
 }
@@ -95,8 +61,6 @@ if [ -e "$out/layer/VkLayer_khronos_validation.json" ] && [ "${1-}" != --force ]
     say "already there: $out/root"
     exit 0
 fi
-# shellcheck source=/dev/null
-. /etc/os-release
 [ "${VERSION_CODENAME-}" = bookworm ] || fail "only for Debian bookworm; install vulkan-validationlayers $NEEDED or newer"
 download "$out/apt"
 unpack "$out/apt"

@@ -44,7 +44,7 @@ void chain_add_device_features(Chain *chain)
         /* sType-unique: each type once, unless the program errs. */
         if (chain_find(chain->first, (VkStructureType)type) && !chance(1))
             continue;
-        size_t size = pnext_device_struct_size((VkStructureType)type);
+        size_t size = pnext_struct_size((VkStructureType)type);
         VkBaseOutStructure *node = room(size ? size : sizeof *node);
         for (size_t i = sizeof *node; i + sizeof(VkBool32) <= size; i += sizeof(VkBool32))
             *(VkBool32 *)(void *)((char *)node + i) = chance(8);
@@ -54,9 +54,7 @@ void chain_add_device_features(Chain *chain)
 
 static size_t size_of(VkStructureType type)
 {
-    size_t size = pnext_pipeline_struct_size(type);
-    if (!size)
-        size = pnext_device_struct_size(type);
+    size_t size = pnext_struct_size(type);
     return size ? size : sizeof(VkBaseOutStructure);
 }
 

@@ -209,20 +209,20 @@ static VKAPI_ATTR void VKAPI_CALL destroy_module(VkDevice, VkShaderModule module
     object_free((uint64_t)module, OBJECT_MODULE);
 }
 
-static void fill_identifier(CompatShaderModuleIdentifier *identifier)
+static void fill_identifier(VkShaderModuleIdentifierEXT *identifier)
 {
     identifier->identifierSize = chance(1) ? take32() : 1 + below(32);
     identifier->identifier[0] = take8();
 }
 
-static VKAPI_ATTR void VKAPI_CALL module_identifier(VkDevice, VkShaderModule module, CompatShaderModuleIdentifier *to)
+static VKAPI_ATTR void VKAPI_CALL module_identifier(VkDevice, VkShaderModule module, VkShaderModuleIdentifierEXT *to)
 {
     object_of((uint64_t)module, OBJECT_MODULE);
     fill_identifier(to);
 }
 
 static VKAPI_ATTR void VKAPI_CALL code_identifier(VkDevice, const VkShaderModuleCreateInfo *info,
-                                                  CompatShaderModuleIdentifier *to)
+                                                  VkShaderModuleIdentifierEXT *to)
 {
     touch(info->pCode, info->codeSize);
     fill_identifier(to);

@@ -12,7 +12,7 @@ static const uint64_t known_flags[] = {
     EARLY_RETURN,
     CAPTURE_REPLAY,
     VK_PIPELINE_CREATE_LIBRARY_BIT_KHR,
-    COMPAT_PIPELINE_CREATE_LINK_TIME_OPTIMIZATION,
+    VK_PIPELINE_CREATE_LINK_TIME_OPTIMIZATION_BIT_EXT,
     0x00800000, /* RETAIN_LINK_TIME_OPTIMIZATION_INFO */
     VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR,
     VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR,
@@ -78,9 +78,9 @@ static void *make_chain(bool graphics, uint64_t *flags, uint32_t *subsets)
     for (unsigned i = 0; i < 10 && chance(11); i++) {
         unsigned what = below(8);
         if (what == 0 && !has_flags) {
-            CompatPipelineCreateFlags2 *flags2 = room(sizeof *flags2);
+            VkPipelineCreateFlags2CreateInfoKHR *flags2 = room(sizeof *flags2);
             flags2->flags = *flags = make_flags() | (chance(2) ? CAPTURE_DATA : 0) | (chance(1) ? take64() << 32 : 0);
-            chain_add(&chain, flags2, COMPAT_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2);
+            chain_add(&chain, flags2, VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR);
             has_flags = true;
         } else if (what == 1 && !has_feedback) {
             add_feedback(&chain);
@@ -92,9 +92,9 @@ static void *make_chain(bool graphics, uint64_t *flags, uint32_t *subsets)
             add_libraries(&chain);
             has_libraries = true;
         } else if (what == 4 && !has_subsets && graphics) {
-            CompatGraphicsPipelineLibrary *library = room(sizeof *library);
+            VkGraphicsPipelineLibraryCreateInfoEXT *library = room(sizeof *library);
             library->flags = *subsets = chance(2) ? take32() >> 1 : below(16);
-            chain_add(&chain, library, COMPAT_STRUCTURE_TYPE_GRAPHICS_PIPELINE_LIBRARY);
+            chain_add(&chain, library, VK_STRUCTURE_TYPE_GRAPHICS_PIPELINE_LIBRARY_CREATE_INFO_EXT);
             has_subsets = true;
         } else if (what == 5 && !has_rendering && graphics) {
             add_rendering(&chain);
@@ -130,11 +130,11 @@ static void *make_stage_chain(void)
             code->pCode = (const uint32_t *)(const void *)room_of_bytes(code->codeSize);
             chain_add(&chain, code, VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
         } else if (chance(8)) {
-            CompatShaderStageModuleIdentifier *identifier = room(sizeof *identifier);
+            VkPipelineShaderStageModuleIdentifierCreateInfoEXT *identifier = room(sizeof *identifier);
             identifier->identifierSize = below(40);
             identifier->pIdentifier =
                 identifier->identifierSize ? room_of_bytes(identifier->identifierSize) : anywhere();
-            chain_add(&chain, identifier, COMPAT_STRUCTURE_TYPE_SHADER_STAGE_MODULE_IDENTIFIER);
+            chain_add(&chain, identifier, VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_MODULE_IDENTIFIER_CREATE_INFO_EXT);
         } else {
             chain_add_unknown(&chain);
         }
@@ -177,7 +177,7 @@ static const VkPipelineDynamicStateCreateInfo *make_dynamic(void)
 {
     static const VkDynamicState states[] = {VK_DYNAMIC_STATE_VIEWPORT, VK_DYNAMIC_STATE_PRIMITIVE_TOPOLOGY_EXT,
                                             VK_DYNAMIC_STATE_RASTERIZER_DISCARD_ENABLE_EXT,
-                                            COMPAT_DYNAMIC_STATE_RASTERIZATION_SAMPLES};
+                                            VK_DYNAMIC_STATE_RASTERIZATION_SAMPLES_EXT};
     VkPipelineDynamicStateCreateInfo *dynamic = room(sizeof *dynamic);
     dynamic->sType = VK_STRUCTURE_TYPE_PIPELINE_DYNAMIC_STATE_CREATE_INFO;
     dynamic->dynamicStateCount = below(5);
@@ -200,10 +200,10 @@ static void make_graphics(VkGraphicsPipelineCreateInfo *info)
     /* VkGraphicsPipelineLibraryCreateInfoEXT: without it, all state, or none of its own when it links libraries. */
     if (subsets == UINT32_MAX)
         subsets = (flags & VK_PIPELINE_CREATE_LIBRARY_BIT_KHR) || (libraries && libraries->libraryCount) ? 0 : 15;
-    bool vertex_input = subsets & COMPAT_LIBRARY_VERTEX_INPUT;
-    bool pre_rasterization = subsets & COMPAT_LIBRARY_PRE_RASTERIZATION;
-    bool fragment_shader = subsets & COMPAT_LIBRARY_FRAGMENT_SHADER;
-    bool fragment_output = subsets & COMPAT_LIBRARY_FRAGMENT_OUTPUT;
+    bool vertex_input = subsets & VK_GRAPHICS_PIPELINE_LIBRARY_VERTEX_INPUT_INTERFACE_BIT_EXT;
+    bool pre_rasterization = subsets & VK_GRAPHICS_PIPELINE_LIBRARY_PRE_RASTERIZATION_SHADERS_BIT_EXT;
+    bool fragment_shader = subsets & VK_GRAPHICS_PIPELINE_LIBRARY_FRAGMENT_SHADER_BIT_EXT;
+    bool fragment_output = subsets & VK_GRAPHICS_PIPELINE_LIBRARY_FRAGMENT_OUTPUT_INTERFACE_BIT_EXT;
     info->pDynamicState = chance(6) ? make_dynamic() : NULL;
     /* VUID-VkGraphicsPipelineCreateInfo-pStages-06600 */
     bool needs_stages = pre_rasterization || fragment_shader;
@@ -270,8 +270,8 @@ AnyCreateInfo *info_at(const Infos *infos, uint32_t index)
 
 uint64_t flags_of(const AnyCreateInfo *info)
 {
-    const CompatPipelineCreateFlags2 *flags2 =
-        (const void *)chain_find(info->head.pNext, COMPAT_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2);
+    const VkPipelineCreateFlags2CreateInfoKHR *flags2 =
+        (const void *)chain_find(info->head.pNext, VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR);
     return flags2 ? flags2->flags : info->head.flags;
 }
 
@@ -325,9 +325,10 @@ Infos make_infos(enum BindPoint point, uint32_t count)
         number(point, info, i);
         const VkPipelineBinaryInfoKHR *binaries =
             (const void *)chain_find(info->head.pNext, VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR);
-        made.binaries_or_capture |= (binaries && binaries->binaryCount) ||
-                                    (chain_find(info->head.pNext, COMPAT_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2) &&
-                                     (flags_of(info) & CAPTURE_DATA));
+        made.binaries_or_capture |=
+            (binaries && binaries->binaryCount) ||
+            (chain_find(info->head.pNext, VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR) &&
+             (flags_of(info) & CAPTURE_DATA));
     }
     return made;
 }

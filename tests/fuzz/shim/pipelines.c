@@ -13,7 +13,7 @@ Infos current;
 /* What the layer puts in front of a chain, or replaces in it. */
 static bool may_be_added(VkStructureType type)
 {
-    return type == COMPAT_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2 ||
+    return type == VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR ||
            type == VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR ||
            type == VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO_EXT;
 }
@@ -94,8 +94,8 @@ static VkResult create_one(enum BindPoint point, VkPipelineCache cache, const An
     check_info(point, info);
     const VkPipelineBinaryInfoKHR *binaries = binaries_of(info);
     uint64_t flags = flags_of(info);
-    bool captures =
-        chain_find(info->head.pNext, COMPAT_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2) && (flags & CAPTURE_DATA);
+    bool captures = chain_find(info->head.pNext, VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR) &&
+                    (flags & CAPTURE_DATA);
     expect(!binaries || cache == VK_NULL_HANDLE, "VUID-vkCreateGraphicsPipelines-pNext-09616");
     expect(!captures || cache == VK_NULL_HANDLE, "VUID-vkCreateGraphicsPipelines-pNext-09617");
     const AnyCreateInfo *program = program_info(point, info);

@@ -1,0 +1,350 @@
+"""Write what the layer has of Vulkan's registry. layer/registry.inc: the structures that may stand in chains that the
+layer copies, and the commands that use a VkPipelineCache. layer/vk_compat.h: names that older headers lack.
+
+tests/registry/fetch.sh brings the newest registry that Debian has, and prints how to run this over it. The results are
+committed, so that building needs no newer headers than those of the oldest system.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import xml.etree.ElementTree as xml
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+LAYER = Path(__file__).parent / "layer"
+
+#: The create infos whose chains the layer copies, with their names in the table.
+EXTENDED = {
+    "VkDeviceCreateInfo": "DEVICE",
+    "VkGraphicsPipelineCreateInfo": "GRAPHICS",
+    "VkComputePipelineCreateInfo": "COMPUTE",
+    "VkRayTracingPipelineCreateInfoKHR": "RAY_TRACING",
+}
+
+#: What the layer uses and the headers of Debian bookworm (1.3.239) lack, by what the headers that have it define. An
+#: empty list is all that the extension brings.
+NEWER = {
+    "VK_VERSION_1_4": ["VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_4_FEATURES", "VkPhysicalDeviceVulkan14Features"],
+    "VK_KHR_maintenance5": [
+        "VK_KHR_MAINTENANCE_5_EXTENSION_NAME",
+        "VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_5_FEATURES_KHR",
+        "VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR",
+        "VkPhysicalDeviceMaintenance5FeaturesKHR",
+        "VkPipelineCreateFlags2",
+        "VkPipelineCreateFlags2CreateInfoKHR",
+    ],
+    "VK_KHR_maintenance8": ["VK_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE_BIT_KHR"],
+    "VK_KHR_extended_flags": [
+        "VK_KHR_EXTENDED_FLAGS_EXTENSION_NAME",
+        "VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTENDED_FLAGS_FEATURES_KHR",
+        "VkPhysicalDeviceExtendedFlagsFeaturesKHR",
+    ],
+    "VK_EXT_layer_settings": [],
+    "VK_KHR_pipeline_binary": [],
+    "VK_SEC_pipeline_cache_incremental_mode": [],
+}
+
+#: Bytes of what is no structure, in a 64-bit process: the layer is built for nothing else.
+POINTER = 8
+SIZES = {
+    **dict.fromkeys(("char", "int8_t", "uint8_t"), 1),
+    **dict.fromkeys(("int16_t", "uint16_t"), 2),
+    **dict.fromkeys(("int", "int32_t", "uint32_t", "float"), 4),
+    **dict.fromkeys(("int64_t", "uint64_t", "double", "size_t"), 8),
+}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Bytes of a type, and what its address is a multiple of."""
+
+    size: int
+    alignment: int
+
+
+@dataclass(frozen=True)
+class Structure:
+    """A row of the table, without its size."""
+
+    name: str
+    type: int
+    name_of_type: str
+    extends: tuple[str, ...]
+
+
+def is_vulkans(element: xml.Element, attribute: str = "api") -> bool:
+    """The registry is Vulkan SC's, too, and says of some elements whose they are."""
+    return "vulkan" in element.get(attribute, "vulkan").split(",")
+
+
+def declaration(element: xml.Element) -> str:
+    """The C text of a member or parameter, without the registry's comment on it."""
+    own = (text for part in element if part.tag != "comment" for text in (*part.itertext(), part.tail or ""))
+    tails = (part.tail or "" for part in element if part.tag == "comment")
+    return " ".join("".join([element.text or "", *own, *tails]).split())
+
+
+def type_of(element: xml.Element) -> str:
+    return element.findtext("type", "")
+
+
+class Registry:
+    """A vk.xml."""
+
+    def __init__(self, path: Path) -> None:
+        self.root = xml.parse(path).getroot()
+        self.types: dict[str, xml.Element] = {}
+        for element in self.root.iterfind("types/type"):
+            name = element.get("name") or element.findtext("name") or element.findtext("proto/name", "")
+            if name and is_vulkans(element):
+                self.types.setdefault(name, element)
+
+    @cached_property
+    def version(self) -> str:
+        """Of the headers that belong to it."""
+        defines = {name: declaration(element) for name, element in self.types.items() if name.startswith("VK_HEADER")}
+        complete = re.findall(r"\d+", defines["VK_HEADER_VERSION_COMPLETE"].partition("(")[2])
+        return ".".join([*complete[1:3], defines["VK_HEADER_VERSION"].split()[-1]])
+
+    def blocks(self, provisional: bool = False) -> Iterator[tuple[xml.Element, xml.Element]]:
+        """What versions and extensions bring. Structures of provisional extensions still change from header to header,
+        so nobody knows the size of the one that a program has."""
+        for owner in [*self.root.iterfind("feature"), *self.root.iterfind("extensions/extension")]:
+            offered = is_vulkans(owner, "api" if owner.tag == "feature" else "supported")
+            if offered and (provisional or owner.get("provisional") != "true"):
+                yield from ((owner, block) for block in owner.iterfind("require") if is_vulkans(block))
+
+    @cached_property
+    def values(self) -> dict[str, tuple[str, int | str]]:
+        """Of enumerants and constants, with the enumeration that each belongs to."""
+        found: dict[str, tuple[str, int | str]] = {}
+        aliases: dict[str, str] = {}
+
+        def add(enum: xml.Element, of: str, number: str) -> None:
+            name = enum.attrib["name"]
+            if "alias" in enum.attrib:
+                aliases.setdefault(name, enum.attrib["alias"])
+            elif "offset" in enum.attrib:
+                value = 1000000000 + (int(enum.get("extnumber", number)) - 1) * 1000 + int(enum.attrib["offset"])
+                found[name] = of, -value if enum.get("dir") == "-" else value
+            elif "bitpos" in enum.attrib:
+                found[name] = of, 1 << int(enum.attrib["bitpos"])
+            elif re.fullmatch(r"-?\d+|0x[0-9a-fA-F]+", enum.get("value", "")):
+                found[name] = of, int(enum.attrib["value"], 0)
+            elif "value" in enum.attrib:
+                found[name] = of, enum.attrib["value"]
+
+        for enums in self.root.iterfind("enums"):
+            for enum in enums.iterfind("enum"):
+                if is_vulkans(enum):
+                    add(enum, enums.get("name", ""), "0")
+        for owner, block in self.blocks():
+            for enum in block.iterfind("enum"):
+                if is_vulkans(enum):
+                    add(enum, enum.get("extends", ""), owner.get("number", "0"))
+        for name, alias in aliases.items():
+            while alias in aliases:
+                alias = aliases[alias]
+            if alias in found:
+                found.setdefault(name, found[alias])
+        return found
+
+    def members(self, structure: str) -> list[xml.Element]:
+        element = self.types[structure]
+        if "alias" in element.attrib:
+            return self.members(element.attrib["alias"])
+        return [member for member in element.iterfind("member") if is_vulkans(member)]
+
+    def layout(self, name: str) -> Layout:
+        """Of a type, by the rules of the System V ABI."""
+        if name in SIZES:
+            return Layout(SIZES[name], SIZES[name])
+        element = self.types[name]
+        category = element.get("category")
+        if element.get("alias"):
+            return self.layout(element.attrib["alias"])
+        if category in ("struct", "union"):
+            return self.aggregate(name, category == "union")
+        if category in ("handle", "funcpointer"):
+            return Layout(POINTER, POINTER)
+        if category == "enum":
+            wide = self.root.find(f"enums[@name='{name}']")
+            size = int(wide.get("bitwidth", "32")) // 8 if wide is not None else 4
+            return Layout(size, size)
+        if category in ("basetype", "bitmask") and type_of(element):
+            pointer = "*" in declaration(element)
+            return Layout(POINTER, POINTER) if pointer else self.layout(type_of(element))
+        raise ValueError(f"{name}: a type whose size is unknown")
+
+    def aggregate(self, name: str, is_union: bool) -> Layout:
+        size, alignment = 0, 1
+        for member in self.members(name):
+            one = self.member_layout(member)
+            start = 0 if is_union else -(-size // one.alignment) * one.alignment
+            size, alignment = max(size, start + one.size), max(alignment, one.alignment)
+        return Layout(-(-size // alignment) * alignment, alignment)
+
+    def member_layout(self, member: xml.Element) -> Layout:
+        text = declaration(member)
+        if ":" in text:
+            raise ValueError(f"{text}: a bit field")
+        one = Layout(POINTER, POINTER) if "*" in text else self.layout(type_of(member))
+        count = 1
+        for length in re.findall(r"\[(\w+)\]", text):
+            count *= int(length if length.isdigit() else self.values[length][1])
+        return Layout(one.size * count, one.alignment)
+
+    def create_infos(self, structure: str) -> frozenset[str]:
+        """In whose chains it may stand: what extends a structure stands in the chain that this one is in."""
+        extended = filter(None, self.types[structure].get("structextends", "").split(","))
+        return frozenset().union(*({one} if one in EXTENDED else self.create_infos(one) for one in extended))
+
+    @cached_property
+    def structures(self) -> list[Structure]:
+        """What may stand in the chains of EXTENDED, by the value of its sType."""
+        found = []
+        for name, element in self.types.items():
+            if element.get("category") != "struct" or not element.get("structextends"):
+                continue
+            create_infos = self.create_infos(name)
+            name_of_type = self.members(name)[0].get("values", "")
+            _, value = self.values.get(name_of_type, ("", None))
+            if create_infos and isinstance(value, int):
+                extends = tuple(EXTENDED[one] for one in EXTENDED if one in create_infos)
+                found.append(Structure(name, value, name_of_type, extends))
+        return sorted(found, key=lambda one: one.type)
+
+    @cached_property
+    def cache_commands(self) -> list[str]:
+        """Commands with a parameter that is a VkPipelineCache, or points to some."""
+        offered = {command.attrib["name"] for _, block in self.blocks(True) for command in block.iterfind("command")}
+        found = []
+        for command in self.root.iterfind("commands/command"):
+            name = command.findtext("proto/name", "")
+            takes = any(type_of(one) == "VkPipelineCache" for one in command.iterfind("param") if is_vulkans(one))
+            if takes and is_vulkans(command) and name in offered:
+                found.append(name)
+        return sorted(set(found))
+
+
+def origin(registry: Registry, package: str) -> str:
+    """The first line of what is written."""
+    return (
+        f"/* Written by shim/generate_registry.py from the vk.xml ({registry.version}) of libvulkan-dev {package}. */"
+    )
+
+
+def table(registry: Registry, package: str) -> str:
+    """registry.inc"""
+    lines = [
+        origin(registry, package),
+        "",
+        "/* Name, sType, bytes, and the create infos in whose chains it may stand. */",
+    ]
+    for one in registry.structures:
+        size = registry.layout(one.name).size
+        lines.append(f"STRUCTURE({one.name}, {one.type}, {size}, {' | '.join(one.extends)})")
+    lines += ["", "/* Every command that uses a VkPipelineCache. */"]
+    lines += [f"PIPELINE_CACHE_COMMAND({name})" for name in registry.cache_commands]
+    return "\n".join(lines) + "\n"
+
+
+class NewerNames:
+    """What one version or extension brings, as C."""
+
+    def __init__(self, registry: Registry, owner: str, names: list[str]) -> None:
+        self.registry = registry
+        blocks = [block for one, block in registry.blocks() if one.get("name") == owner]
+        self.names = names or [one.attrib["name"] for block in blocks for one in block if "name" in one.attrib]
+        self.done: set[str] = set()
+
+    def lines(self) -> Iterator[str]:
+        for name in self.names:
+            if name in self.registry.values:
+                yield f"#define {name} {self.value(name)}"
+        for name in self.names:
+            if name in self.registry.types:
+                yield from self.type_lines(name)
+        for command in self.registry.root.iterfind("commands/command"):
+            if command.findtext("proto/name", "") in self.names:
+                yield self.function_pointer(command)
+
+    def value(self, name: str) -> str:
+        of, value = self.registry.values[name]
+        if isinstance(value, str):
+            return value
+        enums = self.registry.root.find(f"enums[@name='{of}']")
+        if enums is None or enums.get("type") not in ("enum", "bitmask"):
+            return f"{value}u"
+        return f"{value:#x}ull" if enums.get("bitwidth") == "64" else f"(({of}){value})"
+
+    def type_lines(self, name: str) -> Iterator[str]:
+        """What it is made of comes first."""
+        if name in self.done:
+            return
+        self.done.add(name)
+        element = self.registry.types[name]
+        category = element.get("category")
+        if category in ("struct", "union"):
+            members = self.registry.members(name)
+            for member in members:
+                if type_of(member) in self.names:
+                    yield from self.type_lines(type_of(member))
+            yield f"typedef {category} {name} {{"
+            yield from (f"    {in_our_style(member)};" for member in members)
+            yield f"}} {name};"
+        elif category == "enum":
+            enums = self.registry.root.findall(f"enums[@name='{name}']/enum")
+            values = (f"    {one.attrib['name']} = {one.attrib['value']}," for one in enums if "value" in one.attrib)
+            yield from ("typedef enum {", *values, f"}} {name};")
+        else:
+            yield " ".join("".join(element.itertext()).split())
+
+    def function_pointer(self, command: xml.Element) -> str:
+        parameters = ", ".join(in_our_style(one) for one in command.iterfind("param") if is_vulkans(one))
+        name = command.findtext("proto/name")
+        return f"typedef {command.findtext('proto/type')} (VKAPI_PTR *PFN_{name})({parameters});"
+
+
+def in_our_style(element: xml.Element) -> str:
+    return re.sub(r"\s*(\*+)\s*", r" \1", declaration(element))
+
+
+def newer_names(registry: Registry, package: str) -> str:
+    """vk_compat.h"""
+    lines = [
+        origin(registry, package),
+        "/* vk_compat.h - names that the layer uses and the headers of Debian bookworm (1.3.239) lack. */",
+        "#ifndef PYLAYER_VK_COMPAT_H",
+        "#define PYLAYER_VK_COMPAT_H",
+        "",
+        "#include <vulkan/vulkan.h>",
+        "",
+        "/* clang-format off */",
+    ]
+    for owner, names in NEWER.items():
+        lines += ["", f"#ifndef {owner}", *NewerNames(registry, owner, names).lines(), "#endif"]
+    return "\n".join([*lines, "", "#endif", ""])
+
+
+#: What is written, and by what.
+FILES = {"registry.inc": table, "vk_compat.h": newer_names}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("registry", type=Path, help="vk.xml")
+    parser.add_argument("package", help="version of the package that it is from")
+    arguments = parser.parse_args()
+    registry = Registry(arguments.registry)
+    for name, write in FILES.items():
+        (LAYER / name).write_text(write(registry, arguments.package))
+    print(f"{LAYER}: {len(registry.structures)} structures, {len(registry.cache_commands)} commands")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+/*
+ * Commands that take a VkPipelineCache for pipelines of which the layer knows nothing, on a driver that has them
+ * (tests/driver, more-pipelines).
+ *
+ * more_pipelines names: prints those that vkGetDeviceProcAddr gives, and the library that each is in; no-names: of a
+ * device without their extension.
+ * more_pipelines beside COMMAND: while one thread is in the command, with a cache, another creates pipelines with it.
+ * more_pipelines deferred: pipelines are created with a cache that a deferred operation has not done with.
+ */
+#define _GNU_SOURCE
+#include "device.h"
+#include "shader.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Newer than the headers of Debian bookworm, and all alike but for the deferred operation. */
+typedef VkResult(VKAPI_PTR *CreateMore)(VkDevice, VkPipelineCache, uint32_t, const void *,
+                                        const VkAllocationCallbacks *, VkPipeline *);
+typedef VkResult(VKAPI_PTR *CreateMoreDeferred)(VkDevice, VkDeferredOperationKHR, VkPipelineCache, uint32_t,
+                                                const void *, const VkAllocationCallbacks *, VkPipeline *);
+#define DEFERRED_COMMAND "vkCreateDataGraphPipelinesARM"
+
+static const char *const commands[] = {"vkCreateRayTracingPipelinesNV", "vkCreateExecutionGraphPipelinesAMDX",
+                                       DEFERRED_COMMAND};
+
+static VkDevice device;
+static VkPipelineCache cache;
+static VkShaderModule module;
+static VkPipelineLayout layout;
+static atomic_bool done;
+
+static void print_names(void)
+{
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        PFN_vkVoidFunction command = vkGetDeviceProcAddr(device, commands[i]);
+        Dl_info found;
+        if (command && dladdr((void *)command, &found))
+            printf("%s %s\n", commands[i], strrchr(found.dli_fname, '/') + 1);
+    }
+}
+
+static VkResult create_more(const char *name, VkDeferredOperationKHR operation)
+{
+    VkPipeline pipeline;
+    PFN_vkVoidFunction command = vkGetDeviceProcAddr(device, name);
+    if (!command)
+        return VK_ERROR_EXTENSION_NOT_PRESENT;
+    if (strcmp(name, DEFERRED_COMMAND) == 0)
+        return ((CreateMoreDeferred)command)(device, operation, cache, 1, NULL, NULL, &pipeline);
+    return ((CreateMore)command)(device, cache, 1, NULL, NULL, &pipeline);
+}
+
+static void *create_beside(void *name)
+{
+    VkResult result = create_more(name, VK_NULL_HANDLE);
+    atomic_store(&done, true);
+    return (void *)(intptr_t)result;
+}
+
+/* One that was not there before, so that it is compiled and goes into the cache. */
+static VkResult create_new(void)
+{
+    static uint32_t number;
+    number++;
+    const VkSpecializationMapEntry entry = {.constantID = 1, .size = sizeof number};
+    const VkSpecializationInfo specialization = {1, &entry, sizeof number, &number};
+    VkComputePipelineCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO, .layout = layout};
+    info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
+    info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
+    info.stage.module = module;
+    info.stage.pName = "main";
+    info.stage.pSpecializationInfo = &specialization;
+    VkPipeline pipeline = VK_NULL_HANDLE;
+    VkResult result = vkCreateComputePipelines(device, cache, 1, &info, NULL, &pipeline);
+    vkDestroyPipeline(device, pipeline, NULL);
+    return result;
+}
+
+static int beside(char *name)
+{
+    pthread_t thread;
+    void *result;
+    int failures = 0;
+    if (pthread_create(&thread, NULL, create_beside, name))
+        return 1;
+    while (!atomic_load(&done))
+        failures += create_new() != VK_SUCCESS;
+    pthread_join(thread, &result);
+    return failures || result;
+}
+
+static int deferred(void)
+{
+    int failures = create_more(DEFERRED_COMMAND, (VkDeferredOperationKHR)1) != VK_SUCCESS;
+    for (int i = 0; i < 3; i++)
+        failures += create_new() != VK_SUCCESS;
+    return failures;
+}
+
+int main(int count, char **arguments)
+{
+    VkInstance instance;
+    const bool lacks = count == 2 && strcmp(arguments[1], "no-names") == 0;
+    const bool names = lacks || (count == 2 && strcmp(arguments[1], "names") == 0);
+    device = create_device_with(VK_API_VERSION_1_3, NULL, lacks ? NULL : VK_NV_RAY_TRACING_EXTENSION_NAME, &instance);
+    VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
+    if (count < 2 || !device || create_shader(device, &module, &layout) ||
+        vkCreatePipelineCache(device, &info, NULL, &cache))
+        return 1;
+    int failures = names ? (print_names(), 0) : count == 3 ? beside(arguments[2]) : deferred();
+    vkDestroyPipelineCache(device, cache, NULL);
+    vkDestroyPipelineLayout(device, layout, NULL);
+    vkDestroyShaderModule(device, module, NULL);
+    vkDestroyDevice(device, NULL);
+    vkDestroyInstance(instance, NULL);
+    return failures != 0;
+}

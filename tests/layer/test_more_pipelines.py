@@ -1,0 +1,48 @@
+"""Commands that take a VkPipelineCache and create what no carrier knows: they reach the driver as they were made, and
+nobody merges into the cache while they use it."""
+
+from __future__ import annotations
+
+import pytest
+from scripted_driver import ScriptedDriver
+
+COMMANDS = ["vkCreateRayTracingPipelinesNV", "vkCreateExecutionGraphPipelinesAMDX", "vkCreateDataGraphPipelinesARM"]
+
+HAS = "more-pipelines=yes"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_cache_in_use_is_not_merged_into(scripted: ScriptedDriver, command: str) -> None:
+    """While one thread is in the command, what another one compiles for the same cache does not go into it, and is
+    there afterwards."""
+    scripted.settings(carrier="cells")
+    script = f"{HAS};create-more=wait:destroy-cache"
+    scripted.program("more_pipelines", "beside", command, script=script)
+    assert scripted.counts["compiles"] > 1 and scripted.counts["violations"] == 0
+    assert scripted.world.last()["passed"] == 1
+
+
+def test_cache_of_a_deferred_operation_is_not_merged_into(scripted: ScriptedDriver) -> None:
+    """A deferred operation uses the cache for longer than its command takes: from then on nothing goes into it, and
+    what is compiled is stored all the same."""
+    scripted.settings(carrier="cells")
+    for compiled in (3, 0):
+        scripted.program("more_pipelines", "deferred", script=HAS)
+        assert (scripted.counts["compiles"], scripted.counts["violations"]) == (compiled, 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "library"),
+    [
+        ({"carrier": "cells"}, "libVkLayer_pylayer_pipeline_cache.so"),
+        ({"carrier": "off"}, "libVkLayer_pylayer_pipeline_cache.so"),  # caches are checked
+        ({"carrier": "off", "application_caches": "pass"}, "libvulkan_test_driver.so"),
+    ],
+)
+def test_commands_where_the_driver_has_them(scripted: ScriptedDriver, settings: dict[str, str], library: str) -> None:
+    """The layer has the commands that the driver has, where it has to do with caches at all, and no others."""
+    scripted.settings(**settings)
+    names = scripted.program("more_pipelines", "names", script=HAS).stdout
+    assert names.splitlines() == [f"{command} {library}" for command in COMMANDS]
+    for script in ("", HAS):
+        assert scripted.program("more_pipelines", "no-names", script=script).stdout == ""
