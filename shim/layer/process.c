@@ -194,6 +194,11 @@ void process_links(bool begins)
 
 static void before_fork(void)
 {
+    /* A child opens nothing of policy's, and there the mutex is held for ever: by its parent's handler, or by a policy
+     * thread that it does not have. */
+    holds_linking = false;
+    if (process_is_forked_child())
+        return;
     struct timespec deadline;
     clock_gettime(CLOCK_REALTIME, &deadline);
     deadline.tv_sec += LINK_WAIT_SECONDS;
@@ -204,7 +209,6 @@ static void parent_after_fork(void)
 {
     if (holds_linking)
         pthread_mutex_unlock(&linking);
-    holds_linking = false;
 }
 
 static void child_after_fork(void)
