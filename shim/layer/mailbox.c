@@ -20,7 +20,7 @@
 typedef struct Envelope {
     PylayerMessage message; /* first: the policy thread sees only this */
     struct Envelope *next;
-    bool request;
+    bool awaited; /* the sender waits for an answer */
     bool answered;
     uint64_t bytes;
     unsigned holders; /* sender of a request, queue or policy thread */
@@ -201,17 +201,18 @@ bool mailbox_request(PylayerMessage *message, int64_t timeout_ns)
     if (!message || process_is_forked_child())
         return false;
     Envelope *envelope = (Envelope *)message;
-    envelope->request = true;
     struct timespec deadline = deadline_at(now_ns() + (uint64_t)(timeout_ns > 0 ? timeout_ns : 0));
     pthread_mutex_lock(&mutex);
     bool wait = taken != stalled_at && timeout_ns > 0;
     /* What ends a device is said even where nobody can wait for it: policy holds what belongs to it. */
     if (open_ && (wait || message->type == PYLAYER_MSG_FLUSH_DEVICE)) {
         envelope->holders++;
+        envelope->awaited = wait;
         push_locked(envelope);
         int waited = wait ? 0 : ETIMEDOUT;
         while (open_ && !envelope->answered && waited != ETIMEDOUT)
             waited = pthread_cond_timedwait(&answers, &mutex, &deadline);
+        envelope->awaited = false;
         if (open_ && wait && !envelope->answered)
             stalled_at = taken;
     }
@@ -291,14 +292,14 @@ int32_t mailbox_answer(PylayerMessage *message)
 {
     Envelope *envelope = (Envelope *)message;
     pthread_mutex_lock(&mutex);
-    /* One holder left: the sender gave up and the policy thread is the last to know. */
-    bool waiting = envelope->request && envelope->holders > 1 && !envelope->answered;
-    if (waiting) {
+    bool in_time = envelope->awaited;
+    if (in_time) {
+        envelope->awaited = false;
         envelope->answered = true;
         pthread_cond_broadcast(&answers);
     }
     pthread_mutex_unlock(&mutex);
-    return waiting ? 0 : -1;
+    return in_time ? 0 : -1;
 }
 
 void mailbox_release(PylayerMessage *message)
