@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "layer.h"
@@ -76,17 +77,27 @@ char **environment_all(void)
 
 #define HIGH_DESCRIPTOR 40
 
+/* The lowest bits are the number; the others, of a hash, tell its file from 2^40 others. */
+#define DESCRIPTOR_BITS 24
+#define HASH_FACTOR 0x9e3779b97f4a7c15ull
+
 KnownFile known_file(int fd)
 {
-    struct stat found = {0};
-    fstat(fd, &found);
-    return (KnownFile){fd, found.st_dev, found.st_ino};
+    struct stat found;
+    uint64_t hash = 0;
+    if (fstat(fd, &found) == 0)
+        hash = (found.st_ino ^ found.st_dev * HASH_FACTOR) * HASH_FACTOR;
+    return hash >> DESCRIPTOR_BITS << DESCRIPTOR_BITS | (unsigned)fd;
 }
 
-bool known_file_is_open(const KnownFile *file)
+int known_file_descriptor(KnownFile file)
 {
-    struct stat found;
-    return fstat(file->fd, &found) == 0 && found.st_ino == file->inode && found.st_dev == file->device;
+    return (int)(file & ((1u << DESCRIPTOR_BITS) - 1));
+}
+
+bool known_file_is_open(KnownFile file)
+{
+    return known_file(known_file_descriptor(file)) == file;
 }
 
 int descriptor_move_up(int fd)
