@@ -152,6 +152,12 @@ def test_several_threads_in_the_driver(world: World) -> None:
     assert (world.last()["compiled"], world.last()["hits"]) == (0, COUNT)
 
 
+def test_marks_outlast_threads() -> None:
+    """However many threads have ended, as many calls at once are watched as there are marks."""
+    done = subprocess.run([str(BUILD / "tests" / "marks")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_pipelines_in_one_call(world: World) -> None:
     """Of a call with more pipelines than a mark has room for, the guilty one is found all the same."""
     warm(world)
