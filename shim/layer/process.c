@@ -159,15 +159,18 @@ static bool is_not_the_programs(const char *task)
     const char *name = strchr(text, '('), *state = strrchr(text, ')');
     if (length <= 0 || !name || !state || strlen(state) < 3)
         return length < 0 && errno == ESRCH;
-    return state[2] == 'Z' || state[2] == 'X' || strncmp(name, "(" POLICY_THREAD_NAME ")", 16) == 0;
+    return state[2] == 'Z' || state[2] == 'X' || strncmp(name + 1, OUR_THREADS, strlen(OUR_THREADS)) == 0;
+}
+
+bool process_has_main_thread(void)
+{
+    char leader[24];
+    snprintf(leader, sizeof leader, "%d", getpid());
+    return !is_not_the_programs(leader);
 }
 
 bool process_is_over(void)
 {
-    char leader[24];
-    snprintf(leader, sizeof leader, "%d", getpid());
-    if (!is_not_the_programs(leader))
-        return false;
     DIR *tasks = opendir("/proc/self/task");
     if (!tasks)
         return false;

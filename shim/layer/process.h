@@ -33,11 +33,13 @@ void process_links(bool begins);
  * where there is none. */
 bool process_has_room(void);
 
-/* The policy thread's name, which those that it makes inherit. */
-#define POLICY_THREAD_NAME "pylayer-policy"
+/* How the names of our threads begin; those that the policy thread makes inherit its name, or have one like it. */
+#define OUR_THREADS "pylayer-"
+#define POLICY_THREAD_NAME OUR_THREADS "policy"
 
-/* Whether no thread of the program is left: main called pthread_exit, and all others have ended too. Without ours the
- * process would have ended then. Reads /proc. */
+/* False when main has called pthread_exit. Reads /proc, as the next one does. */
+bool process_has_main_thread(void);
+/* Whether no thread of the program is left. Without ours the process would have ended then. */
 bool process_is_over(void);
 
 /* A descriptor, and which file it was opened for: a program may close it, and get the number for a file of its own. One

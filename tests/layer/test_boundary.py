@@ -95,7 +95,8 @@ def test_binary_tables() -> None:
 
 
 def test_mailbox() -> None:
-    """Whether an answer came in time is the same for the sender and for policy."""
+    """Whether an answer came in time is the same for the sender and for policy. While no message comes, policy sleeps
+    where the main thread tells of its end, elsewhere it wakes once a minute; it ends with the program's last thread."""
     done = subprocess.run([str(BUILD / "tests" / "mailbox")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
