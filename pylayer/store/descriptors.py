@@ -18,7 +18,8 @@ LOWEST = 3
 
 
 class OwnFile:
-    """A descriptor, and which file it was when it was opened. Takes ``fd`` over: on OSError it is closed."""
+    """A descriptor, and which file it was when it was opened. Takes ``fd`` over, which may be closed then and the file
+    have another number; on OSError it is closed."""
 
     __slots__ = ("_device", "_fd", "_inode")
 

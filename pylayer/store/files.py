@@ -41,10 +41,9 @@ def write_all(fd: int, parts: list[bytes | memoryview]) -> int:
 
 def sync_file(path: str) -> None:
     """Returns when a file's content, or a directory's entries, are on the disk. Raises OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    file = OwnFile(fd)  # a disk may take its time
+    file = OwnFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW))  # a disk may take its time
     try:
-        os.fsync(fd)
+        os.fsync(file.fileno())
     finally:
         file.close()
 

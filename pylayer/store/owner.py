@@ -19,11 +19,15 @@ FOREIGN_SECONDS = 24 * 3600.0
 _this: tuple[int, tuple[bytes, int, int]] | None = None
 
 
-def _start_ticks(pid: int) -> int:
-    """Clock ticks from boot to the process's start: field 22 of /proc/<pid>/stat. Raises OSError, ValueError."""
+def _look_up(pid: int) -> tuple[int, bool]:
+    """Clock ticks from boot to the process's start, and whether it is dead and only its parent has not noticed yet:
+    fields 22, 3 and 20 of /proc/<pid>/stat. The state is that of its first thread, which may end before the others.
+    Raises OSError, ValueError, IndexError."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         text = file.read(4096)
-    return int(text[text.rindex(b")") + 2 :].split()[19])
+    fields = text[text.rindex(b")") + 2 :].split()
+    state, threads, start_ticks = fields[0], fields[17], fields[19]
+    return int(start_ticks), state in (b"Z", b"X") and int(threads) <= 1
 
 
 def _machine() -> bytes:
@@ -38,7 +42,7 @@ def this_process() -> tuple[bytes, int, int]:
     pid = os.getpid()
     if _this is None or _this[0] != pid:
         try:
-            _this = (pid, (_machine(), pid, _start_ticks(pid)))
+            _this = (pid, (_machine(), pid, _look_up(pid)[0]))
         except (OSError, ValueError, IndexError):
             _this = (pid, (bytes(16), pid, 0))
     return _this[1]
@@ -53,7 +57,8 @@ def has_ended(machine: bytes, pid: int, start_ticks: int, idle_seconds: float) -
     if (pid, start_ticks) == here[1:]:
         return False
     try:
-        return _start_ticks(pid) != start_ticks
+        started, is_dead = _look_up(pid)
+        return started != start_ticks or is_dead
     except FileNotFoundError:
         return True
     except ProcessLookupError:

@@ -170,6 +170,9 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetInstanceProcAddr(VkInst
     Instance *instance = handle ? dispatch_find(&instance_table, dispatch_key(handle)) : NULL;
     if (!instance)
         return NULL;
+    /* Commands of VK_KHR_get_physical_device_properties2 are answered even where the layer alone enabled it, against
+     * LLP_LAYER_18. The loader keeps one list of enabled extensions for above and below the layers, so its
+     * vkGetPhysicalDeviceProperties2 then calls what is answered here. NULL would crash a program of Vulkan 1.0. */
     PFN_vkVoidFunction next = instance->get_instance_proc_addr(instance->handle, name);
     if (!next)
         return next;

@@ -20,7 +20,7 @@
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static atomic_int threshold;
 static bool level_is_the_variables;
-static KnownFile log_file = {.fd = STDERR_FILENO};
+static _Atomic KnownFile log_file;
 static char *log_path; /* NULL: standard error */
 static pthread_mutex_t reopening = PTHREAD_MUTEX_INITIALIZER;
 
@@ -122,18 +122,19 @@ static int level_named(const char *wanted)
 static void begin(int level)
 {
     const char *path = secure_getenv("PYLAYER_LOG_FILE");
+    int used = STDERR_FILENO;
     if (level && path && *path) {
         int fd = open_log(path);
         if (fd >= 0) {
             log_path = realpath(path, NULL);
-            log_file.fd = descriptor_move_up(fd);
+            used = descriptor_move_up(fd);
         } else if (level >= PYLAYER_LOG_WARN) {
             put_line(errno == EPERM ? "PYLAYER_LOG_FILE is not used: it is not this user's own file"
                                     : "PYLAYER_LOG_FILE cannot be written");
         }
     }
     if (level)
-        log_file = known_file(log_file.fd);
+        atomic_store(&log_file, known_file(used));
     atomic_store(&threshold, level);
 }
 
@@ -218,23 +219,23 @@ static void write_quietly(int fd, const char *line, size_t length)
  */
 static int log_descriptor(void)
 {
-    KnownFile file = log_file;
-    if (known_file_is_open(&file))
-        return file.fd;
+    KnownFile file = atomic_load(&log_file);
+    int fd = known_file_descriptor(file);
+    if (known_file_is_open(file))
+        return fd;
     if (!log_path) {
         struct stat found;
-        int flags = fcntl(file.fd, F_GETFL);
-        return flags >= 0 && fstat(file.fd, &found) == 0 && (S_ISCHR(found.st_mode) || flags & O_APPEND) ? file.fd : -1;
+        int flags = fcntl(fd, F_GETFL);
+        return flags >= 0 && fstat(fd, &found) == 0 && (S_ISCHR(found.st_mode) || flags & O_APPEND) ? fd : -1;
     }
-    pthread_mutex_lock(&reopening);
-    if (!known_file_is_open(&log_file)) {
-        int fd = open_log(log_path);
-        if (fd >= 0)
-            log_file = known_file(descriptor_move_up(fd));
-    }
-    int fd = known_file_is_open(&log_file) ? log_file.fd : -1;
+    /* Of a forked child, a thread that it does not have may hold it. */
+    if (process_is_forked_child() ? pthread_mutex_trylock(&reopening) : pthread_mutex_lock(&reopening))
+        return -1;
+    if (!known_file_is_open(atomic_load(&log_file)) && (fd = open_log(log_path)) >= 0)
+        atomic_store(&log_file, known_file(descriptor_move_up(fd)));
+    file = atomic_load(&log_file);
     pthread_mutex_unlock(&reopening);
-    return fd;
+    return known_file_is_open(file) ? known_file_descriptor(file) : -1;
 }
 
 static void write_line(enum PylayerLogLevel level, const char *format, va_list arguments)

@@ -4,8 +4,11 @@
  * One queue under one mutex. The policy thread holds that mutex for the length of a list operation and
  * never while it runs Python, and the hit path of pipeline creation does not come here at all.
  */
+#define _GNU_SOURCE
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "layer.h"
 #include "process.h"
@@ -14,13 +17,14 @@
  * else waits: somebody may be waiting for it. */
 #define LINGER_NS 20000000ull
 
-/* How often a policy thread without messages looks whether it is the only one left. */
-#define LOOK_AROUND_NS 2000000000ull
+/* How often a policy thread without messages looks whether it is the only one left: at least, and at most. */
+#define LOOK_NS 2000000000ull
+#define LOOK_SELDOM_NS 60000000000ull
 
 typedef struct Envelope {
     PylayerMessage message; /* first: the policy thread sees only this */
     struct Envelope *next;
-    bool request;
+    bool awaited; /* the sender waits for an answer */
     bool answered;
     uint64_t bytes;
     unsigned holders; /* sender of a request, queue or policy thread */
@@ -39,14 +43,56 @@ static bool open_, draining, over;
  * requests do not wait: a policy that hangs costs one deadline, not one per call. */
 static uint64_t taken, stalled_at = UINT64_MAX;
 
+/*
+ * A program's process ends with its last thread (POSIX, 'pthread_exit'), for which the C library counts policy's too. So
+ * policy's thread ends when it is the only one left, which can only be after main has called pthread_exit. A value of the
+ * main thread's tells of that; where that thread has never been here, policy has to look, and the longer nothing
+ * happens, the more seldom.
+ */
+static pthread_key_t main_thread_key = PTHREAD_KEYS_MAX; /* none */
+static enum { MAIN_NEVER_SEEN, MAIN_TELLS, MAIN_ENDED } main_thread;
+static uint64_t idle_since, looked_at; /* the policy thread's */
+
+static void main_thread_ends(void *unused)
+{
+    (void)unused;
+    if (process_is_forked_child() || !mutex_can_be_had(&mutex))
+        return;
+    pthread_mutex_lock(&mutex);
+    main_thread = MAIN_ENDED;
+    pthread_cond_signal(&arrivals);
+    pthread_mutex_unlock(&mutex);
+}
+
+static void meet_sender_locked(void)
+{
+    static _Thread_local bool met;
+    if (!met && main_thread == MAIN_NEVER_SEEN && gettid() == getpid() &&
+        pthread_setspecific(main_thread_key, &main_thread) == 0)
+        main_thread = MAIN_TELLS;
+    met = true;
+}
+
+static uint64_t next_look_locked(void)
+{
+    if (main_thread == MAIN_TELLS)
+        return UINT64_MAX;
+    uint64_t since = looked_at > idle_since ? looked_at : idle_since, pause = since - idle_since;
+    if (main_thread == MAIN_ENDED || pause < LOOK_NS)
+        pause = LOOK_NS;
+    return since + (pause < LOOK_SELDOM_NS ? pause : LOOK_SELDOM_NS);
+}
+
 void mailbox_open(void)
 {
+    idle_since = now_ns();
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&arrivals, &attributes);
     pthread_cond_init(&answers, &attributes);
     pthread_condattr_destroy(&attributes);
+    pthread_key_create(&main_thread_key, main_thread_ends);
     pthread_mutex_lock(&mutex);
     open_ = true;
     pthread_mutex_unlock(&mutex);
@@ -152,6 +198,7 @@ PylayerMessage *message_new(enum PylayerMessageType type, uint64_t device)
 
 static void push_locked(Envelope *envelope)
 {
+    meet_sender_locked();
     bool was_empty = head == NULL;
     envelope->next = NULL;
     if (tail)
@@ -205,17 +252,18 @@ bool mailbox_request(PylayerMessage *message, int64_t timeout_ns)
     if (!message || process_is_forked_child())
         return false;
     Envelope *envelope = (Envelope *)message;
-    envelope->request = true;
     struct timespec deadline = deadline_at(now_ns() + (uint64_t)(timeout_ns > 0 ? timeout_ns : 0));
     pthread_mutex_lock(&mutex);
     bool wait = taken != stalled_at && timeout_ns > 0;
     /* What ends a device is said even where nobody can wait for it: policy holds what belongs to it. */
     if (open_ && (wait || message->type == PYLAYER_MSG_FLUSH_DEVICE)) {
         envelope->holders++;
+        envelope->awaited = wait;
         push_locked(envelope);
         int waited = wait ? 0 : ETIMEDOUT;
         while (open_ && !envelope->answered && waited != ETIMEDOUT)
             waited = pthread_cond_timedwait(&answers, &mutex, &deadline);
+        envelope->awaited = false;
         if (open_ && wait && !envelope->answered)
             stalled_at = taken;
     }
@@ -245,12 +293,32 @@ static uint64_t ready_at_locked(void)
     return queued_urgent || draining ? 0 : head->message.time_ns + LINGER_NS;
 }
 
-/* The program's last thread has ended: what is to be written is written, and then policy's thread ends too, with which
- * the process does (POSIX, 'pthread_exit'). */
+/* The program's last thread has ended: what is to be written is written, and then policy's thread ends too. */
 static PylayerMessage *end_of_process(void)
 {
     over = true;
     return message_new(PYLAYER_MSG_FLUSH_PROCESS, 0);
+}
+
+/* Gives the mutex back meanwhile. */
+static bool look_around_locked(uint64_t now)
+{
+    looked_at = now;
+    pthread_mutex_unlock(&mutex);
+    bool main_is_there = process_has_main_thread(), is_over = !main_is_there && process_is_over();
+    pthread_mutex_lock(&mutex);
+    if (!main_is_there)
+        main_thread = MAIN_ENDED;
+    return is_over;
+}
+
+static void await_arrival_locked(uint64_t wake)
+{
+    struct timespec deadline = deadline_at(wake);
+    if (wake == UINT64_MAX)
+        pthread_cond_wait(&arrivals, &mutex);
+    else
+        pthread_cond_timedwait(&arrivals, &mutex, &deadline);
 }
 
 PylayerMessage *mailbox_next(int64_t timeout_ns)
@@ -260,49 +328,47 @@ PylayerMessage *mailbox_next(int64_t timeout_ns)
         return NULL;
     }
     uint64_t give_up = timeout_ns < 0 ? UINT64_MAX : now_ns() + (uint64_t)timeout_ns;
-    Envelope *envelope = NULL;
+    PylayerMessage *message = NULL;
     pthread_mutex_lock(&mutex);
     taken++;
     if (!head)
         draining = false;
-    while (open_) {
-        uint64_t ready = ready_at_locked();
-        uint64_t now = now_ns();
+    while (open_ && !message) {
+        uint64_t ready = ready_at_locked(), look = head ? UINT64_MAX : next_look_locked(), now = now_ns();
         if (head && ready <= now) {
             draining = true;
-            envelope = pop_locked();
+            idle_since = now;
+            message = &pop_locked()->message;
+        } else if (now >= give_up) {
             break;
-        }
-        if (now >= give_up)
-            break;
-        uint64_t wake = ready < give_up ? ready : give_up;
-        if (wake > now + LOOK_AROUND_NS)
-            wake = now + LOOK_AROUND_NS;
-        struct timespec deadline = deadline_at(wake);
-        if (pthread_cond_timedwait(&arrivals, &mutex, &deadline) == ETIMEDOUT && !head &&
-            now_ns() >= now + LOOK_AROUND_NS) {
-            pthread_mutex_unlock(&mutex);
-            if (process_is_over())
-                return end_of_process();
-            pthread_mutex_lock(&mutex);
+        } else if (now < look) {
+            uint64_t wake = ready < give_up ? ready : give_up;
+            await_arrival_locked(wake < look ? wake : look);
+        } else if (look_around_locked(now)) {
+            message = end_of_process();
         }
     }
     pthread_mutex_unlock(&mutex);
-    return envelope ? &envelope->message : NULL;
+    return message;
+}
+
+bool mailbox_outlives_program(void)
+{
+    return over;
 }
 
 int32_t mailbox_answer(PylayerMessage *message)
 {
     Envelope *envelope = (Envelope *)message;
     pthread_mutex_lock(&mutex);
-    /* One holder left: the sender gave up and the policy thread is the last to know. */
-    bool waiting = envelope->request && envelope->holders > 1 && !envelope->answered;
-    if (waiting) {
+    bool in_time = envelope->awaited;
+    if (in_time) {
+        envelope->awaited = false;
         envelope->answered = true;
         pthread_cond_broadcast(&answers);
     }
     pthread_mutex_unlock(&mutex);
-    return waiting ? 0 : -1;
+    return in_time ? 0 : -1;
 }
 
 void mailbox_release(PylayerMessage *message)

@@ -22,6 +22,8 @@ void message_done(PylayerMessage *message);
 void mailbox_measure(PylayerActivity *out);
 
 PylayerMessage *mailbox_next(int64_t timeout_ns);
+/* Whether mailbox_next found the program's last thread gone; it gives no message any more. */
+bool mailbox_outlives_program(void);
 int32_t mailbox_answer(PylayerMessage *message);
 void mailbox_release(PylayerMessage *message);
 

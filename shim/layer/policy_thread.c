@@ -204,6 +204,9 @@ static void *policy_main(void *unused)
         log_line(PYLAYER_LOG_INFO, "policy cannot start, the layer does nothing: " PYLAYER_POLICY_LIBRARY
                                    " is not of this build; install pylayer again");
     pthread_cleanup_pop(1);
+    /* As the C library does behind the last thread; a policy class has others, which are left. */
+    if (mailbox_outlives_program())
+        exit(0);
     return NULL;
 }
 

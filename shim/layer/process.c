@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "layer.h"
@@ -76,17 +77,27 @@ char **environment_all(void)
 
 #define HIGH_DESCRIPTOR 40
 
+/* The lowest bits are the number; the others, of a hash, tell its file from 2^40 others. */
+#define DESCRIPTOR_BITS 24
+#define HASH_FACTOR 0x9e3779b97f4a7c15ull
+
 KnownFile known_file(int fd)
 {
-    struct stat found = {0};
-    fstat(fd, &found);
-    return (KnownFile){fd, found.st_dev, found.st_ino};
+    struct stat found;
+    uint64_t hash = 0;
+    if (fstat(fd, &found) == 0)
+        hash = (found.st_ino ^ found.st_dev * HASH_FACTOR) * HASH_FACTOR;
+    return hash >> DESCRIPTOR_BITS << DESCRIPTOR_BITS | (unsigned)fd;
 }
 
-bool known_file_is_open(const KnownFile *file)
+int known_file_descriptor(KnownFile file)
 {
-    struct stat found;
-    return fstat(file->fd, &found) == 0 && found.st_ino == file->inode && found.st_dev == file->device;
+    return (int)(file & ((1u << DESCRIPTOR_BITS) - 1));
+}
+
+bool known_file_is_open(KnownFile file)
+{
+    return known_file(known_file_descriptor(file)) == file;
 }
 
 int descriptor_move_up(int fd)
@@ -148,15 +159,18 @@ static bool is_not_the_programs(const char *task)
     const char *name = strchr(text, '('), *state = strrchr(text, ')');
     if (length <= 0 || !name || !state || strlen(state) < 3)
         return length < 0 && errno == ESRCH;
-    return state[2] == 'Z' || state[2] == 'X' || strncmp(name, "(" POLICY_THREAD_NAME ")", 16) == 0;
+    return state[2] == 'Z' || state[2] == 'X' || strncmp(name + 1, OUR_THREADS, strlen(OUR_THREADS)) == 0;
+}
+
+bool process_has_main_thread(void)
+{
+    char leader[24];
+    snprintf(leader, sizeof leader, "%d", getpid());
+    return !is_not_the_programs(leader);
 }
 
 bool process_is_over(void)
 {
-    char leader[24];
-    snprintf(leader, sizeof leader, "%d", getpid());
-    if (!is_not_the_programs(leader))
-        return false;
     DIR *tasks = opendir("/proc/self/task");
     if (!tasks)
         return false;
@@ -194,6 +208,11 @@ void process_links(bool begins)
 
 static void before_fork(void)
 {
+    /* A child opens nothing of policy's, and there the mutex is held for ever: by its parent's handler, or by a policy
+     * thread that it does not have. */
+    holds_linking = false;
+    if (process_is_forked_child())
+        return;
     struct timespec deadline;
     clock_gettime(CLOCK_REALTIME, &deadline);
     deadline.tv_sec += LINK_WAIT_SECONDS;
@@ -204,7 +223,6 @@ static void parent_after_fork(void)
 {
     if (holds_linking)
         pthread_mutex_unlock(&linking);
-    holds_linking = false;
 }
 
 static void child_after_fork(void)

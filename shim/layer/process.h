@@ -7,7 +7,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
-#include <sys/stat.h>
+#include <stdint.h>
 
 /* At the first vkCreateInstance, on the program's thread: there the program expects that its environment is read. */
 void process_remember(void);
@@ -33,22 +33,22 @@ void process_links(bool begins);
  * where there is none. */
 bool process_has_room(void);
 
-/* The policy thread's name, which those that it makes inherit. */
-#define POLICY_THREAD_NAME "pylayer-policy"
+/* How the names of our threads begin; those that the policy thread makes inherit its name, or have one like it. */
+#define OUR_THREADS "pylayer-"
+#define POLICY_THREAD_NAME OUR_THREADS "policy"
 
-/* Whether no thread of the program is left: main called pthread_exit, and all others have ended too. Without ours the
- * process would have ended then. Reads /proc. */
+/* False when main has called pthread_exit. Reads /proc, as the next one does. */
+bool process_has_main_thread(void);
+/* Whether no thread of the program is left. Without ours the process would have ended then. */
 bool process_is_over(void);
 
-/* A descriptor, and the file that it was opened for: a program may close it, and get the number for a file of its own. */
-typedef struct KnownFile {
-    int fd;
-    dev_t device;
-    ino_t inode;
-} KnownFile;
+/* A descriptor, and which file it was opened for: a program may close it, and get the number for a file of its own. One
+ * word, so that threads and children of a fork can read it without a lock. */
+typedef uint64_t KnownFile;
 
 KnownFile known_file(int fd);
-bool known_file_is_open(const KnownFile *file);
+int known_file_descriptor(KnownFile file);
+bool known_file_is_open(KnownFile file);
 /* The same file under a number that a program which closes everything does not get at once, and that is not one of its
  * standard streams; closes `fd`. Where there is no other number, `fd`. */
 int descriptor_move_up(int fd);

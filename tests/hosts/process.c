@@ -61,6 +61,39 @@ static void step_raw_fork(char **unused)
     run_child((pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0), true);
 }
 
+static uint64_t milliseconds(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
+}
+
+/* Each forks the next, as daemons, zygotes and shells do. */
+static void fork_generations(int count)
+{
+    if (count == 0)
+        return;
+    pid_t child = fork();
+    if (child == 0) {
+        setsid();
+        fork_generations(count - 1);
+        _exit(0);
+    }
+    if (child < 0 || wait_for(child) != 0)
+        _exit(1);
+}
+
+/* A fork takes a millisecond; one that waits for a lock in vain, a second. */
+#define GENERATION_MS 100
+
+static void step_generations(char **arguments)
+{
+    int count = atoi(arguments[0]);
+    uint64_t begin = milliseconds();
+    fork_generations(count);
+    say("generations: %s", milliseconds() - begin < (uint64_t)count * GENERATION_MS ? "in time" : "late");
+}
+
 static void step_vfork(char **arguments)
 {
     pid_t child = vfork();
@@ -112,13 +145,6 @@ static void step_setenv(char **arguments)
     say("setenv %d", setenv(arguments[0], arguments[1], 1));
 }
 
-static uint64_t milliseconds(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
-}
-
 /* On this thread, so that nothing of the program reads the environment meanwhile: each new name moves the array. */
 static void step_environment_storm(char **arguments)
 {
@@ -157,6 +183,7 @@ const Step process_steps[] = {
     {"fork", 0, step_fork},
     {"fork-exit", 0, step_fork_exit},
     {"raw-fork", 0, step_raw_fork},
+    {"generations", 1, step_generations},
     {"vfork", 1, step_vfork},
     {"spawn", 1, step_spawn},
     {"children", 1, step_children},

@@ -95,6 +95,13 @@ def test_binary_tables() -> None:
     assert 0 < json.loads(done.stdout)["altered_records_accepted"] < 100_000
 
 
+def test_mailbox() -> None:
+    """Whether an answer came in time is the same for the sender and for policy. While no message comes, policy sleeps
+    where the main thread tells of its end, elsewhere it wakes once a minute; it ends with the program's last thread."""
+    done = subprocess.run([str(BUILD / "tests" / "mailbox")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_cache_data(world: World, tmp_path: Path) -> None:
     """What a program reads out of a cache comes with its digest, whole data once, and no more when it is fed again."""
     wanted = record(world)

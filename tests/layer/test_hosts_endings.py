@@ -159,10 +159,21 @@ def test_exit_in_a_handler_with_a_lock_held(world: World, steps: list[str]) -> N
 
 
 @pytest.mark.parametrize("ending", [[], list(END)])
-def test_main_thread_ends(world: World, ending: list[str]) -> None:
-    """A process whose main thread called pthread_exit ends with its last thread, as without the layer, and what it
-    compiled is stored."""
-    assert run_host(world, "main-thread-ends", "instance", "device", "pipelines", 3, *ending).returncode == 0
+@pytest.mark.parametrize("when", [0, 1, 2])
+def test_main_thread_ends(world: World, when: int, ending: list[str]) -> None:
+    """A process whose main thread called pthread_exit, before or after it used the layer, ends with its last thread, as
+    without the layer, and what it compiled is stored."""
+    steps = ["instance", "device", "pipelines", "3", *ending]
+    steps.insert(when, "main-thread-ends")
+    assert run_host(world, *steps).returncode == 0
+    hits_again(world, 3)
+
+
+def test_main_thread_ends_last(world: World) -> None:
+    """A process whose main thread goes last ends when that does, also with a policy class, which the layer watches in
+    another thread."""
+    policy = "from pylayer.policy import Policy\nclass Mine(Policy):\n    pass\n"
+    run_host(world, *STORED, *END, "main-thread-ends", **write_policy(world, policy))
     hits_again(world, 3)
 
 

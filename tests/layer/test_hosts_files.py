@@ -75,12 +75,17 @@ def test_all_descriptors_used(world: World, own: Path) -> None:
     assert sum("stored" in line for line in lines(process)) <= 1
 
 
-def test_started_without_standard_streams(world: World) -> None:
+@pytest.mark.parametrize("fsync_interval_ms", [0, 5000])
+def test_started_without_standard_streams(world: World, fsync_interval_ms: int) -> None:
     """In a program that was started with its first three descriptors closed, what it writes to them does not end up in
-    a file of the layer's."""
+    a file of the layer's, and what it compiles reaches the disk."""
+    log, config = world.directory / "log.txt", world.directory / "policy.yaml"
+    config.write_text(f"settings: {{fsync_interval_ms: {fsync_interval_ms}}}")
+    environment = {"PYLAYER_LOG": "warn", "PYLAYER_LOG_FILE": str(log), "PYLAYER_CONFIG": str(config)}
     command = ("sh", "-c", 'exec "$@" 0<&- 1<&- 2<&-', "sh")
-    run_host(world, *STORED, "shout", "pipelines", 3, "shout", *END, command=command, PYLAYER_LOG=None)
+    run_host(world, *STORED, "shout", "pipelines", 3, "shout", *END, command=command, **environment)
     hits_again(world, 6)
+    assert log.read_text() == ""
     for path in world.store.rglob("*"):
         assert not path.is_file() or b"shouted" not in path.read_bytes(), path
 

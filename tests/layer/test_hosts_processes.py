@@ -34,6 +34,14 @@ def test_fork_without_exec(world: World, way: str, child: str) -> None:
     hits_again(world, 5)
 
 
+@pytest.mark.parametrize("way", [[], ["fork"], ["raw-fork"]], ids=["parent", "fork", "raw-fork"])
+def test_children_fork(world: World, way: list[str]) -> None:
+    """Children of children fork as fast as without the layer, however they came to be."""
+    others = ["vfork", "exit 3", "spawn", "exit 4"]
+    process = run_host(world, "instance", "device", *way, "generations", 20, *others, *way and ["join"], *END)
+    assert "generations: in time" in process.stdout
+
+
 @pytest.mark.parametrize("way", ["fork", "raw-fork"])
 def test_fork_between_instances(world: World, way: str) -> None:
     """A program that forks while it has no instance goes on in both processes; the parent's layer works as before."""

@@ -124,3 +124,11 @@ def test_commands_of_what_the_layer_enables(world: World, settings: str) -> None
         alone = world.run([command, *arguments], VK_INSTANCE_LAYERS=None).stdout
         assert world.run([command, *arguments], PYLAYER_CONFIG=str(policy)).stdout == alone
         assert (len(alone.splitlines()) == 9) == bool(arguments)
+
+
+def test_extended_queries_of_vulkan_1_0(world: World) -> None:
+    """A program of Vulkan 1.0 that enables no extension can call what it finds of
+    VK_KHR_get_physical_device_properties2, as without the layer."""
+    command = [str(BUILD / "tests" / "first_version")]
+    alone = world.run(command, VK_INSTANCE_LAYERS=None).stdout
+    assert world.run(command).stdout == alone

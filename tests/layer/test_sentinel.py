@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 import xxhash
 from poison import poison_records
-from world import FAULTS, LAYER_NAME, Run, World
+from world import BUILD, FAULTS, LAYER_NAME, Run, World
 
 from pylayer.identity import Identity
 from pylayer.store import sentinel
@@ -184,6 +185,12 @@ def test_several_threads_in_the_driver(world: World) -> None:
     assert (world.last()["compiled"], world.last()["hits"]) == (0, COUNT)
 
 
+def test_marks_outlast_threads() -> None:
+    """However many threads have ended, as many calls at once are watched as there are marks."""
+    done = subprocess.run([str(BUILD / "tests" / "marks")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_pipelines_in_one_call(world: World) -> None:
     """Of a call with more pipelines than a mark has room for, the guilty one is found all the same."""
     warm(world)
@@ -263,6 +270,20 @@ def test_crash_in_a_compile(world: World, how: str) -> None:
     assert not reviewed(world)
     again(world)
     assert (world.last()["compiled"], world.last()["hits"]) == (0, COUNT)
+
+
+def test_nobody_waits_for_the_dead(world: World) -> None:
+    """A process that crashed and that its parent has not waited for is dead: what it crashed on is set aside, and its
+    journal is closed."""
+    warm(world)
+    poison(world, 7)
+    dead = subprocess.Popen(
+        [str(BUILD / "demo" / "pipelines"), "--count", str(COUNT)], env=world.environment, stderr=subprocess.DEVNULL
+    )
+    os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)
+    assert "set aside" in again(world).stderr
+    assert dead.wait() == -signal.SIGSEGV
+    assert not live_files(world)
 
 
 def test_killed_in_a_hit(world: World) -> None:

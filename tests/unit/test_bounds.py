@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -125,6 +127,33 @@ def test_owner() -> None:
     assert not owner.has_ended(b"another machine.", 1 << 22, 5, 3600)
     assert owner.has_ended(b"another machine.", 1 << 22, 5, 25 * 3600)
     assert not owner.has_ended(b"another machine.", 1 << 22, 5, -1e6)
+
+
+#: Its first thread ends, another one goes on.
+FIRST_THREAD_ENDS = """
+import ctypes, threading
+threading.Thread(target=input).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def state(pid: int) -> str:
+    """The letter that /proc gives."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_owner_of_which_a_part_has_ended() -> None:
+    """A process that lacks its first thread goes on; one that lacks all of them has ended, though nobody waited for
+    it."""
+    machine = owner.this_process()[0]
+    with subprocess.Popen([sys.executable, "-c", FIRST_THREAD_ENDS], stdin=subprocess.PIPE) as process:
+        ticks = int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19])
+        while state(process.pid) != "Z":
+            time.sleep(0.001)
+        assert not owner.has_ended(machine, process.pid, ticks, 0)
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert owner.has_ended(machine, process.pid, ticks, 0)
 
 
 def test_clock_that_went_backwards(folder: Folder) -> None:

@@ -1,0 +1,51 @@
+/*
+ * marks: shim/layer/sentinel.c by itself, in a thread that came after many others. Ends with 1 where something is wrong, and
+ * says what.
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+
+#include "../../shim/layer/sentinel.c"
+
+#define ENDED_THREADS 1000
+
+static Device device;
+static PylayerMark marks[PYLAYER_MARK_COUNT];
+
+unsigned thread_number(void)
+{
+    return ENDED_THREADS + 1;
+}
+
+bool process_is_forked_child(void)
+{
+    return false;
+}
+
+AppCache *app_cache_find(Device *unused, VkPipelineCache handle)
+{
+    (void)unused, (void)handle;
+    return NULL;
+}
+
+int main(void)
+{
+    Mark taken[PYLAYER_MARK_COUNT + 1];
+    atomic_store(&device.marks, marks);
+    for (unsigned turn = 0; turn < 2; turn++) {
+        unsigned watched = 0, marked = 0;
+        for (unsigned i = 0; i < PYLAYER_MARK_COUNT + 1; i++) {
+            taken[i] = mark_application_data(&device, i + 1);
+            watched += taken[i].taken[0] != NULL;
+        }
+        for (unsigned i = 0; i < PYLAYER_MARK_COUNT; i++)
+            marked += marks[i].call == PYLAYER_MARK_APPLICATION;
+        if (watched != PYLAYER_MARK_COUNT || marked != watched) {
+            fprintf(stderr, "marks: %u of %d marks are taken by %u calls\n", marked, PYLAYER_MARK_COUNT, watched);
+            return 1;
+        }
+        for (unsigned i = 0; i < PYLAYER_MARK_COUNT + 1; i++)
+            mark_end(taken[i]);
+    }
+    return 0;
+}
