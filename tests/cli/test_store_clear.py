@@ -325,6 +325,6 @@ def test_trim_prunes(user: User, store: Store) -> None:
     """What a process that died was writing leaves with the trim."""
     left = Path(store.path, "x.pack.1.tmp")
     left.write_bytes(b"half")
-    os.utime(left, (NOW - DAY, NOW - DAY))
+    os.utime(left, (0, 0))
     assert user.pylayer("trim").returncode == 0
     assert not left.exists()

@@ -466,6 +466,11 @@ VISIBLE int unlink(const char *path)
     return unlinkat(AT_FDCWD, path, 0);
 }
 
+VISIBLE int rmdir(const char *path)
+{
+    return unlinkat(AT_FDCWD, path, AT_REMOVEDIR);
+}
+
 VISIBLE int mkdirat(int directory, const char *path, mode_t mode)
 {
     return refused_at(MKDIR | CHANGE, directory, path) ? -1 : (int)syscall(SYS_mkdirat, directory, path, mode);

@@ -136,7 +136,7 @@ def test_pipes_in_the_store(folder: Folder) -> None:
     Path(folder.root, "quarantine", "1.data").write_bytes(b"x")
     assert [item.outcome for item in quarantine.items(folder.root)] == ["unknown"]
     assert list(runs.read_all(folder.root)) == []
-    assert run(fold.Fold(folder)).claimed is False
+    assert run(fold.Fold(folder)).claimed
 
 
 def test_nothing_to_fold(folder: Folder) -> None:
@@ -239,7 +239,7 @@ def test_two_folds_at_once(folder: Folder) -> None:
     next(first)
     second = fold.Fold(folder)
     assert list(second.steps()) == [] and not second.result.claimed
-    os.unlink(os.path.join(folder.path, "folding"))
+    shutil.rmtree(os.path.join(folder.path, "folding"))
     third = fold.Fold(folder)
     run(third)
     for _ in first:
@@ -261,7 +261,7 @@ def test_folds_that_leave_out_what_the_other_has(folder: Folder, tmp_path: Path)
     steps = [work.steps() for work in works]
     for running in steps:
         next(running)  # what the other packs have was left out
-        os.unlink(os.path.join(folder.path, "folding"))
+        shutil.rmtree(os.path.join(folder.path, "folding"))
     for running in steps:
         list(running)
     assert sorted(loaded(folder, 1)[0]) == sorted(data_of(number) for number in range(200))
