@@ -14,7 +14,7 @@ import xxhash
 from unit.folders import IDENTITY, data_of, loaded, packs, put, run
 from unit.things import record, run_python, write_journal
 
-from pylayer.store import fold, format, journal, pack, quarantine, runs
+from pylayer.store import fold, format, journal, maintenance, pack, quarantine, runs
 from pylayer.store.folder import Folder, Loaded, note_parts
 from pylayer.store.reader import Reader
 
@@ -433,6 +433,22 @@ def test_quarantine_is_bounded(folder: Folder, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(quarantine, "MAX_BYTES", 25)
     assert quarantine.prune(folder.root) == 2
     assert [item.offset for item in quarantine.items(folder.root)] == [4, 5]
+
+
+def test_quarantine_keeps_what_was_just_put_there(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one pass moves to quarantine is there after it, also when it is larger than the bounds; a later pass deletes
+    it."""
+    monkeypatch.setattr(quarantine, "MAX_BYTES", 25)
+    limits = maintenance.Limits(1 << 30, 1 << 30, True)
+    damage = []
+    for number in range(2):
+        path = os.path.join(folder.path, f"{number}.snapshot")
+        Path(path).write_bytes(bytes(20))
+        damage.append(format.Damage(path, "damaged-data", 0, 20))
+    list(maintenance.maintain(folder, damage, limits, print))
+    assert [item.size for item in quarantine.items(folder.root)] == [20, 20]
+    list(maintenance.maintain(folder, [], limits, print))
+    assert [item.size for item in quarantine.items(folder.root)] == [20]
 
 
 # ---- hostile packs -----------------------------------------------------------------------------------
