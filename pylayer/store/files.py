@@ -99,6 +99,17 @@ def replace_file(path: str, data: bytes | list[bytes | memoryview], sync: bool =
         sync_file(os.path.dirname(path))
 
 
+def rename_to_new(path: str, new: str) -> None:
+    """Gives a file a name that no file has. Raises FileExistsError where one has it, and OSError; the file then keeps
+    its name. Not by link(2), which FAT has not."""
+    os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+    try:
+        os.rename(path, new)
+    except BaseException:
+        remove(new)
+        raise
+
+
 def remove(path: str) -> bool:
     """Deletes a file; False where it is not there or cannot be."""
     try:
