@@ -6,7 +6,7 @@ import os
 import random
 import shutil
 import struct
-import time
+import threading
 from pathlib import Path
 
 import pytest
@@ -518,21 +518,22 @@ def test_block_in_a_block(folder: Folder) -> None:
 
 
 def test_no_step_of_a_fold_waits_for_the_disk(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Messages are taken between the steps."""
+    """Messages are taken between the steps: they go on while the disk has not answered."""
     put(folder, 7, range(4))
-    slow = 0.2
+    asked, answered = threading.Semaphore(0), threading.Semaphore(0)
+    in_vain: list[int] = []
 
     def fsync(fd: int) -> None:
-        time.sleep(slow)
+        asked.release()
+        if not answered.acquire(timeout=60):
+            in_vain.append(fd)
 
     monkeypatch.setattr(os, "fsync", fsync)
-    longest = 0.0
     work = fold.Fold(folder)
-    before = time.monotonic()
     for _ in work.steps():
-        longest = max(longest, time.monotonic() - before)
-        before = time.monotonic()
-    assert work.result.written and longest < slow / 2
+        if asked.acquire(blocking=False):
+            answered.release()
+    assert work.result.written and not in_vain
 
 
 def test_a_fold_whose_disk_fails_leaves_everything(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -552,19 +553,19 @@ def test_a_fold_that_is_given_up_while_the_disk_works_leaves_everything(
 ) -> None:
     """exit() does not wait longer than it has to."""
     put(folder, 7, range(4))
-    real = os.fsync
+    asked, answered, ended = threading.Event(), threading.Event(), threading.Event()
 
     def fsync(fd: int) -> None:
-        time.sleep(0.05)
-        real(fd)
+        asked.set()
+        assert answered.wait(60)
+        ended.set()
 
     monkeypatch.setattr(os, "fsync", fsync)
     steps = fold.Fold(folder).steps()
-    while not any(name.endswith(".tmp") for name in os.listdir(folder.path)):
-        next(steps)
-    for _ in range(5):
+    while not asked.is_set():
         next(steps)
     steps.close()
-    time.sleep(0.1)
+    answered.set()
+    assert ended.wait(60)
     assert sorted(name.rpartition(".")[2] for name in os.listdir(folder.path)) == ["closed", "identity"]
     assert len(loaded(folder, 7)[0]) == 4
