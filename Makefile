@@ -7,6 +7,7 @@
 # make analyze     clang-tidy over shim/; a minute
 # make stress programs killed a thousand times on one store, and many at once; minutes
 # make corruption  corrupted data of every kind, with the layer and without: INPUTS of each, 10000 by default; minutes
+# make steady  all tests five times, and those that fold, kill, fork or wait thirty times, beside other work; hours
 # make soak   eight processes on one store, with all that can go wrong, for MINUTES, 10 by default
 # make differential  generated programs without the layer and with it, PROGRAMS of them, 2000 by default; minutes
 # make lint   formatters, linters, mypy --strict, the C sources with every warning an error
@@ -41,7 +42,7 @@ VALIDATION := build/validation/layer/VkLayer_khronos_validation.json
 REGISTRY := build/registry/package
 
 # The programs for the tests need more packages than the rest.
-PACKAGES := $(if $(filter test sanitize-address sanitize-thread sanitizers,$(MAKECMDGOALS)),test,demo)
+PACKAGES := $(if $(filter test steady sanitize-address sanitize-thread sanitizers,$(MAKECMDGOALS)),test,demo)
 
 demo: programs-demo setup
 	@$(BIN)/python tests/demo/demo.py
@@ -92,6 +93,9 @@ stress: setup programs
 
 corruption: setup programs
 	@$(BIN)/python tests/corruption/run.py --inputs $(INPUTS)
+
+steady: setup $(VENV)/extra-test $(VENV)/chromium programs $(VALIDATION)
+	@$(BIN)/python tests/steady.py
 
 soak: setup programs
 	@$(BIN)/python tests/soak/run.py --minutes $(MINUTES)
@@ -208,5 +212,5 @@ docs: setup
 clean:
 	rm -rf build dist $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: sdist wheel check-wheel demo test bench fuzz fuzz-shim sanitizers analyzers analyze stress corruption soak differential setup system-packages python programs-demo programs lint format docs clean
+.PHONY: sdist wheel check-wheel demo test bench fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady soak differential setup system-packages python programs-demo programs lint format docs clean
 .NOTPARALLEL:

@@ -141,7 +141,7 @@ def leftovers(root: Path) -> list[str]:
     return sorted(
         str(path.relative_to(root))
         for path in root.rglob("*")
-        if path.is_file() and (path.name.endswith(".tmp") or path.name == "folding" or path.stat().st_size == 0)
+        if path.name.endswith(".tmp") or path.name == "folding" or (path.is_file() and path.stat().st_size == 0)
     )
 
 

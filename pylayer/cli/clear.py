@@ -33,8 +33,11 @@ from .selection import (
 )
 
 if TYPE_CHECKING:
+    from ..store.folder import Folder
     from ..values import DeviceFacts
     from .inventory import Shelf
+
+IS_FOLDED = "another process is folding it; try again when it is done"
 
 
 class Plan:
@@ -196,21 +199,25 @@ def _why_stale(shelf: Shelf, present: list[DeviceFacts], is_of: Any) -> str:
     return "" if any(is_of(shelf.identity, facts) for facts in present) else "no driver of this machine would use it"
 
 
-def _remove_whole(root: str, plan: Plan) -> None:
+def _folder(root: str, shelf: Shelf) -> Folder:
     from ..identity import Identity
-    from ..store.claim import Claim
-    from ..store.files import remove
     from ..store.folder import Folder
 
-    identity = plan.shelf.identity
+    identity = shelf.identity
     if identity is None:  # the folder's name is all that is known of it
         identity = Identity({})
-        identity.name, identity.digest = plan.shelf.name, bytes.fromhex(plan.shelf.name)
-    folder = Folder(root, identity)
-    folder.check()
+        identity.name, identity.digest = shelf.name, bytes.fromhex(shelf.name)
+    return Folder(root, identity)
+
+
+def _remove_files(folder: Folder, plan: Plan) -> None:
+    """Deletes the files of a plan while nobody folds the folder: a fold would put what it has read back."""
+    from ..store.claim import Claim
+    from ..store.files import remove
+
     claim = Claim(folder)
     if not claim.take():
-        plan.failure = "another process is folding it; try again when it is done"
+        plan.failure = IS_FOLDED
         return
     try:
         paths = sorted(plan.paths, key=lambda path: os.path.basename(path) == "identity")
@@ -219,6 +226,12 @@ def _remove_whole(root: str, plan: Plan) -> None:
         claim.drop()
     if left:
         plan.failure = f"{plural(len(left), 'file')} could not be deleted, such as {left[0]}"
+
+
+def _remove_whole(root: str, plan: Plan) -> None:
+    folder = _folder(root, plan.shelf)
+    folder.check()
+    _remove_files(folder, plan)
     try:
         os.rmdir(folder.path)
     except OSError:
@@ -227,26 +240,24 @@ def _remove_whole(root: str, plan: Plan) -> None:
 
 def _remove_programs(root: str, plan: Plan, compress: bool, quiet: bool) -> None:
     from ..store import fold
-    from ..store.files import remove
-    from ..store.folder import Folder
+    from ..store.journal import CLOSED, OPEN
 
     require_own(plan.shelf.path)
-    in_packs = plan.pack_bytes + plan.shared_bytes
+    folder = _folder(root, plan.shelf)
+    folded = any(path.endswith((CLOSED, OPEN)) and not os.path.lexists(path) for path in plan.paths)
+    in_packs = plan.pack_bytes + plan.shared_bytes > 0 or folded
     if in_packs and plan.shelf.identity is None:
         plan.failure = "its packs cannot be rewritten without the identity file; --identity removes it whole"
         return
-    if in_packs and plan.shelf.identity is not None:
-        gone = frozenset(plan.programs)
-        work = fold.Fold(Folder(root, plan.shelf.identity), everything=True, compress=compress, gone=gone)
-        with progress("rewriting packs", None, quiet) as advance:
-            for _ in work.steps():
-                advance(1)
-        if not work.result.claimed:
-            plan.failure = "another process is folding it; try again when it is done"
-            return
-    left = [path for path in plan.paths if not remove(path) and os.path.lexists(path)]
-    if left:
-        plan.failure = f"{plural(len(left), 'file')} could not be deleted, such as {left[0]}"
+    _remove_files(folder, plan)
+    if not in_packs or plan.failure:
+        return
+    work = fold.Fold(folder, everything=True, compress=compress, gone=frozenset(plan.programs))
+    with progress("rewriting packs", None, quiet) as advance:
+        for _ in work.steps():
+            advance(1)
+    if not work.result.claimed:
+        plan.failure = IS_FOLDED
 
 
 def _remove(root: str, plan: Plan, compress: bool, quiet: bool) -> None:

@@ -38,22 +38,27 @@ MOST_RUNS = 20
 def _output(path: str) -> Iterator[IO[str]]:
     """A file that is there whole when all was written, or as it was before; ``-`` is standard output. Failure where it
     cannot be written."""
+    from ..store.files import TEMPORARY, remove, unique_name
+
     if path == "-":
         yield sys.stdout
         return
-    temporary = f"{path}.{os.getpid()}.tmp"
+    temporary = f"{path}.{unique_name()}{TEMPORARY}"
     try:
-        # Program names in it may be what others need not know; who shares it says so by its mode.
-        with open(temporary, "x", encoding="utf-8") as file:
-            yield file
-        os.replace(temporary, path)
+        # Program names in it may be what others need not know; who shares it says so by its mode. Opened here and not
+        # in the with: where it cannot be, nothing is deleted.
+        file = open(temporary, "x", encoding="utf-8")  # noqa: SIM115
+        try:
+            with file:
+                yield file
+            os.replace(temporary, path)
+        except BaseException:
+            remove(temporary)
+            raise
     except OSError as error:
         raise Failure(
             f"{path} was not written: {error.strerror or error}; name a file in a directory of yours"
         ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
 
 
 def _write(path: str, text: str) -> int:

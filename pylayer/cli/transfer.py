@@ -142,11 +142,12 @@ def _sign(result: Moved, file: str, private: Ed25519PrivateKey | None) -> str | 
     """Signs what was written and gives it its name; returns the public key. Raises OSError."""
     if private is None or result.path is None:
         return None
+    from ..store.files import rename_to_new
     from .signatures import append_signature
 
     try:
         public = append_signature(result.path, private)
-        os.rename(result.path, os.path.abspath(file))
+        rename_to_new(result.path, os.path.abspath(file))
     except BaseException:
         os.unlink(result.path)
         raise

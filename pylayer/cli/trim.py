@@ -68,7 +68,7 @@ def trim(max_size: int | None, max_program: int | None, dry_run: bool, as_json: 
     Example:
       pylayer trim --max-size 2GiB --dry-run
     """
-    from ..store import bounds, maintenance
+    from ..store import bounds, maintenance, quarantine
     from .policy_limits import read_limits
 
     root = require_root()
@@ -81,6 +81,8 @@ def trim(max_size: int | None, max_program: int | None, dry_run: bool, as_json: 
     store = limits.max_store if max_size is None else max_size
     program = limits.max_program if max_program is None else max_program
     before = bounds.total_bytes(root)
+    if not dry_run:
+        quarantine.prune(root)  # first: what this command moves there stays until the next
     folded = _fold_all(root, limits.compress, dry_run, as_json)
     trimmed = bounds.Trimmed()
     try:

@@ -100,6 +100,8 @@ class ApplicationBinaries:
         self._data_bytes = 0
         #: Whether its data is kept, by key and digest.
         self._known: dict[tuple[bytes, bytes], bool] = {}
+        #: What ``new`` gave since the last ``write``: key and digest, what was known of it before, bytes of data.
+        self._unwritten: list[tuple[tuple[bytes, bytes], bool | None, int]] = []
         self._journal: Journal | None = None
 
     # ---- loading ---------------------------------------------------------------------------------
@@ -199,11 +201,26 @@ class ApplicationBinaries:
         news = self._is_news(read.key, read.digest, data is not None, 2 * MAX_BINARIES)
         if not 0 < len(read.key) <= MAX_KEY_BYTES or not news:
             return []
+        before = self._known.get((read.key, read.digest))
+        self._unwritten.append(((read.key, read.digest), before, 0 if data is None else read.size))
         self._learn(read.key, read.digest, read.size, data is not None)
         return record_parts(read, data)
 
     def write(self, parts: list[bytes | memoryview]) -> None:
-        """Appends the pieces that ``new`` gave. Raises OSError."""
+        """Appends all pieces that ``new`` gave since the last time. Raises OSError; they are not known then."""
+        unwritten, self._unwritten = self._unwritten, []
+        try:
+            self._append(parts)
+        except BaseException:
+            for name, before, size in reversed(unwritten):
+                self._data_bytes -= size
+                if before is None:
+                    del self._known[name]
+                else:
+                    self._known[name] = before
+            raise
+
+    def _append(self, parts: list[bytes | memoryview]) -> None:
         self._folder.prepare()
         if self._journal is None:
             self._journal = Journal(

@@ -1,14 +1,20 @@
-"""Who folds a folder just now."""
+"""Who folds a folder just now.
+
+    <root>/store/<identity>/folding/<maker>
+
+A directory in which an empty directory is named after the process that holds the claim. Two calls decide, on network
+file systems too: a rename onto a directory that is not empty fails, so one of several processes gets the claim; and no
+name of a maker is ever made twice, so nobody removes another claim than the one that was found to be abandoned.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 
-from .. import flat
 from . import owner
-from .descriptors import OwnFile
-from .files import TEMPORARY, read_small, remove, replace_file, write_all
+from .files import TEMPORARY, remove, remove_directory
 from .folder import Folder
 
 
@@ -16,49 +22,48 @@ class Claim:
     """Says to other processes that this one folds a folder. Saves double work; nothing depends on it."""
 
     def __init__(self, folder: Folder) -> None:
-        self._folder = folder
         self._path = os.path.join(folder.path, "folding")
+        self._maker = ""
 
     def take(self) -> bool:
-        """False where a living process holds it. Raises OSError where the folder cannot be written."""
-        machine, pid, ticks = owner.this_process()
-        mine = flat.dumps({"machine": machine.hex(), "pid": pid, "ticks": ticks}).encode()
+        """False where a process that may live holds it. Raises OSError where the folder cannot be written."""
+        if not self._remove_abandoned():
+            return False
+        self._maker = owner.maker()
+        prepared = f"{self._path}.{self._maker}{TEMPORARY}"
+        os.mkdir(prepared, 0o700)
         try:
-            fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        except FileExistsError:
-            if not self._abandoned():
-                return False
-            self._remove_left_packs()
-            replace_file(self._path, mine)
-            return True
-        file = OwnFile(fd)
-        try:
-            write_all(file.fileno(), [mine])
-        except BaseException:  # an empty claim would keep everybody from folding for a minute
-            self.drop()
+            os.mkdir(os.path.join(prepared, self._maker), 0o700)
+            os.rename(prepared, self._path)
+        except BaseException as error:
+            remove_directory(prepared)
+            if isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                return False  # another process was faster
             raise
-        finally:
-            file.close()
         return True
 
-    def _abandoned(self) -> bool:
-        idle = 0.0
+    def _remove_abandoned(self) -> bool:
+        """Removes the claims of processes that have ended; False where there is another."""
         try:
-            idle = time.time() - os.stat(self._path).st_mtime
-            values = flat.loads(read_small(self._path, 4096).decode())
-            machine, pid, ticks = bytes.fromhex(values["machine"]), int(values["pid"]), int(values["ticks"])
+            names = os.listdir(self._path)
         except FileNotFoundError:
-            return False
-        except (OSError, OverflowError, ValueError, KeyError, TypeError):
-            return idle > 60  # not written yet, or by nobody
-        return owner.has_ended(machine, pid, ticks, idle)
-
-    def _remove_left_packs(self) -> None:
-        """What the dead holder of the claim was writing."""
-        for name in os.listdir(self._folder.path):
-            if ".pack." in name and name.endswith(TEMPORARY):
-                remove(os.path.join(self._folder.path, name))
+            return True
+        except NotADirectoryError:
+            return remove(self._path)  # an earlier pylayer made a file
+        for name in names:
+            path = os.path.join(self._path, name)
+            try:
+                if not owner.maker_has_ended(name, time.time() - os.stat(path).st_mtime):
+                    return False
+                os.rmdir(path)
+            except FileNotFoundError:
+                continue  # another process did it
+        return True
 
     def drop(self) -> None:
-        """Others may fold."""
-        remove(self._path)
+        """Others may fold. Leaves a claim that another process took meanwhile."""
+        for path in (os.path.join(self._path, self._maker), self._path):
+            try:
+                os.rmdir(path)
+            except OSError:
+                return

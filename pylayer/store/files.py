@@ -6,6 +6,7 @@ import os
 import time
 
 from ..paths import open_in_store
+from . import owner
 from .descriptors import OwnFile
 
 #: Pieces that Linux writes with one call.
@@ -13,8 +14,6 @@ IOV_MAX = 1024
 
 #: What the name of a file ends in that is still being written.
 TEMPORARY = ".tmp"
-#: A temporary file that did not change for this long was left by a process that died.
-TEMPORARY_SECONDS = 3600.0
 
 _FILE_TYPE, _PLAIN_FILE = 0o170000, 0o100000  # stat.S_IFMT, stat.S_IFREG
 
@@ -69,7 +68,7 @@ def open_foreign(path: str) -> int:
 def create_temporary(path: str, anywhere: bool = False) -> tuple[int, str]:
     """A new file beside ``path`` that is to become it: its descriptor and name. In the store, or ``anywhere``, such as
     in a directory that others may write to. Raises OSError."""
-    temporary = f"{path}.{unique_name()}{TEMPORARY}"
+    temporary = f"{path}.{owner.maker()}{TEMPORARY}"
     if anywhere:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         return os.open(temporary, flags, 0o600), temporary
@@ -99,6 +98,17 @@ def replace_file(path: str, data: bytes | list[bytes | memoryview], sync: bool =
         sync_file(os.path.dirname(path))
 
 
+def rename_to_new(path: str, new: str) -> None:
+    """Gives a file a name that no file has. Raises FileExistsError where one has it, and OSError; the file then keeps
+    its name. Not by link(2), which FAT has not."""
+    os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+    try:
+        os.rename(path, new)
+    except BaseException:
+        remove(new)
+        raise
+
+
 def remove(path: str) -> bool:
     """Deletes a file; False where it is not there or cannot be."""
     try:
@@ -108,19 +118,31 @@ def remove(path: str) -> bool:
     return True
 
 
+def remove_directory(path: str) -> bool:
+    """Deletes a directory and the empty ones in it; False where it is not there or cannot be."""
+    try:
+        for name in os.listdir(path):
+            os.rmdir(os.path.join(path, name))
+        os.rmdir(path)
+    except OSError:
+        return False
+    return True
+
+
 def remove_left_temporaries(directory: str) -> int:
-    """Deletes what processes that died were writing; returns how many files."""
+    """Deletes what processes that have ended were writing; returns how many files."""
     removed = 0
     now = time.time()
     try:
         with os.scandir(directory) as entries:
             for entry in entries:
                 if entry.name.endswith(TEMPORARY):
+                    maker = entry.name[: -len(TEMPORARY)].rpartition(".")[2]
                     try:
-                        old = now - entry.stat(follow_symlinks=False).st_mtime > TEMPORARY_SECONDS
+                        left = owner.maker_has_ended(maker, now - entry.stat(follow_symlinks=False).st_mtime)
                     except OSError:
                         continue
-                    removed += old and remove(entry.path)
+                    removed += left and (remove(entry.path) or remove_directory(entry.path))
     except OSError:
         pass
     return removed

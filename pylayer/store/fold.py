@@ -16,7 +16,7 @@ import os
 from . import binaries, format, pack, quarantine
 from .claim import Claim
 from .ended import close_ended_journals, has_writer
-from .files import remove, unique_name
+from .files import remove, remove_left_temporaries, unique_name
 from .folder import Folder
 from .format import Damage
 from .journal import CLOSED, OPEN
@@ -158,6 +158,7 @@ class Fold:
         try:
             if not self._dry_run:
                 close_ended_journals(self.folder)
+                remove_left_temporaries(self.folder.path)  # half a pack of a process that died in a fold
             for path in self._choose():
                 yield from self._read(path)
             yield from self._leave_out_what_other_packs_have()

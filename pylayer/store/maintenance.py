@@ -89,6 +89,8 @@ def maintain(
     folder: Folder, damaged: list[Damage], limits: Limits, say: Callable[[str], None], at_exit: bool = False
 ) -> Generator[None, None, None]:
     """Everything that one identity's folder needs now. Raises OSError; the store is then as it was."""
+    if not at_exit:
+        quarantine.prune(folder.root)  # first: what this pass puts there is there when it is told
     quarantined = repair_whole_files(folder, damaged)
     must = frozenset(what.path for what in damaged if what.path.endswith(".pack") and what.outcome != "unreadable")
     broken_journals = any(what.path.endswith((".journal", ".closed")) for what in damaged)
@@ -130,11 +132,10 @@ def _program_is_too_large(root: str, limit: int) -> bool:
 
 
 def prune(root: str) -> None:
-    """Old runs, plans and quarantined items beyond their numbers, and what dead processes were writing."""
+    """Old runs and plans beyond their numbers, and what dead processes were writing."""
     runs.prune(root)
     timeline.prune(root)
     plans.prune(root)
-    quarantine.prune(root)
     for directory in ("runs", "plans", "policy", "quarantine"):
         remove_left_temporaries(os.path.join(root, directory))
     for name in identity_names(root):

@@ -65,3 +65,18 @@ def has_ended(machine: bytes, pid: int, start_ticks: int, idle_seconds: float) -
         return True
     except (OSError, ValueError, IndexError):
         return idle_seconds > FOREIGN_SECONDS
+
+
+def maker() -> str:
+    """A name with this process in it that is never made twice, for ``maker_has_ended``."""
+    machine, pid, start_ticks = this_process()
+    return f"{machine.hex()}-{pid:x}-{start_ticks:x}-{os.urandom(8).hex()}"
+
+
+def maker_has_ended(name: str, idle_seconds: float) -> bool:
+    """Whether the process that made a name is known to be gone; as ``has_ended``, of any name."""
+    try:
+        machine, pid, start_ticks, _ = name.split("-")
+        return has_ended(bytes.fromhex(machine), int(pid, 16), int(start_ticks, 16), idle_seconds)
+    except ValueError:  # nobody's
+        return idle_seconds > FOREIGN_SECONDS

@@ -15,7 +15,7 @@ import struct
 from ..identity import Identity
 from . import format
 from .descriptors import OwnFile
-from .files import create_temporary, remove, write_all
+from .files import create_temporary, remove, rename_to_new, write_all
 from .format import Damage, FileHeader
 from .reader import Reader
 
@@ -337,7 +337,10 @@ class PackWriter:
         os.pwrite(self._file.fileno(), head, 0)
         yield from fsync_in_steps(self._file)
         self._file.close()
-        os.rename(self._temporary, self.path)
+        if self._kind == format.EXPORT:
+            rename_to_new(self._temporary, self.path)  # the user's directory, and a name that the user chose
+        else:
+            os.rename(self._temporary, self.path)
         directory = OwnFile(os.open(os.path.dirname(self.path), os.O_RDONLY | os.O_CLOEXEC))
         try:
             yield from fsync_in_steps(directory)

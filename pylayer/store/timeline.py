@@ -339,7 +339,10 @@ class Follower:
 
 
 def prune(root: str) -> int:
-    """Deletes the oldest timelines beyond ``MAX_FILES`` and ``MAX_TOTAL_BYTES``; returns how many."""
+    """Deletes the oldest timelines beyond ``MAX_FILES`` and ``MAX_TOTAL_BYTES``, except those of running processes;
+    returns how many."""
+    from .ended import has_writer
+
     directory = os.path.join(root, "runs")
     found: list[tuple[str, int]] = []
     try:
@@ -357,7 +360,10 @@ def prune(root: str) -> int:
     for number, (path, size) in enumerate(found):
         total += size
         if number >= MAX_FILES or total > MAX_TOTAL_BYTES:
-            removed += remove(path)
+            try:
+                removed += not has_writer(path) and remove(path)
+            except OSError:
+                continue  # gone
     return removed
 
 

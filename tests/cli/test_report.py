@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,9 @@ import pytest
 import recorded_runs
 from cli.user import User
 from recorded_runs import hits, pipeline
+
+#: The module: the package has the command under this name.
+report = importlib.import_module("pylayer.cli.report")
 
 
 def slices(path: Path) -> list[dict[str, Any]]:
@@ -96,6 +101,16 @@ def test_frame(user: User) -> None:
     """--frame-ms is what a stall has to exceed."""
     recorded_runs.write(user.store, [pipeline(0, 10), hits(0, 3)])
     assert [user.json("report", "--frame-ms", ms)["runs"][0]["stalls"] for ms in ("16.7", "8.3")] == [0, 1]
+
+
+def test_file_of_another_process(tmp_path: Path) -> None:
+    """What another process, of the same number in another container, is writing beside the report stays."""
+    other = tmp_path / f"report.html.{os.getpid()}.tmp"
+    other.write_text("theirs")
+    with report._output(str(tmp_path / "report.html")) as file:
+        file.write("ours")
+    assert other.read_text() == "theirs"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", other.name]
 
 
 def test_standard_output(user: User) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import pty
 import struct
@@ -13,9 +14,14 @@ from cli import stores
 from cli.stores import DAY, GAME, IDENTITY, NOW, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import User
 
+from pylayer.cli.inventory import Inventory
+from pylayer.cli.selection import Names, Selection
 from pylayer.identity import Identity, program_id
 from pylayer.store.claim import Claim
-from pylayer.store.fold import MOST_FILES
+from pylayer.store.fold import MOST_FILES, Fold
+
+#: The module: the package has the command under this name.
+clear = importlib.import_module("pylayer.cli.clear")
 
 
 @pytest.fixture
@@ -152,6 +158,33 @@ def test_while_another_folds(user: User, store: Store, words: str) -> None:
     done = user.pylayer("clear", *words.split(), "--yes")
     claim.drop()
     assert done.returncode == 1 and "another process is folding" in done.stdout and store.sizes() == before
+
+
+def test_journals_that_another_folds(user: User) -> None:
+    """While a program's journals are being folded nothing of it is removed: it would be back in a pack afterwards."""
+    store = Store(user.store)
+    store.journal(TOOL, cell(1))
+    steps = Fold(store.folder).steps()
+    next(steps)
+    done = user.pylayer("clear", "--app", "tool", "--yes")
+    for _ in steps:
+        pass
+    assert done.returncode == 1 and "another process is folding" in done.stdout
+    assert user.pylayer("clear", "--app", "tool", "--yes").returncode == 0
+    assert store.loaded(TOOL) == []
+
+
+def test_journals_folded_while_asking(user: User) -> None:
+    """What was in journals when the command asked, and in a pack when the user answered, goes too."""
+    store = Store(user.store)
+    store.journal(TOOL, cell(1))
+    chosen, known = Selection("tool", None), Names(str(user.store))
+    (shelf,) = Inventory(str(user.store), chosen, known).shelves
+    plan = clear._plan_programs(str(user.store), shelf, chosen, known)
+    for _ in Fold(store.folder).steps():
+        pass
+    clear._remove(str(user.store), plan, compress=True, quiet=True)
+    assert plan.failure == "" and store.loaded(TOOL) == []
 
 
 # ---- clear: drivers that are gone ------------------------------------------------------------------
@@ -325,6 +358,6 @@ def test_trim_prunes(user: User, store: Store) -> None:
     """What a process that died was writing leaves with the trim."""
     left = Path(store.path, "x.pack.1.tmp")
     left.write_bytes(b"half")
-    os.utime(left, (NOW - DAY, NOW - DAY))
+    os.utime(left, (0, 0))
     assert user.pylayer("trim").returncode == 0
     assert not left.exists()

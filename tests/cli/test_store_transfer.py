@@ -16,8 +16,10 @@ import xxhash
 from cli import stores
 from cli.stores import DAY, GAME, IDENTITY, NOW, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import User
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from pylayer import flat
+from pylayer.cli import transfer
 from pylayer.identity import Identity, program_id
 from pylayer.store import format, pack, portable, zstd
 
@@ -44,6 +46,19 @@ def elsewhere(tmp_path: Path) -> User:
     directory = tmp_path / "elsewhere"
     directory.mkdir()
     return User(directory)
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_file_that_appears_meanwhile(store: Store, tmp_path: Path, signed: bool) -> None:
+    """A file that somebody makes under the export's name while it is written is left as it is."""
+    path = tmp_path / "there.pylayer"
+    key = Ed25519PrivateKey.generate() if signed else None
+    work = portable.Export(store.folder, {ID: "game (The Game)"})
+    with pytest.raises(FileExistsError):
+        for _ in work.steps(transfer._unsigned(str(path), key)):
+            path.write_text("theirs")
+        transfer._sign(work.result, str(path), key)
+    assert [(file.name, file.read_text()) for file in tmp_path.glob("there*")] == [(path.name, "theirs")]
 
 
 def taken(user: User, path: Path, *arguments: str) -> Any:

@@ -470,7 +470,7 @@ def _seeds() -> dict[str, dict[str, bytes]]:
     policy = b"share: all\nsettings:\n  carrier: auto\n  keep_cache_mib: 1\n"
     policy += b"rules:\n- match: {executable: 'a*'}\n  set: {load_wait_ms: 5}\n"
     reason = flat.dumps({"outcome": "truncated", "source": "store/x", "offset": 5, "whole_file": True, "time": 1.5})
-    claim = flat.dumps({"machine": "00" * 16, "pid": 5, "ticks": 6}).encode()
+    claim = b"00112233445566778899aabbccddeeff-5-6-0123456789abcdef"
     run = flat.dumps({"program": "p", "list": [1, 2, {"a": None}], "empty": {}, "none": [], "text": "a%\n.=["}).encode()
     noted = record(format.NOTE, flat.dumps({"texts": {1: "altered", 2: "x"}, "threads": {77: "render"}}).encode())
     entries = [

@@ -561,16 +561,20 @@ def imports(data: bytes) -> None:
 
 
 def claims(data: bytes) -> None:
-    """The file that says who folds: a claim is taken or it is not."""
+    """The name of the process that folds: a claim is taken or it is not."""
     place = Folder(os.path.join(Place.root(), "claim"), shapes.IDENTITY)
     place.prepare()
-    path = write(os.path.relpath(place.path, Place.root()) + "/folding", data)
+    path = os.path.join(place.path, "folding")
+    name = data[:200].replace(b"/", b"-").replace(b"\0", b"-")
+    held = os.path.join(os.fsencode(path), name if name.strip(b".") else b"-")
+    os.makedirs(held)
     if chosen(data, True, False):
-        os.utime(path, (1, 1))
+        os.utime(held, (1, 1))
     claim = Claim(place)
     if claim.take():
         claim.drop()
         require(not os.path.exists(path), "a claim that was dropped is there")
+    shutil.rmtree(path, ignore_errors=True)
     with open(os.path.join(place.path, "identity"), "wb") as file:
         file.write(data)
     require(folder.read_identity(place.root, shapes.IDENTITY.name) is None or data, "an identity from nothing")

@@ -247,7 +247,9 @@ def test_every_write_synced_without_descriptors(world: World, unnoticed: Check) 
 @pytest.mark.parametrize(
     "rules",
     [
-        "write:ENOSPC:path=folding",
+        "mkdir:ENOSPC:path=folding",
+        "mkdir:ENOSPC:path=folding:nth=2",
+        "rename:EIO:path=folding",
         "write:ENOSPC:path=.pack",
         "write:ENOSPC:path=.pack:nth=3",
         "fsync:EIO:path=.pack",

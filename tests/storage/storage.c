@@ -209,7 +209,8 @@ static bool apply(Rule *rule, const char *name, size_t bytes, Fate *fate)
     }
     if (rule->signal) {
         note("signal", name, call);
-        syscall(SYS_kill, (pid_t)syscall(SYS_getpid), rule->signal);
+        /* To this thread: a signal to the process is another thread's to take, and this one goes on until it has. */
+        syscall(SYS_tgkill, syscall(SYS_getpid), syscall(SYS_gettid), rule->signal);
         return false;
     }
     if (rule->at_most >= 0 && bytes > (size_t)rule->at_most)
@@ -463,6 +464,11 @@ VISIBLE int unlinkat(int directory, const char *path, int flags)
 VISIBLE int unlink(const char *path)
 {
     return unlinkat(AT_FDCWD, path, 0);
+}
+
+VISIBLE int rmdir(const char *path)
+{
+    return unlinkat(AT_FDCWD, path, AT_REMOVEDIR);
 }
 
 VISIBLE int mkdirat(int directory, const char *path, mode_t mode)

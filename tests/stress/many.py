@@ -112,7 +112,7 @@ def fold_at_once(root: Path, folders: int, check: Check, claims: bool) -> None:
     processes = [fold_everything(root) for _ in range(folders)]
     while not claims and any(process.poll() is None for process in processes):
         for claim in root.glob("store/*/folding"):
-            claim.unlink(missing_ok=True)
+            shutil.rmtree(claim, ignore_errors=True)
         time.sleep(0.001)
     wait_for(processes, check, "folders")
 

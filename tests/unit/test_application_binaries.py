@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import xxhash
@@ -30,6 +31,7 @@ from pylayer.store import application_binaries, bounds, checking, ended, format
 from pylayer.store.application_binaries import ApplicationBinaries, compact, parse
 from pylayer.store.folder import Folder
 from pylayer.store.format import Damage
+from pylayer.store.journal import Journal
 from pylayer.store.maintenance import Limits, maintain, repair_whole_files
 from pylayer.values import CARRIER_CELLS, CARRIER_OFF, LOG_WARN, BinaryRead
 
@@ -104,6 +106,22 @@ def test_several_contents_under_a_key(make: Make) -> None:
     read(make(), binary_read(b"one"), binary_read(b"two"), binary_read(b"one"))
     read(make(), binary_read(b"one"), binary_read(b"three"))
     assert sorted(told(make())) == sorted([known(b"one"), known(b"two"), known(b"three")])
+
+
+def test_read_again_after_a_failed_write(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What could not be written is written when the program reads it again."""
+    session = make()
+    binaries = session.application_binaries
+    assert binaries is not None
+    binaries.write(binaries.new(binary_read(b"one"), keep_data=False))
+    with monkeypatch.context() as full:
+        full.setattr(Journal, "append", Mock(side_effect=OSError(28, "No space left on device")))
+        with pytest.raises(OSError):
+            binaries.write(binaries.new(binary_read(b"one"), True) + binaries.new(binary_read(b"two"), True))
+    for data in (b"one", b"two"):
+        binaries.write(binaries.new(binary_read(data), True))
+        assert binaries.new(binary_read(data), True) == []
+    assert told(make()) == [known(b"one", with_data=False), known(b"one"), known(b"two")]
 
 
 def test_without_its_data(make: Make, root: str) -> None:

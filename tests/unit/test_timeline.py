@@ -186,6 +186,17 @@ def test_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert sorted(os.listdir(directory)) == ["0000.run", *(f"{number:04}.events" for number in range(55, 60))]
 
 
+def test_timeline_of_a_living_process_is_kept(tmp_path: Path) -> None:
+    """What a running process still appends to stays, however many newer runs there are; it goes when that has ended."""
+    file = written(tmp_path, Event("hits", 1), name="0000")
+    for number in range(1, timeline.MAX_FILES + 11):
+        (tmp_path / "runs" / f"{number:04}.events").write_bytes(bytes(10))
+    assert timeline.prune(str(tmp_path)) == 10
+    file.add(Event("hits", 2))
+    file.flush()
+    assert [event.start_ns for event in events(tmp_path, "0000")] == [1, 2]
+
+
 # ---- recording ---------------------------------------------------------------------------------------
 
 

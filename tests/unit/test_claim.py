@@ -1,0 +1,123 @@
+"""Who folds: one process at a time, and nobody removes what a living one has."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from unit.folders import IDENTITY, put, run
+from unit.things import run_python
+
+from pylayer import flat
+from pylayer.store import fold, owner
+from pylayer.store.claim import Claim
+from pylayer.store.folder import Folder
+from pylayer.store.pack import PackWriter
+
+START = """
+import os, sys
+from pylayer import flat
+from pylayer.identity import Identity
+from pylayer.store.claim import Claim
+from pylayer.store.folder import Folder
+from pylayer.store.pack import PackWriter
+folder = Folder(sys.argv[1], Identity(flat.loads(sys.argv[2])))
+"""
+#: Half a pack is there when the process ends.
+DIES = "Claim(folder).take(); PackWriter(f'{folder.path}/1.pack', folder.identity); os._exit(0)"
+#: Waits for the others, tells whether it has the claim, and keeps it until all have told.
+RACES = "input(); print(Claim(folder).take(), flush=True); sys.stdin.read()"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    found = Folder(str(tmp_path), IDENTITY)
+    found.prepare()
+    return found
+
+
+def abandon(folder: Folder) -> None:
+    """A process takes the claim and dies in the middle of a pack."""
+    run_python(START + DIES, folder.root, flat.dumps(IDENTITY.fields))
+    assert os.path.exists(os.path.join(folder.path, "folding"))
+
+
+def test_slow_taker_leaves_the_claim_of_a_fast_one(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two processes that find a claim abandoned, the slower one does not get it, and the pack that the faster one
+    has begun meanwhile stays."""
+    abandon(folder)
+    known, writers = owner.has_ended, []
+
+    def has_ended(machine: bytes, pid: int, start_ticks: int, idle_seconds: float) -> bool:
+        ended = known(machine, pid, start_ticks, idle_seconds)
+        if ended and not writers:
+            monkeypatch.setattr(owner, "has_ended", known)
+            assert Claim(folder).take()
+            writers.append(PackWriter(os.path.join(folder.path, "2.pack"), IDENTITY))
+        return ended
+
+    monkeypatch.setattr(owner, "has_ended", has_ended)
+    assert not Claim(folder).take()
+    assert os.path.exists(writers[0].finish({}))
+
+
+@pytest.mark.parametrize("abandoned", [False, True])
+def test_one_of_many_processes_gets_the_claim(folder: Folder, abandoned: bool) -> None:
+    """Exactly one of eight processes that want a claim at once gets it, a free one and one that was abandoned."""
+    if abandoned:
+        abandon(folder)
+    command = [sys.executable, "-I", "-c", START + RACES, folder.root, flat.dumps(IDENTITY.fields)]
+    racers = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) for _ in range(8)
+    ]
+    for racer in racers:
+        assert racer.stdin is not None
+        racer.stdin.write("\n")
+    answers = [racer.stdout.readline() for racer in racers if racer.stdout is not None]
+    for racer in racers:
+        racer.communicate()
+    assert sorted(answers) == ["False\n"] * 7 + ["True\n"]
+
+
+def test_lost_claim_is_not_dropped_twice(folder: Folder) -> None:
+    """A process whose claim somebody removed leaves the claim of the next one."""
+    first, second = Claim(folder), Claim(folder)
+    assert first.take()
+    os.rename(os.path.join(folder.path, "folding"), os.path.join(folder.path, "lost"))
+    assert second.take()
+    first.drop()
+    assert not Claim(folder).take()
+    second.drop()
+    assert Claim(folder).take()
+
+
+def test_pack_of_a_living_writer_stays(folder: Folder) -> None:
+    """A fold after a dead one's removes that one's half pack, and not what another process writes without a claim, such
+    as an import."""
+    put(folder, 1, range(3))
+    abandon(folder)
+    writer = PackWriter(os.path.join(folder.path, "2.pack"), IDENTITY)
+    run(fold.Fold(folder))
+    assert len([name for name in os.listdir(folder.path) if name.endswith(".tmp")]) == 1
+    assert os.path.exists(writer.finish({}))
+
+
+def test_claim_that_names_nobody(folder: Folder) -> None:
+    """A claim that names no process is abandoned after a day, like one of another machine."""
+    path = os.path.join(folder.path, "folding", "somebody")
+    os.makedirs(path)
+    assert not Claim(folder).take()
+    os.utime(path, (0, 0))
+    assert Claim(folder).take()
+
+
+def test_claim_of_an_earlier_version(folder: Folder) -> None:
+    """A plain file in the place of the claim is in nobody's way."""
+    Path(folder.path, "folding").write_text("")
+    claim = Claim(folder)
+    assert claim.take()
+    claim.drop()
+    assert os.listdir(folder.path) == ["identity"]
