@@ -25,7 +25,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raised whenever a declaration below changes; both libraries refuse a partner of another number. */
-#define PYLAYER_BOUNDARY_VERSION 5
+#define PYLAYER_BOUNDARY_VERSION 6
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
