@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[1]
 #: A test file that folds, kills, injects faults, forks or waits has one of these in it.
 UNSTEADY = re.compile(r"FailingDisk|\bfaults\b|\bFAULTS\b|Popen|\bfork|\bSIG[A-Z]|\.wait\(|sleep\(|Thread\(|\bfold")
-#: A line of pytest's summary: the test, and the first line of what went wrong.
-FAILED = re.compile(r"^(?:FAILED|ERROR) (\S.*?)(?: - (.*))?$", re.MULTILINE)
 BUSY = "while True: pass"
 
 
@@ -33,13 +32,17 @@ def unsteady_files() -> list[str]:
 
 def run_once(paths: list[str], processes: str) -> list[tuple[str, str]]:
     """One run of pytest: its failed tests, each with the first line of the reason."""
-    # -P: not the package in the checkout. With a wide terminal pytest does not cut the reasons.
-    command = [sys.executable, "-P", "-m", "pytest", "-q", "--tb=short", "-rfE", "-p", "no:cacheprovider"]
-    done = subprocess.run(
-        [*command, "-n", processes, "--dist", "worksteal", *paths],
-        cwd=ROOT, env={**os.environ, "COLUMNS": "400"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
-    failed = FAILED.findall(done.stdout)
+    # -P: not the package in the checkout.
+    command = [sys.executable, "-P", "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", "-n", processes]
+    with tempfile.NamedTemporaryFile(suffix=".xml") as report:
+        command += ["--dist", "worksteal", f"--junitxml={report.name}", *paths]
+        done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        text = Path(report.name).read_text()
+    failed = []
+    for case in ElementTree.fromstring(text).iter("testcase") if text else ():
+        for what in (*case.findall("failure"), *case.findall("error")):
+            reason = what.get("message", "").partition("\n")[0]
+            failed.append((f"{case.get('classname')}::{case.get('name')}", reason))
     if done.returncode and not failed:
         last = done.stdout.strip().splitlines()[-1:]
         failed = [("pytest itself", f"exit status {done.returncode}: {' '.join(last)}")]
