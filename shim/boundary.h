@@ -35,8 +35,8 @@
 #define PYLAYER_DIGEST_BYTES 16     /* XXH3-128, canonical: most significant byte first */
 #define PYLAYER_GLOBAL_KEY_BYTES 32 /* VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR */
 #define PYLAYER_BINARY_KEY_BYTES 32 /* VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR */
-/* sketch.h: 32 bytes, and 4 for each of 960 pieces, which is 1 GiB of data. */
-#define PYLAYER_SKETCH_BYTES 3872
+/* sketch.h: 32 bytes, and 4 for each of 1088 pieces, which is 1 GiB of data. */
+#define PYLAYER_SKETCH_BYTES 4384
 #define PYLAYER_PLAN_MAGIC 0x314e414c504c5950ull /* "PYLPLAN1" */
 
 enum PylayerLogLevel {

@@ -12,7 +12,7 @@ import struct
 #: Three sums of the data's 64-bit words, and where the zeros at its end begin; 4 bytes for each piece follow.
 HEAD = struct.Struct("=QQQQ")
 PIECE = 4
-_FIRST_PIECE_BYTES = 1024
+_FIRST_PIECE_BYTES = 256
 _PIECES_PER_DOUBLING = 64
 _WORD = (1 << 64) - 1
 

@@ -8,6 +8,7 @@
  * features.c        what is added to VkDeviceCreateInfo
  * pnext.c           reading and copying pNext chains
  * pipeline_cache.c  the application's VkPipelineCache objects
+ * sketch.c          what tells a damaged copy of their data
  * pipelines.c       vkCreate*Pipelines: to the device's carrier
  * batch.c           one such call, and what the carriers have in common
  * carrier_*.c       what each carrier does with it

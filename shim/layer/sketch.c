@@ -5,14 +5,14 @@
  *
  * Layout, in the machine's byte order: three sums of all 64-bit words, which find a single changed one; where the zeros
  * at the end begin; then 32 bits of XXH3-64 for each whole piece. Pieces are the same for all blobs, whatever their size:
- * 1 KiB each up to 64 KiB, then 64 for each doubling.
+ * 256 bytes each up to 16 KiB, then 64 for each doubling.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sketch.h"
 
-#define FIRST_PIECE_BYTES 1024u
+#define FIRST_PIECE_BYTES 256u
 #define PIECES_PER_DOUBLING 64u
 
 /* The bytes of the piece that begins here. */

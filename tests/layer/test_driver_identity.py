@@ -4,6 +4,7 @@ properties tells them apart; the witness below the layer sees every byte."""
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,22 +22,24 @@ OTHERS = [
     "build=2;uuid=7e58",
 ]
 
+Change = Callable[[bytes], bytes]
+
 #: Every use of another build's data ends the process.
 STRICT = ";create-cache=crash?stale;create-binaries=crash?stale;pipeline=crash?stale"
 
 OUTCOMES = {
-    "flipped": (lambda data: data[:-9] + bytes([data[-9] ^ 1]) + data[-8:], "altered"),
-    "cut": (lambda data: data[:-30], "altered"),
+    "flipped": (lambda data: data[:-9] + bytes([data[-9] ^ 1]) + data[-8:], "altered (changed in one place)"),
+    "cut": (lambda data: data[:-30], "altered (cut off, it has 1986 of 2016 bytes)"),
     "cut in the header": (lambda data: data[:20], "truncated"),
-    "header alone": (lambda data: data[:32], "altered"),
     "zeros": (lambda data: bytes(64), "wrong-version"),
     "wrong length": (lambda data: b"\x07" + data[1:], "wrong-length"),
     "wrong version": (lambda data: data[:4] + b"\x02" + data[5:], "wrong-version"),
     "wrong vendor": (lambda data: data[:8] + b"\x00" + data[9:], "wrong-vendor"),
     "wrong device": (lambda data: data[:12] + b"\x00" + data[13:], "wrong-device"),
     "wrong UUID": (lambda data: data[:31] + b"\x01" + data[32:], "wrong-uuid"),
-    "twice": (lambda data: data + data, "altered"),
 }
+#: Not known to be damaged: a strict policy refuses it all the same.
+UNKNOWN = {"header alone": lambda data: data[:32], "twice": lambda data: data + data}
 
 
 @pytest.mark.parametrize("carrier", ["auto", "binaries", "snapshot"])
@@ -106,6 +109,18 @@ def test_damaged_cache_file(scripted: ScriptedDriver, damage: str, tmp_path: Pat
     file.write_bytes(change(file.read_bytes()))
     result = scripted.demo("--count", 6, "--cache", file, script="create-cache=crash?damaged" + STRICT)
     assert f"bytes: {outcome}; the program gets an empty cache" in scripted.warnings(result)
+    assert (scripted.counts["compiles"], scripted.counts["hits"]) == (0, 6)
+
+
+@pytest.mark.parametrize("change", UNKNOWN.values(), ids=UNKNOWN)
+def test_cache_file_that_nobody_knows(scripted: ScriptedDriver, change: Change, tmp_path: Path) -> None:
+    """Where only what the program read may pass, the driver sees nothing else, whatever it would do with it."""
+    file = tmp_path / "cache"
+    scripted.settings(application_caches="strict")
+    scripted.demo("--count", 6, "--cache", "object", "--cache-save", file)
+    file.write_bytes(change(file.read_bytes()))
+    result = scripted.demo("--count", 6, "--cache", file, script="create-cache=crash?damaged" + STRICT)
+    assert "bytes: unknown; the program gets an empty cache" in scripted.warnings(result)
     assert (scripted.counts["compiles"], scripted.counts["hits"]) == (0, 6)
 
 

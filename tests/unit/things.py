@@ -137,11 +137,11 @@ def sketch_of(data: bytes) -> bytes:
     words = [int.from_bytes(data[at : at + 8], sys.byteorder) for at in range(0, len(data) + -len(data) % 8, 8)]
     sums = [sum(word * number**power for number, word in enumerate(words)) % 2**64 for power in range(3)]
     sketch = struct.pack("=4Q", *sums, len(data.rstrip(b"\0")))
-    at, size = 0, 1024
+    at, size = 0, 256
     while len(data) - at >= size:
         sketch += struct.pack("=I", xxhash.xxh3_64_intdigest(data[at : at + size]) & 0xFFFFFFFF)
         at += size
-        size = 1024 if at < 65536 else 2 ** (at.bit_length() - 1) // 64
+        size = 256 if at < 16384 else 2 ** (at.bit_length() - 1) // 64
     return sketch
 
 

@@ -76,6 +76,10 @@ void message_done(PylayerMessage *message)
         return;
     uint64_t size;
     free((void *)(uintptr_t)data_of(message, &size));
+    if (message->type == PYLAYER_MSG_ADMIT_CACHE)
+        free((void *)(uintptr_t)message->cache.sketch);
+    else if (message->type == PYLAYER_MSG_CACHE_READ)
+        free((void *)(uintptr_t)message->read.sketch);
     free((void *)(uintptr_t)message->layer_settings);
     free(message);
 }
@@ -101,6 +105,7 @@ static PylayerPlan make_plan(void)
         .carrier = (uint8_t)((PYLAYER_CARRIER_BINARIES + below(5)) % 5),
         .fallback_carrier = (uint8_t)below(3),
         .check_caches = !chance(4),
+        .strict_caches = chance(4),
         .seed_caches = chance(8),
         .adopt = chance(8),
         .plain_kinds = chance(4) ? take8() : 0,
@@ -128,7 +133,7 @@ bool mailbox_request(PylayerMessage *message, int64_t timeout_ns)
         break;
     case PYLAYER_MSG_ADMIT_CACHE:
         touch(message->cache.header, message->cache.header_size);
-        message->verdict = (int32_t)below(4);
+        message->verdict = (int32_t)below(5);
         break;
     case PYLAYER_MSG_PROPERTIES:
         message->properties = (PylayerProperties){chance(8), chance(8), chance(8), chance(8), chance(8)};
