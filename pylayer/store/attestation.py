@@ -1,11 +1,11 @@
-"""What an application read of its own caches, so that what it loads later can be told from anything else.
+"""Records what an application read from its own caches, so that data it loads later can be recognised.
 
 The layer cannot put a header of its own into an application's cache file. So it remembers the XXH3-128, the length and
 a sketch of every blob that vkGetPipelineCacheData gave out, by program and identity, and keeps the last whole blob of
-each of its caches. Caches are told apart by the order in which a device's are created (``slot``).
+each of its caches. A cache is identified by its creation order on its device (``slot``).
 
-What is missing here proves nothing. Nobody knows of runs without the layer, or with a store that could not be written.
-So data is refused only for what is known: it was read from another driver, or it is a damaged copy of what was read.
+A missing record proves nothing: runs without the layer, or with an unwritable store, leave none. So data is refused
+only on evidence: it was read from another driver, or it is a damaged copy of data that was read.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: Of a program, so many attestations are kept, the newest; of those, sketches of so many bytes.
+#: Newest attestations kept for each program, and total bytes of their sketches.
 MAX_ATTESTATIONS = 4096
 MAX_SKETCH_BYTES = 1 << 20
 #: The last good data of so many caches of a device is kept.
 MAX_SLOTS = 64
-#: More files than these are made one.
+#: Files are combined when there are more.
 MAX_FILES = 8
 
 #: The data was cut at what the application's buffer held (VK_INCOMPLETE).
 INCOMPLETE = 1
-#: No attestation: the application gave data to vkCreatePipelineCache, so it is one that loads its caches.
+#: Not an attestation: marks an application that passes data to vkCreatePipelineCache.
 LOADS = 2
 
 #: What is known of an application's data, by name; ``policy.Policy.admit_cache`` decides what follows from it.
 OUTCOMES = {
     "attested": "read back from this driver by this program, byte for byte",
     "stale": "read back by this program from another driver or device",
-    "altered": "a damaged copy of what this program read back from this driver",
-    "unknown": "not known to be what this program read back, and not known to be damaged",
+    "altered": "a damaged copy of data that this program read back from this driver",
+    "unknown": "no record of it, and no damage recognised",
 }
 
 

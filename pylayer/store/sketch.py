@@ -1,8 +1,8 @@
-"""Sketches: what is kept of a program's cache data beside its digest, to recognise a damaged copy of it.
+"""Sketches: summaries of a program's cache data, by which a damaged copy of it can be recognised.
 
-That data is none of what a program read proves nothing: the program may have run without the layer, the store may have
-been full, or cleared. Only data that is nearly what the program read was damaged. No driver gives out such data for
-other pipelines: those differ in a hash of 16 bytes or more. shim/layer/sketch.c makes sketches and has their layout.
+Data that matches no record may still be valid: the program may have run without the layer, or the store may have been
+full or cleared. Only a near match of recorded data counts as damaged. Valid data for other pipelines is no near match:
+their keys are hashes of 16 bytes or more, so more than one word differs. shim/layer/sketch.c makes sketches.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ _FIRST_PIECE_BYTES = 256
 _PIECES_PER_DOUBLING = 64
 _WORD = (1 << 64) - 1
 
-#: So many whole pieces must be the same before data counts as the beginning of other data.
+#: Fewest equal whole pieces for data to count as a cut-off copy.
 _FEWEST_PIECES = 4
-#: Data with more zeros at its end is what the driver gave out padded; and a file that lost its end lost more.
+#: Original data that ends in at least this many zeros is padded by the driver and is not judged.
 _MOST_OWN_ZEROS = 64
+#: A zeroed tail is at least this long.
 _FEWEST_LOST_ZEROS = 512
 
 
 def damage(sketch: bytes, size: int, good: bytes, good_size: int) -> str:
-    """What was done to the data of ``good``, if ``sketch`` is of a damaged copy of it: empty where it is not known to
-    be one."""
+    """Returns what was done to the data of ``good`` if ``sketch`` is that of a damaged copy of it, else an empty
+    string."""
     if len(sketch) < HEAD.size or len(good) < HEAD.size:
         return ""
     if size < good_size:
@@ -35,7 +36,7 @@ def damage(sketch: bytes, size: int, good: bytes, good_size: int) -> str:
     if size > good_size:
         return ""
     if _differ_in_one_word(HEAD.unpack_from(sketch), HEAD.unpack_from(good), size):
-        return "changed in one place"
+        return "one 64-bit word changed"
     zeros_from, good_zeros_from = HEAD.unpack_from(sketch)[3], HEAD.unpack_from(good)[3]
     if good_size - good_zeros_from >= _MOST_OWN_ZEROS or good_zeros_from - zeros_from < _FEWEST_LOST_ZEROS:
         return ""

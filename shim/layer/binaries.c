@@ -8,7 +8,6 @@
 
 #define CAPTURE_STATISTICS ((uint64_t)VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR)
 #define CAPTURE_REPRESENTATIONS ((uint64_t)VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR)
-#define RETAIN_LINK_TIME_OPTIMIZATION 0x00800000ull
 
 /* Binaries asked for at once; a pipeline without ray tracing has fewer. */
 #define FEW_HANDLES 16
@@ -32,7 +31,7 @@ static bool is_bypassed(const Element *element)
     case PYLAYER_KIND_RAY_TRACING_LIBRARY:
         return true;
     case PYLAYER_KIND_GRAPHICS_LIBRARY:
-        return element->flags & RETAIN_LINK_TIME_OPTIMIZATION;
+        return element->flags & VK_PIPELINE_CREATE_RETAIN_LINK_TIME_OPTIMIZATION_INFO_BIT_EXT;
     default:
         return false;
     }

@@ -84,7 +84,7 @@ void pnext_say_unknown(Device *device, const void *chain, const void *last)
             log_line(
                 PYLAYER_LOG_WARN,
                 "the chain of a pipeline's create info has a structure that the layer does not know (sType %u): "
-                "what stands behind it cannot be changed, so such pipelines are created without a probe or a capture",
+                "the structures after it cannot be changed, so such pipelines are created without a probe or a capture",
                 (unsigned)unknown->sType);
             return;
         }

@@ -1,11 +1,11 @@
 /*
- * sketch.c - what is remembered of a program's cache data beside its digest, so that a damaged copy of it is recognised
+ * sketch.c - a summary of a program's cache data, kept with its digest, by which a damaged copy can be recognised
  * (pylayer/store/sketch.py). A digest alone tells only that two blobs differ. That is no proof of damage: the program may
- * have run without the layer, or the layer may have had no store to write to, and nobody knows.
+ * have run without the layer, or the store may not have been writable; no record shows either.
  *
- * Layout, in the machine's byte order: three sums of all 64-bit words, which find a single changed one; where the zeros
- * at the end begin; then 32 bits of XXH3-64 for each whole piece. Pieces are the same for all blobs, whatever their size:
- * 256 bytes each up to 16 KiB, then 64 for each doubling.
+ * Layout, in the machine's byte order: three sums of all 64-bit words, which find a single changed one; the offset of the
+ * trailing zeros; then 32 bits of XXH3-64 for each whole piece. Piece boundaries do not depend on the blob's size, so that
+ * a cut blob's pieces are a prefix of the original's. See docs/format.md, 'Sketches'; sketch.py uses the same boundaries.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -28,7 +28,7 @@ Change = Callable[[bytes], bytes]
 STRICT = ";create-cache=crash?stale;create-binaries=crash?stale;pipeline=crash?stale"
 
 OUTCOMES = {
-    "flipped": (lambda data: data[:-9] + bytes([data[-9] ^ 1]) + data[-8:], "altered (changed in one place)"),
+    "flipped": (lambda data: data[:-9] + bytes([data[-9] ^ 1]) + data[-8:], "altered (one 64-bit word changed)"),
     "cut": (lambda data: data[:-30], "altered (cut off, it has 1986 of 2016 bytes)"),
     "cut in the header": (lambda data: data[:20], "truncated"),
     "zeros": (lambda data: bytes(64), "wrong-version"),

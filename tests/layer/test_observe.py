@@ -111,7 +111,9 @@ def test_altered_cache_is_reported(world: World) -> None:
     # Other pipelines than those in it: RADV may crash on what it is given.
     result = world.demo("--count", 6, "--seed", 5, "--cache", cache)
     assert result["cache_loaded_bytes"] == len(data)
-    assert "altered (changed in one place); it was handed to the driver, as the policy file wants it" in result.stderr
+    assert (
+        "altered (one 64-bit word changed); it was handed to the driver, as the policy file wants it" in result.stderr
+    )
     assert world.runs()[-1]["cache_outcomes"] == {"altered": 1} and world.runs()[-1]["refused"] == {}
 
 

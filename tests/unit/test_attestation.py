@@ -95,14 +95,14 @@ def blob(size: int, seed: int = 1) -> bytes:
 
 
 def test_damaged_copies_are_altered(make: Make) -> None:
-    """Data that is a copy of what the program read but for one place, for its end, or for zeros at its end, is altered,
-    and what was done to it is known."""
+    """A copy of what the program read with one changed word, without its end, or with zeros at its end, is altered, and
+    what was done to it is known."""
     good = blob(20_000)
     make().caches.read(cache_read(good))
     session = make()
     for data, damage in (
-        (good[:1000] + bytes([good[1000] ^ 4]) + good[1001:], "changed in one place"),
-        (good[:-1] + bytes([good[-1] ^ 0x80]), "changed in one place"),
+        (good[:1000] + bytes([good[1000] ^ 4]) + good[1001:], "one 64-bit word changed"),
+        (good[:-1] + bytes([good[-1] ^ 0x80]), "one 64-bit word changed"),
         (good[:-1], "cut off, it has 19999 of 20000 bytes"),
         (good[:5000], "cut off, it has 5000 of 20000 bytes"),
         (good[:4099] + bytes(len(good) - 4099), "zeros from byte 4099 on"),
@@ -151,7 +151,7 @@ def test_any_single_change_is_seen(good: bytes, draw: st.DataObject) -> None:
     at = draw.draw(st.integers(0, len(good) - 1))
     bits = draw.draw(st.integers(1, 255))
     data = good[:at] + bytes([good[at] ^ bits]) + good[at + 1 :]
-    assert sketch.damage(sketch_of(data), len(data), sketch_of(good), len(good)).startswith("changed")
+    assert sketch.damage(sketch_of(data), len(data), sketch_of(good), len(good)).startswith("one 64-bit word")
 
 
 @given(st.integers(1024, 200_000), st.data())

@@ -82,7 +82,7 @@ def test_altered_data_is_replaced(send: Send, boundary: FakeBoundary) -> None:
     assert altered.verdict == VERDICT_EMPTY
     assert boundary.loaded == [GOOD]
     assert (
-        "altered (changed in one place); the program gets an empty cache, and the last good data is merged into it"
+        "altered (one 64-bit word changed); the program gets an empty cache, and the last good data is merged into it"
         in (boundary.lines(LOG_WARN)[0])
     )
 
