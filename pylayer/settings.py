@@ -28,7 +28,7 @@ DEFAULTS: dict[str, Any] = {
     "precompiled_internal_cache": "driver",
     "binaries_mib": 256,
     "load_wait_ms": 2000,
-    "answer_wait_ms": 200,
+    "answer_wait_ms": 1000,
     "flush_wait_ms": 1000,
     "queue_mib": 64,
     "sharding": "off",

@@ -43,9 +43,10 @@ class ScriptedDriver:
         self.settings()
 
     def settings(self, **settings: Any) -> None:
-        """Policy settings from now on. A busy machine loads the store later than programs wait for it by default."""
+        """Policy settings from now on. A busy machine loads the store, and judges a program's data, later than programs
+        wait for it by default."""
         config = self.directory / "policy.yaml"
-        config.write_text(json.dumps({"settings": {"load_wait_ms": 60000, **settings}}))
+        config.write_text(json.dumps({"settings": {"load_wait_ms": 60000, "answer_wait_ms": 10000, **settings}}))
         self.world.environment["PYLAYER_CONFIG"] = str(config)
 
     def environment(self, script: str) -> dict[str, str]:

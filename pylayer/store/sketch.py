@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 
-#: Three sums of the data's 64-bit words, and where the zeros at its end begin; 4 bytes for each piece follow.
+#: Three sums of the data's 64-bit words, and where the equal bytes at its end begin; 4 bytes for each piece follow.
 HEAD = struct.Struct("=QQQQ")
 PIECE = 4
 _FIRST_PIECE_BYTES = 256
@@ -18,10 +18,10 @@ _WORD = (1 << 64) - 1
 
 #: Fewest equal whole pieces for data to count as a cut-off copy.
 _FEWEST_PIECES = 4
-#: Original data that ends in at least this many zeros is padded by the driver and is not judged.
-_MOST_OWN_ZEROS = 64
-#: A zeroed tail is at least this long.
-_FEWEST_LOST_ZEROS = 512
+#: Original data that ends in at least this many equal bytes is padded by the driver and is not judged.
+_MOST_PADDING = 64
+#: A tail that a file system filled, with zeros or with 0xff, is at least this long.
+_SHORTEST_FILL = 512
 
 
 def damage(sketch: bytes, size: int, good: bytes, good_size: int) -> str:
@@ -37,11 +37,11 @@ def damage(sketch: bytes, size: int, good: bytes, good_size: int) -> str:
         return ""
     if _differ_in_one_word(HEAD.unpack_from(sketch), HEAD.unpack_from(good), size):
         return "one 64-bit word changed"
-    zeros_from, good_zeros_from = HEAD.unpack_from(sketch)[3], HEAD.unpack_from(good)[3]
-    if good_size - good_zeros_from >= _MOST_OWN_ZEROS or good_zeros_from - zeros_from < _FEWEST_LOST_ZEROS:
+    filled_from, good_filled_from = HEAD.unpack_from(sketch)[3], HEAD.unpack_from(good)[3]
+    if good_size - good_filled_from >= _MOST_PADDING or good_filled_from - filled_from < _SHORTEST_FILL:
         return ""
-    end = HEAD.size + _whole_pieces(zeros_from) * PIECE
-    return f"zeros from byte {zeros_from} on" if sketch[:end][HEAD.size :] == good[:end][HEAD.size :] else ""
+    end = HEAD.size + _whole_pieces(filled_from) * PIECE
+    return f"one byte repeated from {filled_from} on" if sketch[:end][HEAD.size :] == good[:end][HEAD.size :] else ""
 
 
 def _whole_pieces(size: int) -> int:

@@ -4,7 +4,7 @@
  * have run without the layer, or the store may not have been writable; no record shows either.
  *
  * Layout, in the machine's byte order: three sums of all 64-bit words, which find a single changed one; the offset of the
- * trailing zeros; then 32 bits of XXH3-64 for each whole piece. Piece boundaries do not depend on the blob's size, so that
+ * equal bytes at the end; then 32 bits of XXH3-64 for each whole piece. Piece boundaries do not depend on the blob's size, so that
  * a cut blob's pieces are a prefix of the original's. See docs/format.md, 'Sketches'; sketch.py uses the same boundaries.
  */
 #include <stdlib.h>
@@ -46,7 +46,7 @@ uint8_t *sketch_of(const void *all, uint64_t size, uint64_t *sketch_size)
         return NULL;
     sum_words(data, size, head);
     head[3] = size;
-    while (head[3] > 0 && data[head[3] - 1] == 0)
+    while (head[3] > 0 && data[head[3] - 1] == data[size - 1])
         head[3]--;
     memcpy(sketch, head, sizeof head);
     while (used < PYLAYER_SKETCH_BYTES && size - offset >= piece_bytes(offset)) {

@@ -4,6 +4,7 @@ these programs would not have ended well."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,9 +15,17 @@ COUNT = 24
 Change = Callable[[bytes], bytes]
 
 
+def configure(world: World, **settings: object) -> None:
+    """Policy settings from now on. A busy machine judges a program's data later than programs wait by default."""
+    config = world.directory / "policy.yaml"
+    config.write_text(json.dumps({"settings": {"answer_wait_ms": 10000, **settings}}))
+    world.environment["PYLAYER_CONFIG"] = str(config)
+
+
 @pytest.fixture
 def file(world: World) -> Path:
     """The program's cache file, from a first run."""
+    configure(world)
     path = world.directory / "program.cache"
     first = with_file(world, path)
     assert first["created"] == COUNT and path.stat().st_size > 50_000
@@ -63,6 +72,7 @@ DAMAGED = {
     "one byte short": lambda data: data[:-1],
     "half": lambda data: data[: len(data) // 2],
     "zeros": lambda data: data[:200] + bytes(len(data) - 200),
+    "erased flash": lambda data: data[:5000] + b"\xff" * (len(data) - 5000),
 }
 #: Nobody can tell this from what the driver gave out in a run without the layer. RADV takes it for less than it says.
 OTHER = {
@@ -97,13 +107,12 @@ def test_not_known_to_be_damaged(world: World, file: Path, change: Change) -> No
 @pytest.mark.parametrize("change", (DAMAGED | OTHER).values(), ids=(DAMAGED | OTHER).keys())
 def test_strict(world: World, file: Path, change: Change) -> None:
     """With application_caches: strict only what the program read passes, and all else becomes an empty cache."""
-    config = world.directory / "strict.yaml"
-    config.write_text("settings: {application_caches: strict}\n")
+    configure(world, application_caches="strict")
     good = file.read_bytes()
-    with_file(world, file, PYLAYER_CONFIG=str(config))
+    with_file(world, file)
     assert outcomes(world) == {"attested": 1}
     file.write_bytes(change(good))
-    with_file(world, file, PYLAYER_CONFIG=str(config))
+    with_file(world, file)
     assert sum(outcomes(world).values()) == world.last()["caches_emptied"] == 1
 
 
@@ -150,13 +159,12 @@ def test_unknown(world: World, tmp_path: Path) -> None:
 
 def test_snapshot_carrier_restores_too(world: World, file: Path) -> None:
     """Also where the driver's cache control is missing, the last good data reaches the program's cache."""
-    config = world.directory / "policy.yaml"
-    config.write_text("settings: {carrier: snapshot}\n")
+    configure(world, carrier="snapshot")
     forget_pipelines(world)
     data = bytearray(file.read_bytes())
     data[1000] ^= 4
     file.write_bytes(data)
-    result = world.demo("--count", COUNT, "--cache", file, "--feedback", PYLAYER_CONFIG=str(config))
+    result = world.demo("--count", COUNT, "--cache", file, "--feedback")
     assert outcomes(world) == {"altered": 1}
     assert result["feedback"]["application_cache_hit"] >= COUNT - 2
 

@@ -95,8 +95,8 @@ def blob(size: int, seed: int = 1) -> bytes:
 
 
 def test_damaged_copies_are_altered(make: Make) -> None:
-    """A copy of what the program read with one changed word, without its end, or with zeros at its end, is altered, and
-    what was done to it is known."""
+    """A copy of what the program read with one changed word, without its end, or with an end that was filled, is
+    altered, and what was done to it is known."""
     good = blob(20_000)
     make().caches.read(cache_read(good))
     session = make()
@@ -105,8 +105,9 @@ def test_damaged_copies_are_altered(make: Make) -> None:
         (good[:-1] + bytes([good[-1] ^ 0x80]), "one 64-bit word changed"),
         (good[:-1], "cut off, it has 19999 of 20000 bytes"),
         (good[:5000], "cut off, it has 5000 of 20000 bytes"),
-        (good[:4099] + bytes(len(good) - 4099), "zeros from byte 4099 on"),
-        (good[:200] + bytes(len(good) - 200), "zeros from byte 200 on"),
+        (good[:4099] + bytes(len(good) - 4099), "one byte repeated from 4099 on"),
+        (good[:4099] + b"\xff" * (len(good) - 4099), "one byte repeated from 4099 on"),
+        (good[:200] + bytes(len(good) - 200), "one byte repeated from 200 on"),
     ):
         given = cache_data(data)
         assert (session.caches.history(given), given.damage) == ("altered", damage)
@@ -157,12 +158,13 @@ def test_any_single_change_is_seen(good: bytes, draw: st.DataObject) -> None:
 @given(st.integers(1024, 200_000), st.data())
 @settings(max_examples=60, deadline=None)
 def test_any_cut_is_seen(size: int, draw: st.DataObject) -> None:
-    """Data is recognised at whatever byte it was cut off, or filled with zeros from there."""
+    """Data is recognised at whatever byte it was cut off, or filled with zeros or 0xff from there."""
     good = blob(size + 600)
     at = draw.draw(st.integers(1024, size))
     assert sketch.damage(sketch_of(good[:at]), at, sketch_of(good), len(good)).startswith("cut off")
-    zeros = good[:at] + bytes(len(good) - at)
-    assert sketch.damage(sketch_of(zeros), len(good), sketch_of(good), len(good)).startswith("zeros from")
+    for fill in (b"\0", b"\xff"):
+        filled = good[:at] + fill * (len(good) - at)
+        assert sketch.damage(sketch_of(filled), len(good), sketch_of(good), len(good)).startswith("one byte repeated")
 
 
 def test_stale(make: Make) -> None:

@@ -254,7 +254,7 @@ def test_plan() -> None:
     plan = Policy().plan_device(program(), facts(), wanted)
     assert plan == Plan(
         adopt=True,
-        answer_wait_ns=200 * MS,
+        answer_wait_ns=1000 * MS,
         carrier=CARRIER_CELLS,
         check_binaries=True,
         check_caches=False,
