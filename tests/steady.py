@@ -50,9 +50,13 @@ def run_once(paths: list[str], processes: str) -> list[tuple[str, str]]:
 
 
 def repeat(name: str, paths: list[str], times: int, processes: str) -> dict[str, Any]:
-    """Runs the same tests so many times and prints what came of it."""
+    """Runs the same tests so many times and prints what came of it: a letter after each run, and then the counts."""
     started = time.monotonic()
-    outcomes = [run_once(paths, processes) for _ in range(times)]
+    outcomes = []
+    for _ in range(times):
+        outcomes.append(run_once(paths, processes))
+        print("F" if outcomes[-1] else ".", end="", flush=True)
+    print(" ", end="")
     failures = Counter(test for failed in outcomes for test, _ in failed)
     reasons = {test: reason for failed in outcomes for test, reason in failed}
     bad = sum(bool(failed) for failed in outcomes)
