@@ -398,9 +398,11 @@ def test_policy_file_with_thousands_of_rules(world: World) -> None:
 
 
 def test_policy_file_that_is_deep(world: World) -> None:
-    """YAML nested a hundred thousand levels deep takes a second, and costs the program at most its layer."""
+    """YAML nested a hundred thousand levels deep takes a second, and costs the program at most its layer. On a busy
+    machine the plan is late, too, and both sides say so."""
     config = world.directory / "policy.yaml"
     config.write_text("[" * 100_000)
     result = run_unharmed(world, {"PYLAYER_CONFIG": str(config)})
-    (line,) = warnings(result)
-    assert "the defaults are in force" in line or NO_PLAN in line
+    expected = ("the defaults are in force", NO_PLAN, "came too late")
+    assert warnings(result)
+    assert all(any(text in line for text in expected) for line in warnings(result))
