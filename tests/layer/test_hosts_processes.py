@@ -38,7 +38,7 @@ def test_fork_without_exec(world: World, way: str, child: str) -> None:
 def test_children_fork(world: World, way: list[str]) -> None:
     """Children of children fork as fast as without the layer, however they came to be."""
     others = ["vfork", "exit 3", "spawn", "exit 4"]
-    # Policy is at rest then. A child that the C library knows nothing of may find its memory locked by any other thread.
+    # Policy is at rest then: a child that the C library knows nothing of may find memory locked by any other thread.
     process = run_host(world, *STORED, *way, "generations", 20, *others, *way and ["join"], *END)
     assert "generations: in time" in process.stdout
 
