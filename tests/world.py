@@ -104,6 +104,12 @@ class World:
         text = template.replace("@LIBRARY_PATH@", str(library))
         (self.manifests / "VkLayer_pylayer_pipeline_cache.json").write_text(text)
 
+    def configure(self, **settings: Any) -> None:
+        """Policy settings from now on. A busy machine judges a program's data later than programs wait by default."""
+        config = self.directory / "policy.yaml"
+        config.write_text(json.dumps({"settings": {"answer_wait_ms": 10000, **settings}}))
+        self.environment["PYLAYER_CONFIG"] = str(config)
+
     def run(
         self,
         command: list[str],

@@ -4,7 +4,6 @@ these programs would not have ended well."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,17 +14,10 @@ COUNT = 24
 Change = Callable[[bytes], bytes]
 
 
-def configure(world: World, **settings: object) -> None:
-    """Policy settings from now on. A busy machine judges a program's data later than programs wait by default."""
-    config = world.directory / "policy.yaml"
-    config.write_text(json.dumps({"settings": {"answer_wait_ms": 10000, **settings}}))
-    world.environment["PYLAYER_CONFIG"] = str(config)
-
-
 @pytest.fixture
 def file(world: World) -> Path:
     """The program's cache file, from a first run."""
-    configure(world)
+    world.configure()
     path = world.directory / "program.cache"
     first = with_file(world, path)
     assert first["created"] == COUNT and path.stat().st_size > 50_000
@@ -107,7 +99,7 @@ def test_not_known_to_be_damaged(world: World, file: Path, change: Change) -> No
 @pytest.mark.parametrize("change", (DAMAGED | OTHER).values(), ids=(DAMAGED | OTHER).keys())
 def test_strict(world: World, file: Path, change: Change) -> None:
     """With application_caches: strict only what the program read passes, and all else becomes an empty cache."""
-    configure(world, application_caches="strict")
+    world.configure(application_caches="strict")
     good = file.read_bytes()
     with_file(world, file)
     assert outcomes(world) == {"attested": 1}
@@ -159,7 +151,7 @@ def test_unknown(world: World, tmp_path: Path) -> None:
 
 def test_snapshot_carrier_restores_too(world: World, file: Path) -> None:
     """Also where the driver's cache control is missing, the last good data reaches the program's cache."""
-    configure(world, carrier="snapshot")
+    world.configure(carrier="snapshot")
     forget_pipelines(world)
     data = bytearray(file.read_bytes())
     data[1000] ^= 4

@@ -6,7 +6,6 @@ emptied, so none may be with it.
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -20,17 +19,10 @@ PROGRAM = str(BUILD / "tests" / "many_caches")
 PROCESSES = 8
 
 
-def configure(world: World, **settings: object) -> None:
-    """Policy settings from now on. A busy machine judges a program's data later than programs wait by default."""
-    config = world.directory / "policy.yaml"
-    config.write_text(json.dumps({"settings": {"answer_wait_ms": 10000, **settings}}))
-    world.environment["PYLAYER_CONFIG"] = str(config)
-
-
 @pytest.fixture
 def caches(world: World, tmp_path: Path) -> Path:
     """Where the program keeps its caches."""
-    configure(world)
+    world.configure()
     directory = tmp_path / "caches"
     directory.mkdir()
     return directory
@@ -76,7 +68,7 @@ def test_thousand_caches(world: World, caches: Path) -> None:
         assert run(world, caches, 1000) == (1000 if turn else 0, 0)
     assert refused(world) == {}
     change_one_byte(caches)
-    configure(world, seed_application_caches=False)  # else each empty cache would get all of the program's pipelines
+    world.configure(seed_application_caches=False)  # else each empty cache would get all of the program's pipelines
     assert run(world, caches, 1000) == (1000, 1000)
     assert refused(world) == {"altered": 1000}
 
@@ -110,11 +102,11 @@ def with_a_store_that_is_full(world: World, caches: Path) -> None:
 
 
 def with_a_store_that_is_only_read(world: World, caches: Path) -> None:
-    configure(world, store="read-only")
+    world.configure(store="read-only")
     for path in caches.iterdir():
         path.unlink()
     assert run(world, caches, 50, turns=2) == (50, 0)
-    configure(world)
+    world.configure()
 
 
 def after_the_store_was_cleared(world: World, caches: Path) -> None:
