@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "batch.h"
+#include "driver_cache.h"
+#include "pass.h"
 
 /* Stage feedbacks that fit here are put back after an adoption overwrote them. */
 #define SAVED_STAGES 16
@@ -22,7 +24,7 @@ static bool adopt(Batch *batch, uint32_t index)
     Element *element = &batch->elements[index];
     const VkPipelineCreationFeedbackCreateInfoEXT *app = element->app_feedback;
     uint32_t stages = app ? app->pipelineStageCreationFeedbackCount : 0;
-    VkPipelineCache cell = stages <= SAVED_STAGES ? cell_create(device) : VK_NULL_HANDLE;
+    VkPipelineCache cell = stages <= SAVED_STAGES ? driver_cache_create(device, true) : VK_NULL_HANDLE;
     if (cell == VK_NULL_HANDLE)
         return false;
     VkPipelineCreationFeedbackEXT saved = {0}, saved_stages[SAVED_STAGES];
@@ -153,7 +155,7 @@ static VkResult compile_into_cell(Batch *batch, uint32_t index)
     PipelineCall *call = batch->call;
     Device *device = call->device;
     Element *element = &batch->elements[index];
-    VkPipelineCache cell = cell_create(device);
+    VkPipelineCache cell = driver_cache_create(device, true);
     if (cell == VK_NULL_HANDLE)
         return create_as_asked(batch, index);
     uint64_t duration = 0;
@@ -308,7 +310,7 @@ VkResult carrier_cells_create(Batch *batch)
         batch_find_suspects(batch);
     /* Policy may have learnt from the store that this driver keeps nothing. */
     if (atomic_load_explicit(&device->carrier, memory_order_relaxed) == PYLAYER_CARRIER_OFF)
-        return pipelines_pass_through(call);
+        return pass_pipelines(call);
     VkResult result;
     if (batch->suspects || !probe_all(batch, &result))
         create_with_suspects(batch);

@@ -20,9 +20,6 @@ VkResult carrier_observe_create(Batch *batch)
 {
     PipelineCall *call = batch->call;
     Device *device = call->device;
-    /* Its create infos have to live until the operation is complete, and who joins it is nobody's to foresee. */
-    if (call->deferred != VK_NULL_HANDLE)
-        return pipelines_pass_through(call);
     bool may_compile = batch_prepare_plain(batch);
     uint64_t duration = 0;
     VkResult result =

@@ -8,59 +8,17 @@
 #include <string.h>
 
 #include "creations.h"
+#include "driver_cache.h"
 #include "sentinel.h"
-
-static VkPipelineCache create_cache(Device *device, const void *data, size_t size, bool one_thread)
-{
-    /* Cells belong to one thread. VUID-VkPipelineCacheCreateInfo-pipelineCreationCacheControl-02892: the
-     * flag needs the feature. */
-    VkPipelineCacheCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
-        .flags = one_thread && device->cache_control ? VK_PIPELINE_CACHE_CREATE_EXTERNALLY_SYNCHRONIZED_BIT_EXT : 0,
-        .initialDataSize = size,
-        .pInitialData = data,
-    };
-    VkPipelineCache cache = VK_NULL_HANDLE;
-    /* No application allocator: an application's callbacks may be called during its own calls only,
-     * and this object outlives the call (Vulkan, 'Host Memory'). */
-    if (device->create_pipeline_cache(device->handle, &info, NULL, &cache) != VK_SUCCESS)
-        return VK_NULL_HANDLE;
-    return cache;
-}
-
-/* All data of a cache, malloc'ed; NULL, and a size of 0, when it cannot be read. The size may grow between
- * the two calls (Vulkan, vkGetPipelineCacheData), hence the loop. */
-static uint8_t *read_cache(Device *device, VkPipelineCache cache, size_t *size)
-{
-    *size = 0;
-    for (int attempt = 0; attempt < 4; attempt++) {
-        size_t wanted = 0;
-        if (device->get_pipeline_cache_data(device->handle, cache, &wanted, NULL) != VK_SUCCESS || wanted == 0)
-            return NULL;
-        uint8_t *data = malloc(wanted);
-        if (!data)
-            return NULL;
-        size_t got = wanted;
-        VkResult result = device->get_pipeline_cache_data(device->handle, cache, &got, data);
-        if (result == VK_SUCCESS && got <= wanted) {
-            *size = got;
-            return data;
-        }
-        free(data);
-        if (result != VK_INCOMPLETE)
-            return NULL;
-    }
-    return NULL;
-}
 
 bool cells_open(Device *device)
 {
     if (!device->create_pipeline_cache || !device->get_pipeline_cache_data || !device->merge_pipeline_caches)
         return false;
-    device->merged = create_cache(device, NULL, 0, false);
+    device->merged = driver_cache_create(device, false);
     if (device->merged == VK_NULL_HANDLE)
         return false;
-    device->empty_data = read_cache(device, device->merged, &device->empty_size);
+    device->empty_data = driver_cache_read(device, device->merged, &device->empty_size);
     return true;
 }
 
@@ -72,16 +30,6 @@ void cells_close(Device *device)
     device->merged = VK_NULL_HANDLE;
     free(device->empty_data);
     device->empty_data = NULL;
-}
-
-VkPipelineCache cell_create(Device *device)
-{
-    return create_cache(device, NULL, 0, true);
-}
-
-VkPipelineCache cell_create_for_threads(Device *device)
-{
-    return create_cache(device, NULL, 0, false);
 }
 
 /* merge_mutex is held. */
@@ -109,7 +57,7 @@ static void merge_cell(Device *device, VkPipelineCache cell, AppCache *app_cache
 bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, PylayerCell about)
 {
     size_t size = 0;
-    uint8_t *data = read_cache(device, cell, &size);
+    uint8_t *data = driver_cache_read(device, cell, &size);
     bool empty =
         data && device->empty_data && size == device->empty_size && memcmp(data, device->empty_data, size) == 0;
     if (!empty)
@@ -181,7 +129,7 @@ void cells_absorb(Device *device, AppCache *app_cache, bool at_its_end)
 
 VkPipelineCache cells_copy(Device *device, AppCache *app_cache)
 {
-    VkPipelineCache copy = create_cache(device, NULL, 0, false);
+    VkPipelineCache copy = driver_cache_create(device, false);
     if (copy == VK_NULL_HANDLE)
         return VK_NULL_HANDLE;
     if (!patient_lock(&device->merge_mutex))
@@ -217,7 +165,7 @@ uint64_t cells_merge_records(Device *device, const uint8_t *base, const uint64_t
     uint32_t made = 0;
     const atomic_int *abandoned = &device->loading.abandoned;
     for (uint32_t i = 0; i < record_count && i < CELLS_MERGED_AT_ONCE && !atomic_load(abandoned); i++) {
-        VkPipelineCache cache = create_cache(device, base + offsets[i], sizes[i], true);
+        VkPipelineCache cache = driver_cache_create_from(device, base + offsets[i], sizes[i]);
         if (cache != VK_NULL_HANDLE)
             caches[made++] = cache;
     }

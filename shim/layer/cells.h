@@ -6,10 +6,6 @@
 
 bool cells_open(Device *device);
 void cells_close(Device *device);
-/* A new empty cache for one thread and one pipeline; VK_NULL_HANDLE where the driver refuses. */
-VkPipelineCache cell_create(Device *device);
-/* The same for a deferred operation, which several threads may join. */
-VkPipelineCache cell_create_for_threads(Device *device);
 /* Reads the cell, merges it into the layer's cache and, when given, the application's, destroys it
  * and tells policy, with the rest of about filled in. The cell must hold no more than what creating one pipeline
  * added. False: the driver put nothing into it. */

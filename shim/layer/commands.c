@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <stdlib.h>
 
+#include "devices.h"
 #include "process.h"
 #include "sentinel.h"
 

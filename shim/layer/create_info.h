@@ -125,14 +125,4 @@ VkResult call_driver(const PipelineCall *call, VkPipelineCache cache, uint32_t c
                      VkPipeline *pipelines);
 size_t create_info_size(enum BindPoint point);
 
-/* pipelines.c: the call without its deferred operation. A probe leaves VK_NULL_HANDLE where it would have to compile. */
-VkResult pipelines_create_now(const PipelineCall *call);
-VkResult pipelines_probe(const PipelineCall *call, bool *after_load);
-/* Exactly as the application made it. */
-VkResult pipelines_pass_through(const PipelineCall *call);
-/* A process died at the creation of one of them (Element::suspect). */
-bool pipelines_have_suspects(const PipelineCall *call);
-/* deferred.c: a call with a deferred operation, on a device with a carrier. */
-VkResult deferred_create(const PipelineCall *call);
-
 #endif

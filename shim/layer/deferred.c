@@ -10,10 +10,16 @@
  * sooner (Vulkan, 'Requesting Deferral'). That thread, or one that asks for the result first, takes over what was
  * compiled before the application can know that it is done; others wait for it.
  */
+#include "deferred.h"
+
 #include <stdlib.h>
 #include <string.h>
 
+#include "cells.h"
+#include "create.h"
 #include "creations.h"
+#include "driver_cache.h"
+#include "pass.h"
 
 /* The VkPipelineCache that the driver uses for an operation. */
 enum OperationCache {
@@ -327,7 +333,7 @@ static void choose_cache(DeferredOperation *operation, bool can_keep)
     operation->app_cache = app_cache_find(device, cache);
     if (can_keep) {
         operation->cache_is = CACHE_CELL;
-        operation->cache = cell_create_for_threads(device);
+        operation->cache = driver_cache_create(device, false);
     } else if (cache != VK_NULL_HANDLE && !operation->app_cache) {
         operation->cache_is = CACHE_APPLICATIONS;
         operation->cache = cache;
@@ -336,7 +342,7 @@ static void choose_cache(DeferredOperation *operation, bool can_keep)
             cells_seed(device, operation->app_cache);
         operation->cache_is = CACHE_COPY;
         operation->cache =
-            pipelines_have_suspects(&operation->call) ? VK_NULL_HANDLE : cells_copy(device, operation->app_cache);
+            pass_has_suspects(&operation->call) ? VK_NULL_HANDLE : cells_copy(device, operation->app_cache);
     }
 }
 
@@ -367,7 +373,9 @@ static void destroy_pipelines(const PipelineCall *call)
 static VkResult create_now(const PipelineCall *call)
 {
     destroy_pipelines(call);
-    VkResult result = pipelines_create_now(call);
+    PipelineCall now = *call;
+    now.deferred = VK_NULL_HANDLE;
+    VkResult result = pipelines_create(&now);
     for (uint32_t i = 0; i < call->count; i++)
         count(&call->device->counters.deferred, call->pipelines[i] != VK_NULL_HANDLE);
     return result == VK_SUCCESS ? VK_OPERATION_NOT_DEFERRED_KHR : result;
@@ -435,7 +443,7 @@ VkResult deferred_create(const PipelineCall *call)
     Device *device = call->device;
     Wishes wishes = read_wishes(call);
     if (wishes.untouchable || !device->get_deferred_operation_result)
-        return pipelines_pass_through(call);
+        return pass_pipelines(call);
     bool snapshot = atomic_load_explicit(&device->carrier, memory_order_relaxed) == PYLAYER_CARRIER_SNAPSHOT;
     bool can_keep = !snapshot && !wishes.plain, after_load = false;
     for (uint32_t i = 0; i < call->count; i++)

@@ -4,6 +4,8 @@
 
 #include "base.h"
 
+struct PipelineCall;
+
 /* Deferred operations that create pipelines and are not complete yet. */
 typedef struct DeferredOperations {
     pthread_mutex_t mutex;
@@ -13,6 +15,8 @@ typedef struct DeferredOperations {
     uint64_t last_serial;
 } DeferredOperations;
 
+/* vkCreateRayTracingPipelinesKHR with a deferred operation, on a device with a carrier. */
+VkResult deferred_create(const struct PipelineCall *call);
 void deferred_open(Device *device);
 void deferred_close(Device *device);
 

@@ -136,13 +136,6 @@ void describe_instance(PylayerMessage *message, const Instance *instance);
 void describe_device(PylayerDeviceInfo *out, const Instance *instance, VkPhysicalDevice physical,
                      const VkDeviceCreateInfo *info, struct FeatureSupport *support);
 
-/* Device by serial number, its command mutex held; NULL when it is gone. Policy thread only. */
-Device *device_command_begin(uint64_t serial);
-void device_command_end(Device *device);
-/* exit(): no device is loaded any further; afterwards, no command reaches a driver that runs its exit handlers. */
-void devices_stop_loading(void);
-void devices_end_commands(void);
-
 static inline HotCounters *hot_counters(Device *device)
 {
     return &device->hot_counters[thread_slot()];

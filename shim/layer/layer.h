@@ -5,11 +5,14 @@
  * dispatch.c        dispatch key -> Instance or Device
  * instance.c        vkCreateInstance, vkDestroyInstance
  * device.c          vkCreateDevice, vkDestroyDevice, the plan
+ * devices.c         the list of devices that policy can name
  * features.c        what is added to VkDeviceCreateInfo
  * pnext.c           reading and copying pNext chains
  * pipeline_cache.c  the application's VkPipelineCache objects
  * sketch.c          what tells a damaged copy of their data
- * pipelines.c       vkCreate*Pipelines: to the device's carrier
+ * pipelines.c       the hooks of vkCreate*Pipelines
+ * create.c          to the device's carrier
+ * pass.c            to the driver, as the application called
  * batch.c           one such call, and what the carriers have in common
  * carrier_*.c       what each carrier does with it
  * deferred.c        vkCreateRayTracingPipelinesKHR in a deferred operation
@@ -21,6 +24,7 @@
  * allocator.c       memory for the driver's device that is not the application's
  * sentinel.c        what is in the driver's hands, should the process die
  * suspects.c        pipelines at whose creation it died before
+ * driver_cache.c    VkPipelineCache objects of the layer's own
  * cells.c           the layer's merged VkPipelineCache and the cells that go into it
  * binaries.c        pipelines created from VkPipelineBinaryKHR, and their binaries read
  * binary_record.c   the binaries of one pipeline as bytes

@@ -10,6 +10,7 @@
  * Device::merge_mutex is held for every merge of the device. So nobody merges into the sources meanwhile, and they
  * need no lock.
  */
+#include "driver_cache.h"
 #include "layer.h"
 
 void cache_use_init(CacheUse *use)
@@ -52,7 +53,7 @@ VkResult cache_merge_locked(Device *device, CacheUse *use, VkPipelineCache cache
                             const VkPipelineCache *sources)
 {
     bool alone = cache_try_alone_locked(use);
-    if (!alone && use->annex == VK_NULL_HANDLE && (use->annex = cell_create(device)) == VK_NULL_HANDLE)
+    if (!alone && use->annex == VK_NULL_HANDLE && (use->annex = driver_cache_create(device, true)) == VK_NULL_HANDLE)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
     if (alone) {
         VkResult result = device->merge_pipeline_caches(device->handle, cache, source_count, sources);

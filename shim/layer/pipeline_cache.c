@@ -350,6 +350,19 @@ static void merge_annex_of(Device *device, VkPipelineCache destination, VkPipeli
         device->merge_pipeline_caches(device->handle, destination, 1, &from->use.annex);
 }
 
+static Mark mark_merged_data(Device *device, VkPipelineCache destination, uint32_t source_count,
+                             const VkPipelineCache *sources)
+{
+    uint64_t data_ids[PYLAYER_MARK_IDS];
+    unsigned found = 0;
+    for (uint32_t i = 0; i <= source_count && found < PYLAYER_MARK_IDS; i++) {
+        const AppCache *cache = app_cache_find(device, i < source_count ? sources[i] : destination);
+        if (cache && cache->data_id)
+            data_ids[found++] = cache->data_id;
+    }
+    return mark_merge(device, data_ids, found);
+}
+
 VKAPI_ATTR VkResult VKAPI_CALL layer_MergePipelineCaches(VkDevice handle, VkPipelineCache destination,
                                                          uint32_t source_count, const VkPipelineCache *sources)
 {
@@ -360,7 +373,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_MergePipelineCaches(VkDevice handle, VkPipe
      * that holds this mutex gets in. */
     if (!patient_lock(&device->merge_mutex))
         return device->merge_pipeline_caches(handle, destination, source_count, sources);
-    Mark mark = mark_merge(device, destination, source_count, sources);
+    Mark mark = mark_merged_data(device, destination, source_count, sources);
     VkResult result = device->merge_pipeline_caches(handle, destination, source_count, sources);
     mark_end(mark);
     for (uint32_t i = 0; i < source_count; i++)

@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "devices.h"
 #include "layer.h"
 #include "process.h"
 

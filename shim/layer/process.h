@@ -24,7 +24,6 @@ char **environment_all(void);
  * cannot be had in a while. */
 bool mutex_can_be_had(pthread_mutex_t *mutex);
 bool mailbox_can_be_used(void);
-bool devices_can_be_used(void);
 
 /* Around each dlopen of the policy thread: fork() waits for its end. */
 void process_links(bool begins);

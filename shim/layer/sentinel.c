@@ -91,7 +91,7 @@ static PylayerMark *marks_of(Device *device)
     return marks && !process_is_forked_child() ? marks : NULL;
 }
 
-Mark mark_records(Device *device, const uint8_t *digests, uint32_t record_count)
+static Mark mark_ids(Device *device, uint32_t call, const uint64_t *ids, unsigned id_count)
 {
     Mark mark = {0};
     PylayerMark *marks = marks_of(device);
@@ -99,51 +99,30 @@ Mark mark_records(Device *device, const uint8_t *digests, uint32_t record_count)
     if (!taken)
         return mark;
     taken->cache = 0;
-    taken->id_count = (uint16_t)(record_count < PYLAYER_MARK_IDS ? record_count : PYLAYER_MARK_IDS);
-    for (unsigned i = 0; i < taken->id_count; i++)
-        taken->ids[i] = digest_id(digests + (size_t)i * PYLAYER_DIGEST_BYTES);
-    set_call(taken, PYLAYER_MARK_RECORDS);
+    taken->id_count = (uint16_t)id_count;
+    memcpy(taken->ids, ids, id_count * sizeof *ids);
+    set_call(taken, call);
     mark.taken[0] = taken;
     return mark;
+}
+
+Mark mark_records(Device *device, const uint8_t *digests, uint32_t record_count)
+{
+    uint64_t ids[PYLAYER_MARK_IDS];
+    unsigned id_count = record_count < PYLAYER_MARK_IDS ? record_count : PYLAYER_MARK_IDS;
+    for (unsigned i = 0; i < id_count; i++)
+        ids[i] = digest_id(digests + (size_t)i * PYLAYER_DIGEST_BYTES);
+    return mark_ids(device, PYLAYER_MARK_RECORDS, ids, id_count);
 }
 
 Mark mark_application_data(Device *device, uint64_t data_id)
 {
-    Mark mark = {0};
-    PylayerMark *marks = data_id ? marks_of(device) : NULL;
-    PylayerMark *taken = marks ? take_mark(marks) : NULL;
-    if (!taken)
-        return mark;
-    taken->cache = 0;
-    taken->id_count = 1;
-    taken->ids[0] = data_id;
-    set_call(taken, PYLAYER_MARK_APPLICATION);
-    mark.taken[0] = taken;
-    return mark;
+    return data_id ? mark_ids(device, PYLAYER_MARK_APPLICATION, &data_id, 1) : (Mark){0};
 }
 
-Mark mark_merge(Device *device, VkPipelineCache destination, uint32_t source_count, const VkPipelineCache *sources)
+Mark mark_merge(Device *device, const uint64_t *data_ids, unsigned id_count)
 {
-    Mark mark = {0};
-    PylayerMark *marks = marks_of(device);
-    if (!marks)
-        return mark;
-    uint64_t ids[PYLAYER_MARK_IDS];
-    uint16_t found = 0;
-    for (uint32_t i = 0; i <= source_count && found < PYLAYER_MARK_IDS; i++) {
-        const AppCache *cache = app_cache_find(device, i < source_count ? sources[i] : destination);
-        if (cache && cache->data_id)
-            ids[found++] = cache->data_id;
-    }
-    PylayerMark *taken = found ? take_mark(marks) : NULL;
-    if (!taken)
-        return mark;
-    taken->cache = 0;
-    taken->id_count = found;
-    memcpy(taken->ids, ids, found * sizeof *ids);
-    set_call(taken, PYLAYER_MARK_MERGE);
-    mark.taken[0] = taken;
-    return mark;
+    return id_count ? mark_ids(device, PYLAYER_MARK_MERGE, data_ids, id_count) : (Mark){0};
 }
 
 Mark mark_pipelines(Device *device, const Element *elements, uint32_t count, const AppCache *app_cache, bool foreign,

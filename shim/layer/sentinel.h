@@ -28,7 +28,8 @@ void sentinel_close(Device *device);
 
 Mark mark_records(Device *device, const uint8_t *digests, uint32_t record_count);
 Mark mark_application_data(Device *device, uint64_t data_id);
-Mark mark_merge(Device *device, VkPipelineCache destination, uint32_t source_count, const VkPipelineCache *sources);
+/* data_ids: AppCache::data_id of the merged caches, at most PYLAYER_MARK_IDS. */
+Mark mark_merge(Device *device, const uint64_t *data_ids, unsigned id_count);
 /* Elements of one call, NULL where what is created is not known. foreign: stored data is in what the driver looks into, beside the application's cache. */
 Mark mark_pipelines(Device *device, const Element *elements, uint32_t count, const AppCache *app_cache, bool foreign,
                     bool may_compile);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "driver_cache.h"
 #include "layer.h"
 
 #define FIRST_LATE_HITS 16
@@ -65,7 +66,7 @@ static void fill(Device *device, Shard *shard)
 static bool make_ready(Device *device, Shard *shard)
 {
     if (shard->cache == VK_NULL_HANDLE) {
-        shard->cache = cell_create(device);
+        shard->cache = driver_cache_create(device, true);
         if (shard->cache == VK_NULL_HANDLE)
             return false;
         fill(device, shard);
