@@ -177,30 +177,8 @@ static void resolve(Device *device, PFN_vkGetDeviceProcAddr next)
 {
     VkDevice handle = device->handle;
     device->get_device_proc_addr = next;
-#define RESOLVE(member, name) device->member = (PFN_##name)next(handle, #name)
-    RESOLVE(destroy_device, vkDestroyDevice);
-    RESOLVE(create_pipeline_cache, vkCreatePipelineCache);
-    RESOLVE(destroy_pipeline_cache, vkDestroyPipelineCache);
-    RESOLVE(get_pipeline_cache_data, vkGetPipelineCacheData);
-    RESOLVE(merge_pipeline_caches, vkMergePipelineCaches);
-    RESOLVE(create_graphics_pipelines, vkCreateGraphicsPipelines);
-    RESOLVE(create_compute_pipelines, vkCreateComputePipelines);
-    RESOLVE(create_ray_tracing_pipelines, vkCreateRayTracingPipelinesKHR);
-    device->create_ray_tracing_pipelines_nv = (CreateUnknownPipelines)next(handle, "vkCreateRayTracingPipelinesNV");
-    device->create_execution_graph_pipelines =
-        (CreateUnknownPipelines)next(handle, "vkCreateExecutionGraphPipelinesAMDX");
-    device->create_data_graph_pipelines = (CreateUnknownPipelinesDeferred)next(handle, "vkCreateDataGraphPipelinesARM");
-    RESOLVE(destroy_pipeline, vkDestroyPipeline);
-    RESOLVE(deferred_operation_join, vkDeferredOperationJoinKHR);
-    RESOLVE(get_deferred_operation_result, vkGetDeferredOperationResultKHR);
-    RESOLVE(destroy_deferred_operation, vkDestroyDeferredOperationKHR);
-    RESOLVE(create_shader_module, vkCreateShaderModule);
-    RESOLVE(destroy_shader_module, vkDestroyShaderModule);
-    RESOLVE(create_pipeline_binaries, vkCreatePipelineBinariesKHR);
-    RESOLVE(destroy_pipeline_binary, vkDestroyPipelineBinaryKHR);
-    RESOLVE(get_pipeline_key, vkGetPipelineKeyKHR);
-    RESOLVE(get_pipeline_binary_data, vkGetPipelineBinaryDataKHR);
-    RESOLVE(release_captured_pipeline_data, vkReleaseCapturedPipelineDataKHR);
+#define RESOLVE(group, member, type, name) device->member = (type)next(handle, "vk" #name);
+    DEVICE_COMMANDS(RESOLVE, RESOLVE)
 #undef RESOLVE
     device->binaries = device->binaries && device->create_pipeline_binaries && device->destroy_pipeline_binary &&
                        device->get_pipeline_key && device->get_pipeline_binary_data &&

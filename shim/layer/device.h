@@ -5,6 +5,7 @@
 #include "application_caches.h"
 #include "binary_index.h"
 #include "deferred.h"
+#include "device_commands.h"
 #include "features.h"
 #include "fingerprints.h"
 #include "instance.h"
@@ -16,12 +17,6 @@ typedef struct HotCounters {
     atomic_ullong application_hits, binary_hits, hit_ns;
     atomic_ullong hits[PYLAYER_KIND_COUNT];
 } HotCounters;
-
-/* vkCreateRayTracingPipelinesNV and vkCreateExecutionGraphPipelinesAMDX, and vkCreateDataGraphPipelinesARM. */
-typedef VkResult(VKAPI_PTR *CreateUnknownPipelines)(VkDevice, VkPipelineCache, uint32_t, const void *,
-                                                    const VkAllocationCallbacks *, VkPipeline *);
-typedef VkResult(VKAPI_PTR *CreateUnknownPipelinesDeferred)(VkDevice, VkDeferredOperationKHR, VkPipelineCache, uint32_t,
-                                                            const void *, const VkAllocationCallbacks *, VkPipeline *);
 
 struct Device {
     VkDevice handle;
@@ -36,30 +31,11 @@ struct Device {
     const VkAllocationCallbacks *own_allocator; /* what the driver has instead of the application's; NULL: nothing */
 
     PFN_vkGetDeviceProcAddr get_device_proc_addr;
-    PFN_vkDestroyDevice destroy_device;
-    PFN_vkCreatePipelineCache create_pipeline_cache;
-    PFN_vkDestroyPipelineCache destroy_pipeline_cache;
-    PFN_vkGetPipelineCacheData get_pipeline_cache_data;
-    PFN_vkMergePipelineCaches merge_pipeline_caches;
-    PFN_vkCreateGraphicsPipelines create_graphics_pipelines;
-    PFN_vkCreateComputePipelines create_compute_pipelines;
-    PFN_vkCreateRayTracingPipelinesKHR create_ray_tracing_pipelines;
-    CreateUnknownPipelines create_ray_tracing_pipelines_nv;
-    CreateUnknownPipelines create_execution_graph_pipelines;
-    CreateUnknownPipelinesDeferred create_data_graph_pipelines;
-    PFN_vkDestroyPipeline destroy_pipeline;
-    PFN_vkDeferredOperationJoinKHR deferred_operation_join;
-    PFN_vkGetDeferredOperationResultKHR get_deferred_operation_result;
-    PFN_vkDestroyDeferredOperationKHR destroy_deferred_operation;
-    PFN_vkCreateShaderModule create_shader_module;
-    PFN_vkDestroyShaderModule destroy_shader_module;
+#define MEMBER(group, member, type, name) type member;
+    DEVICE_COMMANDS(MEMBER, MEMBER)
+#undef MEMBER
     PFN_vkGetShaderModuleIdentifierEXT get_module_identifier; /* NULL where the application has not the feature */
     PFN_vkGetShaderModuleCreateInfoIdentifierEXT get_code_identifier;
-    PFN_vkCreatePipelineBinariesKHR create_pipeline_binaries;
-    PFN_vkDestroyPipelineBinaryKHR destroy_pipeline_binary;
-    PFN_vkGetPipelineKeyKHR get_pipeline_key;
-    PFN_vkGetPipelineBinaryDataKHR get_pipeline_binary_data;
-    PFN_vkReleaseCapturedPipelineDataKHR release_captured_pipeline_data;
 
     /* pipelineBinaries is enabled, and by whom. */
     bool binaries, app_binaries;

@@ -103,38 +103,18 @@ static const Hook properties_hooks[] = {
     {"vkGetPhysicalDeviceProperties2KHR", (PFN_vkVoidFunction)layer_GetPhysicalDeviceProperties2},
 };
 
-/* Intercepted on every device. */
-static const Hook device_hooks[] = {
-    HOOK(GetDeviceProcAddr),
-    HOOK(DestroyDevice),
-};
+typedef struct DeviceCommand {
+    const char *name;
+    PFN_vkVoidFunction hook; /* NULL: only called by the layer */
+    enum CommandGroup group;
+} DeviceCommand;
 
-/* Intercepted where the device has a carrier, or its application caches are checked. */
-static const Hook cache_hooks[] = {
-    HOOK(CreatePipelineCache),         HOOK(DestroyPipelineCache),        HOOK(GetPipelineCacheData),
-    HOOK(MergePipelineCaches),         HOOK(CreateRayTracingPipelinesNV), HOOK(CreateExecutionGraphPipelinesAMDX),
-    HOOK(CreateDataGraphPipelinesARM),
-};
+#define ROW_HOOKED(group, member, type, name) {"vk" #name, (PFN_vkVoidFunction)layer_##name, COMMANDS_##group},
+#define ROW_CALLED(group, member, type, name) {"vk" #name, NULL, COMMANDS_##group},
+static const DeviceCommand device_commands[] = {DEVICE_COMMANDS(ROW_HOOKED, ROW_CALLED)};
 
-/* Intercepted where the device has a carrier, or policy wants to know what is created. */
-static const Hook pipeline_hooks[] = {
-    HOOK(CreateGraphicsPipelines),       HOOK(CreateComputePipelines),
-    HOOK(CreateRayTracingPipelinesKHR),  HOOK(CreateShaderModule),
-    HOOK(DestroyShaderModule),           HOOK(DeferredOperationJoinKHR),
-    HOOK(GetDeferredOperationResultKHR), HOOK(DestroyDeferredOperationKHR),
-};
-
-/* Intercepted where the application has pipeline binaries. */
-static const Hook binary_hooks[] = {
-    HOOK(CreatePipelineBinariesKHR),
-    HOOK(GetPipelineBinaryDataKHR),
-};
-
-/* Commands of what the layer may have enabled by itself: an application that did not has none of them (LLP_LAYER_18). */
-static const char *const binary_commands[] = {
-    "vkCreatePipelineBinariesKHR", "vkDestroyPipelineBinaryKHR",       "vkGetPipelineKeyKHR",
-    "vkGetPipelineBinaryDataKHR",  "vkReleaseCapturedPipelineDataKHR",
-};
+/* The layer may have enabled VK_KHR_maintenance5 by itself. A program that did not gets none of its commands
+ * (LLP_LAYER_18), nor those of VK_KHR_pipeline_binary. */
 static const char *const maintenance5_commands[] = {
     "vkCmdBindIndexBuffer2KHR",
     "vkGetRenderingAreaGranularityKHR",
@@ -142,15 +122,39 @@ static const char *const maintenance5_commands[] = {
     "vkGetImageSubresourceLayout2KHR",
 };
 
-static bool is_one_of(const char *const *names, size_t name_count, const char *name)
+static bool is_of_maintenance5(const char *name)
 {
-    for (size_t i = 0; i < name_count; i++)
-        if (strcmp(names[i], name) == 0)
+    for (size_t i = 0; i < sizeof maintenance5_commands / sizeof maintenance5_commands[0]; i++)
+        if (strcmp(maintenance5_commands[i], name) == 0)
             return true;
     return false;
 }
 
-#define IS_ONE_OF(names, name) is_one_of(names, sizeof(names) / sizeof(names)[0], name)
+static const DeviceCommand *find_device_command(const char *name)
+{
+    for (size_t i = 0; i < sizeof device_commands / sizeof device_commands[0]; i++)
+        if (strcmp(device_commands[i].name, name) == 0)
+            return &device_commands[i];
+    return NULL;
+}
+
+static bool is_hooked(const Device *device, enum CommandGroup group)
+{
+    const PylayerPlan *plan = &device->plan;
+    switch (group) {
+    case COMMANDS_DEVICE:
+        return true;
+    case COMMANDS_CACHES:
+        return carrier_keeps(plan->carrier) || plan->check_caches;
+    case COMMANDS_PIPELINES:
+        /* Without a carrier too, the program's data may be what a driver crashes on, and mostly here: the sentinel. */
+        return plan->carrier != PYLAYER_CARRIER_OFF || plan->tell_creations ||
+               (plan->check_caches && !plan->report_caches);
+    case COMMANDS_BINARIES:
+        return device->app_binaries && (plan->check_binaries || carrier_keeps(plan->carrier));
+    }
+    return false;
+}
 
 static PFN_vkVoidFunction find_hook(const Hook *hooks, size_t hook_count, const char *name)
 {
@@ -181,15 +185,11 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetInstanceProcAddr(VkInst
         return hook;
     /* Device commands asked of the instance: the hook finds its device at each call. LLP_LAYER_18: only
      * what the next layer knows too. */
-    hook = FIND(device_hooks, name);
-    if (hook || !instance->active)
-        return hook ? hook : next;
-    hook = FIND(cache_hooks, name);
-    if (!hook)
-        hook = FIND(pipeline_hooks, name);
-    if (!hook)
-        hook = FIND(binary_hooks, name);
-    return hook ? hook : next;
+    if (strcmp(name, "vkGetDeviceProcAddr") == 0)
+        return (PFN_vkVoidFunction)layer_GetDeviceProcAddr;
+    const DeviceCommand *command = find_device_command(name);
+    bool hooked = command && command->hook && (instance->active || command->group == COMMANDS_DEVICE);
+    return hooked ? command->hook : next;
 }
 
 static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetDeviceProcAddr(VkDevice handle, const char *name)
@@ -197,25 +197,20 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetDeviceProcAddr(VkDevice
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
     if (!device)
         return NULL;
-    PFN_vkVoidFunction hook = FIND(device_hooks, name);
-    if (hook)
-        return hook;
+    if (strcmp(name, "vkGetDeviceProcAddr") == 0)
+        return (PFN_vkVoidFunction)layer_GetDeviceProcAddr;
     PFN_vkVoidFunction next = device->get_device_proc_addr(handle, name);
     if (!next)
         return NULL;
-    bool keeps = carrier_keeps(device->plan.carrier);
-    if (keeps && ((!device->app_binary_extension && IS_ONE_OF(binary_commands, name)) ||
-                  (!device->app_maintenance5 && IS_ONE_OF(maintenance5_commands, name))))
-        return NULL;
-    if (keeps || device->plan.check_caches)
-        hook = FIND(cache_hooks, name);
-    /* Without a carrier too, the application's data may be what a driver crashes on, and mostly here: the sentinel. */
-    bool mends = device->plan.check_caches && !device->plan.report_caches;
-    if (!hook && (mends || device->plan.carrier != PYLAYER_CARRIER_OFF || device->plan.tell_creations))
-        hook = FIND(pipeline_hooks, name);
-    if (!hook && device->app_binaries && (device->plan.check_binaries || keeps))
-        hook = FIND(binary_hooks, name);
-    return hook ? hook : next;
+    const DeviceCommand *command = find_device_command(name);
+    if (carrier_keeps(device->plan.carrier)) {
+        bool is_binary_command = command && command->group == COMMANDS_BINARIES;
+        if ((is_binary_command && !device->app_binary_extension) ||
+            (!device->app_maintenance5 && is_of_maintenance5(name)))
+            return NULL;
+    }
+    bool hooked = command && command->hook && is_hooked(device, command->group);
+    return hooked ? command->hook : next;
 }
 
 /* Physical-device commands unknown to the loader: none of them are ours. */

@@ -1,0 +1,52 @@
+/*
+ * device_commands.h - the one list of the device commands that the layer hooks or calls.
+ *
+ * HOOKED(group, member, type, name): layer_<name> is what vkGetDeviceProcAddr gives out where the group is hooked
+ * (is_hooked in loader.c). CALLED: the layer only calls it. Device::member is the next layer's function, NULL where it has
+ * none. To support a command, add its line here and, if it is hooked, declare layer_<name>.
+ */
+#ifndef PYLAYER_DEVICE_COMMANDS_H
+#define PYLAYER_DEVICE_COMMANDS_H
+
+enum CommandGroup {
+    COMMANDS_DEVICE,    /* hooked on every device */
+    COMMANDS_CACHES,    /* hooked where the device has a carrier, or the program's caches are checked */
+    COMMANDS_PIPELINES, /* hooked where the device has a carrier, or policy wants to know what is created */
+    COMMANDS_BINARIES,  /* VK_KHR_pipeline_binary: hooked where the program has it, hidden where only the layer has */
+};
+
+/* Commands with a VkPipelineCache that create pipelines of which the layer knows nothing else. */
+typedef VkResult(VKAPI_PTR *CreateUnknownPipelines)(VkDevice, VkPipelineCache, uint32_t, const void *,
+                                                    const VkAllocationCallbacks *, VkPipeline *);
+typedef VkResult(VKAPI_PTR *CreateUnknownPipelinesDeferred)(VkDevice, VkDeferredOperationKHR, VkPipelineCache, uint32_t,
+                                                            const void *, const VkAllocationCallbacks *, VkPipeline *);
+
+// clang-format off
+#define DEVICE_COMMANDS(HOOKED, CALLED)                                                                                \
+    HOOKED(DEVICE, destroy_device, PFN_vkDestroyDevice, DestroyDevice)                                                 \
+    HOOKED(CACHES, create_pipeline_cache, PFN_vkCreatePipelineCache, CreatePipelineCache)                              \
+    HOOKED(CACHES, destroy_pipeline_cache, PFN_vkDestroyPipelineCache, DestroyPipelineCache)                           \
+    HOOKED(CACHES, get_pipeline_cache_data, PFN_vkGetPipelineCacheData, GetPipelineCacheData)                          \
+    HOOKED(CACHES, merge_pipeline_caches, PFN_vkMergePipelineCaches, MergePipelineCaches)                              \
+    HOOKED(CACHES, create_ray_tracing_pipelines_nv, CreateUnknownPipelines, CreateRayTracingPipelinesNV)               \
+    HOOKED(CACHES, create_execution_graph_pipelines, CreateUnknownPipelines, CreateExecutionGraphPipelinesAMDX)        \
+    HOOKED(CACHES, create_data_graph_pipelines, CreateUnknownPipelinesDeferred, CreateDataGraphPipelinesARM)           \
+    HOOKED(PIPELINES, create_graphics_pipelines, PFN_vkCreateGraphicsPipelines, CreateGraphicsPipelines)               \
+    HOOKED(PIPELINES, create_compute_pipelines, PFN_vkCreateComputePipelines, CreateComputePipelines)                  \
+    HOOKED(PIPELINES, create_ray_tracing_pipelines, PFN_vkCreateRayTracingPipelinesKHR, CreateRayTracingPipelinesKHR)  \
+    CALLED(PIPELINES, destroy_pipeline, PFN_vkDestroyPipeline, DestroyPipeline)                                        \
+    HOOKED(PIPELINES, deferred_operation_join, PFN_vkDeferredOperationJoinKHR, DeferredOperationJoinKHR)               \
+    HOOKED(PIPELINES, get_deferred_operation_result, PFN_vkGetDeferredOperationResultKHR,                              \
+           GetDeferredOperationResultKHR)                                                                              \
+    HOOKED(PIPELINES, destroy_deferred_operation, PFN_vkDestroyDeferredOperationKHR, DestroyDeferredOperationKHR)      \
+    HOOKED(PIPELINES, create_shader_module, PFN_vkCreateShaderModule, CreateShaderModule)                              \
+    HOOKED(PIPELINES, destroy_shader_module, PFN_vkDestroyShaderModule, DestroyShaderModule)                           \
+    HOOKED(BINARIES, create_pipeline_binaries, PFN_vkCreatePipelineBinariesKHR, CreatePipelineBinariesKHR)             \
+    CALLED(BINARIES, destroy_pipeline_binary, PFN_vkDestroyPipelineBinaryKHR, DestroyPipelineBinaryKHR)                \
+    CALLED(BINARIES, get_pipeline_key, PFN_vkGetPipelineKeyKHR, GetPipelineKeyKHR)                                     \
+    HOOKED(BINARIES, get_pipeline_binary_data, PFN_vkGetPipelineBinaryDataKHR, GetPipelineBinaryDataKHR)               \
+    CALLED(BINARIES, release_captured_pipeline_data, PFN_vkReleaseCapturedPipelineDataKHR,                             \
+           ReleaseCapturedPipelineDataKHR)
+// clang-format on
+
+#endif
