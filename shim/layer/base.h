@@ -51,9 +51,9 @@ static inline struct timespec deadline_at(uint64_t time_ns)
 
 /* ---- counters ---- */
 
-static inline void count(atomic_ullong *counter, uint64_t amount)
+static inline void count(uint64_t *counter, uint64_t amount)
 {
-    atomic_fetch_add_explicit(counter, amount, memory_order_relaxed);
+    __atomic_fetch_add(counter, amount, __ATOMIC_RELAXED);
 }
 
 #endif

@@ -84,7 +84,7 @@ bool batch_prepare_plain(Batch *batch)
 void batch_note_created(const Batch *batch, uint32_t index)
 {
     Device *device = batch->call->device;
-    count(&hot_counters(device)->pipelines, 1);
+    count(&counters_of(device)->totals.pipelines, 1);
     fingerprints_note(device, batch->elements[index].fingerprint);
 }
 
@@ -107,13 +107,13 @@ void batch_note_plain(Batch *batch, uint32_t index, bool from_layer, uint64_t du
     Device *device = batch->call->device;
     const VkPipelineCreationFeedbackEXT *feedback = element_feedback(&batch->elements[index]);
     batch_note_created(batch, index);
-    count(&device->counters.plain, 1);
-    count(&device->counters.plain_ns, duration_ns);
+    count(&counters_of(device)->totals.plain, 1);
+    count(&counters_of(device)->totals.plain_ns, duration_ns);
     /* A driver that was asked and does not tell may have compiled; of fast links drivers have nothing to tell. */
     bool compiled = feedback ? !(feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT)
                              : device->feedback && batch->elements[index].kind != PYLAYER_KIND_GRAPHICS_FAST_LINKED;
     if (compiled) {
-        count(&device->counters.plain_compiled, 1);
+        count(&counters_of(device)->totals.plain_compiled, 1);
         if (batch->plain_compiled++ == 0)
             batch->first_compiled = index;
     }

@@ -222,7 +222,7 @@ static bool tell_policy(Device *device, PylayerCell about, BinaryRecord *record,
         if (mailbox_post(message, device->plan.queue_bytes))
             return true;
     }
-    count(&device->counters.events_dropped, 1);
+    count(&counters_of(device)->totals.events_dropped, 1);
     return false;
 }
 
@@ -244,7 +244,7 @@ static bool keep(Device *device, const VkPipelineBinaryCreateInfoKHR *of, const 
             free(record);
             creation_tell_about(device, about, PYLAYER_OUTCOME_COMPILED);
         } else {
-            count(&device->counters.binaries_kept, 1);
+            count(&counters_of(device)->totals.binaries_kept, 1);
             tell_policy(device, about, record, size);
         }
     }
@@ -301,9 +301,9 @@ bool binaries_capture(PipelineCall *call, uint32_t index, Element *element, cons
     VkPipelineBinaryCreateInfoKHR create = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_CREATE_INFO_KHR,
                                             .pipeline = *pipeline};
     if (keep(device, &create, key, about)) {
-        count(&device->counters.binaries_captured, 1);
+        count(&counters_of(device)->totals.binaries_captured, 1);
     } else {
-        count(&device->counters.binaries_missing, 1);
+        count(&counters_of(device)->totals.binaries_missing, 1);
         creation_tell_about(device, about, PYLAYER_OUTCOME_UNCACHEABLE);
         atomic_fetch_or(&device->kinds_without_binaries, 1u << element->kind);
     }

@@ -192,7 +192,7 @@ bool binary_index_load(Device *device, const void *data, uint64_t size)
     }
     pthread_mutex_unlock(&device->index.mutex);
     if (!entry && !known)
-        count(&device->counters.binaries_unindexed, 1);
+        count(&counters_of(device)->totals.binaries_unindexed, 1);
     return entry || known;
 }
 
@@ -217,7 +217,7 @@ BinaryEntry *binary_index_add(Device *device, const VkPipelineBinaryKeyKHR *key,
     }
     pthread_mutex_unlock(&device->index.mutex);
     if (!entry && !*known)
-        count(&device->counters.binaries_unindexed, 1);
+        count(&counters_of(device)->totals.binaries_unindexed, 1);
     return entry;
 }
 
@@ -272,7 +272,7 @@ void binary_entry_evict(Device *device, BinaryEntry *entry)
 {
     if (atomic_exchange(&entry->evicted, true))
         return;
-    count(&device->counters.binaries_evicted, 1);
+    count(&counters_of(device)->totals.binaries_evicted, 1);
     atomic_fetch_sub(&device->index.bytes, entry->bytes);
     pthread_mutex_lock(lock_of(device, entry));
     free(entry->record);

@@ -24,11 +24,11 @@ static bool probe_without_binaries(Batch *batch, uint32_t index, const VkPipelin
                               (feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT));
     element_clear_application_hit(element);
     batch_note_created(batch, index);
-    count(&hot_counters(device)->hit_ns, duration);
+    count(&counters_of(device)->totals.hit_ns, duration);
     bool adopted =
         !in_cells && device->plan.adopt &&
         binaries_keep(call, index, element, key, batch_about_cell(batch, index, PYLAYER_CELL_ADOPTED, duration));
-    count(adopted ? &device->counters.adopted : &hot_counters(device)->hits[element->kind], 1);
+    count(adopted ? &counters_of(device)->totals.adopted : &counters_of(device)->kind_hits[element->kind], 1);
     return true;
 }
 
@@ -36,8 +36,8 @@ static void note_compiled(Batch *batch, uint32_t index, uint64_t duration_ns)
 {
     Device *device = batch->call->device;
     batch_note_created(batch, index);
-    count(&device->counters.compiled, 1);
-    count(&device->counters.compile_ns, duration_ns);
+    count(&counters_of(device)->totals.compiled, 1);
+    count(&counters_of(device)->totals.compile_ns, duration_ns);
     element_clear_application_hit(&batch->elements[index]);
 }
 
@@ -73,7 +73,7 @@ static VkResult compile_for_binaries(Batch *batch, uint32_t index, const VkPipel
     }
     VkResult result = batch_create_one(batch, index, VK_NULL_HANDLE, 0, pipeline, &duration);
     if (result != VK_SUCCESS) {
-        count(&device->counters.failed, 1);
+        count(&counters_of(device)->totals.failed, 1);
         creation_tell(batch, index, PYLAYER_OUTCOME_FAILED, duration, 1);
         return result;
     }
@@ -99,10 +99,10 @@ static VkResult create_by_key(Batch *batch, uint32_t index)
         if (result != VK_SUCCESS)
             return result;
         batch_note_created(batch, index);
-        HotCounters *counters = hot_counters(device);
-        count(&counters->hits[element->kind], 1);
-        count(&counters->binary_hits, 1);
-        count(&counters->hit_ns, duration);
+        Counters *counters = counters_of(device);
+        count(&counters->kind_hits[element->kind], 1);
+        count(&counters->totals.binary_hits, 1);
+        count(&counters->totals.hit_ns, duration);
         creation_tell_hit(batch, index, duration);
         return VK_SUCCESS;
     }
@@ -111,7 +111,7 @@ static VkResult create_by_key(Batch *batch, uint32_t index)
     if (call->probe_after_load)
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
     if (element->flags & FAIL_ON_COMPILE) {
-        count(&device->counters.compile_required, 1);
+        count(&counters_of(device)->totals.compile_required, 1);
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
     }
     return compile_for_binaries(batch, index, &key);

@@ -52,7 +52,7 @@ static bool adopt(Batch *batch, uint32_t index)
     bool kept =
         cell_finish(device, cell, batch->app_cache, batch_about_cell(batch, index, PYLAYER_CELL_ADOPTED, duration));
     if (kept)
-        count(&device->counters.adopted, 1);
+        count(&counters_of(device)->totals.adopted, 1);
     return kept;
 }
 
@@ -65,18 +65,18 @@ static void note_hit(Batch *batch, uint32_t index, bool from_layer)
     bool in_cache =
         !feedback || (feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT);
     if (feedback)
-        count(&hot_counters(device)->hit_ns, feedback->duration);
+        count(&counters_of(device)->totals.hit_ns, feedback->duration);
     if (from_layer)
         element_clear_application_hit(element);
     batch_note_created(batch, index);
     unsigned not_adopted = atomic_load_explicit(&device->kinds_not_adopted, memory_order_relaxed);
     if (!in_cache && device->plan.adopt && !(not_adopted >> element->kind & 1) && adopt(batch, index))
         return;
-    count(&hot_counters(device)->hits[element->kind], 1);
+    count(&counters_of(device)->kind_hits[element->kind], 1);
     if (feedback)
         creation_tell_hit(batch, index, feedback->duration);
     if (!from_layer)
-        count(&hot_counters(device)->application_hits, 1);
+        count(&counters_of(device)->totals.application_hits, 1);
 }
 
 static bool probe_one(Batch *batch, uint32_t index, VkPipelineCache cache)
@@ -135,16 +135,16 @@ static VkResult create_as_asked(Batch *batch, uint32_t index)
         result = batch_create_one(batch, index, VK_NULL_HANDLE, 0, &call->pipelines[index], &duration);
     if (result == VK_SUCCESS) {
         batch_note_created(batch, index);
-        count(&device->counters.plain, 1);
-        count(&device->counters.plain_ns, duration);
+        count(&counters_of(device)->totals.plain, 1);
+        count(&counters_of(device)->totals.plain_ns, duration);
         const VkPipelineCreationFeedbackEXT *feedback = element_feedback(&batch->elements[index]);
         if (feedback ? !(feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT)
                      : duration > PYLAYER_TOLD_NS)
             creation_tell(batch, index, PYLAYER_OUTCOME_PLAIN, duration, 1);
     } else if (result == VK_PIPELINE_COMPILE_REQUIRED_EXT) {
-        count(&device->counters.compile_required, 1);
+        count(&counters_of(device)->totals.compile_required, 1);
     } else {
-        count(&device->counters.failed, 1);
+        count(&counters_of(device)->totals.failed, 1);
         creation_tell(batch, index, PYLAYER_OUTCOME_FAILED, duration, 1);
     }
     return result;
@@ -167,10 +167,10 @@ static VkResult compile_into_cell(Batch *batch, uint32_t index)
     }
     batch->created_here++;
     batch_note_created(batch, index);
-    count(&device->counters.compile_ns, duration);
+    count(&counters_of(device)->totals.compile_ns, duration);
     element_clear_application_hit(element);
     bool kept = cell_finish(device, cell, batch->app_cache, batch_about_cell(batch, index, 0, duration));
-    count(kept ? &device->counters.compiled : &device->counters.uncacheable, 1);
+    count(kept ? &counters_of(device)->totals.compiled : &counters_of(device)->totals.uncacheable, 1);
     return VK_SUCCESS;
 }
 
@@ -181,7 +181,7 @@ static VkResult create_absent(Batch *batch, uint32_t index)
     if (batch->call->probe_after_load)
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
     if (element->flags & FAIL_ON_COMPILE) {
-        count(&batch->call->device->counters.compile_required, 1);
+        count(&counters_of(batch->call->device)->totals.compile_required, 1);
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
     }
     return element->plain ? create_as_asked(batch, index) : compile_into_cell(batch, index);

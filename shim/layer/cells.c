@@ -71,7 +71,7 @@ bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, Pyla
     PylayerMessage *message = data ? message_new(PYLAYER_MSG_CELL, device->serial) : NULL;
     if (!message) {
         free(data);
-        count(&device->counters.events_dropped, 1);
+        count(&counters_of(device)->totals.events_dropped, 1);
         return !empty;
     }
     if (empty) {
@@ -84,7 +84,7 @@ bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, Pyla
     about.data = data;
     message->cell = about;
     if (!mailbox_post(message, device->plan.queue_bytes))
-        count(&device->counters.events_dropped, 1);
+        count(&counters_of(device)->totals.events_dropped, 1);
     return !empty;
 }
 
@@ -119,7 +119,7 @@ void cells_absorb(Device *device, AppCache *app_cache, bool at_its_end)
         bool up_to_date = atomic_load(&app_cache->seeded) == atomic_load(&device->cells_generation);
         const VkPipelineCache sources[] = {source, app_cache->use.annex};
         merge_into_layer_locked(device, app_cache->use.annex != VK_NULL_HANDLE ? 2 : 1, sources);
-        count(&device->counters.absorbed, at_its_end);
+        count(&counters_of(device)->totals.absorbed, at_its_end);
         /* What was added came from there: no reason to seed it again. */
         if (up_to_date)
             atomic_store(&app_cache->seeded, atomic_load(&device->cells_generation));

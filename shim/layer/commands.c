@@ -1,6 +1,7 @@
 /* commands.c - what policy can do: the functions of PylayerShim. Called on the policy thread. */
 #define _GNU_SOURCE
 #include <stdlib.h>
+#include <string.h>
 
 #include "devices.h"
 #include "process.h"
@@ -152,55 +153,25 @@ static int64_t read_merged(uint64_t serial, uint8_t *data, uint64_t size)
     return result;
 }
 
+#define COUNTERS (sizeof(PylayerCounters) / sizeof(uint64_t))
+_Static_assert(sizeof(PylayerCounters) == COUNTERS * sizeof(uint64_t), "PylayerCounters is an array of uint64_t");
+
 static int32_t read_counters(uint64_t serial, PylayerCounters *out)
 {
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-#define READ(name) out->name = atomic_load_explicit(&device->counters.name, memory_order_relaxed)
-    READ(compiled);
-    READ(adopted);
-    READ(uncacheable);
-    READ(plain);
-    READ(plain_compiled);
-    READ(passed);
-    READ(compile_required);
-    READ(failed);
-    READ(caches_emptied);
-    READ(absorbed);
-    READ(events_dropped);
-    READ(answers_late);
-    READ(compile_ns);
-    READ(plain_ns);
-    READ(load_wait_ns);
-    READ(load_failed);
-    READ(fingerprints_dropped);
-    READ(binaries_kept);
-    READ(binaries_captured);
-    READ(binaries_missing);
-    READ(binaries_evicted);
-    READ(binaries_unindexed);
-    READ(application_binaries);
-    READ(binaries_attested);
-    READ(binaries_altered);
-    READ(binaries_stale);
-    READ(binaries_restored);
-    READ(binaries_refused);
-    READ(create_info_hits);
-    READ(deferred);
-#undef READ
-    out->pipelines = out->hits = out->application_hits = out->binary_hits = out->hit_ns = 0;
-    for (unsigned i = 0; i < THREAD_SLOTS; i++) {
-        const HotCounters *hot = &device->hot_counters[i];
-#define ADD(name) out->name += atomic_load_explicit(&hot->name, memory_order_relaxed)
-        ADD(pipelines);
+    uint64_t sums[COUNTERS] = {0}, hits = 0;
+    for (unsigned slot = 0; slot < THREAD_SLOTS; slot++) {
+        const Counters *counters = &device->counters[slot];
+        const uint64_t *totals = (const uint64_t *)(const void *)&counters->totals;
+        for (size_t i = 0; i < COUNTERS; i++)
+            sums[i] += __atomic_load_n(&totals[i], __ATOMIC_RELAXED);
         for (unsigned kind = 0; kind < PYLAYER_KIND_COUNT; kind++)
-            out->hits += atomic_load_explicit(&hot->hits[kind], memory_order_relaxed);
-        ADD(application_hits);
-        ADD(binary_hits);
-        ADD(hit_ns);
-#undef ADD
+            hits += __atomic_load_n(&counters->kind_hits[kind], __ATOMIC_RELAXED);
     }
+    memcpy(out, sums, sizeof *out);
+    out->hits = hits;
     device_command_end(device);
     return 0;
 }
@@ -210,10 +181,13 @@ static int32_t read_activity(uint64_t serial, PylayerActivity *out)
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    *out = (PylayerActivity){.untold = atomic_load_explicit(&device->counters.untold, memory_order_relaxed)};
-    for (unsigned i = 0; i < THREAD_SLOTS; i++)
+    *out = (PylayerActivity){0};
+    for (unsigned slot = 0; slot < THREAD_SLOTS; slot++) {
+        const Counters *counters = &device->counters[slot];
+        out->untold += __atomic_load_n(&counters->untold, __ATOMIC_RELAXED);
         for (unsigned kind = 0; kind < PYLAYER_KIND_COUNT; kind++)
-            out->kind_hits[kind] += atomic_load_explicit(&device->hot_counters[i].hits[kind], memory_order_relaxed);
+            out->kind_hits[kind] += __atomic_load_n(&counters->kind_hits[kind], __ATOMIC_RELAXED);
+    }
     device_command_end(device);
     mailbox_measure(out);
     return 0;

@@ -53,7 +53,7 @@ static void tell(Device *device, PylayerCell about, enum PylayerOutcome outcome)
         message->cell = about;
     }
     if (!mailbox_post(message, device->plan.queue_bytes))
-        count(&device->counters.untold, 1);
+        count(&counters_of(device)->untold, 1);
 }
 
 void creation_tell_about(Device *device, PylayerCell about, enum PylayerOutcome outcome)

@@ -38,7 +38,7 @@ typedef struct DeferredOperation {
     enum OperationCache cache_is;
     bool after_load;
     uint64_t began_ns;
-    atomic_ullong create_ns; /* of all threads */
+    uint64_t create_ns; /* of all threads; atomic */
     /* Those of the call's elements that the driver is to create. */
     uint32_t count;
     uint32_t *indices;
@@ -128,7 +128,9 @@ static uint32_t hand_out(DeferredOperation *operation)
         VkPipeline pipeline = operation->pipelines[i];
         operation->call.pipelines[operation->indices[i]] = pipeline;
         if (pipeline == VK_NULL_HANDLE) {
-            count(element->flags & FAIL_ON_COMPILE ? &device->counters.compile_required : &device->counters.failed, 1);
+            count(element->flags & FAIL_ON_COMPILE ? &counters_of(device)->totals.compile_required
+                                                   : &counters_of(device)->totals.failed,
+                  1);
             continue;
         }
         created++;
@@ -136,8 +138,8 @@ static uint32_t hand_out(DeferredOperation *operation)
         if (operation->cache_is == CACHE_CELL || operation->call.cache == VK_NULL_HANDLE)
             element_clear_application_hit(element);
     }
-    count(&hot_counters(device)->pipelines, created);
-    count(&device->counters.deferred, created);
+    count(&counters_of(device)->totals.pipelines, created);
+    count(&counters_of(device)->totals.deferred, created);
     return created;
 }
 
@@ -163,7 +165,8 @@ static PylayerCell about_cell(const DeferredOperation *operation)
     unsigned flags = (element->flags & FAIL_ON_COMPILE ? PYLAYER_CELL_ADOPTED : 0) |
                      (operation->after_load ? PYLAYER_CELL_AFTER_LOAD : 0);
     PylayerCell about = {.flags = (uint8_t)flags};
-    creation_describe(&about, &operation->call, operation->indices[first], element, atomic_load(&operation->create_ns));
+    creation_describe(&about, &operation->call, operation->indices[first], element,
+                      __atomic_load_n(&operation->create_ns, __ATOMIC_RELAXED));
     about.start_ns = operation->began_ns;
     about.pipelines = operation->count;
     return about;
@@ -177,12 +180,12 @@ static void keep_cell(DeferredOperation *operation, uint32_t created)
         return;
     }
     PylayerCell about = about_cell(operation);
-    count(&device->counters.compile_ns, about.create_ns);
+    count(&counters_of(device)->totals.compile_ns, about.create_ns);
     bool adopted = about.flags & PYLAYER_CELL_ADOPTED;
     bool kept = cell_finish(device, operation->cache, operation->app_cache, about);
-    count(!kept     ? &device->counters.uncacheable
-          : adopted ? &device->counters.adopted
-                    : &device->counters.compiled,
+    count(!kept     ? &counters_of(device)->totals.uncacheable
+          : adopted ? &counters_of(device)->totals.adopted
+                    : &counters_of(device)->totals.compiled,
           created);
 }
 
@@ -198,10 +201,10 @@ static void finish(DeferredOperation *operation)
     }
     if (operation->cache_is == CACHE_COPY)
         cells_copy_end(device, operation->cache, operation->app_cache);
-    count(&device->counters.plain, created);
-    count(&device->counters.plain_ns, atomic_load(&operation->create_ns));
+    count(&counters_of(device)->totals.plain, created);
+    count(&counters_of(device)->totals.plain_ns, __atomic_load_n(&operation->create_ns, __ATOMIC_RELAXED));
     if (device->feedback)
-        count(&device->counters.plain_compiled, created - hits);
+        count(&counters_of(device)->totals.plain_compiled, created - hits);
     if (created > hits)
         creation_tell_about(device, about_cell(operation), PYLAYER_OUTCOME_PLAIN);
 }
@@ -377,7 +380,7 @@ static VkResult create_now(const PipelineCall *call)
     now.deferred = VK_NULL_HANDLE;
     VkResult result = pipelines_create(&now);
     for (uint32_t i = 0; i < call->count; i++)
-        count(&call->device->counters.deferred, call->pipelines[i] != VK_NULL_HANDLE);
+        count(&counters_of(call->device)->totals.deferred, call->pipelines[i] != VK_NULL_HANDLE);
     return result == VK_SUCCESS ? VK_OPERATION_NOT_DEFERRED_KHR : result;
 }
 
@@ -452,14 +455,14 @@ VkResult deferred_create(const PipelineCall *call)
         if (call->cache == VK_NULL_HANDLE)
             loading_wait(device);
     } else if (pipelines_probe(call, &after_load) == VK_SUCCESS) {
-        count(&device->counters.deferred, call->count);
+        count(&counters_of(device)->totals.deferred, call->count);
         return answer_finished(call);
     }
     DeferredOperation *operation = operation_new(call, can_keep, after_load);
     if (!operation)
         return create_now(call);
     /* Those that were found. */
-    count(&device->counters.deferred, call->count - operation->count);
+    count(&counters_of(device)->totals.deferred, call->count - operation->count);
     return start(operation);
 }
 

@@ -11,12 +11,12 @@
 #include "instance.h"
 #include "loading.h"
 
-/* Counters that every hit raises: those of the most frequent kinds are in one line. */
-typedef struct HotCounters {
-    _Alignas(CACHE_LINE_BYTES) atomic_ullong pipelines;
-    atomic_ullong application_hits, binary_hits, hit_ns;
-    atomic_ullong hits[PYLAYER_KIND_COUNT];
-} HotCounters;
+/* What one group of threads counted. A hit writes to no cache line that another group writes to. */
+typedef struct Counters {
+    _Alignas(CACHE_LINE_BYTES) PylayerCounters totals; /* without hits, the sum of kind_hits */
+    uint64_t kind_hits[PYLAYER_KIND_COUNT];
+    uint64_t untold;
+} Counters;
 
 struct Device {
     VkDevice handle;
@@ -86,14 +86,7 @@ struct Device {
     /* Held while the policy thread runs a command on this device; vkDestroyDevice waits for its end. */
     pthread_mutex_t command_mutex;
 
-    struct {
-        atomic_ullong compiled, adopted, uncacheable, plain, plain_compiled, passed, compile_required, failed,
-            caches_emptied, absorbed, events_dropped, answers_late, compile_ns, plain_ns, load_wait_ns, load_failed,
-            fingerprints_dropped, binaries_kept, binaries_captured, binaries_missing, binaries_evicted,
-            binaries_unindexed, application_binaries, binaries_attested, binaries_altered, binaries_stale,
-            binaries_restored, binaries_refused, create_info_hits, deferred, untold;
-    } counters;
-    HotCounters hot_counters[THREAD_SLOTS];
+    Counters counters[THREAD_SLOTS];
 };
 
 /* Whether pipelines are kept, and stored ones used: what the layer has to add to the device for that, or to hold. */
@@ -112,9 +105,9 @@ void describe_instance(PylayerMessage *message, const Instance *instance);
 void describe_device(PylayerDeviceInfo *out, const Instance *instance, VkPhysicalDevice physical,
                      const VkDeviceCreateInfo *info, struct FeatureSupport *support);
 
-static inline HotCounters *hot_counters(Device *device)
+static inline Counters *counters_of(Device *device)
 {
-    return &device->hot_counters[thread_slot()];
+    return &device->counters[thread_slot()];
 }
 
 /* ---- allocator.c ---- */

@@ -463,7 +463,7 @@ void fingerprints_note(Device *device, uint64_t fingerprint)
                 return;
         }
     }
-    count(&device->counters.fingerprints_dropped, 1);
+    count(&counters_of(device)->totals.fingerprints_dropped, 1);
 }
 
 uint64_t fingerprints_read(Device *device, uint64_t *out, uint64_t capacity)

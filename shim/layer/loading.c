@@ -137,8 +137,10 @@ int64_t loading_done(Device *device)
     loading->count = loading->next = loading->finished = 0;
     int64_t taken = atomic_load(&loading->abandoned) ? -1 : (int64_t)loading->taken;
     /* Before anybody hears that the store is merged. */
-    if (taken >= 0)
-        count(&device->counters.load_failed, loading->published - loading->taken);
+    if (taken >= 0 && loading->taken < loading->published) {
+        count(&counters_of(device)->totals.load_failed, loading->published - loading->taken);
+        atomic_store(&loading->refused, true);
+    }
     loading->published = loading->taken = 0;
     atomic_store(&loading->under_way, 0);
     end_locked(loading, 1);
@@ -164,9 +166,10 @@ void loading_abandon(Device *device)
 /* A pipeline whose record the driver refused is compiled again, which says nothing about probes. */
 static bool wholly_merged(Device *device)
 {
-    return atomic_load_explicit(&device->loading.done, memory_order_acquire) &&
-           !atomic_load_explicit(&device->loading.abandoned, memory_order_relaxed) &&
-           atomic_load_explicit(&device->counters.load_failed, memory_order_relaxed) == 0;
+    const Loading *loading = &device->loading;
+    return atomic_load_explicit(&loading->done, memory_order_acquire) &&
+           !atomic_load_explicit(&loading->abandoned, memory_order_relaxed) &&
+           !atomic_load_explicit(&loading->refused, memory_order_relaxed);
 }
 
 bool loading_wait(Device *device)
@@ -190,7 +193,7 @@ bool loading_wait(Device *device)
     }
     pthread_mutex_unlock(&loading->mutex);
     uint64_t duration = now_ns() - start;
-    count(&device->counters.load_wait_ns, duration);
+    count(&counters_of(device)->totals.load_wait_ns, duration);
     creation_tell_wait(device, duration);
     return wholly_merged(device);
 }

@@ -13,6 +13,7 @@ typedef struct Loading {
     atomic_int done;        /* nothing more is expected: everything stored is merged */
     atomic_int under_way;   /* records were published, now or in a later load, and not all are merged */
     atomic_int abandoned;   /* device or process end: nothing more is given to the driver */
+    atomic_bool refused;    /* the driver refused a record */
     const uint8_t *base;
     const uint64_t *offsets, *sizes;
     const uint8_t *digests;

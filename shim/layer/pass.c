@@ -6,7 +6,7 @@
 
 PassedUse pass_begin(Device *device, VkPipelineCache cache, uint32_t pipeline_count, bool deferred, bool suspected)
 {
-    count(&device->counters.passed, pipeline_count);
+    count(&counters_of(device)->totals.passed, pipeline_count);
     /* The layer may be merging into it for other calls. In the child of a fork no lock may be taken. */
     AppCache *app_cache = process_is_forked_child() ? NULL : app_cache_find(device, cache);
     /* What is stored was merged into it; the driver hangs in a merge into it. */

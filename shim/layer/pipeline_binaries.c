@@ -22,24 +22,24 @@ static Device *find_device(VkDevice handle)
 static bool admit(Device *device, const VkPipelineBinaryKeyKHR *key, VkPipelineBinaryDataKHR *data)
 {
     VkPipelineBinaryDataKHR restored;
-    count(&device->counters.application_binaries, 1);
+    count(&counters_of(device)->totals.application_binaries, 1);
     switch (binary_history_judge(device, key, data, &restored)) {
     case BINARY_ATTESTED:
-        count(&device->counters.binaries_attested, 1);
+        count(&counters_of(device)->totals.binaries_attested, 1);
         return true;
     case BINARY_UNKNOWN:
         /* No driver makes such, and RADV crashes on it (measured). */
         return data->dataSize > 0 && data->pData;
     case BINARY_STALE:
-        count(&device->counters.binaries_stale, 1);
+        count(&counters_of(device)->totals.binaries_stale, 1);
         return false;
     case BINARY_ALTERED:
         break;
     }
-    count(&device->counters.binaries_altered, 1);
+    count(&counters_of(device)->totals.binaries_altered, 1);
     if (!restored.pData)
         return false;
-    count(&device->counters.binaries_restored, 1);
+    count(&counters_of(device)->totals.binaries_restored, 1);
     *data = restored;
     return true;
 }
@@ -67,7 +67,7 @@ static void *admit_all(Device *device, const VkPipelineBinaryKeysAndDataKHR *fro
     for (uint32_t i = 0; i < room; i++) {
         VkPipelineBinaryDataKHR data = from->pPipelineBinaryData[i];
         if (!admit(device, &from->pPipelineBinaryKeys[i], &data)) {
-            count(&device->counters.binaries_refused, 1);
+            count(&counters_of(device)->totals.binaries_refused, 1);
             continue;
         }
         admitted->places[admitted->count] = i;
@@ -187,7 +187,7 @@ static VkResult create_from_create_info(Device *device, const VkPipelineBinaryCr
         VkResult result = create_from_entry(device, entry, allocator, out);
         mark_end(mark);
         if (result >= 0) {
-            count(&device->counters.create_info_hits, out->pPipelineBinaries != NULL);
+            count(&counters_of(device)->totals.create_info_hits, out->pPipelineBinaries != NULL);
             return result;
         }
         binary_entry_evict(device, entry);
@@ -237,7 +237,7 @@ static void tell_read(Device *device, const VkPipelineBinaryKeyKHR *key, const v
         memcpy(message->binary.digest, attested.digest, sizeof attested.digest);
     }
     if (!mailbox_post(message, device->plan.queue_bytes))
-        count(&device->counters.events_dropped, 1);
+        count(&counters_of(device)->totals.events_dropped, 1);
 }
 
 VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineBinaryDataKHR(VkDevice handle, const VkPipelineBinaryDataInfoKHR *info,

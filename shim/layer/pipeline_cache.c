@@ -235,7 +235,7 @@ static int32_t ask_for_verdict(Device *device, CacheNumber number, const VkPipel
     if (mailbox_request(message, device->plan.answer_wait_ns)) {
         verdict = message->verdict;
     } else {
-        count(&device->counters.answers_late, 1);
+        count(&counters_of(device)->totals.answers_late, 1);
         verdict = late_verdict(device, message);
     }
     if (verdict == PYLAYER_VERDICT_PASS_KEPT)
@@ -287,7 +287,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice handle, const 
         data_id = 0;
     }
     if (refused)
-        count(&device->counters.caches_emptied, 1);
+        count(&counters_of(device)->totals.caches_emptied, 1);
     if (result != VK_SUCCESS)
         return result;
     if (mends && without_data(info))
