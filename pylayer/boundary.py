@@ -26,8 +26,12 @@ from .values import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
+    from collections.abc import Callable, Sequence
+    from typing import Any, TypeVar
+
+    from .values import Record
+
+    T = TypeVar("T", bound=Record)
 
 CREATE_INSTANCE = lib.PYLAYER_MSG_CREATE_INSTANCE
 PLAN_DEVICE = lib.PYLAYER_MSG_PLAN_DEVICE
@@ -49,6 +53,22 @@ def _text(array: Any) -> str:
     return ffi.string(array).decode("utf-8", "replace")  # type: ignore[no-any-return]
 
 
+#: Reads a C field as the annotation of a value class's field says.
+_PLAIN: dict[str, Callable[[Any], Any]] = {
+    "bool": bool,
+    "bytes": lambda array: bytes(ffi.buffer(array)),
+    "int": int,
+    "list[int]": list,
+    "str": _text,
+}
+
+
+def _plain(kind: type[T], c: Any, **given: Any) -> T:
+    """A value class's object from the fields of the same names in a C struct; ``given``: those that differ."""
+    fields = kind.__annotations__
+    return kind(**given, **{name: _PLAIN[fields[name]](getattr(c, name)) for name in fields if name not in given})
+
+
 class Message:
     """One message from the layer. Release it exactly once; its sender may be waiting."""
 
@@ -66,40 +86,13 @@ class Message:
     def program(self, executable: str) -> Program:
         """The program behind CREATE_INSTANCE, PLAN_DEVICE or PROPERTIES."""
         c = self._c.instance if self.type == CREATE_INSTANCE else self._c.info.instance
-        return Program(
-            api_version=c.api_version,
-            application=_text(c.application_name),
-            application_version=c.application_version,
-            engine=_text(c.engine_name),
-            engine_version=c.engine_version,
-            executable=executable,
+        return _plain(
+            Program, c, application=_text(c.application_name), engine=_text(c.engine_name), executable=executable
         )
 
     def device_facts(self) -> DeviceFacts:
         """The device of PLAN_DEVICE or PROPERTIES."""
-        c = self._c.info
-        return DeviceFacts(
-            api_version=c.api_version,
-            binaries_requested=bool(c.binaries_requested),
-            binaries_supported=bool(c.binaries_supported),
-            binary_data_compressed=bool(c.binary_data_compressed),
-            cache_control_requested=bool(c.cache_control_requested),
-            cache_control_supported=bool(c.cache_control_supported),
-            device_id=c.device_id,
-            device_name=_text(c.device_name),
-            driver_id=c.driver_id,
-            driver_info=_text(c.driver_info),
-            driver_name=_text(c.driver_name),
-            driver_version=c.driver_version,
-            feedback_supported=bool(c.feedback_supported),
-            internal_cache=bool(c.internal_cache),
-            internal_cache_control=bool(c.internal_cache_control),
-            internal_cache_disabled=bool(c.internal_cache_disabled),
-            pipeline_cache_uuid=bytes(ffi.buffer(c.pipeline_cache_uuid)),
-            precompiled_internal_cache=bool(c.precompiled_internal_cache),
-            prefers_internal_cache=bool(c.prefers_internal_cache),
-            vendor_id=c.vendor_id,
-        )
+        return _plain(DeviceFacts, self._c.info)
 
     @property
     def skip_undecided(self) -> bool | None:
@@ -146,44 +139,28 @@ class Message:
     def device_state(self) -> DeviceState:
         """The outcome in DEVICE_CREATED."""
         c = self._c.created
-        return DeviceState(
-            binaries=bool(c.binaries),
-            cache_control=bool(c.cache_control),
-            carrier=c.carrier,
-            driver_cache_off=bool(c.driver_cache_off),
-            empty_cache_bytes=c.empty_cache_bytes,
-            feedback=bool(c.feedback),
-            global_key=bytes(ffi.buffer(c.global_key, c.global_key_size)),
-        )
+        return _plain(DeviceState, c, global_key=bytes(ffi.buffer(c.global_key, c.global_key_size)))
 
     def cache_data(self) -> CacheData:
         """The initial data of ADMIT_CACHE or CACHE_REFUSED; of CACHE_EMPTY, that there is none."""
         c = self._c.cache
-        return CacheData(
-            cache=c.cache,
+        return _plain(
+            CacheData,
+            c,
             damage="",
-            data_is_null=bool(c.data_is_null),
-            data_size=c.data_size,
-            digest=bytes(ffi.buffer(c.digest)),
             header=bytes(ffi.buffer(c.header, c.header_size)),
             history="unknown",
-            load_expected=bool(c.load_expected),
-            result=c.result,
             sketch=bytes(ffi.buffer(c.sketch, c.sketch_size)) if c.sketch else b"",
-            slot=c.slot,
         )
 
     def cache_read(self) -> CacheRead:
         """What the program read in CACHE_READ; ``data`` is a view of the message's own memory."""
         c = self._c.read
-        return CacheRead(
-            cache=c.cache,
+        return _plain(
+            CacheRead,
+            c,
             data=memoryview(ffi.buffer(c.data, c.size)) if c.data else None,
-            digest=bytes(ffi.buffer(c.digest)),
-            incomplete=bool(c.incomplete),
-            size=c.size,
             sketch=bytes(ffi.buffer(c.sketch, c.sketch_size)) if c.sketch else b"",
-            slot=c.slot,
         )
 
     def answer_verdict(self, verdict: int) -> bool:
@@ -195,29 +172,16 @@ class Message:
         """The cell of CELL; ``data`` is a view of the message's own memory."""
         c = self._c.cell
         data = memoryview(ffi.buffer(c.data, c.size)) if c.size else memoryview(b"")
-        return Cell(
-            create_ns=c.create_ns,
-            data=data,
-            entry_point=_text(c.entry_point),
-            fingerprint=c.fingerprint,
-            flags=c.flags,
-            kind=c.kind,
-            outcome=c.outcome,
-            pipelines=c.pipelines,
-            stages=c.stages,
-            start_ns=c.start_ns,
-            thread=c.thread,
-            unit=c.unit,
-        )
+        return _plain(Cell, c, data=data)
 
     def binary_read(self) -> BinaryRead:
         """The binary of BINARY_READ; ``data`` is a view of the message's own memory."""
         c = self._c.binary
-        return BinaryRead(
+        return _plain(
+            BinaryRead,
+            c,
             data=memoryview(ffi.buffer(c.data, c.size)) if c.data else None,
-            digest=bytes(ffi.buffer(c.digest)),
             key=bytes(ffi.buffer(c.key, c.key_size)),
-            size=c.size,
         )
 
 
@@ -362,13 +326,7 @@ def activity(device: int) -> Activity | None:
     out = ffi.new("PylayerActivity *")
     if _shim.activity(device, out) != 0:
         return None
-    return Activity(
-        kind_hits=list(out.kind_hits),
-        queued=out.queued,
-        queued_bytes=out.queued_bytes,
-        queued_bytes_most=out.queued_bytes_most,
-        untold=out.untold,
-    )
+    return _plain(Activity, out)
 
 
 def fingerprints(device: int) -> bytes | None:

@@ -11,7 +11,7 @@ import os
 import xxhash
 
 from . import __version__, flat
-from .paths import make_private_below, open_in_store, read_own_file
+from .paths import MAX_POLICY_FILE_BYTES, make_private_below, open_in_store, read_own_file
 from .store.files import replace_file
 
 TYPE_CHECKING = False
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 #: Raised when the meaning of a policy file's content changes.
 SCHEMA_VERSION = 6
-#: Longer files are refused.
-MAX_BYTES = 1 << 20
 
 
 def copy_path(root: str, text: bytes) -> str:
@@ -34,7 +32,7 @@ def read_copy(path: str) -> dict[str, Any] | None:
     """The document in a compiled copy; None where it is missing, damaged or of another user."""
     try:
         with open(open_in_store(path), "rb") as file:
-            digest, _, body = file.read(8 * MAX_BYTES).partition(b"\n")
+            digest, _, body = file.read(8 * MAX_POLICY_FILE_BYTES).partition(b"\n")
         if xxhash.xxh3_128_hexdigest(body).encode() != digest:
             return None
         return flat.loads(body.decode("utf-8"))
@@ -58,7 +56,7 @@ def load(config_path: str, root: str | None) -> dict[str, Any]:
     Raises ``config.PolicyFileError`` for a file that cannot be used, OSError where it cannot be read or
     somebody else could have written it.
     """
-    text = read_own_file(config_path, MAX_BYTES + 1)
+    text = read_own_file(config_path, MAX_POLICY_FILE_BYTES + 1)
     path = copy_path(root, text) if root else None
     document = read_copy(path) if path else None
     if document is None:

@@ -15,8 +15,7 @@ from typing import Any
 import fastjsonschema
 import yaml
 
-from .compiled import MAX_BYTES
-from .paths import UntrustedDirectory, read_own_file
+from .paths import MAX_POLICY_FILE_BYTES, UntrustedDirectory, read_own_file
 
 
 class Problem:
@@ -313,8 +312,8 @@ def parse(text: str, name: str) -> dict[str, Any]:
 
 def decode(data: bytes, name: str) -> str:
     """The text of a policy file. Raises PolicyFileError."""
-    if len(data) > MAX_BYTES:
-        raise PolicyFileError(name, [Problem(f"longer than {MAX_BYTES} bytes")])
+    if len(data) > MAX_POLICY_FILE_BYTES:
+        raise PolicyFileError(name, [Problem(f"longer than {MAX_POLICY_FILE_BYTES} bytes")])
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -330,7 +329,7 @@ def parse_bytes(data: bytes, name: str) -> dict[str, Any]:
 def read_bytes(path: str) -> bytes:
     """What is in the policy file ``path``. Raises PolicyFileError, also where the file cannot be trusted."""
     try:
-        return read_own_file(path, MAX_BYTES + 1)
+        return read_own_file(path, MAX_POLICY_FILE_BYTES + 1)
     except UntrustedDirectory as error:
         raise PolicyFileError("", [Problem(str(error))]) from error  # which names the file
     except OSError as error:

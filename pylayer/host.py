@@ -221,7 +221,10 @@ class Host:
                 boundary.log(LOG_WARN, problem)
             if given.summary:
                 boundary.log(LOG_INFO, f"layer settings: {given.summary}")
-        return settings.settings_for(self.document, program, facts, self._layer_settings.get(text))
+        layered = self._layer_settings.get(text)
+        by_application = layered.by_application if layered else None
+        by_user = layered.by_user if layered else None
+        return settings.settings_for(self.document, program, facts, by_application, by_user)
 
     def _is_skipped(self, message: boundary.Message, program: Program) -> bool:
         """Whether a skip rule leaves the program alone, where the layer could not tell without policy."""

@@ -66,6 +66,10 @@ def store_root() -> str | None:
     return f"{base}/pylayer" if base else None
 
 
+#: Longer policy files are refused.
+MAX_POLICY_FILE_BYTES = 1 << 20
+
+
 def config_file() -> str | None:
     """``PYLAYER_CONFIG``, else ``$XDG_CONFIG_HOME/pylayer/policy.yaml``; None without a home."""
     wanted = getenv("PYLAYER_CONFIG", "")

@@ -12,8 +12,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .layer_settings import LayerSettings
-
 #: What holds where nothing else is said. config/default.yaml documents each key; a test compares the two.
 DEFAULTS: dict[str, Any] = {
     "carrier": "auto",
@@ -121,20 +119,20 @@ def is_skipped(document: dict[str, Any], program: Program, by_default: bool) -> 
 
 
 def settings_for(
-    document: dict[str, Any], program: Program, facts: DeviceFacts, given: LayerSettings | None = None
+    document: dict[str, Any],
+    program: Program,
+    facts: DeviceFacts,
+    by_application: dict[str, Any] | None = None,
+    by_user: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Defaults, then what the application asks for (``given``), then ``settings``, then every matching rule in the
-    order of the file, then what the user says by a layer setting."""
-    result = dict(DEFAULTS)
-    if given is not None:
-        result.update(given.by_application)
+    """Defaults, then layer settings of the application, then ``settings``, then every matching rule in the order of the
+    file, then layer settings of the user."""
+    result = {**DEFAULTS, **(by_application or {})}
     result.update(document.get("settings") or {})
     for rule in document.get("rules") or []:
         if rule_matches(rule["match"], program, facts):
             result.update(rule["set"])
-    if given is not None:
-        result.update(given.by_user)
-    return result
+    return {**result, **(by_user or {})}
 
 
 def top_setting(document: dict[str, Any], key: str) -> Any:

@@ -81,10 +81,18 @@ COUNTER_NAMES = (
 )
 
 
-class Record:
-    """Base of the value classes: keyword construction, equality and a readable repr from ``__slots__``."""
+class _Fields(type):
+    """Makes slots of a class's annotations, so that each field is named once."""
 
-    __slots__: tuple[str, ...] = ()
+    def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> _Fields:
+        body["__slots__"] = tuple(name for name in body.get("__annotations__", ()) if name != "__slots__")
+        return super().__new__(cls, name, bases, body)
+
+
+class Record(metaclass=_Fields):
+    """Base of the value classes: keyword construction, equality and a readable repr from the annotated fields."""
+
+    __slots__: tuple[str, ...]
 
     def __init__(self, **values: Any) -> None:
         for name in self.__slots__:
@@ -109,7 +117,6 @@ class Record:
 class Program(Record):
     """What is known of the program: its own words in VkApplicationInfo, and the process."""
 
-    __slots__ = ("api_version", "application", "application_version", "engine", "engine_version", "executable")
     api_version: int
     application: str
     application_version: int
@@ -132,28 +139,6 @@ class DeviceFacts(Record):
     ``internal_cache_disabled``: the program wants no cache that it does not hold itself.
     """
 
-    __slots__ = (
-        "api_version",
-        "binaries_requested",
-        "binaries_supported",
-        "binary_data_compressed",
-        "cache_control_requested",
-        "cache_control_supported",
-        "device_id",
-        "device_name",
-        "driver_id",
-        "driver_info",
-        "driver_name",
-        "driver_version",
-        "feedback_supported",
-        "internal_cache",
-        "internal_cache_control",
-        "internal_cache_disabled",
-        "pipeline_cache_uuid",
-        "precompiled_internal_cache",
-        "prefers_internal_cache",
-        "vendor_id",
-    )
     api_version: int
     binaries_requested: bool
     binaries_supported: bool
@@ -189,28 +174,6 @@ class Plan(Record):
     for one thread at a time. ``tell_creations``: a Cell comes also for pipelines that leave nothing to keep.
     """
 
-    __slots__ = (
-        "adopt",
-        "answer_wait_ns",
-        "carrier",
-        "check_binaries",
-        "check_caches",
-        "driver_cache_off",
-        "fallback_carrier",
-        "flush_wait_ns",
-        "index_bytes",
-        "keep_cache_bytes",
-        "load_wait_ns",
-        "may_be_kept",
-        "plain_kinds",
-        "queue_bytes",
-        "report_caches",
-        "restore_binaries",
-        "seed_caches",
-        "shards",
-        "strict_caches",
-        "tell_creations",
-    )
     adopt: bool
     answer_wait_ns: int
     carrier: int
@@ -243,13 +206,6 @@ class BinaryProperties(Record):
     """VkPhysicalDevicePipelineBinaryPropertiesKHR as the program shall see it. ``answered`` False: as the driver says,
     whatever the rest."""
 
-    __slots__ = (
-        "answered",
-        "internal_cache",
-        "internal_cache_control",
-        "precompiled_internal_cache",
-        "prefers_internal_cache",
-    )
     answered: bool
     internal_cache: bool
     internal_cache_control: bool
@@ -266,19 +222,6 @@ class CacheData(Record):
     ``sketch`` is empty until policy asked for it; ``damage`` says of altered data what was done to it.
     """
 
-    __slots__ = (
-        "cache",
-        "damage",
-        "data_is_null",
-        "data_size",
-        "digest",
-        "header",
-        "history",
-        "load_expected",
-        "result",
-        "sketch",
-        "slot",
-    )
     cache: int
     damage: str
     data_is_null: bool
@@ -299,7 +242,6 @@ class CacheRead(Record):
     is too large to be kept or to wait in the queue. ``sketch`` (pylayer/store/sketch.py) is empty where it is known.
     """
 
-    __slots__ = ("cache", "data", "digest", "incomplete", "size", "sketch", "slot")
     cache: int
     data: memoryview | None
     digest: bytes
@@ -313,7 +255,6 @@ class BinaryRead(Record):
     """What vkGetPipelineBinaryDataKHR gave to the program. ``data`` is valid during the call only; it is None where it
     is too large to be kept or to wait in the queue. ``digest`` is its XXH3-128."""
 
-    __slots__ = ("data", "digest", "key", "size")
     data: memoryview | None
     digest: bytes
     key: bytes
@@ -323,7 +264,6 @@ class BinaryRead(Record):
 class Attested(Record):
     """A binary that the program read in an earlier run. ``stale``: under another identity. ``data``: to restore it."""
 
-    __slots__ = ("data", "digest", "key", "size", "stale")
     data: memoryview | None
     digest: bytes
     key: bytes
@@ -341,20 +281,6 @@ class Cell(Record):
     one that left nothing.
     """
 
-    __slots__ = (
-        "create_ns",
-        "data",
-        "entry_point",
-        "fingerprint",
-        "flags",
-        "kind",
-        "outcome",
-        "pipelines",
-        "stages",
-        "start_ns",
-        "thread",
-        "unit",
-    )
     create_ns: int
     data: bytes | memoryview
     entry_point: str
@@ -373,7 +299,6 @@ class Activity(Record):
     """What a device and the process's queue are at: hits by pipeline kind, creations that policy was not told of, and
     messages that wait for policy, with their bytes and the most bytes there ever were."""
 
-    __slots__ = ("kind_hits", "queued", "queued_bytes", "queued_bytes_most", "untold")
     kind_hits: list[int]
     queued: int
     queued_bytes: int
@@ -388,15 +313,6 @@ class DeviceState(Record):
     vkGetPipelineKeyKHR then, and empty elsewhere. ``driver_cache_off``: the driver's own cache is switched off.
     """
 
-    __slots__ = (
-        "binaries",
-        "cache_control",
-        "carrier",
-        "driver_cache_off",
-        "empty_cache_bytes",
-        "feedback",
-        "global_key",
-    )
     binaries: bool
     cache_control: bool
     carrier: int

@@ -215,7 +215,8 @@ def explain_for(sources: list[Source], policy: Policy, program: Program, facts: 
     from ..policy import choose_carrier
 
     given = Given()
-    settings = settings_for(merged(sources), program, facts, given.settings)
+    layered = given.settings
+    settings = settings_for(merged(sources), program, facts, layered.by_application, layered.by_user)
     rules = _rules(sources, program, facts)
     plan: Plan | None = None
     carrier, _, reason = choose_carrier(settings, facts)
