@@ -12,7 +12,6 @@ import time
 
 # Only what the first plan needs: a program waits for it in vkCreateDevice. Session and store follow after.
 from . import boundary, paths, settings
-from .loading import Loading
 from .paths import config_file, executable_name, store_root
 from .policy import Policy, choose_carrier
 from .user_output import LogStream, describe
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .layer_settings import LayerSettings
+    from .loading import StoreLoad
     from .maintaining import Maintaining
     from .session import DeviceSession
     from .values import DeviceFacts, Program
@@ -66,7 +66,8 @@ class Host:
         self._layer_settings: dict[str, LayerSettings] = {}
         self.policy = Policy()
         self.sessions: dict[int, DeviceSession] = {}
-        self.loading: dict[int, Loading] = {}
+        #: Stores that are being loaded.
+        self.loading: dict[int, StoreLoad] = {}
         #: Of a policy class of the user's, from when it is first imported or called.
         self.watchdog: Watchdog | None = None
         #: What statistics of runs say of that class; nothing where there is none.
@@ -206,7 +207,7 @@ class Host:
         session.reason = reason if plan.carrier == carrier else "chosen by the policy class"
         self.sessions[message.device] = session
         if plan.carrier in CARRIERS_THAT_KEEP or session.checks_binaries:
-            self.loading[message.device] = Loading(session)
+            self.loading[message.device] = session.load
         if plan.carrier == CARRIER_OFF:
             boundary.log(LOG_INFO, f"{facts.device_name}: carrier off, {session.reason}")
 
@@ -265,9 +266,11 @@ class Host:
             boundary.switch_off(message.device)
             return
         session.state = message.device_state()
+        if session.state.global_key:
+            session.use_global_key(session.state.global_key)
+            if message.device in self.loading:
+                self.loading[message.device] = session.load
         loading = self.loading.get(message.device)
-        if session.use_global_key(session.state.global_key) and loading is not None:
-            loading = self.loading[message.device] = Loading(session)
         if session.needs_watching:
             self._guard(session.watch)
         if session.state.carrier != session.carrier_planned and not session.left_alone:
@@ -409,7 +412,7 @@ class Host:
             return message
         finally:
             if session is not None:
-                write = session.write_cells if first.type == boundary.CELL else session.write_binaries
+                write = session.keeping.write if first.type == boundary.CELL else session.binaries.write
                 self._guard(write, parts)
             for view in views:
                 try:
@@ -432,7 +435,7 @@ class Host:
             if isinstance(cell.data, memoryview):
                 views.append(cell.data)
             if cell.unit != UNIT_NONE and self._ask("keep_cell", cell, session.program, session.settings):
-                kept = session.new_cell(cell)
+                kept = session.keeping.new(cell)
                 parts.extend(kept)
         finally:
             if session.recording is not None:
@@ -448,7 +451,7 @@ class Host:
         read = message.binary_read()
         if read.data is not None:
             views.append(read.data)
-        parts.extend(session.new_binary(read))
+        parts.extend(session.binaries.new(read))
 
     def flush_device(self, message: boundary.Message) -> None:
         """FLUSH_DEVICE: the device is about to go; everything of it has been taken from the queue already."""
@@ -491,8 +494,8 @@ class Host:
             if ended_ns and session.recording is not None:
                 session.recording.end(ended_ns)
             if ended_ns or self._snapshots_due:
-                session.snapshot(counters)
-            session.write_uses()
+                session.keeping.snapshot(counters)
+            session.keeping.write_uses()
             session.write_run()
             session.warn(counters)
         return counters
@@ -543,7 +546,7 @@ class Host:
         for serial, loading in list(self.loading.items()):
             stepped.append(loading.step())
             if loading.finished:
-                loading.session.load_finished()
+                self.sessions[serial].load_finished()
                 del self.loading[serial]
 
     def _idle(self) -> None:

@@ -44,7 +44,7 @@ class Maintaining:
 
     def after(self, session: DeviceSession) -> None:
         """The folder of a session is looked after when there is nothing else to do."""
-        session.maintained_at = session.stored_bytes
+        session.maintained_at = session.keeping.stored_bytes
         if session.folder is None:
             return
         if _adds_to_store(session):
@@ -101,4 +101,6 @@ class Maintaining:
             compress=bool(session.settings["compress"]),
             application_binaries=int(session.settings["keep_cache_mib"]) << 20,
         )
-        return maintain(session.folder, session.loaded.damage, limits, lambda text: self._log(LOG_INFO, text), at_exit)
+        return maintain(
+            session.folder, session.load.loaded.damage, limits, lambda text: self._log(LOG_INFO, text), at_exit
+        )

@@ -85,7 +85,9 @@ class _Fields(type):
     """Makes slots of a class's annotations, so that each field is named once."""
 
     def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> _Fields:
-        body["__slots__"] = tuple(name for name in body.get("__annotations__", ()) if name != "__slots__")
+        fields = tuple(name for name in body.get("__annotations__", ()) if name != "__slots__")
+        if fields or not bases:  # a class derived by a user adds none, and has those of its base
+            body["__slots__"] = fields
         return super().__new__(cls, name, bases, body)
 
 

@@ -17,13 +17,16 @@ OUTSIDE = ["__future__", "encodings", "encodings.aliases", "encodings.utf_8", "s
 #: waits. ``config`` is not among them.
 INSIDE = [
     "pylayer",
+    "pylayer.application_binaries",
     "pylayer.application_caches",
     "pylayer.boundary",
     "pylayer.cache_header",
     "pylayer.crashes",
+    "pylayer.device",
     "pylayer.flat",
     "pylayer.host",
     "pylayer.identity",
+    "pylayer.keeping",
     "pylayer.loading",
     "pylayer.maintaining",
     "pylayer.paths",

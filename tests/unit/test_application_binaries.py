@@ -71,8 +71,8 @@ def make(root: str) -> Make:
 def read(session: DeviceSession, *reads: BinaryRead) -> None:
     parts: list[bytes | memoryview] = []
     for one in reads:
-        parts += session.new_binary(one)
-    session.write_binaries(parts)
+        parts += session.binaries.new(one)
+    session.binaries.write(parts)
 
 
 def told(session: DeviceSession) -> list[Told]:
@@ -98,7 +98,7 @@ def test_known_in_the_next_run(make: Make) -> None:
     read(make(), binary_read(b"one"), binary_read(b"two", key=b"another"))
     session = make()
     assert told(session) == [known(b"one"), known(b"two", b"another")]
-    assert session.attested_binaries == 2
+    assert session.load.attested_binaries == 2
 
 
 def test_several_contents_under_a_key(make: Make) -> None:
@@ -111,7 +111,7 @@ def test_several_contents_under_a_key(make: Make) -> None:
 def test_read_again_after_a_failed_write(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """What could not be written is written when the program reads it again."""
     session = make()
-    binaries = session.application_binaries
+    binaries = session.binaries.history
     assert binaries is not None
     binaries.write(binaries.new(binary_read(b"one"), keep_data=False))
     with monkeypatch.context() as full:
@@ -167,10 +167,10 @@ def test_without_a_carrier(make: Make) -> None:
     """A program that wants no internal cache has its own binaries checked, and nothing else is loaded."""
     read(make(), binary_read(b"one"))
     session = make()
-    session.write_cells(session.new_cell(cell(b"a pipeline")))
+    session.keeping.write(session.keeping.new(cell(b"a pipeline")))
     session = make(carrier=CARRIER_OFF)
     assert told(session) == [known(b"one")]
-    assert session.loaded.digests == set()
+    assert session.load.loaded.digests == set()
 
 
 def test_stale(make: Make) -> None:
@@ -304,10 +304,10 @@ def test_damage_is_named_and_put_aside(make: Make, root: str) -> None:
     path.write_bytes(data)
     session = make()
     assert told(session) == [known(b"two")]
-    assert [what.outcome for what in session.loaded.damage] == ["damaged-data"]
+    assert [what.outcome for what in session.load.loaded.damage] == ["damaged-data"]
     commands: Any = session.commands
     assert any("damaged-data" in line for line in commands.lines(LOG_WARN))
-    assert repair_whole_files(Folder(root, session.identity), session.loaded.damage) == 1
+    assert repair_whole_files(Folder(root, session.identity), session.load.loaded.damage) == 1
     assert files(root) == []
 
 
@@ -318,7 +318,7 @@ def test_torn_tail(make: Make, root: str) -> None:
     path.write_bytes(path.read_bytes()[:-20])
     session = make()
     assert told(session) == [known(b"one")]
-    assert session.loaded.damage == []
+    assert session.load.loaded.damage == []
     assert repair_whole_files(Folder(root, IDENTITY), [Damage(str(path), "truncated", 400)]) == 0
 
 

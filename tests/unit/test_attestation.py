@@ -414,9 +414,9 @@ def test_damaged_blob_is_not_restored(make: Make, commands: FakeCommands, root: 
     load(session)
     assert not restore(session, 0, any_slot=True)
     assert commands.loaded == []
-    assert [what.outcome for what in session.loaded.damage] == ["damaged-data"]
+    assert [what.outcome for what in session.load.loaded.damage] == ["damaged-data"]
     assert session.folder is not None
-    assert repair_whole_files(session.folder, session.loaded.damage) == 1
+    assert repair_whole_files(session.folder, session.load.loaded.damage) == 1
     assert [item.outcome for item in quarantine.items(root)] == ["damaged-data"]
     assert files(root, ".blob") == []
 

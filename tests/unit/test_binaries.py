@@ -90,8 +90,8 @@ def of_pipeline(*data: bytes, **fields: Any) -> Cell:
 def keep(session: DeviceSession, *cells: Cell) -> None:
     parts: list[bytes | memoryview] = []
     for one in cells:
-        parts += session.new_cell(one)
-    session.write_cells(parts)
+        parts += session.keeping.new(one)
+    session.keeping.write(parts)
 
 
 # ---- their structure ---------------------------------------------------------------------------------
@@ -175,8 +175,8 @@ def test_next_process_loads_them(make: Make, commands: FakeCommands) -> None:
     session = make()
     load(session)
     assert (commands.binaries, commands.loaded) == ([binaries(b"one"), binaries(b"two")], [b"a cell"])
-    assert session.load_records == 3 and session.wholly_loaded
-    assert session.loaded.bytes == len(binaries(b"one")) + len(binaries(b"two")) + len(b"a cell")
+    assert session.load.records == 3 and session.load.whole
+    assert session.load.loaded.bytes == len(binaries(b"one")) + len(binaries(b"two")) + len(b"a cell")
 
 
 def test_another_carrier_leaves_them(make: Make, commands: FakeCommands, root: str) -> None:
@@ -184,7 +184,7 @@ def test_another_carrier_leaves_them(make: Make, commands: FakeCommands, root: s
     keep(make(), of_pipeline(b"one"))
     session = make(CARRIER_CELLS)
     load(session)
-    assert (commands.binaries, commands.loaded, session.load_records) == ([], [], 0)
+    assert (commands.binaries, commands.loaded, session.load.records) == ([], [], 0)
     keep(session, of_pipeline(b"one"))
     assert len(stored(session, root)) == 1
 
@@ -196,7 +196,7 @@ def test_no_room(make: Make, commands: FakeCommands) -> None:
     session = make()
     load(session)
     assert commands.binaries == [binaries(b"one"), binaries(b"two")]
-    assert session.load_records == 2 and session.wholly_loaded
+    assert session.load.records == 2 and session.load.whole
     assert any("1 pipelines' binaries" in line and "binaries_mib" in line for line in commands.lines(LOG_INFO))
     assert commands.lines(LOG_WARN) == []
 
@@ -208,7 +208,7 @@ def test_device_that_is_gone(make: Make, commands: FakeCommands, monkeypatch: py
     monkeypatch.setattr(commands, "load_done", lambda _: -1)
     session = make()
     load(session)
-    assert session.load_records == 0
+    assert session.load.records == 0
 
 
 def test_known_binaries_say_nothing_of_probes(make: Make, commands: FakeCommands) -> None:
@@ -219,7 +219,7 @@ def test_known_binaries_say_nothing_of_probes(make: Make, commands: FakeCommands
     for flags in (CELL_AFTER_LOAD, *[CELL_ADOPTED] * 8):
         keep(session, of_pipeline(b"one", flags=flags))
     assert (commands.plain, commands.not_adopted) == ([], [])
-    assert session.duplicates == 9
+    assert session.keeping.duplicates == 9
 
 
 def test_stub_cache_beside_binaries(make: Make, commands: FakeCommands) -> None:

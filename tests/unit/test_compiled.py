@@ -10,7 +10,7 @@ import pytest
 import xxhash
 from unit.things import give_to_another_user, run_python
 
-from pylayer import compiled, config
+from pylayer import compiled, config, paths
 
 TEXT = "share: all\nsettings: {carrier: off, load_wait_ms: 0.5}\nrules:\n- {match: {vendor: 1}, set: {}}\n"
 DOCUMENT: dict[str, Any] = {
@@ -140,7 +140,7 @@ def test_text_that_utf8_cannot_hold(policy_file: Path, root: str) -> None:
 
 def test_bad_file(policy_file: Path, root: str) -> None:
     """A file that cannot be used raises the error that names it, every time, and leaves no copy."""
-    for content in (b"share: some", b"\xff", b"#" * (MAX_POLICY_FILE_BYTES + 1)):
+    for content in (b"share: some", b"\xff", b"#" * (paths.MAX_POLICY_FILE_BYTES + 1)):
         policy_file.write_bytes(content)
         for _ in range(2):
             with pytest.raises(config.PolicyFileError, match=str(policy_file)):

@@ -25,15 +25,16 @@ def session(root: str, on: DeviceFacts, commands: FakeCommands, global_key: byte
 
 def keep(root: str, on: DeviceFacts, data: bytes, global_key: bytes = b"") -> None:
     one = session(root, on, FakeCommands(), global_key)
-    one.write_cells(one.new_cell(cell(data)))
+    one.keeping.write(one.keeping.new(cell(data)))
     one.close()
 
 
 def loaded(root: str, on: DeviceFacts, global_key: bytes = b"") -> list[bytes]:
     commands = FakeCommands()
     one = session(root, on, commands, global_key)
-    for batch in one.verify():
-        one.hand_over(batch)
+    one.load.device_exists = True
+    while one.load.step():
+        pass
     return commands.loaded
 
 

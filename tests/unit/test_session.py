@@ -94,8 +94,8 @@ def make(root: str, commands: FakeCommands) -> Make:
 def keep(session: DeviceSession, *cells: Cell) -> None:
     parts: list[bytes | memoryview] = []
     for one in cells:
-        parts += session.new_cell(one)
-    session.write_cells(parts)
+        parts += session.keeping.new(one)
+    session.keeping.write(parts)
 
 
 def stored(session: DeviceSession, root: str) -> list[tuple[bytes, int, int, int]]:
@@ -128,8 +128,8 @@ def test_new_cell_is_stored(make: Make, root: str) -> None:
         cell(b"two", CELL_ADOPTED | CELL_AFTER_LOAD, create_ns=7),
     )
     assert stored(session, root) == [(b"one", KIND_GRAPHICS, 0, 500), (b"two", 0, CELL_ADOPTED, 7)]
-    assert (session.stored_records, session.storing.errors, session.lost_records) == (2, 0, 0)
-    assert session.stored_bytes == len(record(b"one") + record(b"two"))
+    assert (session.keeping.stored_records, session.storing.errors, session.keeping.lost_records) == (2, 0, 0)
+    assert session.keeping.stored_bytes == len(record(b"one") + record(b"two"))
 
 
 def test_next_process_loads_it(make: Make, commands: FakeCommands) -> None:
@@ -147,7 +147,7 @@ def test_own_duplicate(make: Make, commands: FakeCommands, root: str) -> None:
     keep(session, cell(b"one", CELL_AFTER_LOAD))
     keep(session, cell(b"one", CELL_AFTER_LOAD), cell(b"one", CELL_AFTER_LOAD))
     assert len(stored(session, root)) == 1
-    assert (session.duplicates, commands.plain) == (2, [])
+    assert (session.keeping.duplicates, commands.plain) == (2, [])
 
 
 def test_duplicate_of_a_loaded_cell(make: Make, commands: FakeCommands, root: str) -> None:
@@ -158,7 +158,7 @@ def test_duplicate_of_a_loaded_cell(make: Make, commands: FakeCommands, root: st
     load(session)
     keep(session, *[cell(b"one", CELL_AFTER_LOAD, KIND_GRAPHICS)] * 3)
     assert commands.plain == [(SERIAL, KIND_GRAPHICS)]
-    assert session.duplicates == 3
+    assert session.keeping.duplicates == 3
     assert len(stored(session, root)) == 1
     assert reloaded(session, root).plain_kinds == 1 << KIND_GRAPHICS
     commands.plain.clear()
@@ -184,7 +184,7 @@ def test_duplicate_compiled_before_the_load(make: Make, commands: FakeCommands, 
     session = make()
     load(session)
     keep(session, cell(b"one"), cell(b"one", CELL_ADOPTED))
-    assert (commands.plain, session.duplicates) == ([], 2)
+    assert (commands.plain, session.keeping.duplicates) == ([], 2)
     assert reloaded(session, root).plain_kinds == 0
 
 
@@ -273,7 +273,7 @@ def test_write_failure(
     clock.now += storing.RETRY_SECONDS + 1
     keep(session, cell(b"4"))
     assert tries == [1000.0, 1011.0]
-    assert (session.storing.errors, session.lost_records, session.stored_records) == (2, 4, 1)
+    assert (session.storing.errors, session.keeping.lost_records, session.keeping.stored_records) == (2, 4, 1)
     warnings = commands.lines(LOG_WARN)
     assert len(warnings) == 1
     assert "No space left on device" in warnings[0]
@@ -282,7 +282,7 @@ def test_write_failure(
     clock.now += storing.RETRY_SECONDS + 1
     keep(session, cell(b"6"))
     assert sorted(data for data, *_ in stored(session, root)) == [b"6", b"before"]
-    assert (session.lost_records, session.stored_records) == (5, 2)
+    assert (session.keeping.lost_records, session.keeping.stored_records) == (5, 2)
 
 
 def test_store_deleted_while_running(make: Make, root: str) -> None:
@@ -293,7 +293,7 @@ def test_store_deleted_while_running(make: Make, root: str) -> None:
     keep(session, cell(b"2"))
     keep(session, cell(b"3"))
     assert [data for data, *_ in stored(session, root)] == [b"2", b"3"]
-    assert (session.lost_records, session.storing.errors) == (0, 0)
+    assert (session.keeping.lost_records, session.storing.errors) == (0, 0)
 
 
 def test_store_of_others(make: Make, commands: FakeCommands, root: str) -> None:
@@ -307,7 +307,7 @@ def test_store_of_others(make: Make, commands: FakeCommands, root: str) -> None:
     assert commands.done == [SERIAL]
     assert all("can be written by others" in line for line in commands.lines(LOG_WARN))
     assert len(commands.lines(LOG_WARN)) == 1
-    assert session.lost_records == 1
+    assert session.keeping.lost_records == 1
 
 
 def test_without_a_store(commands: FakeCommands) -> None:
@@ -316,10 +316,10 @@ def test_without_a_store(commands: FakeCommands) -> None:
     session.state = device_state(carrier=CARRIER_SNAPSHOT)
     load(session)
     keep(session, cell(b"one"))
-    session.snapshot(session.read_counters())
+    session.keeping.snapshot(session.read_counters())
     session.write_run()
     session.close()
-    assert (commands.done, session.stored_records) == ([SERIAL], 0)
+    assert (commands.done, session.keeping.stored_records) == ([SERIAL], 0)
 
 
 def test_refused_records(make: Make, commands: FakeCommands) -> None:
@@ -328,7 +328,7 @@ def test_refused_records(make: Make, commands: FakeCommands) -> None:
     commands.refuses = True
     session = make()
     load(session)
-    assert session.load_records == 0
+    assert session.load.records == 0
     assert commands.lines(LOG_WARN) == ["the driver refused 1 stored records"]
 
 
@@ -358,11 +358,11 @@ def test_snapshot(make: Make, commands: FakeCommands, root: str) -> None:
     commands.merged = b"one" * 20
     first = make(carrier=CARRIER_SNAPSHOT)
     load(first)
-    first.snapshot(counters(plain=1, plain_compiled=1))
+    first.keeping.snapshot(counters(plain=1, plain_compiled=1))
     commands.merged = b"one, two" * 20
     second = make(carrier=CARRIER_SNAPSHOT)
     load(second)
-    second.snapshot(counters(plain=2, plain_compiled=1))
+    second.keeping.snapshot(counters(plain=2, plain_compiled=1))
     assert snapshots(second, root) == [b"one, two" * 20]
     assert commands.loaded == [b"one" * 20]
 
@@ -384,7 +384,7 @@ def test_no_snapshot(
     """Nothing is stored where nothing was compiled, or the cache is empty or cannot be read."""
     commands.merged = merged
     session = make(carrier=carrier)
-    session.snapshot(counters(**changes))
+    session.keeping.snapshot(counters(**changes))
     assert snapshots(session, root) == []
 
 
@@ -393,7 +393,7 @@ def test_snapshot_without_feedback(make: Make, root: str, commands: FakeCommands
     session = make(carrier=CARRIER_SNAPSHOT)
     session.state = device_state(cache_control=False, carrier=CARRIER_SNAPSHOT, feedback=False)
     commands.merged = b"x" * 40
-    session.snapshot(counters(plain=5))
+    session.keeping.snapshot(counters(plain=5))
     assert snapshots(session, root) == [b"x" * 40]
 
 
@@ -401,15 +401,15 @@ def test_snapshot_when_something_changed(make: Make, commands: FakeCommands, roo
     """The cache is read again when pipelines were created or an application's cache was absorbed, not otherwise."""
     session = make(carrier=CARRIER_SNAPSHOT)
     commands.merged = b"x" * 32
-    session.snapshot(counters(plain=1, plain_compiled=1))
-    session.snapshot(counters(plain=1, plain_compiled=1))
+    session.keeping.snapshot(counters(plain=1, plain_compiled=1))
+    session.keeping.snapshot(counters(plain=1, plain_compiled=1))
     assert commands.merged_reads == 1
     commands.merged = b"absorbed" * 8
-    session.snapshot(counters(plain=1, plain_compiled=1, absorbed=1))
-    session.snapshot(counters(plain=2, plain_compiled=1, absorbed=1))
+    session.keeping.snapshot(counters(plain=1, plain_compiled=1, absorbed=1))
+    session.keeping.snapshot(counters(plain=2, plain_compiled=1, absorbed=1))
     assert commands.merged_reads == 3
     assert snapshots(session, root) == [b"absorbed" * 8]
-    assert session.stored_records == 1
+    assert session.keeping.stored_records == 1
 
 
 @pytest.mark.parametrize("how", ["not handed over", "refused"])
@@ -417,15 +417,15 @@ def test_snapshot_keeps_what_it_does_not_contain(make: Make, commands: FakeComma
     """A stored snapshot that did not get into the driver's cache is not deleted for one without it."""
     commands.merged = b"stored" * 10
     first = make(carrier=CARRIER_SNAPSHOT)
-    first.snapshot(counters(plain=1, plain_compiled=1))
+    first.keeping.snapshot(counters(plain=1, plain_compiled=1))
     session = make(carrier=CARRIER_SNAPSHOT)
     if how == "refused":
         commands.refuses = True
         load(session)
     else:
-        list(session.verify())
+        assert session.load.step()  # the device does not exist yet
     commands.merged = b"compiled anew" * 10
-    session.snapshot(counters(plain=1, plain_compiled=1))
+    session.keeping.snapshot(counters(plain=1, plain_compiled=1))
     assert snapshots(session, root) == [b"stored" * 10, b"compiled anew" * 10]
 
 
@@ -435,13 +435,13 @@ def test_snapshot_failure(make: Make, commands: FakeCommands, root: str, clock: 
     session = make(carrier=CARRIER_SNAPSHOT)
     commands.merged = b"x" * 40
     for _ in range(5):
-        session.snapshot(counters(plain=1, plain_compiled=1))
+        session.keeping.snapshot(counters(plain=1, plain_compiled=1))
         clock.now += storing.RETRY_SECONDS / 2 + 1
     assert session.storing.errors == 3
     assert len(commands.lines(LOG_WARN)) == 1
     os.unlink(root)
     clock.now += storing.RETRY_SECONDS
-    session.snapshot(counters(plain=1, plain_compiled=1))
+    session.keeping.snapshot(counters(plain=1, plain_compiled=1))
     assert snapshots(session, root) == [b"x" * 40]
 
 
@@ -453,16 +453,16 @@ def test_uses_are_recorded_once_a_day(make: Make, commands: FakeCommands, root: 
     commands.seen = struct.pack("=2Q", 5, 9)
     session = make()
     load(session)
-    session.write_uses()
-    session.write_uses()
+    session.keeping.write_uses()
+    session.keeping.write_uses()
     commands.seen = struct.pack("=3Q", 5, 9, 11)
-    session.write_uses()
+    session.keeping.write_uses()
     session.close()
     assert reloaded(session, root).used.keys() == {5, 9, 11}
     size = sum(path.stat().st_size for path in Path(root).rglob("*") if path.is_file())
     again = make()
     load(again)
-    again.write_uses()
+    again.keeping.write_uses()
     again.close()
     assert sum(path.stat().st_size for path in Path(root).rglob("*") if path.is_file()) == size
 
@@ -477,7 +477,7 @@ def test_uses_in_a_store_that_is_only_read(make: Make, commands: FakeCommands, m
     commands.seen = struct.pack("=Q", 5)
     session = make()
     load(session)
-    session.write_uses()
+    session.keeping.write_uses()
     assert commands.lines(LOG_WARN) == []
 
 

@@ -72,8 +72,8 @@ def stored(folder: Folder, **pipelines: int) -> dict[str, bytes]:
     run.watch()
     parts: list[Any] = []
     for name, fingerprint in pipelines.items():
-        parts += run.new_cell(cell(name.encode(), fingerprint=fingerprint))
-    run.write_cells(parts)
+        parts += run.keeping.new(cell(name.encode(), fingerprint=fingerprint))
+    run.keeping.write(parts)
     run.close()
     return {name: name.encode() for name in pipelines}
 
@@ -142,7 +142,7 @@ def test_record_that_was_loaded(folder: Folder) -> None:
     assert loads(folder)[0] == {b"two"}
     run = session(folder)
     load(run)
-    assert run.new_cell(cell(b"one", fingerprint=11)) == []  # it is stored already
+    assert run.keeping.new(cell(b"one", fingerprint=11)) == []  # it is stored already
     run.close()
     assert loads(folder)[0] == {b"one", b"two"}
 
@@ -166,7 +166,7 @@ def test_second_time(folder: Folder) -> None:
         assert loads(folder)[0] == set()
         run = session(folder)
         load(run)
-        assert run.new_cell(cell(b"one", fingerprint=11)) == []
+        assert run.keeping.new(cell(b"one", fingerprint=11)) == []
         run.close()
     assert loads(folder)[0] == set()
 

@@ -179,8 +179,9 @@ def cache_read(data: bytes | None = b"all of a cache", **changes: Any) -> CacheR
 
 def load(session: DeviceSession) -> None:
     """All of a store, as the policy thread loads it."""
-    for batch in session.verify():
-        session.hand_over(batch)
+    session.load.device_exists = True
+    while session.load.step():
+        pass
     session.load_finished()
 
 

@@ -1,0 +1,69 @@
+"""The program's own VkPipelineBinaryKHR objects on one device: what it read of them in this and earlier runs."""
+
+from __future__ import annotations
+
+from .store.folder import Batch
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from .device import Device
+    from .store.application_binaries import ApplicationBinaries
+    from .store.format import Damage
+    from .storing import Storing
+    from .values import BinaryRead
+
+
+class OwnBinaries:
+    """``say_damage`` takes the list of what could not be read, and empties it."""
+
+    def __init__(self, device: Device, storing: Storing, say_damage: Callable[[list[Damage]], None]) -> None:
+        self._device = device
+        self._storing = storing
+        self._say_damage = say_damage
+        self._history: ApplicationBinaries | None = None
+
+    @property
+    def history(self) -> ApplicationBinaries | None:
+        """The stored history; None without a store."""
+        device = self._device
+        if self._history is None and device.folder is not None:
+            from .store.application_binaries import ApplicationBinaries
+
+            most = int(device.settings["keep_cache_mib"]) << 20
+            self._history = ApplicationBinaries(
+                device.folder, device.program_id, device.program.name, most, self._storing.syncer
+            )
+        return self._history
+
+    def batches(self) -> Iterator[Batch]:
+        """What the layer is to know of earlier runs."""
+        if not self._device.checks_binaries or self.history is None:
+            return
+        for attested in self.history.load():
+            batch = Batch(b"")
+            batch.attested = attested
+            yield batch
+        self._say_damage(self.history.damage)
+
+    def new(self, read: BinaryRead) -> list[bytes | memoryview]:
+        """The pieces to write for a binary that the program read, none where it is known already."""
+        device = self._device
+        if not device.checks_binaries or self.history is None or self._storing.paused or device.read_only:
+            return []
+        return self.history.new(read, device.settings["application_binaries"] == "restore")
+
+    def write(self, parts: list[bytes | memoryview]) -> None:
+        """Stores the pieces that ``new`` gave, in one write."""
+        if not parts or self.history is None:
+            return
+        try:
+            self.history.write(parts)
+        except OSError as error:
+            self._storing.failed(error)
+
+    def close(self) -> None:
+        """Ends the files that were written."""
+        if self._history is not None:
+            self._history.close()

@@ -1,0 +1,85 @@
+"""What every part of a device's session knows of the device."""
+
+from __future__ import annotations
+
+from .identity import Identity, program_id
+from .store.folder import Folder
+from .values import CARRIER_BINARIES, CARRIER_OFF, CARRIERS_THAT_KEEP, LOG_INFO, DeviceFacts, DeviceState, Program
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
+
+
+class Device:
+    """One VkDevice of the program. ``commands`` is the ``boundary`` module, or a fake in tests; ``root`` None: there is
+    no store."""
+
+    def __init__(
+        self,
+        commands: ModuleType,
+        serial: int,
+        program: Program,
+        facts: DeviceFacts,
+        root: str | None,
+        settings: dict[str, Any],
+    ) -> None:
+        self.commands = commands
+        self.serial = serial
+        self.program = program
+        self.program_id = program_id(program.executable, program.application)
+        self.facts = facts
+        self.settings = settings
+        self.identity = Identity.of(facts)
+        self.folder = Folder(root, self.identity) if root else None
+        #: Nothing is added to the store, changed in it or deleted from it, but for statistics of the run.
+        self.read_only: bool = settings["store"] == "read-only"
+        self.carrier_planned = CARRIER_OFF
+        #: What came of the plan; None until the device exists, and after the layer was switched off.
+        self.state: DeviceState | None = None
+        #: Why the carrier is what it is.
+        self.reason = ""
+
+    def log(self, level: int, text: str, **fields: str | int) -> None:
+        """One line of the log."""
+        self.commands.log(level, text, **fields)
+
+    def use_global_key(self, global_key: bytes) -> None:
+        """The device has pipeline binaries; their global key is part of its identity."""
+        self.identity = Identity.of(self.facts, global_key)
+        if self.folder is not None:
+            self.folder = Folder(self.folder.root, self.identity)
+
+    @property
+    def awaits_global_key(self) -> bool:
+        """Whether the device will have pipeline binaries, whose global key is known when it exists: until then any
+        other identity's folder would be read in vain."""
+        return self.carrier_planned == CARRIER_BINARIES or self.facts.binaries_requested
+
+    @property
+    def checks_binaries(self) -> bool:
+        """Whether the program's own pipeline binaries are compared with what it read."""
+        return self.settings["application_binaries"] != "pass" and self.facts.binaries_requested
+
+    @property
+    def keeps(self) -> bool:
+        """Whether there is a carrier: pipelines are stored, and stored ones used."""
+        return self.state is not None and self.state.carrier in CARRIERS_THAT_KEEP
+
+    @property
+    def will_keep(self) -> bool:
+        """The same, by the plan alone while the device does not exist."""
+        return self.carrier_planned in CARRIERS_THAT_KEEP if self.state is None else self.keeps
+
+    @property
+    def has_binaries(self) -> bool:
+        """Whether the carrier is binaries."""
+        return self.state is not None and self.state.carrier == CARRIER_BINARIES
+
+    def give_up_stub(self, what: str) -> None:
+        """The driver's VkPipelineCache holds nothing that could be stored."""
+        self.reason = f"this driver's VkPipelineCache {what}"
+        self.commands.switch_off(self.serial)
+        self.state = None
+        self.log(LOG_INFO, f"{self.facts.device_name}: {self.reason}, so nothing can be stored; the layer stays out")

@@ -1,0 +1,216 @@
+"""What is stored of one device's pipelines: cells and binaries, snapshots, and which pipelines were created."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import xxhash
+
+from .store import format
+from .store.folder import note_parts
+from .store.recency import RECENT_SECONDS, used_parts
+from .values import (
+    CELL_ADOPTED,
+    CELL_AFTER_LOAD,
+    CELL_EMPTY,
+    CELL_INTERNALS,
+    KIND_NAMES,
+    KINDS_THAT_COMPILE,
+    LOG_DEBUG,
+    LOG_INFO,
+    UNIT_BINARIES,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .crashes import Crashes
+    from .device import Device
+    from .loading import StoreLoad
+    from .storing import Storing
+    from .values import Cell
+
+#: Pipelines that leave their cells empty, and none that does not, before a driver's cache counts as a stub; and
+#: adoptions in vain before a kind is adopted no more.
+STUB_EVIDENCE = 4
+
+
+class Keeping:
+    """Owns what this run stored, and what it learnt of the driver from that."""
+
+    def __init__(self, device: Device, load: StoreLoad, storing: Storing, crashes: Crashes) -> None:
+        self._device = device
+        self._load = load
+        self._storing = storing
+        self._crashes = crashes
+        self.stored_records = 0
+        self.stored_bytes = 0
+        self.lost_records = 0
+        self.duplicates = 0
+        self._digests: set[bytes] = set()
+        self._uses_written: set[int] = set()
+        self._snapshot_seen = (-1, -1)
+        self._empty_cells = 0
+        self._vain_adoptions: dict[int, int] = {}
+
+    # ---- cells and binaries ----------------------------------------------------------------------
+
+    def new(self, cell: Cell) -> list[bytes | memoryview]:
+        """The pieces to write for a cell, none where it is known already."""
+        if cell.flags & CELL_EMPTY:
+            self._empty_cell(cell)
+            return []
+        digest = xxhash.xxh3_128_digest(cell.data)
+        if digest in self._load.loaded.digests:
+            self._known_cell(cell)
+            return []
+        if not self._crashes.allows(digest, cell.fingerprint):
+            return []
+        if digest in self._digests:  # two threads compiled the same pipeline at once
+            self.duplicates += 1
+            return []
+        self._digests.add(digest)
+        self._uses_written.add(cell.fingerprint)
+        if self._device.read_only:
+            return []
+        magic, flags = format.CELL, cell.flags & CELL_ADOPTED
+        if cell.unit == UNIT_BINARIES:
+            magic, flags = format.BINARIES, flags | self._compression_flag
+        return format.record_parts(
+            magic,
+            cell.data,
+            digest,
+            cell.kind,
+            flags,
+            cell.create_ns,
+            cell.fingerprint,
+            int(time.time()),
+        )
+
+    @property
+    def _compression_flag(self) -> int:
+        """Of binaries alone: what the driver says of them it does not say of VkPipelineCache data."""
+        return format.DRIVER_COMPRESSED if self._device.facts.binary_data_compressed else 0
+
+    def write(self, parts: list[bytes | memoryview]) -> None:
+        """Stores the pieces that ``new`` gave, in one write."""
+        records = len(parts) // 3
+        if not records:
+            return
+        if self._storing.write(parts):
+            self.stored_records += records
+            self.stored_bytes += sum(len(part) for part in parts)
+        else:
+            self.lost_records += records
+
+    # ---- what cells tell of the driver -----------------------------------------------------------
+
+    def _empty_cell(self, cell: Cell) -> None:
+        """A linked pipeline or a library may rightly add nothing, and so may a single whole one; when the first
+        ``STUB_EVIDENCE`` whole ones do, the driver's cache is a stub. Not where there are binaries, and not those that
+        drivers keep out of their caches."""
+        if cell.flags & CELL_ADOPTED:
+            self._vain_adoption(cell)
+            return
+        if cell.flags & CELL_INTERNALS:
+            return
+        loaded = self._load.loaded
+        if loaded.stub or self._device.has_binaries or cell.kind not in KINDS_THAT_COMPILE:
+            return
+        self._empty_cells += 1
+        if self._empty_cells >= STUB_EVIDENCE and not loaded.digests and not self._digests:
+            self._storing.write(note_parts({"stub": True}))
+            loaded.stub = True
+            self._device.give_up_stub("keeps nothing")
+
+    def _vain_adoption(self, cell: Cell) -> None:
+        """An adopted cell is empty or known already: seen with NVIDIA's driver, whose feedback does not tell of
+        libraries and fast links that they were found in our cache. The probe succeeded, so nothing is amiss."""
+        self._vain_adoptions[cell.kind] = self._vain_adoptions.get(cell.kind, 0) + 1
+        if self._vain_adoptions[cell.kind] == STUB_EVIDENCE:
+            self._device.commands.stop_adopting(self._device.serial, cell.kind)
+            self._device.log(LOG_DEBUG, f"{KIND_NAMES[cell.kind]} pipelines are adopted no more: nothing came of it")
+
+    def _known_cell(self, cell: Cell) -> None:
+        """The store had this very cell merged, and the probe missed all the same: probes never hit."""
+        self.duplicates += 1
+        if cell.unit == UNIT_BINARIES:  # evicted, or under a key that other pipelines have too: says nothing of probes
+            return
+        if cell.flags & CELL_ADOPTED:
+            self._vain_adoption(cell)
+            return
+        if cell.flags & CELL_INTERNALS:
+            return
+        if self._load.whole and cell.flags & CELL_AFTER_LOAD and not self._load.loaded.plain_kinds >> cell.kind & 1:
+            self._make_plain(cell.kind, "the driver compiled what the store already held")
+
+    def _make_plain(self, kind: int, why: str) -> None:
+        self._load.loaded.plain_kinds |= 1 << kind
+        self._device.commands.make_plain(self._device.serial, kind)
+        self._storing.write(note_parts({"plain_kind": kind}))
+        self._device.log(LOG_INFO, f"{KIND_NAMES[kind]} pipelines are created without a probe: {why}")
+
+    # ---- snapshot --------------------------------------------------------------------------------
+
+    def snapshot_wanted(self, counters: dict[str, int]) -> bool:
+        """Whether something may have been compiled that is in no cell."""
+        if not self._device.keeps:
+            return False
+        assert self._device.state is not None
+        told = counters["plain_compiled"] if self._device.state.feedback else counters["plain"]
+        return told + counters["absorbed"] > 0
+
+    def snapshot(self, counters: dict[str, int]) -> None:
+        """Stores the whole of the layer's cache where it holds more than the last snapshot."""
+        device = self._device
+        seen = (counters["plain"], counters["absorbed"])
+        if device.folder is None or not self.snapshot_wanted(counters) or seen == self._snapshot_seen:
+            return
+        if self._storing.paused or device.read_only:
+            return
+        self._snapshot_seen = seen
+        data = device.commands.read_merged(device.serial)
+        if not data or (device.state and len(data) <= device.state.empty_cache_bytes):
+            return
+        digest = xxhash.xxh3_128_digest(data)
+        if digest in self._load.loaded.digests or digest in self._digests:
+            return
+        try:
+            path = device.folder.write_snapshot(device.program_id, device.program.name, data, counters["plain_ns"])
+        except OSError as error:
+            self._snapshot_seen = (-1, -1)
+            self._storing.failed(error)
+            return
+        self._digests.add(digest)
+        self._crashes.given_out(digest)
+        self._storing.syncer.replaced(path, list(self._load.loaded.snapshots))
+        self._load.loaded.snapshots = [path]
+        self.stored_records += 1
+        self.stored_bytes += len(data)
+        device.log(LOG_DEBUG, f"snapshot of {len(data)} bytes")
+
+    # ---- recency ---------------------------------------------------------------------------------
+
+    def write_uses(self) -> None:
+        """Records which pipelines this run created, as far as no run did within a day (store/recency.py)."""
+        device, loaded = self._device, self._load.loaded
+        if device.folder is None or not device.keeps:
+            return
+        if self._storing.paused or device.read_only:
+            return
+        seen = device.commands.fingerprints(device.serial)
+        if not seen:
+            return
+        fingerprints = {int.from_bytes(seen[at : at + 8], sys.byteorder) for at in range(0, len(seen), 8)}
+        new = sorted(fingerprints - self._uses_written - loaded.used.keys())
+        now = int(time.time())
+        marked = now - loaded.last_run < RECENT_SECONDS
+        if not new and marked:
+            return
+        try:
+            self._storing.append(used_parts(new, now))
+        except OSError as error:  # a store that is only read: nothing is lost but the order in which records leave
+            device.log(LOG_DEBUG, f"uses are not recorded: {error.strerror or error}")
+            return
+        self._uses_written.update(new)
+        loaded.last_run = now
