@@ -31,7 +31,6 @@ DEFAULTS: dict[str, Any] = {
     "answer_wait_ms": 1000,
     "flush_wait_ms": 1000,
     "queue_mib": 64,
-    "sharding": "off",
     "fsync_interval_ms": 5000,
     "compress": True,
     "timeline_mib": 4,
