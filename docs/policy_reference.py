@@ -51,8 +51,6 @@ def type_text(definition: dict[str, Any]) -> str:
     """What a value may be."""
     if "enum" in definition:
         return "one of " + ", ".join(f"`{yaml_text(choice)}`" for choice in definition["enum"])
-    if "anyOf" in definition:
-        return " or ".join(type_text(choice).removeprefix("one of ") for choice in definition["anyOf"])
     names = definition.get("type", [])
     names = names if isinstance(names, list) else [names]
     texts = []

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: Raised when the meaning of a policy file's content changes.
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 
 def copy_path(root: str, text: bytes) -> str:

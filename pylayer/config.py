@@ -195,7 +195,6 @@ def _explain(error: fastjsonschema.JsonSchemaValueException) -> tuple[list[Any],
         "maximum": f"at most {definition.get('maximum')}",
         "pattern": next((text for start, text in PATTERNS if definition.get("pattern", "").startswith(start)), ""),
         "minProperties": "at least one condition",
-        "anyOf": str(definition.get("description")).partition(":")[0],
     }.get(str(error.rule), error.message)
     return path, f"{key} is {_shown(error.value)}; allowed: {allowed}", False
 

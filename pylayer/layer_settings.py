@@ -103,10 +103,6 @@ def _boolean(text: str) -> bool | None:
 
 def _read(definition: dict[str, Any], text: str) -> tuple[Any] | None:
     """The value that a text stands for, in a tuple; None where there is none."""
-    for choice in definition.get("anyOf", ()):
-        found = _read(choice, text)
-        if found is not None:
-            return found
     if "enum" in definition:
         return (text.lower(),) if text.lower() in definition["enum"] else None
     types = definition.get("type", ())
@@ -126,8 +122,6 @@ def _read(definition: dict[str, Any], text: str) -> tuple[Any] | None:
 
 
 def _allowed(definition: dict[str, Any]) -> str:
-    if "anyOf" in definition:
-        return " or ".join(_allowed(choice) for choice in definition["anyOf"])
     if "enum" in definition:
         return ", ".join(definition["enum"])
     types = definition["type"]

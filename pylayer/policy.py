@@ -118,7 +118,6 @@ class Policy:
             restore_binaries=restore_binaries,
             seed_caches=settings["seed_application_caches"],
             strict_caches=settings["application_caches"] == "strict",
-            shards=0 if settings["sharding"] == "off" else int(settings["sharding"]),
             tell_creations=settings["timeline_mib"] > 0 and settings["carrier"] != "off",
         )
 

@@ -172,8 +172,8 @@ class Plan(Record):
     ``admit_cache`` says of initial data is logged and counted, and all of it passes. ``driver_cache_off``: where
     the driver has pipelineBinaryInternalCacheControl. ``check_binaries``: what the program feeds to
     vkCreatePipelineBinariesKHR has to be what it read, or the call fails, unless ``restore_binaries`` helps.
-    ``index_bytes`` bounds the binaries in memory. ``shards``: how many copies of the layer's cache there may be, each
-    for one thread at a time. ``tell_creations``: a Cell comes also for pipelines that leave nothing to keep.
+    ``index_bytes`` bounds the binaries in memory. ``tell_creations``: a Cell comes also for pipelines that leave
+    nothing to keep.
     """
 
     adopt: bool
@@ -193,7 +193,6 @@ class Plan(Record):
     report_caches: bool
     restore_binaries: bool
     seed_caches: bool
-    shards: int
     strict_caches: bool
     tell_creations: bool
 

@@ -25,7 +25,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raised whenever a declaration below changes; both libraries refuse a partner of another number. */
-#define PYLAYER_BOUNDARY_VERSION 6
+#define PYLAYER_BOUNDARY_VERSION 7
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -146,7 +146,6 @@ typedef struct PylayerPlan {
     /* Altered data is replaced by the stored bytes where one content alone is known under its key; else, as without
      * this, vkCreatePipelineBinariesKHR fails with VK_ERROR_INITIALIZATION_FAILED. */
     uint8_t restore_binaries;
-    uint8_t shards;         /* at most so many copies of the layer's cache, for single threads */
     uint8_t tell_creations; /* CELL messages also of pipelines that leave nothing to keep: PYLAYER_UNIT_NONE */
     int64_t load_wait_ns;   /* longest wait of one pipeline creation for the store */
     int64_t answer_wait_ns; /* longest wait for a verdict */

@@ -14,26 +14,14 @@
 #include <vulkan/vulkan.h>
 
 #include "../boundary.h"
+#include "digest.h"
+#include "log.h"
 #include "vk_compat.h"
 
 #define LAYER_NAME "VK_LAYER_PYLAYER_pipeline_cache"
 
 typedef struct Instance Instance;
 typedef struct Device Device;
-
-/* ---- log.c ---- */
-
-void log_line(enum PylayerLogLevel level, const char *format, ...) __attribute__((format(printf, 2, 3)));
-bool log_enabled(enum PylayerLogLevel level);
-/* By a layer setting, by its name or "off"; PYLAYER_LOG goes before. */
-void log_set_level(const char *name);
-
-/* ---- digest.c ---- */
-
-/* XXH3-64. A seed makes equal bytes of different meaning different, and chains pieces. */
-uint64_t digest64(const void *data, size_t size, uint64_t seed);
-/* XXH3-128 in canonical bytes, as Python's xxhash.xxh3_128_digest gives it. */
-void digest128(const void *data, size_t size, uint8_t digest[PYLAYER_DIGEST_BYTES]);
 
 /* ---- time: CLOCK_MONOTONIC, nanoseconds ---- */
 

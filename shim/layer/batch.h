@@ -18,10 +18,8 @@ typedef struct Batch {
     char *infos;          /* changed copies, in the call's own layout */
     VkPipelineCache cell; /* what is being compiled into */
     VkResult result;
-    Shard *late_shard;     /* the probe was done in this one, which lacks something of the layer's cache */
-    bool suspects;         /* Element::suspect of any */
-    bool after_load;       /* the probe saw everything that the store holds */
-    uint32_t created_here; /* pipelines that this call compiled so far */
+    bool suspects;   /* Element::suspect of any */
+    bool after_load; /* the probe saw everything that the store holds */
     /* Of those created without a probe, how many were compiled, and the first of them; until they are told. */
     uint32_t plain_compiled, first_compiled;
 } Batch;

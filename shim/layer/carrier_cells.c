@@ -109,8 +109,6 @@ static bool probe_layer(Batch *batch, uint32_t index)
         return false;
     if (batch->app_cache && device->plan.seed_caches)
         cells_seed(device, batch->app_cache);
-    if (batch->late_shard)
-        shard_note_late_hit(batch->late_shard);
     note_hit(batch, index, true);
     return true;
 }
@@ -165,7 +163,6 @@ static VkResult compile_into_cell(Batch *batch, uint32_t index)
         device->destroy_pipeline_cache(device->handle, cell, NULL);
         return create_as_asked(batch, index);
     }
-    batch->created_here++;
     batch_note_created(batch, index);
     count(&counters_of(device)->totals.compile_ns, duration);
     element_clear_application_hit(element);
@@ -187,20 +184,6 @@ static VkResult create_absent(Batch *batch, uint32_t index)
     return element->plain ? create_as_asked(batch, index) : compile_into_cell(batch, index);
 }
 
-static VkResult create_missing(Batch *batch, uint32_t index)
-{
-    Element *element = &batch->elements[index];
-    if (!element->suspect && batch->app_cache && !element->plain)
-        batch_wait_for_load(batch);
-    if (element->suspect)
-        return create_absent(batch, index);
-    /* What the application's cache lacks the layer's may have, or this call has just compiled it. */
-    bool worth_it = batch->app_cache || batch->late_shard || batch->created_here > 0;
-    if (!element->plain && (probe_annex(batch, index) || (worth_it && probe_layer(batch, index))))
-        return VK_SUCCESS;
-    return create_absent(batch, index);
-}
-
 /* Without a probe a miss cannot be seen: what the store has must be in the application's cache before. */
 static void seed_before(Batch *batch)
 {
@@ -210,119 +193,38 @@ static void seed_before(Batch *batch)
         cells_seed(device, batch->app_cache);
 }
 
-/* Its flags stand behind a struct of unknown size. */
-static bool may_be_probed(Batch *batch, uint32_t index)
+/* Its kind is not found by a probe, or its flags cannot be changed. */
+static VkResult create_without_probe(Batch *batch, uint32_t index)
 {
-    AnyCreateInfo info;
-    Element *element = &batch->elements[index];
-    bool changed = element_build(element, batch->call, index, (Change){.set = FAIL_ON_COMPILE}, &info);
-    element_release(element);
-    return changed;
-}
-
-/* Beside a suspect, which must not be looked for: one by one. */
-static VkResult create_beside_suspect(Batch *batch, uint32_t index)
-{
-    Element *element = &batch->elements[index];
-    if (element->suspect || element->plain || batch->call->cache == VK_NULL_HANDLE)
-        return element->plain ? create_as_asked(batch, index) : create_missing(batch, index);
-    if (!probe_one(batch, index, batch->call->cache))
-        return create_missing(batch, index);
-    note_hit(batch, index, false);
+    PipelineCall *call = batch->call;
+    Device *device = call->device;
+    bool from_layer = call->cache == VK_NULL_HANDLE;
+    if (call->probe_after_load)
+        return VK_PIPELINE_COMPILE_REQUIRED_EXT;
+    if (batch->app_cache)
+        seed_before(batch);
+    if (batch->elements[index].suspect)
+        return create_absent(batch, index);
+    uint64_t duration = 0;
+    VkResult result = batch_create_one(batch, index, from_layer ? device->merged : call->cache, 0,
+                                       &call->pipelines[index], &duration);
+    if (result == VK_ERROR_DEVICE_LOST)
+        return result;
+    if (call->pipelines[index] == VK_NULL_HANDLE)
+        return create_absent(batch, index);
+    batch_note_plain(batch, index, from_layer, duration);
+    creation_tell_plain(batch, duration);
     return VK_SUCCESS;
 }
 
-static void create_with_suspects(Batch *batch)
+/* The application's cache lacks it. */
+static VkResult create_with_layer(Batch *batch, uint32_t index)
 {
-    PipelineCall *call = batch->call;
-    unsigned plain_kinds = atomic_load_explicit(&call->device->plain_kinds, memory_order_relaxed);
-    for (uint32_t i = 0; i < call->count; i++) {
-        batch->elements[i].plain = plain_kinds >> batch->elements[i].kind & 1 || !may_be_probed(batch, i);
-        call->pipelines[i] = VK_NULL_HANDLE;
-    }
-    batch->created_here = 1; /* nothing was looked for in the layer's cache yet */
-    batch_create_each(batch, create_beside_suspect);
-}
-
-/* The whole call at once, not allowed to compile. Leaves VK_NULL_HANDLE where something is missing. False: nothing was
- * created, for it turned out that there are suspects. */
-static bool probe_all(Batch *batch, VkResult *outcome)
-{
-    PipelineCall *call = batch->call;
-    Device *device = call->device;
-    VkPipelineCache cache = call->cache != VK_NULL_HANDLE ? call->cache : device->merged;
-    bool from_layer = call->cache == VK_NULL_HANDLE;
-    size_t stride = create_info_size(call->point);
-    unsigned plain_kinds = atomic_load_explicit(&device->plain_kinds, memory_order_relaxed);
-    bool without_probe = false, may_compile = false;
-    for (uint32_t i = 0; i < call->count; i++) {
-        Element *element = &batch->elements[i];
-        element->plain = plain_kinds >> element->kind & 1;
-        AnyCreateInfo *info = (AnyCreateInfo *)(void *)(batch->infos + i * stride);
-        /* EARLY_RETURN is the layer's to obey: a miss in front must not hide the hits behind it. */
-        Change change = {.set = element->plain ? 0 : FAIL_ON_COMPILE, .clear = EARLY_RETURN, .feedback = true};
-        if (!element_build(element, call, i, change, info))
-            element->plain = true;
-        may_compile |= element->plain && !(element->flags & FAIL_ON_COMPILE);
-        call->pipelines[i] = VK_NULL_HANDLE;
-        without_probe |= element->plain;
-    }
-    if (without_probe && batch->app_cache)
-        seed_before(batch);
-    if (batch->suspects)
-        return false;
-    Shard *shard = from_layer && !without_probe ? shard_take(device) : NULL;
-    if (shard)
-        cache = shard_cache(shard);
-    /* Of hits the driver's feedback tells how long they took; to read the clock costs 1 % of one (measured). */
-    uint64_t duration = 0;
-    VkResult result = batch_call(batch, cache, may_compile, 0, call->count, batch->infos, call->pipelines,
-                                 may_compile ? &duration : NULL);
-    if (shard) {
-        batch->late_shard = shard_is_late(device, shard) ? shard : NULL;
-        shard_give_back(shard);
-    }
-    for (uint32_t i = 0; i < call->count; i++) {
-        if (call->pipelines[i] == VK_NULL_HANDLE) {
-            /* Whatever the driver says. */
-            result = result == VK_SUCCESS ? VK_PIPELINE_COMPILE_REQUIRED_EXT : result;
-            continue;
-        }
-        if (batch->elements[i].plain)
-            batch_note_plain(batch, i, from_layer, call->count == 1 ? duration : 0);
-        else
-            note_hit(batch, i, from_layer);
-    }
-    if (may_compile)
-        creation_tell_plain(batch, duration);
-    *outcome = result;
-    return true;
-}
-
-VkResult carrier_cells_create(Batch *batch)
-{
-    PipelineCall *call = batch->call;
-    Device *device = call->device;
-    /* What is about to arrive must not be compiled. With an application cache only a miss has to wait. */
-    if (call->cache == VK_NULL_HANDLE)
+    if (batch->app_cache)
         batch_wait_for_load(batch);
-    else
-        batch_find_suspects(batch);
-    /* Policy may have learnt from the store that this driver keeps nothing. */
-    if (atomic_load_explicit(&device->carrier, memory_order_relaxed) == PYLAYER_CARRIER_OFF)
-        return pass_pipelines(call);
-    VkResult result;
-    if (batch->suspects || !probe_all(batch, &result))
-        create_with_suspects(batch);
-    else if (result == VK_ERROR_DEVICE_LOST)
-        batch->result = result;
-    else if (result != VK_SUCCESS)
-        batch_create_each(batch, create_missing);
-    if (call->probe_after_load)
-        *call->probe_after_load = batch->after_load;
-    for (uint32_t i = 0; i < call->count; i++)
-        element_release(&batch->elements[i]);
-    return batch->result;
+    if (!batch->elements[index].suspect && (probe_annex(batch, index) || probe_layer(batch, index)))
+        return VK_SUCCESS;
+    return create_absent(batch, index);
 }
 
 VkResult carrier_cells_create_one(Batch *batch, uint32_t index)
@@ -330,19 +232,44 @@ VkResult carrier_cells_create_one(Batch *batch, uint32_t index)
     PipelineCall *call = batch->call;
     Device *device = call->device;
     Element *element = &batch->elements[index];
+    bool from_layer = call->cache == VK_NULL_HANDLE;
     unsigned plain_kinds = atomic_load_explicit(&device->plain_kinds, memory_order_relaxed);
-    element->plain = plain_kinds >> element->kind & 1 || !may_be_probed(batch, index);
+    element->plain = plain_kinds >> element->kind & 1 || !element_flags_can_change(element, call, index);
     if (element->suspect)
         return create_absent(batch, index);
-    if (!element->plain)
-        return probe_annex(batch, index) || probe_layer(batch, index) ? VK_SUCCESS : create_absent(batch, index);
-    if (call->probe_after_load)
-        return VK_PIPELINE_COMPILE_REQUIRED_EXT;
-    uint64_t duration = 0;
-    VkResult result = batch_create_one(batch, index, device->merged, 0, &call->pipelines[index], &duration);
-    if (result == VK_SUCCESS) {
-        batch_note_plain(batch, index, true, duration);
-        creation_tell_plain(batch, duration);
+    if (element->plain)
+        return create_without_probe(batch, index);
+    VkPipeline *pipeline = &call->pipelines[index];
+    VkResult result =
+        batch_create_one(batch, index, from_layer ? device->merged : call->cache, FAIL_ON_COMPILE, pipeline, NULL);
+    if (result == VK_ERROR_DEVICE_LOST)
+        return result;
+    if (result == VK_SUCCESS && *pipeline != VK_NULL_HANDLE) {
+        note_hit(batch, index, from_layer);
+        return VK_SUCCESS;
     }
-    return result;
+    if (!from_layer)
+        return create_with_layer(batch, index);
+    return probe_annex(batch, index) ? VK_SUCCESS : create_absent(batch, index);
+}
+
+VkResult carrier_cells_create(Batch *batch)
+{
+    PipelineCall *call = batch->call;
+    /* What is about to arrive must not be compiled. With an application cache only a miss has to wait. */
+    if (call->cache == VK_NULL_HANDLE)
+        batch_wait_for_load(batch);
+    else
+        batch_find_suspects(batch);
+    /* Policy may have learnt from the store that this driver keeps nothing. */
+    if (atomic_load_explicit(&call->device->carrier, memory_order_relaxed) == PYLAYER_CARRIER_OFF)
+        return pass_pipelines(call);
+    for (uint32_t i = 0; i < call->count; i++)
+        call->pipelines[i] = VK_NULL_HANDLE;
+    batch_create_each(batch, carrier_cells_create_one);
+    if (call->probe_after_load)
+        *call->probe_after_load = batch->after_load;
+    for (uint32_t i = 0; i < call->count; i++)
+        element_release(&batch->elements[i]);
+    return batch->result;
 }

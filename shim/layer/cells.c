@@ -88,7 +88,8 @@ bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, Pyla
     return !empty;
 }
 
-void cells_copy_merged_locked(Device *device, VkPipelineCache into)
+/* All that the layer's cache holds, or is about to. merge_mutex is held. */
+static void copy_merged_locked(Device *device, VkPipelineCache into)
 {
     const VkPipelineCache sources[] = {device->merged, device->merged_use.annex};
     uint32_t source_count = device->merged_use.annex != VK_NULL_HANDLE ? 2 : 1;
@@ -103,7 +104,7 @@ void cells_seed(Device *device, AppCache *app_cache)
         return;
     /* Not while a thread compiles with it: the next one that lacks a pipeline will do. */
     if (cache_try_alone_locked(&app_cache->use)) {
-        cells_copy_merged_locked(device, atomic_load(&app_cache->handle));
+        copy_merged_locked(device, atomic_load(&app_cache->handle));
         cache_alone_end_locked(&app_cache->use);
         atomic_store(&app_cache->seeded, atomic_load(&device->cells_generation));
     }
@@ -139,7 +140,7 @@ VkPipelineCache cells_copy(Device *device, AppCache *app_cache)
         uint32_t source_count = app_cache->use.annex != VK_NULL_HANDLE ? 2 : 1;
         device->merge_pipeline_caches(device->handle, copy, source_count, sources);
     } else {
-        cells_copy_merged_locked(device, copy);
+        copy_merged_locked(device, copy);
     }
     patient_unlock(&device->merge_mutex);
     return copy;

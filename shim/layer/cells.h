@@ -1,4 +1,4 @@
-/* cells.h - the layer's merged VkPipelineCache, the cells that go into it, and its shards */
+/* cells.h - the layer's merged VkPipelineCache and the cells that go into it */
 #ifndef PYLAYER_CELLS_H
 #define PYLAYER_CELLS_H
 
@@ -10,8 +10,6 @@ void cells_close(Device *device);
  * and tells policy, with the rest of about filled in. The cell must hold no more than what creating one pipeline
  * added. False: the driver put nothing into it. */
 bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, PylayerCell about);
-/* Merges all that the layer's cache holds, or is about to, into another. merge_mutex is held. */
-void cells_copy_merged_locked(Device *device, VkPipelineCache into);
 /* Merges the layer's cache into an application's that lacked a pipeline which the layer has. */
 void cells_seed(Device *device, AppCache *app_cache);
 /* What went into an application's cache and into no cell is kept as if it had gone into the layer's. */
@@ -26,21 +24,5 @@ int64_t cells_read_merged(Device *device, uint8_t *data, uint64_t size);
 #define CELLS_MERGED_AT_ONCE 8
 uint64_t cells_merge_records(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
                              const uint8_t *digests, uint32_t record_count);
-
-/* ---- shards.c ---- */
-
-/* A copy of the layer's cache that one thread at a time uses. */
-typedef struct Shard Shard;
-
-/* False: the device has none. */
-bool shards_open(Device *device);
-void shards_close(Device *device);
-/* NULL where there is none to be had. */
-Shard *shard_take(Device *device);
-void shard_give_back(Shard *shard);
-VkPipelineCache shard_cache(const Shard *shard);
-/* Something was merged into the layer's cache that the shard lacks. */
-bool shard_is_late(const Device *device, const Shard *shard);
-void shard_note_late_hit(Shard *shard);
 
 #endif

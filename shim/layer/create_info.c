@@ -63,7 +63,10 @@ static uint64_t detach(const PipelineCall *call, uint32_t index, uint64_t flags,
 bool element_flags_can_change(const Element *element, const PipelineCall *call, uint32_t index)
 {
     const AnyCreateInfo *info = create_info_at(call, index);
-    return !element->flags2 || !pnext_unknown_until(info->head.pNext, element->flags2);
+    if (!element->flags2 || !pnext_unknown_until(info->head.pNext, element->flags2))
+        return true;
+    pnext_say_unknown(call->device, info->head.pNext, element->flags2);
+    return false;
 }
 
 /* By itself it may have to lose a flag that cannot be changed, behind a struct of unknown size. */

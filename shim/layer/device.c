@@ -242,8 +242,6 @@ static void open_carrier(Device *device)
         log_line(PYLAYER_LOG_WARN, "the driver refused an empty pipeline cache; the layer keeps nothing");
         carrier = PYLAYER_CARRIER_OFF;
     }
-    if (carrier == PYLAYER_CARRIER_CELLS)
-        shards_open(device);
     atomic_store(&device->carrier, carrier);
     atomic_store(&device->plain_kinds, device->plan.plain_kinds);
     PylayerMessage *message = message_new(PYLAYER_MSG_DEVICE_CREATED, device->serial);
@@ -357,7 +355,6 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice handle, const VkAllocati
     } else {
         tell_end(device);
     }
-    shards_close(device);
     cells_close(device);
     binary_index_close(device);
     app_caches_free(device);

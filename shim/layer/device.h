@@ -56,8 +56,6 @@ struct Device {
      * at once two merges in opposite directions could wait for each other: Mesa locks the
      * destination, then the source. */
     PatientMutex merge_mutex;
-    struct Shard *shards; /* copies of merged, as many as policy allows */
-    uint32_t shard_count;
     uint8_t *empty_data; /* vkGetPipelineCacheData of an empty cache: what 'nothing was kept' looks like */
     size_t empty_size;
     atomic_int said_unreadable;    /* the log told that the driver does not give data */

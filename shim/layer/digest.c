@@ -5,7 +5,10 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "layer.h"
+#include "digest.h"
+
+#include <stdio.h>
+#include <string.h>
 
 /* Earlier ones give other digests (xxHash 0.8.0, 'XXH3 and XXH128 are now stable'). */
 _Static_assert(XXH_VERSION_NUMBER >= 800, "xxHash 0.8.0 or newer is needed");
@@ -21,4 +24,10 @@ void digest128(const void *data, size_t size, uint8_t digest[PYLAYER_DIGEST_BYTE
     _Static_assert(sizeof canonical == PYLAYER_DIGEST_BYTES, "XXH3-128 has 16 bytes");
     XXH128_canonicalFromHash(&canonical, XXH3_128bits(data, size));
     memcpy(digest, &canonical, sizeof canonical);
+}
+
+void digest_hex(char out[DIGEST_HEX_BYTES], const uint8_t digest[PYLAYER_DIGEST_BYTES])
+{
+    for (size_t i = 0; i < PYLAYER_DIGEST_BYTES; i++)
+        snprintf(out + 2 * i, 3, "%02x", digest[i]);
 }

@@ -33,7 +33,6 @@
  * binary_history.c  what the application read of its binaries, in this run and before
  * properties.c      vkGetPhysicalDeviceProperties2: what is said of pipeline binaries
  * merging.c         merging into caches that threads create pipelines with
- * shards.c          copies of the layer's cache for single threads
  * patience.c        mutexes behind which the driver may hang
  * spread_lock.c     the lock for that, and for whatever else all threads read
  * loading.c         stored records on their way into it

@@ -17,11 +17,6 @@
 #include "skip.h"
 #include "trusted.h"
 
-typedef struct CaseRange {
-    uint32_t first, last, step;
-    int32_t delta;
-} CaseRange;
-
 #include "../../build/layer_tables.h"
 
 /* What pylayer/compiled.py takes of a policy file, and what this file reads of a copy: more is policy's to read. */
@@ -30,72 +25,43 @@ typedef struct CaseRange {
 
 /* ---- globs -------------------------------------------------------------------------------------- */
 
-static uint32_t folded(uint32_t point)
+static char lower(char letter)
 {
-    if (point < 128)
-        return point >= 'A' && point <= 'Z' ? point + 32 : point;
-    size_t low = 0, high = sizeof lower_case / sizeof lower_case[0];
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        const CaseRange *range = &lower_case[middle];
-        if (point < range->first)
-            high = middle;
-        else if (point > range->last)
-            low = middle + 1;
-        else
-            return (point - range->first) % range->step == 0 ? (uint32_t)((int32_t)point + range->delta) : point;
-    }
-    return point;
+    return letter >= 'A' && letter <= 'Z' ? (char)(letter + ('a' - 'A')) : letter;
 }
 
-/* The code point at `at`, folded, and where the next one begins. What is not UTF-8 is U+FFFD, one for each longest
- * beginning of a code point: as Python decodes with 'replace' (Unicode, 'U+FFFD Substitution of Maximal Subparts'). */
-static uint32_t letter(const char *text, size_t size, size_t at, size_t *next)
+/* Where the next character of UTF-8 begins. */
+static size_t after_character(const char *text, size_t size, size_t at)
 {
-    const uint8_t *byte = (const uint8_t *)text + at;
-    *next = at + 1;
-    if (byte[0] < 0x80)
-        return folded(byte[0]);
-    unsigned more = byte[0] >= 0xc2 && byte[0] < 0xe0 ? 1 : byte[0] >= 0xe0 && byte[0] < 0xf0 ? 2 : 0;
-    if (byte[0] >= 0xf0 && byte[0] < 0xf5)
-        more = 3;
-    /* Overlong forms, surrogates and what is above U+10FFFF end with the second byte. */
-    uint8_t least = byte[0] == 0xe0 ? 0xa0 : byte[0] == 0xf0 ? 0x90 : 0x80;
-    uint8_t most = byte[0] == 0xed ? 0x9f : byte[0] == 0xf4 ? 0x8f : 0xbf;
-    uint32_t point = byte[0] & (0x3fu >> more);
-    for (unsigned i = 1; i <= more; i++, least = 0x80, most = 0xbf) {
-        if (at + i >= size || byte[i] < least || byte[i] > most)
-            return 0xfffd;
-        point = point << 6 | (byte[i] & 0x3f);
-        *next = at + i + 1;
-    }
-    return more ? folded(point) : 0xfffd;
+    do
+        at++;
+    while (at < size && ((uint8_t)text[at] & 0xc0) == 0x80);
+    return at;
 }
 
 bool glob_matches(const char *pattern, size_t pattern_size, const char *text, size_t text_size)
 {
-    size_t at = 0, position = 0, star = SIZE_MAX, mark = 0, next;
+    size_t at = 0, position = 0, star = SIZE_MAX, mark = 0;
     while (position < text_size) {
-        size_t after, wanted_end = at;
-        uint32_t wanted = at < pattern_size ? letter(pattern, pattern_size, at, &wanted_end) : 0;
-        if (at < pattern_size && wanted == '*') {
-            star = at = wanted_end;
+        if (at < pattern_size && pattern[at] == '*') {
+            star = ++at;
             mark = position;
-        } else if (at < pattern_size && (letter(text, text_size, position, &after) == wanted || pattern[at] == '?')) {
-            letter(text, text_size, position, &position);
-            at = wanted_end;
+        } else if (at < pattern_size && pattern[at] == '?') {
+            position = after_character(text, text_size, position);
+            at++;
+        } else if (at < pattern_size && lower(pattern[at]) == lower(text[position])) {
+            position++;
+            at++;
         } else if (star != SIZE_MAX) {
             at = star;
-            letter(text, text_size, mark, &mark);
-            position = mark;
+            position = ++mark;
         } else {
             return false;
         }
     }
-    for (; at < pattern_size; at = next)
-        if (letter(pattern, pattern_size, at, &next) != '*')
-            return false;
-    return true;
+    while (at < pattern_size && pattern[at] == '*')
+        at++;
+    return at == pattern_size;
 }
 
 /* ---- the built-in rules --------------------------------------------------------------------------- */
@@ -200,21 +166,15 @@ static bool take_condition(char *line, size_t size, bool never, CopyRule *rule, 
     return false;
 }
 
-static void write_hex(char out[2 * PYLAYER_DIGEST_BYTES + 1], const uint8_t digest[PYLAYER_DIGEST_BYTES])
-{
-    for (size_t i = 0; i < PYLAYER_DIGEST_BYTES; i++)
-        snprintf(out + 2 * i, 3, "%02x", digest[i]);
-}
-
 static bool is_whole(const char *copy, size_t size)
 {
     uint8_t digest[PYLAYER_DIGEST_BYTES];
-    char hex[2 * PYLAYER_DIGEST_BYTES + 1];
+    char hex[DIGEST_HEX_BYTES];
     size_t head = sizeof hex; /* its zero is the line's end */
     if (size < head || copy[head - 1] != '\n')
         return false;
     digest128(copy + head, size - head, digest);
-    write_hex(hex, digest);
+    digest_hex(hex, digest);
     return memcmp(hex, copy, head - 1) == 0;
 }
 
@@ -225,7 +185,7 @@ SkipDecision skip_by_copy(char *copy, size_t size, const SkipProgram *program, b
     CopyRule rule = {0};
     CopyResult result = {.skip = built_in};
     size_t length;
-    for (char *at = copy + 2 * PYLAYER_DIGEST_BYTES + 1, *end = copy + size; at < end; at += length + 1) {
+    for (char *at = copy + DIGEST_HEX_BYTES, *end = copy + size; at < end; at += length + 1) {
         char *stop = memchr(at, '\n', (size_t)(end - at)), *line = at;
         size_t left = length = (size_t)((stop ? stop : end) - at);
         bool never = take_prefix(&line, &left, "never_skip");
@@ -241,7 +201,7 @@ SkipDecision skip_by_copy(char *copy, size_t size, const SkipProgram *program, b
 /* ---- the policy file ------------------------------------------------------------------------------------ */
 
 /* The name of the copy of a policy file: pylayer.compiled.copy_path. */
-static bool name_copy(char name[2 * PYLAYER_DIGEST_BYTES + 8], const char *policy_file)
+static bool name_copy(char name[DIGEST_HEX_BYTES + 5], const char *policy_file)
 {
     static const char suffix[] = COPY_NAME_SUFFIX;
     size_t size = 0;
@@ -252,7 +212,7 @@ static bool name_copy(char name[2 * PYLAYER_DIGEST_BYTES + 8], const char *polic
     uint8_t digest[PYLAYER_DIGEST_BYTES];
     digest128(text, size + sizeof suffix - 1, digest);
     free(text);
-    write_hex(name, digest);
+    digest_hex(name, digest);
     memcpy(name + 2 * sizeof digest, ".flat", sizeof ".flat");
     return true;
 }
@@ -260,7 +220,7 @@ static bool name_copy(char name[2 * PYLAYER_DIGEST_BYTES + 8], const char *polic
 static SkipDecision decide(const SkipProgram *program, bool built_in)
 {
     char policy_file[PATH_BYTES], root[PATH_BYTES], directory[PATH_BYTES + 8];
-    char name[2 * PYLAYER_DIGEST_BYTES + 8];
+    char name[DIGEST_HEX_BYTES + 5];
     struct stat found;
     config_file_path(policy_file);
     if (!*policy_file || stat(policy_file, &found) != 0)

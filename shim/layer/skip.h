@@ -33,7 +33,7 @@ SkipDecision skip_decide(const PylayerInstanceInfo *application, bool *built_in)
 /* What a compiled copy says, whole as it was read; it is changed. SKIP_UNDECIDED: damaged. */
 SkipDecision skip_by_copy(char *copy, size_t size, const SkipProgram *program, bool built_in);
 
-/* Whether a rule of the policy's kind holds: pylayer.settings.glob_matches. */
+/* Whether a pattern of a rule matches a whole text, as pylayer.settings.glob_matches decides. */
 bool glob_matches(const char *pattern, size_t pattern_size, const char *text, size_t text_size);
 
 /* ---- program_name.c ---- */

@@ -1,13 +1,11 @@
 """What the layer's C has to know of policy, as headers: the built-in skip rules, so that it needs no interpreter to
-leave a process alone; how policy's compiled copy of a policy file is named; what Python takes for the same letter in
-another case; and the names of the settings.
+leave a process alone; how policy's compiled copy of a policy file is named; and the names of the settings.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import yaml
@@ -39,24 +37,6 @@ def skip_rules() -> list[str]:
     return rules
 
 
-def lower_case() -> list[str]:
-    """Ranges of code points whose lower case is another one: first, last, distance of one to the next, and what is to
-    be added. As ``pylayer.settings.folded`` has it, which takes only what remains one code point."""
-    ranges: list[list[int]] = []
-    for point in range(128, sys.maxunicode + 1):
-        lower = chr(point).lower()
-        if len(lower) != 1 or ord(lower) == point:
-            continue
-        delta = ord(lower) - point
-        last = ranges[-1] if ranges else None
-        if last and last[3] == delta and (point - last[1] == last[2] or (last[0] == last[1] and point - last[1] <= 2)):
-            last[2] = point - last[1]
-            last[1] = point
-        else:
-            ranges.append([point, point, 1, delta])
-    return [f"    {{0x{first:x}, 0x{last:x}, {step}, {delta}}}," for first, last, step, delta in ranges]
-
-
 def setting_names() -> list[str]:
     schema = json.loads(Path("pylayer/policy.schema.json").read_text(encoding="utf-8"))
     return sorted([*schema["definitions"]["settings"]["properties"], "log_level"])
@@ -69,9 +49,6 @@ def header() -> str:
         f'#define COPY_NAME_SUFFIX "\\0" "{version}" "\\0" "{number}"',
         "static const SkipRule built_in_skip_rules[] = {",
         *skip_rules(),
-        "};",
-        "static const CaseRange lower_case[] = {",
-        *lower_case(),
         "};",
     ]
     return "\n".join(lines) + "\n"

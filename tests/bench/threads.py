@@ -25,7 +25,6 @@ from rich.table import Table
 from world import BUILD, LAYER_NAME, World
 
 THREADS = (1, 2, 4, 8, 16)
-SHARDS = 16
 LIMIT = 1.10
 
 #: Pipelines in the caches, of `again` and `first`. Of `misses` half as many are compiled with each number of threads.
@@ -38,7 +37,6 @@ class Way(NamedTuple):
     name: str
     caches: str
     layer: bool = True
-    sharding: bool = False
 
 
 BASELINE = Way("the driver alone, one cache", "shared", layer=False)
@@ -48,7 +46,6 @@ WAYS = (
     Way("layer, no cache", "none"),
     Way("layer, one cache", "shared"),
     Way("layer, a cache each", "own"),
-    Way(f"layer, no cache, sharding: {SHARDS}", "none", sharding=True),
 )
 
 #: What is limited; the others are there to be compared.
@@ -71,8 +68,6 @@ class Bench:
         self.world = World(directory, "here" if here else "radv")
         self.world.environment["PYLAYER_LOG"] = "error"
         self.directory = directory
-        self.sharded = directory / "sharded.yaml"
-        self.sharded.write_text(f"settings: {{sharding: {SHARDS}}}\n")
 
     def run(self, way: Way, *arguments: object) -> Sample:
         """Of the fastest round, as the others were interrupted."""
@@ -81,7 +76,6 @@ class Bench:
         process = self.world.run(
             list(map(str, command)),
             VK_INSTANCE_LAYERS=LAYER_NAME if way.layer else None,
-            PYLAYER_CONFIG=str(self.sharded) if way.sharding else None,
         )
         result = json.loads(process.stdout)
         creations = result["creations"]

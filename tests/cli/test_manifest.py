@@ -93,7 +93,7 @@ def test_preset_of_any_kind(manifest: dict[str, Any]) -> None:
     """A preset's values have the settings' types, and what it sets beside them is said to be missing."""
     text = (
         "# night: for those who work late.\nshare: all\nmax_store_mib: 7\n"
-        "settings: {carrier: snapshot, compress: false, queue_mib: 2, sharding: 3, fsync_interval_ms: null}\n"
+        "settings: {carrier: snapshot, compress: false, queue_mib: 2, fsync_interval_ms: null}\n"
     )
     preset = layer_features.preset("night", text, definitions(schema()))
     assert preset is not None
@@ -103,7 +103,6 @@ def test_preset_of_any_kind(manifest: dict[str, Any]) -> None:
         "carrier": "snapshot",
         "compress": False,
         "queue_mib": 2,
-        "sharding": "3",
         "fsync_interval_ms": "null",
     }
     assert preset["description"].startswith("for those who work late. Without")

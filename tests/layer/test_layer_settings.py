@@ -66,7 +66,7 @@ def test_variable(world: World) -> None:
 
 def test_shorter_variables(world: World) -> None:
     """The vendor, and the layer's whole name, may be left out; the longer name goes before. An empty one is none."""
-    short = {"VK_CARRIER": "off", "VK_QUEUE_MIB": "2", "VK_COMPRESS": "false", "VK_PIPELINE_CACHE_SHARDING": ""}
+    short = {"VK_CARRIER": "off", "VK_QUEUE_MIB": "2", "VK_COMPRESS": "false", "VK_PIPELINE_CACHE_STORE": ""}
     middle = {"VK_PIPELINE_CACHE_CARRIER": "snapshot", "VK_PIPELINE_CACHE_QUEUE_MIB": "3"}
     long = {"VK_PYLAYER_PIPELINE_CACHE_CARRIER": "cells"}
     found = in_force(run(world, **short, **middle, **long))
@@ -89,8 +89,6 @@ def test_variables_of_others(world: World) -> None:
         ("load_wait_ms", "2.5", "load_wait_ms=2.5"),
         ("load_wait_ms", "7", "load_wait_ms=7"),
         ("fsync_interval_ms", "null", "fsync_interval_ms=null"),
-        ("sharding", "4", "sharding=4"),
-        ("sharding", "off", "sharding=off"),
         ("application_caches", "CHECK", "application_caches=check"),
     ],
 )
@@ -109,7 +107,6 @@ def test_values(world: World, name: str, value: str, found: str) -> None:
         ("queue_mib", "9" * 300, "a whole number from 1 to 4096"),
         ("load_wait_ms", "nan", "a number from 0 to 60000"),
         ("fsync_interval_ms", "-1", "a number from 0 to 3600000, or null"),
-        ("sharding", "65", "off or a whole number from 1 to 64"),
         ("log_level", "loud", "off, error, warn, info, debug"),
     ],
 )
@@ -250,14 +247,14 @@ def test_settings_of_the_application(world: World) -> None:
         *(LAYER_NAME, "queue_mib", "int", "2"),
         *(LAYER_NAME, "binaries_mib", "long", "3"),
         *(LAYER_NAME, "keep_cache_mib", "unsigned", "4"),
-        *(LAYER_NAME, "sharding", "size", "5"),
+        *(LAYER_NAME, "timeline_mib", "size", "5"),
         *(LAYER_NAME, "load_wait_ms", "float", "6.5"),
         *(LAYER_NAME, "answer_wait_ms", "double", "7.25"),
         *(LAYER_NAME, "carrier", "text", "snapshot"),
         *(LAYER_NAME, "carrier", "text", "off"),
         *("VK_LAYER_KHRONOS_validation", "driver_cache", "text", "replace"),
     )
-    expected = ["compress=false", "queue_mib=2", "binaries_mib=3", "keep_cache_mib=4", "sharding=5", "load_wait_ms=6.5"]
+    expected = ["compress=false", "queue_mib=2", "binaries_mib=3", "keep_cache_mib=4", "timeline_mib=5", "load_wait_ms=6.5"]
     expected += ["answer_wait_ms=7.25", "carrier=snapshot"]
     assert in_force(done) == ", ".join(f"{part} if the policy file says nothing" for part in expected)
     assert refused(done) == []
@@ -271,7 +268,7 @@ def test_wrong_settings_of_the_application(world: World) -> None:
         *(LAYER_NAME, "queue_mib", "int", "-1"),
         *(LAYER_NAME, "a=b\nenvironment carrier", "text", "off"),
         *(LAYER_NAME, "driver_cache", "text", "replace\nenvironment carrier=off"),
-        *(LAYER_NAME, "sharding", "text", "x" * 5000),
+        *(LAYER_NAME, "store", "text", "x" * 5000),
         *(LAYER_NAME, "load_wait_ms", "double", "1e300"),
     )
     lines = refused(done)

@@ -74,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *copy = malloc(size + 33);
     uint8_t digest[PYLAYER_DIGEST_BYTES];
     digest128(data, size, digest);
-    write_hex(copy, digest);
+    digest_hex(copy, digest);
     copy[32] = '\n';
     memcpy(copy + 33, data, size);
     const SkipProgram program = {.texts = {"a\xc3\xa4*", "name", ""}, .sizes = {4, 4, 0}};

@@ -111,7 +111,7 @@ DISK_FAULTS = [
 DISK_KILLS = ["write:KILL:path=.journal:nth=3", "rename:KILL:nth=2", "unlink:KILL:nth=1", "write:KILL:path=.pack:nth=1"]
 POLICIES: list[object] = [
     {"settings": {"carrier": "auto"}},
-    {"settings": {"carrier": "cells", "sharding": 2}},
+    {"settings": {"carrier": "cells"}},
     {"settings": {"carrier": "binaries", "binaries_mib": 1}},
     {"settings": {"carrier": "snapshot"}},
     {"settings": {"application_binaries": "attest", "fsync_interval_ms": 0}},

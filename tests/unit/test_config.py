@@ -16,8 +16,7 @@ DEFAULT_FILE = Path(pylayer.__file__).parent / "data" / "config" / "default.yaml
 SETTINGS_KEYS = (
     "adopt_driver_cache, answer_wait_ms, application_binaries, application_caches, binaries_mib, carrier, compress, "
     "driver_cache, flush_wait_ms, fsync_interval_ms, keep_cache_mib, load_wait_ms, precompiled_internal_cache, "
-    "prefers_internal_cache, queue_mib, seed_application_caches, "
-    "sharding, store, timeline_mib"
+    "prefers_internal_cache, queue_mib, seed_application_caches, store, timeline_mib"
 )
 TOP_KEYS = (
     "import, max_program_mib, max_store_mib, metrics, never_skip, policy, policy_path, preset, rules, settings, share, "
@@ -138,8 +137,6 @@ def test_examples_in_the_default_file_are_valid() -> None:
         ("settings: {queue_mib: 1.5}", 1, "settings.queue_mib is 1.5; allowed: a whole number"),
         ("settings: {queue_mib: 0}", 1, "settings.queue_mib is 0; allowed: at least 1"),
         ("settings: {queue_mib: 5000}", 1, "settings.queue_mib is 5000; allowed: at most 4096"),
-        ("settings: {sharding: 65}", 1, "settings.sharding is 65; allowed: off or a whole number from 1 to 64"),
-        ("settings: {sharding: 'on'}", 1, "settings.sharding is 'on'; allowed: off or a whole number from 1 to 64"),
         ("settings: {queue_mib: true}", 1, "settings.queue_mib is true; allowed: a whole number"),
         ("settings: {load_wait_ms: -1}", 1, "settings.load_wait_ms is -1; allowed: at least 0"),
         ("settings: {load_wait_ms: .inf}", 1, "settings.load_wait_ms is inf; allowed: at most 60000"),
@@ -190,8 +187,6 @@ def test_hostile_yaml(text: str) -> None:
         ("# nothing\n", {}),
         ("settings: {carrier: off}", {"settings": {"carrier": "off"}}),
         ("settings: {adopt_driver_cache: False}", {"settings": {"adopt_driver_cache": False}}),
-        ("settings: {sharding: off}", {"settings": {"sharding": "off"}}),
-        ("settings: {sharding: 8}", {"settings": {"sharding": 8}}),
         ("settings: {load_wait_ms: 0.5, queue_mib: 0x10}", {"settings": {"load_wait_ms": 0.5, "queue_mib": 16}}),
         ("policy: a:B\npolicy_path: /p", {"policy": "a:B", "policy_path": "/p"}),
         (

@@ -269,7 +269,6 @@ def test_plan() -> None:
         queue_bytes=8 << 20,
         restore_binaries=True,
         seed_caches=True,
-        shards=0,
         tell_creations=True,
     )
     assert all(type(value) in (int, bool) for value in plan.as_dict().values())
@@ -343,12 +342,6 @@ def test_binary_properties(carrier: str, setting: str, driver: tuple[int, ...], 
     told = Policy().binary_properties(program(), device, {**DEFAULTS, **settings})
     assert tuple(int(getattr(told, name)) for name in names) == expected
     assert told.answered
-
-
-@pytest.mark.parametrize(("setting", "shards"), [("off", 0), (1, 1), (8.0, 8)])
-def test_sharding(setting: str | float, shards: int) -> None:
-    """The setting says how many copies of the layer's cache a device may have; off is none."""
-    assert Policy().plan_device(program(), facts(), {**DEFAULTS, "sharding": setting}).shards == shards
 
 
 # ---- values ------------------------------------------------------------------------------------------
