@@ -15,6 +15,12 @@
 static Device device;
 static int failures;
 
+/* spread_lock.c is not linked. */
+unsigned thread_slot(void)
+{
+    return 0;
+}
+
 static void expect(bool good, const char *what)
 {
     if (good)
@@ -202,7 +208,7 @@ static void test_index(void)
     uint64_t size;
     BinaryRecord *record = record_of(PIPELINES + 1, 1, &size);
     expect(!binary_index_load(&device, record, size), "the index went over its bound");
-    expect(atomic_load(&device.counters.binaries_unindexed) == 1, "what has no room is not counted");
+    expect(device.counters[0].totals.binaries_unindexed == 1, "what has no room is not counted");
     free(record);
     binary_index_close(&device);
     binary_index_free(&device);
