@@ -57,6 +57,12 @@ def _axis(**more: Any) -> dict[str, Any]:
     return {"gridcolor": "--line", "linecolor": "--dim", "zeroline": False, "automargin": True, **more}
 
 
+def _second_axis(over: str, title: str) -> dict[str, Any]:
+    """On the right, over another one, whose lines are enough."""
+    more: dict[str, Any] = {"title": {"text": title}, "rangemode": "tozero", "tickmode": "auto", "nticks": 4}
+    return _axis(overlaying=over, side="right", showgrid=False, fixedrange=True, **more)
+
+
 def _layout(height: int, **more: Any) -> dict[str, Any]:
     return {
         "height": height,
@@ -65,9 +71,12 @@ def _layout(height: int, **more: Any) -> dict[str, Any]:
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": "system-ui, sans-serif", "size": 12, "color": "--text"},
         "hoverlabel": {"bgcolor": "--box", "bordercolor": "--dim", "font": {"color": "--text"}, "align": "left"},
-        "legend": {"orientation": "h", "y": 1, "yanchor": "bottom", "itemclick": False, "itemdoubleclick": False},
+        "legend": {
+            "orientation": "h", "y": 1, "yanchor": "bottom", "traceorder": "normal",
+            "itemclick": False, "itemdoubleclick": False,
+        },
         **more,
-    }
+    }  # fmt: skip
 
 
 def _bars(name: str, color: str, **more: Any) -> Figure:
@@ -204,7 +213,6 @@ def _timeline_layout(names: list[str], length: int) -> dict[str, Any]:
     height = BELOW + ROW * len(names)
     below = BELOW / height
     rows = {"tickvals": list(range(len(names))), "ticktext": names, "range": [len(names) - 0.4, -0.7]}
-    hits: dict[str, Any] = {"overlaying": "y2", "side": "right", "showgrid": False, "rangemode": "tozero"}
     return _layout(
         height,
         barmode="overlay",
@@ -214,7 +222,7 @@ def _timeline_layout(names: list[str], length: int) -> dict[str, Any]:
         xaxis=_axis(range=[0, _s(length)], anchor="y2", tickformat="~s", ticksuffix="s", nticks=8),
         yaxis=_axis(domain=[below, 1], fixedrange=True, **rows),
         yaxis2=_axis(domain=[0, below * 0.8], fixedrange=True, title={"text": "ms compiled"}, nticks=4),
-        yaxis3=_axis(fixedrange=True, title={"text": "hits"}, nticks=4, **hits),
+        yaxis3=_second_axis("y2", "hits"),
     )
 
 
@@ -278,7 +286,7 @@ def history(rows: list[dict[str, Any]]) -> Figure:
     ]
 
     def bars(key: str, color: str) -> Figure:
-        return _bars(key, color, width=0.7, x=at, y=[row[key] for row in rows], hovertext=texts)
+        return _bars(key, color, width=0.7 * min(1, len(rows) / 8), x=at, y=[row[key] for row in rows], hovertext=texts)
 
     stored = {
         "type": "scatter", "mode": "lines+markers", "name": "stored so far", "yaxis": "y2", "hoverinfo": "text",
@@ -293,9 +301,6 @@ def history(rows: list[dict[str, Any]]) -> Figure:
             tickvals=shown, fixedrange=True, ticktext=[figures.moment(rows[n]["started_s"], short=True) for n in shown]
         ),
         yaxis=_axis(title={"text": "pipelines"}, rangemode="tozero", fixedrange=True, nticks=5),
-        yaxis2=_axis(
-            title={"text": name}, overlaying="y", side="right", rangemode="tozero", showgrid=False, fixedrange=True,
-            nticks=5,
-        ),
-    )  # fmt: skip
+        yaxis2=_second_axis("y", name),
+    )
     return {"data": [bars("hits", "--found"), bars("compiled", "--k0"), stored], "layout": layout}
