@@ -130,7 +130,7 @@ python: | system-packages
 $(VENV)/installed: $(SOURCES) $(ANEW) | python
 	@echo "pylayer: building and installing into $(VENV)"
 	@rm -rf build/lib* build/bdist*
-	@$(PIP) install .
+	@$(PIP) install '.[report]'
 	@touch $@
 
 # Tools of the lists in pyproject.toml's optional dependencies.

@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
+from types import ModuleType
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -146,6 +147,18 @@ def _trace(path: str, root: str, chosen: list[Recorded]) -> int:
         return trace.write(file, lines)
 
 
+def _page() -> ModuleType:
+    """What makes the page. Failure where packages of the extra are not installed."""
+    try:
+        from ..report import page
+    except ImportError as error:
+        raise Failure(
+            f"--html needs {error.name or 'packages'}, which is not installed; install it with: "
+            "pip install 'vk-pylayer[report]'"
+        ) from error
+    return page
+
+
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Show what compiled when, and what it held up.")
 @click.argument(
     "runs",
@@ -158,7 +171,7 @@ def _trace(path: str, root: str, chosen: list[Recorded]) -> int:
     "--html",
     metavar="FILE",
     shell_complete=files,
-    help="Write a page to look at in a browser; it needs nothing but itself.",
+    help="Write a page for a browser, in one file. Needs vk-pylayer[report].",
 )
 @click.option(
     "--trace",
@@ -208,6 +221,7 @@ def report(
         raise WrongUse("say what to write: --html FILE, --trace FILE, --json, or --list for the runs to choose from")
     if [html, trace].count("-") + as_json > 1:
         raise WrongUse("only one of --html -, --trace - and --json can have standard output")
+    page = _page() if html else None
     root = require_root()
     found = recorded.read(root)
     if not found and as_list and not as_json:
@@ -230,9 +244,7 @@ def report(
                 own["against"] = compare.against(root, run, compared[run.name], frame_ns)
             numbers.append((run, own))
             advance(1)
-        if html:
-            from ..report import page
-
+        if html and page:
             size = _write(html, page.render(root, numbers, frame_ns, advance))
             said.append(f"{html}: {human_bytes(size)}, of {plural(len(chosen), 'run')}")
         if trace:

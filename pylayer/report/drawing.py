@@ -1,10 +1,15 @@
-"""What the page's charts are drawn from: the events of a run as columns of numbers, short enough to be in the page."""
+"""The page's charts, as figures for Plotly: https://plotly.com/javascript/reference
+
+Times are seconds from the beginning of the run. A colour is the name of a CSS variable of page.css; page.js replaces it
+by its value. Plotly reads tags and entities in texts, so every text from a program goes through ``_text``.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import html
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..cli.output import printable
+from ..cli.output import human_bytes, human_time, plural, printable, shorten
 from ..values import KIND_NAMES
 from . import figures, stalls
 
@@ -12,49 +17,75 @@ if TYPE_CHECKING:
     from ..store.timeline import Event, Timeline
     from .recorded import Recorded
 
-#: The longest are drawn where there are more; a page of 20,000 has 1.5 MB of them.
-MOST_EVENTS = 20_000
-#: Rows of the timeline; the threads that created least share the last one.
+Figure = dict[str, Any]
+
+#: The longest are drawn where there are more. A browser draws 5,000 bars in half a second, and 20,000 in two.
+MOST_EVENTS = 5_000
+#: Rows of the timeline. The threads that created least share the last one.
 MOST_THREADS = 60
+#: Intervals for which compile time is added up, and the shortest that one may be.
+MOST_INTERVALS, SHORTEST_INTERVAL_NS = 240, 5_000_000
+#: Names of threads and kinds are cut to so many characters beside a chart.
+WIDEST = 24
+#: CSS pixels.
+ROW, BELOW = 42, 200
 
-#: Of what is drawn, in the order of their colours.
+#: In the order of their colours.
 KINDS = (*KIND_NAMES, figures.HELD_UP["wait"], figures.HELD_UP["cache"])
-WAIT, CACHE = len(KIND_NAMES), len(KIND_NAMES) + 1
 
 
-class Words:
-    """Texts by number, each once."""
+class Drawn(NamedTuple):
+    """The timeline, and what the page says beside it."""
 
-    def __init__(self, *first: str) -> None:
-        self.texts = list(first)
-        self._numbers = {text: number for number, text in enumerate(first)}
-
-    def number(self, text: str) -> int:
-        """Of a text that may be new."""
-        if text not in self._numbers:
-            self._numbers[text] = len(self.texts)
-            self.texts.append(text)
-        return self._numbers[text]
+    figure: Figure
+    #: The figure's first traces: a name and the class of its colour each.
+    kinds: list[tuple[str, str]]
+    events: int
+    threads: int
+    left_out: int
 
 
-class Shared:
-    """What the runs of a page have in common."""
+def _text(*lines: str) -> str:
+    return "<br>".join(html.escape(printable(line), quote=False) for line in lines if line)
 
-    def __init__(self) -> None:
-        self.kinds = Words(*KINDS)
-        self.outcomes = Words()
-        self.stages = Words("")
 
-    def as_json(self) -> dict[str, Any]:
-        """For the page's script."""
-        from ..store import timeline
+def _s(nanoseconds: float) -> float:
+    return round(nanoseconds / 1e9, 7)
 
-        return {
-            "kinds": self.kinds.texts,
-            "outcomes": [figures.OUTCOMES.get(word, word) for word in self.outcomes.texts],
-            "compiles": [word in timeline.COMPILES for word in self.outcomes.texts],
-            "stages": self.stages.texts,
-        }
+
+def _axis(**more: Any) -> dict[str, Any]:
+    return {"gridcolor": "--line", "linecolor": "--dim", "zeroline": False, "automargin": True, **more}
+
+
+def _second_axis(over: str, title: str) -> dict[str, Any]:
+    """On the right, over another one, whose lines are enough."""
+    more: dict[str, Any] = {"title": {"text": title}, "rangemode": "tozero", "tickmode": "auto", "nticks": 4}
+    return _axis(overlaying=over, side="right", showgrid=False, fixedrange=True, **more)
+
+
+def _layout(height: int, **more: Any) -> dict[str, Any]:
+    return {
+        "height": height,
+        "margin": {"l": 10, "r": 10, "t": 30, "b": 10},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": "system-ui, sans-serif", "size": 12, "color": "--text"},
+        "hoverlabel": {"bgcolor": "--box", "bordercolor": "--dim", "font": {"color": "--text"}, "align": "left"},
+        "legend": {
+            "orientation": "h", "y": 1, "yanchor": "bottom", "traceorder": "normal",
+            "itemclick": False, "itemdoubleclick": False,
+        },
+        **more,
+    }  # fmt: skip
+
+
+def _bars(name: str, color: str, **more: Any) -> Figure:
+    """Bars with an outline of their own colour, so that the shortest is seen as well."""
+    line = {"color": color, "width": 0.5}
+    return {"type": "bar", "name": name, "marker": {"color": color, "line": line}, "hoverinfo": "text", **more}
+
+
+# ---- Timeline ------------------------------------------------------------------------------------
 
 
 def _threads(events: list[Event], line: Timeline) -> tuple[list[str], dict[int, int]]:
@@ -68,9 +99,9 @@ def _threads(events: list[Event], line: Timeline) -> tuple[list[str], dict[int, 
     for thread in spent:
         if thread in own:
             rows[thread] = len(names)
-            name = printable(line.threads.get(thread, ""))
+            name = shorten(line.threads.get(thread, ""), WIDEST)
             number = f"thread {thread}" if thread else "unknown thread"
-            names.append(f"{name} ({thread})" if name and thread else name or number)
+            names.append(_text(name, f"({thread})") if name and thread else _text(name or number))
     for thread in spent:
         rows.setdefault(thread, len(names))
     if len(spent) > len(own):
@@ -78,81 +109,198 @@ def _threads(events: list[Event], line: Timeline) -> tuple[list[str], dict[int, 
     return names, rows
 
 
-def _kind(event: Event, shared: Shared) -> int:
-    if event.type == "wait":
-        return WAIT
-    if event.type == "cache":
-        return CACHE
-    return event.kind if event.kind < len(KIND_NAMES) else shared.kinds.number(figures.kind_name(event.kind))
+def _kind(event: Event) -> str:
+    return figures.HELD_UP.get(event.type) or figures.kind_name(event.kind)
 
 
 def _outcome(event: Event) -> str:
     if event.type == "wait":
         return "pipelines waited for the store to be read"
     if event.type == "cache":
-        reason = printable(event.text)
-        return f"{event.outcome}: {figures.REASONS.get(reason, reason)}"
-    return event.outcome
+        return f"{event.outcome}: {figures.REASONS.get(event.text, event.text)}"
+    return figures.OUTCOMES.get(event.outcome, event.outcome)
 
 
-def _ms(nanoseconds: int) -> float:
-    return round(nanoseconds / 1e6, 4)
+def _said(event: Event, start: int) -> str:
+    """What is known of an event, for who points at it."""
+    lines = [f"{_kind(event)}: {human_time(event.duration_ns)}", f"at {human_time(event.start_ns - start)}"]
+    lines += [_outcome(event)]
+    if event.type == "pipeline":
+        lines += [f"{event.number:,} pipelines in one call" if event.number > 1 else ""]
+        lines += [f"fingerprint {event.fingerprint:016x}" if event.fingerprint else ""]
+        lines += [", ".join(figures.stages_of(event.stages)), f"entry point {event.text}" if event.text else ""]
+    return _text(*lines)
 
 
-def of_run(
-    recorded: Recorded, line: Timeline | None, own: dict[str, Any], shared: Shared, frame_ns: int
-) -> dict[str, Any]:
-    """One run, for the page's script; ``own`` is what ``figures.of_run`` gave. Times in milliseconds."""
-    found = [event for event in line.events if event.type in stalls.HOLDS_UP] if line is not None else []
-    drawn = sorted(found, key=lambda event: event.duration_ns, reverse=True)[:MOST_EVENTS]
-    drawn.sort(key=lambda event: event.start_ns)
-    start = figures.origin(recorded, line)
-    names, rows = _threads(drawn, line) if line is not None else ([], {})
-    drawn.sort(key=lambda event: (rows[event.thread], event.start_ns))
-    long = [stall for stall in stalls.find(found, frame_ns) if stall.thread in rows]
-    texts = Words("")
-    return {
-        "length_ms": _ms(own["duration_ns"]),
-        "threads": names,
-        "left_out": len(found) - len(drawn),
-        "texts": texts.texts,
-        "events": {
-            "at": [_ms(event.start_ns - start) for event in drawn],
-            "ms": [_ms(event.duration_ns) for event in drawn],
-            "kind": [_kind(event, shared) for event in drawn],
-            "outcome": [shared.outcomes.number(_outcome(event)) for event in drawn],
-            "thread": [rows[event.thread] for event in drawn],
-            "count": [max(1, event.number) if event.type == "pipeline" else 1 for event in drawn],
-            "fingerprint": [f"{event.fingerprint:016x}" if event.fingerprint else "" for event in drawn],
-            "stages": [shared.stages.number(", ".join(figures.stages_of(event.stages))) for event in drawn],
-            "text": [texts.number(printable(event.text)) if event.type == "pipeline" else 0 for event in drawn],
-        },
-        "stalls": [
-            {
-                "at": _ms(stall.start_ns - start),
-                "ms": _ms(stall.duration_ns),
-                "thread": rows[stall.thread],
-                "pipelines": stall.pipelines,
-                "longest": shared.kinds.texts[_kind(stall.longest, shared)],
-            }
-            for stall in long
-        ],
-        "hits": [
-            [_ms(event.start_ns - start), _ms(event.duration_ns), event.value]
-            for event in (line.events if line is not None else ())
-            if event.type == "hits"
-        ],
-        "kinds": [{key: row[key] for key in ("kind", "hits", "compiled")} for row in own["kinds"]],
-        "history": [
-            {
-                "when": figures.moment(row["started_s"]),
-                "label": figures.moment(row["started_s"], short=True),
-                "this": row["this"],
-                "hits": row["hits"],
-                "compiled": row["compiled"],
-                "added": row["stored_bytes"],
-                "stored": row["stored_bytes_so_far"],
-            }
-            for row in own["history"]
-        ],
+def _of_kind(kind: str, color: str, events: list[Event], rows: dict[int, int], start: int) -> Figure:
+    own = [event for event in events if _kind(event) == kind]
+    return _bars(
+        kind,
+        f"--{color}",
+        orientation="h",
+        width=0.55,
+        base=[_s(event.start_ns - start) for event in own],
+        x=[_s(event.duration_ns) for event in own],
+        y=[rows[event.thread] for event in own],
+        hovertext=[_said(event, start) for event in own],
+    )
+
+
+def _stalls(found: list[stalls.Stall], rows: dict[int, int], start: int) -> list[Figure]:
+    """A line as long as each stall, and a mark that is seen however short that is."""
+    texts = []
+    for stall in found:
+        count = f"{plural(stall.pipelines, 'pipeline')}, longest {_kind(stall.longest)}" if stall.pipelines else ""
+        at = f"at {human_time(stall.start_ns - start)}"
+        texts.append(_text(f"Stall: {human_time(stall.duration_ns)}", at, count))
+    begins = [_s(stall.start_ns - start) for stall in found]
+    lengths = [_s(stall.duration_ns) for stall in found]
+    line = _bars("stalls", "--stall", orientation="h", width=0.07, base=begins, x=lengths, hovertext=texts)
+    mark = {
+        "type": "scatter",
+        "name": "marks",
+        "mode": "markers",
+        "marker": {"symbol": "triangle-down", "size": 10, "color": "--stall"},
+        "x": [begin + length / 2 for begin, length in zip(begins, lengths, strict=True)],
+        "hoverinfo": "text",
+        "hovertext": texts,
     }
+    heights = [rows[stall.thread] for stall in found]
+    return [{**line, "y": [row - 0.34 for row in heights]}, {**mark, "y": [row - 0.46 for row in heights]}]
+
+
+def _compiling(events: list[Event], start: int, length: int) -> Figure:
+    """How long was compiled in each interval, over all threads."""
+    width = max(SHORTEST_INTERVAL_NS, -(-length // MOST_INTERVALS))
+    spent: dict[int, int] = {}
+    for event in figures.compiles(events):
+        at = event.start_ns - start
+        end = min(length, at + event.duration_ns)
+        while at < end:
+            interval = at // width
+            until = min(end, (interval + 1) * width)
+            spent[interval] = spent.get(interval, 0) + until - at
+            at = until
+    there = sorted(spent)
+    return _bars(
+        "compiling",
+        "--bar",
+        yaxis="y2",
+        x=[_s((interval + 0.5) * width) for interval in there],
+        width=[_s(width)] * len(there),
+        y=[spent[interval] / 1e6 for interval in there],
+        hovertext=[_text(f"{human_time(spent[at])} compiled", f"at {human_time(at * width)}") for at in there],
+    )
+
+
+def _hits(events: list[Event], start: int, length: int) -> Figure:
+    """A line for each interval in which hits were counted, all kinds together."""
+    counted: dict[int, tuple[int, int]] = {}
+    for event in events:
+        if event.type == "hits":
+            until, count = counted.get(event.start_ns, (0, 0))
+            counted[event.start_ns] = max(until, event.start_ns + event.duration_ns), count + event.value
+    found: Figure = {"type": "scatter", "mode": "lines", "name": "hits", "yaxis": "y3", "hoverinfo": "text"}
+    found |= {"x": [], "y": [], "hovertext": [], "line": {"color": "--found", "width": 3}}
+    for begin, (until, count) in counted.items():
+        found["x"] += [_s(begin - start), _s(min(length, until - start)), None]
+        found["y"] += [count, count, None]
+        found["hovertext"] += [f"{plural(count, 'hit')}<br>from {human_time(begin - start)}"] * 2 + [""]
+    return found
+
+
+def _timeline_layout(names: list[str], length: int) -> dict[str, Any]:
+    height = BELOW + ROW * len(names)
+    below = BELOW / height
+    rows = {"tickvals": list(range(len(names))), "ticktext": names, "range": [len(names) - 0.4, -0.7]}
+    return _layout(
+        height,
+        barmode="overlay",
+        showlegend=False,
+        hovermode="closest",
+        hoverdistance=8,
+        xaxis=_axis(range=[0, _s(length)], anchor="y2", tickformat="~s", ticksuffix="s", nticks=8),
+        yaxis=_axis(domain=[below, 1], fixedrange=True, **rows),
+        yaxis2=_axis(domain=[0, below * 0.8], fixedrange=True, title={"text": "ms compiled"}, nticks=4),
+        yaxis3=_second_axis("y2", "hits"),
+    )
+
+
+def timeline(recorded: Recorded, line: Timeline, length: int, frame_ns: int) -> Drawn | None:
+    """A row for each thread, a bar for each pipeline; below, what was compiled and found over time. None where there
+    is nothing to draw."""
+    found = [event for event in line.events if event.type in stalls.HOLDS_UP]
+    if not found or length <= 0:
+        return None
+    start = figures.origin(recorded, line)
+    longest = sorted(found, key=lambda event: event.duration_ns, reverse=True)[:MOST_EVENTS]
+    longest.sort(key=lambda event: event.start_ns)
+    names, rows = _threads(longest, line)
+    present = {_kind(event) for event in longest}
+    kinds = [(kind, f"k{number % 10}") for number, kind in enumerate(KINDS) if kind in present]
+    kinds += [(kind, "k9") for kind in sorted(present - set(KINDS))]
+    data = [_of_kind(kind, color, longest, rows, start) for kind, color in kinds]
+    data += _stalls([stall for stall in stalls.find(found, frame_ns) if stall.thread in rows], rows, start)
+    data += [_compiling(line.events, start, length), _hits(line.events, start, length)]
+    figure = {"data": data, "layout": _timeline_layout(names, length)}
+    return Drawn(figure, kinds, len(longest), len(names), len(found) - len(longest))
+
+
+# ---- Kinds and history ---------------------------------------------------------------------------
+
+
+def kinds(rows: list[dict[str, Any]]) -> Figure:
+    """Hits and compiled pipelines, a bar for each kind; ``rows`` is what ``figures.kinds`` gave."""
+    at = list(range(len(rows)))
+
+    def bars(key: str, color: str) -> Figure:
+        texts = [_text(row["kind"], f"{row[key]:,} {key}") for row in rows]
+        return _bars(key, color, orientation="h", width=0.6, y=at, x=[row[key] for row in rows], hovertext=texts)
+
+    names = [_text(shorten(row["kind"], WIDEST)) for row in rows]
+    layout = _layout(
+        80 + 40 * len(rows),
+        barmode="stack",
+        xaxis=_axis(rangemode="tozero", fixedrange=True, nticks=6),
+        yaxis=_axis(tickvals=at, ticktext=names, range=[len(rows) - 0.5, -0.5], fixedrange=True),
+    )
+    return {"data": [bars("hits", "--found"), bars("compiled", "--k0")], "layout": layout}
+
+
+def history(rows: list[dict[str, Any]]) -> Figure:
+    """Hits and compiled pipelines, a bar for each run, and a line for what was stored so far; ``rows`` is what
+    ``figures.history`` gave."""
+    at = list(range(len(rows)))
+    highest = max(row["stored_bytes_so_far"] for row in rows)
+    unit, name = 1, "B"
+    for larger in ("KiB", "MiB", "GiB"):
+        if highest >= unit * 1024:
+            unit, name = unit * 1024, larger
+    texts = [
+        _text(
+            figures.moment(row["started_s"]) + (", this run" if row["this"] else ""),
+            f"{row['hits']:,} hits, {row['compiled']:,} compiled",
+            f"{human_bytes(row['stored_bytes'])} stored by it, {human_bytes(row['stored_bytes_so_far'])} by all so far",
+        )
+        for row in rows
+    ]
+
+    def bars(key: str, color: str) -> Figure:
+        return _bars(key, color, width=0.7 * min(1, len(rows) / 8), x=at, y=[row[key] for row in rows], hovertext=texts)
+
+    stored = {
+        "type": "scatter", "mode": "lines+markers", "name": "stored so far", "yaxis": "y2", "hoverinfo": "text",
+        "x": at, "y": [row["stored_bytes_so_far"] / unit for row in rows], "hovertext": texts,
+        "line": {"color": "--k1"}, "marker": {"color": "--k1", "size": 7},
+    }  # fmt: skip
+    shown = at[:: max(1, -(-len(rows) // 6))]
+    layout = _layout(
+        300,
+        barmode="stack",
+        xaxis=_axis(
+            tickvals=shown, fixedrange=True, ticktext=[figures.moment(rows[n]["started_s"], short=True) for n in shown]
+        ),
+        yaxis=_axis(title={"text": "pipelines"}, rangemode="tozero", fixedrange=True, nticks=5),
+        yaxis2=_second_axis("y", name),
+    )
+    return {"data": [bars("hits", "--found"), bars("compiled", "--k0"), stored], "layout": layout}

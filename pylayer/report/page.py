@@ -1,7 +1,7 @@
 """One page of HTML, with all that it needs inside: no network, no file beside it.
 
 The template escapes every text. The page's Content-Security-Policy lets it load nothing, and run only the two scripts
-whose hashes it names.
+whose hashes it names: Plotly's, which plotly brings along, and page.js.
 """
 
 from __future__ import annotations
@@ -12,6 +12,10 @@ import time
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+import jinja2
+from markupsafe import Markup
+from plotly.offline import get_plotlyjs
+
 from .. import __version__
 from ..cli.output import human_time, plural, printable
 from . import drawing, view
@@ -20,6 +24,7 @@ from .figures import moment
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..store.timeline import Timeline
     from .recorded import Recorded
 
 
@@ -32,18 +37,15 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _names(recorded: Recorded, root: str) -> dict[int, str]:
-    line = recorded.timeline(root)
+def _names(line: Timeline | None) -> dict[int, str]:
     known = line.threads.items() if line is not None else ()
     return {thread: f"{printable(name)} ({thread})" for thread, name in known if name}
 
 
-def _run(
-    number: int, root: str, recorded: Recorded, own: dict[str, Any], shared: drawing.Shared, frame_ns: int
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the template and what the script need of one run."""
-    drawn = drawing.of_run(recorded, recorded.timeline(root), own, shared, frame_ns)
-    names = _names(recorded, root)
+def _run(number: int, root: str, recorded: Recorded, own: dict[str, Any], frame_ns: int) -> dict[str, Any]:
+    """What the template says of one run."""
+    line = recorded.timeline(root)
+    names = _names(line)
     duration = human_time(own["duration_ns"])
     driver = ", ".join(text for text in (own["driver"], own["driver_info"]) if text)
     said: dict[str, Any] = {
@@ -56,25 +58,33 @@ def _run(
         "when": f"Began {moment(own['started_s'])}, {view.STATES[own['state']].format(duration=duration)}",
         "process": f", process {own['pid']}" if own["pid"] else "",
         "cards": view.cards(own, frame_ns),
-        "timeline_note": view.timeline_note(own, drawn["left_out"]),
-        "has_timeline": bool(drawn["events"]["at"]) and own["duration_ns"] > 0,
-        "timeline_label": f"{plural(len(drawn['events']['at']), 'event')} on {plural(len(drawn['threads']), 'thread')} "
-        f"over {duration}, {plural(own['stalls'], 'stall')} longer than {human_time(frame_ns)}; "
-        "the tables have them in words",
         "stalls_more": _of(len(own["longest_stalls"]), own["stalls"]),
         "slow_more": _of(len(own["slowest"]), own["compiled"]),
-        "kinds_label": "Hits and compiled pipelines by kind; the table below has the numbers",
-        "history_label": "Hits, compiled pipelines and what was stored, by run; the table below has the numbers",
-        "has_growth": len(own["history"]) > 1,
         "saved_meaning": view.saved_meaning(own),
-        "against": view.against(own["against"], own, names, number) if own.get("against") else None,
+        "against": view.against(own["against"], own, names) if own.get("against") else None,
+        "kinds": drawing.kinds(own["kinds"]),
+        "history": drawing.history(own["history"]) if len(own["history"]) > 1 else None,
+        **_timeline(recorded, line, own, frame_ns),
     }
-    said["stall_columns"], said["stall_rows"] = view.stalls(own, names, number)
-    said["slow_columns"], said["slow_rows"] = view.pipelines(own["slowest"], names, number)
+    said["stall_columns"], said["stall_rows"] = view.stalls(own, names)
+    said["slow_columns"], said["slow_rows"] = view.pipelines(own["slowest"], names)
     said["kind_columns"], said["kind_rows"] = view.kinds(own)
     said["verdict_columns"], said["verdict_rows"] = view.verdicts(own)
     said["history_columns"], said["history_rows"] = view.history(own)
-    return said, drawn
+    return said
+
+
+def _timeline(recorded: Recorded, line: Timeline | None, own: dict[str, Any], frame_ns: int) -> dict[str, Any]:
+    drawn = drawing.timeline(recorded, line, own["duration_ns"], frame_ns) if line is not None else None
+    said = {"timeline": drawn, "timeline_note": view.timeline_note(own, drawn.left_out if drawn else 0)}
+    if drawn is not None:
+        said["length_s"] = own["duration_ns"] / 1e9
+        said["timeline_label"] = (
+            f"{plural(drawn.events, 'event')} on {plural(drawn.threads, 'thread')} over "
+            f"{human_time(own['duration_ns'])}, {plural(own['stalls'], 'stall')} longer than {human_time(frame_ns)}; "
+            "the tables have them in words"
+        )
+    return said
 
 
 def _of(shown: int, there: int) -> str:
@@ -88,27 +98,21 @@ def render(
     advance: Callable[[int], None] = lambda amount: None,
 ) -> str:
     """The page of these runs and their figures; ``advance`` is told of each that is done."""
-    import jinja2
-    from jinja2.utils import htmlsafe_json_dumps
-    from markupsafe import Markup
-
-    shared = drawing.Shared()
-    said, drawn = [], []
+    said = []
     for number, (recorded, own) in enumerate(chosen):
-        texts, columns = _run(number, root, recorded, own, shared, frame_ns)
-        said.append(texts)
-        drawn.append(columns)
+        said.append(_run(number, root, recorded, own, frame_ns))
         advance(1)
     programs = list(dict.fromkeys(texts["program"] for texts in said))
     heading = ", ".join(programs[:3]) + (f" and {len(programs) - 3} more" if len(programs) > 3 else "")
-    css, script, echarts = _file("page.css"), _file("page.js"), _file("echarts/echarts.min.js")
+    css, script, plotly = _file("page.css"), _file("page.js"), get_plotlyjs()
     policy = (
-        f"default-src 'none'; script-src {_hash(echarts)} {_hash(script)}; style-src 'unsafe-inline'; img-src data:; "
+        f"default-src 'none'; script-src {_hash(plotly)} {_hash(script)}; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-    loader = jinja2.DictLoader({name: _file(name) for name in ("page.html.j2", "table.html.j2")})
+    loader = jinja2.DictLoader({name: _file(name) for name in ("page.html.j2", "parts.html.j2")})
     # No text of a run is a template, and none gets past the escaping.
     environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     return environment.get_template("page.html.j2").render(
         policy=Markup(policy),
         version=__version__,
@@ -118,7 +122,6 @@ def render(
         frame=human_time(frame_ns),
         runs=said,
         css=Markup(css),
-        echarts=Markup(echarts),
+        plotly=Markup(plotly),
         script=Markup(script),
-        data=htmlsafe_json_dumps({"runs": drawn, **shared.as_json()}, separators=(",", ":")),
     )

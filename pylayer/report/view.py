@@ -12,7 +12,8 @@ _CODE = {"code": True}
 
 
 def _cell(text: str, by: float | None = None, **more: Any) -> dict[str, Any]:
-    """``by``: what the column is sorted by where that is not the text. ``show``: where on the timeline it is."""
+    """``by``: what the column is sorted by where that is not the text. ``show``: when it began and how long it took, in
+    seconds, if the timeline has it."""
     return {"text": text, "by": by, "show": None, "code": False, **more}
 
 
@@ -37,10 +38,10 @@ def _size(size: int | None) -> dict[str, Any]:
     return _cell("unknown", -1) if size is None else _cell(human_bytes(size), size)
 
 
-def _at(own: dict[str, Any], number: int) -> dict[str, Any]:
+def _at(own: dict[str, Any]) -> dict[str, Any]:
     """When something was, which is also the way to it."""
     text = f"{own['at_ns'] / 1e9:.3f} s"
-    return _cell(text, own["at_ns"], show=f"{number} {own['at_ns'] / 1e6:.4f} {own['duration_ns'] / 1e6:.4f}")
+    return _cell(text, own["at_ns"], show=f"{own['at_ns'] / 1e9:.7f} {own['duration_ns'] / 1e9:.7f}")
 
 
 def _thread(thread: int, names: dict[int, str]) -> str:
@@ -88,11 +89,11 @@ def _longest(stall: dict[str, Any]) -> dict[str, Any]:
     return _cell(stall["longest"] or "unknown", **_CODE)
 
 
-def stalls(run: dict[str, Any], names: dict[int, str], number: int) -> tuple[list[Any], list[Any]]:
+def stalls(run: dict[str, Any], names: dict[int, str]) -> tuple[list[Any], list[Any]]:
     """Columns and rows."""
     rows = [
         _row(
-            _at(stall, number),
+            _at(stall),
             _time(stall["duration_ns"]),
             _cell(_thread(stall["thread"], names)),
             _count(stall["pipelines"]),
@@ -104,13 +105,13 @@ def stalls(run: dict[str, Any], names: dict[int, str], number: int) -> tuple[lis
     return _columns("#At", "#Held up for", "Thread", "#Pipelines", "Longest", "#Took"), rows
 
 
-def pipelines(found: list[dict[str, Any]], names: dict[int, str], number: int) -> tuple[list[Any], list[Any]]:
+def pipelines(found: list[dict[str, Any]], names: dict[int, str]) -> tuple[list[Any], list[Any]]:
     """Columns and rows; a column that says the same or nothing everywhere is left out."""
     entries = any(own["entry_point"] for own in found)
     several = any(own["pipelines"] > 1 for own in found)
     rows = []
     for own in found:
-        cells = [_cell(own["fingerprint"] or "unknown", **_CODE), _time(own["duration_ns"]), _at(own, number)]
+        cells = [_cell(own["fingerprint"] or "unknown", **_CODE), _time(own["duration_ns"]), _at(own)]
         cells += [_cell(own["kind"]), _cell(", ".join(own["stages"]) or "unknown")]
         cells += [_cell(own["entry_point"] or "main", **_CODE)] if entries else []
         cells += [_count(own["pipelines"])] if several else []
@@ -205,7 +206,7 @@ def _difference(write: Any, now: int, then: int) -> dict[str, Any]:
     return {**write(abs(less)), "text": sign + write(abs(less))["text"], "by": less}
 
 
-def against(found: dict[str, Any], run: dict[str, Any], names: dict[int, str], number: int) -> dict[str, Any]:
+def against(found: dict[str, Any], run: dict[str, Any], names: dict[int, str]) -> dict[str, Any]:
     """A comparison, for the template."""
     this, then = found["this"], found["earlier"]
     rows = [
@@ -227,7 +228,7 @@ def against(found: dict[str, Any], run: dict[str, Any], names: dict[int, str], n
     parts = []
     for key, title in (("new_pipelines", "Compiled in this run only"), ("compiled_again", "Compiled in both")):
         if found[key]:
-            columns, lines = pipelines(found[key], names, number)
+            columns, lines = pipelines(found[key], names)
             parts.append({"title": f"{title}, the slowest first", "columns": columns, "rows": lines})
     columns = _columns("What", "#This run", "#The other", "#Difference")
     return {

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import lints
 import pytest
 import recorded_runs
 import yaml
@@ -76,12 +77,16 @@ def meanings(said: Any) -> Iterator[str]:
         yield str(said)
 
 
-@pytest.mark.parametrize("path", sorted(DOCUMENTED))
-def test_types_are_known(path: str) -> None:
+def test_types_are_known() -> None:
     """Every value of docs/json.yaml begins with a type."""
-    for meaning in meanings(DOCUMENTED[path]):
-        words = meaning.partition(" - ")[0].split()
-        assert words and all(word in (*TYPES, "or", "any") for word in words), meaning
+    found = [
+        (path, meaning, meaning.partition(" - ")[0].split())
+        for path in DOCUMENTED
+        for meaning in meanings(DOCUMENTED[path])
+    ]
+    lints.none(
+        f"{path}: {meaning}" for path, meaning, words in found if not words or set(words) - {*TYPES, "or", "any"}
+    )
 
 
 @pytest.fixture

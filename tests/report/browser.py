@@ -60,7 +60,7 @@ def overflow(page: Page) -> int:
 
 
 def marks(page: Page, chart: str, colour: str) -> int:
-    """Shapes of a chart that are filled with one of the style sheet's colours."""
+    """Shapes in charts (a CSS selector) that are filled with one of the style sheet's colours."""
     count = page.evaluate(
         """([chart, colour]) => {
             const probe = document.createElement("span");
@@ -68,7 +68,7 @@ def marks(page: Page, chart: str, colour: str) -> int:
             document.body.append(probe);
             const wanted = getComputedStyle(probe).color;
             probe.remove();
-            const shapes = document.querySelectorAll(`[data-chart=${chart}] svg :is(path, rect, polygon)`);
+            const shapes = document.querySelectorAll(`${chart} .mlayer path`);
             return [...shapes].filter((shape) => getComputedStyle(shape).fill === wanted).length;
         }""",
         [chart, colour],

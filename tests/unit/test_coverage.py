@@ -1,18 +1,20 @@
-"""docs/coverage.md: every test that it names exists, those of docs/security.md too, and every command that the layer
-intercepts has its rows."""
+"""docs/coverage.md and docs/reliability.md say which test shows what: the tests exist, and no command is left out."""
 
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
-import pytest
+import lints
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "coverage.md").read_text()
 PATHS = ["hit", "miss", "refused", "passed"]
 #: What a cell says that names no test.
 REASONS = ("n/a: ", "by hand: ", "not tried", "not there yet")
+#: Of the tables in docs/reliability.md.
+FAULT_COLUMNS = ["fault", "how injected", "the program saw", "the user saw", "lost", "test"]
 
 
 def rows(heading: str) -> list[list[str]]:
@@ -34,17 +36,19 @@ def intercepted() -> set[str]:
     return found | hooked | {"vkGetDeviceProcAddr"}
 
 
-def named_tests() -> list[str]:
-    security = (ROOT / "docs" / "security.md").read_text()
-    return sorted(set(re.findall(r"`([\w/]+\.py::\w+)`", TEXT + security)))
+@cache
+def functions(file: str) -> set[str]:
+    """The functions of a file of tests/, or of tests/layer/; none where there is no such file."""
+    path = ROOT / "tests" / (file if "/" in file else f"layer/{file}")
+    return set(re.findall(r"^def (\w+)\(", path.read_text(), re.M)) if path.exists() else set()
 
 
-@pytest.mark.parametrize("name", named_tests())
-def test_named_test_exists(name: str) -> None:
+def test_named_tests_exist() -> None:
     """A test that a page names is a function of that name in that file."""
-    file, _, function = name.partition("::")
-    source = ROOT / "tests" / (file if "/" in file else f"layer/{file}")
-    assert re.search(rf"^def {function}\(", source.read_text(), re.M)
+    pages = [(path.name, path.read_text()) for path in (ROOT / "docs").glob("*.md")]
+    named = [(page, *test) for page, text in pages for test in re.findall(r"`([\w/]+\.py)::(\w+)`", text)]
+    assert len(named) > 400
+    lints.none(f"{page}: {file}::{name}" for page, file, name in named if name not in functions(file))
 
 
 def test_named_modes_exist() -> None:
@@ -67,12 +71,28 @@ def test_every_command_has_its_rows() -> None:
     assert intercepted() <= answering | set(whole)
 
 
-@pytest.mark.parametrize("heading", ["Commands that find something, or keep it", "Commands that only answer"])
-def test_no_cell_is_empty(heading: str) -> None:
+def test_no_cell_is_empty() -> None:
     """A cell names a test or says why there is none."""
-    for first, *cells in rows(heading):
-        drivers = cells[-3:]
-        assert len(drivers) == 3 and all("::" in cell or cell.startswith(REASONS) for cell in drivers), (first, cells)
+    tables = [*rows("Commands that find something, or keep it"), *rows("Commands that only answer")]
+    drivers = [(first, cell) for first, *cells in tables for cell in cells[-3:]]
+    lints.none(f"{first}: {cell!r}" for first, cell in drivers if "::" not in cell and not cell.startswith(REASONS))
+
+
+def test_every_fault_names_its_test() -> None:
+    """A row of docs/reliability.md has all columns, names its test, and is there once."""
+    faults = (ROOT / "docs" / "reliability.md").read_text().split("## Drivers that fail")[1]
+    lines = [line for line in faults.splitlines() if line.startswith("|") and not line.startswith("|---")]
+    found = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    found = [row for row in found if row != FAULT_COLUMNS]
+    names = [row[0] for row in found]
+    lints.none(
+        row[0]
+        for row in found
+        if len(row) != len(FAULT_COLUMNS)
+        or not all(row[:3])
+        or not re.search(r"`[\w/]+\.py::\w+`$", row[-1])
+        or names.count(row[0]) > 1
+    )
 
 
 def test_every_difference_is_listed() -> None:

@@ -6,6 +6,7 @@ import importlib.util
 import re
 from types import ModuleType
 
+import lints
 import pytest
 from world import ROOT
 
@@ -35,12 +36,13 @@ def test_every_key_has_a_section(generator: ModuleType) -> None:
     found = dict(zip(sections[1::2], sections[2::2], strict=True))
     schema = config.schema()
     expected = [*schema["properties"], *(f"settings.{key}" for key in schema["definitions"]["settings"]["properties"])]
-    for key in expected:
-        assert "Type: " in found[key], key
+    problems = [f"{key} has no section with its type" for key in expected if "Type: " not in found.get(key, "")]
     for key, definition in schema["definitions"]["settings"]["properties"].items():
-        assert "default: " in found[f"settings.{key}"] and "Example: " in found[f"settings.{key}"]
-        assert ("unit: " in found[f"settings.{key}"]) == ("unit" in definition)
-        assert "unit" in definition or not key.endswith(("_ms", "_mib")), key
+        text = found.get(f"settings.{key}", "")
+        problems += [f"settings.{key} has no {word}" for word in ("default", "Example") if f"{word}: " not in text]
+        if ("unit: " in text) != ("unit" in definition) or (key.endswith(("_ms", "_mib")) and "unit" not in definition):
+            problems.append(f"settings.{key} has no unit, or one that the schema does not have")
+    lints.none(problems)
 
 
 def test_examples_are_valid(generator: ModuleType) -> None:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from importlib import resources
 from pathlib import Path
 
 import recorded_runs
-from recorded_runs import cache, pipeline
+from plotly.offline import get_plotlyjs
+from recorded_runs import MS, cache, pipeline
 
-from pylayer.report import figures, page, recorded
-
-#: Of the file that pylayer/report/echarts/README.md names.
-ECHARTS = "b66b25aeb4df84e33199dc21694014d336d222cbd9deb0e5a7c14bd6aa0d0fd0"
+from pylayer.report import drawing, figures, page, recorded
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m{{ 7 * 7 }}\u202e"
 
@@ -22,12 +19,6 @@ HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31
 def render(root: Path) -> str:
     runs = recorded.read(str(root))
     return page.render(str(root), [(run, figures.of_run(str(root), runs, run)) for run in runs], figures.FRAME_NS)
-
-
-def test_echarts_is_what_apache_released() -> None:
-    """The library's file was not touched."""
-    data = resources.files("pylayer.report").joinpath("echarts/echarts.min.js").read_bytes()
-    assert hashlib.sha256(data).hexdigest() == ECHARTS
 
 
 def test_only_the_pages_own_scripts_run(tmp_path: Path) -> None:
@@ -58,9 +49,11 @@ def test_texts_of_programs_are_texts(tmp_path: Path) -> None:
         policy={"class": HOSTILE, "failures": 1, "switched_off": HOSTILE},
     )  # fmt: skip
     text = render(tmp_path)
-    assert text.count("<script") == text.count("</script>") == 3
+    own = text.replace(get_plotlyjs(), "")
+    # Three figures, and two scripts.
+    assert own.count("<script") == own.count("</script>") == 2 + 2
+    assert "<img" not in own and "onerror=alert(2)&gt;" in own
     outside = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
-    assert "<img" not in text.replace(page._file("echarts/echarts.min.js"), "") and "onerror=alert(2)&gt;" in outside
     assert "\x1b" not in outside and "\u202e" not in outside and "{{ 7 * 7 }}" in outside
 
 
@@ -73,31 +66,42 @@ def test_page_without_timeline_says_so(tmp_path: Path) -> None:
 
 def test_of_many_events_the_longest_are_drawn(tmp_path: Path) -> None:
     """What is not drawn is counted, and where to find it is said."""
-    from pylayer.report import drawing
-
     count = drawing.MOST_EVENTS + 5
     events = [pipeline(number, 0.5 if number % 1000 else 0.7, fingerprint=number + 1) for number in range(count)]
-    recorded_runs.write(tmp_path, events[: count // 2])
+    recorded_runs.write(tmp_path, events)
     (run,) = runs = recorded.read(str(tmp_path))
     line = run.timeline(str(tmp_path))
     assert line is not None
-    line.events[:] = events
     own = figures.of_run(str(tmp_path), runs, run)
-    drawn = drawing.of_run(run, line, own, drawing.Shared(), figures.FRAME_NS)
-    assert drawn["left_out"] == 5 and len(drawn["events"]["at"]) == drawing.MOST_EVENTS
-    assert sum(ms == 0.7 for ms in drawn["events"]["ms"]) == len(range(0, count, 1000))
+    drawn = drawing.timeline(run, line, own["duration_ns"], figures.FRAME_NS)
+    assert drawn is not None
+    assert (drawn.left_out, drawn.events) == (5, drawing.MOST_EVENTS)
+    (bars,) = [trace for trace in drawn.figure["data"] if trace["name"] == "graphics"]
+    assert len(bars["x"]) == drawing.MOST_EVENTS and bars["x"].count(0.0007) == len(range(0, count, 1000))
     text = page.render(str(tmp_path), [(run, own)], figures.FRAME_NS)
-    assert "The shortest 5 events are not drawn" in text and len(text) < 5_000_000
+    assert "The shortest 5 events are not drawn" in text and len(text) - len(get_plotlyjs()) < 2_000_000
 
 
 def test_many_threads_share_rows(tmp_path: Path) -> None:
     """A program with more threads than a page has rows has one row for those that did least."""
-    from pylayer.report import drawing
-
     events = [pipeline(number, 5 + number % 7, thread=100 + number) for number in range(drawing.MOST_THREADS + 10)]
     recorded_runs.write(tmp_path, events)
-    (run,) = runs = recorded.read(str(tmp_path))
-    own = figures.of_run(str(tmp_path), runs, run)
-    drawn = drawing.of_run(run, run.timeline(str(tmp_path)), own, drawing.Shared(), figures.FRAME_NS)
-    assert len(drawn["threads"]) == drawing.MOST_THREADS + 1 and drawn["threads"][-1] == "10 other threads"
-    assert max(drawn["events"]["thread"]) == drawing.MOST_THREADS
+    (run,) = recorded.read(str(tmp_path))
+    line = run.timeline(str(tmp_path))
+    assert line is not None
+    drawn = drawing.timeline(run, line, 10**10, figures.FRAME_NS)
+    assert drawn is not None and drawn.threads == drawing.MOST_THREADS + 1
+    assert drawn.figure["layout"]["yaxis"]["ticktext"][-1] == "10 other threads"
+    assert max(drawn.figure["data"][0]["y"]) == drawing.MOST_THREADS
+
+
+def test_compile_time_is_added_up(tmp_path: Path) -> None:
+    """What compiles over the end of an interval is shared between the two, and nothing is lost."""
+    recorded_runs.write(tmp_path, [pipeline(7, 8), pipeline(9, 2, thread=102), pipeline(30, 4)])
+    (run,) = recorded.read(str(tmp_path))
+    line = run.timeline(str(tmp_path))
+    assert line is not None
+    drawn = drawing.timeline(run, line, 34 * MS, figures.FRAME_NS)
+    assert drawn is not None
+    (bars,) = [trace for trace in drawn.figure["data"] if trace["name"] == "compiling"]
+    assert bars["y"] == [3 + 1, 5 + 1, 4] and bars["x"] == [0.0075, 0.0125, 0.0325]
