@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "creations.h"
+#include "fingerprints.h"
 
 /* The VkPipelineCache that the driver uses for an operation. */
 enum OperationCache {

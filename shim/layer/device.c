@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "identifiers.h"
 #include "process.h"
 #include "sentinel.h"
 
@@ -321,6 +322,7 @@ static void init_locks(Device *device)
     pthread_mutex_init(&device->kept_digests.mutex, NULL);
     pthread_mutex_init(&device->command_mutex, NULL);
     fingerprints_open(device);
+    shader_modules_open(device);
     binary_index_open(device);
     pthread_mutex_init(&device->history.mutex, NULL);
     deferred_open(device);
@@ -391,6 +393,7 @@ static void device_free(Device *device)
     pthread_mutex_destroy(&device->kept_digests.mutex);
     pthread_mutex_destroy(&device->command_mutex);
     fingerprints_close(device);
+    shader_modules_close(device);
     binary_index_free(device);
     binary_history_free(device);
     deferred_close(device);

@@ -6,9 +6,10 @@
 #include "binary_index.h"
 #include "deferred.h"
 #include "features.h"
-#include "fingerprints.h"
 #include "instance.h"
 #include "loading.h"
+#include "seen.h"
+#include "shader_modules.h"
 
 /* Counters that every hit raises: those of the most frequent kinds are in one line. */
 typedef struct HotCounters {
@@ -100,8 +101,8 @@ struct Device {
     atomic_uint next_cache_slot;
     KeptDigests kept_digests;
 
-    ShaderModules modules;
-    ShaderModules identified_code; /* the identifiers of inline code that was met, under its digest for a handle */
+    ShaderCodes modules;         /* by handle */
+    ShaderCodes identified_code; /* the identifiers of inline code that was met, by its digest */
     SeenFingerprints seen;
     DeferredOperations deferred;
 

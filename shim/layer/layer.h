@@ -15,7 +15,10 @@
  * deferred.c        vkCreateRayTracingPipelinesKHR in a deferred operation
  * create_info.c     the three create infos seen as one
  * creations.c       what policy is told of pipelines that were created
- * fingerprints.c    what pipelines are made of, as one number each, and which of them were created
+ * fingerprints.c    what pipelines are made of, as one number each
+ * seen.c            the fingerprints of those that were created
+ * shader_modules.c  the code of each shader as one number
+ * number_map.c      a hash map
  * identifiers.c     shaders by their VK_EXT_shader_module_identifier
  * digest.c          XXH3
  * allocator.c       memory for the driver's device that is not the application's

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "binaries.h"
+#include "fingerprints.h"
 #include "sentinel.h"
 
 #define FEW_BINARIES 16

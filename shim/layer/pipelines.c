@@ -7,6 +7,7 @@
 
 #include "binaries.h"
 #include "creations.h"
+#include "fingerprints.h"
 #include "sentinel.h"
 
 /* Create infos in one call that fit on the stack; applications rarely pass more than one. */
