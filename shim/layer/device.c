@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "identifiers.h"
+#include "kept_plans.h"
 #include "process.h"
 #include "sentinel.h"
 

@@ -38,12 +38,4 @@ void policy_wait_for_libraries(void);
 /* Called after a device was created: exit() without vkDestroyDevice then writes what is still queued. */
 void policy_flush_at_exit(void);
 
-/* ---- kept_plans.c ---- */
-
-/* Before policy reads anything: remembers the policy file's state. */
-void kept_plans_start(void);
-/* Fills in what the plan of this PLAN_DEVICE request depends on, for the search here and for policy to keep. */
-void kept_plans_describe(PylayerMessage *message);
-bool kept_plans_find(const PylayerMessage *message, PylayerPlan *plan);
-
 #endif

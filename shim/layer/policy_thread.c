@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "kept_plans.h"
 #include "layer.h"
 #include "process.h"
 
