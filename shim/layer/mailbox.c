@@ -6,9 +6,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "layer.h"
 #include "process.h"
@@ -17,9 +15,8 @@
  * else waits: somebody may be waiting for it. */
 #define LINGER_NS 20000000ull
 
-/* How often a policy thread without messages looks whether it is the only one left: at least, and at most. */
+/* How often a policy thread without messages looks whether it is the only one left. */
 #define LOOK_NS 2000000000ull
-#define LOOK_SELDOM_NS 60000000000ull
 
 typedef struct Envelope {
     PylayerMessage message; /* first: the policy thread sees only this */
@@ -43,56 +40,20 @@ static bool open_, draining, over;
  * requests do not wait: a policy that hangs costs one deadline, not one per call. */
 static uint64_t taken, stalled_at = UINT64_MAX;
 
-/*
- * A program's process ends with its last thread (POSIX, 'pthread_exit'), for which the C library counts policy's too. So
- * policy's thread ends when it is the only one left, which can only be after main has called pthread_exit. A value of the
- * main thread's tells of that; where that thread has never been here, policy has to look, and the longer nothing
- * happens, the more seldom.
- */
-static pthread_key_t main_thread_key = PTHREAD_KEYS_MAX; /* none */
-static enum { MAIN_NEVER_SEEN, MAIN_TELLS, MAIN_ENDED } main_thread;
-static uint64_t idle_since, looked_at; /* the policy thread's */
-
-static void main_thread_ends(void *unused)
-{
-    (void)unused;
-    if (process_is_forked_child() || !mutex_can_be_had(&mutex))
-        return;
-    pthread_mutex_lock(&mutex);
-    main_thread = MAIN_ENDED;
-    pthread_cond_signal(&arrivals);
-    pthread_mutex_unlock(&mutex);
-}
-
-static void meet_sender_locked(void)
-{
-    static _Thread_local bool met;
-    if (!met && main_thread == MAIN_NEVER_SEEN && gettid() == getpid() &&
-        pthread_setspecific(main_thread_key, &main_thread) == 0)
-        main_thread = MAIN_TELLS;
-    met = true;
-}
-
-static uint64_t next_look_locked(void)
-{
-    if (main_thread == MAIN_TELLS)
-        return UINT64_MAX;
-    uint64_t since = looked_at > idle_since ? looked_at : idle_since, pause = since - idle_since;
-    if (main_thread == MAIN_ENDED || pause < LOOK_NS)
-        pause = LOOK_NS;
-    return since + (pause < LOOK_SELDOM_NS ? pause : LOOK_SELDOM_NS);
-}
+/* The policy thread's. A program's process ends with its last thread (POSIX, 'pthread_exit'), for which the C library counts
+ * policy's too. So policy's thread ends when it is the only one left, which can only be after main has called
+ * pthread_exit. */
+static uint64_t next_look;
 
 void mailbox_open(void)
 {
-    idle_since = now_ns();
+    next_look = now_ns() + LOOK_NS;
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&arrivals, &attributes);
     pthread_cond_init(&answers, &attributes);
     pthread_condattr_destroy(&attributes);
-    pthread_key_create(&main_thread_key, main_thread_ends);
     pthread_mutex_lock(&mutex);
     open_ = true;
     pthread_mutex_unlock(&mutex);
@@ -139,7 +100,6 @@ static void free_envelope(Envelope *envelope)
         free((void *)(uintptr_t)envelope->message.cache.sketch);
     else if (envelope->message.type == PYLAYER_MSG_CACHE_READ)
         free((void *)(uintptr_t)envelope->message.read.sketch);
-    free((void *)(uintptr_t)envelope->message.plan_key);
     free((void *)(uintptr_t)envelope->message.layer_settings);
     free(envelope);
 }
@@ -198,7 +158,6 @@ PylayerMessage *message_new(enum PylayerMessageType type, uint64_t device)
 
 static void push_locked(Envelope *envelope)
 {
-    meet_sender_locked();
     bool was_empty = head == NULL;
     envelope->next = NULL;
     if (tail)
@@ -301,24 +260,18 @@ static PylayerMessage *end_of_process(void)
 }
 
 /* Gives the mutex back meanwhile. */
-static bool look_around_locked(uint64_t now)
+static bool is_process_over_locked(void)
 {
-    looked_at = now;
     pthread_mutex_unlock(&mutex);
-    bool main_is_there = process_has_main_thread(), is_over = !main_is_there && process_is_over();
+    bool is_over = !process_has_main_thread() && process_is_over();
     pthread_mutex_lock(&mutex);
-    if (!main_is_there)
-        main_thread = MAIN_ENDED;
     return is_over;
 }
 
 static void await_arrival_locked(uint64_t wake)
 {
     struct timespec deadline = deadline_at(wake);
-    if (wake == UINT64_MAX)
-        pthread_cond_wait(&arrivals, &mutex);
-    else
-        pthread_cond_timedwait(&arrivals, &mutex, &deadline);
+    pthread_cond_timedwait(&arrivals, &mutex, &deadline);
 }
 
 PylayerMessage *mailbox_next(int64_t timeout_ns)
@@ -334,18 +287,19 @@ PylayerMessage *mailbox_next(int64_t timeout_ns)
     if (!head)
         draining = false;
     while (open_ && !message) {
-        uint64_t ready = ready_at_locked(), look = head ? UINT64_MAX : next_look_locked(), now = now_ns();
+        uint64_t ready = ready_at_locked(), look = head ? UINT64_MAX : next_look, now = now_ns();
         if (head && ready <= now) {
             draining = true;
-            idle_since = now;
             message = &pop_locked()->message;
         } else if (now >= give_up) {
             break;
         } else if (now < look) {
             uint64_t wake = ready < give_up ? ready : give_up;
             await_arrival_locked(wake < look ? wake : look);
-        } else if (look_around_locked(now)) {
-            message = end_of_process();
+        } else {
+            next_look = now + LOOK_NS;
+            if (is_process_over_locked())
+                message = end_of_process();
         }
     }
     pthread_mutex_unlock(&mutex);

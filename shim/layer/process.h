@@ -42,15 +42,4 @@ bool process_has_main_thread(void);
 /* Whether no thread of the program is left. Without ours the process would have ended then. */
 bool process_is_over(void);
 
-/* A descriptor, and which file it was opened for: a program may close it, and get the number for a file of its own. One
- * word, so that threads and children of a fork can read it without a lock. */
-typedef uint64_t KnownFile;
-
-KnownFile known_file(int fd);
-int known_file_descriptor(KnownFile file);
-bool known_file_is_open(KnownFile file);
-/* The same file under a number that a program which closes everything does not get at once, and that is not one of its
- * standard streams; closes `fd`. Where there is no other number, `fd`. */
-int descriptor_move_up(int fd);
-
 #endif
