@@ -382,6 +382,12 @@ def fingerprints(device: int) -> bytes | None:
         capacity = count + 64
 
 
+def executable() -> str:
+    """const char *executable(void): what program this is, valid UTF-8 whatever its file is called."""
+    name = _shim.executable()
+    return ffi.string(name).decode("utf-8", "replace") if name else "unknown"
+
+
 def environment(name: str, default: str = "") -> str:
     """const char *environment(const char *): a variable of the program's environment."""
     value = _shim.environment(name.encode())

@@ -454,6 +454,8 @@ typedef struct PylayerShim {
     /* Writes at most capacity of the distinct fingerprints of pipelines that the device created, in no order. How
      * many there are in all. */
     int64_t (*fingerprints)(uint64_t device, uint64_t *out, uint64_t capacity);
+    /* What program this is, as rules name it (program_name.h). NULL: no memory. Valid for ever. */
+    const char *(*executable)(void);
     /* secure_getenv in the program's own scope: where RTLD_DEEPBIND is used, the interpreter's libc may see
      * another environ than the program's. NULL: not set. Valid until the program changes its environment. */
     const char *(*environment)(const char *name);

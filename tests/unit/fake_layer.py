@@ -139,6 +139,9 @@ class FakeBoundary(ModuleType, FakeCommands):
     def is_open(self) -> bool:
         return bool(self.queue)
 
+    def executable(self) -> str:
+        return "stutter"
+
     def environment(self, name: str, default: str = "") -> str:
         return self.variables.get(name, default)
 
