@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "batch.h"
+#include "carrier_cells.h"
 
 /* Stage feedbacks that fit here are put back after an adoption overwrote them. */
 #define SAVED_STAGES 16

@@ -2,9 +2,11 @@
 #define _GNU_SOURCE
 #include <stdlib.h>
 
+#include "commands.h"
 #include "process.h"
 #include "program_name.h"
 #include "sentinel.h"
+#include "suspects.h"
 
 static int64_t load_records(uint64_t serial, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
                             const uint8_t *digests, uint64_t record_count)

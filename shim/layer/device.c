@@ -8,10 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "allocator.h"
 #include "identifiers.h"
 #include "kept_plans.h"
+#include "policy_thread.h"
 #include "process.h"
 #include "sentinel.h"
+#include "suspects.h"
 
 /* Covers an interpreter that is still booting on a busy machine. A policy that hangs costs it once. */
 #define PLAN_WAIT_NS 2000000000ll

@@ -2,12 +2,13 @@
 #ifndef PYLAYER_DEVICE_H
 #define PYLAYER_DEVICE_H
 
-#include "application_caches.h"
+#include "binary_history.h"
 #include "binary_index.h"
 #include "deferred.h"
 #include "features.h"
 #include "instance.h"
 #include "loading.h"
+#include "pipeline_cache.h"
 #include "seen.h"
 #include "shader_modules.h"
 
@@ -141,14 +142,12 @@ void device_command_end(Device *device);
 /* exit(): no device is loaded any further; afterwards, no command reaches a driver that runs its exit handlers. */
 void devices_stop_loading(void);
 void devices_end_commands(void);
+/* For exit(): see mutex_can_be_had. */
+bool devices_can_be_used(void);
 
 static inline HotCounters *hot_counters(Device *device)
 {
     return &device->hot_counters[thread_slot()];
 }
-
-/* ---- allocator.c ---- */
-
-const VkAllocationCallbacks *own_allocator(void);
 
 #endif

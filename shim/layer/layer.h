@@ -46,7 +46,7 @@
  * policy_thread.c   finding and running the policy library
  * log.c             PYLAYER_LOG
  *
- * Headers are by subject; a file without one of its own is declared beside what it works on.
+ * Each source has the header of its name. loader.c exports what the loader looks for, and has none.
  */
 #ifndef PYLAYER_LAYER_H
 #define PYLAYER_LAYER_H
@@ -55,5 +55,6 @@
 #include "dispatch.h"
 #include "mailbox.h"
 #include "pipelines.h"
+#include "process.h"
 
 #endif

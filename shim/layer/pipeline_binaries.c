@@ -8,6 +8,7 @@
 
 #include "binaries.h"
 #include "fingerprints.h"
+#include "pipeline_binaries.h"
 #include "sentinel.h"
 
 #define FEW_BINARIES 16

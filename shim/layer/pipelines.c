@@ -6,9 +6,14 @@
 #include <stdlib.h>
 
 #include "binaries.h"
+#include "carrier_binaries.h"
+#include "carrier_cells.h"
+#include "carrier_observe.h"
+#include "carrier_snapshot.h"
 #include "creations.h"
 #include "fingerprints.h"
 #include "sentinel.h"
+#include "suspects.h"
 
 /* Create infos in one call that fit on the stack; applications rarely pass more than one. */
 #define STACK_ELEMENTS 8

@@ -14,8 +14,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "commands.h"
 #include "kept_plans.h"
 #include "layer.h"
+#include "policy_thread.h"
 #include "process.h"
 
 #if !defined(PYLAYER_POLICY_LIBRARY) || !defined(PYLAYER_PRIVATE_PYTHON)

@@ -15,6 +15,9 @@ void process_remember(void);
 /* The part of it that also a process needs which is left alone. */
 void environment_remember(void);
 
+/* In the child of fork() there is no policy thread, and locks may be held by threads that are gone. */
+bool process_is_forked_child(void);
+
 /* A variable of the environment as it was then; NULL: not set. Paths of ours are absolute. */
 const char *environment_get(const char *name);
 /* All of it, ending with NULL. Valid for ever. */
@@ -23,8 +26,6 @@ char **environment_all(void);
 /* For exit(), which may be called by a handler of a signal that came while this very thread held the mutex: false if it
  * cannot be had in a while. */
 bool mutex_can_be_had(pthread_mutex_t *mutex);
-bool mailbox_can_be_used(void);
-bool devices_can_be_used(void);
 
 /* Around each dlopen of the policy thread: fork() waits for its end. */
 void process_links(bool begins);

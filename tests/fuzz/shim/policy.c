@@ -3,6 +3,7 @@
 
 #include "fuzz.h"
 #include "shim/layer/kept_plans.h"
+#include "shim/layer/policy_thread.h"
 
 /* The layer looks for a policy file and layer settings in every vkCreateInstance: an input means the same everywhere. */
 __attribute__((constructor)) static void leave_home(void)
