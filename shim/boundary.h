@@ -314,8 +314,9 @@ typedef struct PylayerMessage {
     uint8_t kept;
     char plan_name[PYLAYER_PLAN_NAME_BYTES];
     char general_plan_name[PYLAYER_PLAN_NAME_BYTES];
-    const char *layer_settings; /* PLAN_DEVICE, PROPERTIES: layer_settings.h has its form; NULL: none; owned by the message */
-    int32_t verdict;            /* ADMIT_CACHE: the answer, zeroed when sent */
+    /* PLAN_DEVICE, PROPERTIES: layer_settings.h has its form; NULL: none. Owned by the message. */
+    const char *layer_settings;
+    int32_t verdict;              /* ADMIT_CACHE: the answer, zeroed when sent */
     PylayerProperties properties; /* PROPERTIES: the answer, zeroed when sent */
 } PylayerMessage;
 
