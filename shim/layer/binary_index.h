@@ -3,16 +3,16 @@
 #define PYLAYER_BINARY_INDEX_H
 
 #include "binary_record.h"
+#include "number_map.h"
+#include "spread_lock.h"
 
-/* Binaries by pipeline key. Readers take no lock: a table is replaced by a larger one, never changed but for
- * slots that are filled, and old ones stay until the device goes. */
+/* Binaries by pipeline key. */
 #define BINARY_ENTRY_LOCKS 16
 typedef struct BinaryIndex {
-    _Atomic(struct BinaryTable *) table;
-    pthread_mutex_t mutex;       /* writers only */
-    struct BinaryEntry *entries; /* all that ever were in a table */
+    SpreadLock lock;             /* of newest and entries */
+    NumberMap newest;            /* by the key's hash: the BinaryEntry that was added last */
+    struct BinaryEntry *entries; /* all of them */
     atomic_ullong bytes;         /* held by entries */
-    size_t used;                 /* entries in the table */
     pthread_mutex_t entry_locks[BINARY_ENTRY_LOCKS];
 } BinaryIndex;
 
