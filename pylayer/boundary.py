@@ -116,14 +116,11 @@ class Message:
         """PLAN_DEVICE: the layer found a plan that was kept; nobody waits for another."""
         return bool(self._c.kept)
 
-    def plan_to_keep(self, for_all_programs: bool) -> tuple[str, bytes, bytes] | None:
-        """PLAN_DEVICE, answered: file name, plan and key to keep it under; None where it cannot be kept."""
+    def plan_to_keep(self, for_all_programs: bool) -> tuple[str, bytes] | None:
+        """PLAN_DEVICE, answered: file name and plan; None where it cannot be kept."""
         c = self._c
-        size = c.general_plan_key_size if for_all_programs else c.plan_key_size
-        if not size:
-            return None
         name = _text(c.general_plan_name if for_all_programs else c.plan_name)
-        return name, bytes(ffi.buffer(ffi.addressof(c.plan))), bytes(ffi.buffer(c.plan_key, size))
+        return (name, bytes(ffi.buffer(ffi.addressof(c.plan)))) if name else None
 
     def answer_plan(self, plan: Plan) -> bool:
         """int32_t answer(PylayerMessage *): False when vkCreateDevice has gone on without."""
@@ -341,6 +338,12 @@ def fingerprints(device: int) -> bytes | None:
         if count <= capacity:
             return bytes(ffi.buffer(out, count * 8))
         capacity = count + 64
+
+
+def executable() -> str:
+    """const char *executable(void): what program this is, valid UTF-8 whatever its file is called."""
+    name = _shim.executable()
+    return ffi.string(name).decode("utf-8", "replace") if name else "unknown"
 
 
 def environment(name: str, default: str = "") -> str:

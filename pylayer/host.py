@@ -12,7 +12,7 @@ import time
 
 # Only what the first plan needs: a program waits for it in vkCreateDevice. Session and store follow after.
 from . import boundary, paths, settings
-from .paths import config_file, executable_name, store_root
+from .paths import config_file, store_root
 from .policy import Policy, choose_carrier
 from .user_output import LogStream, describe
 from .values import (
@@ -59,7 +59,7 @@ class Host:
     """Policy's side of one process."""
 
     def __init__(self) -> None:
-        self.executable = executable_name()
+        self.executable = boundary.executable()
         self.root = store_root()
         self.document: dict[str, Any] = {}
         #: Layer settings by the text that they came in.

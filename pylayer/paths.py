@@ -28,10 +28,6 @@ def _process_environment(name: str, default: str) -> str:
 getenv: Callable[[str, str], str] = _process_environment
 
 
-#: Interpreters whose scripts are the programs; a version may follow.
-_INTERPRETERS = ("java", "javaw", "lua", "luajit", "node", "nodejs", "perl", "ruby")
-
-
 class UntrustedDirectory(OSError):
     """A store or configuration that another user owns or may write to."""
 
@@ -270,45 +266,3 @@ def make_private_below(root: str, *names: str) -> None:
         except FileExistsError:
             pass
     require_own_below(root, *names)
-
-
-def _runs_scripts(name: str) -> bool:
-    if name.startswith("qemu-"):
-        return not name.startswith("qemu-system")
-    return (
-        name.startswith(("python", "pypy", "wine", "ld-linux", "ld-musl"))
-        or name.rstrip("0123456789.-") in _INTERPRETERS
-    )
-
-
-def program_name(executable: str, arguments: list[bytes]) -> str:
-    """The name of a program from its executable's and its whole command line."""
-    if not _runs_scripts(executable):
-        return executable
-    # Wine takes its own name out of the command line, which then begins with the Windows program.
-    first = 0 if arguments and arguments[0].lower().endswith(b".exe") else 1
-    for argument in arguments[first:]:
-        if argument in (b"-c", b"-e"):
-            return f"{executable} {argument.decode()}"
-        if argument and not argument.startswith(b"-"):
-            script = argument.decode("utf-8", "replace").replace("\\", "/")
-            return f"{executable} {script.rpartition('/')[2]}"
-    return executable
-
-
-def executable_name() -> str:
-    """What program this is: the executable's name, for an interpreter with the script's.
-
-    From /proc, because argv[0] can be anything: of this thread, since main may have ended. Valid UTF-8 whatever the
-    file is called.
-    """
-    try:
-        name = posix.readlink(b"/proc/thread-self/exe").rpartition(b"/")[2].decode("utf-8", "replace")
-    except OSError:
-        return "unknown"
-    try:
-        with open("/proc/thread-self/cmdline", "rb") as file:
-            arguments = file.read(65536).split(b"\0")
-    except OSError:
-        arguments = []
-    return program_name(name, arguments)

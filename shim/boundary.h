@@ -30,14 +30,13 @@
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
 #define PYLAYER_CACHE_HEADER_BYTES 32 /* sizeof(VkPipelineCacheHeaderVersionOne) */
-#define PYLAYER_PLAN_NAME_BYTES 32
+#define PYLAYER_PLAN_NAME_BYTES 40
 #define PYLAYER_ENTRY_POINT_BYTES 32
 #define PYLAYER_DIGEST_BYTES 16     /* XXH3-128, canonical: most significant byte first */
 #define PYLAYER_GLOBAL_KEY_BYTES 32 /* VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR */
 #define PYLAYER_BINARY_KEY_BYTES 32 /* VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR */
 /* sketch.h: 32 bytes, and 4 for each of 1088 pieces, which is 1 GiB of data. */
 #define PYLAYER_SKETCH_BYTES 4384
-#define PYLAYER_PLAN_MAGIC 0x314e414c504c5950ull /* "PYLPLAN1" */
 
 enum PylayerLogLevel {
     PYLAYER_LOG_ERROR = 1,
@@ -309,17 +308,15 @@ typedef struct PylayerMessage {
     };
     uint8_t skip;     /* PylayerSkip, of PLAN_DEVICE and PROPERTIES */
     PylayerPlan plan; /* PLAN_DEVICE: the answer, zeroed when sent */
-    /* PLAN_DEVICE: under what a plan may be kept. The key is what a plan can depend on; its first part does
-     * without the program, for a plan that does not depend on it either. kept: one was found, the device has it
-     * already and nobody waits. */
+    /* PLAN_DEVICE: the name of the file in which a plan may be kept, digests of what a plan can depend on; empty: none.
+     * The general one is for a plan that does not depend on the program. kept: one was found, the device has it already
+     * and nobody waits. */
     uint8_t kept;
-    char plan_name[PYLAYER_PLAN_NAME_BYTES];         /* of the whole key */
-    char general_plan_name[PYLAYER_PLAN_NAME_BYTES]; /* of its first part */
-    uint64_t plan_key_size;
-    uint64_t general_plan_key_size;
-    const uint8_t *plan_key;    /* owned by the message */
-    const char *layer_settings; /* PLAN_DEVICE, PROPERTIES: layer_settings.h has its form; NULL: none; owned likewise */
-    int32_t verdict;            /* ADMIT_CACHE: the answer, zeroed when sent */
+    char plan_name[PYLAYER_PLAN_NAME_BYTES];
+    char general_plan_name[PYLAYER_PLAN_NAME_BYTES];
+    /* PLAN_DEVICE, PROPERTIES: layer_settings.h has its form; NULL: none. Owned by the message. */
+    const char *layer_settings;
+    int32_t verdict;              /* ADMIT_CACHE: the answer, zeroed when sent */
     PylayerProperties properties; /* PROPERTIES: the answer, zeroed when sent */
 } PylayerMessage;
 
@@ -458,6 +455,8 @@ typedef struct PylayerShim {
     /* Writes at most capacity of the distinct fingerprints of pipelines that the device created, in no order. How
      * many there are in all. */
     int64_t (*fingerprints)(uint64_t device, uint64_t *out, uint64_t capacity);
+    /* What program this is, as rules name it (program_name.h). NULL: no memory. Valid for ever. */
+    const char *(*executable)(void);
     /* secure_getenv in the program's own scope: where RTLD_DEEPBIND is used, the interpreter's libc may see
      * another environ than the program's. NULL: not set. Valid until the program changes its environment. */
     const char *(*environment)(const char *name);

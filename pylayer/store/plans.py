@@ -1,37 +1,25 @@
 """Plans that the layer may take again without waiting for Python; shim/layer/kept_plans.c reads them.
 
-<root>/plans/<name>   32 bytes of header, the plan, the key: native byte order, for this machine alone
+<root>/plans/<name>   XXH3-128 of the name and the plan, then the plan in native byte order, for this machine alone
 """
 
 from __future__ import annotations
 
 import os
-import struct
+
+import xxhash
 
 from ..paths import make_private_below
 from .files import replace_file
-
-MAGIC = 0x314E414C504C5950  # PYLAYER_PLAN_MAGIC
-HEADER = struct.Struct("=QQQQ")
 
 #: Beyond this many the least recently made are deleted, a quarter at a time.
 MAX_PLANS = 1000
 
 
-def fnv1a(data: bytes) -> int:
-    """FNV-1a, 64 bits: what the layer computes without a library."""
-    value = 0xCBF29CE484222325
-    for byte in data:
-        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
-    return value
-
-
-def keep(root: str, name: str, plan: bytes, key: bytes) -> None:
+def keep(root: str, name: str, plan: bytes) -> None:
     """Writes one plan, whole or not at all. Raises OSError."""
-    directory = os.path.join(root, "plans")
     make_private_below(root, "plans")
-    body = plan + key
-    replace_file(os.path.join(directory, name), HEADER.pack(MAGIC, len(plan), len(key), fnv1a(body)) + body)
+    replace_file(os.path.join(root, "plans", name), xxhash.xxh3_128_digest(name.encode() + plan) + plan)
 
 
 def prune(root: str) -> int:

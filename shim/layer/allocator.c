@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "allocator.h"
 #include "layer.h"
 
 static void *VKAPI_PTR allocate(void *user, size_t size, size_t alignment, VkSystemAllocationScope scope)

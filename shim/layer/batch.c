@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "sentinel.h"
+#include "suspects.h"
 
 void batch_find_suspects(Batch *batch)
 {

@@ -46,12 +46,4 @@ void batch_note_created(const Batch *batch, uint32_t index);
 void batch_note_plain(Batch *batch, uint32_t index, bool from_layer, uint64_t duration_ns);
 PylayerCell batch_about_cell(const Batch *batch, uint32_t index, uint8_t flags, uint64_t create_ns);
 
-VkResult carrier_cells_create(Batch *batch);
-/* One pipeline that the application passed no cache for, through the layer's cache. */
-VkResult carrier_cells_create_one(Batch *batch, uint32_t index);
-/* Where the application passed no VkPipelineCache. */
-VkResult carrier_binaries_create(Batch *batch);
-VkResult carrier_snapshot_create(Batch *batch);
-VkResult carrier_observe_create(Batch *batch);
-
 #endif

@@ -2,8 +2,10 @@
  * carrier_binaries.c - pipelines by their keys (binaries.c), where the application passed no VkPipelineCache. What cannot
  * be a binary goes the way of cells.
  */
-#include "batch.h"
+#include "carrier_binaries.h"
+
 #include "binaries.h"
+#include "carrier_cells.h"
 
 /* The index lacks it, but cells that were stored before may have it, or the driver's own cache. */
 static bool probe_without_binaries(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *key)

@@ -8,6 +8,7 @@
 #include "batch.h"
 #include "driver_cache.h"
 #include "pass.h"
+#include "carrier_cells.h"
 
 /* Stage feedbacks that fit here are put back after an adoption overwrote them. */
 #define SAVED_STAGES 16

@@ -4,7 +4,7 @@
  * The driver gets the application's cache, flags and device. Creation feedback, where the application's own device has
  * it, is asked for beside what the application chained: it tells what the driver did and changes nothing.
  */
-#include "batch.h"
+#include "carrier_observe.h"
 
 /* Found in the application's own cache, where the driver tells. */
 static void note_own_hit(Batch *batch, uint32_t index)

@@ -2,7 +2,7 @@
  * carrier_snapshot.c - the application's call as it made it, with the layer's cache where it passed none: for devices
  * without pipelineCreationCacheControl, where a miss cannot be seen.
  */
-#include "batch.h"
+#include "carrier_snapshot.h"
 
 /* Without any cache: what was stored is in the layer's, and may be in the program's. */
 static VkResult create_again(Batch *batch, uint32_t index)

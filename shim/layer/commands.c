@@ -4,8 +4,11 @@
 #include <string.h>
 
 #include "devices.h"
+#include "commands.h"
 #include "process.h"
+#include "program_name.h"
 #include "sentinel.h"
+#include "suspects.h"
 
 static int64_t load_records(uint64_t serial, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
                             const uint8_t *digests, uint64_t record_count)
@@ -203,6 +206,14 @@ static int64_t fingerprints(uint64_t serial, uint64_t *out, uint64_t capacity)
     return (int64_t)seen;
 }
 
+static const char *executable(void)
+{
+    static char *name;
+    if (!name)
+        name = executable_name();
+    return name;
+}
+
 static const char *environment(const char *name)
 {
     return environment_get(name);
@@ -244,6 +255,7 @@ const PylayerShim shim_commands = {
     .counters = read_counters,
     .activity = read_activity,
     .fingerprints = fingerprints,
+    .executable = executable,
     .environment = environment,
     .log_wanted = log_wanted,
     .log = write_log,

@@ -6,9 +6,13 @@
 
 #include <stdlib.h>
 
-#include "application_caches.h"
 #include "binaries.h"
+#include "carrier_binaries.h"
+#include "carrier_cells.h"
+#include "carrier_observe.h"
+#include "carrier_snapshot.h"
 #include "device.h"
+#include "fingerprints.h"
 #include "pass.h"
 
 /* Create infos in one call that fit on the stack; applications rarely pass more than one. */

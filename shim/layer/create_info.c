@@ -297,6 +297,21 @@ void element_fill_feedback(const Element *element, uint64_t duration_ns)
     element_clear_application_hit(element);
 }
 
+#define ALL_SUBSETS                                                                                                    \
+    (VK_GRAPHICS_PIPELINE_LIBRARY_VERTEX_INPUT_INTERFACE_BIT_EXT |                                                     \
+     VK_GRAPHICS_PIPELINE_LIBRARY_PRE_RASTERIZATION_SHADERS_BIT_EXT |                                                  \
+     VK_GRAPHICS_PIPELINE_LIBRARY_FRAGMENT_SHADER_BIT_EXT |                                                            \
+     VK_GRAPHICS_PIPELINE_LIBRARY_FRAGMENT_OUTPUT_INTERFACE_BIT_EXT)
+
+uint32_t graphics_subsets(const VkGraphicsPipelineCreateInfo *info, enum PylayerPipelineKind kind)
+{
+    const VkGraphicsPipelineLibraryCreateInfoEXT *library =
+        (const void *)pnext_find(info->pNext, VK_STRUCTURE_TYPE_GRAPHICS_PIPELINE_LIBRARY_CREATE_INFO_EXT);
+    if (library)
+        return library->flags;
+    return kind == PYLAYER_KIND_GRAPHICS ? ALL_SUBSETS : 0;
+}
+
 static bool stage_has_code(const VkPipelineShaderStageCreateInfo *stage)
 {
     if (stage->module != VK_NULL_HANDLE)

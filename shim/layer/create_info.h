@@ -74,9 +74,7 @@ static inline bool element_is_untouchable(const Element *element)
 
 const void *create_info_at(const PipelineCall *call, uint32_t index);
 void element_read(Element *element, const PipelineCall *call, uint32_t index);
-/* fingerprints.c: what the pipeline is made of, in one number that is the same in every process; 0: unknown. */
-uint64_t fingerprint_of(const PipelineCall *call, uint32_t index, enum PylayerPipelineKind kind);
-/* fingerprints.c: the state that a graphics create info gives itself, libraries apart (Vulkan,
+/* Returns the state that a graphics create info gives itself, libraries apart (Vulkan,
  * VkGraphicsPipelineLibraryCreateInfoEXT). */
 uint32_t graphics_subsets(const VkGraphicsPipelineCreateInfo *info, enum PylayerPipelineKind kind);
 /* VUID-VkGraphicsPipelineCreateInfo-pStages-06600: only with one of these need pStages be valid. */

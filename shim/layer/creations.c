@@ -8,6 +8,7 @@
 
 #include "batch.h"
 #include "creations.h"
+#include "fingerprints.h"
 
 /* A system call, and one for each thread's first creation that is not a hit. */
 static uint32_t thread_id(void)

@@ -20,6 +20,7 @@
 #include "creations.h"
 #include "driver_cache.h"
 #include "pass.h"
+#include "fingerprints.h"
 
 /* The VkPipelineCache that the driver uses for an operation. */
 enum OperationCache {

@@ -9,8 +9,13 @@
 #include <string.h>
 
 #include "devices.h"
+#include "allocator.h"
+#include "identifiers.h"
+#include "kept_plans.h"
+#include "policy_thread.h"
 #include "process.h"
 #include "sentinel.h"
+#include "suspects.h"
 
 /* Covers an interpreter that is still booting on a busy machine. A policy that hangs costs it once. */
 #define PLAN_WAIT_NS 2000000000ll
@@ -200,6 +205,7 @@ static void init_locks(Device *device)
     pthread_mutex_init(&device->kept_digests.mutex, NULL);
     pthread_mutex_init(&device->command_mutex, NULL);
     fingerprints_open(device);
+    shader_modules_open(device);
     binary_index_open(device);
     pthread_mutex_init(&device->history.mutex, NULL);
     deferred_open(device);
@@ -270,6 +276,7 @@ static void device_free(Device *device)
     pthread_mutex_destroy(&device->kept_digests.mutex);
     pthread_mutex_destroy(&device->command_mutex);
     fingerprints_close(device);
+    shader_modules_close(device);
     binary_index_free(device);
     binary_history_free(device);
     deferred_close(device);

@@ -2,14 +2,16 @@
 #ifndef PYLAYER_DEVICE_H
 #define PYLAYER_DEVICE_H
 
-#include "application_caches.h"
+#include "binary_history.h"
 #include "binary_index.h"
 #include "deferred.h"
 #include "device_commands.h"
 #include "features.h"
-#include "fingerprints.h"
 #include "instance.h"
 #include "loading.h"
+#include "pipeline_cache.h"
+#include "seen.h"
+#include "shader_modules.h"
 
 /* What one group of threads counted. A hit writes to no cache line that another group writes to. */
 typedef struct Counters {
@@ -76,8 +78,8 @@ struct Device {
     atomic_uint next_cache_slot;
     KeptDigests kept_digests;
 
-    ShaderModules modules;
-    ShaderModules identified_code; /* the identifiers of inline code that was met, under its digest for a handle */
+    ShaderCodes modules;         /* by handle */
+    ShaderCodes identified_code; /* the identifiers of inline code that was met, by its digest */
     SeenFingerprints seen;
     DeferredOperations deferred;
 
@@ -107,9 +109,5 @@ static inline Counters *counters_of(Device *device)
 {
     return &device->counters[thread_slot()];
 }
-
-/* ---- allocator.c ---- */
-
-const VkAllocationCallbacks *own_allocator(void);
 
 #endif

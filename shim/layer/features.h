@@ -1,4 +1,4 @@
-/* features.h - what is added to VkDeviceCreateInfo, and what is said of a device (properties.c) */
+/* features.h - what is added to VkDeviceCreateInfo */
 #ifndef PYLAYER_FEATURES_H
 #define PYLAYER_FEATURES_H
 
@@ -70,7 +70,5 @@ void device_request_build(DeviceRequest *request, const VkDeviceCreateInfo *info
 /* As the application made it. */
 void device_request_plain(DeviceRequest *request, const VkDeviceCreateInfo *info, const FeatureSupport *support);
 void device_request_free(DeviceRequest *request);
-
-VKAPI_ATTR void VKAPI_CALL layer_GetPhysicalDeviceProperties2(VkPhysicalDevice, VkPhysicalDeviceProperties2 *);
 
 #endif

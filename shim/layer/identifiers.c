@@ -5,6 +5,8 @@
  * have one fingerprint, or the store would take its records for unused. An identifier tells nothing of the code behind
  * it, so where the program enables the feature, the code's identifier stands for the code.
  */
+#include "identifiers.h"
+
 #include "layer.h"
 
 /* Equal bytes as an identifier are something else than as code. */

@@ -9,6 +9,7 @@
 
 #include "layer_settings.h"
 #include "pnext.h"
+#include "policy_thread.h"
 #include "process.h"
 #include "skip.h"
 

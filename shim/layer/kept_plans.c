@@ -5,13 +5,9 @@
  * of the built-in policy depends on nothing but the program, the device, the policy file and this build, so
  * policy keeps it in the store, and the layer takes it from there: Python decided, C carries it once more.
  *
- * The key holds all of these as bytes and is compared whole; a plan that no rule made is kept under the part in
- * front of the program, for all programs. A file is
- *    0  Q  magic "PYLPLAN1"
- *    8  Q  bytes of the plan
- *   16  Q  bytes of the key
- *   24  Q  FNV-1a of plan and key
- *   32     plan (PylayerPlan), then key
+ * A plan's file is named by the digest of the key, which is all of these as bytes. A plan that no rule made is kept under
+ * the part of the key in front of the program, for all programs. A file is the XXH3-128 of its own name and the plan, then
+ * the plan (PylayerPlan).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -22,7 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "layer.h"
+#include "kept_plans.h"
+
 #include "layer_settings.h"
 #include "process.h"
 #include "trusted.h"
@@ -35,23 +32,10 @@ typedef struct FileState {
     uint64_t device, inode, size, seconds, nanoseconds;
 } FileState;
 
-typedef struct PlanFile {
-    uint64_t magic, plan_size, key_size, checksum;
-} PlanFile;
-
 /* Taken when policy starts, before it reads the policy file: a change in between leads to a key that no later
  * process has. */
 static FileState policy_file_state;
 static char policy_file[PATH_BYTES];
-
-static uint64_t fnv1a(uint64_t hash, const void *data, size_t size)
-{
-    for (const uint8_t *byte = data, *end = byte + size; byte < end; byte++)
-        hash = (hash ^ *byte) * 0x100000001b3ull;
-    return hash;
-}
-
-#define FNV_START 0xcbf29ce484222325ull
 
 static FileState state_of(const char *path)
 {
@@ -105,9 +89,13 @@ static void add_build(Key *key)
     add(key, &state, sizeof state);
 }
 
-static void name_plan(char *name, const uint8_t *key, size_t size)
+static void name_plan(char name[PYLAYER_PLAN_NAME_BYTES], const uint8_t *key, size_t size)
 {
-    snprintf(name, PYLAYER_PLAN_NAME_BYTES, "%016llx.plan", (unsigned long long)fnv1a(FNV_START, key, size));
+    uint8_t digest[PYLAYER_DIGEST_BYTES];
+    char hex[DIGEST_HEX_BYTES];
+    digest128(key, size, digest);
+    digest_hex(hex, digest);
+    snprintf(name, PYLAYER_PLAN_NAME_BYTES, "%s.plan", hex);
 }
 
 void kept_plans_describe(PylayerMessage *message)
@@ -126,44 +114,35 @@ void kept_plans_describe(PylayerMessage *message)
     size_t general_size = key.size;
     add(&key, &message->info.instance, sizeof message->info.instance);
     add_program(&key);
-    if (key.size > MAX_KEY_BYTES) {
-        free(key.bytes);
-        return;
+    if (key.size <= MAX_KEY_BYTES) {
+        name_plan(message->plan_name, key.bytes, key.size);
+        name_plan(message->general_plan_name, key.bytes, general_size);
     }
-    message->plan_key = key.bytes;
-    message->plan_key_size = key.size;
-    message->general_plan_key_size = general_size;
-    name_plan(message->plan_name, key.bytes, key.size);
-    name_plan(message->general_plan_name, key.bytes, general_size);
+    free(key.bytes);
 }
 
-/* Whole file into memory, if it is no larger than a plan can be. */
-static uint8_t *read_plan(const char *directory, const char *name, size_t *size)
+#define PLAN_FILE_BYTES (PYLAYER_DIGEST_BYTES + sizeof(PylayerPlan))
+
+static bool is_whole(const char *name, const uint8_t file[PLAN_FILE_BYTES])
 {
-    size_t largest = sizeof(PlanFile) + sizeof(PylayerPlan) + MAX_KEY_BYTES;
-    return (uint8_t *)read_all(open_in_store(directory, name), largest, 0, size);
+    uint8_t sealed[PYLAYER_PLAN_NAME_BYTES + sizeof(PylayerPlan)], digest[PYLAYER_DIGEST_BYTES];
+    size_t length = strlen(name);
+    memcpy(sealed, name, length); /* NOLINT(bugprone-not-null-terminated-result): it has a size */
+    memcpy(sealed + length, file + PYLAYER_DIGEST_BYTES, sizeof(PylayerPlan));
+    digest128(sealed, length + sizeof(PylayerPlan), digest);
+    return memcmp(digest, file, sizeof digest) == 0;
 }
 
-static bool find(const char *root, const char *name, const uint8_t *key, size_t key_size, PylayerPlan *plan)
+static bool find(const char *root, const char *name, PylayerPlan *plan)
 {
     char directory[PATH_BYTES + 8];
     snprintf(directory, sizeof directory, "%s/plans", root);
     size_t size = 0;
-    uint8_t *data = read_plan(directory, name, &size);
-    PlanFile file;
-    if (!data || size < sizeof file) {
-        free(data);
-        return false;
-    }
-    memcpy(&file, data, sizeof file);
-    const uint8_t *body = data + sizeof file;
-    bool found = file.magic == PYLAYER_PLAN_MAGIC && file.plan_size == sizeof *plan && file.key_size == key_size &&
-                 size == sizeof file + sizeof *plan + key_size &&
-                 file.checksum == fnv1a(FNV_START, body, size - sizeof file) &&
-                 memcmp(body + sizeof *plan, key, key_size) == 0;
+    uint8_t *file = (uint8_t *)read_all(open_in_store(directory, name), PLAN_FILE_BYTES, 0, &size);
+    bool found = file && size == PLAN_FILE_BYTES && is_whole(name, file);
     if (found)
-        memcpy(plan, body, sizeof *plan);
-    free(data);
+        memcpy(plan, file + PYLAYER_DIGEST_BYTES, sizeof *plan);
+    free(file);
     return found;
 }
 
@@ -171,8 +150,6 @@ bool kept_plans_find(const PylayerMessage *message, PylayerPlan *plan)
 {
     char root[PATH_BYTES];
     store_root_path(root);
-    const uint8_t *key = message->plan_key;
-    return *root && key &&
-           (find(root, message->general_plan_name, key, message->general_plan_key_size, plan) ||
-            find(root, message->plan_name, key, message->plan_key_size, plan));
+    return *root && *message->plan_name &&
+           (find(root, message->general_plan_name, plan) || find(root, message->plan_name, plan));
 }

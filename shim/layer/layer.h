@@ -18,7 +18,10 @@
  * deferred.c        vkCreateRayTracingPipelinesKHR in a deferred operation
  * create_info.c     the three create infos seen as one
  * creations.c       what policy is told of pipelines that were created
- * fingerprints.c    what pipelines are made of, as one number each, and which of them were created
+ * fingerprints.c    what pipelines are made of, as one number each
+ * seen.c            the fingerprints of those that were created
+ * shader_modules.c  the code of each shader as one number
+ * number_map.c      a hash map
  * identifiers.c     shaders by their VK_EXT_shader_module_identifier
  * digest.c          XXH3
  * allocator.c       memory for the driver's device that is not the application's
@@ -47,7 +50,7 @@
  * policy_thread.c   finding and running the policy library
  * log.c             PYLAYER_LOG
  *
- * Headers are by subject; a file without one of its own is declared beside what it works on.
+ * Each source has the header of its name. loader.c exports what the loader looks for, and has none.
  */
 #ifndef PYLAYER_LAYER_H
 #define PYLAYER_LAYER_H
@@ -56,5 +59,6 @@
 #include "dispatch.h"
 #include "mailbox.h"
 #include "pipelines.h"
+#include "process.h"
 
 #endif

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "layer.h"
+#include "pipeline_binaries.h"
+#include "properties.h"
 
 static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetInstanceProcAddr(VkInstance, const char *);
 static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetDeviceProcAddr(VkDevice, const char *);

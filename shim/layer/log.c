@@ -14,15 +14,15 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "layer.h"
+#include "base.h"
 #include "process.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static atomic_int threshold;
 static bool level_is_the_variables;
-static _Atomic KnownFile log_file;
 static char *log_path; /* NULL: standard error */
-static pthread_mutex_t reopening = PTHREAD_MUTEX_INITIALIZER;
+static struct stat first_standard_error;
+static pthread_mutex_t beginning = PTHREAD_MUTEX_INITIALIZER;
 
 static const char *const level_names[] = {"", "error", "warn", "info", "debug"};
 
@@ -122,19 +122,18 @@ static int level_named(const char *wanted)
 static void begin(int level)
 {
     const char *path = secure_getenv("PYLAYER_LOG_FILE");
-    int used = STDERR_FILENO;
+    if (level)
+        fstat(STDERR_FILENO, &first_standard_error);
     if (level && path && *path) {
         int fd = open_log(path);
         if (fd >= 0) {
             log_path = realpath(path, NULL);
-            used = descriptor_move_up(fd);
+            close(fd);
         } else if (level >= PYLAYER_LOG_WARN) {
             put_line(errno == EPERM ? "PYLAYER_LOG_FILE is not used: it is not this user's own file"
                                     : "PYLAYER_LOG_FILE cannot be written");
         }
     }
-    if (level)
-        atomic_store(&log_file, known_file(used));
     atomic_store(&threshold, level);
 }
 
@@ -158,13 +157,13 @@ void log_set_level(const char *name)
     int level = level_named(name);
     if (level_is_the_variables || !(level || strcmp(name, "off") == 0))
         return;
-    pthread_mutex_lock(&reopening);
+    pthread_mutex_lock(&beginning);
     /* Whoever writes has seen a level above 0, and that is there after the file. */
     if (level && !begun)
         begin(level);
     begun = begun || level;
     atomic_store(&threshold, level);
-    pthread_mutex_unlock(&reopening);
+    pthread_mutex_unlock(&beginning);
 }
 
 /* Names of programs and devices are anybody's text: nothing in it ends the line or speaks to a terminal. That is ASCII's
@@ -198,7 +197,6 @@ static void write_quietly(int fd, const char *line, size_t length)
     sigaddset(&ends, SIGXFSZ);
     sigpending(&pending);
     pthread_sigmask(SIG_BLOCK, &ends, &previous);
-    int before = errno;
     if (write(fd, line, length) < 0 && (errno == EPIPE || errno == EFBIG)) {
         int raised = errno == EPIPE ? SIGPIPE : SIGXFSZ;
         sigset_t one;
@@ -208,34 +206,33 @@ static void write_quietly(int fd, const char *line, size_t length)
         if (!sigismember(&pending, raised))
             sigtimedwait(&one, NULL, &now);
     }
-    errno = before;
     pthread_sigmask(SIG_SETMASK, &previous, NULL);
 }
 
-/*
- * The descriptor to write to, -1 for none: the program may have closed it and opened something else. The log file is
- * opened again. A standard error that is another than at the start is used where it takes messages: a terminal, or a
- * file opened for appending; not where it may be the program's data.
- */
-static int log_descriptor(void)
+/* Returns false if the program has put another file in its place that may be its data: neither a terminal nor opened for
+ * appending. */
+static bool standard_error_takes_messages(void)
 {
-    KnownFile file = atomic_load(&log_file);
-    int fd = known_file_descriptor(file);
-    if (known_file_is_open(file))
-        return fd;
-    if (!log_path) {
-        struct stat found;
-        int flags = fcntl(fd, F_GETFL);
-        return flags >= 0 && fstat(fd, &found) == 0 && (S_ISCHR(found.st_mode) || flags & O_APPEND) ? fd : -1;
+    struct stat found;
+    int flags = fcntl(STDERR_FILENO, F_GETFL);
+    if (flags < 0 || fstat(STDERR_FILENO, &found) != 0)
+        return false;
+    bool same = found.st_dev == first_standard_error.st_dev && found.st_ino == first_standard_error.st_ino;
+    return same || S_ISCHR(found.st_mode) || flags & O_APPEND;
+}
+
+/* A log file is opened for each line: the program may close any descriptor and use its number for a file of its own. */
+static void write_out(const char *line, size_t length)
+{
+    if (log_path) {
+        int fd = open_log(log_path);
+        if (fd < 0)
+            return;
+        write_quietly(fd, line, length);
+        close(fd);
+    } else if (standard_error_takes_messages()) {
+        write_quietly(STDERR_FILENO, line, length);
     }
-    /* Of a forked child, a thread that it does not have may hold it. */
-    if (process_is_forked_child() ? pthread_mutex_trylock(&reopening) : pthread_mutex_lock(&reopening))
-        return -1;
-    if (!known_file_is_open(atomic_load(&log_file)) && (fd = open_log(log_path)) >= 0)
-        atomic_store(&log_file, known_file(descriptor_move_up(fd)));
-    file = atomic_load(&log_file);
-    pthread_mutex_unlock(&reopening);
-    return known_file_is_open(file) ? known_file_descriptor(file) : -1;
 }
 
 static void write_line(enum PylayerLogLevel level, const char *format, va_list arguments)
@@ -248,9 +245,9 @@ static void write_line(enum PylayerLogLevel level, const char *format, va_list a
         length = sizeof line - 1;
     make_harmless(line, length);
     length = end_line(line, sizeof line, length);
-    int fd = log_descriptor();
-    if (fd >= 0)
-        write_quietly(fd, line, length);
+    int before = errno;
+    write_out(line, length);
+    errno = before;
 }
 
 static void write_one(enum PylayerLogLevel level, const char *format, ...)

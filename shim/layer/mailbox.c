@@ -139,7 +139,6 @@ static void free_envelope(Envelope *envelope)
         free((void *)(uintptr_t)envelope->message.cache.sketch);
     else if (envelope->message.type == PYLAYER_MSG_CACHE_READ)
         free((void *)(uintptr_t)envelope->message.read.sketch);
-    free((void *)(uintptr_t)envelope->message.plan_key);
     free((void *)(uintptr_t)envelope->message.layer_settings);
     free(envelope);
 }

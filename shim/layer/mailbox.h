@@ -1,4 +1,4 @@
-/* mailbox.h - messages to the policy thread, the thread itself, and plans kept from before */
+/* mailbox.h - messages to the policy thread */
 #ifndef PYLAYER_MAILBOX_H
 #define PYLAYER_MAILBOX_H
 
@@ -7,8 +7,8 @@
 void mailbox_open(void);
 void mailbox_close(void);
 bool mailbox_is_open(void);
-/* In the child of fork() there is no policy thread, and locks may be held by threads that are gone. */
-bool process_is_forked_child(void); /* process.c */
+/* For exit(): see mutex_can_be_had. */
+bool mailbox_can_be_used(void);
 
 PylayerMessage *message_new(enum PylayerMessageType type, uint64_t device);
 /* An event: the mailbox takes the message and the data in it. False: dropped, and freed. */
@@ -26,24 +26,5 @@ PylayerMessage *mailbox_next(int64_t timeout_ns);
 bool mailbox_outlives_program(void);
 int32_t mailbox_answer(PylayerMessage *message);
 void mailbox_release(PylayerMessage *message);
-
-/* ---- commands.c, policy_thread.c ---- */
-
-extern const PylayerShim shim_commands;
-
-/* Starts policy once in this process. False: it cannot run here, and the log says why. */
-bool policy_start(void);
-/* Where it started: what it opens of libraries is open then. */
-void policy_wait_for_libraries(void);
-/* Called after a device was created: exit() without vkDestroyDevice then writes what is still queued. */
-void policy_flush_at_exit(void);
-
-/* ---- kept_plans.c ---- */
-
-/* Before policy reads anything: remembers the policy file's state. */
-void kept_plans_start(void);
-/* Fills in what the plan of this PLAN_DEVICE request depends on, for the search here and for policy to keep. */
-void kept_plans_describe(PylayerMessage *message);
-bool kept_plans_find(const PylayerMessage *message, PylayerPlan *plan);
 
 #endif

@@ -2,7 +2,9 @@
 #include "pass.h"
 
 #include "creations.h"
+#include "fingerprints.h"
 #include "process.h"
+#include "suspects.h"
 
 PassedUse pass_begin(Device *device, VkPipelineCache cache, uint32_t pipeline_count, bool deferred, bool suspected)
 {

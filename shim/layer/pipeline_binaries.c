@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "binaries.h"
+#include "fingerprints.h"
+#include "pipeline_binaries.h"
 #include "sentinel.h"
 
 #define FEW_BINARIES 16

@@ -1,4 +1,4 @@
-/* pipelines.h - vkCreate*Pipelines, and the application's VkPipelineBinaryKHR (pipeline_binaries.c) */
+/* pipelines.h - vkCreate*Pipelines */
 #ifndef PYLAYER_PIPELINES_H
 #define PYLAYER_PIPELINES_H
 
@@ -21,11 +21,5 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateExecutionGraphPipelinesAMDX(VkDevice,
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDataGraphPipelinesARM(VkDevice, VkDeferredOperationKHR, VkPipelineCache,
                                                                  uint32_t, const void *, const VkAllocationCallbacks *,
                                                                  VkPipeline *);
-
-VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineBinariesKHR(VkDevice, const VkPipelineBinaryCreateInfoKHR *,
-                                                               const VkAllocationCallbacks *,
-                                                               VkPipelineBinaryHandlesInfoKHR *);
-VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineBinaryDataKHR(VkDevice, const VkPipelineBinaryDataInfoKHR *,
-                                                              VkPipelineBinaryKeyKHR *, size_t *, void *);
 
 #endif

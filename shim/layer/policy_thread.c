@@ -15,7 +15,10 @@
 #include <unistd.h>
 
 #include "devices.h"
+#include "commands.h"
+#include "kept_plans.h"
 #include "layer.h"
+#include "policy_thread.h"
 #include "process.h"
 
 #if !defined(PYLAYER_POLICY_LIBRARY) || !defined(PYLAYER_PRIVATE_PYTHON)

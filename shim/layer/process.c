@@ -73,44 +73,6 @@ char **environment_all(void)
     return variables;
 }
 
-/* ---- descriptors (pylayer/store/descriptors.py says more) --------------------------------------- */
-
-#define HIGH_DESCRIPTOR 40
-
-/* The lowest bits are the number; the others, of a hash, tell its file from 2^40 others. */
-#define DESCRIPTOR_BITS 24
-#define HASH_FACTOR 0x9e3779b97f4a7c15ull
-
-KnownFile known_file(int fd)
-{
-    struct stat found;
-    uint64_t hash = 0;
-    if (fstat(fd, &found) == 0)
-        hash = (found.st_ino ^ found.st_dev * HASH_FACTOR) * HASH_FACTOR;
-    return hash >> DESCRIPTOR_BITS << DESCRIPTOR_BITS | (unsigned)fd;
-}
-
-int known_file_descriptor(KnownFile file)
-{
-    return (int)(file & ((1u << DESCRIPTOR_BITS) - 1));
-}
-
-bool known_file_is_open(KnownFile file)
-{
-    return known_file(known_file_descriptor(file)) == file;
-}
-
-int descriptor_move_up(int fd)
-{
-    int moved = fcntl(fd, F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR);
-    if (moved < 0)
-        moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    if (moved < 0)
-        return fd;
-    close(fd);
-    return moved;
-}
-
 /* ---- memory ------------------------------------------------------------------------------------- */
 
 /* RADV maps 190 MiB with all that it needs, the interpreter 20, and the C library sets 64 MiB aside for a thread. */

@@ -15,6 +15,9 @@ void process_remember(void);
 /* The part of it that also a process needs which is left alone. */
 void environment_remember(void);
 
+/* In the child of fork() there is no policy thread, and locks may be held by threads that are gone. */
+bool process_is_forked_child(void);
+
 /* A variable of the environment as it was then; NULL: not set. Paths of ours are absolute. */
 const char *environment_get(const char *name);
 /* All of it, ending with NULL. Valid for ever. */
@@ -23,7 +26,6 @@ char **environment_all(void);
 /* For exit(), which may be called by a handler of a signal that came while this very thread held the mutex: false if it
  * cannot be had in a while. */
 bool mutex_can_be_had(pthread_mutex_t *mutex);
-bool mailbox_can_be_used(void);
 
 /* Around each dlopen of the policy thread: fork() waits for its end. */
 void process_links(bool begins);
@@ -40,16 +42,5 @@ bool process_has_room(void);
 bool process_has_main_thread(void);
 /* Whether no thread of the program is left. Without ours the process would have ended then. */
 bool process_is_over(void);
-
-/* A descriptor, and which file it was opened for: a program may close it, and get the number for a file of its own. One
- * word, so that threads and children of a fork can read it without a lock. */
-typedef uint64_t KnownFile;
-
-KnownFile known_file(int fd);
-int known_file_descriptor(KnownFile file);
-bool known_file_is_open(KnownFile file);
-/* The same file under a number that a program which closes everything does not get at once, and that is not one of its
- * standard streams; closes `fd`. Where there is no other number, `fd`. */
-int descriptor_move_up(int fd);
 
 #endif

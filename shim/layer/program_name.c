@@ -1,13 +1,14 @@
-/* program_name.c - what program this is, as rules name it: pylayer/paths.py in C. A test compares the two. */
+/* program_name.c - see program_name.h */
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "skip.h"
+#include "program_name.h"
 #include "trusted.h"
 
 static bool starts_with(const char *text, const char *start)
@@ -34,16 +35,16 @@ static bool runs_scripts(const char *executable)
     return false;
 }
 
-static size_t join(char *out, const char *executable, const char *name, size_t size)
+static void join(char *out, const char *executable, const char *name, size_t size)
 {
     size_t used = strlen(executable);
     memcpy(out, executable, used); /* NOLINT(bugprone-not-null-terminated-result): it has a size */
     out[used++] = ' ';
     memcpy(out + used, name, size);
-    return used + size;
+    out[used + size] = '\0';
 }
 
-size_t program_name(char out[NAME_ROOM], const char *executable, const char *command_line, size_t size)
+void program_name(char out[NAME_ROOM], const char *executable, const char *command_line, size_t size)
 {
     bool scripts = runs_scripts(executable);
     const char *end = command_line + size;
@@ -62,12 +63,10 @@ size_t program_name(char out[NAME_ROOM], const char *executable, const char *com
         }
         argument += length + 1;
     }
-    size_t length = strlen(executable);
-    memcpy(out, executable, length); /* NOLINT(bugprone-not-null-terminated-result): it has a size */
-    return length;
+    snprintf(out, NAME_ROOM, "%s", executable);
 }
 
-char *executable_name(size_t *size)
+char *executable_name(void)
 {
     char path[PATH_BYTES];
     ssize_t length = readlink("/proc/thread-self/exe", path, sizeof path - 1);
@@ -78,8 +77,7 @@ char *executable_name(size_t *size)
     if (length > 0 && runs_scripts(executable))
         command_line = read_all(open("/proc/thread-self/cmdline", O_RDONLY | O_CLOEXEC), COMMAND_LINE_BYTES, 0, &used);
     if (name)
-        *size = length > 0 ? program_name(name, executable, command_line ? command_line : "", used)
-                           : (size_t)snprintf(name, NAME_ROOM, "unknown");
+        program_name(name, length > 0 ? executable : "unknown", command_line ? command_line : "", used);
     free(command_line);
     return name;
 }

@@ -6,6 +6,7 @@
  * to set this property', VkPhysicalDevicePipelineBinaryPropertiesKHR).
  */
 #include "pnext.h"
+#include "properties.h"
 
 /* Covers an interpreter that is still booting; the answer 'as the driver says' is always right too. */
 #define PROPERTIES_WAIT_NS 1000000000ll

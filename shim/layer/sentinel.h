@@ -38,11 +38,4 @@ void mark_end(Mark mark);
 /* The beginning of a digest, as marks name it. */
 uint64_t digest_id(const uint8_t digest[PYLAYER_DIGEST_BYTES]);
 
-/* ---- suspects.c ------------------------------------------------------------------------------ */
-
-/* Copies them. False: no memory, or it was done before. */
-bool suspects_set(Device *device, const uint64_t *fingerprints, uint64_t count, uint32_t kinds);
-bool suspects_find(const Device *device, uint64_t fingerprint, enum PylayerPipelineKind kind);
-void suspects_free(Device *device);
-
 #endif

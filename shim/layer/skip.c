@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include "process.h"
+#include "program_name.h"
 #include "skip.h"
 #include "trusted.h"
 
@@ -240,14 +241,16 @@ SkipDecision skip_decide(const PylayerInstanceInfo *application, bool *built_in)
 {
     SkipProgram program = {.texts = {"", application->application_name, application->engine_name},
                            .sizes = {0, strlen(application->application_name), strlen(application->engine_name)}};
-    char *executable = executable_name(&program.sizes[0]);
-    if (executable)
+    char *executable = executable_name();
+    if (executable) {
         program.texts[0] = executable;
+        program.sizes[0] = strlen(executable);
+    }
     *built_in = built_in_rules_hold(&program);
     SkipDecision decision = decide(&program, *built_in);
     if (decision == SKIP_YES)
-        log_line(PYLAYER_LOG_INFO, "a skip rule of %s leaves %.*s alone; the layer does nothing for it",
-                 *built_in ? "pylayer's own" : "the policy file", (int)program.sizes[0], program.texts[0]);
+        log_line(PYLAYER_LOG_INFO, "a skip rule of %s leaves %s alone; the layer does nothing for it",
+                 *built_in ? "pylayer's own" : "the policy file", program.texts[0]);
     free(executable);
     return decision;
 }

@@ -36,15 +36,4 @@ SkipDecision skip_by_copy(char *copy, size_t size, const SkipProgram *program, b
 /* Whether a pattern of a rule matches a whole text, as pylayer.settings.glob_matches decides. */
 bool glob_matches(const char *pattern, size_t pattern_size, const char *text, size_t text_size);
 
-/* ---- program_name.c ---- */
-
-#define COMMAND_LINE_BYTES 65536
-#define NAME_ROOM (COMMAND_LINE_BYTES + 4096 + 8)
-
-/* pylayer.paths.program_name: the executable's name, for interpreters and Wine with the script's. The command line's
- * arguments end with a zero each. Returns the bytes of it in `out`, which is not terminated. */
-size_t program_name(char out[NAME_ROOM], const char *executable, const char *command_line, size_t size);
-/* pylayer.paths.executable_name: malloc'd; NULL without memory. */
-char *executable_name(size_t *size);
-
 #endif

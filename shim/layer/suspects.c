@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sentinel.h"
+#include "suspects.h"
 
 typedef struct Suspects {
     uint32_t kinds; /* of those with an unknown fingerprint */

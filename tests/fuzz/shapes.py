@@ -503,7 +503,6 @@ def _seeds() -> dict[str, dict[str, bytes]]:
         "export": {"plain": exports.export_bytes(), "signed": exports.signed_bytes(exports.export_bytes())},
         "judge": {"accepted": header, "data": header + bytes(8)},
         "policy": {"policy": policy},
-        "program": {"wine": b"wine\0C:\\games\\Game.exe\0-x\0", "python": b"python3\0-m\0script.py\0-c\0code\0"},
     }
 
 

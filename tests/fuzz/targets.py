@@ -22,7 +22,7 @@ import fastjsonschema
 import xxhash
 from fuzz import exports, shapes
 
-from pylayer import cache_header, compiled, config, flat, paths
+from pylayer import cache_header, compiled, config, flat
 from pylayer.store import (
     application_binaries,
     attestation,
@@ -633,13 +633,6 @@ def policies(data: bytes) -> None:
     flat.dumps(document).encode()
 
 
-def programs(data: bytes) -> None:
-    """paths.program_name over any command line."""
-    executable, *arguments = data.split(b"\0")
-    name = paths.program_name(executable.decode("utf-8", "replace"), arguments)
-    name.encode()
-
-
 class Target:
     """A parser, and how its inputs are made. ``cost``: its share of a run, the slower the smaller."""
 
@@ -681,5 +674,4 @@ TARGETS = {
     "claim": Target(claims, _flat, 8),
     "judge": Target(judgements, shapes.mutate_raw, 1),
     "policy": Target(policies, shapes.mutate_text(shapes.YAML_WORDS), 40),
-    "program": Target(programs, shapes.mutate_raw, 1),
 }

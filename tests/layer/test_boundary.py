@@ -73,12 +73,12 @@ def test_what_makes_a_fingerprint(world: World, mode: str, expected: int) -> Non
 
 
 def test_tables() -> None:
-    """Each fingerprint is kept once, whoever notes it, up to 872448 of them; what is beyond is counted. Modules are
+    """Each fingerprint is kept once, whoever notes it, up to 786432 of them; what is beyond is counted. Modules are
     told apart when handles come again."""
     done = subprocess.run([str(BUILD / "tests" / "fingerprint_tables")], capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     assert found["kept"][:2] == [4000, 200000]
-    assert 872000 < found["kept"][2] <= 872448
+    assert found["kept"][2] == 786432
     assert found["dropped"][:2] == [0, 0]
     # Of two million, each noted twice.
     assert found["dropped"][2] == 2 * (2000000 - found["kept"][2])

@@ -108,7 +108,8 @@ def test_second_run_compiles_nothing(driver: Deferring) -> None:
     assert (warm["pipelines"], warm["hits"], warm["passed"], warm["plain"]) == (30, 29, 3, 1)
     # All but the one that is created without a deferred operation, and which the program's own cache has.
     assert (cold["deferred"], warm["deferred"]) == (cold["pipelines"] - 1, warm["pipelines"] - 1)
-    assert cold["application_hits"] == warm["application_hits"] == 1
+    # The first of two in one call is found in the layer's cache, which is then merged into the program's.
+    assert (cold["application_hits"], warm["application_hits"]) == (1, 2)
 
 
 def test_what_is_found_counts_as_deferred(driver: Deferring) -> None:

@@ -167,10 +167,3 @@ def test_long_names(world: World) -> None:
     world.run(DEMO, PYLAYER_LOG="warn", PYLAYER_STORE="/proc/" + "y" * 3000)
     (line,) = [line for line in lines(world.raw_stderr) if "y" * 1000 in line][:1]
     assert len(line.encode()) == 2047 and re.search(r" pid=\d+$", line)
-
-
-def test_threads_find_the_file_again(world: World) -> None:
-    """Threads that look for the log file while the program closes all descriptors find that file or none."""
-    log = world.directory / "log"
-    world.run([str(BUILD / "tests" / "log_threads")], PYLAYER_LOG_FILE=str(log), PYLAYER_LOG="info")
-    assert [line.split()[4] for line in lines(log.read_text())] == ["first", "last"]

@@ -110,8 +110,8 @@ static void print_name(const Bytes *executable, const Bytes *command_line)
     static char name[NAME_ROOM];
     char text[PATH_BYTES];
     snprintf(text, sizeof text, "%.*s", (int)executable->size, executable->data);
-    size_t size = program_name(name, text, command_line->data, command_line->size);
-    for (size_t i = 0; i < size; i++)
+    program_name(name, text, command_line->data, command_line->size);
+    for (size_t i = 0; name[i]; i++)
         printf("%02x", (uint8_t)name[i]);
     printf("\n");
 }

@@ -10,10 +10,9 @@ PYTHON := .venv/bin/python
 # The programs too: what they allocate and free, and the mutexes and threads that order what they do.
 # Undefined behaviour of the layer traps, and the test sees its program end by SIGILL: gcc's own reports of it go to the
 # program's stderr. That of the programs does not: drivers of the tests crash by it.
-# Fences are not seen by ThreadSanitizer, which gcc warns of. What they order in fingerprints.c is atomic all the same.
 COMMON := -g -fno-omit-frame-pointer
 PROGRAMS_address := -fsanitize=address $(COMMON)
-PROGRAMS_thread := -fsanitize=thread -Wno-error=tsan -Wno-tsan $(COMMON)
+PROGRAMS_thread := -fsanitize=thread $(COMMON)
 LAYER_address := -fsanitize=undefined -fsanitize-recover=address -fsanitize-undefined-trap-on-error $(PROGRAMS_address)
 LAYER_thread := $(PROGRAMS_thread)
 

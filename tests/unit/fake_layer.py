@@ -80,8 +80,8 @@ class FakeMessage:
         self.plan = plan
         return not self.late
 
-    def plan_to_keep(self, for_all_programs: bool) -> tuple[str, bytes, bytes]:
-        return ("all.plan" if for_all_programs else "one.plan"), b"plan", b"key"
+    def plan_to_keep(self, for_all_programs: bool) -> tuple[str, bytes]:
+        return ("all.plan" if for_all_programs else "one.plan"), b"plan"
 
     def device_state(self) -> DeviceState:
         return device_state(**{"carrier": self.content.get("carrier", CARRIER_CELLS)} | self.content.get("state", {}))
@@ -138,6 +138,9 @@ class FakeBoundary(ModuleType, FakeCommands):
 
     def is_open(self) -> bool:
         return bool(self.queue)
+
+    def executable(self) -> str:
+        return "stutter"
 
     def environment(self, name: str, default: str = "") -> str:
         return self.variables.get(name, default)

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import os
-import posix
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -130,63 +126,3 @@ def test_file_in_a_shared_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     give_to_another_user(path, monkeypatch)
     with pytest.raises(paths.UntrustedDirectory):
         paths.require_own_file(str(path))
-
-
-@pytest.mark.parametrize(
-    ("executable", "command_line", "name"),
-    [
-        ("blender", ["anything"], "blender"),
-        ("luanti", ["luanti", "--go", "world"], "luanti"),
-        ("python3.11", ["python", "/opt/tool/train.py", "x"], "python3.11 train.py"),
-        ("python3.11", ["python", "-I", "-m", "app"], "python3.11 app"),
-        ("python3.11", ["python", "-c", "import this\nprint('/x')"], "python3.11 -c"),
-        ("python3.11", ["python"], "python3.11"),
-        ("python3.11", [], "python3.11"),
-        ("node", ["node", "--flag", "", "app.js"], "node app.js"),
-        ("nodemon", ["nodemon", "app.js"], "nodemon"),
-        ("perl5.36", ["perl", "-e", "print 1"], "perl5.36 -e"),
-        ("java", ["java", "-Xmx1g", "-jar", "/g/game.jar"], "java game.jar"),
-        ("wine64-preloader", ["C:\\Games\\Stutter\\Stutter.EXE", "-dx12"], "wine64-preloader Stutter.EXE"),
-        ("wine64-preloader", ["wine", "Z:\\g\\game.exe"], "wine64-preloader game.exe"),
-        ("qemu-x86_64-static", ["qemu-x86_64-static", "/usr/bin/vkcube"], "qemu-x86_64-static vkcube"),
-        ("qemu-system-x86_64", ["qemu-system-x86_64", "disk.img"], "qemu-system-x86_64"),
-        ("ld-linux-x86-64.so.2", ["ld-linux-x86-64.so.2", "/usr/bin/vkcube"], "ld-linux-x86-64.so.2 vkcube"),
-        ("python3", ["python3", "caf\udce9.py"], "python3 caf\ufffd.py"),
-    ],
-)
-def test_program_name(executable: str, command_line: list[str], name: str) -> None:
-    """Interpreters are called by their script; other programs by their executable, whatever their arguments."""
-    assert paths.program_name(executable, [os.fsencode(argument) for argument in command_line] + [b""]) == name
-
-
-PRINT_NAME = "import sys; from pylayer.paths import executable_name; print(ascii(executable_name()))"
-
-
-def test_executable_name_of_a_script(tmp_path: Path) -> None:
-    """A process that runs a script has the script's name in its own."""
-    script = tmp_path / "tool.py"
-    script.write_text(PRINT_NAME)
-    done = subprocess.run([sys.executable, "-I", str(script)], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == repr(f"{os.path.basename(os.path.realpath(sys.executable))} tool.py")
-
-
-def test_executable_name_is_valid_text(tmp_path: Path) -> None:
-    """An executable whose name is no UTF-8 still gives text that can be hashed, logged and stored."""
-    name = os.fsencode(tmp_path) + b"/caf\xe9"
-    shutil.copy(os.path.realpath(sys.executable), os.fsdecode(name))
-    package = Path(paths.__file__).parents[1]
-    code = f"import sys; sys.path[:0] = {[str(package), *sys.path]!r}\n{PRINT_NAME}"
-    environment = {**os.environ, "PYTHONHOME": sys.base_prefix, "LD_LIBRARY_PATH": f"{sys.base_prefix}/lib"}
-    done = subprocess.run([name, "-c", code], capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == ascii("caf\ufffd")
-
-
-def test_executable_name_without_proc(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where /proc says nothing the program is unknown, and no error."""
-
-    def fail(path: bytes) -> bytes:
-        raise PermissionError
-
-    monkeypatch.setattr(posix, "readlink", fail)
-    assert paths.executable_name() == "unknown"

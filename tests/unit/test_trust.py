@@ -156,7 +156,7 @@ def test_modes_of_what_is_made(tmp_path: Path, mask: int) -> None:
         folder.prepare()
         folder.write_snapshot(7, "app", b"data", 1)
         runs.RunFile(root).write({"a": 1})
-        plans.keep(root, "x.plan", b"plan", b"key")
+        plans.keep(root, "x.plan", b"plan")
         quarantine.keep_bytes(root, format.Damage(f"{root}/x", "empty"), b"data")
         compiled.write_copy(compiled.copy_path(root, b"text"), {"share": "all"})
     finally:

@@ -1,6 +1,6 @@
-/* application_caches.h - the application's own VkPipelineCache objects (pipeline_cache.c) */
-#ifndef PYLAYER_APPLICATION_CACHES_H
-#define PYLAYER_APPLICATION_CACHES_H
+/* pipeline_cache.h - the application's own VkPipelineCache objects */
+#ifndef PYLAYER_PIPELINE_CACHE_H
+#define PYLAYER_PIPELINE_CACHE_H
 
 #include "merging.h"
 

@@ -1,0 +1,14 @@
+/* identifiers.h - shaders by their VK_EXT_shader_module_identifier */
+#ifndef PYLAYER_IDENTIFIERS_H
+#define PYLAYER_IDENTIFIERS_H
+
+#include "base.h"
+
+/* For a device whose application enabled the feature. */
+void identifiers_open(Device *device);
+/* Each returns a digest of an identifier, alike in every process; 0 if there is none. */
+uint64_t identifier_digest(const uint8_t *identifier, uint32_t size);
+uint64_t identifier_of_module(const Device *device, VkShaderModule module);
+uint64_t identifier_of_code(const Device *device, const VkShaderModuleCreateInfo *info);
+
+#endif
