@@ -106,7 +106,7 @@ class DeviceSession:
         self._load_all = share == "all"
         #: Nothing is added to the store, changed in it or deleted from it, but for statistics of the run.
         self.read_only: bool = settings["store"] == "read-only"
-        self.folder = Folder(root, self.identity) if root else None
+        self.folder = self._open_folder(root) if root else None
         self.storing = self._new_storing()
         self._application_binaries: ApplicationBinaries | None = None
         self.attested_binaries = 0
@@ -141,7 +141,7 @@ class DeviceSession:
             return False
         self.identity = Identity.of(self.facts, global_key)
         if self.folder is not None:
-            self.folder = Folder(self.folder.root, self.identity)
+            self.folder = self._open_folder(self.folder.root)
         if self.recording is not None:
             self.recording.use_identity(self.identity)
         self.loaded = Loaded()
@@ -150,6 +150,17 @@ class DeviceSession:
         self.caches = self._new_caches()
         self._application_binaries = None
         return True
+
+    def _open_folder(self, root: str) -> Folder:
+        folder = Folder(root, self.identity)
+        older = None if self.read_only else folder.set_aside_older()
+        if older is not None:
+            self.log(
+                LOG_WARN,
+                f"an older pylayer wrote {folder.path}, in a format that this one does not read: it is now {older}, "
+                "and pipelines are compiled again; pylayer clear --stale deletes it",
+            )
+        return folder
 
     @property
     def awaits_global_key(self) -> bool:

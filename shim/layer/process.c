@@ -73,7 +73,7 @@ char **environment_all(void)
     return variables;
 }
 
-/* ---- descriptors (pylayer/store/descriptors.py says more) --------------------------------------- */
+/* ---- descriptors --------------------------------------------------------------------------------- */
 
 #define HIGH_DESCRIPTOR 40
 
