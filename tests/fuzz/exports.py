@@ -9,6 +9,7 @@ import random
 import struct
 import tempfile
 from collections.abc import Callable
+from unittest import mock
 
 import xxhash
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -31,7 +32,8 @@ PUBLIC = KEY.public_key().public_bytes_raw()
 
 def export_bytes() -> bytes:
     """A small export as pylayer writes it."""
-    with tempfile.TemporaryDirectory() as directory:
+    unsalted = mock.patch.object(format, "new_salt", lambda: 0)  # the same bytes each time
+    with tempfile.TemporaryDirectory() as directory, unsalted:
         path = os.path.join(directory, "x")
         writer = pack.PackWriter(path, IDENTITY, kind=format.EXPORT)
         head = struct.pack("<IIII", 32, 1, 0x1002, 0x73BF) + bytes(range(16))

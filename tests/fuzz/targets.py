@@ -386,7 +386,7 @@ def attestations(data: bytes) -> None:
     write(f"{base}/{7:016x}-0003-c.attest", data)
     known = attestation.Attestations(place, 7, "")
     linear_work(len(data))
-    for digest, one in known.known.items():
+    for digest, one in known.history.known.items():
         require(len(digest) == 16 and digest == one.digest, "an attestation of something else")
         require(known.outcome(digest, one.size) == "attested", "what is attested is not")
     require(known.outcome(b"never read once.", 5) in attestation.OUTCOMES, "an outcome that is none")

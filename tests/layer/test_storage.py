@@ -180,7 +180,8 @@ def test_store_cannot_be_read(world: World, unnoticed: Check, rules: str) -> Non
     before = content_of(world)
     result = unnoticed(rules, "--count", 20, "--seed", 9)
     assert result["struck"]
-    (line,) = warnings(result)
+    # What is stored is synced by its name, which a program without descriptors cannot open.
+    (line,) = [line for line in warnings(result) if "may not be on the disk" not in line]
     assert line.startswith(f"pylayer: warn: not used: {world.store}") and NOT_READ[rules] in line
     assert line.endswith("their pipelines are compiled again")
     if ".closed" in rules:
