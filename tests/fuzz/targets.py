@@ -388,8 +388,8 @@ def attestations(data: bytes) -> None:
     linear_work(len(data))
     for digest, one in known.history.known.items():
         require(len(digest) == 16 and digest == one.digest, "an attestation of something else")
-        require(known.outcome(digest, one.size) == "attested", "what is attested is not")
-    require(known.outcome(b"never read once.", 5) in attestation.OUTCOMES, "an outcome that is none")
+        require(known.outcome(digest, one.size)[0] == "attested", "what is attested is not")
+    require(known.outcome(b"never read once.", 5)[0] in attestation.OUTCOMES, "an outcome that is none")
     for blob in list(known.blobs.values()):
         content = known.read_blob(blob)
         require(content is None or xxhash.xxh3_128_digest(content) == blob.digest, "a blob that does not verify")
