@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .store import sentinel, suspects
+from .store import crash_notes, sentinel
 from .store.files import remove
-from .store.suspects import Suspects
+from .store.suspects import Suspects, describe
 from .values import LOG_DEBUG, LOG_WARN
 
 TYPE_CHECKING = False
@@ -35,8 +35,8 @@ class Crashes:
         self._live: str | None = None
         #: None: nobody has asked yet.
         self._known: Suspects | None = None
-        self._cleared: set[bytes] = set()
-        self._cleared_pipelines: set[int] = set()
+        #: Names of data, and fingerprints.
+        self._made_anew: set[bytes | int] = set()
 
     @property
     def suspects(self) -> Suspects:
@@ -44,9 +44,9 @@ class Crashes:
         if self._known is None:
             self._known = Suspects()
             if self._folder is not None:
-                self._known, deaths = suspects.review(self._folder, self._read_only)
+                self._known, deaths = crash_notes.review(self._folder, self._read_only)
                 for death in deaths:
-                    self._log(LOG_WARN, f"{suspects.describe(death)}; pylayer quarantine ls shows it")
+                    self._log(LOG_WARN, f"{describe(death)}; pylayer quarantine ls shows it")
         return self._known
 
     @property
@@ -71,35 +71,24 @@ class Crashes:
         if not known:
             return True
         again = digest in known.left_out
-        if known.pipelines.get(fingerprint, 0) > 1 or known.records.get(digest[:8], 0) > 1:
-            return False
         if again or known.takes_pipeline(fingerprint):
-            self._cleared.add(digest)
-            self._cleared_pipelines.add(fingerprint)
+            self._made_anew |= {digest[:8], fingerprint}
         return not again
 
     def given_out(self, digest: bytes) -> None:
         """The driver has just given out this snapshot, or this data of an application's cache."""
         known = self._known
         if known and (known.takes_application_data(digest) or known.takes_record(digest, 0)):
-            self._cleared.add(digest)
+            self._made_anew.add(digest[:8])
 
     def close(self) -> None:
         """The device goes: nothing is in the driver any more, and what was made anew is written down."""
         if self._live is not None:
             remove(self._live)
-        if self._folder is None or self._read_only or self._known is None or not self._cleared:
+        if self._folder is None or self._read_only or self._known is None:
             return
         try:
-            suspects.clear(
-                self._folder,
-                self._program_id,
-                self._program.name,
-                self._known,
-                self._cleared,
-                self._cleared_pipelines,
-            )
+            crash_notes.clear(self._folder, self._program_id, self._program.name, self._known, self._made_anew)
         except OSError:
             pass  # suspected for one run more
-        self._cleared = set()
-        self._cleared_pipelines = set()
+        self._made_anew = set()

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from .identity import Identity, program_id
 from .store.folder import Folder
-from .values import CARRIER_BINARIES, CARRIER_OFF, CARRIERS_THAT_KEEP, LOG_INFO, DeviceFacts, DeviceState, Program
+from .values import (
+    CARRIER_BINARIES,
+    CARRIER_OFF,
+    CARRIERS_THAT_KEEP,
+    LOG_INFO,
+    LOG_WARN,
+    DeviceFacts,
+    DeviceState,
+    Program,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,9 +41,9 @@ class Device:
         self.facts = facts
         self.settings = settings
         self.identity = Identity.of(facts)
-        self.folder = Folder(root, self.identity) if root else None
         #: Nothing is added to the store, changed in it or deleted from it, but for statistics of the run.
         self.read_only: bool = settings["store"] == "read-only"
+        self.folder = self._open_folder(root) if root else None
         self.carrier_planned = CARRIER_OFF
         #: What came of the plan; None until the device exists, and after the layer was switched off.
         self.state: DeviceState | None = None
@@ -49,7 +58,18 @@ class Device:
         """The device has pipeline binaries; their global key is part of its identity."""
         self.identity = Identity.of(self.facts, global_key)
         if self.folder is not None:
-            self.folder = Folder(self.folder.root, self.identity)
+            self.folder = self._open_folder(self.folder.root)
+
+    def _open_folder(self, root: str) -> Folder:
+        folder = Folder(root, self.identity)
+        older = None if self.read_only else folder.set_aside_older()
+        if older is not None:
+            self.log(
+                LOG_WARN,
+                f"an older pylayer wrote {folder.path}, in a format that this one does not read: it is now {older}, "
+                "and pipelines are compiled again; pylayer clear --stale deletes it",
+            )
+        return folder
 
     @property
     def awaits_global_key(self) -> bool:

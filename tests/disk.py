@@ -9,7 +9,7 @@ from pathlib import Path
 
 from world import BUILD, World
 
-from pylayer.store import format, journal, pack
+from pylayer.store import format, journal
 from pylayer.store.folder import Folder, identity_names, read_identity
 from pylayer.store.format import Damage
 from pylayer.store.reader import Reader
@@ -21,8 +21,9 @@ import sys
 from pylayer.store import fold, folder
 for name in folder.identity_names(sys.argv[1]):
     identity = folder.read_identity(sys.argv[1], name)
-    if identity is not None:
-        work = fold.Fold(folder.Folder(sys.argv[1], identity), everything=True)
+    found = folder.Folder(sys.argv[1], identity)
+    for program in found.programs():
+        work = fold.Fold(found, program, everything=True)
         for _ in work.steps():
             pass
 """
@@ -86,37 +87,20 @@ class StoreReader:
 
     def _file(self, path: str, name: str, identity_digest: bytes) -> tuple[Content, list[Damage]]:
         reader = Reader(path)
-        try:
-            key = (path, reader.size)
-            if key not in self._known or path.endswith(journal.OPEN):
-                self._known[key] = self._read(reader, name, identity_digest)
-            return self._known[key]
-        finally:
-            reader.close()
+        key = (path, reader.size)
+        if key not in self._known or path.endswith(journal.OPEN):
+            self._known[key] = self._read(reader, name, identity_digest)
+        return self._known[key]
 
     @staticmethod
     def _read(reader: Reader, name: str, identity_digest: bytes) -> tuple[Content, list[Damage]]:
         damage: list[Damage] = []
-        content: Content = {}
         header, outcome = reader.header(identity_digest)
         if header is None:
             return {}, [Damage(reader.path, outcome)]
-        groups = [(format.FILE_HEADER.size, reader.size, (header.program,))]
-        if header.kind == format.PACK:
-            directory = pack.read_directory(reader, header, damage)
-            if directory is None:
-                return {}, damage
-            groups = [(group.offset, group.offset + group.size, group.programs) for group in directory.groups]
-        for start, end, programs in groups:
-            digests = {
-                record[6]
-                for part in reader.parts(damage, start, end)
-                for record in part.records
-                if record[0] == format.CELL
-            }
-            for program in programs:
-                content.setdefault((name, program), set()).update(digests)
-        return content, damage
+        parts = reader.content(header, damage)
+        digests = {record[6] for part in parts for record in part.records if record[0] == format.CELL}
+        return {(name, header.program): digests}, damage
 
 
 def is_torn_tail(damage: Damage) -> bool:
@@ -161,7 +145,6 @@ def split_journals(world: World, count: int) -> None:
             for magic, kind, flags, start, size, create_ns, digest, fingerprint, last_used in part.records:
                 data = bytes(part.data[start : start + size])
                 records.append(format.record_parts(magic, data, digest, kind, flags, create_ns, fingerprint, last_used))
-        reader.close()
     assert len(records) >= count
     for number in range(count):
         writer = journal.Journal(folder.path, identity, header.program, header.application)

@@ -70,6 +70,5 @@ def poison_records(path: Path, wanted: Callable[[int, Record], bool]) -> list[by
                 number += 1
             pieces += format.record_parts(magic, data, None, kind, flags, create_ns, fingerprint, last_used)
     pieces = format.seal(pieces, reader.salt)
-    reader.close()
     path.write_bytes(b"".join(pieces))
     return poisoned

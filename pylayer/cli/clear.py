@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..paths import require_own
 from .output import (
     EXIT_PROBLEM,
     EXIT_STATUSES,
@@ -18,7 +18,6 @@ from .output import (
     json_option,
     plural,
     print_json,
-    progress,
 )
 from .selection import (
     Names,
@@ -41,7 +40,7 @@ IS_FOLDED = "another process is folding it; try again when it is done"
 
 
 class Plan:
-    """What is to go of one identity: ``paths`` whole, ``programs`` out of packs, or the folder with all in it."""
+    """What is to go of one identity: files of programs, or the folder with all in it."""
 
     def __init__(self, shelf: Shelf, why: str) -> None:
         self.shelf = shelf
@@ -49,22 +48,19 @@ class Plan:
         self.whole = False
         self.paths: dict[str, int] = {}
         self.programs: dict[int, str] = {}
-        #: Groups of packs that no other program has a part in, and those that others keep.
-        self.pack_bytes = 0
-        self.shared_bytes = 0
         #: Files that a process which lives may append to.
         self.in_use: list[str] = []
         self.failure = ""
 
     @property
     def bytes(self) -> int:
-        """What leaves the disk; of packs about so much, because they are written anew."""
-        return sum(self.paths.values()) + self.pack_bytes
+        """What leaves the disk."""
+        return sum(self.paths.values())
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to do, and nothing in the way."""
-        return not (self.paths or self.pack_bytes or self.shared_bytes or self.in_use)
+        return not (self.paths or self.in_use)
 
     def add(self, path: str, size: int) -> None:
         """A file that goes whole, unless somebody writes it."""
@@ -95,7 +91,6 @@ class Plan:
             "programs": list(self.programs.values()),
             "files": len(self.paths),
             "bytes": self.bytes,
-            "shared_bytes_kept": self.shared_bytes,
             "in_use": self.in_use,
             "failure": self.failure or None,
         }
@@ -125,46 +120,18 @@ def _plan_programs(root: str, shelf: Shelf, selection: Selection, names: Names) 
     for file in files_of(root, shelf.name):
         if file.program in plan.programs and file.path.endswith(OWN):
             plan.add(file.path, file.size)
-    for programs, holding in shelf.holdings.items():
-        if plan.programs.keys() >= set(programs) and programs:
-            plan.pack_bytes += holding.pack_bytes
-        elif plan.programs.keys() & set(programs):
-            plan.shared_bytes += holding.pack_bytes
     return plan
 
 
-def _is_older(path: str) -> bool:
-    """Whether a file is of a version of the format that nothing writes or reads any more."""
-    from ..store import format
-    from ..store.reader import Reader
+def older_folders(root: str) -> list[str]:
+    """Returns paths of the folders that an older pylayer wrote and this one renamed."""
+    from ..store.folder import OLDER
 
     try:
-        reader = Reader(path)
+        names = sorted(name for name in os.listdir(os.path.join(root, "store")) if name.endswith(OLDER))
     except OSError:
-        return False
-    try:
-        return reader.header()[1] == "foreign-version" and not format.is_later_version(reader.first_bytes())
-    except OSError:
-        return False
-    finally:
-        reader.close()
-
-
-def _plan_older(root: str, shelf: Shelf) -> Plan:
-    """Files of an older format in a folder that is in use otherwise."""
-    from ..store.bounds import files_of
-
-    plan = Plan(shelf, "of an older pylayer's format")
-    for file in files_of(root, shelf.name):
-        if os.path.splitext(file.path)[1] in _suffixes() and _is_older(file.path):
-            plan.add(file.path, file.size)
-    return plan
-
-
-def _suffixes() -> tuple[str, ...]:
-    from ..store import format
-
-    return tuple(format.KIND_OF_SUFFIX)
+        return []
+    return [os.path.join(root, "store", name) for name in names]
 
 
 def _stale(root: str, shelves: list[Shelf], names: Names) -> tuple[list[Plan], list[dict[str, str]], list[str]]:
@@ -186,7 +153,6 @@ def _stale(root: str, shelves: list[Shelf], names: Names) -> tuple[list[Plan], l
         elif shelf.identity.fields.get("abi") != ABI:
             reason = f"it is for {shelf.identity.fields.get('abi')} programs, whose drivers cannot be listed from here"
             kept.append({"identity": shelf.name, "reason": reason})
-        plans.append(_plan_older(root, shelf))
     return plans, kept, [f"{facts.device_name}, {facts.driver_name} {facts.driver_info}".strip() for facts in present]
 
 
@@ -214,12 +180,16 @@ def _remove_files(folder: Folder, plan: Plan) -> None:
     """Deletes the files of a plan while nobody folds the folder: a fold would put what it has read back."""
     from ..store.claim import Claim
     from ..store.files import remove
+    from .inventory import OWN
 
     claim = Claim(folder)
     if not claim.take():
         plan.failure = IS_FOLDED
         return
     try:
+        for program in plan.programs:  # what was folded since the plan was made
+            for path in set(folder.files(program, OWN)) - {*plan.paths, *plan.in_use}:
+                plan.add(path, 0)
         paths = sorted(plan.paths, key=lambda path: os.path.basename(path) == "identity")
         left = [path for path in paths if not remove(path) and os.path.lexists(path)]
     finally:
@@ -238,34 +208,14 @@ def _remove_whole(root: str, plan: Plan) -> None:
         pass  # something is in use, or was put there meanwhile
 
 
-def _remove_programs(root: str, plan: Plan, compress: bool, quiet: bool) -> None:
-    from ..store import fold
-    from ..store.journal import CLOSED, OPEN
-
-    require_own(plan.shelf.path)
-    folder = _folder(root, plan.shelf)
-    folded = any(path.endswith((CLOSED, OPEN)) and not os.path.lexists(path) for path in plan.paths)
-    in_packs = plan.pack_bytes + plan.shared_bytes > 0 or folded
-    if in_packs and plan.shelf.identity is None:
-        plan.failure = "its packs cannot be rewritten without the identity file; --identity removes it whole"
-        return
-    _remove_files(folder, plan)
-    if not in_packs or plan.failure:
-        return
-    work = fold.Fold(folder, everything=True, compress=compress, gone=frozenset(plan.programs))
-    with progress("rewriting packs", None, quiet) as advance:
-        for _ in work.steps():
-            advance(1)
-    if not work.result.claimed:
-        plan.failure = IS_FOLDED
-
-
-def _remove(root: str, plan: Plan, compress: bool, quiet: bool) -> None:
+def _remove(root: str, plan: Plan) -> None:
     try:
         if plan.whole:
             _remove_whole(root, plan)
         else:
-            _remove_programs(root, plan, compress, quiet)
+            folder = _folder(root, plan.shelf)
+            folder.check()
+            _remove_files(folder, plan)
     except OSError as error:
         plan.failure = str(error.strerror or error)
 
@@ -276,12 +226,9 @@ def _print_plans(plans: list[Plan], names: Names, dry_run: bool) -> None:
     for plan in plans:
         device, driver = describe(plan.shelf.identity, plan.shelf.name, names)
         click.echo(f"{device}, {driver}; identity {plan.shelf.name}")
-        what = "the whole identity" if plan.whole else ", ".join(plan.programs.values()) or "old files"
-        about = "about " if plan.pack_bytes else ""
+        what = "the whole identity" if plan.whole else ", ".join(plan.programs.values())
         verb = "would remove" if dry_run else "remove"
-        click.echo(f"  {verb} {what}: {plural(len(plan.paths), 'file')}, {about}{human_bytes(plan.bytes)} ({plan.why})")
-        if plan.shared_bytes:
-            click.echo(f"  {human_bytes(plan.shared_bytes)} stay, because other programs share them")
+        click.echo(f"  {verb} {what}: {plural(len(plan.paths), 'file')}, {human_bytes(plan.bytes)} ({plan.why})")
 
 
 def _print_in_use(plans: list[Plan]) -> None:
@@ -295,7 +242,9 @@ def _print_in_use(plans: list[Plan]) -> None:
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Remove stored pipelines, by program or driver.")
 @app_option
 @identity_option
-@click.option("--stale", is_flag=True, help="What no driver of this machine would use, and old formats.")
+@click.option(
+    "--stale", is_flag=True, help="What no driver of this machine would use, and what an older pylayer wrote."
+)
 @click.option("--all", "everything", is_flag=True, help="All pipelines of all programs and drivers.")
 @dry_run_option
 @yes_option
@@ -305,9 +254,9 @@ def clear(
 ) -> None:
     """Remove stored pipelines: of programs, of a driver, of drivers that are gone, or all.
 
-    Programs compile again what is removed. Pipelines that other programs share stay for them, and files that a
-    running program writes are kept. --stale asks the drivers which devices there are, under the environment of
-    this command (VK_DRIVER_FILES); a device that is not plugged in counts as gone. Statistics stay, and so does
+    Programs compile again what is removed. Files that a running program writes are kept. --stale asks the drivers
+    which devices there are, under the environment of this command (VK_DRIVER_FILES); a device that is not plugged
+    in counts as gone. Folders that an older pylayer wrote go with --stale and --all. Statistics stay, and so does
     the quarantine.
 
     
@@ -315,8 +264,7 @@ def clear(
       pylayer clear --stale --dry-run
     """
     from ..store import bounds
-    from .inventory import Inventory
-    from .policy_limits import read_limits
+    from .inventory import Inventory, tree_bytes
 
     if (bool(app or identity)) + stale + everything != 1:
         raise WrongUse("say what to remove: --app and --identity, or --stale, or --all; see pylayer clear --help")
@@ -335,7 +283,8 @@ def clear(
     else:
         plans = [_plan_whole(root, shelf, "asked for") for shelf in shelves]
     plans = [plan for plan in plans if not plan.is_empty]
-    to_do = [plan for plan in plans if plan.paths or plan.pack_bytes or plan.shared_bytes]
+    to_do = [plan for plan in plans if plan.paths]
+    older = older_folders(root) if stale or everything else []
     before = bounds.total_bytes(root)
     if not as_json:
         if devices:
@@ -343,11 +292,15 @@ def clear(
         for line in kept:
             click.echo(f"Kept: identity {line['identity']}, because {line['reason']}.")
         _print_plans(plans, names, dry_run)
-    if to_do and not dry_run:
-        confirm(f"Remove {human_bytes(sum(plan.bytes for plan in to_do))}?", yes)
-        compress = read_limits()[0].compress
+        for path in older:
+            click.echo(f"{'Would remove' if dry_run else 'Remove'} {path}, which an older pylayer wrote.")
+    if (to_do or older) and not dry_run:
+        size = sum(plan.bytes for plan in to_do) + sum(tree_bytes(path)[0] for path in older)
+        confirm(f"Remove {human_bytes(size)}?", yes)
         for plan in to_do:
-            _remove(root, plan, compress, as_json)
+            _remove(root, plan)
+        for path in older:
+            shutil.rmtree(path, ignore_errors=True)
     after = bounds.total_bytes(root)
     if as_json:
         print_json(
@@ -355,6 +308,7 @@ def clear(
                 "store": root,
                 "dry_run": dry_run,
                 "removed": [plan.as_json(names) for plan in plans],
+                "older_folders": older,
                 "kept": kept,
                 "devices": devices,
                 "bytes_before": before,
@@ -363,7 +317,7 @@ def clear(
         )
     else:
         _print_in_use(plans)
-        if not plans:
+        if not plans and not older:
             what = "nothing stale" if stale else "nothing" if everything else f"nothing of {selection}"
             click.echo(f"Nothing to remove: there is {what} in {root}.")
         elif not dry_run:

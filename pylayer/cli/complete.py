@@ -1,4 +1,4 @@
-"""Values that a shell may complete: programs, identities, quarantined items, files. None of it fails or says anything.
+"""Values that a shell may complete: programs, identities, runs, files. None of it fails or says anything.
 
 What a shell puts on the command line it also obeys, and names of programs are anybody's: a name with a character that a
 shell may take for more than itself is offered by its number.
@@ -63,14 +63,6 @@ def _identities(root: str) -> Iterator[tuple[str, str]]:
         yield name, ", ".join(text for text in (names.device(name), names.driver(name)) if text)
 
 
-def _items(root: str) -> Iterator[tuple[str, str]]:
-    from ..store import quarantine
-    from .output import printable
-
-    for item in quarantine.items(root):
-        yield item.name, printable(f"{item.outcome} {item.source}")
-
-
 def _runs(root: str) -> Iterator[tuple[str, str]]:
     yield "last", "the newest run"
     yield from _programs(root)
@@ -85,7 +77,6 @@ def _presets(root: str) -> Iterator[tuple[str, str]]:
 programs = _completer(_programs)
 identities = _completer(_identities)
 programs_and_identities = _completer(lambda root: [*_programs(root), *_identities(root)])
-quarantined = _completer(_items)
 recorded_runs = _completer(_runs)
 presets_there = _completer(_presets)
 

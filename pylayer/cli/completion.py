@@ -15,8 +15,8 @@ SHELLS = ("bash", "zsh", "fish")
 def completion(shell: str) -> None:
     """Print the script by which a shell completes pylayer.
 
-    It completes commands, options and file names, and from the store programs, driver identities and quarantined
-    items. bash has to be 4.4 or newer.
+    It completes commands, options and file names, and from the store programs, driver identities and recorded
+    runs. bash has to be 4.4 or newer.
 
     \b
     Example:

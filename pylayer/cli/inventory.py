@@ -1,4 +1,4 @@
-"""What the store holds, to the byte: by identity and program, from directories and indexes of its files."""
+"""What the store holds, to the byte: by identity and program."""
 
 from __future__ import annotations
 
@@ -6,49 +6,41 @@ import os
 from typing import Any
 
 from ..identity import Identity
-from ..store import format, pack
+from ..store import format
 from ..store.bounds import files_of
 from ..store.folder import identity_names, read_identity
 from ..store.reader import Reader
-from ..store.recency import Uses, fingerprints_of
 from .selection import Names, Selection
 
-#: A program's own files, by their suffix.
-OWN = (".journal", ".closed", ".snapshot", ".attest", ".binaries", ".blob")
+#: A program's files, by their suffix.
+OWN = (".pack", ".journal", ".closed", ".snapshot", ".attest", ".binaries", ".blob")
 
 
 class Holding:
-    """What a program has to itself, or a set of programs together in groups of packs."""
+    """What a program has under one identity."""
 
-    def __init__(self, programs: tuple[int, ...]) -> None:
-        self.programs = programs
+    def __init__(self, program: int) -> None:
+        self.program = program
         self.bytes = 0
-        #: Of them in groups of packs.
-        self.pack_bytes = 0
         self.pipelines = 0
         #: Of them kept as pipeline binaries, the others as cells.
         self.binaries = 0
-        #: Files by suffix; packs with a group of it as ``.pack``.
+        #: Number of files by suffix.
         self.files: dict[str, int] = {}
         self.last_used = 0
 
     def add(self, suffix: str, size: int) -> None:
-        """A file of its own."""
+        """Counts a file."""
         self.bytes += size
         self.files[suffix] = self.files.get(suffix, 0) + 1
 
-    def add_groups(self, size: int) -> None:
-        """Its part of a pack."""
-        self.add(".pack", size)
-        self.pack_bytes += size
-
     def add_pipeline(self, magic: bytes) -> None:
-        """A record that may be one pipeline."""
+        """Counts a record that may be one pipeline."""
         self.pipelines += magic in format.PIPELINES
         self.binaries += magic == format.BINARIES
 
     def counts(self) -> dict[str, int]:
-        """Numbers of files, by what they are."""
+        """Returns numbers of files, by what they are."""
         return {
             "journals": self.files.get(".journal", 0) + self.files.get(".closed", 0),
             "packs": self.files.get(".pack", 0),
@@ -59,34 +51,27 @@ class Holding:
 
 
 class Shelf:
-    """One identity's folder. ``holdings`` by programs, a single one or several; the rest of the bytes is
-    ``overhead_bytes`` of packs and ``other_bytes``, of files that are no program's."""
+    """One identity's folder. ``other_bytes``: of files that are no program's."""
 
     def __init__(self, root: str, name: str) -> None:
         self.name = name
         self.path = os.path.join(root, "store", name)
         self.identity: Identity | None = read_identity(root, name)
-        self.holdings: dict[tuple[int, ...], Holding] = {}
-        self.packs = 0
+        #: By program.
+        self.holdings: dict[int, Holding] = {}
         self.bytes = 0
-        self.overhead_bytes = 0
         self.other_bytes = 0
         #: Names of files that cannot be used as they are, and why, as far as it shows without reading all.
         self.unusable: dict[str, str] = {}
-        self.uses = Uses()
-
-    def holding(self, programs: tuple[int, ...]) -> Holding:
-        """What these programs have, to be added to."""
-        return self.holdings.setdefault(programs, Holding(programs))
 
     @property
     def programs(self) -> list[int]:
-        """Every program that has something, alone or with others."""
-        return sorted({program for programs in self.holdings for program in programs})
+        """Every program that has something."""
+        return sorted(self.holdings)
 
     def files(self, suffix: str) -> int:
-        """How many files of a kind there are."""
-        return self.packs if suffix == ".pack" else sum(h.files.get(suffix, 0) for h in self.holdings.values())
+        """Returns how many files of a kind there are."""
+        return sum(holding.files.get(suffix, 0) for holding in self.holdings.values())
 
 
 class Inventory:
@@ -126,69 +111,32 @@ def _survey(shelf: Shelf, names: Names) -> None:
     for file in found:
         name = os.path.basename(file.path)
         suffix = os.path.splitext(name)[1]
+        if suffix not in OWN or file.program is None:
+            continue
+        holding = shelf.holdings.setdefault(file.program, Holding(file.program))
+        holding.add(suffix, file.size)
+        if suffix != ".pack":
+            holding.last_used = max(holding.last_used, int(file.mtime))
         try:
-            if suffix == ".pack":
-                _survey_pack(shelf, file.path, file.size, names)
-            elif suffix in OWN and file.program is not None:
-                holding = shelf.holding((file.program,))
-                holding.add(suffix, file.size)
-                holding.last_used = max(holding.last_used, int(file.mtime))
-                _survey_own(shelf, holding, file.path, suffix, names)
+            _survey_file(shelf, holding, file.path, suffix, names)
         except OSError as error:
             shelf.unusable[name] = f"unreadable: {error.strerror or error}"
-    for holding in shelf.holdings.values():
-        holding.last_used = max(holding.last_used, *(shelf.uses.last_run.get(p, 0) for p in holding.programs))
     # What is left is the identity's description, temporary files, and whatever else was put here.
-    shelf.other_bytes = shelf.bytes - shelf.overhead_bytes - sum(h.bytes for h in shelf.holdings.values())
+    shelf.other_bytes = shelf.bytes - sum(h.bytes for h in shelf.holdings.values())
 
 
-def _survey_own(shelf: Shelf, holding: Holding, path: str, suffix: str, names: Names) -> None:
+def _survey_file(shelf: Shelf, holding: Holding, path: str, suffix: str, names: Names) -> None:
     reader = Reader(path)
-    try:
-        header, outcome = reader.header(bytes.fromhex(shelf.name))
-        if header is None:
-            shelf.unusable[os.path.basename(path)] = outcome
-            return
-        names.learn(header.program, header.application)
-        if suffix in (".journal", ".closed"):
-            for part in reader.parts([]):
-                for record in part.records:
-                    holding.add_pipeline(record[0])
-                    if record[0] == format.USED:
-                        uses = fingerprints_of(bytes(part.data[record[3] : record[3] + record[4]]))
-                        shelf.uses.note(holding.programs, uses, record[8])
-    finally:
-        reader.close()
-
-
-def _survey_pack(shelf: Shelf, path: str, size: int, names: Names) -> None:
-    reader = Reader(path)
-    shelf.packs += 1
-    try:
-        header, outcome = reader.header(bytes.fromhex(shelf.name))
-        damage: list[format.Damage] = []
-        directory = pack.read_directory(reader, header, damage) if header is not None else None
-        if directory is None:
-            shelf.unusable[os.path.basename(path)] = outcome if header is None else damage[-1].outcome
-            return  # all of it counts as other bytes
-        for program, name in directory.names.items():
-            names.learn(program, name)
-        sizes: dict[tuple[int, ...], int] = {}
-        for group in directory.groups:
-            sizes[group.programs] = sizes.get(group.programs, 0) + group.size
-        for programs, group_bytes in sizes.items():
-            shelf.holding(programs).add_groups(group_bytes)
-        # What the index and the file's two ends take.
-        shelf.overhead_bytes += size - sum(sizes.values())
-        for entry in pack.read_index(reader, directory) or ():
-            holding = shelf.holdings[entry.programs]
-            if entry.magic in format.PIPELINES:
-                holding.add_pipeline(entry.magic)
-                holding.last_used = max(holding.last_used, entry.last_used)
-            elif entry.magic == format.USED:
-                shelf.uses.note(entry.programs, (), entry.last_used)
-    finally:
-        reader.close()
+    header, outcome = reader.header(bytes.fromhex(shelf.name))
+    if header is None:
+        shelf.unusable[os.path.basename(path)] = outcome
+        return
+    names.learn(header.program, header.application)
+    if suffix in (".pack", ".journal", ".closed"):
+        for part in reader.content(header, []):
+            for record in part.records:
+                holding.add_pipeline(record[0])
+                holding.last_used = max(holding.last_used, record[8])
 
 
 def describe(identity: Identity | None, name: str, names: Names) -> tuple[str, str]:

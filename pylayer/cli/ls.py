@@ -33,14 +33,9 @@ BESIDE = ("runs", "plans", "policy", "manifests", "quarantine")
 
 
 def _chosen(found: Inventory, shelf: Shelf, selection: Selection) -> list[Holding]:
-    """What is listed of an identity: programs first, the largest first, then what several share."""
-    listed = {holding.programs: holding for holding in shelf.holdings.values()}
-    for program in shelf.programs:  # one that has everything in common with others is listed, too
-        if (program,) not in listed:
-            listed[program,] = type(next(iter(listed.values())))((program,))
-            listed[program,].last_used = shelf.uses.last_run.get(program, 0)
-    chosen = [holding for holding in listed.values() if selection.takes_any(holding.programs, found.names)]
-    return sorted(chosen, key=lambda holding: (len(holding.programs) > 1, -holding.bytes, holding.programs))
+    """Returns what is listed of an identity, the largest first."""
+    chosen = [holding for holding in shelf.holdings.values() if selection.takes(holding.program, found.names)]
+    return sorted(chosen, key=lambda holding: (-holding.bytes, holding.program))
 
 
 def _files(holding: Holding) -> str:
@@ -52,16 +47,6 @@ def _files(holding: Holding) -> str:
 def _row(holding: Holding) -> list[str]:
     binaries = f" ({holding.binaries} bin)" if holding.binaries else ""
     return [f"{holding.pipelines}{binaries}", _files(holding), day(holding.last_used), human_bytes(holding.bytes)]
-
-
-def _name(found: Inventory, holding: Holding, width: int) -> str:
-    if len(holding.programs) == 1:
-        return shorten(found.names.of(holding.programs[0]), width)
-    if not holding.programs:
-        return "of no program"
-    names = ", ".join(sorted(found.names.of(program) for program in holding.programs))
-    text = f"shared by {len(holding.programs)}: {names}"
-    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 def _print_shelf(out: Console, found: Inventory, shelf: Shelf, holdings: list[Holding]) -> None:
@@ -76,11 +61,10 @@ def _print_shelf(out: Console, found: Inventory, shelf: Shelf, holdings: list[Ho
     rows = [_row(holding) for holding in holdings]
     table, name_width = program_table(out, HEADINGS, rows)
     for holding, row in zip(holdings, rows, strict=True):
-        table.add_row(Text(_name(found, holding, name_width)), *row)
+        table.add_row(Text(shorten(found.names.of(holding.program), name_width)), *row)
     if holdings:
         out.print(table)
-    packs = f"{plural(shelf.packs, 'pack')} ({human_bytes(shelf.overhead_bytes)} of directories)"
-    rest = f"{packs}, other files {human_bytes(shelf.other_bytes)}, together {human_bytes(shelf.bytes)}"
+    rest = f"other files {human_bytes(shelf.other_bytes)}, together {human_bytes(shelf.bytes)}"
     out.print(Padding(Text(rest, style="dim"), (0, 0, 0, 2), expand=False))
     if shelf.identity is None:
         line = "its identity file is missing or damaged; pylayer verify says more"
@@ -92,6 +76,8 @@ def _print_shelf(out: Console, found: Inventory, shelf: Shelf, holdings: list[Ho
 
 def _holding_json(found: Inventory, holding: Holding) -> dict[str, Any]:
     return {
+        "program": found.names.of(holding.program),
+        "program_id": f"{holding.program:016x}",
         "pipelines": holding.pipelines,
         "binaries": holding.binaries,
         "bytes": holding.bytes,
@@ -104,25 +90,12 @@ def _shelf_json(found: Inventory, shelf: Shelf, holdings: list[Holding]) -> dict
     from .inventory import describe
 
     device, driver = describe(shelf.identity, shelf.name, found.names)
-    programs, shared = [], []
-    for holding in holdings:
-        values = _holding_json(found, holding)
-        if len(holding.programs) == 1:
-            (program,) = holding.programs
-            programs.append({"program": found.names.of(program), "program_id": f"{program:016x}", **values})
-        else:
-            ids = [f"{program:016x}" for program in holding.programs]
-            names = [found.names.of(program) for program in holding.programs]
-            shared.append({"programs": names, "program_ids": ids, **values})
     return {
         "identity": shelf.name,
         "device": device,
         "driver": driver,
         "fields": shelf.identity.fields if shelf.identity is not None else None,
-        "programs": programs,
-        "shared": shared,
-        "packs": shelf.packs,
-        "pack_overhead_bytes": shelf.overhead_bytes,
+        "programs": [_holding_json(found, holding) for holding in holdings],
         "other_bytes": shelf.other_bytes,
         "bytes": shelf.bytes,
         "unusable_files": shelf.unusable,
@@ -137,10 +110,9 @@ def ls(app: str | None, identity: str | None, as_json: bool) -> None:
     """Show what the store holds, for each driver and program.
 
     Behind the pipelines stands how many of them are kept as pipeline binaries (bin), where any are; the others are
-    cells. files counts journals (J), packs with a part of it (P), snapshots (S), blobs of the program's own caches
-    (B) and files of what it read of its caches and pipeline binaries (A). Pipelines that several programs have in
-    common are stored once, and have a row of their own. last used is the day on which a run last used or stored
-    one. Sizes are those of the files.
+    cells. files counts journals (J), packs (P), snapshots (S), blobs of the program's own caches (B) and files of
+    what it read of its caches and pipeline binaries (A). last used is the day on which a run last used or stored
+    a pipeline. Sizes are those of the files.
 
     \b
     Example:

@@ -79,14 +79,13 @@ def _print_version(context: click.Context, parameter: click.Parameter, wanted: b
     """Called by click for --version. Its first line is for scripts, and stays as it is."""
     if not wanted or context.resilient_parsing:
         return
-    from ..store.format import READ_VERSIONS, VERSION
+    from ..store.format import VERSION
     from .layer_files import private_python_version
 
     python = private_python_version()
-    older = ", ".join(str(version) for version in READ_VERSIONS if version != VERSION)
     click.echo(f"pylayer {__version__}")
     click.echo(f"policy runs in Python {python}" if python else "the Python for policy is missing: see pylayer doctor")
-    click.echo(f"store format {VERSION}, reads {older} too")
+    click.echo(f"store format {VERSION}")
     context.exit()
 
 

@@ -106,10 +106,6 @@ class Selection:
         """Whether a program is meant."""
         return self.app is None or names.matches(program, self.app)
 
-    def takes_any(self, programs: tuple[int, ...], names: Names) -> bool:
-        """Whether one of several programs is meant."""
-        return self.app is None or any(names.matches(program, self.app) for program in programs)
-
     def __str__(self) -> str:
         parts = [f"a program named {self.app}"] if self.app else []
         parts += [f"identity {self.identity}"] if self.identity else []

@@ -27,8 +27,13 @@ from .selection import LEAST_PREFIX, Names, Selection, identity_option, require_
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..store.format import Damage, FileHeader
     from ..store.reader import Reader
+    from ..store.recency import Uses
     from .inventory import Inventory, Shelf
+
+#: Suffixes of files that hold pipelines.
+PIPELINE_FILES = (".pack", ".journal", ".closed")
 
 #: The histogram of last use: until so many days ago, and what that is called.
 AGES = ((1, "today"), (7, "within 7 days"), (30, "within 30 days"), (90, "within 90 days"), (None, "longer ago"))
@@ -58,12 +63,15 @@ class Detail:
         self.application_binaries = 0
         self.last_attested = 0
         self.blobs: list[dict[str, Any]] = []
-        self._seen: set[bytes] = set()
-        self._to_date: list[tuple[tuple[int, ...], int, int]] = []
+        self._seen: set[tuple[int, bytes]] = set()
+        self._to_date: list[tuple[int, int, int]] = []
+        self._uses: dict[int, Uses] = {}
 
-    def takes(self, programs: tuple[int, ...]) -> bool:
-        """Whether something that these programs own is of this detail."""
-        return self.program is None or self.program in programs
+    def uses(self, program: int) -> Uses:
+        """What USED records of a program say, to be added to."""
+        from ..store.recency import Uses
+
+        return self._uses.setdefault(program, Uses())
 
     def count(self, magic: bytes) -> None:
         """One record."""
@@ -75,7 +83,7 @@ class Detail:
     def pipeline(
         self,
         magic: bytes,
-        programs: tuple[int, ...],
+        program: int,
         digest: bytes,
         kind: int,
         flags: int,
@@ -87,9 +95,9 @@ class Detail:
         from ..store import format
         from ..values import KIND_NAMES
 
-        if digest in self._seen:
+        if (program, digest) in self._seen:
             return
-        self._seen.add(digest)
+        self._seen.add((program, digest))
         self.binaries += magic == format.BINARIES
         name = KIND_NAMES[kind] if kind < len(KIND_NAMES) else f"kind {kind}"
         self.kinds[name] = self.kinds.get(name, 0) + 1
@@ -98,7 +106,7 @@ class Detail:
         elif us:
             self.compile_us += us
             self.timed += 1
-        self._to_date.append((programs, fingerprint, when))
+        self._to_date.append((program, fingerprint, when))
 
     def read_note(self, data: bytes) -> None:
         """What runs found out about the driver."""
@@ -113,8 +121,8 @@ class Detail:
     def date(self) -> None:
         """Fills the histogram, when all uses are known."""
         now = time.time()
-        for programs, fingerprint, own in self._to_date:
-            days = (now - self.shelf.uses.last_use(programs, fingerprint, own)) / (24 * 3600)
+        for program, fingerprint, own in self._to_date:
+            days = (now - self.uses(program).last_use(fingerprint, own)) / (24 * 3600)
             self.ages[next(name for limit, name in AGES if limit is None or days < limit)] += 1
 
 
@@ -125,7 +133,7 @@ def _examine(root: str, shelf: Shelf, program: int | None) -> Detail:
     detail = Detail(shelf, program)
     for file in sorted(files_of(root, shelf.name), key=lambda file: file.path):
         suffix = os.path.splitext(file.path)[1]
-        if suffix != ".pack" and (file.program is None or not detail.takes((file.program,))):
+        if file.program is None or program not in (None, file.program):
             continue
         try:
             reader = Reader(file.path)
@@ -133,13 +141,10 @@ def _examine(root: str, shelf: Shelf, program: int | None) -> Detail:
             detail.files.append(_file_json(file.path, file.size, file.mtime, f"unreadable: {error.strerror or error}"))
             continue
         try:
-            outcome = _read_pack(detail, reader) if suffix == ".pack" else _read_own(detail, reader, suffix)
+            outcome = _read(detail, reader, suffix)
         except OSError as error:
             outcome = f"unreadable: {error.strerror or error}"
-        finally:
-            reader.close()
-        if outcome is not None:
-            detail.files.append(_file_json(file.path, file.size, file.mtime, outcome))
+        detail.files.append(_file_json(file.path, file.size, file.mtime, outcome))
     detail.date()
     return detail
 
@@ -162,80 +167,47 @@ def _file_json(path: str, size: int, mtime: float, outcome: str) -> dict[str, An
     }
 
 
-def _read_pack(detail: Detail, reader: Reader) -> str | None:
-    """Counts a pack's records by its index; gives what is wrong with it, None where nothing in it is meant."""
-    from ..store import format, pack
+def _read(detail: Detail, reader: Reader, suffix: str) -> str:
+    from ..store import format
 
     header, outcome = reader.header(bytes.fromhex(detail.shelf.name))
     if header is None:
         return outcome
     damage: list[format.Damage] = []
-    directory = pack.read_directory(reader, header, damage)
-    entries = pack.read_index(reader, directory) if directory is not None else None
-    if directory is None or entries is None:
-        return damage[-1].outcome if damage else "damaged-data"
-    groups = [group for group in directory.groups if detail.takes(group.programs)]
-    if not groups:
-        return None
-    detail.disk_bytes += sum(group.size for group in groups)
-    for entry in entries:
-        if not detail.takes(entry.programs):
-            continue
-        detail.count(entry.magic)
-        detail.data_bytes += entry.size
-        if entry.magic in format.PIPELINES:
-            detail.pipeline(
-                entry.magic, entry.programs, entry.digest, entry.kind, entry.flags, entry.create_us,
-                entry.fingerprint, entry.last_used,
-            )  # fmt: skip
-            continue
-        found = reader.record_at(entry.offset, entry.inner, {})
-        if found is not None:
-            _other(detail, entry.programs, entry.magic, found[1], entry.last_used)
-    return "ok"
-
-
-def _read_own(detail: Detail, reader: Reader, suffix: str) -> str:
-    from ..store import format
-
-    header, outcome = reader.header(bytes.fromhex(detail.shelf.name))
-    if header is None:
-        return outcome
-    programs = (header.program,)
-    for record, data in _records(reader):
+    for record, data in _records(reader, header, damage):
         magic, kind, flags, _, size, create_ns, digest, fingerprint, last_used = record
         detail.count(magic)
         if magic in format.PIPELINES:
-            detail.pipeline(magic, programs, digest, kind, flags, create_ns // 1000, fingerprint, last_used)
+            detail.pipeline(magic, header.program, digest, kind, flags, create_ns // 1000, fingerprint, last_used)
         elif magic == format.BLOB:
             detail.blobs.append({"slot": kind, "bytes": size, "program_id": f"{header.program:016x}"})
         else:
-            _other(detail, programs, magic, data, last_used)
-        if suffix in (".journal", ".closed"):
+            _other(detail, header.program, magic, data, last_used)
+        if suffix in PIPELINE_FILES:
             detail.data_bytes += size
-    if suffix in (".journal", ".closed"):
+    if suffix in PIPELINE_FILES:
         detail.disk_bytes += reader.size
-    return "ok"
+    return next((what.outcome for what in damage if not what.is_torn_end), "ok")
 
 
-def _records(reader: Reader) -> Iterator[tuple[Any, bytes]]:
+def _records(reader: Reader, header: FileHeader, damage: list[Damage]) -> Iterator[tuple[Any, bytes]]:
     from ..store import format
 
     small = (format.NOTE, format.USED, format.ATTEST)
-    for part in reader.parts([]):
+    for part in reader.content(header, damage):
         for record in part.records:
             data = bytes(part.data[record[3] : record[3] + record[4]]) if record[0] in small else b""
             yield record, data
 
 
-def _other(detail: Detail, programs: tuple[int, ...], magic: bytes, data: bytes, when: int) -> None:
+def _other(detail: Detail, program: int, magic: bytes, data: bytes, when: int) -> None:
     from ..store import format
     from ..store.recency import fingerprints_of
 
     if magic == format.NOTE:
         detail.read_note(data)
     elif magic == format.USED:
-        detail.shelf.uses.note(programs, fingerprints_of(data), when)
+        detail.uses(program).note(fingerprints_of(data), when)
     elif magic == format.APPLICATION_BINARY:
         detail.application_binaries += 1
     elif magic == format.ATTEST:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..identity import program_id
 from ..settings import glob_matches
 from ..store import runs
 from ..values import COUNTER_NAMES
 from .output import one_line, printable
-
-if TYPE_CHECKING:
-    from ..store.pack import Group
 
 #: Counters that are reported in another form, with what was refused and why, or not at all.
 _ELSEWHERE = ("caches_emptied", "absorbed")
@@ -173,45 +170,17 @@ def read_runs(root: str) -> list[Run]:
     return [Run(values) for values in runs.read_all(root)]
 
 
-#: Files that are one program's; ``.pack`` are several programs'.
-OWN_FILES = (".journal", ".closed", ".snapshot", ".blob", ".attest", ".binaries")
-
-
 def _disk_bytes(root: str, identity: str) -> dict[int, int]:
-    """What each program has in the store under an identity: its files, and its groups in packs. Groups that it
-    shares with others count whole."""
+    """Returns what the files of each program take in the store under an identity."""
     from ..store.bounds import files_of  # not before every start of a program
 
     sizes: dict[int, int] = {}
     if not identity.isalnum():
         return sizes  # not a folder of the store
     for file in files_of(root, identity):
-        if file.program is not None and file.path.endswith(OWN_FILES):
+        if file.program is not None:
             sizes[file.program] = sizes.get(file.program, 0) + file.size
-        elif file.path.endswith(".pack"):
-            for group in _groups(file.path):
-                for program in group.programs:
-                    sizes[program] = sizes.get(program, 0) + group.size
     return sizes
-
-
-def _groups(path: str) -> list[Group]:
-    """The groups of a pack; none where its directory cannot be used."""
-    from ..store import pack
-    from ..store.reader import Reader
-
-    try:
-        reader = Reader(path)
-    except OSError:
-        return []  # folded meanwhile
-    try:
-        header, _ = reader.header()
-        directory = pack.read_directory(reader, header, []) if header is not None else None
-    except OSError:
-        return []
-    finally:
-        reader.close()
-    return directory.groups if directory is not None else []
 
 
 def add_up(root: str, found: Iterable[Run], newest_only: bool = False) -> list[Total]:

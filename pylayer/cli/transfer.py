@@ -105,7 +105,7 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
         raise Failure(f"{file} was not written: {error.strerror or error}") from error
     result = export.result
     suspects = f"{plural(result.suspects, 'record')} that a process died over (pylayer quarantine ls)"
-    if result.path is None:
+    if not result.paths:
         there = f"only {plural(result.snapshots, 'snapshot')}, which cannot be exported" if result.snapshots else "none"
         there = f"only {suspects}" if result.suspects else there
         raise Failure(f"{file} was not written: of the pipelines of {app} there is {there}")
@@ -140,16 +140,17 @@ def _unsigned(file: str, private: Ed25519PrivateKey | None) -> str:
 
 def _sign(result: Moved, file: str, private: Ed25519PrivateKey | None) -> str | None:
     """Signs what was written and gives it its name; returns the public key. Raises OSError."""
-    if private is None or result.path is None:
+    if private is None or not result.paths:
         return None
+    (path,) = result.paths
     from ..store.files import rename_to_new
     from .signatures import append_signature
 
     try:
-        public = append_signature(result.path, private)
-        rename_to_new(result.path, os.path.abspath(file))
+        public = append_signature(path, private)
+        rename_to_new(path, os.path.abspath(file))
     except BaseException:
-        os.unlink(result.path)
+        os.unlink(path)
         raise
     return public
 
@@ -244,7 +245,6 @@ def import_command(
     except OSError as error:
         raise Failure(f"nothing was imported from {file}: {error.strerror or error}") from error
     result = work.result
-    problem = _fold(root, work, compress, as_json) if result.shared and not dry_run else ""
     names = Names(root)
     device, driver = describe(work.identity, work.identity.name, names)
     device = names.device(work.identity.name) or printable(work.device) or device
@@ -252,7 +252,7 @@ def import_command(
         values = _moved_json(result, work.identity.name, device, driver)
         signed = None if signature is None else signature.as_json()
         given = None if recipient is None else {"program": recipient[1], "program_id": f"{recipient[0]:016x}"}
-        told = {"file": path, "dry_run": dry_run, "pack": result.path, **values, "given_to": given}
+        told = {"file": path, "dry_run": dry_run, "packs": result.paths, **values, "given_to": given}
         print_json({**told, "signature": signed})
         return
     verb = "Would import" if dry_run else "Imported"
@@ -265,8 +265,6 @@ def import_command(
     if signature is not None:
         name = f"a key that is not trusted, {signature.key}" if signature.name is None else printable(signature.name)
         click.echo(f"  signed by {name}")
-    if problem:
-        click.echo(f"  what programs share is stored twice until the next fold: {problem}")
 
 
 def _recipient(root: str, app: str) -> tuple[int, str]:
@@ -306,21 +304,3 @@ def _trust(require_signature: bool) -> tuple[dict[str, str], str]:
         return trusted, "--require-signature was given"
     required = top_setting(document, "import").get("require_signature", False)
     return trusted, f"{path} requires a signature" if required else ""
-
-
-def _fold(root: str, work: Import, compress: bool, quiet: bool) -> str:
-    """Stores once what other programs had already; says why not, else empty text."""
-    from ..store.fold import Fold
-    from ..store.folder import Folder
-
-    fold = Fold(Folder(root, work.identity), everything=True, compress=compress)
-    try:
-        with progress("folding", None, quiet) as advance:
-            for _ in fold.steps():
-                advance(1)
-    except OSError as error:
-        return str(error.strerror or error)
-    if not fold.result.claimed:
-        return "another process is folding"
-    work.result.path = fold.result.pack or work.result.path
-    return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,10 +21,14 @@ from .output import (
 from .selection import dry_run_option, require_root
 from .sizes import parse_size
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..store.folder import Folder
+
 
 def _fold_all(root: str, compress: bool, dry_run: bool, quiet: bool) -> dict[str, Any]:
-    """Makes one pack of every identity's journals and packs; says what came of it."""
-    from ..store import fold
+    """Makes one pack of every program's journals and packs; says what came of it."""
     from ..store.folder import Folder, identity_names, read_identity
 
     done: dict[str, Any] = {"journals": 0, "packs": 0, "damaged": 0, "skipped": []}
@@ -35,22 +39,31 @@ def _fold_all(root: str, compress: bool, dry_run: bool, quiet: bool) -> dict[str
                 done["skipped"].append({"identity": name, "reason": "its identity file is missing or damaged"})
                 continue
             folder = Folder(root, identity)
-            more = True
-            while more:  # one fold opens so many journals at once
-                work = fold.Fold(folder, everything=True, compress=compress, dry_run=dry_run)
-                try:
-                    for _ in work.steps():
-                        advance(1)
-                except OSError as error:
-                    done["skipped"].append({"identity": name, "reason": str(error.strerror or error)})
-                    break
-                if not work.result.claimed:
-                    done["skipped"].append({"identity": name, "reason": "another process is folding it"})
-                done["journals"] += work.result.journals
-                done["packs"] += work.result.packs
-                done["damaged"] += len(work.result.damage)
-                more = not dry_run and work.result.journals >= fold.MOST_FILES
+            try:
+                for program in folder.programs():
+                    _fold_program(folder, program, compress, dry_run, advance, done)
+            except OSError as error:
+                done["skipped"].append({"identity": name, "reason": str(error.strerror or error)})
     return done
+
+
+def _fold_program(
+    folder: Folder, program: int, compress: bool, dry_run: bool, advance: Callable[[int], None], done: dict[str, Any]
+) -> None:
+    """Adds to ``done`` what came of it. Raises OSError."""
+    from ..store import fold
+
+    more = True
+    while more:  # one fold takes so many journals
+        work = fold.Fold(folder, program, everything=True, compress=compress, dry_run=dry_run)
+        for _ in work.steps():
+            advance(1)
+        if not work.result.claimed:
+            done["skipped"].append({"identity": folder.identity.name, "reason": "another process is folding it"})
+        done["journals"] += work.result.journals
+        done["packs"] += work.result.packs
+        done["damaged"] += len(work.result.damage)
+        more = not dry_run and work.result.journals >= fold.MOST_FILES
 
 
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Fold the store and keep it within its limits.")

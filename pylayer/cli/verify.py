@@ -38,9 +38,9 @@ class Report:
         self.data_bytes = 0
         self.file_bytes = 0
         self.damage: list[Damage] = []
-        #: Tails of journals whose writers live: they are being written.
-        self.being_written: list[Damage] = []
-        #: Files of another version of the format: no harm, and no use.
+        #: Ends of files to which a process appends, or appended when it was killed: no harm.
+        self.torn_ends: list[Damage] = []
+        #: Files of a newer version of the format: no harm, and no use.
         self.other_versions: list[Damage] = []
         self.spent_ns = 0
 
@@ -65,29 +65,18 @@ def _verify_identity(root: str, name: str, report: Report) -> None:
         report.file_bytes += os.stat(path).st_size
 
 
-def _verify_file(
-    path: str, name: str, selection: Selection, names: Names, report: Report, advance: Callable[[int], None]
-) -> None:
-    from ..store import checking, ended, format
+def _verify_file(path: str, name: str, report: Report, advance: Callable[[int], None]) -> None:
+    from ..store import checking, format
 
-    suffix = os.path.splitext(path)[1]
-    program = int(os.path.basename(path)[:16], 16) if suffix != ".pack" else None
+    kind = format.KIND_OF_SUFFIX[os.path.splitext(path)[1]]
+    program = int(os.path.basename(path)[:16], 16)
     checked = checking.Checked(path)
     try:
-        pieces = checking.check_file(
-            path,
-            format.KIND_OF_SUFFIX[suffix],
-            bytes.fromhex(name),
-            checked,
-            program,
-            lambda programs: selection.takes_any(programs, names),
-        )
         at = 0
-        for _, part in pieces:
+        for part in checking.check_file(path, kind, bytes.fromhex(name), checked, program):
             advance(max(part.base - at, 0))
             at = max(part.base, at)
         advance(max(checked.file_bytes - at, 0))
-        written = suffix in format.APPENDED and bool(checked.damage) and ended.has_writer(path)
     except FileNotFoundError:
         return  # folded meanwhile
     except OSError as error:
@@ -100,8 +89,8 @@ def _verify_file(
     for what in checked.damage:
         if what.outcome == "foreign-version":
             report.other_versions.append(what)
-        elif what.outcome == "truncated" and written:
-            report.being_written.append(what)
+        elif what.is_torn_end:
+            report.torn_ends.append(what)
         else:
             report.damage.append(what)
 
@@ -114,9 +103,7 @@ def _paths(directory: str, name: str, selection: Selection, names: Names) -> lis
     chosen = []
     for file in files_of(os.path.dirname(os.path.dirname(directory)), name):
         suffix = os.path.splitext(file.path)[1]
-        if suffix == ".pack" or (
-            suffix in format.KIND_OF_SUFFIX and file.program is not None and selection.takes(file.program, names)
-        ):
+        if suffix in format.KIND_OF_SUFFIX and file.program is not None and selection.takes(file.program, names):
             chosen.append(file.path)
     return sorted(chosen)
 
@@ -137,7 +124,7 @@ def examine(root: str, selection: Selection, names: Names, advance: Callable[[in
         while new := [path for path in _paths(directory, name, selection, names) if path not in seen]:
             for path in new:
                 seen.add(path)
-                _verify_file(path, name, selection, names, report, advance)
+                _verify_file(path, name, report, advance)
     report.spent_ns = time.monotonic_ns() - started
     return report
 
@@ -161,15 +148,13 @@ class Repaired:
 
 
 def _repair(root: str, report: Report, quiet: bool) -> Repaired:
-    """Moves what is damaged to quarantine: files that are not folded whole, of others the damaged parts."""
-    from ..store import quarantine
+    """Moves damaged files to quarantine, when what verifies in them is in a new pack."""
     from ..store.folder import Folder, read_identity
-    from ..store.maintenance import cut_torn_ends, repair_whole_files
+    from ..store.maintenance import repair_whole_files
     from .policy_limits import read_limits
 
     repaired = Repaired()
     compress = read_limits()[0].compress
-    before = len(quarantine.items(root))
     by_folder: dict[str, list[Damage]] = {}
     for what in report.damage:
         by_folder.setdefault(os.path.dirname(what.path), []).append(what)
@@ -183,13 +168,11 @@ def _repair(root: str, report: Report, quiet: bool) -> Repaired:
             )
             continue
         folder = Folder(root, identity)
-        repair_whole_files(folder, damaged)
+        repaired.quarantined += repair_whole_files(folder, damaged)
         try:
-            cut_torn_ends(folder, damaged)
             _fold(folder, damaged, compress, quiet, repaired)
         except OSError as error:
             repaired.failures.append(f"{directory} cannot be repaired: {error.strerror or error}")
-    repaired.quarantined = len(quarantine.items(root)) - before
     return repaired
 
 
@@ -200,7 +183,8 @@ def _repair_description(root: str, damaged: list[Damage], repaired: Repaired) ->
     for what in damaged:
         if os.path.basename(what.path) == "identity" and os.path.lexists(what.path):
             try:
-                quarantine.move_file(root, what)
+                quarantine.move_file(root, what.path, [what])
+                repaired.quarantined += 1
             except OSError as error:
                 repaired.failures.append(f"{what.path} cannot be moved: {error.strerror or error}")
 
@@ -208,16 +192,17 @@ def _repair_description(root: str, damaged: list[Damage], repaired: Repaired) ->
 def _fold(folder: Any, damaged: list[Damage], compress: bool, quiet: bool, repaired: Repaired) -> None:
     from ..store import fold
 
-    journals = [what.path for what in damaged if what.path.endswith((".journal", ".closed"))]
-    packs = frozenset(what.path for what in damaged if what.path.endswith(".pack") and what.outcome != "unreadable")
-    if not journals and not packs:
-        return
-    work = fold.Fold(folder, everything=True, compress=compress, must=packs)
-    with progress("folding", None, quiet) as advance:
-        for _ in work.steps():
-            advance(1)
-    if not work.result.claimed:
-        repaired.failures.append(f"{folder.path} is being folded by another process; try again when it is done")
+    folded = (".pack", ".journal", ".closed")
+    paths = {what.path for what in damaged if what.path.endswith(folded) and what.outcome != "unreadable"}
+    packs = frozenset(path for path in paths if path.endswith(".pack"))
+    for program in sorted({int(os.path.basename(path)[:16], 16) for path in paths}):
+        work = fold.Fold(folder, program, everything=True, compress=compress, must=packs)
+        with progress("folding", None, quiet) as advance:
+            for _ in work.steps():
+                advance(1)
+        repaired.quarantined += work.result.quarantined
+        if not work.result.claimed:
+            repaired.failures.append(f"{folder.path} is being folded by another process; try again when it is done")
 
 
 def _damage_json(what: Damage) -> dict[str, Any]:
@@ -241,7 +226,7 @@ def _json(root: str, report: Report, repaired: Repaired | None, after: Report | 
         "spent_ns": report.spent_ns,
         "bytes_per_s": report.bytes_per_s,
         "problems": [_damage_json(what) for what in report.damage],
-        "being_written": [_damage_json(what) for what in report.being_written],
+        "torn_ends": [_damage_json(what) for what in report.torn_ends],
         "other_versions": [_damage_json(what) for what in report.other_versions],
     }
     if repaired is not None and after is not None:
@@ -277,24 +262,25 @@ def _print(root: str, report: Report, repaired: Repaired | None, after: Report |
     out = console()
     _print_damage(root, report.damage, "bold red")
     _print_damage(root, report.other_versions, "yellow")
-    for what in report.being_written:
-        out.print(f"{what.path}: its end is being written", style="dim", soft_wrap=True)
+    for what in report.torn_ends:
+        line = "it ends inside a record, because a program is writing it or was killed"
+        out.print(f"{what.path}: {line}", style="dim", soft_wrap=True)
     speed = f", {human_bytes(report.bytes_per_s)}/s" if report.bytes_per_s else ""
     out.print(
         f"Verified: {plural(report.records, 'record')} ({human_bytes(report.data_bytes)}) in "
         f"{plural(report.files, 'file')} ({human_bytes(report.file_bytes)}); {human_time(report.spent_ns)}{speed}."
     )
     if report.other_versions:
-        older = plural(len(report.other_versions), "file")
-        out.print(f"{older} of another version, left alone; pylayer clear --stale removes old ones.", style="dim")
+        newer = plural(len(report.other_versions), "file")
+        out.print(f"{newer} of a newer version, left alone.", style="dim")
     if not report.damage:
         out.print("Everything is fine.", style="bold green")
         return
     out.print(f"{plural(len(report.damage), 'problem')}; a run leaves out what does not verify.", style="bold red")
     if repaired is None or after is None:
-        out.print("pylayer verify --repair moves it to quarantine and keeps the rest.")
+        out.print("pylayer verify --repair moves the files to quarantine and keeps what verifies in them.")
         return
-    out.print(f"Moved to quarantine: {plural(repaired.quarantined, 'part')} (pylayer quarantine ls).")
+    out.print(f"Moved to quarantine: {plural(repaired.quarantined, 'file')} (pylayer quarantine ls).")
     for line in repaired.failures:
         out.print(line, style="red", soft_wrap=True)
     if after.damage:
@@ -310,15 +296,15 @@ def _print(root: str, report: Report, repaired: Repaired | None, after: Report |
 )
 @app_option
 @identity_option
-@click.option("--repair", is_flag=True, help="Move what is damaged to quarantine, and keep the rest.")
+@click.option("--repair", is_flag=True, help="Move damaged files to quarantine, and keep what verifies in them.")
 @json_option
 def verify(app: str | None, identity: str | None, repair: bool, as_json: bool) -> None:
     """Read the whole store and say what in it cannot be used.
 
-    Every record is unpacked and compared with its hash, and the directories of packs with their records. A run
-    verifies what it loads in the same way and leaves out what is damaged, so nothing has to be done: --repair
-    keeps damage aside for pylayer quarantine. Files of other versions of pylayer are listed and are no problem,
-    and neither is the end of a file that a running program is writing.
+    Every record is unpacked and compared with its hash. A run verifies what it loads in the same way and leaves
+    out what is damaged, so nothing has to be done: --repair writes what verifies anew, and moves the damaged files
+    to quarantine. Files of newer versions of pylayer are listed and are no problem, and neither is a file that
+    ends inside a record, because a program is writing it or was killed.
 
     \b
     Example:

@@ -17,8 +17,7 @@ import xxhash
 
 from ..values import Attested, BinaryRead
 from . import format
-from .descriptors import OwnFile
-from .files import create_temporary, remove, unique_name, write_all
+from .files import append, create_temporary, remove, unique_name, write_all, write_at_start
 from .folder import Folder, identity_names
 from .format import Damage
 from .journal import Journal
@@ -149,7 +148,6 @@ class ApplicationBinaries:
         except OSError as error:
             found.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
         finally:
-            reader.close()
             self.damage += [what for what in found if what.outcome != "truncated" or what.offset == 0]  # a torn tail
 
     def _take(self, data: bytes | bytearray, record: Record) -> Attested | None:
@@ -264,8 +262,6 @@ def _beginnings(path: str) -> Iterator[Attested]:
             at += format.record_size(fields[3])
     except OSError:
         return
-    finally:
-        reader.close()
 
 
 def compact(folder: Folder, most_bytes: int) -> Iterator[None]:
@@ -294,10 +290,12 @@ def _compact(folder: Folder, program: int, paths: list[str], most_bytes: int) ->
     target = os.path.join(folder.path, f"{program:016x}-{unique_name()}{SUFFIX}")
     binaries = ApplicationBinaries(folder, program, "", most_bytes)
     fd, temporary = create_temporary(target)
-    file = OwnFile(fd)
     try:
+        try:
+            write_all(fd, [bytes(format.FILE_HEADER.size)])
+        finally:
+            os.close(fd)
         name, salt = "", format.new_salt()
-        write_all(file.fileno(), [bytes(format.FILE_HEADER.size)])
         for path in reversed(ended):
             name = name or _name_in(path)
             for batch in binaries.load_file(path):
@@ -305,17 +303,15 @@ def _compact(folder: Folder, program: int, paths: list[str], most_bytes: int) ->
                 for one in batch:
                     read = BinaryRead(data=one.data, digest=one.digest, key=one.key, size=one.size)
                     parts += record_parts(read, one.data)
-                write_all(file.fileno(), format.seal(parts, salt))
+                append(temporary, format.seal(parts, salt))
                 yield
         head = format.file_header(format.APPLICATION_BINARIES_FILE, folder.identity, program, name, salt=salt)
-        os.pwrite(file.fileno(), head, 0)
-        yield from fsync_in_steps(file)
+        write_at_start(temporary, head)
+        yield from fsync_in_steps(temporary)
         os.rename(temporary, target)
     except BaseException:
         remove(temporary)
         raise
-    finally:
-        file.close()
     damaged = {what.path for what in binaries.damage}
     for path in ended:
         if path not in damaged:  # the next load says what is wrong, and the whole file goes to quarantine
@@ -323,9 +319,5 @@ def _compact(folder: Folder, program: int, paths: list[str], most_bytes: int) ->
 
 
 def _name_in(path: str) -> str:
-    reader = Reader(path)
-    try:
-        header, _ = reader.header()
-        return header.application if header is not None else ""
-    finally:
-        reader.close()
+    header, _ = Reader(path).header()
+    return header.application if header is not None else ""

@@ -163,8 +163,6 @@ def read_attestations(
                     read_to[path] = part.place(record)[0] + format.record_size(record[4])
     except OSError as error:
         damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
-    finally:
-        reader.close()
     return found
 
 
@@ -186,8 +184,6 @@ def _read_blob(path: str, identity_digest: bytes) -> Blob | None:
         return Blob(path, slot, digest, size)
     except OSError:
         return None
-    finally:
-        reader.close()
 
 
 class Attestations:
@@ -335,8 +331,6 @@ class Attestations:
             found = reader.record_at(format.FILE_HEADER.size, 0, {}) if header is not None else None
         except OSError:
             return None
-        finally:
-            reader.close()
         if found is None or found[0][6] != blob.digest:
             self.damage.append(Damage(blob.path, outcome if header is None else "damaged-data"))
             return None

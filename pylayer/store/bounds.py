@@ -8,10 +8,11 @@ are deleted, the others written anew without what leaves.
 from __future__ import annotations
 
 import os
+import struct
 
-from . import format, pack
+from . import format
 from .files import TEMPORARY, remove
-from .fold import Fold
+from .fold import STEP_ENTRIES, Fold
 from .folder import Folder, identity_names, read_identity
 from .format import Damage
 from .reader import Reader
@@ -28,7 +29,7 @@ DOWN_TO = 0.9
 
 
 class StoreFile:
-    """A file of the store: to whom it belongs, and its size on the disk. ``program`` None: several programs'."""
+    """A file of the store: to whom it belongs, and its size on the disk. ``program`` None: nobody's."""
 
     __slots__ = ("mtime", "path", "program", "size")
 
@@ -51,7 +52,7 @@ def files_of(root: str, identity_name: str) -> list[StoreFile]:
                     continue
                 head, dash, _ = entry.name.partition("-")
                 program = None
-                if dash and len(head) == 16 and not entry.name.endswith((".pack", TEMPORARY)):
+                if dash and len(head) == 16 and not entry.name.endswith(TEMPORARY):
                     try:
                         program = int(head, 16)
                     except ValueError:
@@ -65,6 +66,16 @@ def files_of(root: str, identity_name: str) -> list[StoreFile]:
 def total_bytes(root: str) -> int:
     """What all identities' folders hold."""
     return sum(file.size for name in identity_names(root) for file in files_of(root, name))
+
+
+def is_exceeded(root: str, max_store: int, max_program: int) -> bool:
+    """Returns whether the store or a program in it has more bytes than its limit."""
+    by_program: dict[int | None, int] = {}
+    for name in identity_names(root):
+        for file in files_of(root, name):
+            by_program[file.program] = by_program.get(file.program, 0) + file.size
+    largest = max((size for program, size in by_program.items() if program is not None), default=0)
+    return sum(by_program.values()) > max_store or largest > max_program
 
 
 class _Ages:
@@ -121,75 +132,73 @@ class Trimmed:
 
 
 class Survey:
-    """Sizes and ages of a store's records, for a decision what leaves. Journals count by their file's time."""
+    """Sizes and ages of a store's records, for a decision what is evicted. Journals count by their file's time."""
 
     def __init__(self, root: str) -> None:
         self.root = root
         self.ages = _Ages()
         self.by_program: dict[int, _Ages] = {}
-        #: What USED records say, by identity.
-        self.uses: dict[str, Uses] = {}
-        self.names: dict[int, str] = {}
+        #: What USED records say, by identity and program.
+        self.uses: dict[tuple[str, int | None], Uses] = {}
         #: Share of the disk that one byte of a pack's data takes, by pack.
         self.shares: dict[str, float] = {}
-        #: When the record of a pack was last used that was used least recently, and all programs in it.
+        #: When the record of a pack was last used that was used least recently.
         self.oldest: dict[str, int] = {}
-        self.owners: dict[str, set[int]] = {}
 
-    def _add(self, programs: tuple[int, ...], when: int, size: int) -> None:
+    def _add(self, program: int | None, when: int, size: int) -> None:
         self.ages.add(when, size)
-        for program in programs:
+        if program is not None:
             self.by_program.setdefault(program, _Ages()).add(when, size)
 
     def read(self) -> Iterator[None]:
-        """Looks at every file; packs by their index."""
+        """Reads every pack; of other files the time and size count."""
         for name in identity_names(self.root):
-            uses = self.uses[name] = Uses()
-            packs = []
+            packs: dict[int | None, list[StoreFile]] = {}
             for file in files_of(self.root, name):
                 if file.path.endswith(".pack"):
-                    packs.append(file)
+                    packs.setdefault(file.program, []).append(file)
                 else:
-                    self._add(() if file.program is None else (file.program,), int(file.mtime), file.size)
-            for file in packs:
-                self._read_pack(file, uses, collect=True)
-                yield
-            for file in packs:
-                self._read_pack(file, uses, collect=False)
-                yield
+                    self._add(file.program, int(file.mtime), file.size)
+            for program, files in packs.items():
+                yield from self._read_packs(name, program, files)
 
-    def _read_pack(self, file: StoreFile, uses: Uses, collect: bool) -> None:
-        try:
-            reader = Reader(file.path)
-        except OSError:
-            return
-        try:
-            header, _ = reader.header()
-            directory = pack.read_directory(reader, header, []) if header is not None else None
-            entries = pack.read_index(reader, directory) if directory is not None else None
-            if directory is None or entries is None:
-                if not collect:
-                    self._add((), int(file.mtime), file.size)
-                return
-            self.names.update(directory.names)
-            raw = sum(group.raw_bytes for group in directory.groups) or 1
-            share = self.shares[file.path] = file.size / raw
-            cache: dict[int, bytes] = {}
-            for entry in entries:
-                if collect:
-                    if entry.magic == format.USED:
-                        found = reader.record_at(entry.offset, entry.inner, cache)
-                        if found is not None:
-                            uses.note(entry.programs, fingerprints_of(found[1]), entry.last_used)
+    def _read_packs(self, name: str, program: int | None, files: list[StoreFile]) -> Iterator[None]:
+        """A use may be recorded in another pack than its record."""
+        uses = self.uses[name, program] = Uses()
+        records = []
+        for file in files:
+            found = bytearray()
+            yield from _collect(file.path, bytes.fromhex(name), uses, found)
+            records.append(found)
+        for file, found in zip(files, records, strict=True):
+            raw = sum(size for _, _, size in _RECORD.iter_unpack(found))
+            share = self.shares[file.path] = file.size / (raw or 1)
+            if not raw:  # nothing in it can be read
+                self._add(program, int(file.mtime), file.size)
+            for number, (fingerprint, own_time, size) in enumerate(_RECORD.iter_unpack(found)):
+                when = uses.last_use(fingerprint, own_time)
+                self.oldest[file.path] = min(when, self.oldest.get(file.path, when))
+                self._add(program, when, round(size * share))
+                if number % STEP_ENTRIES == STEP_ENTRIES - 1:
+                    yield
+
+
+#: What a survey remembers of a record until all uses are known: fingerprint, last use, bytes.
+_RECORD = struct.Struct("=QQQ")
+
+
+def _collect(path: str, identity_digest: bytes, uses: Uses, found: bytearray) -> Iterator[None]:
+    """Appends a ``_RECORD`` for each record of a pack; what it says of uses goes to ``uses``."""
+    try:
+        for part in Reader(path).verified(identity_digest, []):
+            for magic, _, _, start, size, _, _, fingerprint, last_used in part.records:
+                if magic == format.USED:
+                    uses.note(fingerprints_of(bytes(part.data[start : start + size])), last_used)
                 else:
-                    when = uses.last_use(entry.programs, entry.fingerprint, entry.last_used)
-                    self.oldest[file.path] = min(when, self.oldest.get(file.path, when))
-                    self.owners.setdefault(file.path, set()).update(entry.programs)
-                    self._add(entry.programs, when, round(entry.size * share))
-        except OSError:
-            return
-        finally:
-            reader.close()
+                    found += _RECORD.pack(fingerprint, last_used, size)
+            yield
+    except OSError:
+        return
 
 
 def enforce(
@@ -201,10 +210,10 @@ def enforce(
     dry_run: bool = False,
 ) -> Iterator[None]:
     """Brings a store within its limits, in bytes; steps of about a millisecond. One pack after the other is written
-    without what leaves, so that memory does not grow with the store; journals wait until they are folded. Raises
+    without what is evicted, so that memory does not grow with the store; journals wait until they are folded. Raises
     OSError; nothing is half done then.
 
-    ``dry_run``: only says in ``trimmed`` what would leave, journals included.
+    ``dry_run``: only says in ``trimmed`` what would be evicted, journals included.
     """
     trimmed.bytes_before = trimmed.bytes_after = total_bytes(root)
     survey = Survey(root)
@@ -215,62 +224,62 @@ def enforce(
     if not whole and not cuts:
         return
     for name in identity_names(root):
-        folder = _folder(root, name)
-        for file in files_of(root, name):
-            if file.path.endswith((".snapshot", ".blob", ".attest", ".binaries")):
-                program = file.program
-                when = int(file.mtime)
-                leaves = whole.takes(when, file.size) or (program in cuts and cuts[program].takes(when, file.size))
-                if leaves:
-                    trimmed.files += 1
-                    trimmed.bytes_after -= file.size
-                    if not dry_run:
-                        remove(file.path)
-        if folder is None:
+        _evict_files(root, name, whole, cuts, trimmed, dry_run)
+        identity = read_identity(root, name)
+        if identity is None:
             continue
-        if dry_run:
-            yield from _fold_without(folder, None, survey, whole, cuts, trimmed, compress)
-            continue
-        for path in folder.files(None, (".pack",)):
-            if survey.oldest.get(path, 1 << 62) <= whole.before or survey.owners.get(path, set()) & cuts.keys():
-                yield from _fold_without(folder, path, survey, whole, cuts, trimmed, compress)
+        folder = Folder(root, identity)
+        for program in folder.programs():
+            cut = cuts.get(program)
+            if dry_run:
+                yield from _fold_without(folder, program, None, survey, (whole, cut), trimmed, compress)
+                continue
+            for path in folder.files(program, (".pack",)):
+                if cut is not None or survey.oldest.get(path, 1 << 62) <= whole.before:
+                    yield from _fold_without(folder, program, path, survey, (whole, cut), trimmed, compress)
     if not dry_run:
         trimmed.bytes_after = total_bytes(root)
 
 
-def _folder(root: str, name: str) -> Folder | None:
-    identity = read_identity(root, name)
-    return Folder(root, identity) if identity is not None else None
+def _evict_files(root: str, name: str, whole: _Cut, cuts: dict[int, _Cut], trimmed: Trimmed, dry_run: bool) -> None:
+    """Deletes files that go whole."""
+    for file in files_of(root, name):
+        if not file.path.endswith((".snapshot", ".blob", ".attest", ".binaries")):
+            continue
+        when, cut = int(file.mtime), cuts.get(file.program) if file.program is not None else None
+        if whole.takes(when, file.size) or (cut is not None and cut.takes(when, file.size)):
+            trimmed.files += 1
+            trimmed.bytes_after -= file.size
+            if not dry_run:
+                remove(file.path)
 
 
 def _fold_without(
     folder: Folder,
+    program: int,
     path: str | None,
     survey: Survey,
-    whole: _Cut,
-    cuts: dict[int, _Cut],
+    cuts: tuple[_Cut, _Cut | None],
     trimmed: Trimmed,
     compress: bool,
 ) -> Iterator[None]:
-    """One pack without what leaves; for None a dry run over the whole folder."""
+    """Writes one pack without what is evicted; for None a dry run over all files of the program."""
     here = [share for pack_path, share in survey.shares.items() if os.path.dirname(pack_path) == folder.path]
-    share = survey.shares[path] if path is not None else max(here, default=1.0)
-    uses = survey.uses[folder.identity.name]
+    share = survey.shares.get(path, 1.0) if path is not None else max(here, default=1.0)
+    uses = survey.uses.get((folder.identity.name, program), Uses())
+    whole, own = cuts
     freed = 0
 
-    def losers(planned: Planned, _: Uses) -> tuple[int, ...]:
+    def drop(planned: Planned) -> bool:
         nonlocal freed
         size = round(planned.size * share)
-        when = uses.last_use(planned.programs, planned.fingerprint, planned.last_used)
-        if whole.takes(when, size):
-            freed += size
-            return planned.programs
-        gone = tuple(program for program in planned.programs if program in cuts and cuts[program].takes(when, size))
-        if len(gone) == len(planned.programs):
-            freed += size
-        return gone
+        when = uses.last_use(planned.fingerprint, planned.last_used)
+        drops = whole.takes(when, size) or (own is not None and own.takes(when, size))
+        freed += size * drops
+        return drops
 
-    fold = Fold(folder, everything=path is None, compress=compress, drop=losers, dry_run=path is None, only=path)
+    everything = path is None
+    fold = Fold(folder, program, everything=everything, compress=compress, drop=drop, dry_run=everything, only=path)
     yield from fold.steps()
     trimmed.records += fold.result.dropped
     trimmed.damage += fold.result.damage

@@ -11,10 +11,10 @@ from .journal import CLOSED, OPEN
 from .reader import Reader
 
 
-def journals_to_fold(folder: Folder) -> tuple[int, int]:
-    """How many closed journals there are, and their bytes: whether a fold is worth its while."""
+def journals_to_fold(folder: Folder, program: int) -> tuple[int, int]:
+    """Returns how many closed journals a program has, and their bytes: whether a fold is worth its while."""
     count = size = 0
-    for path in folder.files(None, (CLOSED,)):
+    for path in folder.files(program, (CLOSED,)):
         try:
             size += os.stat(path).st_size
             count += 1
@@ -26,21 +26,18 @@ def journals_to_fold(folder: Folder) -> tuple[int, int]:
 def has_writer(path: str) -> bool:
     """Whether a process may still append to a file. One whose header cannot be read has none: a file has its
     header before it has its name. Raises OSError."""
-    reader = Reader(path)
-    try:
-        header, outcome = reader.header()
-    finally:
-        reader.close()
+    header, outcome = Reader(path).header()
     idle = time.time() - os.stat(path).st_mtime
     if header is None:
         return outcome == "foreign-version" and idle <= owner.FOREIGN_SECONDS
     return not owner.has_ended(header.machine, header.pid, header.start_ticks, idle)
 
 
-def close_ended_journals(folder: Folder) -> int:
-    """Gives journals whose writers have ended the name of closed ones; returns how many."""
+def close_ended_journals(folder: Folder, program: int | None) -> int:
+    """Gives journals of a program, or of all for None, whose writers have ended the name of closed ones; returns how
+    many."""
     closed = 0
-    for path in folder.files(None, (OPEN,)):
+    for path in folder.files(program, (OPEN,)):
         try:
             if not has_writer(path):
                 os.rename(path, path[: -len(OPEN)] + CLOSED)

@@ -7,7 +7,6 @@ import time
 
 from ..paths import open_in_store
 from . import owner
-from .descriptors import OwnFile
 
 #: Pieces that Linux writes with one call.
 IOV_MAX = 1024
@@ -38,13 +37,35 @@ def write_all(fd: int, parts: list[bytes | memoryview]) -> int:
     return total
 
 
+def append(path: str, parts: list[bytes | memoryview]) -> int:
+    """Appends to a file that this process made, which is open for this alone: a program may close every descriptor that
+    it finds, and one that stayed open would be the program's own file from then on. Returns the number of bytes. Raises
+    OSError, after which the file may end in a part of them."""
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        return write_all(fd, parts)
+    finally:
+        os.close(fd)
+
+
+def write_at_start(path: str, data: bytes) -> None:
+    """Replaces the first bytes of a file that this process made. Raises OSError."""
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        write_all(fd, [data])
+    finally:
+        os.close(fd)
+
+
 def sync_file(path: str) -> None:
     """Returns when a file's content, or a directory's entries, are on the disk. Raises OSError."""
-    file = OwnFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW))  # a disk may take its time
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    status = os.fstat(fd)
     try:
-        os.fsync(file.fileno())
+        os.fsync(fd)
     finally:
-        file.close()
+        if os.path.samestat(os.fstat(fd), status):  # a disk may take seconds, and the number be the program's by then
+            os.close(fd)
 
 
 def read_small(path: str, limit: int) -> bytes:
@@ -82,14 +103,13 @@ def replace_file(path: str, data: bytes | list[bytes | memoryview], sync: bool =
     Raises OSError; ``path`` is then what it was before.
     """
     fd, temporary = create_temporary(path)
-    file = OwnFile(fd)
     try:
         try:
-            write_all(file.fileno(), [data] if isinstance(data, bytes) else data)
-            if sync:
-                os.fsync(file.fileno())
+            write_all(fd, [data] if isinstance(data, bytes) else data)
         finally:
-            file.close()
+            os.close(fd)
+        if sync:
+            sync_file(temporary)
         os.rename(temporary, path)
     except BaseException:
         remove(temporary)

@@ -3,7 +3,7 @@
     <root>/store/<identity>/identity                     the identity's fields, as settings text
     <root>/store/<identity>/<program>-<unique>.journal   records of one process, which may still append
     <root>/store/<identity>/<program>-<unique>.closed    the same, when it no longer does
-    <root>/store/<identity>/<unique>.pack                journals of all programs, folded
+    <root>/store/<identity>/<program>-<unique>.pack      journals of one program, folded
     <root>/store/<identity>/<program>-<unique>.snapshot  a whole VkPipelineCache of one process
     <root>/store/<identity>/<program>-<unique>.attest    digests of what one process read of its own caches
     <root>/store/<identity>/<program>-<unique>.blob      the last data that it read of one of them
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
 #: Files whose records a device loads, oldest data first.
 LOADED = (".pack", ".closed", ".journal", ".snapshot")
+#: What the name of a folder ends in that an older pylayer made. Always the same: a process that is slower than another
+#: one cannot rename the folder that was made anew, because a rename to a folder that holds something fails.
+OLDER = ".old"
 #: A load ends also where files keep appearing.
 MAX_LISTINGS = 8
 #: Longer notes are not ours; as mappings they would take a hundred times as much.
@@ -112,15 +115,31 @@ class Folder:
         make_private_below(self.root, "store", self.identity.name)
         description = os.path.join(self.path, "identity")
         if not os.path.exists(description):
-            replace_file(description, flat.dumps(self.identity.fields).encode())
+            fields = {**self.identity.fields, "format": format.VERSION}
+            replace_file(description, flat.dumps(fields).encode())
+
+    def set_aside_older(self) -> str | None:
+        """Renames the folder if an older pylayer made it, and returns its new path. Returns None if there is nothing
+        to rename, or if another process did it."""
+        try:
+            version = _description(self.root, self.identity.name).get("format", 0)
+        except (OSError, ValueError):
+            return None
+        if not isinstance(version, int) or version >= format.VERSION:
+            return None
+        try:
+            os.rename(self.path, self.path + OLDER)
+        except OSError:
+            return None
+        return self.path + OLDER
 
     def check(self) -> None:
         """Raises OSError where the folder is missing or somebody else could have written to it."""
         require_own_below(self.root, "store", self.identity.name)
 
     def files(self, program: int | None, suffixes: tuple[str, ...] = LOADED) -> list[str]:
-        """Paths of files of one program, of all programs for None: by suffix in the order given, oldest first.
-        Packs hold several programs and are always among them."""
+        """Returns paths of files of one program, or of all programs for None: by suffix in the order given, the oldest
+        first."""
         try:
             names = os.listdir(self.path)
         except OSError:
@@ -128,10 +147,20 @@ class Folder:
         prefix = "" if program is None else f"{program:016x}-"
         found = []
         for suffix in suffixes:
-            mine = [name for name in names if name.endswith(suffix) and (suffix == ".pack" or name.startswith(prefix))]
-            mine.sort(key=lambda name: name if name.endswith(".pack") else name.partition("-")[2])
+            mine = [name for name in names if name.endswith(suffix) and name.startswith(prefix)]
+            mine.sort(key=lambda name: name.partition("-")[2])
             found += [os.path.join(self.path, name) for name in mine]
         return found
+
+    def programs(self) -> list[int]:
+        """Returns every program that has pipelines here, except in snapshots."""
+        found = set()
+        for path in self.files(None, (".pack", ".closed", ".journal")):
+            try:
+                found.add(int(os.path.basename(path).partition("-")[0], 16))
+            except ValueError:
+                continue  # nobody's
+        return sorted(found)
 
     # ---- loading ---------------------------------------------------------------------------------
 
@@ -161,7 +190,7 @@ class Folder:
                 if loaded.suspects and path.endswith(".snapshot") and loaded.suspects.takes_snapshot(path):
                     continue
                 try:
-                    yield from self._load_file(path, program, loaded)
+                    yield from self._load_file(path, loaded)
                 except FileNotFoundError:
                     continue
                 except OSError as error:
@@ -176,13 +205,13 @@ class Folder:
             return False
         return False
 
-    def _load_file(self, path: str, program: int | None, loaded: Loaded) -> Iterator[Batch]:
+    def _load_file(self, path: str, loaded: Loaded) -> Iterator[Batch]:
         reader = Reader(path)
         damage: list[Damage] = []
         snapshot = path if path.endswith(".snapshot") else None
         contained = snapshot is not None
         try:
-            for part in read_parts(reader, self.identity.digest, program, damage):
+            for part in reader.verified(self.identity.digest, damage):
                 batch = Batch(part.data, snapshot)
                 _take_records(part, batch, loaded)
                 # Not so a suspected snapshot: it is not in the batch either, but nothing else holds its data.
@@ -191,11 +220,8 @@ class Folder:
             if snapshot and contained and not damage:
                 loaded.snapshots.append(snapshot)
         finally:
-            reader.close()
             for what in damage:
-                # A journal has its header before it has its name.
-                torn = what.outcome == "truncated" and what.offset > 0 and path.endswith((".journal", ".closed"))
-                (loaded.torn if torn else loaded.damage).append(what)
+                (loaded.torn if what.is_torn_end else loaded.damage).append(what)
 
     # ---- snapshots and blobs ---------------------------------------------------------------------
 
@@ -218,44 +244,6 @@ class Folder:
         OSError."""
         record = format.record_parts(format.BLOB, data, kind=min(slot, 0xFFFF))
         return self._write_single(".blob", program, application, record)
-
-
-def read_parts(reader: Reader, identity_digest: bytes, program: int | None, damage: list[Damage]) -> Iterator[Part]:
-    """The verified records of a file of any kind, of one program or of all; what does not verify is added to
-    ``damage``."""
-    header, outcome = reader.header(identity_digest)
-    if header is None:
-        damage.append(Damage(reader.path, outcome))
-        return
-    if header.kind not in (format.PACK, format.EXPORT):
-        yield from reader.parts(damage)
-        return
-    from . import pack
-
-    directory = pack.read_directory(reader, header, damage)
-    if directory is None:
-        yield from _by_group_records(reader, program, damage)
-        return
-    for group in directory.groups:
-        if program is None or program in group.programs:
-            yield from reader.parts(damage, group.offset, group.offset + group.size)
-
-
-def _by_group_records(reader: Reader, program: int | None, damage: list[Damage]) -> Iterator[Part]:
-    """A pack without its directory, from its start; each group begins with the list of its programs."""
-    from .pack import group_programs
-
-    wanted = program is None
-    for part in reader.parts(damage):
-        records = []
-        for record in part.records:
-            if record[0] == format.GROUP:
-                members = group_programs(part.data[record[3] : record[3] + record[4]])
-                wanted = program is None or program in members
-            elif wanted:
-                records.append(record)
-        part.records = records
-        yield part
 
 
 def _take_records(part: Part, batch: Batch, loaded: Loaded) -> None:
@@ -335,11 +323,17 @@ def identity_names(root: str) -> list[str]:
 def read_identity(root: str, name: str) -> Identity | None:
     """The identity of a folder; None where its description is missing or is not of this folder."""
     try:
-        text = read_small(os.path.join(root, "store", name, "identity"), 1 << 16)
-        identity = Identity(flat.loads(text.decode()))
+        values = _description(root, name)
+        values.pop("format", None)
+        identity = Identity(values)
     except (OSError, ValueError):
         return None
     return identity if identity.name == name else None
+
+
+def _description(root: str, name: str) -> dict[str, Any]:
+    """Returns what the description in an identity's folder says. Raises OSError and ValueError."""
+    return flat.loads(read_small(os.path.join(root, "store", name, "identity"), 1 << 16).decode())
 
 
 def has_packs(root: str) -> bool:

@@ -22,15 +22,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-MAGIC = b"PYLSTORE"
-VERSION = 4
-#: Versions that are read. Version 2 has no BINR and no ABIN; a pylayer of version 2 would pass over them and lose them
-#: when it folds, so what is written is not for it. Versions 2 and 3 have no salt.
-READ_VERSIONS = (2, 3, 4)
-#: The version of a file without a salt, which an older pylayer reads as well.
-UNSALTED_VERSION = 3
-#: Magic of format version 1, which nothing writes any more.
-OLD_MAGICS = (b"PYLAYERJ",)
+MAGIC = b"PYLCACHE"
+VERSION = 1
 
 #: Files by what they hold. The kind stands in the header, and the file's name ends accordingly.
 JOURNAL, PACK, SNAPSHOT_FILE, BLOB_FILE, ATTEST_FILE, EXPORT = b"JRNL", b"PACK", b"SNAP", b"BLOB", b"ATST", b"XPRT"
@@ -50,11 +43,11 @@ KIND_OF_SUFFIX = {
 APPENDED = (".journal", ".attest", ".binaries")
 
 #: Records. CELL, BINR and SNAP go to a driver; NOTE is settings text; BLOB is an application's cache as it read it and
-#: ABIN a pipeline binary; ATST an attestation; USED fingerprints of pipelines that a run created; GRUP, ZSTD, GRPS and
-#: INDX make packs; EVTS is what a run did when.
+#: ABIN a pipeline binary; ATST an attestation; USED fingerprints of pipelines that a run created; ZSTD a block of
+#: compressed records; EVTS is what a run did when.
 CELL, SNAPSHOT, NOTE, BLOB, ATTEST, USED = b"CELL", b"SNAP", b"NOTE", b"BLOB", b"ATST", b"USED"
 BINARIES, APPLICATION_BINARY = b"BINR", b"ABIN"
-GROUP, COMPRESSED, GROUPS, INDEX, EVENTS = b"GRUP", b"ZSTD", b"GRPS", b"INDX", b"EVTS"
+COMPRESSED, EVENTS = b"ZSTD", b"EVTS"
 MAGICS = (
     CELL,
     BINARIES,
@@ -64,10 +57,7 @@ MAGICS = (
     ATTEST,
     APPLICATION_BINARY,
     USED,
-    GROUP,
     COMPRESSED,
-    GROUPS,
-    INDEX,
     EVENTS,
 )
 #: Records that are one pipeline each.
@@ -79,35 +69,26 @@ LOADED = (*PIPELINES, SNAPSHOT)
 #: compressing it again. The second stands in the record because whoever folds it knows no driver.
 ADOPTED, DRIVER_COMPRESSED = 1, 2
 
-FILE_HEADER = struct.Struct("<8sII4sI16sIIII16sBBH32s4xQQQQ16sIIQ64sQQ")
+FILE_HEADER = struct.Struct("<8sII4sI16sIIII16sBBH32s4xQQQ8x16sIIQ64sQQ")
 RECORD_HEADER = struct.Struct("<4sHHQQ16sQQQ")
 ALIGNMENT = 16
 HASHED_FILE_HEADER = FILE_HEADER.size - 8
 HASHED_RECORD_HEADER = RECORD_HEADER.size - 8
 assert FILE_HEADER.size == 256 and RECORD_HEADER.size == 64
 
-#: GRPS: 32 bytes, then for each group 40 bytes and its programs; at the end the programs' names.
-GROUPS_HEADER = struct.Struct("<IIIIQQ")
-GROUP_ENTRY = struct.Struct("<QQQII8x")
-PROGRAM_NAME = struct.Struct("<Q64s")
-#: INDX: one entry a record of the pack.
-INDEX_ENTRY = struct.Struct("<QII16sQI4sHHI")
 DIGEST_BYTES = 16
 #: ATST: digest of the application's data, its size, when it was read, which cache of the device, flags. A sketch may
 #: follow (sketch.py).
 ATTESTATION = struct.Struct("<16sQQII")
-assert GROUPS_HEADER.size == 32 and GROUP_ENTRY.size == 40 and PROGRAM_NAME.size == 72
-assert INDEX_ENTRY.size == 56 and ATTESTATION.size == 40
+assert ATTESTATION.size == 40
 
 #: A journal that reaches this is closed and another one begun.
 MAX_JOURNAL_BYTES = 32 << 20
 #: Nothing larger is read: a file that big is not one of ours.
 MAX_FILE_BYTES = 8 << 30
 MAX_RECORD_BYTES = 1 << 30
-#: In a file that anybody may have made, less is taken: a record is in memory whole, and a directory becomes objects of
-#: five times its bytes.
+#: In a file that anybody may have made, less is taken: a record is in memory whole.
 MAX_FOREIGN_RECORD_BYTES = 128 << 20
-MAX_FOREIGN_DIRECTORY_BYTES = 8 << 20
 #: Records that are compressed together, before compression. RADV's cells shrink to a half one by one, to a
 #: quarter in blocks of this size (measured: 4112 bytes each, 560 of them, zstd level 3).
 BLOCK_BYTES = 256 << 10
@@ -125,7 +106,7 @@ OUTCOMES = {
     "extended": "bytes behind the end",
     "damaged-header": "a header that does not match its hash",
     "damaged-data": "data that does not match its hash",
-    "foreign-version": "another version of the format",
+    "foreign-version": "a newer version of the format",
     "foreign-identity": "another driver or device than the folder is for",
     "not-a-store-file": "not a file of this store",
     "impossible": "lengths or places that cannot be, under a valid hash",
@@ -146,11 +127,21 @@ class Damage:
         self.size = size
         self.detail = detail
 
-    def __str__(self) -> str:
+    @property
+    def is_torn_end(self) -> bool:
+        """Whether this is the end of a file to which a process appends, or appended when it was killed."""
+        return self.outcome == "truncated" and self.offset > 0 and self.path.endswith((*APPENDED, ".closed"))
+
+    @property
+    def reason(self) -> str:
+        """What is wrong, and where in the file."""
         place = "" if self.offset == 0 and self.size < 0 else f" at byte {self.offset}"
         size = f", {self.size} bytes" if self.size >= 0 else ""
         detail = f" ({self.detail})" if self.detail else ""
-        return f"{self.path}: {self.outcome}{place}{size}: {OUTCOMES[self.outcome]}{detail}"
+        return f"{self.outcome}{place}{size}: {OUTCOMES[self.outcome]}{detail}"
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
 
 
 class FileHeader:
@@ -159,29 +150,25 @@ class FileHeader:
     __slots__ = (
         "application",
         "created_ns",
-        "groups_offset",
-        "groups_size",
         "identity_digest",
         "kind",
         "machine",
         "pid",
         "program",
         "salt",
+        "size",
         "start_ticks",
-        "version",
     )
     application: str
     created_ns: int
-    groups_offset: int
-    groups_size: int
     identity_digest: bytes
     kind: bytes
     machine: bytes
     pid: int
     program: int
     salt: int
+    size: int
     start_ticks: int
-    version: int
 
 
 def new_salt() -> int:
@@ -194,18 +181,19 @@ def file_header(
     identity: Identity,
     program: int = 0,
     application: str = "",
-    groups: tuple[int, int] = (0, 0),
-    salt: int = 0,
+    *,
+    salt: int,
+    size: int = 0,
 ) -> bytes:
-    """The first 256 bytes of a file. ``groups``: where a pack's GRPS record is, and its size. ``salt``: what its
-    records are sealed with; 0: they are not."""
+    """Returns the first 256 bytes of a file. ``salt``: what its records are sealed with. ``size``: bytes of a whole
+    pack or export, 0 of other files."""
     fields: dict[str, Any] = identity.fields
     abi = str(fields.get("abi", ""))
     global_key = bytes.fromhex(fields.get("global_key", ""))
     machine, pid, start_ticks = owner.this_process()
     head = FILE_HEADER.pack(
         MAGIC,
-        VERSION if salt else UNSALTED_VERSION,
+        VERSION,
         FILE_HEADER.size,
         kind,
         0,
@@ -221,7 +209,7 @@ def file_header(
         global_key,
         program,
         time.time_ns(),
-        *groups,
+        size,
         machine,
         pid,
         0,
@@ -245,8 +233,6 @@ def read_file_header(data: bytes, identity_digest: bytes | None = None) -> tuple
     """
     if not data:
         return None, "empty"
-    if len(data) >= 12 and data[:8] in OLD_MAGICS:
-        return None, "foreign-version"
     if len(data) < FILE_HEADER.size:
         return None, "truncated"
     if not any(data[: FILE_HEADER.size]):
@@ -254,27 +240,22 @@ def read_file_header(data: bytes, identity_digest: bytes | None = None) -> tuple
     fields = FILE_HEADER.unpack_from(data)
     if fields[0] != MAGIC:
         return None, "not-a-store-file"
-    # A later version may hash another part, but its magic and version stand where they always stood.
-    if fields[1] not in READ_VERSIONS and 0 < fields[1] < 1000:
+    # A newer version may hash another part, but its magic and version stand where they always stood.
+    if VERSION < fields[1] < 1000:
         return None, "foreign-version"
     if xxhash.xxh3_64_intdigest(data[:HASHED_FILE_HEADER]) != fields[-1]:
         return None, "damaged-header"
-    if fields[1] not in READ_VERSIONS or fields[2] != FILE_HEADER.size:
-        return None, "foreign-version"
+    if fields[1] != VERSION or fields[2] != FILE_HEADER.size:
+        return None, "impossible"
     header = FileHeader()
-    header.version, header.kind, header.identity_digest = fields[1], fields[3], fields[5]
-    (header.program, header.created_ns, header.groups_offset, header.groups_size) = fields[15:19]
-    header.machine, header.pid, header.start_ticks = fields[19], fields[20], fields[22]
-    header.application = fields[23].rstrip(b"\0").decode("utf-8", "replace")
-    header.salt = fields[24] if header.version > UNSALTED_VERSION else 0
+    header.kind, header.identity_digest = fields[3], fields[5]
+    header.program, header.created_ns, header.size = fields[15:18]
+    header.machine, header.pid, header.start_ticks = fields[18], fields[19], fields[21]
+    header.application = fields[22].rstrip(b"\0").decode("utf-8", "replace")
+    header.salt = fields[23]
     if identity_digest is not None and header.identity_digest != identity_digest:
         return None, "foreign-identity"
     return header, "ok"
-
-
-def is_later_version(data: bytes) -> bool:
-    """Whether a header is of a format that comes after this one: such a file is left for the pylayer that knows it."""
-    return len(data) >= 12 and data[:8] == MAGIC and VERSION < struct.unpack_from("<I", data, 8)[0] < 1000
 
 
 class RecordHead(bytes):
@@ -291,7 +272,7 @@ def record_header(
     fingerprint: int = 0,
     last_used: int = 0,
 ) -> RecordHead:
-    """The 64 bytes before a record's data, as they stand in a compressed block and in a file without a salt."""
+    """Returns the 64 bytes before a record's data, as they stand in a compressed block."""
     head = RECORD_HEADER.pack(magic, kind, flags, size, create_ns, digest, fingerprint, last_used, 0)
     head = head[:HASHED_RECORD_HEADER]
     return RecordHead(head + struct.pack("<Q", xxhash.xxh3_64_intdigest(head)))
@@ -300,8 +281,6 @@ def record_header(
 def seal(parts: list[bytes | memoryview], salt: int) -> list[bytes | memoryview]:
     """The pieces of records for a file with this salt. What looks like a record inside a record's data, or was another
     file's until a file system mixed them up, does not verify there (measured: 0.3 us a record)."""
-    if not salt:
-        return parts
     sealed: list[bytes | memoryview] = []
     for part in parts:
         if type(part) is RecordHead:

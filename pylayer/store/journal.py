@@ -11,16 +11,16 @@ import os
 import time
 
 from ..identity import Identity
-from ..paths import root_changed
+from ..paths import open_in_store
 from . import format, owner
-from .descriptors import OwnFile, move_up
 from .files import create_temporary, remove, unique_name, write_all
 
 OPEN, CLOSED = ".journal", ".closed"
 
 
 class Journal:
-    """A journal being written. The file appears with its first record, its header already in it.
+    """A journal being written. The file appears with its first record, its header already in it, and is open during
+    ``append`` alone.
 
     ``path`` is None until then. Raises OSError from ``append``; everything appended before stays readable,
     and the next ``append`` begins another file.
@@ -36,105 +36,93 @@ class Journal:
         suffix: str = OPEN,
     ) -> None:
         self.path: str | None = None
-        #: Bytes appended that fdatasync has not put on the disk.
-        self.unsynced = 0
         self._directory = directory
         self._identity = identity
         self._program = program
         self._application = application
         self._kind = kind
         self._suffix = suffix
-        self._file: OwnFile | None = None
+        self._is_open = False
+        self._unsynced = False
         self._salt = 0
+        self._status: os.stat_result
         self._size = 0
         self._opened = 0.0
         self._new_directory: str | None = None
 
-    def _open(self) -> OwnFile:
-        path = os.path.join(self._directory, f"{self._program:016x}-{unique_name()}{self._suffix}")
-        fd, temporary = create_temporary(path)
-        file = None
-        try:
-            file = OwnFile(move_up(fd))
-            salt = format.new_salt()
-            head = format.file_header(self._kind, self._identity, self._program, self._application, salt=salt)
-            size = write_all(file.fileno(), [head])
-            os.rename(temporary, path)
-        except BaseException:
-            if file is not None:
-                file.close()
-            remove(temporary)
-            raise
-        self._file, self.path, self._size, self._salt = file, path, size, salt
-        self._opened = time.monotonic()
-        self._new_directory = self._directory
-        return file
-
     def append(self, parts: list[bytes | memoryview]) -> None:
         """Appends whole records, given as the pieces of ``format.record_parts``."""
+        full = self._size >= format.MAX_JOURNAL_BYTES or time.monotonic() - self._opened > owner.APPEND_SECONDS
         try:
-            if self._file is not None and (
-                self._size >= format.MAX_JOURNAL_BYTES
-                or time.monotonic() - self._opened > owner.APPEND_SECONDS
-                or not self._file.is_own()
-            ):
+            if not self._is_open or full or not self._append(parts):
                 self.close()
-            for _ in range(2):
-                file = self._file or self._open()
-                self._size += write_all(file.fileno(), format.seal(parts, self._salt))
-                self.unsynced += 1
-                if self._has_its_name():
-                    return
-                file.close()  # somebody folds it, or the directory was removed
-                self._file = None
-            raise OSError(f"{self._directory} loses its files while they are written")
+                self._begin(parts)
         except OSError:
-            self._abandon()
+            self.close()
+            raise
+        self._unsynced = True
+
+    def _begin(self, parts: list[bytes | memoryview]) -> None:
+        path = os.path.join(self._directory, f"{self._program:016x}-{unique_name()}{self._suffix}")
+        fd, temporary = create_temporary(path)
+        try:
+            try:
+                salt = format.new_salt()
+                head = format.file_header(self._kind, self._identity, self._program, self._application, salt=salt)
+                size = write_all(fd, [head, *format.seal(parts, salt)])
+                status = os.fstat(fd)
+            finally:
+                os.close(fd)
+            os.rename(temporary, path)
+        except BaseException:
+            remove(temporary)
+            raise
+        self.path, self._size, self._salt, self._status = path, size, salt, status
+        self._is_open = True
+        self._opened = time.monotonic()
+        self._new_directory = self._directory
+
+    def _append(self, parts: list[bytes | memoryview]) -> bool:
+        """Returns False if the file does not have its name any more: somebody folds it, or removed the directory."""
+        assert self.path is not None
+        try:
+            fd = open_in_store(self.path, os.O_WRONLY | os.O_APPEND)
+        except FileNotFoundError:
+            return False
+        try:
+            found = os.fstat(fd)
+            if found.st_size != self._size or not os.path.samestat(found, self._status):
+                return False
+            self._size += self._write(fd, format.seal(parts, self._salt))
+            return os.path.samestat(os.stat(self.path), self._status)
+        except FileNotFoundError:
+            return False
+        finally:
+            os.close(fd)
+
+    def _write(self, fd: int, parts: list[bytes | memoryview]) -> int:
+        """Cuts off what a failed write left, so that it cannot be mistaken for a torn end of this run."""
+        try:
+            return write_all(fd, parts)
+        except OSError:
+            os.ftruncate(fd, self._size)
             raise
 
-    def _has_its_name(self) -> bool:
-        assert self.path is not None and self._file is not None
-        try:
-            return os.stat(self.path).st_ino == self._file.inode
-        except FileNotFoundError:
-            return root_changed()  # no name leads there any more; the file itself is where it was
-
-    def _abandon(self) -> None:
-        """Cuts off what a failed write left, so that it cannot be mistaken for a torn tail of this run. A file
-        without a record goes: tries on a full disk would leave one each."""
-        if self._file is not None:
-            try:
-                os.ftruncate(self._file.fileno(), self._size)
-                if self.path and self._size <= format.FILE_HEADER.size:
-                    os.unlink(self.path)
-                    self.path = None
-            except OSError:
-                pass  # a reader skips what does not verify
-        self.close()
-
-    def duplicate_descriptor(self) -> OwnFile | None:
-        """Of the open file, for fdatasync elsewhere; None where there is nothing to write to the disk, or no
-        descriptor to be had: what was appended is in the file all the same."""
-        if self._file is None or not self.unsynced:
-            return None
-        try:
-            duplicate = self._file.duplicate()
-        except OSError:
-            return None
-        self.unsynced = 0
-        return duplicate
+    def take_unsynced(self) -> str | None:
+        """Returns the path of the file if something was appended since the last call."""
+        unsynced, self._unsynced = self._unsynced, False
+        return self.path if unsynced else None
 
     def take_new_directory(self) -> str | None:
-        """The directory, if the file's name in it was not asked for since it appeared."""
+        """Returns the directory if the file's name in it was not asked for since it appeared."""
         directory, self._new_directory = self._new_directory, None
         return directory
 
     def close(self) -> None:
         """Ends the file: others may fold it."""
-        if self._file is None:
+        if not self._is_open:
             return
-        self._file.close()
-        self._file = None
+        self._is_open = False
         if self.path and self.path.endswith(OPEN):
             closed = self.path[: -len(OPEN)] + CLOSED
             try:

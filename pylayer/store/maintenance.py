@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 
-from ..paths import open_in_store
 from . import application_binaries, bounds, ended, fold, plans, quarantine, runs, timeline
 from .files import remove_left_temporaries
 from .folder import Folder, identity_names
-from .format import APPENDED, Damage
+from .format import Damage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,46 +42,27 @@ class Limits:
         self.compress = compress
 
 
-def worth_folding(folder: Folder, journals: int = fold.WORTH_JOURNALS) -> bool:
-    """Whether there are enough journals, or bytes in them."""
-    ended.close_ended_journals(folder)
-    count, size = ended.journals_to_fold(folder)
+def worth_folding(folder: Folder, program: int, journals: int = fold.WORTH_JOURNALS) -> bool:
+    """Whether a program has enough journals, or bytes in them."""
+    count, size = ended.journals_to_fold(folder, program)
     return count >= journals or (count > 0 and size >= fold.WORTH_BYTES and journals <= fold.WORTH_JOURNALS)
 
 
 def repair_whole_files(folder: Folder, damaged: list[Damage]) -> int:
     """Moves snapshots, blobs and attestations that do not verify to quarantine; returns how many."""
     moved = 0
-    for path in {what.path for what in damaged if what.path.endswith(WHOLE_FILES) and what.outcome != "unreadable"}:
-        what = next(what for what in damaged if what.path == path)
-        if what.outcome == "foreign-version":
-            continue
-        if what.outcome == "truncated" and what.offset > 0 and path.endswith(APPENDED):
-            continue  # torn, or still being written; a file has its header before it has its name
+    by_path: dict[str, list[Damage]] = {}
+    for what in damaged:
+        stays = what.outcome in ("unreadable", "foreign-version") or what.is_torn_end
+        if what.path.endswith(WHOLE_FILES) and not stays:
+            by_path.setdefault(what.path, []).append(what)
+    for path, wrong in by_path.items():
         try:
-            quarantine.move_file(folder.root, what)
+            quarantine.move_file(folder.root, path, wrong)
             moved += 1
         except OSError:
-            pass
+            pass  # it stays, and is not used
     return moved
-
-
-def cut_torn_ends(folder: Folder, damaged: list[Damage]) -> int:
-    """Cuts the ends off that writers left who died over them, and keeps them aside; returns how many. Of files that are
-    not folded: a journal loses its torn end when it is. Raises OSError."""
-    cut = 0
-    for what in damaged:
-        torn = what.outcome == "truncated" and what.offset > 0 and what.path.endswith(APPENDED)
-        if not torn or not what.path.endswith(WHOLE_FILES) or ended.has_writer(what.path):
-            continue
-        with open(open_in_store(what.path, os.O_RDWR), "r+b") as file:
-            end = file.seek(0, os.SEEK_END)
-            if what.offset < end:
-                file.seek(what.offset)
-                quarantine.keep_bytes(folder.root, what, file.read(quarantine.MAX_STRETCH_BYTES))
-                file.truncate(what.offset)
-                cut += 1
-    return cut
 
 
 def maintain(
@@ -92,21 +72,11 @@ def maintain(
     if not at_exit:
         quarantine.prune(folder.root)  # first: what this pass puts there is there when it is told
     quarantined = repair_whole_files(folder, damaged)
-    must = frozenset(what.path for what in damaged if what.path.endswith(".pack") and what.outcome != "unreadable")
-    broken_journals = any(what.path.endswith((".journal", ".closed")) for what in damaged)
-    if must or broken_journals or worth_folding(folder, EXIT_JOURNALS if at_exit else fold.WORTH_JOURNALS):
-        most = EXIT_BYTES if at_exit else fold.PROCESS_BYTES
-        work = fold.Fold(folder, compress=limits.compress, must=must, most_bytes=most)
-        yield from work.steps()
-        result = work.result
-        quarantined += sum(1 for what in result.damage if what.outcome != "unreadable")
-        if result.pack is not None:
-            say(
-                f"folded {result.journals} journals and {result.packs} packs, {result.bytes_before} bytes, into "
-                f"{result.records} records, {result.bytes_after} bytes"
-            )
+    ended.close_ended_journals(folder, None)
+    for program in folder.programs():
+        quarantined += yield from _fold(folder, program, damaged, limits, say, at_exit)
     if quarantined:
-        say(f"{quarantined} damaged parts of the store are in quarantine; pylayer quarantine ls lists them")
+        say(f"{quarantined} damaged files of the store are in quarantine; pylayer quarantine ls lists them")
     if at_exit:
         runs.prune(folder.root)
         timeline.prune(folder.root)  # where every run is short, nobody else does it
@@ -116,7 +86,7 @@ def maintain(
         return
     yield
     yield from application_binaries.compact(folder, limits.application_binaries)
-    if bounds.total_bytes(folder.root) > limits.max_store or _program_is_too_large(folder.root, limits.max_program):
+    if bounds.is_exceeded(folder.root, limits.max_store, limits.max_program):
         trimmed = bounds.Trimmed()
         yield from bounds.enforce(folder.root, limits.max_store, limits.max_program, trimmed, limits.compress)
         if trimmed.bytes_after < trimmed.bytes_before:
@@ -126,9 +96,30 @@ def maintain(
     prune(folder.root)
 
 
-def _program_is_too_large(root: str, limit: int) -> bool:
-    """Cheaply: a program can only be too large where its identity's folder is."""
-    return any(sum(file.size for file in bounds.files_of(root, name)) > limit for name in identity_names(root))
+def _fold(
+    folder: Folder, program: int, damaged: list[Damage], limits: Limits, say: Callable[[str], None], at_exit: bool
+) -> Generator[None, None, int]:
+    """Folds a program's files if that is worth its while; returns how many went to quarantine. Raises OSError."""
+    mine = [
+        what.path
+        for what in damaged
+        if what.outcome != "unreadable" and os.path.basename(what.path).startswith(f"{program:016x}-")
+    ]
+    must = frozenset(path for path in mine if path.endswith(".pack"))
+    broken_journals = any(path.endswith((".journal", ".closed")) for path in mine)
+    journals = EXIT_JOURNALS if at_exit else fold.WORTH_JOURNALS
+    if not (must or broken_journals or worth_folding(folder, program, journals)):
+        return 0
+    most = EXIT_BYTES if at_exit else fold.PROCESS_BYTES
+    work = fold.Fold(folder, program, compress=limits.compress, must=must, most_bytes=most)
+    yield from work.steps()
+    result = work.result
+    if result.pack is not None:
+        say(
+            f"folded {result.journals} journals and {result.packs} packs, {result.bytes_before} bytes, into "
+            f"{result.records} records, {result.bytes_after} bytes"
+        )
+    return result.quarantined
 
 
 def prune(root: str) -> None:

@@ -1,7 +1,7 @@
 """Files that carry pipelines of one driver from one store to another.
 
-A pack of the kind XPRT whose first group belongs to no program and holds one note: the fields of the identity, so
-that whoever reads it computes the identity anew. Behind it the groups of the programs: CELL, BINR, NOTE and USED.
+A file of the kind XPRT. Its first record is a NOTE with the fields of the identity, so that whoever reads it computes
+the identity anew. Then, for each program, a NOTE with its number and name, and its records: CELL, BINR, NOTE and USED.
 
 For the command line. An export may come from anybody: nothing in it is believed that does not follow from its
 bytes, and the data of every cell must be headed by the device and driver that the file is for. Binaries have no such
@@ -17,22 +17,24 @@ from .. import flat
 from ..cache_header import HEADER, HEADER_VERSION_ONE
 from ..identity import Identity
 from ..values import KIND_NAMES
-from . import checking, format, pack, suspects
+from . import checking, crash_notes, format, pack
 from .files import remove, unique_name
 from .fold import ORDER
 from .folder import Folder
 from .reader import Reader
-from .recency import Uses, fingerprints_of, used_parts
+from .recency import Uses, fingerprints_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Iterator
     from typing import Any
 
     from .reader import Part, Record
 
 #: Notes are short.
 MAX_NOTE_BYTES = 1 << 16
+#: A program's name is cut to 64 bytes in the header of a file.
+MAX_NAME = 4096
 #: Fields of an identity and their types; the global key is not always there.
 FIELDS: dict[str, type] = {
     "abi": str,
@@ -60,12 +62,11 @@ class Moved:
         self.data_bytes = 0
         #: Records that the store had already.
         self.known = 0
-        #: Records that it had for other programs only: the next fold stores them once.
-        self.shared = 0
         self.snapshots = 0
         #: Records that were left out because a process died over them.
         self.suspects = 0
-        self.path: str | None = None
+        #: The export, or the packs that an import made.
+        self.paths: list[str] = []
         self.damage: list[format.Damage] = []
 
 
@@ -75,13 +76,12 @@ class Moved:
 class _Wanted:
     """A record on its way into an export."""
 
-    __slots__ = ("fingerprint", "inner", "last_used", "magic", "offset", "programs", "source")
+    __slots__ = ("fingerprint", "inner", "last_used", "magic", "offset", "source")
 
-    def __init__(self, source: int, place: tuple[int, int], record: Record, programs: set[int]) -> None:
+    def __init__(self, source: int, place: tuple[int, int], record: Record) -> None:
         self.source = source
         self.offset, self.inner = place
         self.magic, self.fingerprint, self.last_used = record[0], record[7], record[8]
-        self.programs = programs
 
 
 class Export:
@@ -94,126 +94,116 @@ class Export:
         self._folder = folder
         self._device = device
         self._sources: list[Reader] = []
-        self._plan: dict[bytes, _Wanted] = {}
-        self._uses = Uses()
-        self._suspects = suspects.review(folder, read_only=True)[0]
+        self._plans: dict[int, dict[bytes, _Wanted]] = {program: {} for program in programs}
+        self._uses: dict[int, Uses] = {program: Uses() for program in programs}
+        self._suspects = crash_notes.review(folder, read_only=True)[0]
 
     def steps(self, path: str, compress: bool = True) -> Iterator[int]:
         """Yields bytes read. Raises OSError; there is no file then."""
-        try:
-            for file in self._folder.files(None, (".pack", ".closed", ".journal")):
-                yield from self._read(file)
-            self.result.suspects = len(self._suspects.left_out)
+        for program in self.result.programs:
+            for file in self._folder.files(program, (".pack", ".closed", ".journal")):
+                yield from self._read(program, file)
+            self.result.snapshots += len(self._folder.files(program, (".snapshot",)))
+        self.result.suspects = len(self._suspects.left_out)
+        found = False
+        for plan in self._plans.values():
             for digest in self._suspects.left_out:
-                self._plan.pop(digest, None)  # a copy of it without the fingerprint that is suspected
-            for program in self.result.programs:
-                self.result.snapshots += len(self._folder.files(program, (".snapshot",)))
-            if any(wanted.magic in format.PIPELINES for wanted in self._plan.values()):
-                yield from self._write(path, compress)
-        finally:
-            for reader in self._sources:
-                reader.close()
+                plan.pop(digest, None)  # a copy of it without the fingerprint that is suspected
+            found |= any(wanted.magic in format.PIPELINES for wanted in plan.values())
+        if found:
+            yield from self._write(path, compress)
 
-    def _read(self, file: str) -> Iterator[int]:
+    def _read(self, program: int, file: str) -> Iterator[int]:
         suffix = os.path.splitext(file)[1]
-        owner = None
-        if suffix != ".pack":
-            try:
-                owner = int(os.path.basename(file)[:16], 16)
-            except ValueError:
-                return  # nobody's
-            if owner not in self.result.programs:
-                return
         checked = checking.Checked(file)
         try:
-            reader = Reader(file)
+            self._sources.append(Reader(file))
+            kind, digest = format.KIND_OF_SUFFIX[suffix], self._folder.identity.digest
+            for part in checking.check_file(file, kind, digest, checked, program):
+                self._take(program, part)
+                yield 0
         except FileNotFoundError:
             return  # folded meanwhile
-        index = len(self._sources)
-        self._sources.append(reader)
-        chosen = self.result.programs.keys()
-        pieces = checking.check_file(
-            file,
-            format.KIND_OF_SUFFIX[suffix],
-            self._folder.identity.digest,
-            checked,
-            owner,
-            lambda programs: not chosen.isdisjoint(programs),
-        )
-        done = 0
-        for programs, part in pieces:
-            self._take(index, part, chosen & set(programs))
-            yield checked.file_bytes - done
-            done = checked.file_bytes
-        self.result.damage += [what for what in checked.damage if what.outcome != "truncated" or suffix == ".pack"]
+        yield checked.file_bytes
+        self.result.damage += [what for what in checked.damage if not what.is_torn_end]
 
-    def _take(self, source: int, part: Part, programs: set[int]) -> None:
+    def _take(self, program: int, part: Part) -> None:
+        plan = self._plans[program]
         for record in self._suspects.without(part.records):
             if record[0] == format.USED:
                 data = bytes(part.data[record[3] : record[3] + record[4]])
-                self._uses.note(tuple(programs), fingerprints_of(data), record[8])
+                self._uses[program].note(fingerprints_of(data), record[8])
             elif record[0] in ORDER:
-                known = self._plan.get(record[6])
-                if known is None:
-                    self._plan[record[6]] = _Wanted(source, part.place(record), record, programs)
-                    continue
-                known.programs = known.programs | programs
+                wanted = _Wanted(len(self._sources) - 1, part.place(record), record)
+                known = plan.setdefault(record[6], wanted)
                 if record[8] > known.last_used:
                     known.last_used, known.fingerprint = record[8], record[7] or known.fingerprint
 
     def _write(self, path: str, compress: bool) -> Iterator[int]:
-        writer = pack.PackWriter(path, self._folder.identity, compress, format.EXPORT)
+        writer = pack.PackWriter(path, self._folder.identity, compress=compress, kind=format.EXPORT)
         try:
-            writer.begin_group(())
-            _add(writer, format.NOTE, self._description(), 0)
-            groups: dict[tuple[int, ...], list[bytes]] = {(program,): [] for program in self._uses.last_run}
-            for digest, wanted in self._plan.items():
-                groups.setdefault(tuple(sorted(wanted.programs)), []).append(digest)
-            cache: dict[int, bytes] = {}
-            cached_source = -1
-            for programs in sorted(groups):
-                writer.begin_group(programs)
-                last_run = self._uses.last_run.get(programs[0]) if len(programs) == 1 else None
-                if last_run is not None:
-                    _add(writer, format.USED, b"", last_run)
-                for digest in sorted(groups[programs], key=lambda digest: ORDER[self._plan[digest].magic]):
-                    wanted = self._plan[digest]
-                    if wanted.source != cached_source:
-                        cache, cached_source = {}, wanted.source
-                    found = self._sources[wanted.source].record_at(wanted.offset, wanted.inner, cache)
-                    if found is None or found[0][6] != digest:
-                        continue  # damaged since it was read
-                    when = self._uses.last_use(programs, wanted.fingerprint, wanted.last_used)
-                    writer.add(found[0], found[1], wanted.fingerprint, when)
-                    self.result.records += 1
-                    self.result.pipelines += wanted.magic in format.PIPELINES
-                    self.result.data_bytes += len(found[1])
-                    yield 0
-            self.result.path = writer.finish(self.result.programs)
+            note = {"identity": self._folder.identity.fields, "device": self._device}
+            _add(writer, format.NOTE, flat.dumps(note).encode(), 0)
+            for program, name in self.result.programs.items():
+                if self._plans[program]:
+                    note = {"program": f"{program:016x}", "name": name}
+                    _add(writer, format.NOTE, flat.dumps(note).encode(), 0)
+                    yield from self._write_program(writer, self._plans[program], self._uses[program])
+            self.result.paths = [writer.finish()]
         except BaseException:
             writer.abandon()
             raise
 
-    def _description(self) -> bytes:
-        return flat.dumps({"identity": self._folder.identity.fields, "device": self._device}).encode()
+    def _write_program(self, writer: pack.PackWriter, plan: dict[bytes, _Wanted], uses: Uses) -> Iterator[int]:
+        if uses.last_run:
+            _add(writer, format.USED, b"", uses.last_run)
+        cache: dict[int, bytes] = {}
+        cached_source = -1
+        for digest in sorted(plan, key=lambda digest: ORDER.index(plan[digest].magic)):
+            wanted = plan[digest]
+            if wanted.source != cached_source:
+                cache, cached_source = {}, wanted.source
+            found = self._sources[wanted.source].record_at(wanted.offset, wanted.inner, cache)
+            if found is None or found[0][6] != digest:
+                continue  # damaged since it was read
+            writer.add(found[0], found[1], wanted.fingerprint, uses.last_use(wanted.fingerprint, wanted.last_used))
+            self.result.records += 1
+            self.result.pipelines += wanted.magic in format.PIPELINES
+            self.result.data_bytes += len(found[1])
+            yield 0
 
 
 def _add(writer: pack.PackWriter, magic: bytes, data: bytes, when: int) -> None:
-    head = format.RECORD_HEADER.unpack(format.record_parts(magic, data, last_used=when)[0])
-    writer.add((magic, 0, 0, 0, len(data), 0, head[5], 0, when), data, 0, when)
+    writer.add_parts(magic, 0, len(data), format.record_parts(magic, data, last_used=when))
 
 
 # ---- import ------------------------------------------------------------------------------------------
 
 
+class _Section:
+    """What an import takes over for one program."""
+
+    def __init__(self, program: int, name: str, present: set[bytes]) -> None:
+        self.program = program
+        self.name = name
+        #: Digests of what the store has.
+        self.present = present
+        self.taken: set[bytes] = set()
+        self.writer: pack.PackWriter | None = None
+        self.gained = False
+        self.last_run = 0
+
+
 class Import:
-    """Verifies an export, and takes it over into a store as one new pack, whole or not at all. With ``recipient``, a
-    program's number and name, everything becomes that program's, whoever compiled it."""
+    """Verifies an export, and takes it over into a store as a new pack for each program, whole or not at all: no pack
+    has its name before all of the file was verified. With ``recipient``, a program's number and name, everything
+    becomes that program's, whoever compiled it."""
 
     def __init__(self, path: str, recipient: tuple[int, str] | None = None) -> None:
         self.path = path
         self.result = Moved()
         self._recipient = recipient
+        self._sections: dict[int, _Section] = {}
         self.device = ""
         self.identity = self._read_identity()
 
@@ -222,39 +212,25 @@ class Import:
         return Refused(f"{reason}{place}")
 
     def _read_identity(self) -> Identity:
-        """The identity that the file is for, from its fields. Raises Refused and OSError."""
+        """Returns the identity that the file is for, from its fields. Raises Refused and OSError."""
         reader = Reader(self.path, foreign=True)
-        try:
-            header, outcome = reader.header()
-            if header is None:
-                raise self._refuse(f"{outcome}: {format.OUTCOMES[outcome]}")
-            if header.kind != format.EXPORT:
-                raise self._refuse(f"a file of the kind {checking.text_of(header.kind)}, not an export")
-            damage: list[format.Damage] = []
-            directory = pack.read_directory(reader, header, damage)
-            if directory is None or damage:
-                what = damage[0]
-                raise self._refuse(f"{what.outcome}: {format.OUTCOMES[what.outcome]} ({what.detail})", what.offset)
-            if not directory.groups or directory.groups[0].programs or directory.groups[0].count != 1:
-                raise self._refuse("the identity's fields are missing")
-            group = directory.groups[0]
-            if group.size > MAX_NOTE_BYTES:
-                raise self._refuse("the identity's fields are too long")
-            self.result.programs = dict(directory.names)
-            notes = [
-                bytes(part.data[record[3] : record[3] + record[4]])
-                for part in reader.parts(damage, group.offset, group.offset + group.size)
-                for record in part.records
-                if record[0] == format.NOTE
-            ]
-            if damage or len(notes) != 1:
-                raise self._refuse("the identity's fields do not verify", group.offset)
-            identity = self._identity_of(notes[0])
-            if identity.digest != header.identity_digest:
-                raise self._refuse("the identity's fields are not those of the file's header")
-            return identity
-        finally:
-            reader.close()
+        header, outcome = reader.header()
+        if header is None:
+            raise self._refuse(f"{outcome}: {format.OUTCOMES[outcome]}")
+        if header.kind != format.EXPORT:
+            raise self._refuse(f"a file of the kind {checking.text_of(header.kind)}, not an export")
+        if header.size != reader.size:
+            outcome = "truncated" if header.size > reader.size else "extended"
+            raise self._refuse(f"{outcome}: {format.OUTCOMES[outcome]}", min(header.size, reader.size))
+        head = format.RECORD_HEADER.size
+        size = format.RECORD_HEADER.unpack(reader.bytes_at(format.FILE_HEADER.size, head).ljust(head, b"\0"))[3]
+        found = reader.record_at(format.FILE_HEADER.size, 0, {}) if size <= MAX_NOTE_BYTES else None
+        if found is None or found[0][0] != format.NOTE:
+            raise self._refuse("the identity's fields are missing, or do not verify", format.FILE_HEADER.size)
+        identity = self._identity_of(found[1])
+        if identity.digest != header.identity_digest:
+            raise self._refuse("the identity's fields are not those of the file's header")
+        return identity
 
     def _identity_of(self, data: bytes) -> Identity:
         try:
@@ -275,21 +251,21 @@ class Import:
     def steps(self, root: str, compress: bool = True, dry_run: bool = False) -> Iterator[int]:
         """Yields bytes done. Raises Refused and OSError; the store is then as it was."""
         folder = Folder(root, self.identity)
-        present = yield from _present(folder)
         fresh = not os.path.isdir(folder.path)
-        writer: pack.PackWriter | None = None
         try:
             if not dry_run:
                 folder.prepare()
-                writer = pack.PackWriter(os.path.join(folder.path, f"{unique_name()}.pack"), self.identity, compress)
-            yield from self._read(writer, present)
-            if writer is not None and writer.count:
-                names = self.result.programs if self._recipient is None else dict([self._recipient])
-                self.result.path = writer.finish(names)
-                writer, fresh = None, False
+            yield from self._read(folder, compress, dry_run)
+            for section in self._sections.values():
+                if section.writer is not None and section.gained:
+                    if section.last_run:
+                        _add(section.writer, format.USED, b"", section.last_run)
+                    self.result.paths.append(section.writer.finish())
+                    section.writer, fresh = None, False
         finally:
-            if writer is not None:
-                writer.abandon()
+            for section in self._sections.values():
+                if section.writer is not None:
+                    section.writer.abandon()
             if fresh and not dry_run:
                 remove(os.path.join(folder.path, "identity"))
                 try:
@@ -297,63 +273,77 @@ class Import:
                 except OSError:
                     pass  # not made, or in use meanwhile
 
-    def _read(self, writer: pack.PackWriter | None, present: dict[bytes, set[int]]) -> Iterator[int]:
+    def _read(self, folder: Folder, compress: bool, dry_run: bool) -> Iterator[int]:
         checked = checking.Checked(self.path)
-        last_runs: dict[int, int] = {}
-        gained: set[int] = set()
-        taken: set[bytes] = set()
-        current: tuple[int, ...] | None = None
-        done = 0
-        now = int(time.time())
+        section: _Section | None = None
         first = True
-        pieces = checking.check_file(self.path, format.EXPORT, self.identity.digest, checked)
-        for owners, part in pieces:
+        for part in checking.check_file(self.path, format.EXPORT, self.identity.digest, checked):
             self._stop_at_damage(checked)
-            yield checked.file_bytes - done
-            done = checked.file_bytes
-            programs = owners if self._recipient is None else (self._recipient[0],)
+            yield len(part.data)
             for record in part.records:
-                magic, start, size = record[0], record[3], record[4]
-                if magic == format.GROUP:
-                    continue
-                data = memoryview(part.data)[start : start + size]
+                data = memoryview(part.data)[record[3] : record[3] + record[4]]
+                place = part.place(record)[0]
                 if first:  # the identity's fields, read before
                     first = False
-                    if owners:
-                        raise self._refuse("the identity's fields are not at the beginning")
-                    continue
-                self._judge(owners, record, data, part.place(record)[0])
-                if magic == format.USED:
-                    for program in programs:
-                        last_runs[program] = max(last_runs.get(program, 0), min(record[8], now))
-                    continue
-                digest = record[6]
-                if digest in taken:
-                    raise self._refuse("the same record twice", part.place(record)[0])
-                taken.add(digest)
-                if present.get(digest, set()) >= set(programs):
-                    self.result.known += 1
-                    continue
-                gained.update(programs)
-                self.result.shared += digest in present
-                self.result.records += 1
-                self.result.pipelines += magic in format.PIPELINES
-                self.result.data_bytes += size
-                if writer is not None:
-                    if owners != current:
-                        writer.begin_group(programs)
-                        current = owners
-                    writer.add(record, data, record[7], min(record[8], now))
+                elif record[0] == format.NOTE and (named := self._program_of(data, place)) is not None:
+                    section = self._begin(folder, named, compress, dry_run)
+                elif section is None:
+                    raise self._refuse("a record of no program", place)
+                else:
+                    self._judge(record, data, place)
+                    self._take(section, record, data, place)
         self._stop_at_damage(checked)
-        place = checking.unclean_padding(self.path)
-        if place is not None:
-            raise self._refuse("bytes between the records", place)
-        if writer is not None:
-            for program in sorted(gained & last_runs.keys()):
-                writer.begin_group((program,))
-                head = format.RECORD_HEADER.unpack(used_parts([], last_runs[program])[0])
-                record = (format.USED, 0, 0, 0, 0, 0, head[5], 0, last_runs[program])
-                writer.add(record, b"", 0, last_runs[program])
+        unclean = checking.unclean_padding(self.path)
+        if unclean is not None:
+            raise self._refuse("bytes between the records", unclean)
+
+    def _program_of(self, data: memoryview, place: int) -> tuple[int, str] | None:
+        """Returns number and name of the program that a NOTE record begins; None if it is another note."""
+        try:
+            note = flat.loads(bytes(data[:MAX_NOTE_BYTES]).decode())
+            if "program" not in note:
+                return None
+            program, name = int(note["program"], 16), note["name"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._refuse("a note that says nothing known", place) from error
+        if set(note) != {"program", "name"} or not 0 <= program < 1 << 64 or program in self.result.programs:
+            raise self._refuse("a program that cannot be, or twice", place)
+        if not isinstance(name, str) or not name or not name.isprintable() or len(name) > MAX_NAME:
+            raise self._refuse("a program without a name, or with one that cannot be printed", place)
+        self.result.programs[program] = name
+        return program, name
+
+    def _begin(self, folder: Folder, named: tuple[int, str], compress: bool, dry_run: bool) -> _Section:
+        """Returns the section that the following records go to; with a recipient always the same."""
+        program, name = self._recipient or named
+        section = self._sections.get(program)
+        if section is None:
+            section = self._sections[program] = _Section(program, name, _present(folder, program))
+            if not dry_run:
+                path = os.path.join(folder.path, f"{program:016x}-{unique_name()}.pack")
+                section.writer = pack.PackWriter(path, self.identity, program, name, compress)
+        return section
+
+    def _take(self, section: _Section, record: Record, data: memoryview, place: int) -> None:
+        now = int(time.time())
+        digest = record[6]
+        if record[0] == format.USED:
+            section.last_run = max(section.last_run, min(record[8], now))
+            return
+        if digest in section.taken:
+            if self._recipient is None:
+                raise self._refuse("the same record twice", place)
+            return  # two programs had it
+        section.taken.add(digest)
+        if digest in section.present:
+            self.result.known += 1
+            return
+        section.gained = True
+        self.result.records += 1
+        self.result.pipelines += record[0] in format.PIPELINES
+        self.result.data_bytes += len(data)
+        if section.writer is not None:
+            section.writer.add(record, data, record[7], min(record[8], now))
 
     def _stop_at_damage(self, checked: checking.Checked) -> None:
         if checked.damage:
@@ -361,15 +351,9 @@ class Import:
             detail = f" ({what.detail})" if what.detail else ""
             raise self._refuse(f"{what.outcome}: {format.OUTCOMES[what.outcome]}{detail}", what.offset)
 
-    def _judge(self, programs: tuple[int, ...], record: Record, data: memoryview, place: int) -> None:
+    def _judge(self, record: Record, data: memoryview, place: int) -> None:
         """Raises Refused for what no pylayer writes into an export."""
         magic, kind, flags = record[0], record[1], record[2]
-        if not programs:
-            raise self._refuse("a record of no program", place)
-        for program in programs:
-            name = self.result.programs.get(program, "")
-            if not name or not name.isprintable():
-                raise self._refuse("a program without a name, or with one that cannot be printed", place)
         if magic in format.PIPELINES:
             known = format.ADOPTED | (format.DRIVER_COMPRESSED if magic == format.BINARIES else 0)
             if kind >= len(KIND_NAMES) or flags & ~known:
@@ -411,19 +395,13 @@ class Import:
             raise self._refuse("a note that says nothing known", place)
 
 
-def _present(folder: Folder) -> Generator[int, None, dict[bytes, set[int]]]:
-    """Returns the programs that have each record in the store, by its digest."""
-    present: dict[bytes, set[int]] = {}
-    for file in folder.files(None, (".pack", ".closed", ".journal")):
-        suffix = os.path.splitext(file)[1]
-        checked = checking.Checked(file)
-        kind, digest = format.KIND_OF_SUFFIX[suffix], folder.identity.digest
+def _present(folder: Folder, program: int) -> set[bytes]:
+    """Returns the digests of what a program has in the store."""
+    present: set[bytes] = set()
+    for file in folder.files(program, (".pack", ".closed", ".journal")):
         try:
-            for programs, part in checking.check_file(file, kind, digest, checked):
-                for record in part.records:
-                    if record[0] in ORDER:
-                        present.setdefault(record[6], set()).update(programs)
-                yield 0
+            for part in Reader(file).verified(folder.identity.digest, []):
+                present.update(record[6] for record in part.records if record[0] in ORDER)
         except FileNotFoundError:
             continue  # folded meanwhile
     return present

@@ -1,135 +1,83 @@
-"""What could not be used, kept aside with the reason: nothing of it reaches a driver, and nothing is lost.
+"""What could not be used, kept aside with the reason, for somebody who wants to know why. Nothing reads it.
 
-<root>/quarantine/<unique>.data     the bytes, or the whole file that was moved here
-<root>/quarantine/<unique>.reason   settings text: outcome, detail, source, identity, offset, size, time
+<root>/quarantine/<unique>-<name>           a file of the store that was moved here
+<root>/quarantine/<unique>-<name>.reason    one line: where it was, and what is wrong with it
 """
 
 from __future__ import annotations
 
 import os
-import time
 
-from .. import flat
 from ..paths import make_private_below
-from .files import read_small, remove, replace_file, unique_name
-from .format import Damage
+from .files import TEMPORARY, read_small, remove, replace_file, unique_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from .format import Damage
 
-#: The oldest items leave beyond this.
+#: Beyond these the oldest files are deleted, but never the newest.
 MAX_BYTES = 64 << 20
-MAX_ITEMS = 1000
-#: Of a stretch that is longer only so much is kept; a file that is moved is kept whole.
-MAX_STRETCH_BYTES = 8 << 20
+MAX_FILES = 100
+REASON = ".reason"
 
 
 class Item:
-    """One thing in quarantine."""
+    """One file in quarantine. ``time``: when it was moved, in seconds since 1970; 0 if its name does not say."""
 
-    def __init__(self, name: str, path: str, size: int, reason: dict[str, Any]) -> None:
-        self.name = name
+    def __init__(self, path: str, size: int, reason: str) -> None:
         self.path = path
+        self.name = os.path.basename(path)
         self.size = size
-        self.outcome = str(reason.get("outcome", "unknown"))
-        self.detail = str(reason.get("detail", ""))
-        #: Path below the store's root that it was in.
-        self.source = str(reason.get("source", ""))
-        offset = reason.get("offset")
-        self.offset = offset if isinstance(offset, int) else 0
-        #: The whole file, not a part of it.
-        self.whole_file = reason.get("whole_file") is True
-        when = reason.get("time")
-        # Numbers beyond any clock are none: an integer can be too large for a float, a float can be nan.
-        self.time = float(when) if isinstance(when, (int, float)) and 0 <= when < 1 << 40 else 0.0
+        self.reason = reason
+        try:
+            self.time = int(self.name.partition("-")[0][:16], 16) / 1e9
+        except ValueError:
+            self.time = 0.0
 
 
-def directory_of(root: str) -> str:
-    """Where quarantined items lie."""
-    return os.path.join(root, "quarantine")
-
-
-def _reason(root: str, damage: Damage, whole_file: bool) -> bytes:
-    return flat.dumps(
-        {
-            "outcome": damage.outcome,
-            "detail": damage.detail,
-            "source": os.path.relpath(damage.path, root),
-            "offset": damage.offset,
-            "size": damage.size,
-            "whole_file": whole_file,
-            "time": time.time(),
-        }
-    ).encode()
-
-
-def _start(root: str, damage: Damage, whole_file: bool) -> str:
-    directory = directory_of(root)
+def move_file(root: str, path: str, damage: list[Damage]) -> None:
+    """Moves a file here. Raises OSError; the file is then where it was."""
     make_private_below(root, "quarantine")
-    base = os.path.join(directory, unique_name())
-    replace_file(f"{base}.reason", _reason(root, damage, whole_file))
-    return base
-
-
-def keep_bytes(root: str, damage: Damage, data: bytes) -> None:
-    """Keeps a damaged stretch of a file. Raises OSError."""
-    base = _start(root, damage, whole_file=False)
+    target = os.path.join(root, "quarantine", f"{unique_name()}-{os.path.basename(path)}")
+    more = f"; and {len(damage) - 1} more places" if len(damage) > 1 else ""
+    os.rename(path, target)
     try:
-        replace_file(f"{base}.data", data[:MAX_STRETCH_BYTES])
-    except BaseException:
-        remove(f"{base}.reason")
-        raise
-
-
-def move_file(root: str, damage: Damage) -> None:
-    """Moves a whole file here. Raises OSError; the file is then where it was."""
-    base = _start(root, damage, whole_file=True)
-    try:
-        os.rename(damage.path, f"{base}.data")
-    except BaseException:
-        remove(f"{base}.reason")
-        raise
+        replace_file(target + REASON, f"{os.path.relpath(path, root)}: {damage[0].reason}{more}\n".encode())
+    except OSError:
+        pass  # a full disk: the file is listed without a reason
 
 
 def items(root: str) -> list[Item]:
-    """Everything in quarantine, oldest first."""
-    directory = directory_of(root)
+    """Returns everything in quarantine, the oldest first."""
+    directory = os.path.join(root, "quarantine")
     try:
-        names = sorted(name[: -len(".data")] for name in os.listdir(directory) if name.endswith(".data"))
+        names = sorted(name for name in os.listdir(directory) if not name.endswith((REASON, TEMPORARY)))
     except OSError:
         return []
     found = []
     for name in names:
-        base = os.path.join(directory, name)
-        reason: dict[str, Any] = {}
+        path = os.path.join(directory, name)
         try:
-            size = os.stat(f"{base}.data").st_size
-            reason = flat.loads(read_small(f"{base}.reason", 1 << 16).decode())
-        except FileNotFoundError:
-            if not os.path.exists(f"{base}.data"):
-                continue
-        except (OSError, ValueError):
-            pass  # an item without a readable reason is still an item
-        found.append(Item(name, f"{base}.data", size, reason))
+            size = os.stat(path).st_size
+        except OSError:
+            continue  # deleted meanwhile
+        try:
+            reason = read_small(path + REASON, 1 << 10).decode("utf-8", "replace").partition("\n")[0]
+        except OSError:
+            reason = ""
+        found.append(Item(path, size, reason))
     return found
 
 
-def delete(item: Item) -> bool:
-    """Removes an item for good; False where it is not there or cannot be removed."""
-    removed = remove(item.path)
-    remove(item.path[: -len(".data")] + ".reason")
-    return removed
-
-
 def prune(root: str) -> int:
-    """Deletes the oldest items beyond the bounds; returns how many."""
+    """Deletes the oldest files beyond the limits; returns how many."""
     found = items(root)
     total = sum(item.size for item in found)
     removed = 0
-    for item in found:
-        if len(found) - removed <= MAX_ITEMS and total <= MAX_BYTES:
+    for item in found[:-1]:
+        if len(found) - removed <= MAX_FILES and total <= MAX_BYTES:
             break
-        removed += delete(item)
+        remove(item.path + REASON)
+        removed += remove(item.path)
         total -= item.size
     return removed

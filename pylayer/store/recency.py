@@ -31,29 +31,19 @@ def fingerprints_of(data: bytes) -> tuple[int, ...]:
 
 
 class Uses:
-    """What USED records say, by program."""
+    """What the USED records of one program say. ``last_run`` is 0 if there are none."""
 
     def __init__(self) -> None:
-        self.by_program: dict[int, dict[int, int]] = {}
-        self.last_run: dict[int, int] = {}
+        self.by_fingerprint: dict[int, int] = {}
+        self.last_run = 0
 
-    def note(self, programs: tuple[int, ...], fingerprints: tuple[int, ...], when: int) -> None:
-        """One USED record."""
-        for program in programs:
-            if when > self.last_run.get(program, -1):
-                self.last_run[program] = when
-            known = self.by_program.setdefault(program, {})
-            for fingerprint in fingerprints:
-                if when > known.get(fingerprint, -1):
-                    known[fingerprint] = when
+    def note(self, fingerprints: tuple[int, ...], when: int) -> None:
+        """Takes one USED record."""
+        self.last_run = max(self.last_run, when)
+        for fingerprint in fingerprints:
+            if when > self.by_fingerprint.get(fingerprint, -1):
+                self.by_fingerprint[fingerprint] = when
 
-    def last_use(self, programs: tuple[int, ...], fingerprint: int, own_time: int) -> int:
-        """When a record was last used, in seconds since 1970."""
-        latest = own_time
-        for program in programs:
-            if fingerprint:
-                used = self.by_program.get(program, {}).get(fingerprint, 0)
-            else:
-                used = self.last_run.get(program, 0)
-            latest = max(latest, used)
-        return latest
+    def last_use(self, fingerprint: int, own_time: int) -> int:
+        """Returns when a record was last used, in seconds since 1970."""
+        return max(own_time, self.by_fingerprint.get(fingerprint, 0) if fingerprint else self.last_run)

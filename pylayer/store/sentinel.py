@@ -109,7 +109,7 @@ def open_sentinel(
     """
     if not outside:
         folder.prepare()
-    head = format.file_header(KIND, folder.identity, program, application)
+    head = format.file_header(KIND, folder.identity, program, application, salt=format.new_salt())
     for directory, beginning in _places(folder):
         if beginning:
             make_private(directory)

@@ -1,7 +1,7 @@
 """Putting written records on the disk itself, without keeping the policy thread from its messages.
 
-fdatasync waits for the disk, for seconds where that is slow. One thread at a time does it; it holds nothing but a
-descriptor of its own, and a process may end at any moment of it.
+fsync waits for the disk, for seconds if that is slow. One thread at a time does it, and a process may end at any moment
+of it.
 """
 
 from __future__ import annotations
@@ -10,30 +10,27 @@ import _thread
 import os
 import time
 
-from .descriptors import OwnFile
 from .files import remove, sync_file
-from .journal import Journal
+from .journal import CLOSED, OPEN, Journal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
-def fsync_in_steps(file: OwnFile) -> Iterator[None]:
-    """fsync of a file, elsewhere; steps of a millisecond until it is done. Raises OSError. A caller that ends before
-    leaves it to itself."""
-    own = file.duplicate()
+def fsync_in_steps(path: str) -> Iterator[None]:
+    """fsync of a file or directory, elsewhere; steps of a millisecond until it is done. Raises OSError. A caller that
+    ends before leaves it to itself."""
     errors: list[OSError] = []
     done = _thread.allocate_lock()
     done.acquire()
 
     def in_thread() -> None:
         try:
-            os.fsync(own.fileno())
+            sync_file(path)
         except OSError as error:
             errors.append(error)
         finally:
-            own.close()
             done.release()
 
     try:
@@ -67,10 +64,10 @@ class Syncer:
         if self._interval is None:
             return
         self._last = time.monotonic()
-        file = journal.duplicate_descriptor()
-        if file is not None:
+        path = journal.take_unsynced()
+        if path is not None:
             directory = journal.take_new_directory()
-            self._add(lambda: self._sync_journal(file, directory))
+            self._add(lambda: self._sync_journal(path, directory))
 
     def replaced(self, path: str, older: list[str]) -> None:
         """A file that was written whole takes the place of older ones: these go when it is on the disk, else a power
@@ -125,11 +122,13 @@ class Syncer:
                 failed(error)
 
     @staticmethod
-    def _sync_journal(file: OwnFile, directory: str | None) -> None:
-        try:
-            os.fdatasync(file.fileno())
-        finally:
-            file.close()
+    def _sync_journal(path: str, directory: str | None) -> None:
+        for name in (path, path.removesuffix(OPEN) + CLOSED):  # what is in neither is in a pack, which is on the disk
+            try:
+                sync_file(name)
+                break
+            except FileNotFoundError:
+                continue
         if directory is not None:
             sync_file(directory)
 

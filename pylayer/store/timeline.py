@@ -14,8 +14,7 @@ from .. import flat
 from ..paths import make_private_below
 from ..values import CARRIER_NAMES
 from . import format
-from .descriptors import OwnFile, move_up
-from .files import create_temporary, remove, write_all
+from .files import append, remove, replace_file
 from .reader import Reader
 
 TYPE_CHECKING = False
@@ -129,7 +128,6 @@ class TimelineFile:
         #: Names of threads that events are of, and those that are in the file.
         self._threads: dict[int, str] = {}
         self._threads_written: set[int] = set()
-        self._file: OwnFile | None = None
         self._salt = 0
         self._size = 0
         self._failed = False
@@ -162,8 +160,9 @@ class TimelineFile:
         if noted:
             parts = [*format.record_parts(format.NOTE, flat.dumps(noted).encode("utf-8", "replace")), *parts]
         try:
-            file = self._file or self._open()
-            self._size += write_all(file.fileno(), format.seal(parts, self._salt))
+            if not self._size:
+                self._begin()
+            self._size += append(self.path, format.seal(parts, self._salt))
         except OSError:
             self.dropped += len(waiting)
             self._failed = True
@@ -171,25 +170,12 @@ class TimelineFile:
             raise
         self.events += len(waiting)
 
-    def _open(self) -> OwnFile:
+    def _begin(self) -> None:
         make_private_below(self._root, "runs")
-        fd, temporary = create_temporary(self.path)
-        file = None
-        try:
-            file = OwnFile(move_up(fd))
-            self._salt = format.new_salt()
-            head = format.file_header(
-                format.EVENTS_FILE, self.identity, self._program, self._application, salt=self._salt
-            )
-            self._size = write_all(file.fileno(), [head])
-            os.rename(temporary, self.path)
-        except BaseException:
-            if file is not None:
-                file.close()
-            remove(temporary)
-            raise
-        self._file = file
-        return file
+        self._salt = format.new_salt()
+        head = format.file_header(format.EVENTS_FILE, self.identity, self._program, self._application, salt=self._salt)
+        replace_file(self.path, head)
+        self._size = len(head)
 
     def _pack(self, event: Event, names: dict[str, dict[int, str]]) -> bytes:
         words = _WORDS.get(event.type)
@@ -220,9 +206,6 @@ class TimelineFile:
     def close(self) -> None:
         """Ends the file: what is added from here on is dropped. May be called twice."""
         self._failed = True
-        if self._file is not None:
-            self._file.close()
-            self._file = None
 
 
 class Timeline:
@@ -303,8 +286,6 @@ def read_file(path: str) -> Timeline | None:
     except OSError:
         line.outcome = "unreadable"
         return line
-    finally:
-        reader.close()
     if damage:
         line.outcome = damage[0].outcome
     return line
@@ -333,8 +314,6 @@ class Follower:
                 self._at = max(self._at, self.line.take_part(part))
         except OSError:
             pass
-        finally:
-            reader.close()
         return self.line.events
 
 

@@ -40,7 +40,7 @@ INSIDE = [
     "pylayer.store.binaries",
     "pylayer.store.bounds",
     "pylayer.store.claim",
-    "pylayer.store.descriptors",
+    "pylayer.store.crash_notes",
     "pylayer.store.ended",
     "pylayer.store.files",
     "pylayer.store.fold",

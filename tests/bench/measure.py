@@ -106,8 +106,8 @@ def fold(root: Path, compress: bool) -> dict[str, float]:
     memory = Memory()
     folds = steps = 0
     longest = longest_cpu = total = total_cpu = 0
-    while journals_to_fold(folder)[0]:
-        work = Fold(folder, compress=compress)
+    while programs := [program for program in folder.programs() if journals_to_fold(folder, program)[0]]:
+        work = Fold(folder, programs[0], compress=compress)
         iterator = work.steps()
         ended = False
         while not ended:

@@ -46,8 +46,9 @@ class Bench:
         for form in FORMS:
             copy(self.world.store, self.directory / form)
         folder = folder_of(self.directory / "pack")
-        for _ in Fold(folder, everything=True).steps():
-            pass
+        for program in folder.programs():
+            for _ in Fold(folder, program, everything=True).steps():
+                pass
         assert self.files("journals") == {".closed"} and self.files("pack") == {".pack"}
 
     def files(self, form: str) -> set[str]:

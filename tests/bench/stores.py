@@ -66,7 +66,6 @@ def cells_of(folder: Folder) -> list[Cell]:
                 if magic == format.CELL:
                     data = bytes(part.data[start : start + size])
                     cells.append(Cell(data, kind, create_ns, fingerprint, last_used))
-        reader.close()
         assert not damage
     return cells
 
@@ -110,10 +109,11 @@ def write(root: Path, real: Folder, cells: list[Cell], count: int, programs: int
 
 def fold(folder: Folder, compress: bool) -> None:
     """Everything into packs, as `pylayer trim` does."""
-    work = Fold(folder, everything=True, compress=compress)
-    for _ in work.steps():
-        pass
-    assert work.result.claimed and not work.result.damage
+    for program in folder.programs():
+        work = Fold(folder, program, everything=True, compress=compress)
+        for _ in work.steps():
+            pass
+        assert work.result.claimed and not work.result.damage
 
 
 def size_of(folder: Folder) -> int:

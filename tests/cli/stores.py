@@ -81,7 +81,7 @@ class Store:
         """A program's file; written by this process, which lives, or by one that has ended."""
         number = program_id(*program)
         path = self.path / f"{number:016x}-{unique_name()}{suffix}"
-        head = format.file_header(format.KIND_OF_SUFFIX[suffix], self.identity, number, name_of(program))
+        head = format.file_header(format.KIND_OF_SUFFIX[suffix], self.identity, number, name_of(program), salt=0)
         path.write_bytes((head if alive else ended(head)) + b"".join(records))
         return path
 
@@ -101,13 +101,13 @@ class Store:
     def suspects(self, program: tuple[str, str], **values: Any) -> Path:
         return self.file(".suspects", program, b"".join(note_parts(values)))
 
-    def pack(self) -> Path:
-        """Everything that is folded now, in one pack."""
-        fold = Fold(self.folder, everything=True, drop=lambda planned, uses: ())
-        for _ in fold.steps():
-            pass
-        assert fold.result.pack is not None and not fold.result.damage
-        return Path(fold.result.pack)
+    def pack(self) -> None:
+        """Folds everything into one pack for each program."""
+        for program in self.folder.programs():
+            fold = Fold(self.folder, program, everything=True, drop=lambda planned: False)
+            for _ in fold.steps():
+                pass
+            assert fold.result.pack is not None and not fold.result.damage
 
     def loaded(self, program: tuple[str, str]) -> list[int]:
         """Numbers of the pipelines that a run of the program would load."""
@@ -132,14 +132,14 @@ def ended(head: bytes) -> bytes:
     machine, _, ticks = owner.this_process()
     changed = bytearray(head)
     fields = list(format.FILE_HEADER.unpack(head))
-    fields[19:23] = [machine, 0x7FFFFFFE, 0, ticks]
+    fields[18:22] = [machine, 0x7FFFFFFE, 0, ticks]
     changed[:] = format.FILE_HEADER.pack(*fields)
     body = bytes(changed[: format.HASHED_FILE_HEADER])
     return body + struct.pack("<Q", xxhash.xxh3_64_intdigest(body))
 
 
 def filled(root: Path) -> Store:
-    """Two programs with a pack that they share a part of, a journal beside it, and one of each other file."""
+    """Two programs with a pack each, some records of which are equal, a journal, and one of each other file."""
     store = Store(root)
     store.journal(GAME, *(cell(number) for number in range(40)), note(plain_kind=2), used([1, 2, 3]))
     store.journal(TOOL, *(cell(number) for number in range(30, 60)), used([31]))

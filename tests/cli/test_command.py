@@ -138,7 +138,6 @@ def test_no_home(user: User, words: str) -> None:
         "top --once",
         "report --list",
         "quarantine ls",
-        "quarantine empty",
         "quarantine forget",
     ],
 )

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli.stores import GAME, IDENTITY, TOOL, filled, flip, write_run
+from cli.stores import GAME, IDENTITY, TOOL, filled, write_run
 from cli.user import User
 
 from pylayer.identity import program_id
@@ -95,18 +95,6 @@ def test_the_store(shell: User, complete: object) -> None:
     assert complete(shell, "pylayer stats --app t") == ["tool"]
     assert complete(shell, f"pylayer clear --identity {IDENTITY.name[:4]}") == [IDENTITY.name]
     assert complete(shell, f"pylayer show {IDENTITY.name[:6]}") == [IDENTITY.name]
-
-
-@SHELLS
-def test_quarantined_items(shell: User, complete: object) -> None:
-    """Items of the quarantine by their names."""
-    assert callable(complete)
-    (pack,) = (shell.store / "store" / IDENTITY.name).glob("*.pack")
-    flip(pack, pack.stat().st_size // 2)
-    shell.pylayer("verify", "--repair")
-    items = [item["name"] for item in shell.json("quarantine", "ls")["items"]]
-    assert items
-    assert complete(shell, "pylayer quarantine restore ") == sorted(items)
 
 
 @SHELLS

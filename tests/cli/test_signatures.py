@@ -276,7 +276,7 @@ def test_signature_for_another_purpose_is_refused(user: User, signed: Path, publ
 def test_signed_and_hostile_is_refused(user: User, public: str, elsewhere: User) -> None:
     """A signature makes nothing right that is not: what a trusted key signed is verified like all else."""
     path = user.directory / "x"
-    path.write_bytes(b"PYLSTORE" + bytes(1000))
+    path.write_bytes(b"PYLCACHE" + bytes(1000))
     signatures.append_signature(str(path), signatures.read_private(str(user.directory / "farm.key")))
     trust(elsewhere, public)
     assert "refused" in refused(elsewhere, path)

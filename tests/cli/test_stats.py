@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from cli.user import User
 
-from pylayer.cli.totals import OWN_FILES
+from pylayer.cli.inventory import OWN
 from pylayer.store.runs import RunFile
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9]")
@@ -77,7 +77,7 @@ def test_two_runs(user: User) -> None:
     assert program["spent_ns"] == spent > 0
     mean = program["compile_ns"] / 20
     assert program["saved_estimate_ns"] == pytest.approx(20 * mean - program["hit_ns"], rel=0.05)
-    files = [path for path in user.store.rglob("*") if path.suffix in OWN_FILES]
+    files = [path for path in user.store.rglob("*") if path.suffix in OWN]
     assert program["disk_bytes"] == sum(path.stat().st_size for path in files) >= program["stored_bytes"] > 0
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 import pty
-import struct
 import subprocess
 from pathlib import Path
 
@@ -40,14 +39,14 @@ def names(found: dict[str, object]) -> list[str]:
 
 
 def test_program(user: User, store: Store) -> None:
-    """A program's files go, and its records out of packs; what others share with it, and all of theirs, stays."""
+    """A program's files go, and those of others stay."""
     tool = store.loaded(TOOL)
     done = user.json("clear", "--app", "game*", "--yes")
     assert store.loaded(GAME) == [] and store.loaded(TOOL) == tool
     assert names(user.json("ls")) == ["tool"]
     assert done["bytes_before"] > done["bytes_after"] == store.sizes()
     (removed,) = done["removed"]
-    assert removed["programs"] == ["game (The Game)"] and removed["shared_bytes_kept"] > 0
+    assert removed["programs"] == ["game (The Game)"]
     assert not [path for path in store.files() if path.name.startswith(f"{program_id(*GAME):016x}")]
     assert user.json("verify")["fine"]
     (shown,) = user.json("show", IDENTITY.name)["found"]
@@ -164,7 +163,7 @@ def test_journals_that_another_folds(user: User) -> None:
     """While a program's journals are being folded nothing of it is removed: it would be back in a pack afterwards."""
     store = Store(user.store)
     store.journal(TOOL, cell(1))
-    steps = Fold(store.folder).steps()
+    steps = Fold(store.folder, program_id(*TOOL)).steps()
     next(steps)
     done = user.pylayer("clear", "--app", "tool", "--yes")
     for _ in steps:
@@ -181,9 +180,8 @@ def test_journals_folded_while_asking(user: User) -> None:
     chosen, known = Selection("tool", None), Names(str(user.store))
     (shelf,) = Inventory(str(user.store), chosen, known).shelves
     plan = clear._plan_programs(str(user.store), shelf, chosen, known)
-    for _ in Fold(store.folder).steps():
-        pass
-    clear._remove(str(user.store), plan, compress=True, quiet=True)
+    store.pack()
+    clear._remove(str(user.store), plan)
     assert plan.failure == "" and store.loaded(TOOL) == []
 
 
@@ -218,19 +216,17 @@ def test_stale_keeps_what_it_does_not_know(user: User, store: Store) -> None:
     assert small.path.exists() and store.path.exists()
 
 
-def test_stale_old_formats(user: User) -> None:
-    """--stale removes files of older formats, and neither those of newer ones nor one that may be in use still."""
-    present = here(user)
-    head = f"{program_id(*TOOL):016x}-"
-    old, young, new = (present.path / f"{head}{number}.journal" for number in range(3))
-    old.write_bytes(b"PYLAYERJ" + struct.pack("<I", 1) + bytes(500))
-    young.write_bytes(old.read_bytes())
-    new.write_bytes(b"PYLSTORE" + struct.pack("<I", 3) + bytes(500))
-    for path in (old, new):
-        os.utime(path, (NOW - 2 * DAY, NOW - 2 * DAY))
-    done = user.pylayer("clear", "--stale", "--yes")
-    assert done.returncode == 1 and str(young) in done.stdout
-    assert (old.exists(), young.exists(), new.exists()) == (False, True, True)
+@pytest.mark.parametrize("words", ["--stale", "--all"])
+def test_folders_of_an_older_pylayer(user: User, store: Store, words: str) -> None:
+    """--stale and --all remove folders that an older pylayer wrote, and --dry-run names them."""
+    older = Path(f"{store.path}.old")
+    older.mkdir()
+    (older / "1.pack").write_bytes(bytes(100))
+    done = user.json("clear", words, "--dry-run")
+    assert done["older_folders"] == [str(older)] and older.exists()
+    assert str(older) in user.pylayer("clear", words, "--dry-run").stdout
+    assert user.pylayer("clear", words, "--yes").returncode == 0
+    assert not older.exists()
 
 
 def test_stale_without_drivers(user: User, store: Store) -> None:
@@ -250,10 +246,10 @@ def test_statistics_stay(user: User, store: Store) -> None:
 
 
 def test_folder_without_description(user: User, store: Store) -> None:
-    """A folder without its description can be removed whole, by its name."""
+    """A program's files are removed from a folder without its description, and the folder is removed by its name."""
     (store.path / "identity").unlink()
-    done = user.pylayer("clear", "--app", "game*", "--yes")
-    assert done.returncode == 1 and "identity file" in done.stdout
+    assert user.pylayer("clear", "--app", "game*", "--yes").returncode == 0
+    assert store.loaded(GAME) == [] and store.loaded(TOOL) != []
     assert user.pylayer("clear", "--identity", IDENTITY.name, "--yes").returncode == 0
     assert not store.path.exists()
 
@@ -262,7 +258,7 @@ def test_folder_without_description(user: User, store: Store) -> None:
 
 
 def test_trim_folds(user: User, store: Store) -> None:
-    """Everything becomes one pack, nothing is lost, and the store is not larger than before."""
+    """Everything becomes one pack for each program, nothing is lost, and the store is not larger than before."""
     expected = {program: store.loaded(program) for program in (GAME, TOOL)}
     store.journal(OTHER, *(cell(number) for number in range(10)))
     store.pack()
@@ -272,7 +268,7 @@ def test_trim_folds(user: User, store: Store) -> None:
     assert (done["records_removed"], done["files_removed"]) == (0, 0)
     assert {program: store.loaded(program) for program in (GAME, TOOL)} == expected
     assert store.loaded(OTHER) == list(range(15))
-    assert len(store.files("*.pack")) == 1 and store.files("*.closed") == []
+    assert len(store.files("*.pack")) == 3 and store.files("*.closed") == []
     assert user.json("verify")["fine"]
 
 

@@ -31,7 +31,6 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("clear", "--stale", "--yes"),
     ("export", "game.pylayer", "--app", "game*"),
     ("quarantine", "ls"),
-    ("quarantine", "empty", "--yes"),
     ("quarantine", "forget", "--yes"),
 )
 
@@ -50,14 +49,14 @@ def tree(user: User) -> dict[str, bytes]:
 
 
 def added_up(found: dict[str, Any]) -> int:
-    """All rows of ``ls --json``, the packs' own overhead, and what is no program's."""
-    rows = [row["bytes"] for shelf in found["identities"] for kind in ("programs", "shared") for row in shelf[kind]]
-    rest = sum(shelf["pack_overhead_bytes"] + shelf["other_bytes"] for shelf in found["identities"])
+    """All rows of ``ls --json``, and what is no program's."""
+    rows = [row["bytes"] for shelf in found["identities"] for row in shelf["programs"]]
+    rest = sum(shelf["other_bytes"] for shelf in found["identities"])
     return sum(rows) + rest + found["stray_bytes"]
 
 
 def test_ls_counts_every_byte(user: User, store: Store) -> None:
-    """Rows, the overhead of packs and other files add up to the sizes of all files below store/, to the byte."""
+    """Rows and other files add up to the sizes of all files below store/, to the byte."""
     old = Store(user.store, OLD_DRIVER)
     old.journal(OTHER, *(cell(number, identity=OLD_DRIVER) for number in range(5)))
     store.journal(TOOL, cell(200), alive=True)
@@ -74,22 +73,20 @@ def test_ls_counts_every_byte(user: User, store: Store) -> None:
 
 
 def test_ls_counts_damaged_packs(user: User, store: Store) -> None:
-    """A pack whose directory is damaged counts in full, and is named as one that cannot be used."""
-    (pack,) = store.files("*.pack")
-    pack.write_bytes(pack.read_bytes()[:-40])
+    """A pack whose header is damaged counts in full, and is named as one that cannot be used."""
+    pack = store.files("*.pack")[0]
+    stores.flip(pack, 100)
     found = user.json("ls")
     assert added_up(found) == store.sizes()
-    assert found["identities"][0]["unusable_files"] == {pack.name: "truncated"}
+    assert found["identities"][0]["unusable_files"] == {pack.name: "damaged-header"}
     assert "cannot be used" in user.pylayer("ls").stdout
 
 
 def test_ls_rows(user: User, store: Store) -> None:
-    """A row has the program's pipelines and files; what programs share is one row of its own."""
+    """A row has the program's pipelines and files."""
     (shelf,) = user.json("ls")["identities"]
     rows = {row["program"]: row for row in shelf["programs"]}
-    assert rows["game (The Game)"]["pipelines"] == 30 + 5 and rows["tool"]["pipelines"] == 20
-    (shared,) = shelf["shared"]
-    assert shared["pipelines"] == 10 and sorted(shared["programs"]) == ["game (The Game)", "tool"]
+    assert rows["game (The Game)"]["pipelines"] == 40 + 5 and rows["tool"]["pipelines"] == 30
     game = rows["game (The Game)"]
     assert [game[key] for key in ("journals", "packs", "snapshots", "blobs", "attestation_files")] == [1, 1, 0, 1, 1]
     assert rows["tool"]["snapshots"] == 1
@@ -98,11 +95,11 @@ def test_ls_rows(user: User, store: Store) -> None:
 
 
 def test_ls_app(user: User, store: Store) -> None:
-    """--app shows the programs that match by executable, application or number, with what they share."""
+    """--app shows the programs that match by executable, application or number."""
     number = f"{stores.program_id(*TOOL):016x}"
     for pattern in ("tool", "TO*", number):
         (shelf,) = user.json("ls", "--app", pattern)["identities"]
-        assert [row["program"] for row in shelf["programs"]] == ["tool"] and len(shelf["shared"]) == 1
+        assert [row["program"] for row in shelf["programs"]] == ["tool"]
     assert user.json("ls", "--app", "The Game")["identities"][0]["programs"][0]["program"] == "game (The Game)"
     done = user.pylayer("ls", "--app", "nobody")
     assert done.returncode == 0 and "nobody" in done.stdout and done.stdout.count("\n") == 1
@@ -155,7 +152,7 @@ def test_show_program(user: User, store: Store) -> None:
     assert found["attestations"] == 1 and found["blobs"][0]["bytes"] == len(stores.cell_data(0, size=3000))
     assert found["data_bytes"] > found["disk_bytes"] and found["compression_ratio"] > 1.5
     assert {file["file"] for file in found["files"]} == {
-        path.name for path in store.files() if path.suffix in (".pack", ".closed", ".attest", ".blob")
+        path.name for path in store.files() if path.name.startswith(f"{stores.program_id(*GAME):016x}-")
     }
 
 
@@ -172,7 +169,7 @@ def test_show_ages(user: User) -> None:
 def test_show_identity(user: User, store: Store) -> None:
     """The beginning of an identity shows everything of that driver, and its fields."""
     (found,) = user.json("show", IDENTITY.name[:6])["found"]
-    assert found["pipelines"] == 65 and len(found["programs"]) == 2
+    assert found["pipelines"] == 75 and len(found["programs"]) == 2
     assert found["fields"]["driver_info"] == "Mesa 25.0.7"
     text = user.pylayer("show", IDENTITY.name[:6]).stdout
     assert "Mesa 25.0.7" in text and "pipeline cache uuid" in text
@@ -224,7 +221,7 @@ def test_80_columns(user: User, store: Store, command: str) -> None:
     """Tables fit 80 columns, names and identities of any length; only paths and identities make a line longer."""
     for suffix in (".blob", ".snapshot"):
         (path,) = store.files(f"*{suffix}")
-        move_file(str(user.store), Damage(str(path), "damaged-data", detail="for the test"))
+        move_file(str(user.store), str(path), [Damage(str(path), "damaged-data", detail="for the test")])
     done = user.pylayer(*command.split(), COLUMNS="80")
     for line in done.stdout.splitlines():
         assert len(line) <= 80 or str(user.store) in line or IDENTITY.name in line or "18" in line, line
@@ -291,7 +288,7 @@ def test_names_of_nobody(user: User, store: Store) -> None:
 
 def test_empty_store(user: User) -> None:
     """Without a store each command says so in one line, and makes none."""
-    for command in ("ls", "verify", "trim", "show x", "clear --all", "quarantine ls", "quarantine empty"):
+    for command in ("ls", "verify", "trim", "show x", "clear --all", "quarantine ls", "quarantine forget"):
         done = user.pylayer(*command.split())
         assert done.returncode == (command == "show x"), command
         assert (done.stdout + done.stderr).count("\n") == 1, command
@@ -300,12 +297,12 @@ def test_empty_store(user: User) -> None:
 
 
 def test_stats_on_disk(user: User, store: Store) -> None:
-    """on disk in stats counts a program's files of every kind, its groups in packs, and shared ones whole."""
+    """on disk in stats counts a program's files of every kind."""
     stores.write_run(user.store, IDENTITY)
     (shelf,) = user.json("ls")["identities"]
     (game,) = [row for row in shelf["programs"] if row["program"].startswith("game")]
     (program,) = user.json("stats")["programs"]
-    assert program["disk_bytes"] == game["bytes"] + shelf["shared"][0]["bytes"]
+    assert program["disk_bytes"] == game["bytes"]
 
 
 def test_words() -> None:

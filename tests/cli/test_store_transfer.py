@@ -144,18 +144,18 @@ def test_importing_twice(export: Path, elsewhere: User) -> None:
     assert files(elsewhere.store) == before
 
 
-def test_known_content_is_stored_once(export: Path, elsewhere: User) -> None:
-    """What another program has already is shared with it, and not stored twice."""
+def test_content_of_another_program(export: Path, elsewhere: User) -> None:
+    """What another program has already is imported all the same: packs belong to one program."""
     other = Store(elsewhere.store)
     other.journal(OTHER, *(cell(number) for number in range(20)))
     taken(elsewhere, export)
     assert len(other.loaded(GAME)) == 45 and other.loaded(OTHER) == list(range(20))
     (shelf,) = elsewhere.json("ls")["identities"]
-    assert sum(row["pipelines"] for kind in ("programs", "shared") for row in shelf[kind]) == 45
+    assert sorted(row["pipelines"] for row in shelf["programs"]) == [20, 45]
 
 
 def test_import_after_clear(user: User, store: Store, export: Path) -> None:
-    """An export is a copy: what is cleared comes back with it, what programs shared included."""
+    """An export is a copy: what is cleared comes back with it."""
     expected = store.loaded(GAME), store.loaded(TOOL)
     user.pylayer("clear", "--app", "game*", "--yes")
     taken(user, export)
@@ -280,7 +280,7 @@ def test_every_flipped_bit(tmp_path: Path) -> None:
     """A file with one bit flipped, at any byte of it, is refused as a whole and leaves nothing behind."""
     path = small(tmp_path)
     whole = path.read_bytes()
-    assert take(path, tmp_path / "fine").result.pipelines == 4
+    assert take(path, tmp_path / "fine").result.pipelines == 5
     root = tmp_path / "root"
     for offset in range(len(whole)):
         changed = bytearray(whole)
@@ -327,10 +327,13 @@ class Forger:
     """Makes exports that verify and are not what pylayer writes."""
 
     def __init__(self, path: Path, identity: Identity = IDENTITY, fields: Any = None) -> None:
-        self.writer = pack.PackWriter(str(path), identity, True, format.EXPORT)
-        self.writer.begin_group(())
+        self.writer = pack.PackWriter(str(path), identity, kind=format.EXPORT)
         text = {"identity": identity.fields if fields is None else fields}
         self.add(format.NOTE, flat.dumps(text).encode())
+
+    def program(self, number: int, name: str) -> None:
+        """What follows is a program's."""
+        self.add(format.NOTE, flat.dumps({"program": f"{number:016x}", "name": name}).encode())
 
     def add(self, magic: bytes, data: bytes, kind: int = 0, flags: int = 0) -> None:
         digest = xxhash.xxh3_128_digest(data)
@@ -353,6 +356,8 @@ FORGERIES: dict[str, Callable[[Forger], None]] = {
     "a SNAP record": lambda forger: forger.add(format.SNAPSHOT, stores.cell_data(1)),
     "a BLOB record": lambda forger: forger.add(format.BLOB, stores.cell_data(1)),
     "a ATST record": lambda forger: forger.add(format.ATTEST, bytes(40)),
+    "the same record twice": lambda forger: forger.add(format.CELL, stores.cell_data(5)),
+    "a program that cannot be, or twice": lambda forger: forger.program(ID, "game"),
     "uses that are none": lambda forger: forger.add(format.USED, bytes(9)),
 }
 
@@ -362,10 +367,10 @@ def test_forged_records(tmp_path: Path, reason: str) -> None:
     """A record under valid hashes that is not what an export holds refuses the file, though others are fine."""
     path = tmp_path / "x"
     forger = Forger(path)
-    forger.writer.begin_group((ID,))
+    forger.program(ID, "game")
     forger.add(format.CELL, stores.cell_data(5))
     FORGERIES[reason](forger)
-    forger.writer.finish({ID: "game"})
+    forger.writer.finish()
     with pytest.raises(portable.Refused, match=reason):
         take(path, tmp_path / "root")
     assert files(tmp_path / "root") == []
@@ -388,9 +393,9 @@ def test_forged_records(tmp_path: Path, reason: str) -> None:
 def test_forged_identity(tmp_path: Path, fields: Any) -> None:
     """Fields that are none of a device, or of another one than the header says, refuse the file."""
     forger = Forger(tmp_path / "x", fields=fields)
-    forger.writer.begin_group((ID,))
+    forger.program(ID, "game")
     forger.add(format.CELL, stores.cell_data(5))
-    forger.writer.finish({ID: "game"})
+    forger.writer.finish()
     with pytest.raises(portable.Refused, match="identity"):
         take(tmp_path / "x", tmp_path / "root")
 
@@ -399,10 +404,42 @@ def test_forged_identity(tmp_path: Path, fields: Any) -> None:
 def test_forged_names(tmp_path: Path, name: str) -> None:
     """A program without a name, or with one that a terminal would obey, refuses the file."""
     forger = Forger(tmp_path / "x")
-    forger.writer.begin_group((ID,))
+    forger.program(ID, name)
     forger.add(format.CELL, stores.cell_data(5))
-    forger.writer.finish({ID: name})
+    forger.writer.finish()
     with pytest.raises(portable.Refused, match="name"):
+        take(tmp_path / "x", tmp_path / "root")
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        {"program": "x" * 16, "name": "game"},
+        {"program": "f" * 17, "name": "game"},
+        {"program": 7, "name": "game"},
+        {"program": "7"},
+        {"program": "7", "name": 5},
+        {"program": "7", "name": "game", "more": 1},
+        {"program": "7", "name": "x" * 5000},
+    ],
+)
+def test_forged_programs(tmp_path: Path, note: dict[str, Any]) -> None:
+    """A note that begins a program that cannot be refuses the file."""
+    forger = Forger(tmp_path / "x")
+    forger.add(format.NOTE, flat.dumps(note).encode())
+    forger.add(format.CELL, stores.cell_data(5))
+    forger.writer.finish()
+    with pytest.raises(portable.Refused):
+        take(tmp_path / "x", tmp_path / "root")
+    assert files(tmp_path / "root") == []
+
+
+def test_record_of_no_program(tmp_path: Path) -> None:
+    """A record before the first program refuses the file."""
+    forger = Forger(tmp_path / "x")
+    forger.add(format.CELL, stores.cell_data(5))
+    forger.writer.finish()
+    with pytest.raises(portable.Refused, match="of no program"):
         take(tmp_path / "x", tmp_path / "root")
 
 
@@ -411,7 +448,7 @@ def test_decompression_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cla
     """A block that unpacks to more than it says, or says more than a block may have, refuses the file."""
     bomb = zstd.compress(bytes(64 << 20))
     forger = Forger(tmp_path / "x")
-    forger.writer.begin_group((ID,))
+    forger.program(ID, "game")
     forger.add(format.CELL, stores.cell_data(5))
     monkeypatch.setattr(zstd, "compress", lambda data: bomb)
     real = format.record_parts
@@ -423,7 +460,7 @@ def test_decompression_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cla
 
     monkeypatch.setattr(format, "record_parts", lying)
     monkeypatch.setattr(pack, "WORTH_IT", 1e9)
-    forger.writer.finish({ID: "game"})
+    forger.writer.finish()
     with pytest.raises(portable.Refused, match="impossible"):
         take(tmp_path / "x", tmp_path / "root")
 
@@ -433,7 +470,7 @@ def forge_header(path: Path, **changes: int) -> None:
     data = bytearray(path.read_bytes())
     fields = list(format.FILE_HEADER.unpack_from(data))
     for name, value in changes.items():
-        fields[{"groups_offset": 17, "groups_size": 18}[name]] = value
+        fields[{"size": 17}[name]] = value
     head = format.FILE_HEADER.pack(*fields)[: format.HASHED_FILE_HEADER]
     data[:256] = head + struct.pack("<Q", xxhash.xxh3_64_intdigest(head))
     path.write_bytes(data)
@@ -443,17 +480,16 @@ HUGE = ((1 << 64) - 16, (1 << 64) - 1, 1 << 63, 1 << 40, 0, 8)
 
 
 @pytest.mark.parametrize("value", HUGE)
-@pytest.mark.parametrize("field", ["groups_offset", "groups_size"])
-def test_impossible_places(tmp_path: Path, field: str, value: int) -> None:
-    """Places and lengths that cannot be, under a valid hash, refuse the file."""
+def test_impossible_size(tmp_path: Path, value: int) -> None:
+    """A size in the header that the file does not have refuses the file."""
     path = small(tmp_path)
-    forge_header(path, **{field: value})
+    forge_header(path, size=value)
     with pytest.raises(portable.Refused):
         take(path, tmp_path / "root")
 
 
 @pytest.mark.parametrize("value", HUGE[:4])
-@pytest.mark.parametrize("magic", [format.NOTE, format.COMPRESSED, format.INDEX, format.GROUPS, format.GROUP])
+@pytest.mark.parametrize("magic", [format.NOTE, format.COMPRESSED, format.USED])
 def test_impossible_lengths(tmp_path: Path, magic: bytes, value: int) -> None:
     """A record's length that cannot be, under a valid hash, refuses the file."""
     path = small(tmp_path)
@@ -481,25 +517,11 @@ def with_little_memory(user: User, path: Path) -> subprocess.CompletedProcess[st
 def test_record_that_is_too_large(tmp_path: Path, elsewhere: User) -> None:
     """A record that would fill the memory refuses the file before there is memory for it."""
     forger = Forger(tmp_path / "x")
-    forger.writer.begin_group((ID,))
+    forger.program(ID, "game")
     forger.add(format.CELL, stores.cell_data(5).ljust(format.MAX_FOREIGN_RECORD_BYTES + 1, b"\0"))
-    forger.writer.finish({ID: "game"})
+    forger.writer.finish()
     done = with_little_memory(elsewhere, tmp_path / "x")
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and "impossible" in done.stderr, done.stderr
-
-
-def test_directory_that_is_too_large(tmp_path: Path, elsewhere: User) -> None:
-    """So does a directory of so many groups that their objects would."""
-    forger = Forger(tmp_path / "x")
-    forger.writer.finish({})
-    data = (tmp_path / "x").read_bytes()
-    at = data.index(format.GROUPS, 256)
-    count = format.MAX_FOREIGN_DIRECTORY_BYTES // format.GROUP_ENTRY.size + 1
-    groups = format.GROUPS_HEADER.pack(count, 0, 0, 0, 256, 0) + format.GROUP_ENTRY.pack(256, 0, 0, 0, 0) * count
-    (tmp_path / "x").write_bytes(data[:at] + b"".join(format.record_parts(format.GROUPS, groups)))
-    forge_header(tmp_path / "x", groups_offset=at, groups_size=len(groups))
-    done = with_little_memory(elsewhere, tmp_path / "x")
-    assert done.returncode == 1 and "the length of GRPS" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\3\4" + bytes(500), bytes(4096)])
@@ -514,7 +536,7 @@ def test_other_files(elsewhere: User, content: bytes) -> None:
 
 def test_a_pack_is_no_export(user: User, store: Store, elsewhere: User) -> None:
     """A file taken out of a store is refused, and so is one that is not there."""
-    (path,) = store.files("*.pack")
+    path = store.files("*.pack")[0]
     done = elsewhere.pylayer("import", path, "--any-device")
     assert done.returncode == 1 and "not an export" in done.stderr
     assert elsewhere.pylayer("import", "nothing").returncode == 1

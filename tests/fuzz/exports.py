@@ -9,6 +9,7 @@ import random
 import struct
 import tempfile
 from collections.abc import Callable
+from unittest import mock
 
 import xxhash
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -31,18 +32,21 @@ PUBLIC = KEY.public_key().public_bytes_raw()
 
 def export_bytes() -> bytes:
     """A small export as pylayer writes it."""
-    with tempfile.TemporaryDirectory() as directory:
+    unsalted = mock.patch.object(format, "new_salt", lambda: 0)  # the same bytes each time
+    with tempfile.TemporaryDirectory() as directory, unsalted:
         path = os.path.join(directory, "x")
-        writer = pack.PackWriter(path, IDENTITY, True, format.EXPORT)
+        writer = pack.PackWriter(path, IDENTITY, kind=format.EXPORT)
         head = struct.pack("<IIII", 32, 1, 0x1002, 0x73BF) + bytes(range(16))
         notes = [(format.NOTE, flat.dumps({"identity": IDENTITY.fields, "device": "A device"}).encode())]
         cells = [(format.CELL, head + bytes([number]) * 60) for number in range(5)]
-        for programs, records in (((), notes), ((7,), cells), ((7, 8), cells[:1])):
-            writer.begin_group(programs)
-            for magic, data in records:
-                digest = xxhash.xxh3_128_digest(data)
-                writer.add((magic, 0, 0, 0, len(data), 1000, digest, 0, 0), data, 5, 1000)
-        writer.finish({7: "seven", 8: "eight"})
+        programs = [
+            (format.NOTE, flat.dumps({"program": f"{number:016x}", "name": name}).encode())
+            for number, name in ((7, "seven"), (8, "eight"))
+        ]
+        for magic, data in (*notes, programs[0], *cells, programs[1], *cells[:1]):
+            digest = xxhash.xxh3_128_digest(data)
+            writer.add((magic, 0, 0, 0, len(data), 1000, digest, 0, 0), data, 5, 1000)
+        writer.finish()
         with open(path, "rb") as file:
             return file.read()
 

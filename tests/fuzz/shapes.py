@@ -23,7 +23,6 @@ from pylayer.store import application_binaries, attestation, binaries, format, o
 
 IDENTITY = Identity({"vendor_id": 0x1002, "abi": "64-bit little-endian"})
 OTHER_IDENTITY = Identity({"vendor_id": 0x1002, "abi": "32-bit little-endian"})
-PROGRAMS = (7, 8, 9)
 
 #: Lengths and places that no honest writer gives.
 HOSTILE = (
@@ -34,7 +33,7 @@ HOSTILE = (
 RECORD_FIELDS = {"kind": (4, 2), "flags": (6, 2), "size": (8, 8), "create_ns": (16, 8), "fingerprint": (40, 8),
                  "last_used": (48, 8)}  # fmt: skip
 FILE_FIELDS = {"version": (8, 4), "header_size": (12, 4), "program": (112, 8), "created": (120, 8),
-               "groups_offset": (128, 8), "groups_size": (136, 8), "pid": (160, 4), "start": (168, 8)}  # fmt: skip
+               "size": (128, 8), "pid": (160, 4), "start": (168, 8)}  # fmt: skip
 
 
 def record(magic: bytes, data: bytes, **fields: int) -> bytes:
@@ -136,12 +135,11 @@ def _record_magic(rng: random.Random, data: bytearray) -> None:
 
 
 def _record_data(rng: random.Random, data: bytearray) -> None:
-    """A number in a record's data, as in GRPS and INDX, under hashes that fit."""
+    """A number in a record's data, under hashes that fit."""
     records = walk(data)
     if not records:
         return
-    wanted = [one for one in records if one[1] in (format.GROUPS, format.INDEX, format.GROUP)]
-    at, magic, size = rng.choice(wanted if wanted and rng.random() < 0.8 else records)
+    at, magic, size = rng.choice(records)
     if size < 8 or at + 64 + size > len(data):
         return
     for _ in range(rng.randrange(1, 4)):
@@ -160,7 +158,7 @@ def _file_field(rng: random.Random, data: bytearray) -> None:
         return
     name = rng.choice(list(FILE_FIELDS))
     offset, size = FILE_FIELDS[name]
-    value = _place(rng, data) if name == "groups_offset" and rng.random() < 0.5 else _number(rng, len(data))
+    value = _place(rng, data) if name == "size" and rng.random() < 0.5 else _number(rng, len(data))
     data[offset : offset + size] = (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
     if rng.random() < 0.2:
         data[16:20] = rng.choice(list(format.KIND_OF_SUFFIX.values()))
@@ -197,25 +195,17 @@ def _wrap(rng: random.Random, data: bytearray) -> None:
     data[at:end] = compressed(bytes(data[at:end]), None if rng.random() < 0.8 else _number(rng, end - at))
 
 
-def _point_at_groups(rng: random.Random, data: bytearray) -> None:
-    """The header's directory is the one in the file again, wherever it went; or one that lies about itself."""
-    if len(data) < format.FILE_HEADER.size:
-        return
-    if rng.random() < 0.4:
-        data += bytes(-len(data) % 16)
-        at = len(data)
-        data += record(format.GROUPS, hostile_groups(rng, at))
-    for at, magic, size in reversed(walk(data)):
-        if magic == format.GROUPS:
-            struct.pack_into("<QQ", data, 128, at, size)
-            data[16:20] = format.PACK
-            break
-    fit_file_header(data)
+def _fit_size(rng: random.Random, data: bytearray) -> None:
+    """The header's size is the file's again, or nearly."""
+    if len(data) >= format.FILE_HEADER.size:
+        struct.pack_into("<Q", data, 128, max(len(data) + rng.choice((0, 0, 0, -16, 16)), 0))
+        data[16:20] = format.PACK
+        fit_file_header(data)
 
 
 MUTATIONS: tuple[Callable[[random.Random, bytearray], None], ...] = (
     _flip, _zero, _cut, _append, _record_field, _record_field, _record_magic, _record_data, _record_data, _record_data,
-    _file_field, _move, _insert, _wrap, _point_at_groups,
+    _file_field, _move, _insert, _wrap, _fit_size,
 )  # fmt: skip
 
 
@@ -225,27 +215,6 @@ def mutate_store(rng: random.Random, seed: bytes) -> bytes:
     for _ in range(rng.choice((1, 1, 2, 2, 3, 4))):
         rng.choice(MUTATIONS)(rng, data)
     return bytes(data)
-
-
-def hostile_groups(rng: random.Random, at: int) -> bytes:
-    """A GRPS record's data whose counts and places are lies; the sizes fit each other more often than not."""
-    groups, programs, names = rng.randrange(4), rng.randrange(4), rng.randrange(2)
-    entries = b""
-    total = 0
-    place = format.FILE_HEADER.size
-    for _ in range(groups):
-        offset = place if rng.random() < 0.6 else rng.choice((0, 256, at, at - 16, *HOSTILE))
-        size = rng.choice((0, 16, 64, 128, at - 256, at, *HOSTILE))
-        count = rng.choice((0, 1, 2, 10_000_000, (1 << 32) - 1))
-        total += count
-        entries += format.GROUP_ENTRY.pack(offset, size, rng.choice(HOSTILE), count, rng.choice((0, 1, 2, 10**7)))
-        place = min(place + min(size, 4096), (1 << 64) - 1)
-    index_size = total * 56 if rng.random() < 0.7 else _number(rng, at)
-    claimed = groups if rng.random() < 0.9 else rng.choice((10_000_000, (1 << 32) - 1))
-    head = format.GROUPS_HEADER.pack(claimed, programs, names, 0, _number(rng, at), index_size & ((1 << 64) - 1))
-    return head + entries + struct.pack(f"<{programs}Q", *(rng.choice(PROGRAMS) for _ in range(programs))) + names * (
-        format.PROGRAM_NAME.pack(7, rng.randbytes(64))
-    )  # fmt: skip
 
 
 def _bomb(rng: random.Random) -> bytes:
@@ -275,9 +244,6 @@ def some_record(rng: random.Random) -> bytes:
     if kind == 2:
         when = rng.choice((0, int(time.time()), *HOSTILE))
         return b"".join(recency.used_parts([rng.choice(HOSTILE) for _ in range(rng.randrange(5))], when))
-    if kind == 3:
-        members = struct.pack("<Q", rng.choice(PROGRAMS)) * rng.randrange(3)
-        return record(format.GROUP, members + bytes(rng.randrange(2)))
     if kind == 4:
         return compressed(record(format.CELL, rng.randbytes(20)) + record(format.CELL, bytes(200)))
     if kind == 5:
@@ -286,10 +252,6 @@ def some_record(rng: random.Random) -> bytes:
         return record(format.COMPRESSED, rng.randbytes(60), create_ns=rng.choice(HOSTILE))
     if kind == 7 and rng.random() < 0.02:  # each costs milliseconds
         return _bomb(rng)
-    if kind == 8:
-        return record(format.GROUPS, hostile_groups(rng, rng.choice((256, 1024))))
-    if kind == 9:
-        return record(format.INDEX, rng.randbytes(56 * rng.randrange(3)))
     if kind == 10:  # junk between records, over and over: each must cost what it is long
         return (bytes(15) + b"x" + record(format.CELL, b"")) * rng.choice((2, 30, 100))
     if kind == 11:
@@ -406,23 +368,21 @@ def mutate_header(rng: random.Random, seed: bytes) -> bytes:
 
 
 def journal_bytes(*records: bytes, kind: bytes = format.JOURNAL, program: int = 7) -> bytes:
-    return format.file_header(kind, IDENTITY, program, "program seven") + b"".join(records)
+    return format.file_header(kind, IDENTITY, program, "program seven", salt=0) + b"".join(records)
 
 
-def pack_bytes(groups: dict[tuple[int, ...], list[bytes]], compress: bool = True) -> bytes:
+def pack_bytes(datas: list[bytes], compress: bool = True) -> bytes:
     """A pack as PackWriter writes it."""
-    with tempfile.TemporaryDirectory() as directory:
+    unsalted = mock.patch.object(format, "new_salt", lambda: 0)  # a mutation that fits a hash knows no salt
+    with tempfile.TemporaryDirectory() as directory, unsalted:
         path = os.path.join(directory, "x.pack")
-        writer = pack.PackWriter(path, IDENTITY, compress)
-        for programs, datas in groups.items():
-            writer.begin_group(programs)
-            if len(programs) == 1:
-                used, data, _ = recency.used_parts([5, 6], 1000)
-                writer.add((format.USED, 0, 0, 0, len(data), 0, used[24:40], 0, 1000), data, 0, 1000)
-            for data in datas:
-                digest = xxhash.xxh3_128_digest(data)
-                writer.add((format.CELL, 0, 0, 0, len(data), 1000, digest, 0, 0), data, 5, 1000)
-        writer.finish({7: "seven", 8: "eight"})
+        writer = pack.PackWriter(path, IDENTITY, 7, "program seven", compress)
+        used = recency.used_parts([5, 6], 1000)
+        writer.add_parts(format.USED, 0, 16, used)
+        for data in datas:
+            digest = xxhash.xxh3_128_digest(data)
+            writer.add((format.CELL, 0, 0, 0, len(data), 1000, digest, 0, 0), data, 5, 1000)
+        writer.finish()
         with open(path, "rb") as file:
             return file.read()
 
@@ -436,14 +396,6 @@ def seeds() -> dict[str, dict[str, bytes]]:
         return _seeds()
 
 
-def as_version_2(data: bytes) -> bytes:
-    """A file as a pylayer before pipeline binaries wrote it."""
-    changed = bytearray(data)
-    struct.pack_into("<I", changed, 8, 2)
-    fit_file_header(changed)
-    return bytes(changed)
-
-
 def _seeds() -> dict[str, dict[str, bytes]]:
     cells = [record(format.CELL, data, kind=1, create_ns=5) for data in (b"", b"x", b"CELL" * 9, bytes(range(200)))]
     note = record(format.NOTE, flat.dumps({"plain_kind": 2, "stub": True}).encode())
@@ -455,21 +407,20 @@ def _seeds() -> dict[str, dict[str, bytes]]:
     of_pipelines = [record(format.BINARIES, binaries_bytes(*[b"x" * n] * n), kind=1) for n in (0, 1, 3)]
     own = [record(format.APPLICATION_BINARY, own_binary(data)) for data in (b"data", b"more" * 9, None)]
     packs = {
-        "pack": pack_bytes({(7,): [bytes([n]) * 90 for n in range(6)], (7, 8): [b"shared" * 9], (9,): [b"nine" * 30]}),
-        "pack-plain": pack_bytes({(7,): [b"one", b""], (8,): [b"two" * 40]}, compress=False),
-        "pack-empty": pack_bytes({}),
+        "pack": pack_bytes([bytes([n]) * 90 for n in range(6)]),
+        "pack-plain": pack_bytes([b"one", b"", b"two" * 40], compress=False),
+        "pack-empty": pack_bytes([]),
     }
     journals = {
         "journal": journal_bytes(*cells, note, used),
         "journal-block": journal_bytes(cells[1], block, cells[2]),
         "journal-binaries": journal_bytes(*of_pipelines, cells[1]),
-        "journal-2": as_version_2(journal_bytes(*cells, note)),
         "journal-torn": journal_bytes(*cells)[:-70],
         "journal-zeros": journal_bytes(cells[0], bytes(128), cells[3]),
     }
     policy = b"share: all\nsettings:\n  carrier: auto\n  keep_cache_mib: 1\n"
     policy += b"rules:\n- match: {executable: 'a*'}\n  set: {load_wait_ms: 5}\n"
-    reason = flat.dumps({"outcome": "truncated", "source": "store/x", "offset": 5, "whole_file": True, "time": 1.5})
+    reason = "store/x.pack: truncated at byte 5: the file ends inside a record\n"
     claim = b"00112233445566778899aabbccddeeff-5-6-0123456789abcdef"
     run = flat.dumps({"program": "p", "list": [1, 2, {"a": None}], "empty": {}, "none": [], "text": "a%\n.=["}).encode()
     noted = record(format.NOTE, flat.dumps({"texts": {1: "altered", 2: "x"}, "threads": {77: "render"}}).encode())
@@ -523,16 +474,13 @@ def large(kind: str) -> dict[str, bytes]:
             "junk-and-records": journal_bytes(alternating),
             "junk-and-records-behind-a-large-one": journal_bytes(whole, large_one, alternating),
             "impossible-headers": journal_bytes(impossible * (size // 64)),
-            "magics": journal_bytes(b"CELLSNAPNOTEBLOBATSTUSEDGRUPZSTDGRPSINDXEVTS" * (size // 44)),
+            "magics": journal_bytes(b"CELLSNAPNOTEBLOBATSTUSEDZSTDEVTS" * (size // 32)),
             "magic-at-each-place": journal_bytes((b"CELL" + bytes(12)) * (size // 16)),
             "zeros": journal_bytes(bytes(size)),
             "tiny-records": journal_bytes(tiny),
             "bombs": journal_bytes(compressed(bytes(format.MAX_BLOCK_BYTES)) * 64),
             "bomb-of-records": journal_bytes(compressed(tiny[: format.MAX_BLOCK_BYTES]) * 2),
             "bomb-of-junk": journal_bytes(compressed(alternating[: format.MAX_BLOCK_BYTES])),
-            "empty-groups": empty_groups(10_000),
-            "index-to-two-blocks": index_to_two_blocks(400),
-            "index-outside": index_to_two_blocks(8, (1 << 64) - 16),
         }
     if kind == "flat":
         return {
@@ -544,32 +492,3 @@ def large(kind: str) -> dict[str, bytes]:
             "no-lines": b"\n" * size,
         }
     return {}
-
-
-def empty_groups(count: int) -> bytes:
-    """A pack of groups that hold nothing, each of program 7."""
-    index = record(format.INDEX, b"")
-    groups = format.GROUPS_HEADER.pack(count, count, 0, 0, 256, 0)
-    groups += format.GROUP_ENTRY.pack(256, 0, 0, 0, 1) * count + struct.pack("<Q", 7) * count
-    at = 256 + len(index)
-    head = format.file_header(format.PACK, IDENTITY, groups=(at, len(groups)))
-    return head + index + record(format.GROUPS, groups)
-
-
-def index_to_two_blocks(count: int, offset: int | None = None) -> bytes:
-    """A pack whose index goes to and fro between two large blocks, so that none of them stays unpacked."""
-    used = b"".join(recency.used_parts([1], 1000))
-    first = compressed(used * (format.MAX_BLOCK_BYTES // len(used)))
-    group = record(format.GROUP, struct.pack("<Q", 7))
-    body = group + first + first
-    places = [256 + len(group) + len(first) * (n & 1) if offset is None else offset for n in range(count)]
-    index = b"".join(
-        format.INDEX_ENTRY.pack(place, 80, 8, struct.pack("<QQ", n, 0), 0, 1000, format.USED, 0, 0, 0)
-        for n, place in enumerate(places)
-    )
-    index_at = 256 + len(body)
-    groups = format.GROUPS_HEADER.pack(1, 1, 0, 0, index_at, len(index))
-    groups += format.GROUP_ENTRY.pack(256, len(body), 8, count, 1) + struct.pack("<Q", 7)
-    at = index_at + format.record_size(len(index))
-    head = format.file_header(format.PACK, IDENTITY, groups=(at, len(groups)))
-    return head + body + record(format.INDEX, index) + record(format.GROUPS, groups)

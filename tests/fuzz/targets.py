@@ -30,7 +30,6 @@ from pylayer.store import (
     fold,
     folder,
     format,
-    pack,
     quarantine,
     reader,
     recency,
@@ -230,12 +229,9 @@ def header(data: bytes) -> None:
             continue
         require(outcome == "ok", f"a header, and {outcome!r}")
         fits = xxhash.xxh3_64_intdigest(data[:248]) == struct.unpack_from("<Q", data, 248)[0]
-        require(
-            fits and data[:8] == format.MAGIC and found.version in format.READ_VERSIONS, "not a header that is read"
-        )
+        require(fits and data[:12] == format.MAGIC + struct.pack("<I", format.VERSION), "not a header that is read")
         require(identity in (None, data[24:40]), "another identity")
         found.application.encode()
-    format.is_later_version(data)
 
 
 def check_records(part: reader.Part, size: int) -> list[tuple[Any, ...]]:
@@ -271,11 +267,9 @@ def check_damage(damage: list[format.Damage], size: int) -> None:
 def read_all(path: str, size: int, part_bytes: int) -> tuple[list[tuple[Any, ...]], list[format.Damage]]:
     before, reader.PART_BYTES = reader.PART_BYTES, part_bytes
     damage: list[format.Damage] = []
-    one = reader.Reader(path)
     try:
-        found = [record for part in one.parts(damage) for record in check_records(part, size)]
+        found = [record for part in reader.Reader(path).parts(damage) for record in check_records(part, size)]
     finally:
-        one.close()
         reader.PART_BYTES = before
     return found, damage
 
@@ -305,40 +299,29 @@ def has_unknown_kind(data: bytes) -> bool:
 
 
 def packs(data: bytes) -> None:
-    """read_parts, read_directory and read_index of a pack."""
+    """Reader.verified, and record_at for each record that it gave."""
     path = write("pack", data)
     one = reader.Reader(path)
-    try:
-        for program in (None, chosen(data, 7, 8, 9)):
-            damage: list[format.Damage] = []
-            for part in folder.read_parts(one, shapes.IDENTITY.digest, program, damage):
-                check_records(part, len(data))
-            check_damage(damage, len(data))
-        linear_work(len(data), 2)
-        METER.reset()
-        header, _ = one.header(shapes.IDENTITY.digest)
-        damage = []
-        directory = pack.read_directory(one, header, damage) if header is not None else None
-        check_damage(damage, len(data))
-        if directory is None:
-            return
-        for name in directory.names.values():
-            name.encode()
-        cache: dict[int, bytes] = {}
-        for entry in pack.read_index(one, directory) or ():
-            found = one.record_at(entry.offset, entry.inner, cache)
-            if found is not None:
-                require(xxhash.xxh3_128_digest(found[1]) == found[0][6], "a record that does not verify")
-                require(entry.offset + 64 <= len(data), "a record outside the file")
-        linear_work(len(data), 2)
-        blocks = data.count(format.COMPRESSED)
-        require(METER.blocks <= 2 * blocks, f"{METER.blocks} times a block was unpacked, and there are {blocks}")
-    finally:
-        one.close()
+    damage: list[format.Damage] = []
+    places = []
+    for part in one.verified(shapes.IDENTITY.digest, damage):
+        check_records(part, len(data))
+        places += [part.place(record) for record in part.records]
+    check_damage(damage, len(data))
+    linear_work(len(data), 2)
+    METER.reset()
+    cache: dict[int, bytes] = {}
+    for offset, inner in places:
+        found = one.record_at(offset, inner, cache)
+        require(found is not None, "a record that verified is not found by its place")
+        require(offset + 64 <= len(data), "a record outside the file")
+    linear_work(len(data), 2)
+    blocks = data.count(format.COMPRESSED)
+    require(METER.blocks <= 2 * blocks, f"{METER.blocks} times a block was unpacked, and there are {blocks}")
 
 
-GOOD_PACK = {(7,): [bytes([n]) * 300 for n in range(5)], (7, 8): [b"of seven and eight" * 5], (9,): [b"nine" * 9]}
-GOOD_JOURNAL = [b"in a journal", bytes(100), b"of seven and eight" * 5]
+GOOD_PACK = [bytes([n]) * 300 for n in range(5)]
+GOOD_JOURNAL = [b"in a journal", bytes(100), bytes([3]) * 300]
 
 
 def _take_steps(work: fold.Fold) -> None:
@@ -367,7 +350,7 @@ def folds(data: bytes) -> None:
     if not _good:
         place.prepare()
         cells = (shapes.record(format.CELL, cell) for cell in GOOD_JOURNAL)
-        _good["0000-a.pack"] = shapes.pack_bytes(GOOD_PACK)
+        _good[f"{7:016x}-0000-a.pack"] = shapes.pack_bytes(GOOD_PACK)
         _good[f"{7:016x}-0001-a.closed"] = shapes.journal_bytes(*cells)
     for name in os.listdir(place.path):
         if name != "identity":
@@ -375,29 +358,20 @@ def folds(data: bytes) -> None:
     base = os.path.relpath(place.path, Place.root())
     for name, content in _good.items():
         write(f"{base}/{name}", content)
-    name = chosen(data, "0000-0.pack", "0000-b.pack", f"{7:016x}-0000-0.closed", f"{7:016x}-0002-b.journal")
-    write(f"{base}/{name}", data)
-    wanted = {
-        program: {
-            xxhash.xxh3_128_digest(cell)
-            for programs, cells in (*GOOD_PACK.items(), ((7,), GOOD_JOURNAL))
-            if program in programs
-            for cell in cells
-        }
-        for program in (7, 8, 9)
-    }
+    name = chosen(data, "0000-0.pack", "0000-b.pack", "0000-0.closed", "0002-b.journal")
+    write(f"{base}/{7:016x}-{name}", data)
+    wanted = {xxhash.xxh3_128_digest(cell) for cell in (*GOOD_PACK, *GOOD_JOURNAL)}
     everything = chosen(data[:-1], True, True, False)
     for _ in range(2):
-        _take_steps(fold.Fold(place, everything=everything))
-        for program, digests in wanted.items():
-            require(digests <= _digests(place, program), f"a record of program {program} is lost")
+        _take_steps(fold.Fold(place, 7, everything=everything))
+        require(wanted <= _digests(place, 7), "a record is lost")
     require(METER.blocks <= 24 + 24 * data.count(format.COMPRESSED), f"{METER.blocks} times a block was unpacked")
     left = [name for name in os.listdir(place.path) if name.endswith(".tmp") or name == "folding"]
     require(not left, f"left behind: {left}")
     aside = quarantine.items(root)
-    require(len(aside) <= 3 * (fold.MAX_STRETCHES + 1), f"{len(aside)} items in quarantine for one file")
+    require(len(aside) <= 1, f"{len(aside)} files in quarantine for one")
     for item in aside:
-        quarantine.delete(item)
+        os.unlink(item.path)
 
 
 def attestations(data: bytes) -> None:
@@ -412,10 +386,10 @@ def attestations(data: bytes) -> None:
     write(f"{base}/{7:016x}-0003-c.attest", data)
     known = attestation.Attestations(place, 7, "")
     linear_work(len(data))
-    for digest, one in known.known.items():
+    for digest, one in known.history.known.items():
         require(len(digest) == 16 and digest == one.digest, "an attestation of something else")
-        require(known.outcome(digest, one.size) == "attested", "what is attested is not")
-    require(known.outcome(b"never read once.", 5) in attestation.OUTCOMES, "an outcome that is none")
+        require(known.outcome(digest, one.size)[0] == "attested", "what is attested is not")
+    require(known.outcome(b"never read once.", 5)[0] in attestation.OUTCOMES, "an outcome that is none")
     for blob in list(known.blobs.values()):
         content = known.read_blob(blob)
         require(content is None or xxhash.xxh3_128_digest(content) == blob.digest, "a blob that does not verify")
@@ -494,8 +468,8 @@ def notes(data: bytes) -> None:
     folder._read_used(data, when, loaded)
     require(len(loaded.used) <= len(data) // 8, "more fingerprints than were stored")
     uses = recency.Uses()
-    uses.note(pack.group_programs(data[:64]), recency.fingerprints_of(data), when)
-    uses.last_use((7, 8), 1, 5)
+    uses.note(recency.fingerprints_of(data), when)
+    uses.last_use(1, 5)
 
 
 def flat_text(data: bytes) -> None:
@@ -518,15 +492,12 @@ def compiled_copy(data: bytes) -> None:
 
 
 def reasons(data: bytes) -> None:
-    """quarantine.items with the input as an item's reason, and prune."""
-    write("quarantine/0001.data", b"12345")
-    write("quarantine/0001.reason", data)
+    """quarantine.items with the input as a file's reason, and prune."""
+    write("quarantine/0001-x.pack", b"12345")
+    write("quarantine/0001-x.pack.reason", data)
     found = quarantine.items(Place.root())
     require(len(found) == 1 and found[0].size == 5, "an item is missing")
-    item = found[0]
-    texts = (item.outcome, item.detail, item.source)
-    require(all(isinstance(text, str) for text in texts), "text that is none")
-    require(item.time == item.time and abs(item.time) < 1e300, "a time that is none")
+    require("\n" not in found[0].reason and len(found[0].reason) <= 1024, "a reason that is no line")
     quarantine.prune(Place.root())
 
 

@@ -54,7 +54,6 @@ def stored_times(world: World) -> list[int]:
     for path in world.stored_files(".closed", ".journal", ".pack"):
         reader = Reader(str(path))
         times += [record[5] for part in reader.parts([]) for record in part.records if record[0] == format.CELL]
-        reader.close()
     return sorted(times)
 
 

@@ -17,8 +17,9 @@ from world import BUILD, FAULTS, LAYER_NAME, Run, World
 
 from pylayer.identity import Identity
 from pylayer.store import sentinel
+from pylayer.store.crash_notes import forget, read, review
 from pylayer.store.folder import Folder, read_identity
-from pylayer.store.suspects import Suspects, forget, read, review
+from pylayer.store.suspects import Suspects
 
 COUNT = 24
 BOTH = f"{LAYER_NAME}:{FAULTS}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from typing import Any
 
 from unit.things import facts
 
@@ -43,6 +44,11 @@ def run(work: fold.Fold) -> fold.Folded:
     for _ in work.steps():
         pass
     return work.result
+
+
+def run_all(folder: Folder, **options: Any) -> list[fold.Folded]:
+    """Folds the files of every program."""
+    return [run(fold.Fold(folder, program, **options)) for program in folder.programs()]
 
 
 def packs(folder: Folder) -> list[str]:

@@ -417,7 +417,7 @@ def test_damaged_blob_is_not_restored(make: Make, commands: FakeCommands, root: 
     assert [what.outcome for what in session.load.loaded.damage] == ["damaged-data"]
     assert session.folder is not None
     assert repair_whole_files(session.folder, session.load.loaded.damage) == 1
-    assert [item.outcome for item in quarantine.items(root)] == ["damaged-data"]
+    assert [": damaged-data: " in item.reason for item in quarantine.items(root)] == [True]
     assert files(root, ".blob") == []
 
 

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from unit.folders import IDENTITY, data_of, loaded, packs, put, run
+from unit.folders import IDENTITY, data_of, loaded, packs, put, run_all
 from unit.things import facts
 
 from pylayer.identity import Identity
@@ -50,7 +50,7 @@ def test_least_recently_used_leaves_first(folder: Folder) -> None:
     """What no run has used for longest leaves, whatever its age; what a run used lately stays."""
     put(folder, 1, range(100), last_used=1000)
     uses(folder, 1, [number + 1 for number in range(20, 60)], 9000)
-    run(fold.Fold(folder, compress=False))
+    run_all(folder, compress=False)
     trimmed = enforce(folder, 200_000)
     assert trimmed.bytes_before > 300_000 and trimmed.bytes_after <= 200_000
     left = numbers_left(folder, 1)
@@ -60,9 +60,9 @@ def test_least_recently_used_leaves_first(folder: Folder) -> None:
 def test_uses_reach_packs_that_are_not_rewritten(folder: Folder) -> None:
     """A use that was recorded after its record was folded counts, also when it was folded into a pack of its own."""
     put(folder, 1, range(200), last_used=1000)
-    run(fold.Fold(folder, compress=False))
+    run_all(folder, compress=False)
     uses(folder, 1, [6], 9000)
-    run(fold.Fold(folder, compress=False))
+    run_all(folder, compress=False)
     assert len(packs(folder)) == 2
     enforce(folder, 100_000)
     assert 5 in numbers_left(folder, 1)
@@ -72,7 +72,7 @@ def test_limit_of_a_program(folder: Folder) -> None:
     """A program beyond its limit loses its own least used records, and no other program loses any."""
     put(folder, 1, range(100), last_used=1000)
     put(folder, 2, range(90, 110), last_used=10)
-    run(fold.Fold(folder, compress=False))
+    run_all(folder, compress=False)
     enforce(folder, 1 << 40, 100_000)
     assert numbers_left(folder, 2) == list(range(90, 110))
     assert 20 <= len(numbers_left(folder, 1)) <= 33
@@ -81,7 +81,7 @@ def test_limit_of_a_program(folder: Folder) -> None:
 def test_within_the_limit_nothing_happens(folder: Folder) -> None:
     """A store within its limits is not touched."""
     put(folder, 1, range(10))
-    run(fold.Fold(folder))
+    run_all(folder)
     before = packs(folder)
     trimmed = enforce(folder, 1 << 30)
     assert (packs(folder), trimmed.records, trimmed.bytes_after) == (before, 0, trimmed.bytes_before)
@@ -90,7 +90,7 @@ def test_within_the_limit_nothing_happens(folder: Folder) -> None:
 def test_dry_run_changes_nothing(folder: Folder) -> None:
     """A dry run says how many records would leave and leaves every byte where it is."""
     put(folder, 1, range(100), last_used=1000)
-    run(fold.Fold(folder, compress=False))
+    run_all(folder, compress=False)
     before = {path: Path(path).read_bytes() for path in folder.files(None)}
     dry = enforce(folder, 100_000, dry_run=True)
     assert {path: Path(path).read_bytes() for path in folder.files(None)} == before
@@ -107,9 +107,9 @@ def test_old_drivers_leave_before_todays(folder: Folder) -> None:
     for number in range(50):
         writer.append(format.record_parts(format.CELL, data_of(number), last_used=100))
     writer.close()
-    run(fold.Fold(old, compress=False))
+    run_all(old, compress=False)
     put(folder, 1, range(50), last_used=5000)
-    run(fold.Fold(folder, compress=False))
+    run_all(folder, compress=False)
     enforce(folder, 200_000)
     assert len(numbers_left(folder, 1)) == 50
     assert bounds.total_bytes(folder.root) <= 200_000
@@ -165,7 +165,7 @@ def test_clock_that_went_backwards(folder: Folder) -> None:
     monkeypatch.setattr(time, "time_ns", lambda: int(past * 1e9))
     try:
         put(folder, 1, range(3, 6))
-        run(fold.Fold(folder))
+        run_all(folder)
     finally:
         monkeypatch.undo()
     assert numbers_left(folder, 1) == list(range(6))
@@ -176,10 +176,10 @@ def test_packs_have_a_size_limit(folder: Folder, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(fold, "MAX_PACK_RECORDS", 50)
     put(folder, 1, range(180), last_used=1000)
     put(folder, 2, range(170, 220), last_used=2000)
-    result = run(fold.Fold(folder, compress=False))
-    assert len(packs(folder)) == len(result.written) == 5
+    results = run_all(folder, compress=False)
+    assert [len(result.written) for result in results] == [4, 1] and len(packs(folder)) == 5
     assert (len(loaded(folder, 1)[0]), len(loaded(folder, 2)[0])) == (180, 50)
-    assert run(fold.Fold(folder, everything=True, compress=False)).damage == []
+    assert [result.damage for result in run_all(folder, everything=True, compress=False)] == [[], []]
     assert (len(loaded(folder, 1)[0]), len(loaded(folder, 2)[0])) == (180, 50)
     enforce(folder, 300_000)
     assert bounds.total_bytes(folder.root) <= 300_000
@@ -190,7 +190,7 @@ def test_packs_have_a_size_limit(folder: Folder, monkeypatch: pytest.MonkeyPatch
 def test_only_packs_with_something_to_lose_are_rewritten(folder: Folder) -> None:
     """A pack of which nothing leaves is not written anew."""
     put(folder, 1, range(100), last_used=1000)
-    run(fold.Fold(folder, compress=False))
+    run_all(folder, compress=False)
     (old,) = packs(folder)
     put(folder, 1, range(200, 500), last_used=9000)
     for number in range(3):
@@ -198,7 +198,7 @@ def test_only_packs_with_something_to_lose_are_rewritten(folder: Folder) -> None
     monkeypatch = pytest.MonkeyPatch()
     monkeypatch.setattr(fold, "PACK_FACTOR", 0)
     try:
-        run(fold.Fold(folder, compress=False))
+        run_all(folder, compress=False)
     finally:
         monkeypatch.undo()
     (new,) = set(packs(folder)) - {old}

@@ -61,7 +61,7 @@ def test_slow_taker_leaves_the_claim_of_a_fast_one(folder: Folder, monkeypatch: 
 
     monkeypatch.setattr(owner, "has_ended", has_ended)
     assert not Claim(folder).take()
-    assert os.path.exists(writers[0].finish({}))
+    assert os.path.exists(writers[0].finish())
 
 
 @pytest.mark.parametrize("abandoned", [False, True])
@@ -100,9 +100,9 @@ def test_pack_of_a_living_writer_stays(folder: Folder) -> None:
     put(folder, 1, range(3))
     abandon(folder)
     writer = PackWriter(os.path.join(folder.path, "2.pack"), IDENTITY)
-    run(fold.Fold(folder))
+    run(fold.Fold(folder, 1))
     assert len([name for name in os.listdir(folder.path) if name.endswith(".tmp")]) == 1
-    assert os.path.exists(writer.finish({}))
+    assert os.path.exists(writer.finish())
 
 
 def test_claim_that_names_nobody(folder: Folder) -> None:

@@ -16,7 +16,7 @@ from pylayer import flat
 from pylayer.identity import Identity
 from pylayer.store import files, fold, format, reader, runs
 from pylayer.store import folder as folder_module
-from pylayer.store.folder import Folder, Loaded, note_parts
+from pylayer.store.folder import Folder, Loaded, note_parts, read_identity
 
 IDENTITY = Identity.of(facts())
 
@@ -109,10 +109,40 @@ def test_nothing_stored(tmp_path: Path) -> None:
 
 
 def test_prepare(folder: Folder) -> None:
-    """The folder is described by the identity's fields, and every level of it is its owner's alone."""
-    assert flat.loads(Path(folder.path, "identity").read_text()) == IDENTITY.fields
+    """The folder is described by the identity's fields and the format's version, and every level of it is its owner's
+    alone."""
+    fields = {**IDENTITY.fields, "format": format.VERSION}
+    assert flat.loads(Path(folder.path, "identity").read_text()) == fields
+    found = read_identity(folder.root, IDENTITY.name)
+    assert found is not None and found.fields == IDENTITY.fields
     for level in (folder.path, os.path.dirname(folder.path), folder.root):
         assert os.stat(level).st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("version", [None, 0, "x"])
+def test_folder_of_an_older_pylayer(folder: Folder, version: int | str | None) -> None:
+    """A folder that an older pylayer described is renamed once, and the new one is not, whoever is slower."""
+    fields = IDENTITY.fields if version is None else {**IDENTITY.fields, "format": version}
+    description = Path(folder.path, "identity")
+    description.write_text(flat.dumps(fields))
+    journal_in(folder, "0000000000000007-1.closed", record(b"old"))
+    if version == "x":
+        assert folder.set_aside_older() is None  # nobody's
+        return
+    assert folder.set_aside_older() == folder.path + ".old"
+    assert folder.set_aside_older() is None
+    folder.prepare()
+    journal_in(folder, "0000000000000007-1.closed", record(b"new"))
+    description.write_text(flat.dumps(fields))  # as a process that is slower saw it
+    assert folder.set_aside_older() is None
+    assert records_of(folder, Loaded()) == [b"new"]
+    assert Path(folder.path + ".old", "0000000000000007-1.closed").exists()
+
+
+def test_folder_of_a_newer_pylayer(folder: Folder) -> None:
+    """A folder that a newer pylayer described stays where it is."""
+    Path(folder.path, "identity").write_text(flat.dumps({**IDENTITY.fields, "format": format.VERSION + 1}))
+    assert folder.set_aside_older() is None and os.path.isdir(folder.path)
 
 
 def test_load(folder: Folder) -> None:
@@ -279,7 +309,7 @@ def test_folded_while_the_names_were_read(folder: Folder, monkeypatch: pytest.Mo
     def racing(directory: str) -> list[str]:
         names = [name for name in listdir(directory) if name != path.name]
         monkeypatch.setattr(os, "listdir", listdir)
-        for _ in fold.Fold(folder).steps():
+        for _ in fold.Fold(folder, 7).steps():
             pass
         return names
 

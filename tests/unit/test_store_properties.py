@@ -20,7 +20,7 @@ from pylayer import flat
 from pylayer.identity import Identity
 from pylayer.store import fold, format, pack, quarantine, reader
 from pylayer.store.claim import Claim
-from pylayer.store.folder import Folder, Loaded, read_parts
+from pylayer.store.folder import Folder, Loaded
 from pylayer.store.journal import Journal
 
 IDENTITY = Identity({"vendor_id": 1})
@@ -53,10 +53,6 @@ FIELDS = st.fixed_dictionaries(
         "last_used": U64,
     }
 )
-#: By programs, in the order of the file.
-GROUPS = st.dictionaries(
-    st.sampled_from(((7,), (8,), (9,), (7, 8), (7, 8, 9))), st.lists(ANY_DATA, max_size=6), max_size=4
-)
 
 
 @contextlib.contextmanager
@@ -76,14 +72,12 @@ def write_journal(directory: str, records: list[tuple[dict[str, Any], bytes]], p
     return journal.path or ""
 
 
-def write_pack(path: str, groups: dict[tuple[int, ...], list[bytes]], compress: bool = True) -> str:
-    writer = pack.PackWriter(path, IDENTITY, compress)
-    for programs, datas in groups.items():
-        writer.begin_group(programs)
-        for data in datas:
-            digest = xxhash.xxh3_128_digest(data)
-            writer.add((format.CELL, 1, 0, 0, len(data), 1000, digest, 0, 0), data, 5, 1000)
-    return writer.finish(dict.fromkeys(PROGRAMS, "name"))
+def write_pack(path: str, datas: list[bytes], compress: bool = True, program: int = 7) -> str:
+    writer = pack.PackWriter(path, IDENTITY, program, "name", compress)
+    for data in datas:
+        digest = xxhash.xxh3_128_digest(data)
+        writer.add((format.CELL, 1, 0, 0, len(data), 1000, digest, 0, 0), data, 5, 1000)
+    return writer.finish()
 
 
 def read(path: str, part_bytes: int = reader.PART_BYTES) -> tuple[list[tuple[dict[str, Any], bytes]], list[str]]:
@@ -97,39 +91,31 @@ def read(path: str, part_bytes: int = reader.PART_BYTES) -> tuple[list[tuple[dic
                 values = (magic, kind, flags, create_ns, fingerprint, last_used)
                 names = ("magic", "kind", "flags", "create_ns", "fingerprint", "last_used")
                 found.append((dict(zip(names, values, strict=True)), bytes(part.data[start : start + size])))
-    one.close()
     return found, [what.outcome for what in damage]
 
 
-def cells_of(path: str, program: int | None) -> list[bytes]:
-    """What a load takes from one file, of one program or of all."""
-    one = reader.Reader(path)
-    try:
-        return [
-            bytes(part.data[record[3] : record[3] + record[4]])
-            for part in read_parts(one, IDENTITY.digest, program, [])
-            for record in part.records
-            if record[0] == format.CELL
-        ]
-    finally:
-        one.close()
+def cells_of(path: str) -> list[bytes]:
+    """What a load takes from one file."""
+    return [
+        bytes(part.data[record[3] : record[3] + record[4]])
+        for part in reader.Reader(path).verified(IDENTITY.digest, [])
+        for record in part.records
+        if record[0] == format.CELL
+    ]
 
 
-def stretches(path: str) -> list[tuple[int, int, tuple[int, ...], bytes]]:
-    """Of each record of a pack where it, or the block that it is in, begins and ends, whose it is, and its digest."""
+def stretches(path: str) -> list[tuple[int, int, bytes]]:
+    """Of each record of a pack where it, or the block that it is in, begins and ends, and its digest."""
     one = reader.Reader(path)
-    try:
-        header, _ = one.header()
-        assert header is not None
-        directory = pack.read_directory(one, header, [])
-        assert directory is not None
-        found = []
-        for entry in pack.read_index(one, directory) or ():
-            size = format.RECORD_HEADER.unpack(one.bytes_at(entry.offset, 64))[3]
-            found.append((entry.offset, entry.offset + format.record_size(size), entry.programs, entry.digest))
-        return found
-    finally:
-        one.close()
+    header, _ = one.header()
+    assert header is not None
+    found = []
+    for part in one.content(header, []):
+        for record in part.records:
+            at, _ = part.place(record)
+            size = format.RECORD_HEADER.unpack(one.bytes_at(at, 64))[3]
+            found.append((at, at + format.record_size(size), record[6]))
+    return found
 
 
 def loads(folder: Folder) -> dict[int | None, tuple[set[bytes], int, bool]]:
@@ -146,11 +132,17 @@ def loads(folder: Folder) -> dict[int | None, tuple[set[bytes], int, bool]]:
     return result
 
 
-def run_fold(folder: Folder, **options: Any) -> fold.Folded:
-    work = fold.Fold(folder, **options)
-    for _ in work.steps():
-        pass
-    return work.result
+def run_fold(folder: Folder, **options: Any) -> list[fold.Folded]:
+    """Folds the files of every program."""
+    works = [fold.Fold(folder, program, **options) for program in folder.programs()]
+    for work in works:
+        for _ in work.steps():
+            pass
+    return [work.result for work in works]
+
+
+def program_of(path: str) -> int:
+    return int(os.path.basename(path).partition("-")[0], 16)
 
 
 def packs_of(folder: Folder) -> list[str]:
@@ -225,7 +217,7 @@ def test_damaged_journal(records: list[tuple[dict[str, Any], bytes]], how: tuple
 @given(st.integers(0, format.FILE_HEADER.size * 8 - 1))
 def test_damaged_file_header(bit: int) -> None:
     """One bit of the file's header and nothing of the file is believed, and it is said why."""
-    data = bytearray(format.file_header(format.JOURNAL, IDENTITY, 7, "program"))
+    data = bytearray(format.file_header(format.JOURNAL, IDENTITY, 7, "program", salt=0))
     data[bit // 8] ^= 1 << bit % 8
     header, outcome = format.read_file_header(bytes(data), IDENTITY.digest)
     assert header is None
@@ -236,44 +228,33 @@ def test_damaged_file_header(bit: int) -> None:
 
 
 @few
-@given(GROUPS, st.booleans())
-def test_pack_round_trip(groups: dict[tuple[int, ...], list[bytes]], compress: bool) -> None:
-    """Each program reads its own from a pack, whether through the directory, the index or from the start."""
+@given(st.lists(ANY_DATA, max_size=12), st.booleans())
+def test_pack_round_trip(datas: list[bytes], compress: bool) -> None:
+    """A pack is read from its start, and each of its records by its place."""
     with a_folder() as folder:
-        path = write_pack(os.path.join(folder.path, "1.pack"), groups, compress)
-        for program in (*PROGRAMS, None):
-            mine = [datas for programs, datas in groups.items() if program is None or program in programs]
-            expected = sorted(data for datas in mine for data in datas)
-            assert sorted(cells_of(path, program)) == expected
-            with mock.patch.object(pack, "read_directory", return_value=None):
-                assert sorted(cells_of(path, program)) == expected
+        path = write_pack(os.path.join(folder.path, f"{7:016x}-1.pack"), datas, compress)
+        assert cells_of(path) == datas
         one = reader.Reader(path)
         header, _ = one.header()
-        assert header is not None
-        directory = pack.read_directory(one, header, [])
-        assert directory is not None
+        assert header is not None and header.size == os.path.getsize(path)
+        places = [part.place(record) for part in one.content(header, []) for record in part.records]
         cache: dict[int, bytes] = {}
-        entries = list(pack.read_index(one, directory) or ())
-        found = [one.record_at(entry.offset, entry.inner, cache) for entry in entries]
-        assert [pair[1] for pair in found if pair] == [data for datas in groups.values() for data in datas]
-        one.close()
+        found = [one.record_at(offset, inner, cache) for offset, inner in places]
+        assert [pair[1] for pair in found if pair] == datas
 
 
 @many
-@given(GROUPS, CHANGES)
-def test_damaged_pack(groups: dict[tuple[int, ...], list[bytes]], how: tuple[str, float, int]) -> None:
-    """Damage costs a pack the records and blocks that it touches, whatever becomes of directory and index, and no
-    program gets a record that is not its own."""
+@given(st.lists(ANY_DATA, max_size=12), CHANGES)
+def test_damaged_pack(datas: list[bytes], how: tuple[str, float, int]) -> None:
+    """Damage costs a pack the records and blocks that it touches, and no others."""
     with a_folder() as folder:
-        path = write_pack(os.path.join(folder.path, "1.pack"), groups)
-        before = {program: set(cells_of(path, program)) for program in PROGRAMS}
+        path = write_pack(os.path.join(folder.path, f"{7:016x}-1.pack"), datas)
         places = stretches(path)
         begin, end = change(path, how)
-        for program in PROGRAMS:
-            kept = {digest for at, to, programs, digest in places if (to <= begin or at >= end) and program in programs}
-            found = set(cells_of(path, program))
-            assert found <= before[program]
-            assert kept <= {xxhash.xxh3_128_digest(data) for data in found}
+        kept = {digest for at, to, digest in places if to <= begin or at >= end}
+        found = set(cells_of(path))
+        assert found <= set(datas)
+        assert kept <= {xxhash.xxh3_128_digest(data) for data in found}
 
 
 # ---- folds -------------------------------------------------------------------------------------------
@@ -297,8 +278,8 @@ def fill(folder: Folder, journals: list[tuple[int, list[bytes]]]) -> None:
 def test_fold_changes_no_load(
     first: list[tuple[int, list[bytes]]], second: list[tuple[int, list[bytes]]], compress: bool
 ) -> None:
-    """Every program loads the same before and after folds; what is equal is stored once, and a second fold of the
-    same changes nothing."""
+    """Every program loads the same before and after folds; what is equal is stored once for each program, and a second
+    fold of the same changes nothing."""
     with a_folder() as folder:
         fill(folder, first)
         run_fold(folder, compress=compress)
@@ -306,18 +287,19 @@ def test_fold_changes_no_load(
         before = loads(folder)
         run_fold(folder, compress=compress)
         assert loads(folder) == before
-        result = run_fold(folder, everything=True, compress=compress)
+        results = run_fold(folder, everything=True, compress=compress)
         assert loads(folder) == before
-        assert (result.damage, quarantine.items(folder.root)) == ([], [])
+        assert ([what for result in results for what in result.damage], quarantine.items(folder.root)) == ([], [])
         assert folder.files(None, (".closed", ".journal")) == []
-        digests = [digest for path in packs_of(folder) for *_, digest in stretches(path)]
+        digests = [(program_of(path), digest) for path in packs_of(folder) for *_, digest in stretches(path)]
         assert len(digests) == len(set(digests))
         names = sorted(os.listdir(folder.path))
         run_fold(folder, everything=True, compress=compress)
         assert sorted(os.listdir(folder.path)) == names
         run_fold(folder, everything=True, compress=compress, must=frozenset(packs_of(folder)))
         assert loads(folder) == before
-        assert sorted(digests) == sorted(digest for path in packs_of(folder) for *_, digest in stretches(path))
+        again = [(program_of(path), digest) for path in packs_of(folder) for *_, digest in stretches(path)]
+        assert sorted(digests) == sorted(again)
 
 
 @many
@@ -337,12 +319,7 @@ def test_fold_of_damaged_files(
         before = loads(folder)
         run_fold(folder, everything=True, must=frozenset(packs_of(folder)))
         after = loads(folder)
-        # Of a pack that lost its directory and a list of programs, what nobody owns is in quarantine.
-        assert after.pop(None)[0] <= before.pop(None)[0]
-        for program, (data, plain_kinds, stub) in before.items():
-            # A record that is damaged in one file and whole in another comes back for all programs that own it.
-            assert data <= after[program][0] <= {part for _, parts in journals for part in parts}
-            assert after[program][1] | plain_kinds == after[program][1] and after[program][2] >= stub
+        assert after == before
 
 
 @few
@@ -362,7 +339,7 @@ def test_two_folds_and_a_reader(
     with a_folder() as folder, mock.patch.object(Claim, "take", return_value=True):
         for some in packed:
             fill(folder, some)
-            with mock.patch.object(fold.Fold, "_leave_out_what_other_packs_have"):  # packs that share records
+            with mock.patch.object(fold, "PACK_FACTOR", 0):  # packs that share records
                 run_fold(folder)
         fill(folder, journals)
         before = loads(folder)
@@ -374,10 +351,7 @@ def test_two_folds_and_a_reader(
                 seen.update(bytes(batch.data[start : start + size]) for start, size in places)
                 yield
 
-        running = [
-            fold.Fold(folder, everything=everything[0]).steps(),
-            fold.Fold(folder, everything=everything[1]).steps(),
-        ]
+        running = [fold.Fold(folder, PROGRAMS[0], everything=whole).steps() for whole in everything]
         running.append(load())
         for turn in order:
             next(running[turn], None)
@@ -386,28 +360,6 @@ def test_two_folds_and_a_reader(
                 pass
         assert loads(folder) == before
         assert seen == before[None][0]
-
-
-def test_two_folds_that_each_leave_it_to_the_other() -> None:
-    """A record in two packs stays in one of them, also when two processes rewrite one each and see the other's."""
-    shared = content(400, 1, True)
-    with a_folder() as folder, mock.patch.object(Claim, "take", return_value=True):
-        paths = []
-        for n in (2, 3):  # a fold pauses after each 16 records
-            own = [content(400, 100 * n + number, True) for number in range(20)]
-            paths.append(write_pack(os.path.join(folder.path, f"{n}.pack"), {(7,): [shared, *own]}))
-        before = loads(folder)
-        works = []
-        for path in paths:
-            work = fold.Fold(folder, must=frozenset([path]))
-            with mock.patch.object(fold, "PACK_FACTOR", 0):
-                steps = work.steps()
-                next(steps)
-            works.append(steps)
-        for steps in works:
-            for _ in steps:
-                pass
-        assert loads(folder) == before
 
 
 # ---- settings text -----------------------------------------------------------------------------------

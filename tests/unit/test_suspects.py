@@ -16,7 +16,7 @@ from pylayer import flat
 from pylayer.identity import Identity, program_id
 from pylayer.session import DeviceSession
 from pylayer.settings import DEFAULTS
-from pylayer.store import format, owner, sentinel, suspects
+from pylayer.store import crash_notes, format, owner, sentinel, suspects
 from pylayer.store.files import unique_name
 from pylayer.store.folder import Folder
 from pylayer.values import CARRIER_CELLS, CARRIER_OFF
@@ -44,8 +44,8 @@ def mark(call: int, *ids: int, kind: int = 0, cache: int = 0) -> bytes:
 
 def header(folder: Folder, pid: int, machine: bytes | None = None) -> bytes:
     """A file header as another process would write it."""
-    fields = list(format.FILE_HEADER.unpack(format.file_header(sentinel.KIND, folder.identity, 7, "a game")))
-    fields[19:21] = [owner.this_process()[0] if machine is None else machine, pid]
+    fields = list(format.FILE_HEADER.unpack(format.file_header(sentinel.KIND, folder.identity, 7, "a game", salt=0)))
+    fields[18:20] = [owner.this_process()[0] if machine is None else machine, pid]
     head = format.FILE_HEADER.pack(*fields)[: format.HASHED_FILE_HEADER]
     return head + struct.pack("<Q", xxhash.xxh3_64_intdigest(head))
 
@@ -116,12 +116,12 @@ def test_process_that_lives(folder: Folder) -> None:
     """A sentinel whose process lives is left alone, and so is one of another machine for a day."""
     mine = death(folder, mark(sentinel.PIPELINES, 11), pid=os.getpid())
     data = bytearray(mine.read_bytes())
-    data[:256] = format.file_header(sentinel.KIND, folder.identity)
+    data[:256] = format.file_header(sentinel.KIND, folder.identity, salt=0)
     mine.write_bytes(data)
     other = death(folder, mark(sentinel.PIPELINES, 11), machine=b"another machine!")
-    assert not suspects.review(folder)[0] and mine.exists() and other.exists()
+    assert not crash_notes.review(folder)[0] and mine.exists() and other.exists()
     os.utime(other, (time.time() - 25 * 3600,) * 2)
-    assert suspects.review(folder)[0].pipelines == {11: 1} and not other.exists()
+    assert crash_notes.review(folder)[0].pipelines.keys() == {11} and not other.exists()
 
 
 def test_more_ids_than_a_mark_has(folder: Folder) -> None:
@@ -129,7 +129,7 @@ def test_more_ids_than_a_mark_has(folder: Folder) -> None:
     data = bytearray(mark(sentinel.PIPELINES, *range(1, 15)))
     data[6:8] = b"\xff\xff"
     death(folder, bytes(data))
-    assert suspects.review(folder)[0].pipelines == dict.fromkeys(range(1, 15), 1)
+    assert crash_notes.review(folder)[0].pipelines.keys() == set(range(1, 15))
 
 
 # ---- what is set aside, and comes back --------------------------------------------------------------
@@ -158,8 +158,8 @@ def test_other_bytes_take_the_place(folder: Folder) -> None:
     assert loaded == {b"two", b"other"} and commands.suspected == []
 
 
-def test_second_time(folder: Folder) -> None:
-    """What was cleared and is suspected again stays out, whatever is made of it."""
+def test_suspected_after_it_was_made_anew(folder: Folder) -> None:
+    """What a process died over that began after it was made anew stays out, whatever is made of it again."""
     stored(folder, one=11)
     for _ in range(2):
         death(folder, mark(sentinel.PIPELINES, 11))
@@ -181,10 +181,10 @@ def test_application_data(folder: Folder) -> None:
     """Data of an application is known by the beginning of its digest, also where pipelines were created with it."""
     digest = xxhash.xxh3_128_digest(b"a cache file")
     death(folder, mark(sentinel.APPLICATION, number(digest)))
-    assert suspects.review(folder)[0].takes_application_data(digest)
-    suspects.forget(folder)
+    assert crash_notes.review(folder)[0].takes_application_data(digest)
+    crash_notes.forget(folder)
     death(folder, mark(sentinel.PIPELINES, 11, cache=number(digest)))
-    found = suspects.review(folder)[0]
+    found = crash_notes.review(folder)[0]
     assert found.takes_application_data(digest) and found.takes_pipeline(11)
 
 
@@ -192,18 +192,18 @@ def test_snapshots_after_two_deaths(folder: Folder) -> None:
     """Two deaths at pipelines set the snapshots of before aside, and none that is made afterwards."""
     old = folder.write_snapshot(7, "a game", b"old snapshot", 0)
     death(folder, mark(sentinel.COMPILE, 11))
-    assert not suspects.review(folder)[0].takes_snapshot(old)
+    assert not crash_notes.review(folder)[0].takes_snapshot(old)
     death(folder, mark(sentinel.COMPILE, 12))
-    found = suspects.review(folder)[0]
+    found = crash_notes.review(folder)[0]
     new = folder.write_snapshot(7, "a game", b"new snapshot", 0)
     assert found.takes_snapshot(old) and not found.takes_snapshot(new)
 
 
 def test_too_many_deaths(folder: Folder) -> None:
-    """After three deaths that nothing cleared the carrier is off, and a week later it is not."""
+    """After three starts that found deaths which nothing cleared the carrier is off, and two weeks later it is not."""
     for fingerprint in (11, 12, 13):
         death(folder, mark(sentinel.PIPELINES, fingerprint))
-        suspects.review(folder)
+        crash_notes.review(folder)
     commands = FakeCommands()
     run = session(folder, commands)
     run.watch()
@@ -214,21 +214,23 @@ def test_too_many_deaths(folder: Folder) -> None:
         and commands.switched_off == [SERIAL]
     )
     run.close()
-    age(folder, 8 * 24 * 3600)
-    assert not suspects.read(folder).too_many
+    age(folder, suspects.SUSPECTED_SECONDS - 60)
+    assert crash_notes.read(folder).too_many
+    age(folder, 120)
+    assert not crash_notes.read(folder).too_many
 
 
 def test_processes_that_die_together(folder: Folder) -> None:
-    """Processes that ran at the same time are one death, and one suspicion, however late each is found."""
-    old = folder.write_snapshot(7, "a game", b"old snapshot", 0)
+    """Deaths that one start finds count once, and what was made anew since stays in use when a death of before is
+    found late."""
     stored(folder, one=11)
     for fingerprint in (11, 11, 12, 13):
         death(folder, mark(sentinel.PIPELINES, fingerprint))
     late = death(folder, mark(sentinel.PIPELINES, 11))
     data = late.read_bytes()
     late.unlink()
-    found = suspects.review(folder)[0]
-    assert found.pipelines == {11: 1, 12: 1, 13: 1} and not found.too_many and not found.takes_snapshot(old)
+    found = crash_notes.review(folder)[0]
+    assert found.pipelines.keys() == {11, 12, 13} and not found.too_many
     stored(folder, one=11)  # clears it
     late.write_bytes(data)
     assert loads(folder)[0] == {b"one"}
@@ -236,43 +238,43 @@ def test_processes_that_die_together(folder: Folder) -> None:
 
 def age(folder: Folder, seconds: float) -> None:
     """Makes all notes older."""
-    for path in folder.files(None, (suspects.SUFFIX,)):
-        notes = list(suspects._read_notes(path, folder))
+    for path in folder.files(None, (crash_notes.SUFFIX,)):
+        notes = list(crash_notes._read_notes(path, folder))
         os.unlink(path)
         for note in notes:
             note["time"] = float(note["time"]) - seconds
-            suspects._write(folder, 7, "a game", note)
+            crash_notes._write(folder, 7, "a game", note)
 
 
 def test_suspicion_ends(folder: Folder) -> None:
-    """After 30 days what was suspected is used again, and the note is gone, unless the store is only read."""
+    """After 14 days what was suspected is used again, and the note is gone, unless the store is only read."""
     stored(folder, one=11)
     death(folder, mark(sentinel.PIPELINES, 11))
     assert loads(folder)[0] == set()
     age(folder, suspects.SUSPECTED_SECONDS + 60)
-    assert not suspects.review(folder, read_only=True)[0]
-    assert len(folder.files(None, (suspects.SUFFIX,))) == 1
+    assert not crash_notes.review(folder, read_only=True)[0]
+    assert len(folder.files(None, (crash_notes.SUFFIX,))) == 1
     assert loads(folder)[0] == {b"one"}
-    assert folder.files(None, (suspects.SUFFIX,)) == []
+    assert folder.files(None, (crash_notes.SUFFIX,)) == []
 
 
 def test_two_starts_find_the_same_death(folder: Folder) -> None:
     """Two processes that write down the same death suspect it once."""
     path = death(folder, mark(sentinel.PIPELINES, 11))
     data = path.read_bytes()
-    suspects.review(folder)
+    crash_notes.review(folder)
     path.write_bytes(data)
-    assert suspects.review(folder)[0].pipelines == {11: 1}
+    assert len(crash_notes.review(folder)[0].notes) == 1
 
 
 def test_notes_are_bounded(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest notes leave beyond the bound."""
-    monkeypatch.setattr(suspects, "MAX_NOTES", 3)
+    monkeypatch.setattr(crash_notes, "MAX_NOTES", 3)
     for fingerprint in range(1, 6):
         note = {"death": str(fingerprint), "time": time.time(), "pipelines": [f"{fingerprint:x}"]}
-        suspects._write(folder, 7, "", note)
-    assert set(suspects.read(folder).pipelines) == {3, 4, 5}
-    assert len(folder.files(None, (suspects.SUFFIX,))) == 3
+        crash_notes._write(folder, 7, "", note)
+    assert set(crash_notes.read(folder).pipelines) == {3, 4, 5}
+    assert len(folder.files(None, (crash_notes.SUFFIX,))) == 3
 
 
 @pytest.mark.parametrize(
@@ -290,11 +292,11 @@ def test_notes_are_bounded(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> N
 def test_notes_that_are_none(folder: Folder, note: dict[str, Any]) -> None:
     """A note whose hash is right and whose fields are not says nothing, and stops nothing."""
     good = {"death": "good", "time": time.time(), "pipelines": ["b"]}
-    path = os.path.join(folder.path, f"{7:016x}-{unique_name()}{suspects.SUFFIX}")
-    head = format.file_header(format.SUSPECTS_FILE, folder.identity)
+    path = os.path.join(folder.path, f"{7:016x}-{unique_name()}{crash_notes.SUFFIX}")
+    head = format.file_header(format.SUSPECTS_FILE, folder.identity, salt=0)
     records = [part for one in (note, good) for part in format.record_parts(format.NOTE, flat.dumps(one).encode())]
     Path(path).write_bytes(b"".join([head, *records]))
-    assert suspects.read(folder).takes_pipeline(11)
+    assert crash_notes.read(folder).takes_pipeline(11)
 
 
 def test_runtime_directory(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,7 +318,7 @@ def test_runtime_directory(folder: Folder, tmp_path: Path, monkeypatch: pytest.M
     Path(path).write_bytes(data)
     other = Folder(folder.root, Identity.of(facts(driver_version=1)))
     other.prepare()
-    assert not suspects.review(other)[0] and suspects.review(folder)[0].pipelines == {11: 1}
+    assert not crash_notes.review(other)[0] and crash_notes.review(folder)[0].pipelines.keys() == {11}
 
 
 def test_no_place_is_fit(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -335,6 +337,6 @@ def test_store_that_is_only_read(folder: Folder, monkeypatch: pytest.MonkeyPatch
     def fails(*arguments: object, **options: object) -> None:
         raise PermissionError("read-only")
 
-    monkeypatch.setattr(suspects, "_write", fails)
+    monkeypatch.setattr(crash_notes, "_write", fails)
     monkeypatch.setattr(sentinel, "open_sentinel", fails)
     assert loads(folder)[0] == set()

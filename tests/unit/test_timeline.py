@@ -155,7 +155,7 @@ def test_hostile_texts(tmp_path: Path) -> None:
     assert len(set(found)) == timeline.MAX_TEXTS + 1 and found[-1] == ""
 
 
-@pytest.mark.parametrize("data", [b"", b"PYLSTORE", bytes(300), b"x" * 1000])
+@pytest.mark.parametrize("data", [b"", b"PYLCACHE", bytes(300), b"x" * 1000])
 def test_not_a_timeline(tmp_path: Path, data: bytes) -> None:
     """A file that is none has no events and says why."""
     (tmp_path / "runs").mkdir(mode=0o700)
@@ -167,7 +167,7 @@ def test_not_a_timeline(tmp_path: Path, data: bytes) -> None:
 def test_journal_under_its_name(tmp_path: Path) -> None:
     """A store's file of another kind is not read as a timeline."""
     (tmp_path / "runs").mkdir(mode=0o700)
-    (tmp_path / "runs" / "run.events").write_bytes(format.file_header(format.JOURNAL, IDENTITY))
+    (tmp_path / "runs" / "run.events").write_bytes(format.file_header(format.JOURNAL, IDENTITY, salt=0))
     line = timeline.read(str(tmp_path), "run")
     assert line is not None and line.outcome == "not-a-store-file"
 

@@ -211,7 +211,7 @@ def write_journal(path: Path, identity: Identity, *records: bytes, program_id: i
     """A file with these records, named as a store names it."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     kind = format.KIND_OF_SUFFIX.get(path.suffix, format.JOURNAL)
-    path.write_bytes(format.file_header(kind, identity, program_id, "stutter") + b"".join(records))
+    path.write_bytes(format.file_header(kind, identity, program_id, "stutter", salt=0) + b"".join(records))
     return path
 
 

@@ -1,0 +1,153 @@
+"""Notes of what processes died over, and of what was made anew since.
+
+<root>/store/<identity>/<program>-<unique>.suspects    what one start found, as settings text in a NOTE record
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from .. import flat
+from . import format, sentinel
+from .files import remove, replace_file, unique_name
+from .folder import Folder
+from .reader import Reader
+from .suspects import SUSPECTED_SECONDS, Suspects
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from .sentinel import Death
+
+SUFFIX = ".suspects"
+#: The oldest notes are deleted beyond this.
+MAX_NOTES = 200
+
+
+def note_of(death: Death, now: float) -> dict[str, Any] | None:
+    """Returns what is suspected of having ended a process; None if it had nothing in the driver. ``now``: when that was
+    found."""
+    records: set[str] = set()
+    pipelines: set[str] = set()
+    applications: set[str] = set()
+    kinds = 0
+    for mark in death.marks:
+        if mark.call == sentinel.RECORDS:
+            records |= {_text(number) for number in mark.ids}
+        elif mark.call in (sentinel.APPLICATION, sentinel.MERGE):
+            applications |= {_text(number) for number in mark.ids}
+        else:
+            pipelines |= {f"{fingerprint:016x}" for fingerprint in mark.ids if fingerprint}
+            kinds |= sum({1 << mark.kind for fingerprint in mark.ids if not fingerprint and mark.kind < 8})
+            if mark.cache:
+                applications.add(_text(mark.cache))
+    if not (records or pipelines or applications or kinds):
+        return None
+    return {
+        "death": death.name,
+        "program": death.application,
+        "started": death.started,
+        "time": now,
+        "records": sorted(records),
+        "pipelines": sorted(pipelines),
+        "applications": sorted(applications),
+        "kinds": kinds,
+    }
+
+
+def _text(number: int) -> str:
+    """Returns a digest's first bytes, which a mark has as a number."""
+    return number.to_bytes(8, "little").hex()
+
+
+def _write(folder: Folder, program: int, application: str, note: dict[str, Any]) -> None:
+    """Raises OSError."""
+    folder.prepare()
+    path = os.path.join(folder.path, f"{program:016x}-{unique_name()}{SUFFIX}")
+    salt = format.new_salt()
+    head = format.file_header(format.SUSPECTS_FILE, folder.identity, program, application, salt=salt)
+    record = format.record_parts(format.NOTE, flat.dumps(note).encode())
+    replace_file(path, [head, *format.seal(record, salt)], sync=True)
+
+
+def read(folder: Folder, keep: bool = False) -> Suspects:
+    """Returns what all notes come to; those that are too old or too many are deleted, unless they are to be kept."""
+    suspects = Suspects()
+    known: set[str] = set()
+    now = time.time()
+    files = folder.files(None, (SUFFIX,))
+    for path in files[:-MAX_NOTES] if not keep else []:
+        remove(path)
+    for path in files[-MAX_NOTES:]:
+        for note in _read_notes(path, folder):
+            try:
+                if now - float(note["time"]) > SUSPECTED_SECONDS:
+                    _ = keep or remove(path)
+                elif note.get("death", path) not in known:  # two starts may have found the same death
+                    known.add(note.get("death", path))
+                    suspects.add(note)
+            except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError):
+                continue  # no note of ours
+    return suspects
+
+
+def _read_notes(path: str, folder: Folder) -> Iterable[dict[str, Any]]:
+    """What does not verify says nothing; `pylayer verify` names it."""
+    try:
+        for part in Reader(path).verified(folder.identity.digest, []):
+            for record in part.records:
+                if record[0] == format.NOTE:
+                    yield flat.loads(bytes(part.data[record[3] : record[3] + record[4]]).decode())
+    except (OSError, ValueError):
+        return
+
+
+def review(folder: Folder, read_only: bool = False) -> tuple[Suspects, list[dict[str, Any]]]:
+    """Writes down what processes died of since the last start, and reads all notes: returns the suspects, and the notes
+    that are new. A store that cannot be written still has its new suspects in this process, and one that is
+    ``read_only`` is left as it is."""
+    fresh = []
+    unwritten = []
+    now = time.time()
+    for death in sentinel.deaths(folder):
+        note = note_of(death, now)
+        if note is None:
+            if not read_only:
+                remove(death.path)
+            continue
+        fresh.append(note)
+        if read_only:
+            unwritten.append(note)
+            continue
+        try:
+            _write(folder, death.program, death.application, note)
+        except OSError:
+            unwritten.append(note)
+        else:
+            remove(death.path)
+    suspects = read(folder, keep=read_only)
+    for note in unwritten:
+        suspects.add(note)
+    return suspects, fresh
+
+
+def clear(folder: Folder, program: int, application: str, suspects: Suspects, made: set[bytes | int]) -> None:
+    """Writes down the names of data and the fingerprints that were made anew for the first time. Raises OSError."""
+    new = made - suspects.cleared.keys()
+    if not new:
+        return
+    note = {
+        "time": time.time(),
+        "cleared": sorted(name.hex() for name in new if isinstance(name, bytes)),
+        "pipelines": sorted(f"{name:016x}" for name in new if isinstance(name, int)),
+    }
+    _write(folder, program, application, note)
+    suspects.add(note)
+
+
+def forget(folder: Folder) -> int:
+    """Deletes all notes; returns how many."""
+    return sum(remove(path) for path in folder.files(None, (SUFFIX,)))
