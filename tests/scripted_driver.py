@@ -10,19 +10,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from world import BUILD, LAYER_NAME, Run, World
+from world import BUILD, LAYER_NAME, Run, World, seen
 
 #: A counter of tests/driver/counts.c.
 COUNTER = struct.Struct("<24sQ")
-
-#: What the program sees of its pipelines.
-SEEN = ("pipelines", "created", "failed", "null_handles", "compile_required", "calls", "results")
-
-
-def seen(result: Run) -> dict[str, Any]:
-    """What the program saw, and how it ended."""
-    return {**{key: result.get(key) for key in SEEN}, "returncode": result.returncode}
-
 
 def read_counts(path: Path) -> dict[str, int]:
     data = path.read_bytes() if path.exists() else b""
@@ -40,6 +31,7 @@ class ScriptedDriver:
         self.witness = directory / "witness"
         self.numbers = itertools.count()
         self.counts: dict[str, int] = {}
+        self.lines_before = 0
         self.settings()
 
     def settings(self, **settings: Any) -> None:
@@ -51,6 +43,7 @@ class ScriptedDriver:
 
     def environment(self, script: str) -> dict[str, str]:
         """Of one process; its counters are read with ``take_counts``."""
+        self.lines_before = len(self.lines)
         self.counts_file = self.directory / f"counts-{next(self.numbers)}"
         return {
             "PYLAYER_TEST_DRIVER": script,
@@ -64,9 +57,17 @@ class ScriptedDriver:
         return self.counts
 
     @property
+    def lines(self) -> list[str]:
+        return self.witness.read_text().splitlines() if self.witness.exists() else []
+
+    @property
     def violations(self) -> list[str]:
-        lines = self.witness.read_text().splitlines() if self.witness.exists() else []
-        return [line for line in lines if line.startswith("VIOLATION")]
+        return [line for line in self.lines if line.startswith("VIOLATION")]
+
+    @property
+    def devices(self) -> list[str]:
+        """How the last process asked the driver for devices: the result, the chain and the extensions."""
+        return [line for line in self.lines[self.lines_before :] if line.startswith("device ")]
 
     def verify(self) -> None:
         """`pylayer verify` finds nothing wrong in the store."""
@@ -85,7 +86,7 @@ class ScriptedDriver:
 
     def demo(
         self,
-        *arguments: str | int,
+        *arguments: str | int | Path,
         script: str = "",
         layered: bool = True,
         check: bool = True,
@@ -126,7 +127,7 @@ class ScriptedDriver:
     def program(
         self,
         name: str,
-        *arguments: str | int,
+        *arguments: str | int | Path,
         script: str = "",
         layered: bool = True,
         check: bool = True,
@@ -143,3 +144,8 @@ class ScriptedDriver:
         )
         self._check(allow, False)
         return process
+
+    def application(self, *arguments: str | int | Path, **options: Any) -> Run:
+        """The program that uses VK_KHR_pipeline_binary, with the options of ``program``."""
+        process = self.program("binaries", *arguments, **options)
+        return Run.of(process)

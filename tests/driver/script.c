@@ -55,6 +55,7 @@ static const unsigned more_actions[COMMAND_COUNT] = {
     [DO_GET_KEY] = 1u << ACT_ZERO | 1u << ACT_LONG,
     [DO_CREATE_BINARIES] = 1u << ACT_MISSING | 1u << ACT_INCOMPLETE | 1u << ACT_PARTIAL,
     [DO_BINARY_DATA] = 1u << ACT_GROW | 1u << ACT_GARBAGE,
+    [DO_JOIN] = 1u << ACT_LATE,
 };
 
 #define ON_READ (1u << ACT_INCOMPLETE | 1u << ACT_OVERSTATE | 1u << ACT_SHRINK | 1u << ACT_HEADER | 1u << ACT_GARBAGE)
@@ -242,6 +243,13 @@ static void wait_for_two(const char *command)
         nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
 }
 
+static atomic_bool hangs;
+
+bool somebody_hangs(void)
+{
+    return atomic_load(&hangs);
+}
+
 /* What does not come back, and waits. */
 static void do_drastic(const Rule *rule)
 {
@@ -255,8 +263,10 @@ static void do_drastic(const Rule *rule)
         kill(getpid(), SIGKILL);
     if (rule->action == ACT_CRASH)
         *(volatile int *)NULL = 1;
-    while (rule->action == ACT_HANG)
+    while (rule->action == ACT_HANG) {
+        atomic_store(&hangs, true);
         pause();
+    }
 }
 
 static bool any_includes(Command command)

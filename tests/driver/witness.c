@@ -69,10 +69,10 @@ static void read_file_locked(void)
 }
 
 /* Of the bytes with the identity of the driver that gave them out. */
-static uint64_t name_of(const DeviceSettings *device, const void *key, const void *data, size_t size)
+static uint64_t name_of(uint64_t identity, const void *key, const void *data, size_t size)
 {
     Hash name = hash_start(key != NULL);
-    hash_number(&name, device->identity);
+    hash_number(&name, identity);
     if (key)
         hash_bytes(&name, key, KEY_BYTES);
     hash_bytes(&name, data, size);
@@ -80,9 +80,9 @@ static uint64_t name_of(const DeviceSettings *device, const void *key, const voi
     return folded ? folded : 1;
 }
 
-void given_out(const DeviceSettings *device, const void *key, const void *data, size_t size)
+void given_out(uint64_t identity, const void *key, const void *data, size_t size)
 {
-    uint64_t name = name_of(device, key, data, size);
+    uint64_t name = name_of(identity, key, data, size);
     char line[64];
     if (file < 0)
         return;
@@ -93,14 +93,28 @@ void given_out(const DeviceSettings *device, const void *key, const void *data, 
     pthread_mutex_unlock(&lock);
 }
 
-bool was_given_out(const DeviceSettings *device, const void *key, const void *data, size_t size)
+bool was_given_out(uint64_t identity, const void *key, const void *data, size_t size)
 {
     if (file < 0)
         return true;
-    uint64_t name = name_of(device, key, data, size);
+    uint64_t name = name_of(identity, key, data, size);
     pthread_mutex_lock(&lock);
     read_file_locked();
     bool found = room && known[place_of(name)];
     pthread_mutex_unlock(&lock);
     return found;
+}
+
+void note_device(const VkDeviceCreateInfo *info, VkResult result)
+{
+    char line[2048];
+    size_t length = (size_t)snprintf(line, sizeof line, "device result=%d chain=", result);
+    for (const VkBaseInStructure *node = info->pNext; node && length < 512; node = node->pNext)
+        if (node->sType != VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO)
+            length += (size_t)snprintf(line + length, sizeof line - length, "%d,", (int)node->sType);
+    length += (size_t)snprintf(line + length, sizeof line - length, " extensions=");
+    for (uint32_t i = 0; i < info->enabledExtensionCount && length < sizeof line - 300; i++)
+        length += (size_t)snprintf(line + length, sizeof line - length, "%s,", info->ppEnabledExtensionNames[i]);
+    line[length++] = '\n';
+    write_line(line, length);
 }

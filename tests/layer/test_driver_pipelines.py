@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from scripted_driver import ScriptedDriver, seen
+from scripted_driver import ScriptedDriver
+from world import seen
 
 PROGRAMS: dict[str, list[str | int]] = {
     "one by one": ["--count", 8, "--api", "1.3"],

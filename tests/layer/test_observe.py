@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_driver import ScriptedDriver, seen
-from world import FAULTS, LAYER_NAME, Run, World
+from scripted_driver import ScriptedDriver
+from world import FAULTS, LAYER_NAME, Run, World, seen
 
 OBSERVE: dict[str, Any] = {"carrier": "observe", "application_caches": "report", "application_binaries": "pass"}
 #: Commands of a driver that a program's own work does not need, asked by whoever looks at a device.
