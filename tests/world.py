@@ -25,7 +25,7 @@ OTHER_BUILD = ("PYLAYER_TEST_BUILD", "PYLAYER_TEST_PACKAGE")
 BUILD = Path(os.environ.get("PYLAYER_TEST_BUILD", ROOT / "build"))
 PACKAGE = Path(os.environ.get("PYLAYER_TEST_PACKAGE", Path(pylayer.__file__).parent))
 NULL_HARDWARE = "VK_LAYER_PYLAYER_TEST_null_hardware"
-FAULTS = "VK_LAYER_PYLAYER_TEST_faults"
+WITNESS = "VK_LAYER_PYLAYER_TEST_witness"
 
 #: What a shell that runs the tests may have set, and no test wants.
 FOREIGN = ("VK_", "PYLAYER_", "MESA_", "RADV_", "XDG_", "PYTHON", "QSG_", "QT_")

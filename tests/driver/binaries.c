@@ -114,6 +114,8 @@ static unsigned examine_data(const DriverDevice *device, const VkPipelineBinaryK
     for (uint32_t i = 0; i < all->binaryCount; i++) {
         const VkPipelineBinaryDataKHR *data = &all->pPipelineBinaryData[i];
         BinaryHeader header;
+        if (!data->dataSize)
+            violation("vkCreatePipelineBinariesKHR with a binary that has no data");
         if (all->pPipelineBinaryKeys[i].keySize != KEY_BYTES ||
             !was_given_out(device->settings->identity, all->pPipelineBinaryKeys[i].key, data->pData, data->dataSize))
             violation("vkCreatePipelineBinariesKHR: %zu bytes that this driver did not give out under their key",
@@ -163,6 +165,16 @@ static VkResult make_all(const Maker *maker, const VkPipelineBinaryCreateInfoKHR
     return result;
 }
 
+static VkResult fetch_binaries(const Maker *maker, const VkPipelineBinaryCreateInfoKHR *info, SharedEntry *source,
+                               uint32_t number, const Verdict *verdict, VkPipelineBinaryHandlesInfoKHR *out)
+{
+    uint32_t most = verdict->action == ACT_INCOMPLETE && number ? number - 1 : number;
+    out->pipelineBinaryCount = out->pipelineBinaryCount < most ? out->pipelineBinaryCount : most;
+    uint32_t refused = verdict->action == ACT_PARTIAL ? script_number(verdict->argument) : 0;
+    VkResult result = make_all(maker, info, source, number, refused, out);
+    return result == VK_SUCCESS && out->pipelineBinaryCount < number ? VK_INCOMPLETE : result;
+}
+
 static VkResult VKAPI_CALL create_binaries(VkDevice handle, const VkPipelineBinaryCreateInfoKHR *info,
                                            const VkAllocationCallbacks *allocator, VkPipelineBinaryHandlesInfoKHR *out)
 {
@@ -172,25 +184,22 @@ static VkResult VKAPI_CALL create_binaries(VkDevice handle, const VkPipelineBina
     SharedEntry *source = data ? NULL : find_source(device, info, &number);
     unsigned traits = data ? examine_data(device, data) : info->pipeline ? TRAIT_FROM_PIPELINE : TRAIT_FROM_CREATE_INFO;
     traits |= out->pPipelineBinaries ? TRAIT_FETCH : TRAIT_COUNT;
+    if (out->pPipelineBinaries)
+        count(data ? COUNT_FROM_DATA : info->pipeline ? COUNT_FROM_PIPELINE : COUNT_FROM_CREATE_INFO, 1);
+    else if (out->pipelineBinaryCount) /* RADV 25.0.7 adds what it counts to what is there */
+        hazard("a count query that begins with %u", out->pipelineBinaryCount);
     const Entry *used = source ? &source->entry : NULL;
     Verdict verdict = act(DO_CREATE_BINARIES, traits | (used ? entry_traits(device->settings, used) : 0),
                           used ? used->code : NULL, used ? used->size : 0);
     VkResult result = verdict.action == ACT_ERROR ? verdict.result : VK_SUCCESS;
     if (verdict.action == ACT_MISSING || (!data && !source))
         result = result == VK_SUCCESS ? VK_PIPELINE_BINARY_MISSING_KHR : result;
-    if (verdict.action == ACT_INCOMPLETE && out->pPipelineBinaries && out->pipelineBinaryCount)
-        out->pipelineBinaryCount--;
     for (uint32_t i = 0; result != VK_SUCCESS && out->pPipelineBinaries && i < out->pipelineBinaryCount; i++)
         out->pPipelineBinaries[i] = VK_NULL_HANDLE;
-    if (result == VK_SUCCESS && !out->pPipelineBinaries) {
+    if (result == VK_SUCCESS && !out->pPipelineBinaries)
         out->pipelineBinaryCount = number;
-    } else if (result == VK_SUCCESS) {
-        bool fits = out->pipelineBinaryCount >= number;
-        out->pipelineBinaryCount = fits ? number : out->pipelineBinaryCount;
-        uint32_t refused = verdict.action == ACT_PARTIAL ? script_number(verdict.argument) : 0;
-        result = make_all(&(Maker){device, allocator}, info, source, number, refused, out);
-        result = result == VK_SUCCESS && !fits ? VK_INCOMPLETE : result;
-    }
+    else if (result == VK_SUCCESS)
+        result = fetch_binaries(&(Maker){device, allocator}, info, source, number, &verdict, out);
     entry_leave(source);
     return result;
 }

@@ -136,6 +136,8 @@ static VkResult VKAPI_CALL create_cache(VkDevice device, const VkPipelineCacheCr
         return VK_ERROR_OUT_OF_HOST_MEMORY;
     }
     *handle = (VkPipelineCache)(uintptr_t)made;
+    uint64_t none = 0;
+    atomic_compare_exchange_strong(&self->first_cache, &none, (uint64_t)*handle);
     return VK_SUCCESS;
 }
 

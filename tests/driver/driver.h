@@ -37,6 +37,7 @@
  *          hang               for ever;  slow:MS  so many milliseconds
  *          wait:COMMAND       until two calls of that command have begun since: all of what lies between them was done
  *                             beside this one
+ *          wait:COUNTER       until that counter of counts.c has grown
  *          null               VK_SUCCESS, and VK_NULL_HANDLE: create-cache, pipeline
  *          ignore             VK_SUCCESS, and nothing done: the initial data of create-cache, a merge, the pipeline that
  *                             would be added to the cache
@@ -57,7 +58,7 @@
  *          hit                of pipeline: found in the cache of the call, internal-hit, compile, probe (not found, and
  *                             not to be compiled), from-binaries, capture, compute, graphics, ray-tracing,
  *                             may-not-compile (it has FAIL_ON_PIPELINE_COMPILE_REQUIRED), chosen (about one pipeline
- *                             in four, the same ones in every process)
+ *                             in four, the same ones in every process), first-cache (with the device's first cache)
  *          from-data, from-pipeline, from-create-info, count, fetch   of create-binaries;  global  of get-key
  *          cache-control, binaries   of create-device: that is enabled on it
  *          main-thread        the process's first thread calls
@@ -181,6 +182,7 @@ uint32_t script_number(const char *text);
     X(RAY_TRACING, "ray-tracing")                                                                                      \
     X(MAY_NOT_COMPILE, "may-not-compile")                                                                              \
     X(CHOSEN, "chosen")                                                                                                \
+    X(FIRST_CACHE, "first-cache")                                                                                      \
     X(FROM_DATA, "from-data")                                                                                          \
     X(FROM_PIPELINE, "from-pipeline")                                                                                  \
     X(FROM_CREATE_INFO, "from-create-info")                                                                            \
@@ -224,6 +226,9 @@ void *allocate(size_t size);
     X(PROBES, "probes")                                                                                                \
     X(CREATED_FROM_BINARIES, "from-binaries")                                                                          \
     X(CAPTURED, "captured")                                                                                            \
+    X(FROM_DATA, "made-from-data")                                                                                     \
+    X(FROM_PIPELINE, "made-from-pipeline")                                                                             \
+    X(FROM_CREATE_INFO, "made-from-create-info")                                                                       \
     X(INITIAL_DATA, "initial-data")                                                                                    \
     X(INITIAL_BYTES, "initial-bytes")                                                                                  \
     X(ENTRIES_LOADED, "entries-loaded")                                                                                \
@@ -238,19 +243,23 @@ typedef enum { COUNTERS(COUNTER_NUMBER) COUNTER_COUNT } Counter;
 
 void count(Counter counter, uint64_t by);
 void count_call(Command command);
-uint64_t calls_of(Command command);
+/* A counter or the calls of a command, by name. -1 if there is none. */
+int counter_of(const char *name);
+uint64_t value_of(int counter);
 extern const char *const command_names[COMMAND_COUNT];
 
 /* ---- witness.c ---- */
 
 void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* What Vulkan allows and a driver is known to do wrong. */
+void hazard(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Of a cache's data, or of a binary's under its key. */
 void given_out(uint64_t identity, const void *key, const void *data, size_t size);
 bool was_given_out(uint64_t identity, const void *key, const void *data, size_t size);
 /* How a device was asked for: a line that tests compare. */
 void note_device(const VkDeviceCreateInfo *info, VkResult result);
 
-/* ---- hashing.c: contents, not handles ---- */
+/* ---- hash.c ---- */
 
 typedef struct {
     uint64_t a, b;
@@ -261,6 +270,8 @@ void hash_bytes(Hash *to, const void *data, size_t size);
 void hash_text(Hash *to, const char *text);
 void hash_number(Hash *to, uint64_t number);
 uint64_t hash_folded(const Hash *of);
+
+/* ---- hashing.c: contents, not handles ---- */
 
 typedef struct {
     Hash key;
@@ -385,6 +396,7 @@ struct DriverDevice {
         VK_LOADER_DATA loader;
     } queue;
     Cache internal;
+    _Atomic(uint64_t) first_cache;
     bool internal_cache; /* there is one, and it is not disabled */
     bool cache_control, maintenance5, extended_flags, binaries, more_pipelines, ray_tracing, feedback;
     atomic_int calls, alive[KIND_COUNT];

@@ -121,12 +121,14 @@ static VkResult compile(DriverDevice *device, VkPipelineCache handle, const Pipe
 }
 
 /* What is known of a pipeline before it is looked up. */
-static unsigned traits_of(const PipelineRequest *request)
+static unsigned traits_of(const CreateCall *call, const PipelineRequest *request)
 {
     /* About one in four, and the same ones in every process. */
     unsigned traits = request->key.a % 4 == 0 ? TRAIT_CHOSEN : 0;
     if (request->flags & FAIL_ON_COMPILE)
         traits |= TRAIT_MAY_NOT_COMPILE;
+    if (call->cache && (uint64_t)call->cache == atomic_load(&call->device->first_cache))
+        traits |= TRAIT_FIRST_CACHE;
     if (request->point == VK_PIPELINE_BIND_POINT_COMPUTE)
         return traits | TRAIT_COMPUTE;
     return traits | (request->point == VK_PIPELINE_BIND_POINT_GRAPHICS ? TRAIT_GRAPHICS : TRAIT_RAY_TRACING);
@@ -152,7 +154,7 @@ static void check_request(const CreateCall *call, const PipelineRequest *request
 static VkResult create_one(const CreateCall *call, const PipelineRequest *request, VkPipeline *out)
 {
     DriverDevice *device = call->device;
-    unsigned traits = traits_of(request);
+    unsigned traits = traits_of(call, request);
     check_request(call, request);
     SharedEntry *found = look_up(device, call->cache, request, &traits);
     if (found) {

@@ -7,13 +7,6 @@
 
 DriverSettings settings = {.device_count = 1};
 
-void wrong_script(const char *what, const char *where)
-{
-    /* A test that injects nothing would pass. */
-    fprintf(stderr, "test driver: %s: %s\n", what, where);
-    abort();
-}
-
 uint32_t script_number(const char *text)
 {
     char *end;

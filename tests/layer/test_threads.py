@@ -2,119 +2,77 @@
 
 from __future__ import annotations
 
-import contextlib
-import subprocess
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
-from world import BUILD, FAULTS, LAYER_NAME, World
+from scripted_driver import ScriptedDriver
 
-BOTH = f"{LAYER_NAME}:{FAULTS}"
-
-Program = Callable[..., str]
-
-
-@pytest.fixture
-def program(world: World, tmp_path: Path) -> Program:
-    """Runs a program of this directory above a driver with faults, which must not have been misused."""
-
-    def run(faults: str, name: str, *arguments: str, layers: str = BOTH) -> str:
-        log = tmp_path / "faults.log"
-        environment = {"PYLAYER_TEST_FAULTS": faults, "PYLAYER_TEST_FAULTS_LOG": str(log), "PYLAYER_LOG": "warn"}
-        process = world.run([str(BUILD / "tests" / name), *arguments], VK_INSTANCE_LAYERS=layers, **environment)
-        assert "VIOLATION" not in log.read_text()
-        return process.stdout
-
-    return run
+SLOW = "create-cache=slow:1;get-data=slow:1;merge=slow:1"
+#: A driver without a cache of its own in which a pipeline could be found.
+ONLY_CACHES = "internal-cache=no;binaries=no"
 
 
 # ---- Compiles keep nobody waiting --------------------------------------------------------------------------
 
 
-def test_compile_into_a_cell_keeps_no_hit_waiting(world: World, program: Program) -> None:
+def test_compile_into_a_cell_keeps_no_hit_waiting(scripted: ScriptedDriver) -> None:
     """While one thread compiles, another one with the same cache compiles, merges, and finds its pipeline again."""
-    program("compile-waits-for-hit", "compile_beside", "shared")
-    counters = world.last()
+    scripted.program("compile_beside", "shared", script=f"{ONLY_CACHES};pipeline=wait:hits?compile@1")
+    counters = scripted.world.last()
     assert (counters["compiled"], counters["hits"], counters["failed"]) == (2, 2, 0)
 
 
-def test_compile_with_the_layers_cache_keeps_no_merge_waiting(world: World, program: Program) -> None:
+def test_compile_with_the_layers_cache_keeps_no_merge_waiting(scripted: ScriptedDriver) -> None:
     """While the snapshot carrier compiles with the layer's cache, caches that end are merged; nothing of it is lost."""
-    program("no-cache-control,compile-waits-for-merge", "compile_beside", "none")
-    assert world.last()["absorbed"] > 0
-    program("no-cache-control", "compile_beside", "none")
-    assert world.last()["plain_compiled"] == 0
+    snapshot = f"{ONLY_CACHES};cache-control=no"
+    scripted.program("compile_beside", "none", script=f"{snapshot};pipeline=wait:merge?compile?first-cache@1")
+    assert scripted.world.last()["absorbed"] > 0
+    scripted.program("compile_beside", "none", script=snapshot)
+    assert scripted.world.last()["plain_compiled"] == 0
 
 
 # ---- Merges -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("faults", ["merges-alone", "merges-alone,slow-cache=1", "merges-alone,no-cache-control"])
-def test_merges_in_opposite_directions(program: Program, faults: str) -> None:
-    """A merged into B beside B into A: the driver never sees two merges at once, so none waits for the other."""
-    program(faults, "merge_threads", "opposite", "20" if "slow" in faults else "1000")
+@pytest.mark.parametrize("script", ["", SLOW, "cache-control=no"])
+def test_merges_in_opposite_directions(scripted: ScriptedDriver, script: str) -> None:
+    """A merged into B beside B into A: the driver never sees both at once, so none waits for the other."""
+    scripted.program("merge_threads", "opposite", "20" if script == SLOW else "1000", script=script)
 
 
-def test_merges_in_opposite_directions_reach_the_driver_together(world: World, tmp_path: Path) -> None:
+def test_merges_in_opposite_directions_reach_the_driver_together(scripted: ScriptedDriver) -> None:
     """Without the layer the same program does merge both ways at once: the test above can fail."""
-    log = tmp_path / "faults.log"
-    faults = {"PYLAYER_TEST_FAULTS": "merges-alone,slow-cache=1", "PYLAYER_TEST_FAULTS_LOG": str(log)}
-    command = [str(BUILD / "tests" / "merge_threads"), "opposite", "20"]
-    # RADV 25.0.7 takes the destination's lock, then the source's, and now and then hangs here for ever (seen).
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        world.run(command, timeout=10, VK_INSTANCE_LAYERS=FAULTS, **faults)
-    assert "vkMergePipelineCaches while another merge of the device goes on" in log.read_text()
+    scripted.program("merge_threads", "opposite", "20", script=SLOW, layered=False, allow=True)
+    assert any("a cache is used while another thread" in line for line in scripted.violations)
 
 
-@pytest.mark.parametrize("faults", ["merges-alone", "merges-alone,slow-cache=1"])
-def test_internally_synchronized_merge(world: World, program: Program, faults: str) -> None:
+@pytest.mark.parametrize("script", [ONLY_CACHES, f"{ONLY_CACHES};{SLOW}"], ids=["quick", "slow"])
+def test_internally_synchronized_merge(scripted: ScriptedDriver, script: str) -> None:
     """Into a cache of VK_KHR_maintenance8's kind threads merge while others create pipelines in it; all are kept."""
-    for layers in (FAULTS, BOTH):
-        program(faults.replace("merges-alone", "") if layers == FAULTS else faults, "merge_threads", "one", "20",
-                layers=layers)  # fmt: skip
-    counters = world.last()
+    for layered in (False, True):
+        scripted.program("merge_threads", "one", "20", script=script, layered=layered)
+    counters = scripted.world.last()
     assert counters["pipelines"] == 66 and counters["hits"] + counters["compiled"] == 66
-    program("", "merge_threads", "one", "1")
-    assert world.last()["compiled"] == 0
+    scripted.program("merge_threads", "one", "1", script=script)
+    assert scripted.world.last()["compiled"] == 0
 
 
 # ---- Sharding -----------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def sharded(world: World) -> World:
-    config = world.directory / "policy.yaml"
-    config.write_text("settings: {sharding: 2}\n")
-    world.environment["PYLAYER_CONFIG"] = str(config)
-    return world
-
-
 @pytest.mark.parametrize("threads", [1, 2, 5])
-def test_sharding_finds_everything(sharded: World, tmp_path: Path, threads: int) -> None:
+def test_sharding_finds_everything(scripted: ScriptedDriver, threads: int) -> None:
     """With fewer shards than threads, as many, and more, cold and warm runs compile and find what they do without."""
-    log = tmp_path / "faults.log"
-    environment = {"PYLAYER_TEST_FAULTS_LOG": str(log), "PYLAYER_TEST_FAULTS": "slow-cache=1"}
+    scripted.settings(sharding=2)
     for compiled in (30, 0):
-        result = sharded.demo("--count", 30, "--threads", threads, "--batch", 3, layers=BOTH, **environment)
-        counters = sharded.last()
+        result = scripted.demo("--count", 30, "--threads", threads, "--batch", 3, script=f"{ONLY_CACHES};{SLOW}")
+        counters = scripted.world.last()
         assert (result["created"], counters["compiled"], counters["hits"]) == (30, compiled, 30 - compiled)
-    assert "VIOLATION" not in log.read_text()
 
 
-def test_shards_are_used_and_filled_again(sharded: World, tmp_path: Path) -> None:
+def test_shards_are_used_and_filled_again(scripted: ScriptedDriver) -> None:
     """A shard answers what the store held, lacks what was compiled since, and is filled again when that is asked for
     often: as the driver's caches that were made and merged show."""
-    log = tmp_path / "faults.log"
-    process = sharded.run(
-        [str(BUILD / "tests" / "shard_fills")],
-        VK_INSTANCE_LAYERS=BOTH,
-        PYLAYER_TEST_FAULTS_LOG=str(log),
-        PYLAYER_TEST_FAULTS="note-merges",
-    )
-    lines = [line.split() for line in log.read_text().splitlines() if "vkMergePipelineCaches" in line]
-    assert "VIOLATION" not in log.read_text() and process.returncode == 0
+    scripted.settings(sharding=2)
+    scripted.program("shard_fills", script=ONLY_CACHES)
     # One cell into the layer's cache each; the shard when first taken, and once after more than 16 late hits.
-    into = [line[line.index("into") + 1] for line in lines]
-    assert sorted(into.count(one) for one in set(into)) == [2, 2]
-    assert sharded.last()["compiled"] == 2 and sharded.last()["hits"] == 41
+    assert scripted.counts["merge"] == 4
+    assert scripted.world.last()["compiled"] == 2 and scripted.world.last()["hits"] == 41
