@@ -95,6 +95,26 @@ static unsigned read_data(const DeviceSettings *device, const uint8_t *data, siz
     return traits;
 }
 
+/* The rules of the create info, and what is known of its initial data. */
+static unsigned examine(const DriverDevice *device, const VkPipelineCacheCreateInfo *info)
+{
+    const uint8_t *data = info->pInitialData;
+    size_t size = info->initialDataSize;
+    bool complete;
+    check_chain(info->pNext, "vkCreatePipelineCache");
+    if ((info->flags & VK_PIPELINE_CACHE_CREATE_EXTERNALLY_SYNCHRONIZED_BIT) && !device->cache_control)
+        violation("vkCreatePipelineCache, EXTERNALLY_SYNCHRONIZED without pipelineCreationCacheControl");
+    if (size && !data)
+        violation("vkCreatePipelineCache with a size and without data");
+    if (!size)
+        return 0;
+    count(COUNT_INITIAL_DATA, 1);
+    count(COUNT_INITIAL_BYTES, size);
+    if (!was_given_out(device->settings->identity, NULL, data, size))
+        violation("vkCreatePipelineCache: %zu bytes that this driver did not give out", size);
+    return read_data(device->settings, data, size, NULL, &complete);
+}
+
 static VkResult VKAPI_CALL create_cache(VkDevice device, const VkPipelineCacheCreateInfo *info,
                                         const VkAllocationCallbacks *allocator, VkPipelineCache *handle)
 {
@@ -102,20 +122,8 @@ static VkResult VKAPI_CALL create_cache(VkDevice device, const VkPipelineCacheCr
     const DeviceSettings *of = self->settings;
     const uint8_t *data = info->pInitialData;
     size_t size = info->initialDataSize;
-    unsigned traits = 0;
     bool complete = true;
-    check_chain(info->pNext, "vkCreatePipelineCache");
-    if ((info->flags & VK_PIPELINE_CACHE_CREATE_EXTERNALLY_SYNCHRONIZED_BIT) && !self->cache_control)
-        violation("vkCreatePipelineCache, EXTERNALLY_SYNCHRONIZED without pipelineCreationCacheControl");
-    if (size && !data)
-        violation("vkCreatePipelineCache with a size and without data");
-    if (size) {
-        count(COUNT_INITIAL_DATA, 1);
-        count(COUNT_INITIAL_BYTES, size);
-        if (!was_given_out(of->identity, NULL, data, size))
-            violation("vkCreatePipelineCache: %zu bytes that this driver did not give out", size);
-        traits = read_data(of, data, size, NULL, &complete);
-    }
+    unsigned traits = examine(self, info);
     Verdict verdict = act(DO_CREATE_CACHE, traits, data, size);
     if (verdict.action == ACT_ERROR)
         return verdict.result;

@@ -53,26 +53,3 @@ def test_internally_synchronized_merge(scripted: ScriptedDriver, script: str) ->
     assert counters["pipelines"] == 66 and counters["hits"] + counters["compiled"] == 66
     scripted.program("merge_threads", "one", "1", script=script)
     assert scripted.world.last()["compiled"] == 0
-
-
-# ---- Sharding -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("threads", [1, 2, 5])
-def test_sharding_finds_everything(scripted: ScriptedDriver, threads: int) -> None:
-    """With fewer shards than threads, as many, and more, cold and warm runs compile and find what they do without."""
-    scripted.settings(sharding=2)
-    for compiled in (30, 0):
-        result = scripted.demo("--count", 30, "--threads", threads, "--batch", 3, script=f"{ONLY_CACHES};{SLOW}")
-        counters = scripted.world.last()
-        assert (result["created"], counters["compiled"], counters["hits"]) == (30, compiled, 30 - compiled)
-
-
-def test_shards_are_used_and_filled_again(scripted: ScriptedDriver) -> None:
-    """A shard answers what the store held, lacks what was compiled since, and is filled again when that is asked for
-    often: as the driver's caches that were made and merged show."""
-    scripted.settings(sharding=2)
-    scripted.program("shard_fills", script=ONLY_CACHES)
-    # One cell into the layer's cache each; the shard when first taken, and once after more than 16 late hits.
-    assert scripted.counts["merge"] == 4
-    assert scripted.world.last()["compiled"] == 2 and scripted.world.last()["hits"] == 41
