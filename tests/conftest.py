@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from pipeline_binaries import Driver
 from scripted_driver import ScriptedDriver
 from world import PACKAGE, ROOT, Run, World
 
@@ -42,9 +41,9 @@ def installed_package() -> Iterator[None]:
 
 
 @pytest.fixture
-def driver(world: World, tmp_path: Path) -> Driver:
-    """RADV null hardware with faults, and a witness of how it is used."""
-    return Driver(world, tmp_path)
+def driver(world: World, tmp_path: Path) -> ScriptedDriver:
+    """RADV null hardware, and a witness of how it is used."""
+    return ScriptedDriver(tmp_path, world)
 
 
 @pytest.fixture

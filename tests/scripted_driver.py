@@ -1,4 +1,5 @@
-"""The scripted driver of tests/driver: programs on it, with and without the layer, its counters and its witness."""
+"""Programs on a watched driver, with and without the layer: the scripted driver of tests/driver, which counts and
+watches by itself, or RADV below the layer of tests/witness, which does it in its place."""
 
 from __future__ import annotations
 
@@ -10,18 +11,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from world import BUILD, LAYER_NAME, Run, World
+from world import BUILD, LAYER_NAME, WITNESS, Run, World, seen
 
 #: A counter of tests/driver/counts.c.
 COUNTER = struct.Struct("<24sQ")
-
-#: What the program sees of its pipelines.
-SEEN = ("pipelines", "created", "failed", "null_handles", "compile_required", "calls", "results")
-
-
-def seen(result: Run) -> dict[str, Any]:
-    """What the program saw, and how it ended."""
-    return {**{key: result.get(key) for key in SEEN}, "returncode": result.returncode}
 
 
 def read_counts(path: Path) -> dict[str, int]:
@@ -30,17 +23,25 @@ def read_counts(path: Path) -> dict[str, int]:
 
 
 class ScriptedDriver:
-    """A world with the scripted driver; tests/driver/driver.h says what ``script`` can hold.
+    """A world with the scripted driver; tests/driver/driver.h says what ``script`` can hold. With a ``world`` it is
+    that world's own driver, which takes no script.
 
     After every run the witness has no violation, unless ``allow`` is given, and what is in the store verifies."""
 
-    def __init__(self, directory: Path) -> None:
-        self.world = World(directory, "test")
+    def __init__(self, directory: Path, world: World | None = None) -> None:
+        self.world = world or World(directory, "test")
+        self.takes_scripts = world is None
         self.directory = directory
         self.witness = directory / "witness"
         self.numbers = itertools.count()
         self.counts: dict[str, int] = {}
+        self.lines_before = 0
         self.settings()
+
+    def layers(self, layered: bool) -> str | None:
+        """VK_INSTANCE_LAYERS of a program, with the layer and without."""
+        layers = [LAYER_NAME] if layered else []
+        return ":".join(layers if self.takes_scripts else [*layers, WITNESS]) or None
 
     def settings(self, **settings: Any) -> None:
         """Policy settings from now on. A busy machine loads the store, and judges a program's data, later than programs
@@ -51,6 +52,8 @@ class ScriptedDriver:
 
     def environment(self, script: str) -> dict[str, str]:
         """Of one process; its counters are read with ``take_counts``."""
+        assert self.takes_scripts or not script
+        self.lines_before = len(self._all_lines())
         self.counts_file = self.directory / f"counts-{next(self.numbers)}"
         return {
             "PYLAYER_TEST_DRIVER": script,
@@ -63,10 +66,27 @@ class ScriptedDriver:
         self.counts = read_counts(self.counts_file)
         return self.counts
 
+    def _all_lines(self) -> list[str]:
+        return self.witness.read_text().splitlines() if self.witness.exists() else []
+
+    def lines(self, first_word: str) -> list[str]:
+        """What the witness wrote of the last process."""
+        return [line for line in self._all_lines()[self.lines_before :] if line.startswith(f"{first_word} ")]
+
     @property
     def violations(self) -> list[str]:
-        lines = self.witness.read_text().splitlines() if self.witness.exists() else []
-        return [line for line in lines if line.startswith("VIOLATION")]
+        """Uses of the driver that Vulkan forbids, and bytes that it never gave out."""
+        return self.lines("VIOLATION")
+
+    @property
+    def hazards(self) -> list[str]:
+        """What RADV is known to do wrong."""
+        return self.lines("HAZARD")
+
+    @property
+    def devices(self) -> list[str]:
+        """How the last process asked the driver for devices: the result, the chain and the extensions."""
+        return self.lines("device")
 
     def verify(self) -> None:
         """`pylayer verify` finds nothing wrong in the store."""
@@ -85,7 +105,7 @@ class ScriptedDriver:
 
     def demo(
         self,
-        *arguments: str | int,
+        *arguments: str | int | Path,
         script: str = "",
         layered: bool = True,
         check: bool = True,
@@ -96,7 +116,7 @@ class ScriptedDriver:
         """The demo program; ``allow`` lets the witness see violations, ``verify`` verifies the store afterwards."""
         result = self.world.demo(
             *arguments,
-            layers=LAYER_NAME if layered else None,
+            layers=self.layers(layered),
             check=check,
             **self.environment(script),
             **environment,
@@ -126,7 +146,7 @@ class ScriptedDriver:
     def program(
         self,
         name: str,
-        *arguments: str | int,
+        *arguments: str | int | Path,
         script: str = "",
         layered: bool = True,
         check: bool = True,
@@ -137,9 +157,14 @@ class ScriptedDriver:
         process = self.world.run(
             [str(BUILD / "tests" / name), *map(str, arguments)],
             check=check,
-            VK_INSTANCE_LAYERS=LAYER_NAME if layered else None,
+            VK_INSTANCE_LAYERS=self.layers(layered),
             **self.environment(script),
             **environment,
         )
         self._check(allow, False)
         return process
+
+    def application(self, *arguments: str | int | Path, **options: Any) -> Run:
+        """The program that uses VK_KHR_pipeline_binary, with the options of ``program``."""
+        process = self.program("binaries", *arguments, **options)
+        return Run.of(process)

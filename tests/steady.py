@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parents[1]
 #: A test file that folds, kills, injects faults, forks or waits has one of these in it.
 UNSTEADY = re.compile(
-    r"FailingDisk|\bfaults\b|\bFAULTS\b|Popen|\bfork|signal\.SIG|\.wait\(|sleep\(|Thread\(|\bfold(s|ed|ing|_everything)?\b"
+    r"FailingDisk|\bscripted\b|Popen|\bfork|signal\.SIG|\.wait\(|sleep\(|Thread\(|\bfold(s|ed|ing|_everything)?\b"
 )
 BUSY = "while True: pass"
 

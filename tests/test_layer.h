@@ -1,4 +1,4 @@
-/* test_layer.h - what the layers of tests/null_hardware and tests/faults share. */
+/* test_layer.h - what the layers of tests/null_hardware and tests/witness share. */
 #ifndef TEST_LAYER_H
 #define TEST_LAYER_H
 

@@ -25,7 +25,7 @@ OTHER_BUILD = ("PYLAYER_TEST_BUILD", "PYLAYER_TEST_PACKAGE")
 BUILD = Path(os.environ.get("PYLAYER_TEST_BUILD", ROOT / "build"))
 PACKAGE = Path(os.environ.get("PYLAYER_TEST_PACKAGE", Path(pylayer.__file__).parent))
 NULL_HARDWARE = "VK_LAYER_PYLAYER_TEST_null_hardware"
-FAULTS = "VK_LAYER_PYLAYER_TEST_faults"
+WITNESS = "VK_LAYER_PYLAYER_TEST_witness"
 
 #: What a shell that runs the tests may have set, and no test wants.
 FOREIGN = ("VK_", "PYLAYER_", "MESA_", "RADV_", "XDG_", "PYTHON", "QSG_", "QT_")
@@ -75,6 +75,23 @@ class Run(dict[str, Any]):
     stderr: str
     stdout: str
     returncode: int
+
+    @classmethod
+    def of(cls, process: subprocess.CompletedProcess[str]) -> Run:
+        """What a program printed, whose last line of JSON this is."""
+        lines = [line for line in process.stdout.splitlines() if line.startswith("{")]
+        result = cls(json.loads(lines[-1]) if lines else {})
+        result.stdout, result.stderr, result.returncode = process.stdout, process.stderr, process.returncode
+        return result
+
+
+#: What a program sees of its device and its pipelines.
+SEEN = ("driver", "device", "pipelines", "created", "failed", "null_handles", "compile_required", "calls", "results")
+
+
+def seen(result: Run) -> dict[str, Any]:
+    """What the program saw, and how it ended: the same with the layer and without it."""
+    return {**{key: result.get(key) for key in SEEN}, "returncode": result.returncode}
 
 
 class World:
@@ -139,11 +156,7 @@ class World:
     ) -> Run:
         """Runs the demo program; ``layers`` None runs it without any."""
         command = [str(BUILD / "demo" / "pipelines"), "--json", *map(str, arguments)]
-        process = self.run(command, check=check, VK_INSTANCE_LAYERS=layers, **environment)
-        lines = [line for line in process.stdout.splitlines() if line.startswith("{")]
-        result = Run(json.loads(lines[-1]) if lines else {})
-        result.stdout, result.stderr, result.returncode = process.stdout, process.stderr, process.returncode
-        return result
+        return Run.of(self.run(command, check=check, VK_INSTANCE_LAYERS=layers, **environment))
 
     def stored_files(self, *suffixes: str) -> list[Path]:
         """Files with pipelines in the store, oldest first; of these suffixes where any are given."""

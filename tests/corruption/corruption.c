@@ -11,7 +11,7 @@
 // STATUS is a file of the numbers of `Status`, which are right also where this process died. With `fork` the inputs go
 // to processes of their own, and the next one takes over where the driver crashed or hung on one.
 //
-// What of it reached the driver is what the test layer below (tests/faults) says that the driver never gave out.
+// What of it reached the driver is what the witness below (tests/witness) says that the driver never gave out.
 #include "corruption.h"
 
 #include <fcntl.h>
@@ -51,16 +51,16 @@ static void open_status(const char *path)
 
 // ---- The witness -----------------------------------------------------------------------------------------------
 
-// Lines of the test layer's log, since the last time, that say so.
+// Lines of the witness's file, since the last time, that say so.
 static uint32_t complaints(void)
 {
     static int log = -1;
     static off_t place;
     static char text[1 << 16];
-    const char *path = getenv("PYLAYER_TEST_FAULTS_LOG");
+    const char *path = getenv("PYLAYER_TEST_DRIVER_WITNESS");
     uint32_t count = 0;
     if (log < 0 && (!path || (log = open(path, O_RDONLY | O_CLOEXEC)) < 0))
-        die("there is no witness: PYLAYER_TEST_FAULTS_LOG");
+        die("there is no witness: PYLAYER_TEST_DRIVER_WITNESS");
     for (ssize_t got; (got = pread(log, text, sizeof text - 1, place)) > 0; place += got) {
         text[got] = '\0';
         for (const char *at = text; (at = strstr(at, "did not give out")) != NULL; ++at)

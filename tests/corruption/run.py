@@ -6,8 +6,8 @@ Kinds are those of tests/corruption/kinds.c. INPUTS corrupted pieces of each are
 - to the same program under the layer, which knows what the program read in its first run;
 - to the layer as files of its own store: records of journals and snapshots, and whole files of every sort.
 
-The driver must not be given a byte that it never gave out. What it is given is judged by its digest, by the test layer
-below (tests/faults): drivers accept most corrupted data without a word.
+The driver must not be given a byte that it never gave out. What it is given is judged by its digest, by the witness
+below (tests/witness): drivers accept most corrupted data without a word.
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from disk import fold_everything
-from pipeline_binaries import BOTH
 from rich.console import Console
 from rich.table import Table
-from world import BUILD, FAULTS, World
+from world import BUILD, LAYER_NAME, WITNESS, World
 
 PARTS = ("own", "records", "files")
 PROGRAM = str(BUILD / "tests" / "corruption")
@@ -91,12 +90,10 @@ class Prepared:
             json.dumps({"settings": {"carrier": carrier, "application_caches": application_caches, **waits}})
         )
         self.environment = self.world.environment | {
-            "VK_INSTANCE_LAYERS": BOTH,
+            "VK_INSTANCE_LAYERS": f"{LAYER_NAME}:{WITNESS}",
             "PYLAYER_LOG": "warn",
             "PYLAYER_CONFIG": str(config),
-            "PYLAYER_TEST_FAULTS": "witness-caches",
-            "PYLAYER_TEST_FAULTS_BINARIES": str(directory / "given-out"),
-            "PYLAYER_TEST_FAULTS_LOG": str(directory / "prepare.log"),
+            "PYLAYER_TEST_DRIVER_WITNESS": str(directory / "witness"),
         }
         command = [PROGRAM, "prepare", str(directory)]
         first = subprocess.run(command, env=self.environment, check=True, timeout=120, capture_output=True, text=True)
@@ -143,12 +140,13 @@ class Task:
     def _run(self, directory: Path) -> None:
         store = directory / "store"
         shutil.copytree(self.prepared.world.store, store)
+        shutil.copy(self.prepared.world.directory / "witness", directory)  # what the driver gave out
         environment = self.prepared.environment | {
             "PYLAYER_STORE": str(store),
-            "PYLAYER_TEST_FAULTS_LOG": str(directory / "witness"),
+            "PYLAYER_TEST_DRIVER_WITNESS": str(directory / "witness"),
         }
         if not self.layered:
-            environment["VK_INSTANCE_LAYERS"] = FAULTS
+            environment["VK_INSTANCE_LAYERS"] = WITNESS
         end = self.inputs
         while self.status.next < end:
             path = directory / f"status-{self.status.next}"
@@ -159,7 +157,6 @@ class Task:
                 command += [str(self.prepared.base), str(folder), self.suffix, self.list]
             elif not self.layered:
                 command.append("fork")
-            (directory / "witness").touch()
             process = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1200)
             got = Status.read(path)
             if process.returncode > 0 or "Traceback" in process.stderr:

@@ -12,7 +12,7 @@ typedef struct {
 
 static Binary *binary_of(VkPipelineBinaryKHR handle)
 {
-    return object_of((uint64_t)handle, MAGIC_BINARY, "VkPipelineBinaryKHR");
+    return object_of((uint64_t)handle, KIND_BINARY);
 }
 
 /* ---- keys ---- */
@@ -20,16 +20,20 @@ static Binary *binary_of(VkPipelineBinaryKHR handle)
 static bool read_request(const VkPipelineCreateInfoKHR *info, PipelineRequest *request)
 {
     const VkBaseInStructure *of = info->pNext;
-    while (of && of->sType != VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO &&
-           of->sType != VK_STRUCTURE_TYPE_GRAPHICS_PIPELINE_CREATE_INFO)
-        of = of->pNext;
-    if (!of)
-        return false;
-    *request = of->sType == VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO
-                   ? read_compute((const VkComputePipelineCreateInfo *)(const void *)of)
-                   : read_graphics((const VkGraphicsPipelineCreateInfo *)(const void *)of);
-    check_base(request, 0);
-    return true;
+    for (; of; of = of->pNext) {
+        const void *found = of;
+        if (of->sType == VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO)
+            *request = read_compute(found);
+        else if (of->sType == VK_STRUCTURE_TYPE_GRAPHICS_PIPELINE_CREATE_INFO)
+            *request = read_graphics(found);
+        else if (of->sType == VK_STRUCTURE_TYPE_RAY_TRACING_PIPELINE_CREATE_INFO_KHR)
+            *request = read_rays(found);
+        else
+            continue;
+        check_base(request, 0);
+        return true;
+    }
+    return false;
 }
 
 static void write_key(VkPipelineBinaryKeyKHR *key, uint64_t kind, const Hash *first, uint64_t more)
@@ -42,13 +46,14 @@ static void write_key(VkPipelineBinaryKeyKHR *key, uint64_t kind, const Hash *fi
 
 static VkResult VKAPI_CALL get_key(VkDevice device, const VkPipelineCreateInfoKHR *info, VkPipelineBinaryKeyKHR *key)
 {
+    COMMAND_OF(device, self);
     PipelineRequest request = {.key = hash_start(6)};
     Verdict verdict = act(DO_GET_KEY, info ? 0 : TRAIT_GLOBAL, NULL, 0);
     if (verdict.action == ACT_ERROR)
         return verdict.result;
     if (info && !read_request(info, &request))
         return VK_ERROR_INITIALIZATION_FAILED;
-    write_key(key, info ? 1 : 2, &request.key, info ? 0 : device_of(device)->settings->identity);
+    write_key(key, info ? 1 : 2, &request.key, info ? 0 : self->settings->identity);
     if (verdict.action == ACT_ZERO)
         memset(key->key, 0, sizeof key->key);
     if (verdict.action == ACT_LONG)
@@ -58,12 +63,18 @@ static VkResult VKAPI_CALL get_key(VkDevice device, const VkPipelineCreateInfoKH
 
 /* ---- making them ---- */
 
-static VkResult make_binary(SharedEntry *entry, uint32_t index, uint32_t binary_count, VkPipelineBinaryKHR *handle)
+typedef struct {
+    DriverDevice *device;
+    const VkAllocationCallbacks *allocator;
+} Maker;
+
+static VkResult make_binary(const Maker *maker, SharedEntry *entry, uint32_t index, uint32_t binary_count,
+                            VkPipelineBinaryKHR *handle)
 {
-    Binary *made = allocate(sizeof *made);
+    Binary *made = object_make(maker->device, KIND_BINARY, sizeof *made, maker->allocator);
     if (!made)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
-    made->object = (Object){MAGIC_BINARY, entry->entry.key};
+    made->object.contents = entry->entry.key;
     made->entry = entry;
     made->index = index;
     made->count = binary_count;
@@ -84,15 +95,14 @@ static SharedEntry *read_binary(const VkPipelineBinaryDataKHR *data, BinaryHeade
     return entry_read((const uint8_t *)data->pData + sizeof *header, data->dataSize - sizeof *header, &used);
 }
 
-static VkResult from_data(const DriverDevice *device, const VkPipelineBinaryKeysAndDataKHR *all, uint32_t index,
+static VkResult from_data(const Maker *maker, const VkPipelineBinaryKeysAndDataKHR *all, uint32_t index,
                           VkPipelineBinaryKHR *handle)
 {
     BinaryHeader header;
     SharedEntry *entry = read_binary(&all->pPipelineBinaryData[index], &header);
-    (void)device;
     if (!entry)
         return VK_ERROR_INITIALIZATION_FAILED;
-    VkResult result = make_binary(entry, header.index, header.count, handle);
+    VkResult result = make_binary(maker, entry, header.index, header.count, handle);
     entry_leave(entry);
     return result;
 }
@@ -104,8 +114,10 @@ static unsigned examine_data(const DriverDevice *device, const VkPipelineBinaryK
     for (uint32_t i = 0; i < all->binaryCount; i++) {
         const VkPipelineBinaryDataKHR *data = &all->pPipelineBinaryData[i];
         BinaryHeader header;
+        if (!data->dataSize)
+            violation("vkCreatePipelineBinariesKHR with a binary that has no data");
         if (all->pPipelineBinaryKeys[i].keySize != KEY_BYTES ||
-            !was_given_out(device->settings, all->pPipelineBinaryKeys[i].key, data->pData, data->dataSize))
+            !was_given_out(device->settings->identity, all->pPipelineBinaryKeys[i].key, data->pData, data->dataSize))
             violation("vkCreatePipelineBinariesKHR: %zu bytes that this driver did not give out under their key",
                       data->dataSize);
         SharedEntry *entry = read_binary(data, &header);
@@ -120,7 +132,7 @@ static SharedEntry *find_source(DriverDevice *device, const VkPipelineBinaryCrea
 {
     PipelineRequest request;
     if (info->pipeline) {
-        Pipeline *of = object_of((uint64_t)info->pipeline, MAGIC_PIPELINE, "VkPipeline");
+        Pipeline *of = object_of((uint64_t)info->pipeline, KIND_PIPELINE);
         if (!of->captured || of->released)
             violation("vkCreatePipelineBinariesKHR of a pipeline of which nothing is captured"); /* 09607, 09608 */
         *number = of->binary_count;
@@ -135,7 +147,7 @@ static SharedEntry *find_source(DriverDevice *device, const VkPipelineBinaryCrea
     return cache_find(&device->internal, &request.key);
 }
 
-static VkResult make_all(DriverDevice *device, const VkPipelineBinaryCreateInfoKHR *info, SharedEntry *source,
+static VkResult make_all(const Maker *maker, const VkPipelineBinaryCreateInfoKHR *info, SharedEntry *source,
                          uint32_t number, uint32_t refused, VkPipelineBinaryHandlesInfoKHR *out)
 {
     VkResult result = VK_SUCCESS;
@@ -144,8 +156,8 @@ static VkResult make_all(DriverDevice *device, const VkPipelineBinaryCreateInfoK
         VkResult one = VK_ERROR_OUT_OF_HOST_MEMORY;
         *handle = VK_NULL_HANDLE;
         if (i + 1 != refused)
-            one = info->pKeysAndDataInfo ? from_data(device, info->pKeysAndDataInfo, i, handle)
-                                         : make_binary(source, i, number, handle);
+            one = info->pKeysAndDataInfo ? from_data(maker, info->pKeysAndDataInfo, i, handle)
+                                         : make_binary(maker, source, i, number, handle);
         /* The error of the first that is VK_NULL_HANDLE. */
         if (one != VK_SUCCESS && result == VK_SUCCESS)
             result = one;
@@ -153,35 +165,41 @@ static VkResult make_all(DriverDevice *device, const VkPipelineBinaryCreateInfoK
     return result;
 }
 
+static VkResult fetch_binaries(const Maker *maker, const VkPipelineBinaryCreateInfoKHR *info, SharedEntry *source,
+                               uint32_t number, const Verdict *verdict, VkPipelineBinaryHandlesInfoKHR *out)
+{
+    uint32_t most = verdict->action == ACT_INCOMPLETE && number ? number - 1 : number;
+    out->pipelineBinaryCount = out->pipelineBinaryCount < most ? out->pipelineBinaryCount : most;
+    uint32_t refused = verdict->action == ACT_PARTIAL ? script_number(verdict->argument) : 0;
+    VkResult result = make_all(maker, info, source, number, refused, out);
+    return result == VK_SUCCESS && out->pipelineBinaryCount < number ? VK_INCOMPLETE : result;
+}
+
 static VkResult VKAPI_CALL create_binaries(VkDevice handle, const VkPipelineBinaryCreateInfoKHR *info,
                                            const VkAllocationCallbacks *allocator, VkPipelineBinaryHandlesInfoKHR *out)
 {
-    (void)allocator;
-    DriverDevice *device = device_of(handle);
+    COMMAND_OF(handle, device);
     const VkPipelineBinaryKeysAndDataKHR *data = info->pKeysAndDataInfo;
     uint32_t number = data ? data->binaryCount : 0;
     SharedEntry *source = data ? NULL : find_source(device, info, &number);
     unsigned traits = data ? examine_data(device, data) : info->pipeline ? TRAIT_FROM_PIPELINE : TRAIT_FROM_CREATE_INFO;
     traits |= out->pPipelineBinaries ? TRAIT_FETCH : TRAIT_COUNT;
+    if (out->pPipelineBinaries)
+        count(data ? COUNT_FROM_DATA : info->pipeline ? COUNT_FROM_PIPELINE : COUNT_FROM_CREATE_INFO, 1);
+    else if (out->pipelineBinaryCount) /* RADV 25.0.7 adds what it counts to what is there */
+        hazard("a count query that begins with %u", out->pipelineBinaryCount);
     const Entry *used = source ? &source->entry : NULL;
     Verdict verdict = act(DO_CREATE_BINARIES, traits | (used ? entry_traits(device->settings, used) : 0),
                           used ? used->code : NULL, used ? used->size : 0);
     VkResult result = verdict.action == ACT_ERROR ? verdict.result : VK_SUCCESS;
     if (verdict.action == ACT_MISSING || (!data && !source))
         result = result == VK_SUCCESS ? VK_PIPELINE_BINARY_MISSING_KHR : result;
-    if (verdict.action == ACT_INCOMPLETE && out->pPipelineBinaries && out->pipelineBinaryCount)
-        out->pipelineBinaryCount--;
     for (uint32_t i = 0; result != VK_SUCCESS && out->pPipelineBinaries && i < out->pipelineBinaryCount; i++)
         out->pPipelineBinaries[i] = VK_NULL_HANDLE;
-    if (result == VK_SUCCESS && !out->pPipelineBinaries) {
+    if (result == VK_SUCCESS && !out->pPipelineBinaries)
         out->pipelineBinaryCount = number;
-    } else if (result == VK_SUCCESS) {
-        bool fits = out->pipelineBinaryCount >= number;
-        out->pipelineBinaryCount = fits ? number : out->pipelineBinaryCount;
-        uint32_t refused = verdict.action == ACT_PARTIAL ? script_number(verdict.argument) : 0;
-        result = make_all(device, info, source, number, refused, out);
-        result = result == VK_SUCCESS && !fits ? VK_INCOMPLETE : result;
-    }
+    else if (result == VK_SUCCESS)
+        result = fetch_binaries(&(Maker){device, allocator}, info, source, number, &verdict, out);
     entry_leave(source);
     return result;
 }
@@ -189,12 +207,12 @@ static VkResult VKAPI_CALL create_binaries(VkDevice handle, const VkPipelineBina
 static void VKAPI_CALL destroy_binary(VkDevice device, VkPipelineBinaryKHR handle,
                                       const VkAllocationCallbacks *allocator)
 {
-    (void)device, (void)allocator;
+    COMMAND_OF(device, self);
     if (!handle)
         return;
     Binary *gone = binary_of(handle);
     entry_leave(gone->entry);
-    object_free(&gone->object);
+    object_free(self, &gone->object, allocator);
 }
 
 /* ---- reading them ---- */
@@ -202,6 +220,7 @@ static void VKAPI_CALL destroy_binary(VkDevice device, VkPipelineBinaryKHR handl
 static VkResult VKAPI_CALL get_binary_data(VkDevice device, const VkPipelineBinaryDataInfoKHR *info,
                                            VkPipelineBinaryKeyKHR *key, size_t *size, void *out)
 {
+    COMMAND_OF(device, self);
     const Binary *of = binary_of(info->pipelineBinary);
     BinaryHeader header = {BINARY_MAGIC, of->index, of->count, 0};
     Verdict verdict = act(DO_BINARY_DATA, out ? TRAIT_DATA : 0, NULL, 0);
@@ -221,15 +240,16 @@ static VkResult VKAPI_CALL get_binary_data(VkDevice device, const VkPipelineBina
     memcpy((uint8_t *)out + sizeof header, &of->entry->entry, bytes - sizeof header);
     for (size_t i = 0; verdict.action == ACT_GARBAGE && i < bytes; i++)
         ((uint8_t *)out)[i] ^= 0x5a;
-    given_out(device_of(device)->settings, key->key, out, bytes);
+    given_out(self->settings->identity, key->key, out, bytes);
     return VK_SUCCESS;
 }
 
 static VkResult VKAPI_CALL release_captured(VkDevice device, const VkReleaseCapturedPipelineDataInfoKHR *info,
                                             const VkAllocationCallbacks *allocator)
 {
-    (void)device, (void)allocator;
-    Pipeline *of = object_of((uint64_t)info->pipeline, MAGIC_PIPELINE, "VkPipeline");
+    COMMAND_OF(device, self);
+    Pipeline *of = object_of((uint64_t)info->pipeline, KIND_PIPELINE);
+    object_check_allocator(&of->object, allocator); /* 09611, 09612 */
     if (!of->captured || of->released)
         violation("vkReleaseCapturedPipelineDataKHR of what is not captured, or not any more"); /* 09613, 09618 */
     VkResult result = act_or_error(DO_RELEASE_CAPTURED);

@@ -13,24 +13,29 @@ typedef struct {
 
 static Cache *cache_of(VkPipelineCache handle)
 {
-    return object_of((uint64_t)handle, MAGIC_CACHE, "VkPipelineCache");
+    return object_of((uint64_t)handle, KIND_CACHE);
 }
 
-Cache *cache_use_begin(VkPipelineCache handle)
+bool cache_needs_synchronization(VkPipelineCache handle)
+{
+    return handle && (cache_of(handle)->flags & VK_PIPELINE_CACHE_CREATE_EXTERNALLY_SYNCHRONIZED_BIT);
+}
+
+Cache *cache_use_begin(VkPipelineCache handle, bool as_writer)
 {
     Cache *cache = handle ? cache_of(handle) : NULL;
     if (!cache)
         return NULL;
-    atomic_fetch_add(&cache->users, 1);
-    if (atomic_load(&cache->merging))
-        violation("a cache is used while another thread merges into it");
+    unsigned before = atomic_fetch_add(&cache->users, as_writer ? ALONE : 1);
+    if (as_writer ? before : before >= ALONE)
+        violation("a cache is used while another thread %s", as_writer ? "uses it" : "must be alone with it");
     return cache;
 }
 
-void cache_use_end(Cache *cache)
+void cache_use_end(Cache *cache, bool as_writer)
 {
     if (cache)
-        atomic_fetch_sub(&cache->users, 1);
+        atomic_fetch_sub(&cache->users, as_writer ? ALONE : 1);
 }
 
 static DataHeader header_of(const DeviceSettings *device, uint32_t entry_count)
@@ -90,22 +95,35 @@ static unsigned read_data(const DeviceSettings *device, const uint8_t *data, siz
     return traits;
 }
 
+/* The rules of the create info, and what is known of its initial data. */
+static unsigned examine(const DriverDevice *device, const VkPipelineCacheCreateInfo *info)
+{
+    const uint8_t *data = info->pInitialData;
+    size_t size = info->initialDataSize;
+    bool complete;
+    check_chain(info->pNext, "vkCreatePipelineCache");
+    if ((info->flags & VK_PIPELINE_CACHE_CREATE_EXTERNALLY_SYNCHRONIZED_BIT) && !device->cache_control)
+        violation("vkCreatePipelineCache, EXTERNALLY_SYNCHRONIZED without pipelineCreationCacheControl");
+    if (size && !data)
+        violation("vkCreatePipelineCache with a size and without data");
+    if (!size)
+        return 0;
+    count(COUNT_INITIAL_DATA, 1);
+    count(COUNT_INITIAL_BYTES, size);
+    if (!was_given_out(device->settings->identity, NULL, data, size))
+        violation("vkCreatePipelineCache: %zu bytes that this driver did not give out", size);
+    return read_data(device->settings, data, size, NULL, &complete);
+}
+
 static VkResult VKAPI_CALL create_cache(VkDevice device, const VkPipelineCacheCreateInfo *info,
                                         const VkAllocationCallbacks *allocator, VkPipelineCache *handle)
 {
-    (void)allocator;
-    const DeviceSettings *of = device_of(device)->settings;
+    COMMAND_OF(device, self);
+    const DeviceSettings *of = self->settings;
     const uint8_t *data = info->pInitialData;
     size_t size = info->initialDataSize;
-    unsigned traits = 0;
     bool complete = true;
-    if (size) {
-        count(COUNT_INITIAL_DATA, 1);
-        count(COUNT_INITIAL_BYTES, size);
-        if (!was_given_out(of, NULL, data, size))
-            violation("vkCreatePipelineCache: %zu bytes that this driver did not give out", size);
-        traits = read_data(of, data, size, NULL, &complete);
-    }
+    unsigned traits = examine(self, info);
     Verdict verdict = act(DO_CREATE_CACHE, traits, data, size);
     if (verdict.action == ACT_ERROR)
         return verdict.result;
@@ -113,31 +131,35 @@ static VkResult VKAPI_CALL create_cache(VkDevice device, const VkPipelineCacheCr
         *handle = VK_NULL_HANDLE;
         return VK_SUCCESS;
     }
-    Cache *made = allocate(sizeof *made);
+    Cache *made = object_make(self, KIND_CACHE, sizeof *made, allocator);
     if (!made)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
-    made->object.magic = MAGIC_CACHE;
+    made->flags = info->flags;
     cache_init(made);
     if (size && verdict.action != ACT_IGNORE)
         read_data(of, data, size, made, &complete);
     if (!complete) {
         cache_clear(made);
-        free(made);
+        object_free(self, &made->object, allocator);
         return VK_ERROR_OUT_OF_HOST_MEMORY;
     }
     *handle = (VkPipelineCache)(uintptr_t)made;
+    uint64_t none = 0;
+    atomic_compare_exchange_strong(&self->first_cache, &none, (uint64_t)*handle);
     return VK_SUCCESS;
 }
 
 static void VKAPI_CALL destroy_cache(VkDevice device, VkPipelineCache handle, const VkAllocationCallbacks *allocator)
 {
-    (void)device, (void)allocator;
+    COMMAND_OF(device, self);
     if (!handle)
         return;
     act(DO_DESTROY_CACHE, 0, NULL, 0);
     Cache *cache = cache_of(handle);
+    if (atomic_load(&cache->users))
+        violation("vkDestroyPipelineCache of a cache that is in use");
     cache_clear(cache);
-    object_free(&cache->object);
+    object_free(self, &cache->object, allocator);
 }
 
 /* ---- vkGetPipelineCacheData ---- */
@@ -173,6 +195,15 @@ static size_t write_data_locked(const DeviceSettings *device, const Cache *cache
         used += cache->padding;
     }
     return used;
+}
+
+static size_t write_stub(const DeviceSettings *device, uint8_t *out, size_t room)
+{
+    DataHeader header = header_of(device, 0);
+    if (room < sizeof header.vulkan)
+        return 0;
+    memcpy(out, &header.vulkan, sizeof header.vulkan);
+    return sizeof header.vulkan;
 }
 
 /* One part of Vulkan's header is wrong. */
@@ -226,8 +257,8 @@ static VkResult read_cache(const DeviceSettings *device, Cache *cache, const Ver
     VkResult result = used < all ? VK_INCOMPLETE : VK_SUCCESS;
     if (verdict->action == ACT_EMPTY)
         used = 0, result = VK_SUCCESS;
-    if (verdict->action == ACT_STUB && used > sizeof(VkPipelineCacheHeaderVersionOne))
-        used = sizeof(VkPipelineCacheHeaderVersionOne), result = VK_SUCCESS;
+    if (verdict->action == ACT_STUB)
+        used = write_stub(device, data, room), result = used ? VK_SUCCESS : VK_INCOMPLETE;
     if (verdict->action == ACT_INCOMPLETE)
         result = VK_INCOMPLETE;
     if (verdict->action == ACT_SHRINK)
@@ -237,20 +268,20 @@ static VkResult read_cache(const DeviceSettings *device, Cache *cache, const Ver
     for (size_t i = sizeof(VkPipelineCacheHeaderVersionOne); verdict->action == ACT_GARBAGE && i < used; i++)
         data[i] = (uint8_t)(data[i] * 5 + i);
     if (used)
-        given_out(device, NULL, data, used);
+        given_out(device->identity, NULL, data, used);
     *size = verdict->action == ACT_OVERSTATE ? room + 64 : used;
     return result;
 }
 
 static VkResult VKAPI_CALL get_data(VkDevice device, VkPipelineCache handle, size_t *size, void *data)
 {
-    Cache *cache = cache_of(handle);
-    cache_use_begin(handle);
+    COMMAND_OF(device, self);
+    Cache *cache = cache_use_begin(handle, false);
     Verdict verdict = act(DO_GET_DATA, data ? TRAIT_DATA : 0, NULL, 0);
     VkResult result = verdict.action == ACT_ERROR ? verdict.result
-                      : data                      ? read_cache(device_of(device)->settings, cache, &verdict, size, data)
+                      : data                      ? read_cache(self->settings, cache, &verdict, size, data)
                                                   : ask_size(cache, &verdict, size);
-    cache_use_end(cache);
+    cache_use_end(cache, false);
     return result;
 }
 
@@ -306,15 +337,17 @@ static VkResult merge_sources(VkDevice device, Cache *target, uint32_t source_co
 static VkResult VKAPI_CALL merge(VkDevice device, VkPipelineCache into, uint32_t source_count,
                                  const VkPipelineCache *sources)
 {
-    Cache *target = cache_of(into);
-    if (atomic_exchange(&target->merging, true) || atomic_load(&target->users))
-        violation("vkMergePipelineCaches into a cache that another thread uses");
+    COMMAND_OF(device, self);
+    bool alone = !(cache_of(into)->flags & SYNCHRONIZED_MERGE);
+    Cache *target = cache_use_begin(into, alone);
     for (uint32_t i = 0; i < source_count; i++)
-        cache_use_begin(sources[i]);
+        if (sources[i] != into)
+            cache_use_begin(sources[i], false);
     VkResult result = merge_sources(device, target, source_count, sources);
     for (uint32_t i = 0; i < source_count; i++)
-        cache_use_end(cache_of(sources[i]));
-    atomic_store(&target->merging, false);
+        if (sources[i] != into)
+            cache_use_end(cache_of(sources[i]), false);
+    cache_use_end(target, alone);
     return result;
 }
 

@@ -19,6 +19,7 @@ static Record own[RECORDS];
 static Record *records = own;
 
 #define NAME_OF(name, text) text,
+const char *const command_names[COMMAND_COUNT] = {COMMANDS(NAME_OF)};
 static const char *const counter_names[COUNTER_COUNT] = {COUNTERS(NAME_OF)};
 
 static void *map_file(const char *path)
@@ -48,9 +49,17 @@ void count(Counter counter, uint64_t by)
     atomic_fetch_add_explicit(&records[counter].value, by, memory_order_relaxed);
 }
 
-uint64_t calls_of(Command command)
+int counter_of(const char *name)
 {
-    return atomic_load(&records[COUNTER_COUNT + command].value);
+    for (int i = 0; i < RECORDS; i++)
+        if (strcmp(name, i < COUNTER_COUNT ? counter_names[i] : command_names[i - COUNTER_COUNT]) == 0)
+            return i;
+    return -1;
+}
+
+uint64_t value_of(int counter)
+{
+    return atomic_load(&records[counter].value);
 }
 
 void count_call(Command command)

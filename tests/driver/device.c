@@ -1,58 +1,34 @@
-/* Devices, and the objects of which only the contents matter. */
+/* Devices, and objects of which only the contents matter. */
 #include "driver.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-void *object_of(uint64_t handle, uint64_t magic, const char *what)
-{
-    Object *found = (Object *)(uintptr_t)handle;
-    if (!found || found->magic != magic) {
-        violation("%s that is none, or not any more", what);
-        abort();
-    }
-    return found;
-}
-
-void object_free(Object *object)
-{
-    object->magic = 0;
-    free(object);
-}
-
-static VkResult create_object(uint64_t magic, const Hash *contents, uint64_t *handle)
+static VkResult create_object(VkDevice device, ObjectKind kind, const Hash *contents,
+                              const VkAllocationCallbacks *allocator, uint64_t *handle)
 {
     VkResult result = act_or_error(DO_CREATE_OBJECT);
     if (result != VK_SUCCESS)
         return result;
-    Object *made = allocate(sizeof *made);
+    Object *made = object_make(device_of(device), kind, sizeof *made, allocator);
     if (!made)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
-    made->magic = magic;
     made->contents = *contents;
     *handle = (uint64_t)(uintptr_t)made;
     return VK_SUCCESS;
 }
 
-static void destroy_object(uint64_t handle, uint64_t magic, const char *what)
-{
-    if (handle)
-        object_free(object_of(handle, magic, what));
-}
-
 static VkResult VKAPI_CALL create_module(VkDevice device, const VkShaderModuleCreateInfo *info,
                                          const VkAllocationCallbacks *allocator, VkShaderModule *module)
 {
-    (void)device, (void)allocator;
     Hash contents = hash_start(1);
     hash_bytes(&contents, info->pCode, info->codeSize);
-    return create_object(MAGIC_MODULE, &contents, (uint64_t *)module);
+    return create_object(device, KIND_MODULE, &contents, allocator, (uint64_t *)module);
 }
 
 static VkResult VKAPI_CALL create_sets(VkDevice device, const VkDescriptorSetLayoutCreateInfo *info,
                                        const VkAllocationCallbacks *allocator, VkDescriptorSetLayout *layout)
 {
-    (void)device, (void)allocator;
     Hash contents = hash_start(2);
     for (uint32_t i = 0; i < info->bindingCount; i++) {
         const VkDescriptorSetLayoutBinding *binding = &info->pBindings[i];
@@ -60,50 +36,46 @@ static VkResult VKAPI_CALL create_sets(VkDevice device, const VkDescriptorSetLay
                                   binding->stageFlags};
         hash_bytes(&contents, words, sizeof words);
     }
-    return create_object(MAGIC_SETS, &contents, (uint64_t *)layout);
+    return create_object(device, KIND_SETS, &contents, allocator, (uint64_t *)layout);
 }
 
 static VkResult VKAPI_CALL create_layout(VkDevice device, const VkPipelineLayoutCreateInfo *info,
                                          const VkAllocationCallbacks *allocator, VkPipelineLayout *layout)
 {
-    (void)device, (void)allocator;
     Hash contents = hash_start(3);
     for (uint32_t i = 0; i < info->setLayoutCount; i++) {
-        Object *sets = info->pSetLayouts[i]
-                           ? object_of((uint64_t)info->pSetLayouts[i], MAGIC_SETS, "VkDescriptorSetLayout")
-                           : NULL;
+        Object *sets = info->pSetLayouts[i] ? object_of((uint64_t)info->pSetLayouts[i], KIND_SETS) : NULL;
         if (sets)
             hash_bytes(&contents, &sets->contents, sizeof sets->contents);
     }
     if (info->pushConstantRangeCount)
         hash_bytes(&contents, info->pPushConstantRanges,
                    info->pushConstantRangeCount * sizeof *info->pPushConstantRanges);
-    return create_object(MAGIC_LAYOUT, &contents, (uint64_t *)layout);
+    return create_object(device, KIND_LAYOUT, &contents, allocator, (uint64_t *)layout);
 }
 
 static VkResult VKAPI_CALL create_pass(VkDevice device, const VkRenderPassCreateInfo *info,
                                        const VkAllocationCallbacks *allocator, VkRenderPass *pass)
 {
-    (void)device, (void)allocator;
     Hash contents = hash_start(4);
     for (uint32_t i = 0; i < info->attachmentCount; i++) {
         const uint32_t words[] = {info->pAttachments[i].format, info->pAttachments[i].samples};
         hash_bytes(&contents, words, sizeof words);
     }
     hash_number(&contents, info->subpassCount);
-    return create_object(MAGIC_PASS, &contents, (uint64_t *)pass);
+    return create_object(device, KIND_PASS, &contents, allocator, (uint64_t *)pass);
 }
 
-#define DESTROY(name, type, magic)                                                                                     \
+#define DESTROY(name, type, kind)                                                                                      \
     static void VKAPI_CALL name(VkDevice device, type handle, const VkAllocationCallbacks *allocator)                  \
     {                                                                                                                  \
-        (void)device, (void)allocator;                                                                                 \
-        destroy_object((uint64_t)handle, magic, #type);                                                                \
+        if (handle)                                                                                                    \
+            object_free(device_of(device), object_of((uint64_t)handle, kind), allocator);                              \
     }
-DESTROY(destroy_module, VkShaderModule, MAGIC_MODULE)
-DESTROY(destroy_sets, VkDescriptorSetLayout, MAGIC_SETS)
-DESTROY(destroy_layout, VkPipelineLayout, MAGIC_LAYOUT)
-DESTROY(destroy_pass, VkRenderPass, MAGIC_PASS)
+DESTROY(destroy_module, VkShaderModule, KIND_MODULE)
+DESTROY(destroy_sets, VkDescriptorSetLayout, KIND_SETS)
+DESTROY(destroy_layout, VkPipelineLayout, KIND_LAYOUT)
+DESTROY(destroy_pass, VkRenderPass, KIND_PASS)
 
 static void VKAPI_CALL destroy_device(VkDevice device, const VkAllocationCallbacks *allocator)
 {
@@ -111,6 +83,7 @@ static void VKAPI_CALL destroy_device(VkDevice device, const VkAllocationCallbac
     if (!device)
         return;
     count(COUNT_DEVICES_DESTROYED, 1);
+    check_device_end(device_of(device));
     cache_clear(&device_of(device)->internal);
     free((void *)device);
 }
@@ -157,6 +130,10 @@ PFN_vkVoidFunction VKAPI_CALL get_device_command(VkDevice device, const char *na
     found = found ? found : find_command(pipeline_commands, name);
     if (!found && device_of(device)->binaries && device_of(device)->settings->binaries != PART_NULL)
         found = find_command(binary_commands, name);
+    if (!found && device_of(device)->ray_tracing)
+        found = find_command(ray_commands, name);
+    if (!found && device_of(device)->ray_tracing)
+        found = find_command(deferred_commands, name);
     if (!found && device_of(device)->more_pipelines)
         found = find_command(more_pipeline_commands, name);
     return found;

@@ -12,11 +12,15 @@
  *   build=1              the build of its compiler, in all data; Vulkan's properties tell nothing of it
  *   abi=64               or 32: the size of a word, in all data; Vulkan's properties tell nothing of it
  *   cache-control=yes    no: not there; unfeatured: the extension without its feature
- *   maintenance5=yes, libraries=yes (VK_EXT_graphics_pipeline_library), the same
+ *   maintenance5=yes, maintenance8=yes, libraries=yes (VK_EXT_graphics_pipeline_library), ray-tracing=yes, the same
  *   extended-flags=no    VK_KHR_extended_flags, the same; incremental-cache=no  VK_SEC_pipeline_cache_incremental_mode
  *   binaries=yes         VK_KHR_pipeline_binary, the same; null: enabled, but its commands are NULL
  *   more-pipelines=no    VK_NV_ray_tracing, VK_AMDX_shader_enqueue and VK_ARM_data_graph, whose pipelines take a cache too
  *   internal-cache=yes internal-cache-control=yes   its own cache: of a device, in memory
+ *   prefers-internal-cache=no precompiled-internal-cache=no compressed-binaries=no   what its properties say
+ *   deferral=at-once     a deferred operation is done, and said to be deferred; to-join: threads that join it do it;
+ *                        never: it is done, and VK_OPERATION_NOT_DEFERRED_KHR says so
+ *   feedback=yes         no: creation feedback is left unwritten; no-hits: it never tells of a hit
  *   payload=256          bytes of a pipeline's code, about
  *   guilty=0             the number of the compiled pipeline, in this process, whose entry is marked as guilty and has
  *                        the text GUILTY in its code
@@ -26,13 +30,14 @@
  *
  * COMMAND  create-instance, create-device, create-object (modules, layouts, render passes), create-cache, destroy-cache,
  *          get-data, merge, create-pipelines (a call), pipeline (one create info of it), get-key, create-binaries,
- *          binary-data, release-captured, create-more (a call for more-pipelines), allocate (each time it needs memory),
- *          any (each command of a device that returns a VkResult)
+ *          binary-data, release-captured, create-more (a call for more-pipelines), join and get-result (of a deferred
+ *          operation), allocate (each time it needs memory), any (each command of a device that returns a VkResult)
  * ACTION   error:RESULT       it returns that; RESULT is a number or a name such as out-of-host-memory
  *          crash, abort, kill SIGSEGV, SIGABRT, SIGKILL
  *          hang               for ever;  slow:MS  so many milliseconds
  *          wait:COMMAND       until two calls of that command have begun since: all of what lies between them was done
  *                             beside this one
+ *          wait:COUNTER       until that counter of counts.c has grown
  *          null               VK_SUCCESS, and VK_NULL_HANDLE: create-cache, pipeline
  *          ignore             VK_SUCCESS, and nothing done: the initial data of create-cache, a merge, the pipeline that
  *                             would be added to the cache
@@ -44,21 +49,24 @@
  *          of create-binaries:  missing (VK_PIPELINE_BINARY_MISSING_KHR), incomplete (one less than there are),
  *                        partial:N (the Nth is VK_NULL_HANDLE, and VK_ERROR_OUT_OF_HOST_MEMORY)
  *          of binary-data:  grow, garbage;  of get-key:  zero, long (a keySize beyond its limit)
+ *          of join:  late (the thread that completes the operation waits until its result was asked for twice)
  * CONDITION, of which all must hold; !CONDITION for the opposite
  *          data               there are initial data, or a buffer
  *          stale              of another build, ABI or device than the driver's;  guilty  marked as such
  *          damaged            not as the driver gave it out;  has:HEX  it has these bytes
  *                             (of create-cache: in the initial data; of pipeline and create-binaries: in what is used)
  *          hit                of pipeline: found in the cache of the call, internal-hit, compile, probe (not found, and
- *                             not to be compiled), from-binaries, capture, compute, graphics
+ *                             not to be compiled), from-binaries, capture, compute, graphics, ray-tracing,
+ *                             may-not-compile (it has FAIL_ON_PIPELINE_COMPILE_REQUIRED), chosen (about one pipeline
+ *                             in four, the same ones in every process), first-cache (with the device's first cache)
  *          from-data, from-pipeline, from-create-info, count, fetch   of create-binaries;  global  of get-key
  *          cache-control, binaries   of create-device: that is enabled on it
  *          main-thread        the process's first thread calls
  * WHEN     N: the Nth time that the conditions hold in this process; N+: from then on; N-M; /M: each Mth
  *
  * PYLAYER_TEST_DRIVER_WITNESS names a file that remembers what the driver gave out, for all processes that are given
- * it. Initial data and binaries that were not given out under the same identity are a line VIOLATION in it, and so are
- * a few uses of the driver that would end badly.
+ * it. A line VIOLATION says that initial data or binaries were used that the driver did not give out under the same
+ * identity, or that the driver was used as Vulkan forbids. A line 'device' says how vkCreateDevice was called.
  * PYLAYER_TEST_DRIVER_COUNTS names a file of counters, mapped: right whatever becomes of the process. Each is a name of 24
  * bytes and a number of 8.
  *
@@ -82,13 +90,16 @@ enum { MAX_DEVICES = 2, KEY_BYTES = 32 };
 /* ---- settings.c: what the driver is ---- */
 
 typedef enum { PART_NO, PART_YES, PART_UNFEATURED, PART_NULL } Part;
+typedef enum { DEFERS_AT_ONCE, DEFERS_TO_JOIN, DEFERS_NEVER } Deferral;
+typedef enum { FEEDBACK_YES, FEEDBACK_NO, FEEDBACK_NO_HITS } Feedback;
 
 typedef struct {
     uint32_t vendor_id, device_id, device_type, api, driver_version, driver_id, build, abi;
     char driver_name[VK_MAX_DRIVER_NAME_SIZE], driver_info[VK_MAX_DRIVER_INFO_SIZE];
     uint8_t uuid[VK_UUID_SIZE];
     Part cache_control, maintenance5, extended_flags, incremental_cache, libraries, binaries, more_pipelines;
-    bool internal_cache, internal_cache_control;
+    Part ray_tracing, maintenance8;
+    bool internal_cache, internal_cache_control, prefers_internal_cache, precompiled_internal_cache, compressed;
     uint32_t payload;
     uint64_t identity; /* a hash of all that makes data the driver's own */
 } DeviceSettings;
@@ -96,6 +107,8 @@ typedef struct {
 typedef struct {
     uint32_t device_count;
     uint32_t guilty;
+    Deferral deferral;
+    Feedback feedback;
     DeviceSettings devices[MAX_DEVICES];
 } DriverSettings;
 
@@ -123,6 +136,8 @@ uint32_t script_number(const char *text);
     X(BINARY_DATA, "binary-data")                                                                                      \
     X(RELEASE_CAPTURED, "release-captured")                                                                            \
     X(CREATE_MORE, "create-more")                                                                                      \
+    X(JOIN, "join")                                                                                                    \
+    X(GET_RESULT, "get-result")                                                                                        \
     X(ALLOCATE, "allocate")                                                                                            \
     X(ANY, "any")
 
@@ -148,7 +163,8 @@ uint32_t script_number(const char *text);
     X(MISSING, "missing")                                                                                              \
     X(PARTIAL, "partial")                                                                                              \
     X(ZERO, "zero")                                                                                                    \
-    X(LONG, "long")
+    X(LONG, "long")                                                                                                    \
+    X(LATE, "late")
 
 #define TRAITS(X)                                                                                                      \
     X(DATA, "data")                                                                                                    \
@@ -163,6 +179,10 @@ uint32_t script_number(const char *text);
     X(CAPTURE, "capture")                                                                                              \
     X(COMPUTE, "compute")                                                                                              \
     X(GRAPHICS, "graphics")                                                                                            \
+    X(RAY_TRACING, "ray-tracing")                                                                                      \
+    X(MAY_NOT_COMPILE, "may-not-compile")                                                                              \
+    X(CHOSEN, "chosen")                                                                                                \
+    X(FIRST_CACHE, "first-cache")                                                                                      \
     X(FROM_DATA, "from-data")                                                                                          \
     X(FROM_PIPELINE, "from-pipeline")                                                                                  \
     X(FROM_CREATE_INFO, "from-create-info")                                                                            \
@@ -192,6 +212,8 @@ typedef struct {
 Verdict act(Command command, unsigned traits, const void *bytes, size_t size);
 /* The same where errors are all that can be asked. */
 VkResult act_or_error(Command command);
+/* A script had a thread hang: it is in the driver for ever. */
+bool somebody_hangs(void);
 /* NULL as the script has it. Released with free. */
 void *allocate(size_t size);
 
@@ -203,6 +225,10 @@ void *allocate(size_t size);
     X(INTERNAL_HITS, "internal-hits")                                                                                  \
     X(PROBES, "probes")                                                                                                \
     X(CREATED_FROM_BINARIES, "from-binaries")                                                                          \
+    X(CAPTURED, "captured")                                                                                            \
+    X(FROM_DATA, "made-from-data")                                                                                     \
+    X(FROM_PIPELINE, "made-from-pipeline")                                                                             \
+    X(FROM_CREATE_INFO, "made-from-create-info")                                                                       \
     X(INITIAL_DATA, "initial-data")                                                                                    \
     X(INITIAL_BYTES, "initial-bytes")                                                                                  \
     X(ENTRIES_LOADED, "entries-loaded")                                                                                \
@@ -217,17 +243,23 @@ typedef enum { COUNTERS(COUNTER_NUMBER) COUNTER_COUNT } Counter;
 
 void count(Counter counter, uint64_t by);
 void count_call(Command command);
-uint64_t calls_of(Command command);
+/* A counter or the calls of a command, by name. -1 if there is none. */
+int counter_of(const char *name);
+uint64_t value_of(int counter);
 extern const char *const command_names[COMMAND_COUNT];
 
 /* ---- witness.c ---- */
 
 void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* What Vulkan allows and a driver is known to do wrong. */
+void hazard(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Of a cache's data, or of a binary's under its key. */
-void given_out(const DeviceSettings *device, const void *key, const void *data, size_t size);
-bool was_given_out(const DeviceSettings *device, const void *key, const void *data, size_t size);
+void given_out(uint64_t identity, const void *key, const void *data, size_t size);
+bool was_given_out(uint64_t identity, const void *key, const void *data, size_t size);
+/* How a device was asked for: a line that tests compare. */
+void note_device(const VkDeviceCreateInfo *info, VkResult result);
 
-/* ---- hashing.c: contents, not handles ---- */
+/* ---- hash.c ---- */
 
 typedef struct {
     uint64_t a, b;
@@ -239,6 +271,8 @@ void hash_text(Hash *to, const char *text);
 void hash_number(Hash *to, uint64_t number);
 uint64_t hash_folded(const Hash *of);
 
+/* ---- hashing.c: contents, not handles ---- */
+
 typedef struct {
     Hash key;
     uint64_t flags;
@@ -246,12 +280,18 @@ typedef struct {
     const VkPipelineCreationFeedbackCreateInfo *feedback;
     VkPipeline base;
     int32_t base_index;
-    bool graphics, has_code;
+    VkPipelineBindPoint point;
+    bool has_code;
+    uint32_t stage_count;
     uint32_t binary_count; /* how many binaries such a pipeline has */
 } PipelineRequest;
 
+/* A create info's place among others of its kind. */
+typedef PipelineRequest (*Reader)(const void *infos, uint32_t index);
+
 PipelineRequest read_compute(const VkComputePipelineCreateInfo *info);
 PipelineRequest read_graphics(const VkGraphicsPipelineCreateInfo *info);
+PipelineRequest read_rays(const VkRayTracingPipelineCreateInfoKHR *info);
 /* A structure stands in a chain once (VUIDs sType-unique). */
 void check_chain(const void *chain, const char *where);
 /* The pipeline that this one derives from: an earlier element of the call, or one that exists. */
@@ -259,28 +299,48 @@ void check_base(const PipelineRequest *request, uint32_t index);
 
 /* ---- objects ---- */
 
-/* The first bytes of all objects that are not dispatchable: whoever uses one that is gone, or of another kind, aborts. */
+#define OBJECT_KINDS(X)                                                                                                \
+    X(MODULE, "VkShaderModule")                                                                                        \
+    X(SETS, "VkDescriptorSetLayout")                                                                                   \
+    X(LAYOUT, "VkPipelineLayout")                                                                                      \
+    X(PASS, "VkRenderPass")                                                                                            \
+    X(CACHE, "VkPipelineCache")                                                                                        \
+    X(PIPELINE, "VkPipeline")                                                                                          \
+    X(BINARY, "VkPipelineBinaryKHR")                                                                                   \
+    X(OPERATION, "VkDeferredOperationKHR")
+#define KIND_NUMBER(name, text) KIND_##name,
+typedef enum { OBJECT_KINDS(KIND_NUMBER) KIND_COUNT } ObjectKind;
+
+typedef struct DriverDevice DriverDevice;
+
+/* The first bytes of all objects that are not dispatchable. */
 typedef struct {
-    uint64_t magic;
+    uint64_t magic; /* of the kind; another value once the object is destroyed */
     Hash contents;
+    DriverDevice *device;
+    ObjectKind kind;
+    bool has_allocator;
 } Object;
 
-#define MAGIC_MODULE 0x656c75646f6d5f31ull
-#define MAGIC_SETS 0x737465735f5f5f31ull
-#define MAGIC_LAYOUT 0x74756f79616c5f31ull
-#define MAGIC_PASS 0x737361705f5f5f31ull
-#define MAGIC_CACHE 0x65686361635f5f31ull
-#define MAGIC_PIPELINE 0x656e6970695f5f31ull
-#define MAGIC_BINARY 0x7972616e69625f31ull
-
 /* Writes a violation and aborts where the handle is no such object. */
-void *object_of(uint64_t handle, uint64_t magic, const char *what);
-void object_free(Object *object);
+void *object_of(uint64_t handle, ObjectKind kind);
+/* All bytes behind the Object are zero. NULL if there is no memory. */
+void *object_make(DriverDevice *device, ObjectKind kind, size_t size, const VkAllocationCallbacks *allocator);
+void object_check_allocator(const Object *object, const VkAllocationCallbacks *allocator);
+void object_free(DriverDevice *device, Object *object, const VkAllocationCallbacks *allocator);
+
+/* While a command is under way nobody may destroy its device or end the process. */
+DriverDevice *command_begin(VkDevice device);
+void command_end(DriverDevice **device);
+#define COMMAND_OF(handle, name)                                                                                       \
+    DriverDevice *name __attribute__((cleanup(command_end), unused)) = command_begin(handle)
+void check_device_end(DriverDevice *device);
+void watch_exit(void);
 
 typedef struct DriverPhysical {
     VK_LOADER_DATA loader;
     const DeviceSettings *settings;
-    uint32_t index;
+    uint32_t index, api; /* of the instance and the device */
 } DriverPhysical;
 
 /* ---- caches.c ---- */
@@ -303,16 +363,20 @@ typedef struct SharedEntry {
 typedef struct Cache {
     Object object;
     pthread_mutex_t mutex;
-    atomic_uint users; /* commands that use it otherwise than to merge into it */
-    atomic_bool merging;
+    VkPipelineCacheCreateFlags flags;
+    atomic_uint users; /* commands that use it; one that must be alone with it counts ALONE */
     SharedEntry **table;
     size_t room, used, padding; /* padding: bytes at the end of the data, which a cache has that grew */
 } Cache;
 
-/* Around a use of a cache, which nobody may merge into meanwhile (vkMergePipelineCaches: dstCache is externally
- * synchronized). NULL for VK_NULL_HANDLE. */
-Cache *cache_use_begin(VkPipelineCache handle);
-void cache_use_end(Cache *cache);
+enum { ALONE = 0x10000 };
+#define SYNCHRONIZED_MERGE 0x8u /* VK_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE_BIT_KHR */
+
+/* Around a use of a cache; as writer where Vulkan wants the cache externally synchronized. NULL for VK_NULL_HANDLE. */
+Cache *cache_use_begin(VkPipelineCache handle, bool as_writer);
+void cache_use_end(Cache *cache, bool as_writer);
+/* Creating a pipeline with a cache needs to be alone with it only where its user synchronizes it. */
+bool cache_needs_synchronization(VkPipelineCache handle);
 bool cache_init(Cache *cache);
 void cache_clear(Cache *cache);
 /* Both with one more user of what they return. NULL: not there; no memory. */
@@ -325,16 +389,18 @@ size_t entry_bytes(const Entry *entry);
 SharedEntry *entry_read(const uint8_t *data, size_t size, size_t *used);
 unsigned entry_traits(const DeviceSettings *device, const Entry *entry);
 
-typedef struct DriverDevice {
+struct DriverDevice {
     VK_LOADER_DATA loader;
     const DeviceSettings *settings;
     struct driver_queue {
         VK_LOADER_DATA loader;
     } queue;
     Cache internal;
+    _Atomic(uint64_t) first_cache;
     bool internal_cache; /* there is one, and it is not disabled */
-    bool cache_control, maintenance5, extended_flags, binaries, more_pipelines;
-} DriverDevice;
+    bool cache_control, maintenance5, extended_flags, binaries, more_pipelines, ray_tracing, feedback;
+    atomic_int calls, alive[KIND_COUNT];
+};
 
 static inline DriverDevice *device_of(VkDevice device)
 {
@@ -349,6 +415,22 @@ typedef struct {
     uint32_t binary_count;
     bool captured, released;
 } Pipeline;
+
+/* A call of vkCreate*Pipelines. */
+typedef struct {
+    DriverDevice *device;
+    VkPipelineCache cache;
+    uint32_t count;
+    Reader read;
+    const void *infos;
+    const VkAllocationCallbacks *allocator;
+    VkPipeline *pipelines;
+} CreateCall;
+
+/* One of its pipelines. */
+VkResult create_element(const CreateCall *call, uint32_t index);
+/* Returns the first error, or the first other result that is not VK_SUCCESS. */
+VkResult create_elements(const CreateCall *call);
 
 /* ---- binaries.c ---- */
 
@@ -369,12 +451,13 @@ typedef struct {
 /* Each table ends with a NULL name. */
 extern const EntryPoint instance_commands[], physical_commands[], device_commands[];
 extern const EntryPoint cache_commands[], pipeline_commands[], binary_commands[], more_pipeline_commands[];
+extern const EntryPoint ray_commands[], deferred_commands[];
 PFN_vkVoidFunction find_command(const EntryPoint *table, const char *name);
 PFN_vkVoidFunction VKAPI_CALL get_device_command(VkDevice device, const char *name);
 
 /* ---- properties.c ---- */
 
 /* Whether a device may be created so. */
-VkResult check_device(const DeviceSettings *device, const VkDeviceCreateInfo *info, DriverDevice *out);
+VkResult check_device(const DriverPhysical *physical, const VkDeviceCreateInfo *info, DriverDevice *out);
 
 #endif

@@ -12,36 +12,6 @@
 /* From here on constants are in no shader, and so make no difference. */
 #define FIRST_ABSENT_CONSTANT 1000
 
-Hash hash_start(uint32_t of)
-{
-    return (Hash){0xcbf29ce484222325ull + of, 0x9e3779b97f4a7c15ull ^ of};
-}
-
-void hash_bytes(Hash *to, const void *data, size_t size)
-{
-    const uint8_t *bytes = data;
-    for (size_t i = 0; i < size; i++) {
-        to->a = (to->a ^ bytes[i]) * 0x100000001b3ull;
-        to->b = (to->b + bytes[i] + 1) * 0xff51afd7ed558ccdull;
-        to->b ^= to->b >> 33;
-    }
-}
-
-void hash_number(Hash *to, uint64_t number)
-{
-    hash_bytes(to, &number, sizeof number);
-}
-
-void hash_text(Hash *to, const char *text)
-{
-    hash_bytes(to, text, strlen(text) + 1);
-}
-
-uint64_t hash_folded(const Hash *of)
-{
-    return of->a ^ (of->b << 17 | of->b >> 47);
-}
-
 static void hash_array(Hash *to, const void *array, uint32_t count, size_t size)
 {
     hash_number(to, array ? count : 0);
@@ -49,10 +19,10 @@ static void hash_array(Hash *to, const void *array, uint32_t count, size_t size)
         hash_bytes(to, array, count * size);
 }
 
-static void hash_object(Hash *to, uint64_t handle, uint64_t magic, const char *what)
+static void hash_object(Hash *to, uint64_t handle, ObjectKind kind)
 {
     if (handle)
-        hash_bytes(to, &((Object *)object_of(handle, magic, what))->contents, sizeof(Hash));
+        hash_bytes(to, &((Object *)object_of(handle, kind))->contents, sizeof(Hash));
     else
         hash_number(to, 0);
 }
@@ -84,7 +54,7 @@ void check_base(const PipelineRequest *request, uint32_t index)
     if (!(request->flags & VK_PIPELINE_CREATE_DERIVATIVE_BIT))
         return;
     if (request->base_index == -1)
-        object_of((uint64_t)request->base, MAGIC_PIPELINE, "VkPipeline to derive from"); /* VUID 07984 */
+        object_of((uint64_t)request->base, KIND_PIPELINE); /* VUID 07984 */
     else if (request->base || request->base_index < 0 || (uint32_t)request->base_index >= index)
         violation("element %u derives from element %d", index, request->base_index); /* VUID 07985, 07986, 00720 */
 }
@@ -97,7 +67,7 @@ static bool hash_stage(Hash *to, const VkPipelineShaderStageCreateInfo *stage)
     hash_text(to, stage->pName ? stage->pName : "");
     const VkShaderModuleCreateInfo *code = in_chain(stage->pNext, VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO);
     if (stage->module) {
-        hash_object(to, (uint64_t)stage->module, MAGIC_MODULE, "VkShaderModule");
+        hash_object(to, (uint64_t)stage->module, KIND_MODULE);
     } else if (code) {
         Hash contents = hash_start(1); /* as the object would have it */
         hash_bytes(&contents, code->pCode, code->codeSize);
@@ -131,10 +101,12 @@ PipelineRequest read_compute(const VkComputePipelineCreateInfo *info)
     PipelineRequest request = {.key = hash_start(VK_PIPELINE_BIND_POINT_COMPUTE),
                                .base = info->basePipelineHandle,
                                .base_index = info->basePipelineIndex,
+                               .point = VK_PIPELINE_BIND_POINT_COMPUTE,
+                               .stage_count = 1,
                                .binary_count = 1};
     read_flags(&request, info->pNext, info->flags);
     request.has_code = hash_stage(&request.key, &info->stage);
-    hash_object(&request.key, (uint64_t)info->layout, MAGIC_LAYOUT, "VkPipelineLayout");
+    hash_object(&request.key, (uint64_t)info->layout, KIND_LAYOUT);
     return request;
 }
 
@@ -198,12 +170,21 @@ static void hash_states(Hash *to, const VkGraphicsPipelineCreateInfo *info)
                    sizeof *info->pDynamicState->pDynamicStates);
 }
 
+static void read_libraries(PipelineRequest *request, const VkPipelineLibraryCreateInfoKHR *libraries)
+{
+    for (uint32_t i = 0; libraries && i < libraries->libraryCount; i++) {
+        Pipeline *library = object_of((uint64_t)libraries->pLibraries[i], KIND_PIPELINE);
+        hash_bytes(&request->key, &library->object.contents, sizeof library->object.contents);
+        request->binary_count += library->binary_count;
+    }
+}
+
 PipelineRequest read_graphics(const VkGraphicsPipelineCreateInfo *info)
 {
     PipelineRequest request = {.key = hash_start(7),
                                .base = info->basePipelineHandle,
                                .base_index = info->basePipelineIndex,
-                               .graphics = true,
+                               .point = VK_PIPELINE_BIND_POINT_GRAPHICS,
                                .has_code = true};
     read_flags(&request, info->pNext, info->flags);
     const VkGraphicsPipelineLibraryCreateInfoEXT *parts =
@@ -217,14 +198,40 @@ PipelineRequest read_graphics(const VkGraphicsPipelineCreateInfo *info)
     for (uint32_t i = 0; i < stages; i++)
         request.has_code &= hash_stage(&request.key, &info->pStages[i]);
     hash_states(&request.key, info);
-    hash_object(&request.key, (uint64_t)info->layout, MAGIC_LAYOUT, "VkPipelineLayout");
-    hash_object(&request.key, (uint64_t)info->renderPass, MAGIC_PASS, "VkRenderPass");
+    hash_object(&request.key, (uint64_t)info->layout, KIND_LAYOUT);
+    hash_object(&request.key, (uint64_t)info->renderPass, KIND_PASS);
     hash_number(&request.key, info->subpass);
-    request.binary_count = stages;
-    for (uint32_t i = 0; libraries && i < libraries->libraryCount; i++) {
-        Pipeline *library = object_of((uint64_t)libraries->pLibraries[i], MAGIC_PIPELINE, "VkPipeline");
-        hash_bytes(&request.key, &library->object.contents, sizeof library->object.contents);
-        request.binary_count += library->binary_count;
+    request.binary_count = request.stage_count = stages;
+    read_libraries(&request, libraries);
+    return request;
+}
+
+static void hash_groups(Hash *to, const VkRayTracingPipelineCreateInfoKHR *info)
+{
+    for (uint32_t i = 0; i < info->groupCount; i++) {
+        const VkRayTracingShaderGroupCreateInfoKHR *group = &info->pGroups[i];
+        const uint32_t words[] = {group->type, group->generalShader, group->closestHitShader, group->anyHitShader,
+                                  group->intersectionShader};
+        hash_bytes(to, words, sizeof words);
     }
+}
+
+PipelineRequest read_rays(const VkRayTracingPipelineCreateInfoKHR *info)
+{
+    PipelineRequest request = {.key = hash_start(8),
+                               .base = info->basePipelineHandle,
+                               .base_index = info->basePipelineIndex,
+                               .point = VK_PIPELINE_BIND_POINT_RAY_TRACING_KHR,
+                               .has_code = true,
+                               .stage_count = info->stageCount,
+                               .binary_count = info->stageCount};
+    read_flags(&request, info->pNext, info->flags);
+    for (uint32_t i = 0; i < info->stageCount; i++)
+        request.has_code &= hash_stage(&request.key, &info->pStages[i]);
+    hash_groups(&request.key, info);
+    hash_number(&request.key, info->maxPipelineRayRecursionDepth);
+    hash_number(&request.key, info->pDynamicState ? info->pDynamicState->dynamicStateCount : 0);
+    hash_object(&request.key, (uint64_t)info->layout, KIND_LAYOUT);
+    read_libraries(&request, info->pLibraryInfo);
     return request;
 }

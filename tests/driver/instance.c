@@ -37,7 +37,9 @@ static VkResult VKAPI_CALL enumerate_instance_version(uint32_t *version)
 static VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo *info, const VkAllocationCallbacks *allocator,
                                            VkInstance *instance)
 {
-    (void)info, (void)allocator;
+    (void)allocator;
+    uint32_t api = info->pApplicationInfo ? info->pApplicationInfo->apiVersion : 0;
+    watch_exit();
     VkResult result = act_or_error(DO_CREATE_INSTANCE);
     if (result != VK_SUCCESS)
         return result;
@@ -47,6 +49,7 @@ static VkResult VKAPI_CALL create_instance(const VkInstanceCreateInfo *info, con
     set_loader_magic_value(made);
     for (uint32_t i = 0; i < settings.device_count; i++) {
         made->devices[i] = (DriverPhysical){.settings = &settings.devices[i], .index = i};
+        made->devices[i].api = api < settings.devices[i].api ? api : settings.devices[i].api;
         set_loader_magic_value(&made->devices[i]);
     }
     *instance = (VkInstance)(void *)made;
@@ -90,11 +93,12 @@ static VkResult VKAPI_CALL create_device(VkPhysicalDevice physical, const VkDevi
     (void)allocator;
     const DeviceSettings *of = physical_of(physical)->settings;
     DriverDevice found = {.settings = of};
-    VkResult result = check_device(of, info, &found);
+    VkResult result = check_device(physical_of(physical), info, &found);
     unsigned traits = (found.binaries ? TRAIT_BINARIES : 0) | (found.cache_control ? TRAIT_CACHE_CONTROL : 0);
     Verdict verdict = act(DO_CREATE_DEVICE, traits, NULL, 0);
     if (verdict.action == ACT_ERROR)
-        return verdict.result;
+        result = verdict.result;
+    note_device(info, result);
     if (result != VK_SUCCESS)
         return result;
     DriverDevice *made = allocate(sizeof *made);
@@ -133,8 +137,8 @@ PFN_vkVoidFunction find_command(const EntryPoint *table, const char *name)
 static PFN_vkVoidFunction VKAPI_CALL get_command(VkInstance instance, const char *name)
 {
     (void)instance;
-    const EntryPoint *const tables[] = {instance_commands, physical_commands, device_commands,
-                                        cache_commands,    pipeline_commands, binary_commands};
+    const EntryPoint *const tables[] = {instance_commands, physical_commands, device_commands, cache_commands,
+                                        pipeline_commands, binary_commands,   ray_commands,    deferred_commands};
     PFN_vkVoidFunction found = NULL;
     for (size_t i = 0; !found && i < sizeof tables / sizeof *tables; i++)
         found = find_command(tables[i], name);

@@ -27,7 +27,7 @@ static SharedEntry *of_binaries(const PipelineRequest *request)
     const VkPipelineBinaryInfoKHR *info = request->binaries;
     SharedEntry *found = NULL;
     for (uint32_t i = 0; i < info->binaryCount; i++) {
-        Binary *of = object_of((uint64_t)info->pPipelineBinaries[i], MAGIC_BINARY, "VkPipelineBinaryKHR");
+        Binary *of = object_of((uint64_t)info->pPipelineBinaries[i], KIND_BINARY);
         bool another = request->has_code && memcmp(&of->entry->entry.key, &request->key, sizeof request->key) != 0;
         if (another || of->index != i || of->count != info->binaryCount)
             violation("a pipeline with binaries that are not its own");
@@ -55,7 +55,7 @@ static SharedEntry *look_up(DriverDevice *device, VkPipelineCache handle, const 
         return NULL;
     }
     if (handle)
-        found = cache_find(object_of((uint64_t)handle, MAGIC_CACHE, "VkPipelineCache"), &request->key);
+        found = cache_find(object_of((uint64_t)handle, KIND_CACHE), &request->key);
     if (found) {
         *traits |= TRAIT_HIT;
         return found;
@@ -68,22 +68,23 @@ static SharedEntry *look_up(DriverDevice *device, VkPipelineCache handle, const 
 
 static void tell(const VkPipelineCreationFeedbackCreateInfo *feedback, unsigned traits)
 {
-    if (!feedback)
+    if (!feedback || settings.feedback == FEEDBACK_NO)
         return;
     VkPipelineCreationFeedbackFlags flags = VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT;
-    if (traits & TRAIT_HIT)
+    if ((traits & TRAIT_HIT) && settings.feedback != FEEDBACK_NO_HITS)
         flags |= VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT;
     *feedback->pPipelineCreationFeedback = (VkPipelineCreationFeedback){flags, 1000};
     for (uint32_t i = 0; i < feedback->pipelineStageCreationFeedbackCount; i++)
         feedback->pPipelineStageCreationFeedbacks[i] = (VkPipelineCreationFeedback){0, 0};
 }
 
-static VkResult make_pipeline(SharedEntry *entry, const PipelineRequest *request, unsigned traits, VkPipeline *handle)
+static VkResult make_pipeline(const CreateCall *call, SharedEntry *entry, const PipelineRequest *request,
+                              unsigned traits, VkPipeline *handle)
 {
-    Pipeline *made = allocate(sizeof *made);
+    Pipeline *made = object_make(call->device, KIND_PIPELINE, sizeof *made, call->allocator);
     if (!made)
         return VK_ERROR_OUT_OF_HOST_MEMORY;
-    made->object = (Object){MAGIC_PIPELINE, entry->entry.key};
+    made->object.contents = entry->entry.key;
     made->entry = entry;
     made->binary_count = request->binary_count;
     made->captured = traits & TRAIT_CAPTURE;
@@ -99,6 +100,7 @@ static void count_way(unsigned traits)
     count(COUNT_INTERNAL_HITS, !!(traits & TRAIT_INTERNAL_HIT));
     count(COUNT_PROBES, !!(traits & TRAIT_PROBE));
     count(COUNT_CREATED_FROM_BINARIES, !!(traits & TRAIT_FROM_BINARIES));
+    count(COUNT_CAPTURED, !!(traits & TRAIT_CAPTURE));
 }
 
 static VkResult compile(DriverDevice *device, VkPipelineCache handle, const PipelineRequest *request,
@@ -112,19 +114,49 @@ static VkResult compile(DriverDevice *device, VkPipelineCache handle, const Pipe
         return VK_SUCCESS;
     /* A cache that is out of memory is no reason to fail: the pipeline is there. */
     if (handle)
-        cache_add(object_of((uint64_t)handle, MAGIC_CACHE, "VkPipelineCache"), *found);
+        cache_add(object_of((uint64_t)handle, KIND_CACHE), *found);
     if (device->internal_cache)
         cache_add(&device->internal, *found);
     return VK_SUCCESS;
 }
 
-static VkResult create_one(DriverDevice *device, VkPipelineCache handle, const PipelineRequest *request,
-                           VkPipeline *out)
+/* What is known of a pipeline before it is looked up. */
+static unsigned traits_of(const CreateCall *call, const PipelineRequest *request)
 {
-    unsigned traits = request->graphics ? TRAIT_GRAPHICS : TRAIT_COMPUTE;
-    if ((request->flags & FAIL_ON_COMPILE) && !device->cache_control)
-        violation("vkCreate*Pipelines that may not compile, without pipelineCreationCacheControl"); /* VUID 02878 */
-    SharedEntry *found = look_up(device, handle, request, &traits);
+    /* About one in four, and the same ones in every process. */
+    unsigned traits = request->key.a % 4 == 0 ? TRAIT_CHOSEN : 0;
+    if (request->flags & FAIL_ON_COMPILE)
+        traits |= TRAIT_MAY_NOT_COMPILE;
+    if (call->cache && (uint64_t)call->cache == atomic_load(&call->device->first_cache))
+        traits |= TRAIT_FIRST_CACHE;
+    if (request->point == VK_PIPELINE_BIND_POINT_COMPUTE)
+        return traits | TRAIT_COMPUTE;
+    return traits | (request->point == VK_PIPELINE_BIND_POINT_GRAPHICS ? TRAIT_GRAPHICS : TRAIT_RAY_TRACING);
+}
+
+static void check_request(const CreateCall *call, const PipelineRequest *request)
+{
+    const VkPipelineCreationFeedbackCreateInfo *feedback = request->feedback;
+    if ((request->flags & (FAIL_ON_COMPILE | EARLY_RETURN)) && !call->device->cache_control)
+        violation("vkCreate*Pipelines with a flag of pipelineCreationCacheControl, which is off"); /* VUID 02878 */
+    if (request->binaries && (request->flags & FAIL_ON_COMPILE))
+        violation("vkCreate*Pipelines with binaries and FAIL_ON_PIPELINE_COMPILE_REQUIRED");
+    if ((request->binaries || (request->flags & VK_PIPELINE_CREATE_2_CAPTURE_DATA_BIT_KHR)) && !call->device->binaries)
+        violation("vkCreate*Pipelines with binaries or CAPTURE_DATA, without pipelineBinaries");
+    if (feedback && (!call->device->feedback || !feedback->pPipelineCreationFeedback))
+        violation("vkCreate*Pipelines with creation feedback that is not enabled, or has nowhere to go");
+    if (feedback && feedback->pipelineStageCreationFeedbackCount &&
+        feedback->pipelineStageCreationFeedbackCount != request->stage_count)
+        violation("vkCreate*Pipelines with feedback for %u of %u stages", feedback->pipelineStageCreationFeedbackCount,
+                  request->stage_count);
+}
+
+static VkResult create_one(const CreateCall *call, const PipelineRequest *request, VkPipeline *out)
+{
+    DriverDevice *device = call->device;
+    unsigned traits = traits_of(call, request);
+    check_request(call, request);
+    SharedEntry *found = look_up(device, call->cache, request, &traits);
     if (found) {
         traits |= entry_traits(device->settings, &found->entry);
         count_use(device, &found->entry);
@@ -137,15 +169,33 @@ static VkResult create_one(DriverDevice *device, VkPipelineCache handle, const P
     else if (traits & TRAIT_PROBE)
         result = VK_PIPELINE_COMPILE_REQUIRED;
     else
-        result = compile(device, handle, request, &verdict, &found, traits);
+        result = compile(device, call->cache, request, &verdict, &found, traits);
     if (result == VK_SUCCESS && verdict.action != ACT_NULL_HANDLE)
-        result = make_pipeline(found, request, traits, out);
+        result = make_pipeline(call, found, request, traits, out);
     tell(request->feedback, traits);
     entry_leave(found);
     return result;
 }
 
-typedef PipelineRequest (*Reader)(const void *infos, uint32_t index);
+VkResult create_element(const CreateCall *call, uint32_t index)
+{
+    PipelineRequest request = call->read(call->infos, index);
+    check_base(&request, index);
+    return create_one(call, &request, &call->pipelines[index]);
+}
+
+VkResult create_elements(const CreateCall *call)
+{
+    VkResult result = VK_SUCCESS;
+    for (uint32_t i = 0; i < call->count; i++) {
+        VkResult one = create_element(call, i);
+        if (one != VK_SUCCESS && (result == VK_SUCCESS || one < 0))
+            result = one;
+        if (one != VK_SUCCESS && (call->read(call->infos, i).flags & EARLY_RETURN))
+            break;
+    }
+    return result;
+}
 
 static PipelineRequest read_compute_at(const void *infos, uint32_t index)
 {
@@ -157,24 +207,16 @@ static PipelineRequest read_graphics_at(const void *infos, uint32_t index)
     return read_graphics((const VkGraphicsPipelineCreateInfo *)infos + index);
 }
 
-static VkResult create_pipelines(VkDevice device, VkPipelineCache cache, uint32_t info_count, Reader read,
-                                 const void *infos, VkPipeline *pipelines)
+static VkResult create_pipelines(const CreateCall *call)
 {
-    memset(pipelines, 0, info_count * sizeof *pipelines);
+    memset(call->pipelines, 0, call->count * sizeof *call->pipelines);
     VkResult result = act_or_error(DO_CREATE_PIPELINES);
     if (result != VK_SUCCESS)
         return result;
-    Cache *used = cache_use_begin(cache);
-    for (uint32_t i = 0; i < info_count; i++) {
-        PipelineRequest request = read(infos, i);
-        check_base(&request, i);
-        VkResult one = create_one(device_of(device), cache, &request, &pipelines[i]);
-        if (one != VK_SUCCESS && (result == VK_SUCCESS || one < 0))
-            result = one;
-        if (one != VK_SUCCESS && (request.flags & EARLY_RETURN))
-            break;
-    }
-    cache_use_end(used);
+    bool alone = cache_needs_synchronization(call->cache);
+    Cache *used = cache_use_begin(call->cache, alone);
+    result = create_elements(call);
+    cache_use_end(used, alone);
     return result;
 }
 
@@ -182,26 +224,26 @@ static VkResult VKAPI_CALL create_compute(VkDevice device, VkPipelineCache cache
                                           const VkComputePipelineCreateInfo *infos,
                                           const VkAllocationCallbacks *allocator, VkPipeline *pipelines)
 {
-    (void)allocator;
-    return create_pipelines(device, cache, info_count, read_compute_at, infos, pipelines);
+    COMMAND_OF(device, self);
+    return create_pipelines(&(CreateCall){self, cache, info_count, read_compute_at, infos, allocator, pipelines});
 }
 
 static VkResult VKAPI_CALL create_graphics(VkDevice device, VkPipelineCache cache, uint32_t info_count,
                                            const VkGraphicsPipelineCreateInfo *infos,
                                            const VkAllocationCallbacks *allocator, VkPipeline *pipelines)
 {
-    (void)allocator;
-    return create_pipelines(device, cache, info_count, read_graphics_at, infos, pipelines);
+    COMMAND_OF(device, self);
+    return create_pipelines(&(CreateCall){self, cache, info_count, read_graphics_at, infos, allocator, pipelines});
 }
 
 static void VKAPI_CALL destroy_pipeline(VkDevice device, VkPipeline handle, const VkAllocationCallbacks *allocator)
 {
-    (void)device, (void)allocator;
+    COMMAND_OF(device, self);
     if (!handle)
         return;
-    Pipeline *gone = object_of((uint64_t)handle, MAGIC_PIPELINE, "VkPipeline");
+    Pipeline *gone = object_of((uint64_t)handle, KIND_PIPELINE);
     entry_leave(gone->entry);
-    object_free(&gone->object);
+    object_free(self, &gone->object, allocator);
 }
 
 /* ---- pipelines of other kinds ---- */
@@ -210,10 +252,10 @@ static void VKAPI_CALL destroy_pipeline(VkDevice device, VkPipeline handle, cons
 static VkResult create_more(VkPipelineCache cache, uint32_t info_count, VkPipeline *pipelines, bool deferred)
 {
     memset(pipelines, 0, info_count * sizeof *pipelines);
-    Cache *used = cache_use_begin(cache);
+    Cache *used = cache_use_begin(cache, false);
     VkResult result = act_or_error(DO_CREATE_MORE);
     if (!deferred) /* an operation that nobody joins: it goes on */
-        cache_use_end(used);
+        cache_use_end(used, false);
     return result;
 }
 

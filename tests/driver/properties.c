@@ -14,7 +14,7 @@ typedef struct {
     Part offered;
 } Offer;
 
-enum { OFFERS = 12 };
+enum { OFFERS = 20 };
 
 static void list_offers(const DeviceSettings *device, Offer offers[OFFERS])
 {
@@ -25,9 +25,17 @@ static void list_offers(const DeviceSettings *device, Offer offers[OFFERS])
         {VK_KHR_PIPELINE_LIBRARY_EXTENSION_NAME, device->libraries},
         {VK_EXT_GRAPHICS_PIPELINE_LIBRARY_EXTENSION_NAME, device->libraries},
         {VK_KHR_MAINTENANCE_5_EXTENSION_NAME, device->maintenance5},
+        {"VK_KHR_maintenance8", device->maintenance8},
         {"VK_KHR_extended_flags", device->extended_flags},
         {"VK_SEC_pipeline_cache_incremental_mode", device->incremental_cache},
         {VK_KHR_PIPELINE_BINARY_EXTENSION_NAME, device->binaries},
+        {VK_KHR_RAY_TRACING_PIPELINE_EXTENSION_NAME, device->ray_tracing},
+        {VK_KHR_ACCELERATION_STRUCTURE_EXTENSION_NAME, device->ray_tracing},
+        {VK_KHR_DEFERRED_HOST_OPERATIONS_EXTENSION_NAME, device->ray_tracing},
+        {VK_KHR_SPIRV_1_4_EXTENSION_NAME, device->ray_tracing},
+        {VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME, device->ray_tracing},
+        {VK_KHR_BUFFER_DEVICE_ADDRESS_EXTENSION_NAME, device->ray_tracing},
+        {VK_EXT_DESCRIPTOR_INDEXING_EXTENSION_NAME, device->ray_tracing},
         {VK_NV_RAY_TRACING_EXTENSION_NAME, device->more_pipelines},
         {"VK_AMDX_shader_enqueue", device->more_pipelines},
         {"VK_ARM_data_graph", device->more_pipelines},
@@ -64,46 +72,59 @@ static VkBool32 has(Part offered)
     return offered == PART_YES || offered == PART_NULL;
 }
 
-/* Newer than any header that this is built with. */
-enum { TYPE_EXTENDED_FLAGS = 1000668004, TYPE_INCREMENTAL_CACHE = 1000637000 };
+/* Newer than any header that this is built with. Each has one member, as maintenance5 has. */
+enum { TYPE_EXTENDED_FLAGS = 1000668004, TYPE_INCREMENTAL_CACHE = 1000637000, TYPE_MAINTENANCE8 = 1000574000 };
+#define ONE_MEMBER offsetof(VkPhysicalDeviceMaintenance5FeaturesKHR, maintenance5)
 
-/* The members that the driver knows of a struct, with what it has of them. */
-static uint32_t known_features(const DeviceSettings *device, VkBaseOutStructure *node, VkBool32 *members[2],
-                               VkBool32 supported[2])
+/* The features that the driver knows: a member of a struct, and which part of the settings it is. */
+static const struct {
+    int type;
+    size_t member, part; /* SIZE_MAX: always supported */
+} known_features[] = {
+#define FEATURE(type, structure, member, part)                                                                         \
+    {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_##type, offsetof(VkPhysicalDevice##structure, member), part}
+#define PART(name) offsetof(DeviceSettings, name)
+    FEATURE(VULKAN_1_3_FEATURES, Vulkan13Features, pipelineCreationCacheControl, PART(cache_control)),
+    FEATURE(VULKAN_1_3_FEATURES, Vulkan13Features, dynamicRendering, SIZE_MAX),
+    FEATURE(PIPELINE_CREATION_CACHE_CONTROL_FEATURES, PipelineCreationCacheControlFeatures,
+            pipelineCreationCacheControl, PART(cache_control)),
+    FEATURE(GRAPHICS_PIPELINE_LIBRARY_FEATURES_EXT, GraphicsPipelineLibraryFeaturesEXT, graphicsPipelineLibrary,
+            PART(libraries)),
+    FEATURE(RAY_TRACING_PIPELINE_FEATURES_KHR, RayTracingPipelineFeaturesKHR, rayTracingPipeline, PART(ray_tracing)),
+    FEATURE(RAY_TRACING_PIPELINE_FEATURES_KHR, RayTracingPipelineFeaturesKHR,
+            rayTracingPipelineShaderGroupHandleCaptureReplay, PART(ray_tracing)),
+    FEATURE(RAY_TRACING_PIPELINE_FEATURES_KHR, RayTracingPipelineFeaturesKHR, rayTraversalPrimitiveCulling,
+            PART(ray_tracing)),
+    FEATURE(ACCELERATION_STRUCTURE_FEATURES_KHR, AccelerationStructureFeaturesKHR, accelerationStructure,
+            PART(ray_tracing)),
+    FEATURE(BUFFER_DEVICE_ADDRESS_FEATURES, BufferDeviceAddressFeatures, bufferDeviceAddress, PART(ray_tracing)),
+    FEATURE(MAINTENANCE_5_FEATURES_KHR, Maintenance5FeaturesKHR, maintenance5, PART(maintenance5)),
+    FEATURE(PIPELINE_BINARY_FEATURES_KHR, PipelineBinaryFeaturesKHR, pipelineBinaries, PART(binaries)),
+    {TYPE_MAINTENANCE8, ONE_MEMBER, PART(maintenance8)},
+    {TYPE_EXTENDED_FLAGS, ONE_MEMBER, PART(extended_flags)},
+    {TYPE_INCREMENTAL_CACHE, ONE_MEMBER, PART(incremental_cache)},
+};
+enum { KNOWN_FEATURES = sizeof known_features / sizeof *known_features };
+
+static VkBool32 *member_of(const VkBaseOutStructure *node, size_t feature)
 {
-    switch ((int)node->sType) {
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES:
-        members[0] = &((VkPhysicalDeviceVulkan13Features *)(void *)node)->pipelineCreationCacheControl;
-        members[1] = &((VkPhysicalDeviceVulkan13Features *)(void *)node)->dynamicRendering;
-        supported[0] = has(device->cache_control);
-        supported[1] = VK_TRUE;
-        return 2;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_CREATION_CACHE_CONTROL_FEATURES:
-        members[0] =
-            &((VkPhysicalDevicePipelineCreationCacheControlFeatures *)(void *)node)->pipelineCreationCacheControl;
-        supported[0] = has(device->cache_control);
-        return 1;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_GRAPHICS_PIPELINE_LIBRARY_FEATURES_EXT:
-        members[0] = &((VkPhysicalDeviceGraphicsPipelineLibraryFeaturesEXT *)(void *)node)->graphicsPipelineLibrary;
-        supported[0] = has(device->libraries);
-        return 1;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_5_FEATURES_KHR:
-        members[0] = &((VkPhysicalDeviceMaintenance5FeaturesKHR *)(void *)node)->maintenance5;
-        supported[0] = has(device->maintenance5);
-        return 1;
-    case TYPE_EXTENDED_FLAGS:
-    case TYPE_INCREMENTAL_CACHE: /* one member each, as the one above */
-        members[0] = &((VkPhysicalDeviceMaintenance5FeaturesKHR *)(void *)node)->maintenance5;
-        supported[0] = has(node->sType == (VkStructureType)TYPE_EXTENDED_FLAGS ? device->extended_flags
-                                                                               : device->incremental_cache);
-        return 1;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_FEATURES_KHR:
-        members[0] = &((VkPhysicalDevicePipelineBinaryFeaturesKHR *)(void *)node)->pipelineBinaries;
-        supported[0] = has(device->binaries);
-        return 1;
-    default:
-        return 0;
-    }
+    return (VkBool32 *)(void *)((uintptr_t)node + known_features[feature].member);
+}
+
+static bool is_supported(const DeviceSettings *device, size_t feature)
+{
+    size_t part = known_features[feature].part;
+    return part == SIZE_MAX || has(*(const Part *)(const void *)((const char *)device + part));
+}
+
+/* True where a struct of the chain enables the feature that this part of the settings is. */
+static bool enables_feature(const VkDeviceCreateInfo *info, size_t part)
+{
+    for (const VkBaseOutStructure *node = (void *)(uintptr_t)info->pNext; node; node = node->pNext)
+        for (size_t i = 0; i < KNOWN_FEATURES; i++)
+            if (known_features[i].type == (int)node->sType && known_features[i].part == part && *member_of(node, i))
+                return true;
+    return false;
 }
 
 static void VKAPI_CALL get_features(VkPhysicalDevice physical, VkPhysicalDeviceFeatures *features)
@@ -115,12 +136,11 @@ static void VKAPI_CALL get_features(VkPhysicalDevice physical, VkPhysicalDeviceF
 static void VKAPI_CALL get_features2(VkPhysicalDevice physical, VkPhysicalDeviceFeatures2 *features)
 {
     memset(&features->features, 0, sizeof features->features);
-    for (VkBaseOutStructure *node = features->pNext; node; node = node->pNext) {
-        VkBool32 *members[2], supported[2];
-        uint32_t known = known_features(settings_of(physical), node, members, supported);
-        for (uint32_t i = 0; i < known; i++)
-            *members[i] = supported[i];
-    }
+    check_chain(features->pNext, "vkGetPhysicalDeviceFeatures2");
+    for (VkBaseOutStructure *node = features->pNext; node; node = node->pNext)
+        for (size_t i = 0; i < KNOWN_FEATURES; i++)
+            if (known_features[i].type == (int)node->sType)
+                *member_of(node, i) = is_supported(settings_of(physical), i);
 }
 
 /* ---- properties ---- */
@@ -143,6 +163,7 @@ static void VKAPI_CALL get_properties2(VkPhysicalDevice physical, VkPhysicalDevi
 {
     const DeviceSettings *device = settings_of(physical);
     get_properties(physical, &properties->properties);
+    check_chain(properties->pNext, "vkGetPhysicalDeviceProperties2");
     for (VkBaseOutStructure *node = properties->pNext; node; node = node->pNext) {
         if (node->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES) {
             VkPhysicalDeviceDriverProperties *driver = (void *)node;
@@ -156,9 +177,14 @@ static void VKAPI_CALL get_properties2(VkPhysicalDevice physical, VkPhysicalDevi
             VkPhysicalDevicePipelineBinaryPropertiesKHR *binaries = (void *)node;
             binaries->pipelineBinaryInternalCache = device->internal_cache;
             binaries->pipelineBinaryInternalCacheControl = device->internal_cache && device->internal_cache_control;
-            binaries->pipelineBinaryPrefersInternalCache = VK_FALSE;
-            binaries->pipelineBinaryPrecompiledInternalCache = VK_FALSE;
-            binaries->pipelineBinaryCompressedData = VK_FALSE;
+            binaries->pipelineBinaryPrefersInternalCache = device->prefers_internal_cache;
+            binaries->pipelineBinaryPrecompiledInternalCache = device->precompiled_internal_cache;
+            binaries->pipelineBinaryCompressedData = device->compressed;
+        }
+        if (node->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_RAY_TRACING_PIPELINE_PROPERTIES_KHR) {
+            VkPhysicalDeviceRayTracingPipelinePropertiesKHR *rays = (void *)node;
+            rays->shaderGroupHandleSize = rays->shaderGroupHandleCaptureReplaySize = 32;
+            rays->maxRayRecursionDepth = 31;
         }
     }
 }
@@ -255,57 +281,83 @@ static bool enables_extension(const VkDeviceCreateInfo *info, const char *name)
     return false;
 }
 
-/* VUID-VkDeviceCreateInfo-sType-unique */
-static bool is_there_again(const VkBaseOutStructure *node)
+static const void *in_chain(const void *chain, int type)
 {
-    for (const VkBaseOutStructure *other = node->pNext; other; other = other->pNext)
-        if (other->sType == node->sType && node->sType != VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO)
-            return true;
-    return false;
+    const VkBaseInStructure *node = chain;
+    while (node && (int)node->sType != type)
+        node = node->pNext;
+    return node;
 }
 
-VkResult check_device(const DeviceSettings *device, const VkDeviceCreateInfo *info, DriverDevice *out)
+static VkResult check_what_is_there(const DeviceSettings *device, const VkDeviceCreateInfo *info)
 {
-    out->internal_cache = device->internal_cache;
-    out->more_pipelines = enables_extension(info, VK_NV_RAY_TRACING_EXTENSION_NAME);
-    check_chain(info->pNext, "vkCreateDevice");
-    for (uint32_t i = 0; i < info->enabledExtensionCount; i++)
+    for (uint32_t i = 0; i < info->enabledExtensionCount; i++) {
         if (!offers_extension(device, info->ppEnabledExtensionNames[i]))
             return VK_ERROR_EXTENSION_NOT_PRESENT;
-    for (VkBaseOutStructure *node = (void *)(uintptr_t)info->pNext; node; node = node->pNext) {
-        VkBool32 *members[2], supported[2];
-        uint32_t known = known_features(device, node, members, supported);
-        for (uint32_t i = 0; i < known; i++)
-            if (*members[i] && !supported[i])
-                return VK_ERROR_FEATURE_NOT_PRESENT;
-        bool on = known && *members[0];
-        if (is_there_again(node))
-            violation("vkCreateDevice with a structure that is chained twice");
-        switch ((int)node->sType) {
-        case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES:
-        case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_CREATION_CACHE_CONTROL_FEATURES:
-            out->cache_control |= on;
-            break;
-        case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_5_FEATURES_KHR:
-            out->maintenance5 |= on && enables_extension(info, VK_KHR_MAINTENANCE_5_EXTENSION_NAME);
-            break;
-        case TYPE_EXTENDED_FLAGS:
-            out->extended_flags |= on && enables_extension(info, "VK_KHR_extended_flags");
-            break;
-        case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_FEATURES_KHR:
-            out->binaries |= on && enables_extension(info, VK_KHR_PIPELINE_BINARY_EXTENSION_NAME);
-            break;
-        case VK_STRUCTURE_TYPE_DEVICE_PIPELINE_BINARY_INTERNAL_CACHE_CONTROL_KHR:
-            if (((VkDevicePipelineBinaryInternalCacheControlKHR *)(void *)node)->disableInternalCache) {
-                out->internal_cache = false;
-                if (!device->internal_cache || !device->internal_cache_control)
-                    violation("vkCreateDevice with disableInternalCache, which the driver lacks"); /* VUID 09602 */
-            }
-            break;
-        default:
-            break;
-        }
+        for (uint32_t j = 0; j < i; j++)
+            if (strcmp(info->ppEnabledExtensionNames[i], info->ppEnabledExtensionNames[j]) == 0)
+                violation("vkCreateDevice with %s twice", info->ppEnabledExtensionNames[i]);
     }
+    for (const VkBaseOutStructure *node = (void *)(uintptr_t)info->pNext; node; node = node->pNext)
+        for (size_t i = 0; i < KNOWN_FEATURES; i++)
+            if (known_features[i].type == (int)node->sType && *member_of(node, i) && !is_supported(device, i))
+                return VK_ERROR_FEATURE_NOT_PRESENT;
+    return VK_SUCCESS;
+}
+
+/* What must not stand beside what, and what not without what. */
+static void check_rules(const VkDeviceCreateInfo *info, bool core)
+{
+    const void *control =
+        in_chain(info->pNext, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_CREATION_CACHE_CONTROL_FEATURES);
+    const void *core_features = in_chain(info->pNext, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES);
+    const void *binaries = in_chain(info->pNext, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_FEATURES_KHR);
+    const void *internal = in_chain(info->pNext, VK_STRUCTURE_TYPE_DEVICE_PIPELINE_BINARY_INTERNAL_CACHE_CONTROL_KHR);
+    if (control && core_features) /* VUID 06532 */
+        violation("vkCreateDevice with VkPhysicalDeviceVulkan13Features and the cache control struct");
+    if (info->pEnabledFeatures && in_chain(info->pNext, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2)) /* 00373 */
+        violation("vkCreateDevice with pEnabledFeatures and VkPhysicalDeviceFeatures2");
+    if (control && !core && !enables_extension(info, VK_EXT_PIPELINE_CREATION_CACHE_CONTROL_EXTENSION_NAME))
+        violation("vkCreateDevice with the cache control struct and without the extension");
+    if ((binaries || internal) && !enables_extension(info, VK_KHR_PIPELINE_BINARY_EXTENSION_NAME))
+        violation("vkCreateDevice with a struct of pipeline binaries and without the extension");
+    if (in_chain(info->pNext, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_5_FEATURES_KHR) &&
+        !enables_extension(info, VK_KHR_MAINTENANCE_5_EXTENSION_NAME))
+        violation("vkCreateDevice with the maintenance5 struct and without the extension");
+}
+
+static void check_internal_cache(const DeviceSettings *device, const VkDeviceCreateInfo *info, DriverDevice *out)
+{
+    const VkDevicePipelineBinaryInternalCacheControlKHR *control =
+        in_chain(info->pNext, VK_STRUCTURE_TYPE_DEVICE_PIPELINE_BINARY_INTERNAL_CACHE_CONTROL_KHR);
+    out->internal_cache = device->internal_cache;
+    if (!control || !control->disableInternalCache)
+        return;
+    out->internal_cache = false;
+    if (!device->internal_cache || !device->internal_cache_control)
+        violation("vkCreateDevice with disableInternalCache, which the driver lacks"); /* VUID 09602 */
+}
+
+VkResult check_device(const DriverPhysical *physical, const VkDeviceCreateInfo *info, DriverDevice *out)
+{
+    const DeviceSettings *device = physical->settings;
+    bool core = physical->api >= VK_API_VERSION_1_3;
+    check_chain(info->pNext, "vkCreateDevice");
+    VkResult result = check_what_is_there(device, info);
+    if (result != VK_SUCCESS)
+        return result;
+    check_rules(info, core);
+    check_internal_cache(device, info, out);
+    out->feedback = core || enables_extension(info, VK_EXT_PIPELINE_CREATION_FEEDBACK_EXTENSION_NAME);
+    out->more_pipelines = enables_extension(info, VK_NV_RAY_TRACING_EXTENSION_NAME);
+    out->ray_tracing = enables_extension(info, VK_KHR_RAY_TRACING_PIPELINE_EXTENSION_NAME);
+    out->cache_control = enables_feature(info, PART(cache_control));
+    out->maintenance5 =
+        enables_feature(info, PART(maintenance5)) && enables_extension(info, VK_KHR_MAINTENANCE_5_EXTENSION_NAME);
+    out->extended_flags =
+        enables_feature(info, PART(extended_flags)) && enables_extension(info, "VK_KHR_extended_flags");
+    out->binaries =
+        enables_feature(info, PART(binaries)) && enables_extension(info, VK_KHR_PIPELINE_BINARY_EXTENSION_NAME);
     if (out->binaries && !out->maintenance5 && !out->extended_flags)
         violation("vkCreateDevice with VK_KHR_pipeline_binary and nothing that it depends on"); /* VUID 01387 */
     return VK_SUCCESS;

@@ -28,7 +28,6 @@ static Rule rules[MAX_RULES];
 static size_t rule_count;
 
 #define NAME_OF(name, text) text,
-const char *const command_names[COMMAND_COUNT] = {COMMANDS(NAME_OF)};
 static const char *const action_names[ACTION_COUNT] = {ACTIONS(NAME_OF)};
 static const char *const trait_names[TRAIT_TOTAL] = {TRAITS(NAME_OF)};
 
@@ -55,6 +54,7 @@ static const unsigned more_actions[COMMAND_COUNT] = {
     [DO_GET_KEY] = 1u << ACT_ZERO | 1u << ACT_LONG,
     [DO_CREATE_BINARIES] = 1u << ACT_MISSING | 1u << ACT_INCOMPLETE | 1u << ACT_PARTIAL,
     [DO_BINARY_DATA] = 1u << ACT_GROW | 1u << ACT_GARBAGE,
+    [DO_JOIN] = 1u << ACT_LATE,
 };
 
 #define ON_READ (1u << ACT_INCOMPLETE | 1u << ACT_OVERSTATE | 1u << ACT_SHRINK | 1u << ACT_HEADER | 1u << ACT_GARBAGE)
@@ -103,8 +103,8 @@ static void read_argument(Rule *rule, const char *argument)
         rule->result = read_result(argument);
     else if (rule->action == ACT_HEADER && place_of(argument, parts, sizeof parts / sizeof *parts) < 0)
         wrong_script("no such part of a header", argument);
-    else if (rule->action == ACT_WAIT && place_of(argument, command_names, COMMAND_COUNT) < 0)
-        wrong_script("no such command", argument);
+    else if (rule->action == ACT_WAIT && counter_of(argument) < 0)
+        wrong_script("no such command or counter", argument);
     else if (rule->action == ACT_SLOW || rule->action == ACT_PARTIAL)
         script_number(argument);
 }
@@ -234,12 +234,20 @@ static void be_slow(const char *milliseconds)
         continue;
 }
 
-static void wait_for_two(const char *command)
+/* Commands are counted when they begin: of two that have begun one is over. */
+static void wait_for(const char *name)
 {
-    Command awaited = (Command)place_of(command, command_names, COMMAND_COUNT);
-    uint64_t before = calls_of(awaited);
-    while (calls_of(awaited) < before + 2)
+    int awaited = counter_of(name);
+    uint64_t enough = value_of(awaited) + (awaited < COUNTER_COUNT ? 1 : 2);
+    while (value_of(awaited) < enough)
         nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+}
+
+static atomic_bool hangs;
+
+bool somebody_hangs(void)
+{
+    return atomic_load(&hangs);
 }
 
 /* What does not come back, and waits. */
@@ -248,15 +256,17 @@ static void do_drastic(const Rule *rule)
     if (rule->action == ACT_SLOW)
         be_slow(rule->argument);
     if (rule->action == ACT_WAIT)
-        wait_for_two(rule->argument);
+        wait_for(rule->argument);
     if (rule->action == ACT_ABORT)
         abort();
     if (rule->action == ACT_KILL)
         kill(getpid(), SIGKILL);
     if (rule->action == ACT_CRASH)
         *(volatile int *)NULL = 1;
-    while (rule->action == ACT_HANG)
+    while (rule->action == ACT_HANG) {
+        atomic_store(&hangs, true);
         pause();
+    }
 }
 
 static bool any_includes(Command command)

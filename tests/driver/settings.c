@@ -7,13 +7,6 @@
 
 DriverSettings settings = {.device_count = 1};
 
-void wrong_script(const char *what, const char *where)
-{
-    /* A test that injects nothing would pass. */
-    fprintf(stderr, "test driver: %s: %s\n", what, where);
-    abort();
-}
-
 uint32_t script_number(const char *text)
 {
     char *end;
@@ -39,6 +32,8 @@ static const DeviceSettings defaults = {
     .libraries = PART_YES,
     .more_pipelines = PART_NO,
     .binaries = PART_YES,
+    .ray_tracing = PART_YES,
+    .maintenance8 = PART_YES,
     .internal_cache = true,
     .internal_cache_control = true,
     .payload = 256,
@@ -110,9 +105,53 @@ static bool read_number_of(DeviceSettings *device, const char *name, const char 
     return false;
 }
 
+static bool read_part_of(DeviceSettings *device, const char *name, const char *value)
+{
+    const struct {
+        const char *name;
+        Part *part;
+    } parts[] = {
+        {"cache-control", &device->cache_control},
+        {"maintenance5", &device->maintenance5},
+        {"maintenance8", &device->maintenance8},
+        {"extended-flags", &device->extended_flags},
+        {"incremental-cache", &device->incremental_cache},
+        {"libraries", &device->libraries},
+        {"more-pipelines", &device->more_pipelines},
+        {"ray-tracing", &device->ray_tracing},
+        {"binaries", &device->binaries},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strcmp(name, parts[i].name) == 0) {
+            *parts[i].part = read_part(value, parts[i].part == &device->binaries);
+            return true;
+        }
+    return false;
+}
+
+static bool read_flag_of(DeviceSettings *device, const char *name, const char *value)
+{
+    const struct {
+        const char *name;
+        bool *flag;
+    } flags[] = {
+        {"internal-cache", &device->internal_cache},
+        {"internal-cache-control", &device->internal_cache_control},
+        {"prefers-internal-cache", &device->prefers_internal_cache},
+        {"precompiled-internal-cache", &device->precompiled_internal_cache},
+        {"compressed-binaries", &device->compressed},
+    };
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (strcmp(name, flags[i].name) == 0) {
+            *flags[i].flag = read_yes(value);
+            return true;
+        }
+    return false;
+}
+
 static bool read_of(DeviceSettings *device, const char *name, const char *value)
 {
-    if (read_number_of(device, name, value))
+    if (read_number_of(device, name, value) || read_part_of(device, name, value) || read_flag_of(device, name, value))
         return true;
     if (strcmp(name, "api") == 0)
         device->api = read_api(value);
@@ -122,41 +161,44 @@ static bool read_of(DeviceSettings *device, const char *name, const char *value)
         snprintf(device->driver_info, sizeof device->driver_info, "%s", value);
     else if (strcmp(name, "uuid") == 0)
         read_uuid(device->uuid, value);
-    else if (strcmp(name, "cache-control") == 0)
-        device->cache_control = read_part(value, false);
-    else if (strcmp(name, "maintenance5") == 0)
-        device->maintenance5 = read_part(value, false);
-    else if (strcmp(name, "extended-flags") == 0)
-        device->extended_flags = read_part(value, false);
-    else if (strcmp(name, "incremental-cache") == 0)
-        device->incremental_cache = read_part(value, false);
-    else if (strcmp(name, "libraries") == 0)
-        device->libraries = read_part(value, false);
-    else if (strcmp(name, "more-pipelines") == 0)
-        device->more_pipelines = read_part(value, false);
-    else if (strcmp(name, "binaries") == 0)
-        device->binaries = read_part(value, true);
-    else if (strcmp(name, "internal-cache") == 0)
-        device->internal_cache = read_yes(value);
-    else if (strcmp(name, "internal-cache-control") == 0)
-        device->internal_cache_control = read_yes(value);
     else
         return false;
     return true;
 }
 
-bool settings_read(const char *name, const char *value)
+static int read_one_of(const char *value, const char *const *names, int name_count)
 {
+    for (int i = 0; i < name_count; i++)
+        if (strcmp(value, names[i]) == 0)
+            return i;
+    wrong_script("no such value", value);
+}
+
+/* What all devices have in common. */
+static bool read_common(const char *name, const char *value)
+{
+    static const char *const deferrals[] = {"at-once", "to-join", "never"};
+    static const char *const feedbacks[] = {"yes", "no", "no-hits"};
     if (strcmp(name, "devices") == 0) {
         settings.device_count = script_number(value);
         if (settings.device_count < 1 || settings.device_count > MAX_DEVICES)
             wrong_script("not a number of devices", value);
-        return true;
-    }
-    if (strcmp(name, "guilty") == 0) {
+    } else if (strcmp(name, "guilty") == 0) {
         settings.guilty = script_number(value);
-        return true;
+    } else if (strcmp(name, "deferral") == 0) {
+        settings.deferral = (Deferral)read_one_of(value, deferrals, 3);
+    } else if (strcmp(name, "feedback") == 0) {
+        settings.feedback = (Feedback)read_one_of(value, feedbacks, 3);
+    } else {
+        return false;
     }
+    return true;
+}
+
+bool settings_read(const char *name, const char *value)
+{
+    if (read_common(name, value))
+        return true;
     char *first = strdup(value);
     char *second = first ? strchr(first, '/') : NULL;
     if (second)

@@ -1,7 +1,7 @@
 /* Which bytes the driver gave out, in this process and in those before it, and what was done that must not be. */
 #include "driver.h"
 
-#include "../known_names.h"
+#include "known_names.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,6 +15,13 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int file = -1;
+
+void wrong_script(const char *what, const char *where)
+{
+    /* A test that injects nothing would pass. */
+    fprintf(stderr, "test driver: %s: %s\n", what, where);
+    abort();
+}
 
 __attribute__((constructor(101))) static void open_file(void)
 {
@@ -33,19 +40,32 @@ static void write_line(const char *line, size_t length)
         abort(); /* the next process would report what is right */
 }
 
-void violation(const char *format, ...)
+static void write_words(const char *what, const char *format, va_list arguments)
 {
-    char line[512] = "VIOLATION ";
-    va_list arguments;
-    va_start(arguments, format);
-    int length = (int)strlen(line);
+    char line[512];
+    int length = snprintf(line, sizeof line, "%s ", what);
     length += vsnprintf(line + length, sizeof line - 2 - (size_t)length, format, arguments);
-    va_end(arguments);
     if ((size_t)length > sizeof line - 2)
         length = sizeof line - 2;
     line[length++] = '\n';
-    count(COUNT_VIOLATIONS, 1);
     write_line(line, (size_t)length);
+}
+
+void violation(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    count(COUNT_VIOLATIONS, 1);
+    write_words("VIOLATION", format, arguments);
+    va_end(arguments);
+}
+
+void hazard(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    write_words("HAZARD", format, arguments);
+    va_end(arguments);
 }
 
 /* What this process and others have appended since the last time: whole lines. */
@@ -69,10 +89,10 @@ static void read_file_locked(void)
 }
 
 /* Of the bytes with the identity of the driver that gave them out. */
-static uint64_t name_of(const DeviceSettings *device, const void *key, const void *data, size_t size)
+static uint64_t name_of(uint64_t identity, const void *key, const void *data, size_t size)
 {
     Hash name = hash_start(key != NULL);
-    hash_number(&name, device->identity);
+    hash_number(&name, identity);
     if (key)
         hash_bytes(&name, key, KEY_BYTES);
     hash_bytes(&name, data, size);
@@ -80,9 +100,9 @@ static uint64_t name_of(const DeviceSettings *device, const void *key, const voi
     return folded ? folded : 1;
 }
 
-void given_out(const DeviceSettings *device, const void *key, const void *data, size_t size)
+void given_out(uint64_t identity, const void *key, const void *data, size_t size)
 {
-    uint64_t name = name_of(device, key, data, size);
+    uint64_t name = name_of(identity, key, data, size);
     char line[64];
     if (file < 0)
         return;
@@ -93,14 +113,37 @@ void given_out(const DeviceSettings *device, const void *key, const void *data, 
     pthread_mutex_unlock(&lock);
 }
 
-bool was_given_out(const DeviceSettings *device, const void *key, const void *data, size_t size)
+bool was_given_out(uint64_t identity, const void *key, const void *data, size_t size)
 {
     if (file < 0)
         return true;
-    uint64_t name = name_of(device, key, data, size);
+    uint64_t name = name_of(identity, key, data, size);
     pthread_mutex_lock(&lock);
     read_file_locked();
     bool found = room && known[place_of(name)];
     pthread_mutex_unlock(&lock);
     return found;
+}
+
+static bool disables_internal_cache(const VkDeviceCreateInfo *info)
+{
+    for (const VkBaseInStructure *node = info->pNext; node; node = node->pNext)
+        if (node->sType == VK_STRUCTURE_TYPE_DEVICE_PIPELINE_BINARY_INTERNAL_CACHE_CONTROL_KHR)
+            return ((const VkDevicePipelineBinaryInternalCacheControlKHR *)(const void *)node)->disableInternalCache;
+    return false;
+}
+
+void note_device(const VkDeviceCreateInfo *info, VkResult result)
+{
+    char line[2048];
+    size_t length = (size_t)snprintf(line, sizeof line, "device result=%d %schain=", result,
+                                     disables_internal_cache(info) ? "internal-cache=off " : "");
+    for (const VkBaseInStructure *node = info->pNext; node && length < 512; node = node->pNext)
+        if (node->sType != VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO)
+            length += (size_t)snprintf(line + length, sizeof line - length, "%d,", (int)node->sType);
+    length += (size_t)snprintf(line + length, sizeof line - length, " extensions=");
+    for (uint32_t i = 0; i < info->enabledExtensionCount && length < sizeof line - 300; i++)
+        length += (size_t)snprintf(line + length, sizeof line - length, "%s,", info->ppEnabledExtensionNames[i]);
+    line[length++] = '\n';
+    write_line(line, length);
 }

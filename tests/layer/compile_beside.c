@@ -1,5 +1,5 @@
 /*
- * compile_beside none|shared: a driver whose first compile lasts until something else was done (tests/faults) shows who
+ * compile_beside none|shared: a driver whose first compile lasts until something else was done (tests/driver) shows who
  * waits for a compile.
  *
  * shared: two threads with one VkPipelineCache, each creates a pipeline of its own twice. Whoever compiles first is done

@@ -12,7 +12,8 @@ import pytest
 import xxhash
 from layer.recorder import only, record
 from layer.test_interpreter import write_policy
-from world import BUILD, FAULTS, LAYER_NAME, Run, World
+from scripted_driver import ScriptedDriver
+from world import BUILD, Run, World
 
 Later = Callable[..., tuple[Run, list[dict[str, Any]]]]
 
@@ -226,8 +227,7 @@ host.Host.handle = handle_and_load
 """
 
 
-@pytest.fixture
-def later(world: World) -> Later:
+def later_in(world: World) -> Later:
     """Runs the demo in a store that is empty but for the loads of two journals with 30 pipelines each."""
     world.demo("--count", 30)
     world.demo("--count", 60)
@@ -245,10 +245,10 @@ def later(world: World) -> Later:
 
 
 @pytest.mark.parametrize("carrier", ["cells", "snapshot"])
-def test_later_loads(later: Later, carrier: str) -> None:
+def test_later_loads(world: World, carrier: str) -> None:
     """Records that are loaded after the device's load are found by the pipelines created after them, though these are
     created with the program's own cache."""
-    result, found = later(carrier)
+    result, found = later_in(world)(carrier)
     assert [one["taken"] for one in only(found, "later")] == [[[30, 30], [30, 30]]]
     counters = only(found, "destroyed")[0]["counters"]
     assert counters["load_failed"] == 0 and counters["pipelines"] == 60
@@ -259,9 +259,10 @@ def test_later_loads(later: Later, carrier: str) -> None:
         assert counters["plain_compiled"] < 20 and result["feedback"]["application_cache_hit"] > 40
 
 
-def test_later_loads_that_the_driver_refuses(later: Later) -> None:
+def test_later_loads_that_the_driver_refuses(scripted: ScriptedDriver) -> None:
     """Refused records are counted, and change nothing else."""
-    _, found = later("cells", layers=f"{LAYER_NAME}:{FAULTS}", PYLAYER_TEST_FAULTS="cache-data-refused")
+    refuses = {"PYLAYER_TEST_DRIVER": "create-cache=error:initialization-failed?data"}
+    _, found = later_in(scripted.world)("cells", **refuses)
     assert [one["taken"] for one in only(found, "later")] == [[[30, 0], [30, 0]]]
     counters = only(found, "destroyed")[0]["counters"]
     assert (counters["load_failed"], counters["compiled"]) == (60, 60)

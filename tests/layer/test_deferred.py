@@ -1,75 +1,75 @@
-"""Ray tracing pipelines in deferred operations: on RADV, which has done everything when it says that it deferred, on a
-driver that defers to the threads that join, and on one that never defers."""
+"""Ray tracing pipelines in deferred operations: on RADV, and on drivers that have done everything when they say that
+they deferred, that defer to the threads that join, and that never defer."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from world import BUILD, FAULTS, LAYER_NAME, Run, World
-
-PROGRAM = str(BUILD / "tests" / "deferred")
-BOTH = f"{LAYER_NAME}:{FAULTS}"
+from scripted_driver import ScriptedDriver
+from world import BUILD, LAYER_NAME, Run, World, seen
 
 SUCCESS = "0"
 COMPILE_REQUIRED = "1000297000"
 DEFERRED = "1000268002"
 NOT_DEFERRED = "1000268003"
 
-#: RADV as it is, and the fault layer in front of it.
-DRIVERS = ["", "defers", "never-defers"]
-
-#: What the program sees of its pipelines.
-SEEN = ("pipelines", "created", "failed", "null_handles", "compile_required", "calls", "results")
+DEFERRALS = ["at-once", "to-join", "never"]
 
 
 class Deferring:
-    """Programs on a driver that defers in one of these ways, and a witness to what reaches it."""
+    """Programs on a driver that defers in one of these ways, or on RADV."""
 
-    def __init__(self, world: World, driver: str) -> None:
+    def __init__(self, world: World, deferral: str, scripted: ScriptedDriver | None) -> None:
         self.world = world
-        self.log = world.directory / "faults.log"
-        self.environment = {"PYLAYER_TEST_FAULTS": driver, "PYLAYER_TEST_FAULTS_LOG": str(self.log)}
+        self.deferral = deferral
+        self.scripted = scripted
+        #: As RADV without its cache on disk, with pipelines of about the same size.
+        self.script = f"payload=2000;internal-cache=no;binaries=no;deferral={deferral}"
 
-    def violations(self) -> list[str]:
-        lines = self.log.read_text().splitlines()
-        self.log.unlink()
-        return [line for line in lines if "VIOLATION" in line]
-
-    def program(self, *arguments: str, layers: str = BOTH) -> dict[str, dict[str, str]]:
+    def program(self, *arguments: str, layered: bool = True, script: str = "", **options: Any) -> Calls:
         """What tests/layer/deferred.c printed, by name of the call."""
-        output = self.world.run([PROGRAM, *arguments], VK_INSTANCE_LAYERS=layers, **self.environment).stdout
-        assert not self.violations()
+        if self.scripted:
+            script = f"{self.script};binaries=yes;{script}"
+            output = self.scripted.program("deferred", *arguments, layered=layered, script=script, **options).stdout
+        else:
+            command = [str(BUILD / "tests" / "deferred"), *arguments]
+            output = self.world.run(command, VK_INSTANCE_LAYERS=LAYER_NAME if layered else None).stdout
         lines = [line.split() for line in output.splitlines()]
         return {name: dict(value.split("=", 1) for value in values) for name, *values in lines}
 
-    def demo(self, *arguments: str | int, layers: str = BOTH, faults: str = "", check: bool = True) -> Run:
-        given = ",".join(filter(None, [self.environment["PYLAYER_TEST_FAULTS"], faults]))
-        environment = {**self.environment, "PYLAYER_TEST_FAULTS": given}
-        result = self.world.demo("--ray-tracing", *arguments, layers=layers, check=check, **environment)
-        assert not self.violations()
-        return result
+    def demo(self, *arguments: str | int, script: str = "", **options: Any) -> Run:
+        assert self.scripted
+        return self.scripted.demo("--ray-tracing", *arguments, script=f"{self.script};{script}", **options)
 
 
-@pytest.fixture(params=DRIVERS, ids=lambda driver: driver or "radv")
-def driver(request: pytest.FixtureRequest, world: World) -> Deferring:
+Calls = dict[str, dict[str, str]]
+
+
+@pytest.fixture(params=["radv", *DEFERRALS])
+def driver(request: pytest.FixtureRequest) -> Deferring:
     """Each of the drivers."""
-    return Deferring(world, request.param)
+    if request.param == "radv":
+        return Deferring(request.getfixturevalue("world"), "at-once", None)
+    scripted = request.getfixturevalue("scripted")
+    return Deferring(scripted.world, request.param, scripted)
+
+
+@pytest.fixture(params=DEFERRALS)
+def scriptable(request: pytest.FixtureRequest, scripted: ScriptedDriver) -> Deferring:
+    """Each of the drivers that can have faults."""
+    return Deferring(scripted.world, request.param, scripted)
 
 
 @pytest.fixture
-def deferring(world: World) -> Deferring:
+def deferring(scripted: ScriptedDriver) -> Deferring:
     """The driver that really defers."""
-    return Deferring(world, "defers")
+    return Deferring(scripted.world, "to-join", scripted)
 
 
-def results(calls: dict[str, dict[str, str]]) -> dict[str, dict[str, str]]:
+def results(calls: Calls) -> Calls:
     """Without the returned value of a call, which may be DEFERRED or NOT_DEFERRED wherever either may be."""
     return {name: {key: value for key, value in call.items() if key != "begin"} for name, call in calls.items()}
-
-
-def seen(result: Run) -> dict[str, Any]:
-    return {key: result.get(key) for key in SEEN}
 
 
 # ---- Results -----------------------------------------------------------------------------------------
@@ -78,7 +78,7 @@ def seen(result: Run) -> dict[str, Any]:
 def test_results_are_the_drivers(driver: Deferring) -> None:
     """The operations of a first run give the results, pipelines and group handles that they give without the layer,
     but for one that need not compile any more."""
-    alone, cold = results(driver.program(layers=FAULTS)), results(driver.program())
+    alone, cold = results(driver.program(layered=False)), results(driver.program())
     assert alone.pop("then-found")["result"] == COMPILE_REQUIRED
     assert cold.pop("then-found")["result"] == SUCCESS
     assert cold == alone
@@ -117,7 +117,7 @@ def test_what_is_found_counts_as_deferred(driver: Deferring) -> None:
     the driver's own operation is complete with the right result."""
     driver.program()
     warm = driver.program()
-    own = NOT_DEFERRED if driver.environment["PYLAYER_TEST_FAULTS"] == "never-defers" else DEFERRED
+    own = NOT_DEFERRED if driver.deferral == "never" else DEFERRED
     for name in ("captured", "replayable", "replayable-cache"):
         assert warm.pop(name)["begin"] == own
     assert {call["begin"] for call in warm.values() if "begin" in call} == {DEFERRED, SUCCESS}
@@ -136,17 +136,17 @@ def test_found_after_a_failure_is_not_deferred(deferring: Deferring) -> None:
 
 def test_driver_defers_what_must_be_compiled(driver: Deferring) -> None:
     """A call that misses is deferred, or not, as the driver does it without the layer."""
-    alone, cold = driver.program(layers=FAULTS), driver.program()
+    alone, cold = driver.program(layered=False), driver.program()
     for name in ("one", "batch", "partly", "threads", "cache", "feedback", "captured", "replayable", "then-may"):
         assert cold[name]["begin"] == alone[name]["begin"]
 
 
-def test_who_asks_first_finds_all_pipelines(world: World) -> None:
+def test_who_asks_first_finds_all_pipelines(deferring: Deferring) -> None:
     """A thread that asks for the result, while the one that completed the operation is still in its join, finds all
     its pipelines."""
-    calls = Deferring(world, "defers,join-ends-late").program("asked")
+    calls = deferring.program("asked", script="join=late")
     assert calls["found"]["pipelines"] == calls["asked"]["pipelines"] == "11"
-    assert world.last()["compiled"] == 2
+    assert deferring.world.last()["compiled"] == 2
 
 
 # ---- The ends of operations --------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def test_who_asks_first_finds_all_pipelines(world: World) -> None:
 
 def test_operation_destroyed_without_asking_for_its_result(driver: Deferring) -> None:
     """What was compiled is kept, and handed out, when the operation was joined and never asked for its result."""
-    alone, cold = results(driver.program("unasked", layers=FAULTS)), results(driver.program("unasked"))
+    alone, cold = results(driver.program("unasked", layered=False)), results(driver.program("unasked"))
     assert cold["unasked"]["pipelines"] == "11"
     # A driver that does everything at once has also handed it out by then.
     assert cold == alone
@@ -165,10 +165,10 @@ def test_operation_destroyed_without_asking_for_its_result(driver: Deferring) ->
 
 def test_operation_that_is_never_joined(deferring: Deferring) -> None:
     """A program that ends its device with a pending operation ends as it does without the layer."""
-    for layers in (FAULTS, BOTH):
-        environment = deferring.environment
-        deferring.world.run([PROGRAM, "unjoined"], VK_INSTANCE_LAYERS=layers, **environment)
-        assert any("pending" in line for line in deferring.violations())
+    for layered in (False, True):
+        deferring.program("unjoined", layered=layered, allow=True)
+        assert deferring.scripted and "objects alive: VkDeferredOperationKHR" in deferring.scripted.violations[-1]
+        deferring.scripted.witness.unlink()
     assert deferring.world.last()["compiled"] == 0
 
 
@@ -178,55 +178,58 @@ def test_operation_that_is_never_joined(deferring: Deferring) -> None:
 @pytest.mark.parametrize(
     "how", [(), ("--batch", 5), ("--cache", "object", "--feedback"), ("--derivatives", "--batch", 4)]
 )
-def test_threads_share_the_work(driver: Deferring, how: tuple[str | int, ...]) -> None:
+def test_threads_share_the_work(scriptable: Deferring, how: tuple[str | int, ...]) -> None:
     """Threads that each defer and join with two more see what they see without the layer, and hit in a second run."""
     arguments = ["--count", 10, "--threads", 2, "--deferred", 3, *how]
-    alone = seen(driver.demo(*arguments, layers=FAULTS))
-    assert seen(driver.demo(*arguments)) == alone
-    assert driver.world.last()["compiled"] == 10
-    assert seen(driver.demo(*arguments)) == alone
-    counters = driver.world.last()
+    alone = seen(scriptable.demo(*arguments, layered=False))
+    assert seen(scriptable.demo(*arguments)) == alone
+    assert scriptable.world.last()["compiled"] == 10
+    assert seen(scriptable.demo(*arguments)) == alone
+    counters = scriptable.world.last()
     assert (counters["hits"], counters["deferred"], counters["compiled"]) == (10, 10, 0)
 
 
+FAILING = "pipeline=error:unknown?chosen?!may-not-compile"
+
+
 @pytest.mark.parametrize(
-    "faults",
+    "script",
     [
-        "no-cache-control",
-        "probe-misses",
-        "cache-refused=2",
-        "cache-refused=2,no-cache-control",
-        "data-fails",
-        "merge-fails",
-        "pipelines-refused=3",
+        "cache-control=no",
+        "pipeline=error:compile-required?may-not-compile",
+        "create-cache=error:out-of-host-memory@3+",
+        "create-cache=error:out-of-host-memory@3+;cache-control=no",
+        "get-data=error:out-of-host-memory?data",
+        "merge=error:out-of-device-memory",
+        FAILING,
     ],
 )
 @pytest.mark.parametrize("how", [(), ("--cache", "object")], ids=["alone", "cache"])
-def test_faults_go_unnoticed(driver: Deferring, faults: str, how: tuple[str, ...]) -> None:
+def test_faults_go_unnoticed(scriptable: Deferring, script: str, how: tuple[str, ...]) -> None:
     """With any of the driver's faults a program that defers sees what it sees without the layer."""
     arguments = ["--count", 6, "--batch", 3, "--deferred", 2, *how]
-    alone = seen(driver.demo(*arguments, faults=faults, layers=FAULTS, check=False))
+    alone = seen(scriptable.demo(*arguments, script=script, layered=False, check=False))
     for _ in range(2):
-        assert seen(driver.demo(*arguments, faults=faults, check=False)) == alone
+        assert seen(scriptable.demo(*arguments, script=script, check=False)) == alone
 
 
 @pytest.mark.parametrize("how", [(), ("--cache", "object")], ids=["alone", "cache"])
-def test_snapshot_keeps_what_was_deferred(driver: Deferring, how: tuple[str, ...]) -> None:
+def test_snapshot_keeps_what_was_deferred(scriptable: Deferring, how: tuple[str, ...]) -> None:
     """Without cache control a copy of the cache serves the operation, and what it compiled is in the snapshot."""
     arguments = ["--count", 4, "--batch", 2, "--deferred", 2, *how]
-    driver.demo(*arguments, faults="no-cache-control")
-    assert driver.world.last()["plain_compiled"] == 4
-    driver.demo(*arguments, faults="no-cache-control")
-    counters = driver.world.last()
+    scriptable.demo(*arguments, script="cache-control=no")
+    assert scriptable.world.last()["plain_compiled"] == 4
+    scriptable.demo(*arguments, script="cache-control=no")
+    counters = scriptable.world.last()
     assert (counters["plain"], counters["plain_compiled"], counters["deferred"]) == (4, 0, 4)
 
 
-def test_pipeline_that_fails_fails_the_operation(driver: Deferring) -> None:
+def test_pipeline_that_fails_fails_the_operation(scriptable: Deferring) -> None:
     """A pipeline that the driver refuses is missing, the others of its operation are kept and found again."""
     arguments = ["--count", 9, "--batch", 3, "--deferred", 2]
-    first = driver.demo(*arguments, faults="pipelines-refused=3", check=False)
+    first = scriptable.demo(*arguments, script=FAILING, check=False)
     assert 0 < first["failed"] < 9
-    assert driver.world.last()["compiled"] == first["created"]
-    driver.demo(*arguments, faults="pipelines-refused=3", check=False)
-    counters = driver.world.last()
+    assert scriptable.world.last()["compiled"] == first["created"]
+    scriptable.demo(*arguments, script=FAILING, check=False)
+    counters = scriptable.world.last()
     assert (counters["hits"], counters["compiled"]) == (first["created"], 0)

@@ -37,6 +37,13 @@ FAULTS = [
     "get-key=long",
     "internal-cache=no;release-captured=error:out-of-host-memory",
     "internal-cache=no;pipeline=error:out-of-device-memory?capture",
+    "create-binaries=missing?from-create-info;pipeline=error:unknown?capture",
+    "create-binaries=missing?from-create-info;create-binaries=error:out-of-host-memory?from-pipeline",
+    "create-binaries=missing?from-create-info;create-binaries=partial:1?from-pipeline@3",
+    "prefers-internal-cache=yes",
+    "precompiled-internal-cache=yes",
+    "compressed-binaries=yes",
+    "feedback=no",
 ]
 
 #: The extension in part: what it depends on, its feature or its commands are missing.
@@ -57,9 +64,9 @@ PARTS = [
 
 @pytest.mark.parametrize("script", FAULTS)
 def test_program_notices_nothing(scripted: ScriptedDriver, script: str) -> None:
-    """The program sees what it sees without the layer; without the fault everything is found again."""
+    """Threads with batches see what they see without the layer; without the fault everything is found again."""
     scripted.settings(carrier="binaries")
-    assert scripted.compiles_after(script, *ARGUMENTS) == 0
+    assert scripted.compiles_after(script, "--count", 9, "--threads", 3, "--batch", 3, "--api", "1.3") == 0
 
 
 @pytest.mark.parametrize("carrier", ["auto", "binaries"])

@@ -10,8 +10,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from scripted_driver import ScriptedDriver, read_counts, seen
-from world import BUILD, LAYER_NAME
+from scripted_driver import ScriptedDriver, read_counts
+from world import BUILD, LAYER_NAME, seen
 
 #: Carrier, where the driver crashes over the entry of the third pipeline, and how the program creates pipelines.
 CRASHES: list[tuple[str, str, list[str | int]]] = [

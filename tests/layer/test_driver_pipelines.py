@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from scripted_driver import ScriptedDriver, seen
+from programs.modes import modes
+from scripted_driver import ScriptedDriver
+from world import seen
 
-PROGRAMS: dict[str, list[str | int]] = {
-    "one by one": ["--count", 8, "--api", "1.3"],
-    "batches": ["--count", 8, "--batch", 4, "--early-return"],
-    "own cache": ["--count", 8, "--cache", "object", "--feedback"],
-}
+PROGRAMS = modes(only=("Vulkan 1.3", "early return", "own cache, feedback"))
 
 #: What only a driver does that was given stored data, as a VkPipelineCache or as binaries: without the layer it never
 #: happens.
@@ -32,7 +30,7 @@ FROM_BINARIES = [
 WAYS = [
     *[("auto", program, script) for program in PROGRAMS for script in FROM_CACHE],
     *[("snapshot", program, script) for program in PROGRAMS for script in FROM_CACHE],
-    *[("binaries", "one by one", script) for script in FROM_BINARIES],
+    *[("binaries", "Vulkan 1.3", script) for script in FROM_BINARIES],
 ]
 
 
@@ -53,9 +51,9 @@ def test_what_is_stored_cannot_be_used(scripted: ScriptedDriver, carrier: str, p
 def test_kinds_that_are_not_probed(scripted: ScriptedDriver, script: str) -> None:
     """The same once the layer has learnt that probes of the kind are of no use, and the program has a cache of its own,
     into which the store was merged."""
-    first = seen(scripted.demo(*PROGRAMS["own cache"], layered=False))
+    first = seen(scripted.demo(*PROGRAMS["own cache, feedback"], layered=False))
     for _ in range(4):
-        assert seen(scripted.demo(*PROGRAMS["own cache"], script=script)) == first
+        assert seen(scripted.demo(*PROGRAMS["own cache, feedback"], script=script)) == first
     assert scripted.world.last()["plain"] > 0
 
 
@@ -70,7 +68,7 @@ def test_probe_fails(scripted: ScriptedDriver, script: str) -> None:
 def test_no_pipeline_can_be_created(scripted: ScriptedDriver, script: str, carrier: str) -> None:
     """Nothing can be compiled, or gives VK_SUCCESS and no pipeline: the program sees just that."""
     scripted.settings(carrier=carrier)
-    assert scripted.compiles_after(script, *PROGRAMS["batches"]) == 0
+    assert scripted.compiles_after(script, *PROGRAMS["early return"]) == 0
 
 
 @pytest.mark.parametrize("carrier", ["auto", "binaries", "snapshot"])

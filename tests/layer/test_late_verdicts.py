@@ -7,8 +7,8 @@ import struct
 from pathlib import Path
 
 import pytest
-from pipeline_binaries import BOTH
-from world import BUILD, World
+from scripted_driver import ScriptedDriver
+from world import World
 
 #: Never answers.
 HANGS = """
@@ -25,7 +25,6 @@ class Hangs(Policy):
 """
 
 
-PROGRAM = str(BUILD / "tests" / "corruption")
 INPUTS = 3
 
 
@@ -54,18 +53,12 @@ def test_valid_data_passes_without_a_verdict(world: World, tmp_path: Path, carri
 
 
 @pytest.mark.parametrize("kind", ["one bit", "random payloads", "intact"])
-def test_strict_data_needs_a_verdict(world: World, tmp_path: Path, kind: str) -> None:
+def test_strict_data_needs_a_verdict(driver: ScriptedDriver, tmp_path: Path, kind: str) -> None:
     """Where only known data may pass and no verdict comes, the program gets an empty cache, and its pipelines from the
     store."""
-    witness = {
-        "VK_INSTANCE_LAYERS": BOTH,
-        "PYLAYER_TEST_FAULTS": "witness-caches",
-        "PYLAYER_TEST_FAULTS_BINARIES": str(tmp_path / "given-out"),
-        "PYLAYER_TEST_FAULTS_LOG": str(tmp_path / "witness"),
-    }
-    world.run([PROGRAM, "prepare", str(tmp_path)], **witness)
-    config = policy_that_hangs(world, tmp_path, application_caches="strict")
+    driver.program("corruption", "prepare", tmp_path)
+    config = policy_that_hangs(driver.world, tmp_path, application_caches="strict")
     arguments = [str(tmp_path), kind, "0", str(INPUTS), "1", str(tmp_path / "status")]
-    world.run([PROGRAM, "caches", *arguments], **witness, PYLAYER_CONFIG=config)
+    driver.program("corruption", "caches", *arguments, PYLAYER_CONFIG=config)
     _, inputs, created, _, _, _, _, reached = struct.unpack("<8Q", (tmp_path / "status").read_bytes())
     assert (inputs, created, reached) == (INPUTS, INPUTS, 0)

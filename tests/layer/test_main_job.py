@@ -6,42 +6,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from world import BUILD, World
+from programs.modes import modes
+from world import BUILD, World, seen
 
-#: Ways of creating pipelines. Each runs without the layer, cold and warm.
-MODES: dict[str, list[str | int]] = {
-    "mixed": ["--count", 40],
-    "compute": ["--count", 24, "--compute"],
-    "graphics": ["--count", 24, "--graphics"],
-    "ray tracing": ["--count", 3, "--ray-tracing"],
-    "deferred ray tracing": ["--count", 3, "--ray-tracing", "--deferred", 2],
-    "batches": ["--count", 40, "--batch", 8],
-    "large batches": ["--count", 40, "--batch", 20],
-    "threads": ["--count", 48, "--threads", 4],
-    "threads and batches": ["--count", 48, "--threads", 3, "--batch", 5],
-    "derivatives": ["--count", 24, "--batch", 8, "--derivatives"],
-    "early return": ["--count", 24, "--batch", 8, "--early-return"],
-    "feedback": ["--count", 24, "--feedback"],
-    "feedback in batches": ["--count", 24, "--batch", 8, "--feedback"],
-    "own cache object": ["--count", 24, "--cache", "object"],
-    "own cache object, threads": ["--count", 48, "--cache", "object", "--threads", 4],
-    "own cache object, batches": ["--count", 40, "--cache", "object", "--batch", 8],
-    "Vulkan 1.0": ["--count", 16, "--api", "1.0"],
-    "Vulkan 1.1": ["--count", 16, "--api", "1.1"],
-    "Vulkan 1.2": ["--count", 16, "--api", "1.2"],
-    "Vulkan 1.3": ["--count", 16, "--api", "1.3"],
-    "Vulkan 1.3, features chained": ["--count", 16, "--api", "1.3", "--features13"],
-    "cache control asked for": ["--count", 16, "--api", "1.3", "--cache-control"],
-    "second instance": ["--count", 16, "--repeat-instances", 2],
-    "fork": ["--count", 16, "--fork"],
-    "fork, child creates": ["--count", 16, "--fork=create"],
-    "no destroy": ["--count", 16, "--no-destroy"],
-    "no destroy, exit": ["--count", 16, "--no-destroy", "--exit", "exit"],
-    "no destroy, return": ["--count", 16, "--no-destroy", "--exit", "return"],
-}
-
-#: Same with and without the layer, cold and warm.
-SAME = ("driver", "device", "pipelines", "created", "failed", "null_handles", "compile_required", "calls", "results")
+#: Each runs without the layer, cold and warm. Libraries, and pipelines that may not be compiled, have tests below.
+MODES = modes("libraries", "libraries, feedback", "may not compile")
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -57,8 +26,7 @@ def test_second_run_compiles_nothing(world: World, mode: str) -> None:
     assert counters["compiled"] == counters["uncacheable"] == counters["failed"] == 0
     assert counters["hits"] == counters["pipelines"] == alone["created"]
     assert world.runs()[-1]["carrier"] == "cells"
-    for key in SAME:
-        assert alone[key] == cold[key] == warm[key], key
+    assert seen(alone) == seen(cold) == seen(warm)
 
 
 def test_pipeline_libraries(world: World) -> None:
@@ -87,8 +55,7 @@ def test_program_that_may_not_compile(world: World) -> None:
     arguments = ["--count", 16, "--fail-on-compile-required"]
     alone = world.demo(*arguments, layers=None)
     cold = world.demo(*arguments)
-    for key in SAME:
-        assert alone[key] == cold[key], key
+    assert seen(alone) == seen(cold)
     assert cold["compile_required"] == 16
     assert world.last()["compiled"] == 0
     world.demo("--count", 16, "--cache-control")
@@ -101,8 +68,7 @@ def test_may_not_compile_and_early_return(world: World) -> None:
     arguments = ["--count", 16, "--batch", 8, "--fail-on-compile-required", "--early-return"]
     alone = world.demo(*arguments, layers=None)
     cold = world.demo(*arguments)
-    for key in SAME:
-        assert alone[key] == cold[key], key
+    assert seen(alone) == seen(cold)
 
 
 def test_half_stored_batches(world: World) -> None:

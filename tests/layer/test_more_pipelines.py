@@ -27,8 +27,10 @@ def test_cache_of_a_deferred_operation_is_not_merged_into(scripted: ScriptedDriv
     what is compiled is stored all the same."""
     scripted.settings(carrier="cells")
     for compiled in (3, 0):
-        scripted.program("more_pipelines", "deferred", script=HAS)
-        assert (scripted.counts["compiles"], scripted.counts["violations"]) == (compiled, 0)
+        scripted.program("more_pipelines", "deferred", script=HAS, allow=True)
+        assert scripted.counts["compiles"] == compiled
+        # The program's own, and no other: nobody joins the operation before its cache is destroyed.
+        assert scripted.violations == ["VIOLATION vkDestroyPipelineCache of a cache that is in use"]
 
 
 @pytest.mark.parametrize(

@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_driver import ScriptedDriver, seen
-from world import FAULTS, LAYER_NAME, Run, World
+from programs.modes import modes
+from scripted_driver import ScriptedDriver
+from world import World, seen
 
 OBSERVE: dict[str, Any] = {"carrier": "observe", "application_caches": "report", "application_binaries": "pass"}
 #: Commands of a driver that a program's own work does not need, asked by whoever looks at a device.
 QUESTIONS = ("vkGet", "vkEnumerate")
 
-MODES: dict[str, list[str | int]] = {
-    "one by one": ["--count", 12],
-    "batches": ["--count", 12, "--batch", 4],
-    "more than a handful": ["--count", 24, "--batch", 24],
-    "threads, own cache": ["--count", 12, "--threads", 3, "--cache", "object"],
-    "Vulkan 1.0": ["--count", 6, "--api", "1.0"],
-    "Vulkan 1.3": ["--count", 12, "--api", "1.3", "--features13"],
-    "feedback": ["--count", 6, "--api", "1.3", "--feedback", "--cache", "object"],
-    "must not compile": ["--count", 8, "--batch", 4, "--fail-on-compile-required", "--early-return"],
-    "libraries": ["--count", 2, "--gpl"],
-    "ray tracing": ["--count", 2, "--ray-tracing"],
-    "deferred": ["--count", 4, "--ray-tracing", "--deferred", 2],
-    "derivatives": ["--count", 6, "--batch", 3, "--derivatives"],
-}
+MODES = modes(
+    only=(
+        "mixed",
+        "batches",
+        "large batches",
+        "own cache, threads",
+        "own cache, feedback",
+        "Vulkan 1.0",
+        "Vulkan 1.3, features chained",
+        "may not compile",
+        "libraries",
+        "ray tracing",
+        "deferred ray tracing",
+        "derivatives",
+    )
+)
 
 
 def observing(world: World, **settings: Any) -> None:
@@ -36,33 +38,23 @@ def observing(world: World, **settings: Any) -> None:
     world.environment["PYLAYER_CONFIG"] = str(config)
 
 
-def witness(world: World, name: str, *arguments: str | int | Path, layers: str) -> tuple[Run, list[str]]:
-    """A run above the layer that writes down how the driver is used."""
-    log = world.directory / name
-    result = world.demo(*arguments, layers=layers, PYLAYER_TEST_FAULTS="", PYLAYER_TEST_FAULTS_LOG=str(log))
-    lines = log.read_text().splitlines()
-    assert not [line for line in lines if "VIOLATION" in line]
-    return result, [line for line in lines if not line.startswith("vkCreateDevice") or "refused=0" in line]
-
-
 @pytest.mark.parametrize("mode", MODES)
-def test_program_and_driver_notice_nothing(world: World, mode: str) -> None:
+def test_program_and_driver_notice_nothing(driver: ScriptedDriver, mode: str) -> None:
     """The program sees what it sees without the layer, and its device is created as it asked for it."""
-    observing(world)
-    alone, alone_lines = witness(world, "alone", *MODES[mode], layers=FAULTS)
-    for number in range(2):
-        layered, lines = witness(world, f"layered-{number}", *MODES[mode], layers=f"{LAYER_NAME}:{FAULTS}")
+    observing(driver.world)
+    alone = driver.demo(*MODES[mode], layered=False)
+    devices = driver.devices
+    for _ in range(2):
+        layered = driver.demo(*MODES[mode])
         assert seen(layered) == seen(alone)
         assert layered.get("feedback") == alone.get("feedback")
-        created = [line for line in lines if line.startswith("vkCreateDevice")]
-        assert created == [line for line in alone_lines if line.startswith("vkCreateDevice")]
-        assert not [line for line in lines if "vkMergePipelineCaches" in line]
-        run = world.runs()[-1]
+        assert driver.devices == devices and driver.counts["merge"] == 0
+        run = driver.world.runs()[-1]
         assert run["carrier"] == "observe" and run["stored_records"] == run["loaded_records"] == 0
         counters = run["counters"]
         timed = counters["pipelines"] + counters["passed"] + counters["failed"] + counters["compile_required"]
         assert timed == layered["pipelines"]
-    assert world.stored_files() == []
+    assert driver.world.stored_files() == []
 
 
 @pytest.mark.parametrize("arguments", [["--count", 12], ["--count", 12, "--cache", "object"]], ids=["plain", "cache"])

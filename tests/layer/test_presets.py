@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 from disk import FailingDisk
 from poison import poison_cache
-from world import BUILD, FAULTS, LAYER_NAME, Run, World
+from scripted_driver import ScriptedDriver
+from world import BUILD, World
 
 from pylayer import config
-
-BOTH = f"{LAYER_NAME}:{FAULTS}"
 
 
 def choose(world: World, preset: str, **own: Any) -> None:
@@ -31,16 +30,6 @@ def pylayer(world: World, *arguments: str | Path, check: bool = True) -> str:
     command = [sys.executable, "-m", "pylayer", *map(str, arguments)]
     done = world.run(command, check=check, VK_INSTANCE_LAYERS=None, VK_ADD_LAYER_PATH=None)
     return done.stdout + done.stderr
-
-
-def devices(world: World, layers: str, *arguments: str | int | Path) -> tuple[Run, list[str]]:
-    """A run, and how the driver was asked for devices."""
-    log = world.directory / "faults.log"
-    log.unlink(missing_ok=True)
-    result = world.demo(*arguments, layers=layers, PYLAYER_TEST_FAULTS="", PYLAYER_TEST_FAULTS_LOG=str(log))
-    lines = log.read_text().splitlines()
-    assert not [line for line in lines if "VIOLATION" in line]
-    return result, [line for line in lines if line.startswith("vkCreateDevice")]
 
 
 @pytest.mark.parametrize("preset", config.preset_names())
@@ -64,15 +53,16 @@ def test_players(world: World, tmp_path: Path) -> None:
     assert (run["counters"]["hits"], run["counters"]["compiled"]) == (16, 0)
 
 
-def test_engine_developers(world: World) -> None:
+def test_engine_developers(world: World, driver: ScriptedDriver) -> None:
     """The engine's device and caches are its own, what it compiled is recorded, and nothing is stored but digests."""
     choose(world, "engine-developers")
     cache = world.directory / "engine.cache"
     arguments = ("--count", 12, "--api", "1.3", "--cache", cache, "--cache-save", cache)
-    alone, plain = devices(world, FAULTS, *arguments)
+    alone = driver.demo(*arguments, layered=False)
+    devices = driver.devices
     cache.unlink()
-    observed, same = devices(world, BOTH, *arguments)
-    assert same == plain and observed["created"] == alone["created"]
+    observed = driver.demo(*arguments)
+    assert driver.devices == devices and observed["created"] == alone["created"]
     assert (world.last()["plain_compiled"], world.last()["plain"]) == (12, 12)
     assert {path.suffix for path in world.store.glob("store/*/*")} == {".attest", ""}
     data = bytearray(cache.read_bytes())
@@ -108,15 +98,16 @@ def test_fleets(world: World, tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in world.stored_files()} == before
 
 
-def test_hardening(world: World) -> None:
+def test_hardening(world: World, driver: ScriptedDriver) -> None:
     """A program's cache file that somebody altered reaches no driver; the program's device is as it asked for it, and
     no pipelines are stored."""
     choose(world, "hardening")
     cache = world.directory / "program.cache"
     arguments = ("--count", 12, "--cache", cache, "--cache-save", cache)
-    _, plain = devices(world, FAULTS, "--count", 12)
-    _, same = devices(world, BOTH, *arguments)
-    assert same == plain
+    driver.demo("--count", 12, layered=False)
+    devices = driver.devices
+    driver.demo(*arguments)
+    assert driver.devices == devices
     good = cache.read_bytes()
     result = world.demo("--count", 12, "--cache", cache)
     assert world.runs()[-1]["cache_outcomes"] == {"attested": 1}

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from world import BUILD, FAULTS, LAYER_NAME, World
+from scripted_driver import ScriptedDriver
+from world import BUILD, World
 
 RAYS = [str(BUILD / "tests" / "rays")]
 
 
-def witnessed(world: World, tmp_path: Path, layers: str = f"{LAYER_NAME}:{FAULTS}") -> str:
-    """Its output; the driver was not used in a way that Vulkan forbids."""
-    log = tmp_path / "faults.log"
-    log.unlink(missing_ok=True)
-    output = world.run(RAYS, VK_INSTANCE_LAYERS=layers, PYLAYER_TEST_FAULTS_LOG=str(log)).stdout
-    assert "VIOLATION" not in log.read_text()
-    return output
-
-
-def test_results_and_handles_are_the_drivers(world: World, tmp_path: Path) -> None:
+def test_results_and_handles_are_the_drivers(driver: ScriptedDriver) -> None:
     """Every pipeline has, from the compiler and from the store, the group handles and stack sizes that it has without
     the layer."""
-    alone = witnessed(world, tmp_path, FAULTS)
+    alone = driver.program("rays", layered=False).stdout
     assert alone.count("result=0 pipeline=1") == 18
-    assert witnessed(world, tmp_path) == alone
-    assert witnessed(world, tmp_path) == alone
+    for _ in range(2):
+        assert driver.program("rays").stdout == alone
 
 
 def test_second_run_compiles_nothing(world: World) -> None:

@@ -7,22 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted_driver import ScriptedDriver, seen
+from programs.modes import Arguments, modes
+from scripted_driver import ScriptedDriver
+from world import seen
 
-#: Ways of creating pipelines that the driver can do.
-MODES: dict[str, list[str | int]] = {
-    "one by one": ["--count", 24],
-    "batches, threads": ["--count", 24, "--batch", 4, "--threads", 3],
-    "own cache": ["--count", 24, "--cache", "object"],
-    "libraries": ["--count", 4, "--gpl"],
-    "derivatives": ["--count", 12, "--derivatives"],
-    "may not compile": ["--count", 8, "--batch", 4, "--fail-on-compile-required", "--early-return"],
-    "Vulkan 1.0": ["--count", 12, "--api", "1.0"],
-    "Vulkan 1.3, features chained": ["--count", 12, "--api", "1.3", "--features13"],
-    "several instances": ["--count", 12, "--repeat-instances", 2],
-    "no destroy": ["--count", 12, "--no-destroy"],
-    "second device": ["--count", 12, "--device", "1"],
-}
+#: Every way, and another device than the first.
+MODES: dict[str, Arguments] = {**modes(), "second device": ["--count", 12, "--device", "1"]}
 
 
 @pytest.mark.parametrize("script", ["nonsense", "create-cache=fly", "create-cache=error", "create-cache=crash?odd"])
@@ -78,6 +68,27 @@ def test_commands_of_binaries(scripted: ScriptedDriver) -> None:
     alone = scripted.program("binary_calls", layered=False).stdout
     assert "from the imported binary: 0, a pipeline" in alone
     assert scripted.program("binary_calls").stdout == alone
+
+
+def test_witness_sees_leaks(scripted: ScriptedDriver) -> None:
+    """A program that leaks a pipeline cache is written down."""
+    scripted.program("invalid", layered=False, allow=True)
+    assert "VIOLATION vkDestroyDevice with 1 objects alive: VkPipelineCache" in scripted.violations
+
+
+def test_witness_sees_misused_binaries(scripted: ScriptedDriver) -> None:
+    """Each rule of VK_KHR_pipeline_binary that a program breaks is written down."""
+    scripted.program("invalid_binaries", layered=False, allow=True)
+    for words in (
+        "with binaries and a VkPipelineCache",
+        "with binaries and FAIL_ON_PIPELINE_COMPILE_REQUIRED",
+        "of a pipeline of which nothing is captured",
+        "asks an internal cache that is not there",
+        "that this driver did not give out under their key",
+        "of what is not captured, or not any more",
+        "1 objects alive: VkPipelineBinaryKHR",
+    ):
+        assert any(words in line for line in scripted.violations), words
 
 
 def test_witness_sees_foreign_bytes(scripted: ScriptedDriver, tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 """The crash sentinel: a process that dies over what is stored dies once, and one that dies of something else takes
-nothing with it. RADV crashes at the creation of pipelines; the test layer's driver wherever it is told to."""
+nothing with it. RADV crashes at the creation of poisoned pipelines; the scripted driver wherever it is told to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import xxhash
 from poison import poison_records
-from world import BUILD, FAULTS, LAYER_NAME, Run, World
+from scripted_driver import ScriptedDriver
+from world import BUILD, Run, World
 
 from pylayer.identity import Identity
 from pylayer.store import sentinel
@@ -22,7 +23,6 @@ from pylayer.store.folder import Folder, read_identity
 from pylayer.store.suspects import Suspects
 
 COUNT = 24
-BOTH = f"{LAYER_NAME}:{FAULTS}"
 
 
 def warm(world: World, *arguments: str | float, **environment: str) -> None:
@@ -202,11 +202,14 @@ def test_pipelines_in_one_call(world: World) -> None:
     assert (world.last()["compiled"], world.last()["hits"]) == (0, COUNT)
 
 
-@pytest.mark.parametrize("moment", ["dies-loading=1", "dies-loading=2", "dies-merging=1", "dies-merging=2"])
-def test_crash_while_the_store_is_loaded(world: World, moment: str) -> None:
+@pytest.mark.parametrize(
+    "moment", ["create-cache=crash?data@1", "create-cache=crash?data@2", "merge=crash@1", "merge=crash@2"]
+)
+def test_crash_while_the_store_is_loaded(scripted: ScriptedDriver, moment: str) -> None:
     """Records that were being loaded or merged when the process died are left out of the next run, and compiled."""
+    world = scripted.world
     warm(world)
-    dies(world, layers=BOTH, PYLAYER_TEST_FAULTS=moment)
+    dies(world, PYLAYER_TEST_DRIVER=moment)
     assert 1 <= len(reviewed(world).records) <= 16  # a slice of 8, or two: the program's thread may help to load
     again(world)
     assert 1 <= world.last()["compiled"] <= 16
@@ -214,14 +217,13 @@ def test_crash_while_the_store_is_loaded(world: World, moment: str) -> None:
     assert (world.last()["compiled"], world.last()["hits"]) == (0, COUNT)
 
 
-def test_crash_while_a_snapshot_is_loaded(world: World) -> None:
+def test_crash_while_a_snapshot_is_loaded(scripted: ScriptedDriver) -> None:
     """A snapshot that is set aside is not replaced by the next run's snapshot, which holds less."""
-    policy = world.directory / "policy.yaml"
-    policy.write_text("settings: {carrier: snapshot, fsync_interval_ms: null}\n")  # replaced at once
-    world.environment["PYLAYER_CONFIG"] = str(policy)
+    world = scripted.world
+    scripted.settings(carrier="snapshot", fsync_interval_ms=None)  # replaced at once
     world.demo("--count", COUNT)
     (suspected,) = world.stored_files(".snapshot")
-    dies(world, layers=BOTH, PYLAYER_TEST_FAULTS="dies-loading=1")
+    dies(world, PYLAYER_TEST_DRIVER="create-cache=crash?data")
     world.demo("--count", COUNT // 2)
     assert world.last()["plain_compiled"] == COUNT // 2
     assert len(world.stored_files(".snapshot")) == 2 and suspected.exists()
@@ -230,15 +232,16 @@ def test_crash_while_a_snapshot_is_loaded(world: World) -> None:
     assert world.last()["plain_compiled"] == 0
 
 
-def test_crash_over_the_programs_own_cache(world: World) -> None:
+def test_crash_over_the_programs_own_cache(scripted: ScriptedDriver) -> None:
     """Data that the program loads and the driver crashes on is refused the next time, although the program once read
     it; the program goes on with an empty cache that is filled from the store."""
+    world = scripted.world
     file = world.directory / "program.cache"
     with_file = ("--cache", file, "--cache-save", file)
     world.demo("--count", COUNT, *with_file)
-    held = world.directory / "policy.yaml"
-    held.write_text("settings: {carrier: 'off'}\n")  # nothing but the program's data is loaded
-    dies(world, *with_file, layers=BOTH, PYLAYER_TEST_FAULTS="dies-loading=1", PYLAYER_CONFIG=str(held))
+    scripted.settings(carrier="off")  # nothing but the program's data is loaded
+    dies(world, *with_file, PYLAYER_TEST_DRIVER="create-cache=crash?data")
+    scripted.settings()
     result = world.demo("--count", COUNT, *with_file)
     assert result["created"] == COUNT
     assert world.runs()[-1]["refused"] == {"suspect": 1}
@@ -261,13 +264,14 @@ def test_program_ends_badly(world: World, end: str) -> None:
     assert not live_files(world) and not suspects(world)
 
 
-@pytest.mark.parametrize("how", ["dies-compiling=3", "dies-compiling=3,dies-by-kill"])
-def test_crash_in_a_compile(world: World, how: str) -> None:
+@pytest.mark.parametrize("how", ["pipeline=crash?compile@3", "pipeline=kill?compile@3"])
+def test_crash_in_a_compile(scripted: ScriptedDriver, how: str) -> None:
     """A driver that crashes while it compiles, or a process killed there, says nothing about the store: nothing stored
     is in a cell."""
+    world = scripted.world
     warm(world)
     end = signal.SIGKILL if "kill" in how else signal.SIGSEGV
-    dies(world, "--seed", 9, layers=BOTH, with_signal=end, PYLAYER_TEST_FAULTS=how)
+    dies(world, "--seed", 9, with_signal=end, PYLAYER_TEST_DRIVER=how)
     assert not reviewed(world)
     again(world)
     assert (world.last()["compiled"], world.last()["hits"]) == (0, COUNT)
@@ -287,11 +291,12 @@ def test_nobody_waits_for_the_dead(world: World) -> None:
     assert not live_files(world)
 
 
-def test_killed_in_a_hit(world: World) -> None:
+def test_killed_in_a_hit(scripted: ScriptedDriver) -> None:
     """Killed in a look into the cache, which cannot be told from a crash there: that one pipeline is compiled once
     more, and is then used again, because the driver made the same bytes."""
+    world = scripted.world
     warm(world)
-    dies(world, layers=BOTH, with_signal=signal.SIGKILL, PYLAYER_TEST_FAULTS="dies-probing=5,dies-by-kill")
+    dies(world, with_signal=signal.SIGKILL, PYLAYER_TEST_DRIVER="pipeline=kill?may-not-compile@5")
     again(world)
     assert (world.last()["compiled"], world.last()["hits"]) == (1, COUNT - 1)
     stored = sum(path.stat().st_size for path in world.stored_files(".journal", ".closed"))
@@ -300,11 +305,12 @@ def test_killed_in_a_hit(world: World) -> None:
     assert sum(path.stat().st_size for path in world.stored_files(".journal", ".closed")) == stored
 
 
-def test_suspected_twice(world: World) -> None:
+def test_suspected_twice(scripted: ScriptedDriver) -> None:
     """A pipeline at which processes died twice stays without what is stored, and nothing is stored of it again."""
+    world = scripted.world
     warm(world)
     for _ in range(2):
-        dies(world, layers=BOTH, PYLAYER_TEST_FAULTS="dies-probing=5")
+        dies(world, PYLAYER_TEST_DRIVER="pipeline=crash?may-not-compile@5")
         again(world)
     for _ in range(2):
         again(world)

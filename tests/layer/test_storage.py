@@ -16,10 +16,7 @@ from typing import Any
 
 import pytest
 from disk import FailingDisk, content_of, fold_everything, leftovers, loses_nothing, split_journals
-from world import BUILD, Run, World
-
-#: What the program sees of its pipelines.
-SEEN = ("pipelines", "created", "failed", "null_handles", "compile_required", "calls", "results")
+from world import BUILD, Run, World, seen
 
 STORING = "pipelines cannot be stored"
 #: What fails, and the only line at warn: no pipelines are kept in this run, or not all.
@@ -80,7 +77,7 @@ def unnoticed(world: World, alone: dict[tuple[str, ...], Run]) -> Check:
         options = tuple(str(argument) for argument in arguments if not str(argument).startswith("/"))
         if options not in alone:
             alone[options] = world.demo(*arguments, layers=None)
-        assert {key: result.get(key) for key in SEEN} == {key: alone[options].get(key) for key in SEEN}
+        assert seen(result) == seen(alone[options])
         result["struck"] = disk.struck
         return result
 

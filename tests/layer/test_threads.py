@@ -2,78 +2,54 @@
 
 from __future__ import annotations
 
-import contextlib
-import subprocess
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
-from world import BUILD, FAULTS, LAYER_NAME, World
+from scripted_driver import ScriptedDriver
 
-BOTH = f"{LAYER_NAME}:{FAULTS}"
-
-Program = Callable[..., str]
-
-
-@pytest.fixture
-def program(world: World, tmp_path: Path) -> Program:
-    """Runs a program of this directory above a driver with faults, which must not have been misused."""
-
-    def run(faults: str, name: str, *arguments: str, layers: str = BOTH) -> str:
-        log = tmp_path / "faults.log"
-        environment = {"PYLAYER_TEST_FAULTS": faults, "PYLAYER_TEST_FAULTS_LOG": str(log), "PYLAYER_LOG": "warn"}
-        process = world.run([str(BUILD / "tests" / name), *arguments], VK_INSTANCE_LAYERS=layers, **environment)
-        assert "VIOLATION" not in log.read_text()
-        return process.stdout
-
-    return run
+SLOW = "create-cache=slow:1;get-data=slow:1;merge=slow:1"
+#: A driver without a cache of its own in which a pipeline could be found.
+ONLY_CACHES = "internal-cache=no;binaries=no"
 
 
 # ---- Compiles keep nobody waiting --------------------------------------------------------------------------
 
 
-def test_compile_into_a_cell_keeps_no_hit_waiting(world: World, program: Program) -> None:
+def test_compile_into_a_cell_keeps_no_hit_waiting(scripted: ScriptedDriver) -> None:
     """While one thread compiles, another one with the same cache compiles, merges, and finds its pipeline again."""
-    program("compile-waits-for-hit", "compile_beside", "shared")
-    counters = world.last()
+    scripted.program("compile_beside", "shared", script=f"{ONLY_CACHES};pipeline=wait:hits?compile@1")
+    counters = scripted.world.last()
     assert (counters["compiled"], counters["hits"], counters["failed"]) == (2, 2, 0)
 
 
-def test_compile_with_the_layers_cache_keeps_no_merge_waiting(world: World, program: Program) -> None:
+def test_compile_with_the_layers_cache_keeps_no_merge_waiting(scripted: ScriptedDriver) -> None:
     """While the snapshot carrier compiles with the layer's cache, caches that end are merged; nothing of it is lost."""
-    program("no-cache-control,compile-waits-for-merge", "compile_beside", "none")
-    assert world.last()["absorbed"] > 0
-    program("no-cache-control", "compile_beside", "none")
-    assert world.last()["plain_compiled"] == 0
+    snapshot = f"{ONLY_CACHES};cache-control=no"
+    scripted.program("compile_beside", "none", script=f"{snapshot};pipeline=wait:merge?compile?first-cache@1")
+    assert scripted.world.last()["absorbed"] > 0
+    scripted.program("compile_beside", "none", script=snapshot)
+    assert scripted.world.last()["plain_compiled"] == 0
 
 
 # ---- Merges -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("faults", ["merges-alone", "merges-alone,slow-cache=1", "merges-alone,no-cache-control"])
-def test_merges_in_opposite_directions(program: Program, faults: str) -> None:
-    """A merged into B beside B into A: the driver never sees two merges at once, so none waits for the other."""
-    program(faults, "merge_threads", "opposite", "20" if "slow" in faults else "1000")
+@pytest.mark.parametrize("script", ["", SLOW, "cache-control=no"])
+def test_merges_in_opposite_directions(scripted: ScriptedDriver, script: str) -> None:
+    """A merged into B beside B into A: the driver never sees both at once, so none waits for the other."""
+    scripted.program("merge_threads", "opposite", "20" if script == SLOW else "1000", script=script)
 
 
-def test_merges_in_opposite_directions_reach_the_driver_together(world: World, tmp_path: Path) -> None:
+def test_merges_in_opposite_directions_reach_the_driver_together(scripted: ScriptedDriver) -> None:
     """Without the layer the same program does merge both ways at once: the test above can fail."""
-    log = tmp_path / "faults.log"
-    faults = {"PYLAYER_TEST_FAULTS": "merges-alone,slow-cache=1", "PYLAYER_TEST_FAULTS_LOG": str(log)}
-    command = [str(BUILD / "tests" / "merge_threads"), "opposite", "20"]
-    # RADV 25.0.7 takes the destination's lock, then the source's, and now and then hangs here for ever (seen).
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        world.run(command, timeout=10, VK_INSTANCE_LAYERS=FAULTS, **faults)
-    assert "vkMergePipelineCaches while another merge of the device goes on" in log.read_text()
+    scripted.program("merge_threads", "opposite", "20", script=SLOW, layered=False, allow=True)
+    assert any("a cache is used while another thread" in line for line in scripted.violations)
 
 
-@pytest.mark.parametrize("faults", ["merges-alone", "merges-alone,slow-cache=1"])
-def test_internally_synchronized_merge(world: World, program: Program, faults: str) -> None:
+@pytest.mark.parametrize("script", [ONLY_CACHES, f"{ONLY_CACHES};{SLOW}"], ids=["quick", "slow"])
+def test_internally_synchronized_merge(scripted: ScriptedDriver, script: str) -> None:
     """Into a cache of VK_KHR_maintenance8's kind threads merge while others create pipelines in it; all are kept."""
-    for layers in (FAULTS, BOTH):
-        program(faults.replace("merges-alone", "") if layers == FAULTS else faults, "merge_threads", "one", "20",
-                layers=layers)  # fmt: skip
-    counters = world.last()
+    for layered in (False, True):
+        scripted.program("merge_threads", "one", "20", script=script, layered=layered)
+    counters = scripted.world.last()
     assert counters["pipelines"] == 66 and counters["hits"] + counters["compiled"] == 66
-    program("", "merge_threads", "one", "1")
-    assert world.last()["compiled"] == 0
+    scripted.program("merge_threads", "one", "1", script=script)
+    assert scripted.world.last()["compiled"] == 0

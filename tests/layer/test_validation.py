@@ -8,30 +8,34 @@ from pathlib import Path
 
 import pytest
 from pipeline_binaries import APPLICATION
-from world import BUILD, FAULTS, LAYER_NAME, NULL_HARDWARE, ROOT, World
+from programs.modes import Arguments, modes
+from scripted_driver import ScriptedDriver
+from world import BUILD, LAYER_NAME, NULL_HARDWARE, ROOT, WITNESS, World
 
 #: Modes of the demo program, cold and warm. The program alone is clean in all of them.
-MODES: dict[str, list[str | int]] = {
-    "mixed": ["--count", 24],
-    "ray tracing": ["--count", 2, "--ray-tracing", "--feedback"],
-    "deferred ray tracing": ["--count", 4, "--batch", 2, "--ray-tracing", "--deferred", 2, "--feedback"],
-    "libraries": ["--count", 4, "--gpl", "--feedback"],
-    "batches with feedback": ["--count", 24, "--batch", 8, "--feedback"],
-    "derivatives": ["--count", 16, "--batch", 8, "--derivatives"],
-    "early return": ["--count", 16, "--batch", 8, "--early-return"],
-    "may not compile": ["--count", 8, "--batch", 4, "--fail-on-compile-required", "--early-return"],
-    "own cache": ["--count", 16, "--cache", "object", "--threads", 2],
-    "threads": ["--count", 24, "--threads", 3],
-    "Vulkan 1.0": ["--count", 8, "--api", "1.0", "--feedback"],
-    "Vulkan 1.2": ["--count", 8, "--api", "1.2", "--feedback"],
-    "Vulkan 1.3": ["--count", 8, "--api", "1.3", "--feedback"],
-    "Vulkan 1.3, features chained": ["--count", 8, "--api", "1.3", "--features13"],
-    "features chained and asked for": ["--count", 8, "--api", "1.3", "--features13", "--cache-control"],
-    "second instance": ["--count", 4, "--repeat-instances", 2],
-}
+MODES = modes(
+    only=(
+        "mixed",
+        "ray tracing",
+        "deferred ray tracing",
+        "libraries, feedback",
+        "feedback in batches",
+        "derivatives",
+        "early return",
+        "may not compile",
+        "own cache, threads",
+        "threads",
+        "Vulkan 1.0",
+        "Vulkan 1.2",
+        "Vulkan 1.3",
+        "Vulkan 1.3, features chained",
+        "features chained and asked for",
+        "second instance",
+    )
+)
 
 
-def messages(world: World, arguments: list[str | int], tmp_path: Path, **environment: str) -> str:
+def messages(world: World, arguments: Arguments, tmp_path: Path, **environment: str) -> str:
     """The demo with validation below the layer; what validation said."""
     log = tmp_path / "validation.txt"
     command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--"]
@@ -47,7 +51,7 @@ def test_validation_has_nothing_to_say(world: World, tmp_path: Path, mode: str) 
     assert world.runs()[-1]["carrier"] == "cells"
 
 
-@pytest.mark.parametrize("mode", ["mixed", "own cache", "threads"])
+@pytest.mark.parametrize("mode", ["mixed", "own cache, threads", "threads"])
 def test_validation_of_the_snapshot_carrier(world: World, tmp_path: Path, mode: str) -> None:
     """Cold and warm, with the snapshot carrier, validation reports nothing."""
     config = tmp_path / "policy.yaml"
@@ -66,21 +70,15 @@ def test_validation_of_driver_disk_cache(world: World, tmp_path: Path) -> None:
 
 
 #: Modes of the demo program with which a device can have pipeline binaries.
-FOR_BINARIES: dict[str, list[str | int]] = {
-    "mixed": ["--count", 24, "--api", "1.3"],
-    "ray tracing": ["--count", 2, "--ray-tracing", "--feedback", "--api", "1.3"],
-    "libraries": ["--count", 4, "--gpl", "--feedback", "--api", "1.3"],
-    "batches with feedback": ["--count", 24, "--batch", 8, "--feedback", "--api", "1.3"],
-    "derivatives": ["--count", 16, "--batch", 8, "--derivatives", "--api", "1.3"],
-    "early return": ["--count", 16, "--batch", 8, "--early-return", "--api", "1.3"],
-    "own cache": ["--count", 16, "--cache", "object", "--threads", 2, "--api", "1.3"],
-    "threads": ["--count", 24, "--threads", 3, "--api", "1.3"],
-    "features chained": ["--count", 8, "--api", "1.3", "--features13"],
-    "features chained and asked for": ["--count", 8, "--api", "1.3", "--features13", "--cache-control"],
+FOR_BINARIES: dict[str, Arguments] = {
+    name: [*arguments, "--api", "1.3"]
+    for name, arguments in MODES.items()
+    if not name.startswith(("Vulkan 1.0", "Vulkan 1.2", "deferred", "may not", "second"))
 }
 
+
 #: Modes of the program that uses VK_KHR_pipeline_binary. It is clean in all of them, by itself.
-USING_BINARIES: dict[str, list[str | int]] = {
+USING_BINARIES: dict[str, Arguments] = {
     "capture": ["--source", "capture"],
     "internal cache": ["--source", "internal"],
     "created, then asked": ["--source", "create"],
@@ -108,18 +106,25 @@ def without_mistakes(said: str) -> str:
 
 
 def validated(
-    world: World, program: list[str], tmp_path: Path, above: bool, settings: str, faults: str | None = None
+    world: World,
+    program: list[str],
+    tmp_path: Path,
+    above: bool,
+    settings: str,
+    script: str | None = None,
+    layered: bool = True,
 ) -> str:
-    """The program with validation above the layer, or below, where the driver may have faults; what validation said."""
+    """The program with validation above the layer, or below; the script is the scripted driver's. What validation
+    said."""
     log, config = tmp_path / "validation.txt", tmp_path / "policy.yaml"
     config.write_text(f"settings: {settings}\n")
     command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log)]
-    if above or faults:
-        command += ["--below", LAYER_NAME if above else FAULTS]
+    if above:
+        command += ["--below", LAYER_NAME]
     world.run(
         [*command, "--", *program],
-        PYLAYER_TEST_FAULTS=faults,
-        VK_INSTANCE_LAYERS=None if above else LAYER_NAME,
+        PYLAYER_TEST_DRIVER=script,
+        VK_INSTANCE_LAYERS=LAYER_NAME if layered and not above else None,
         PYLAYER_CONFIG=str(config),
     )
     return without_mistakes(log.read_text())
@@ -136,22 +141,30 @@ def test_validation_of_the_binaries_carrier(world: World, tmp_path: Path, mode: 
 
 
 @pytest.mark.parametrize(
-    "faults",
+    "script",
     [
-        "binary-missing",
-        "binary-missing,read-binaries-fails=out-of-host-memory",
-        "binaries-incomplete",
-        "binary-fails=3",
-        "from-binaries-fails=unknown",
-        "import-fails=out-of-host-memory",
+        "create-binaries=missing?from-create-info",
+        "create-binaries=missing?from-create-info;create-binaries=error:out-of-host-memory?from-pipeline",
+        "create-binaries=incomplete",
+        "create-binaries=partial:1?fetch@3",
+        "pipeline=error:unknown?from-binaries",
+        "create-binaries=error:out-of-host-memory?from-data",
     ],
 )
-def test_validation_over_a_driver_with_faults(world: World, tmp_path: Path, faults: str) -> None:
-    """Captures, retries and what is created instead are valid too, cold and warm."""
-    program = [str(BUILD / "demo" / "pipelines"), *map(str, FOR_BINARIES["batches with feedback"])]
-    assert validated(world, program, tmp_path, False, "{carrier: binaries}", faults) == ""
-    assert validated(world, program, tmp_path, False, "{carrier: binaries}") == ""
-    assert validated(world, program, tmp_path, False, "{carrier: binaries}", faults) == ""
+def test_validation_over_a_driver_with_faults(scripted: ScriptedDriver, tmp_path: Path, script: str) -> None:
+    """Captures, retries and what is created instead are valid too, cold and warm. The driver's limits are all zero: of
+    the program's shaders validation says what it says without the layer."""
+    program = [str(BUILD / "demo" / "pipelines"), *map(str, FOR_BINARIES["feedback in batches"])]
+
+    def rules(under: str, layered: bool) -> set[str]:
+        said = validated(scripted.world, program, tmp_path, False, "{carrier: binaries}", under, layered)
+        return set(re.findall(r"\[ (\S+) \]", said))
+
+    alone = rules("", False)
+    assert not [rule for rule in alone if "inar" in rule]
+    for under in (script, "", script):
+        assert rules(under, True) <= alone
+    assert scripted.world.runs()[-1]["carrier"] == "binaries"
 
 
 @pytest.mark.parametrize("above", [False, True], ids=["below", "above"])
@@ -224,7 +237,7 @@ def test_validation_of_a_program(world: World, tmp_path: Path, script: str) -> N
     ("above", "below", "order"),
     [
         (LAYER_NAME, None, ["pylayer_pipeline_cache", "khronos_validation"]),
-        (LAYER_NAME, FAULTS, ["pylayer_pipeline_cache", "khronos_validation", "test_faults"]),
+        (LAYER_NAME, WITNESS, ["pylayer_pipeline_cache", "khronos_validation", "test_witness"]),
         (None, LAYER_NAME, ["khronos_validation", "pylayer_pipeline_cache"]),
     ],
 )

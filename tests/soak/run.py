@@ -1,9 +1,10 @@
 """Eight processes on one store for a while, and all that can go wrong meanwhile: `make soak`, or with options for less.
 
 Three of them run from the start to the end, beside a fourth without the layer: their memory, files and threads must not
-grow. The other four are short ones of several sorts, with faulty drivers (tests/faults) and failing disks
-(tests/storage), and some are killed. Meanwhile files of the store are damaged, the policy file is rewritten, and the
-store is folded by others. tests/stress is about losing nothing; here things are damaged on purpose, and this is asked:
+grow. The other four are short ones of several sorts, with faults of the scripted driver (tests/driver) and failing
+disks (tests/storage), and some are killed. Meanwhile files of the store are damaged, the policy file is rewritten, and
+the store is folded by others. tests/stress is about losing nothing; here things are damaged on purpose, and this is
+asked:
 
 - no process crashes or hangs that does not do so without the layer;
 - none fails where its driver does not fail;
@@ -33,10 +34,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from disk import LIBRARY, fold_everything
-from pipeline_binaries import BOTH
 from rich.console import Console
 from rich.table import Table
-from world import BUILD, FAULTS, World
+from world import BUILD, LAYER_NAME, World
 
 SOAK = str(BUILD / "tests" / "soak")
 DEMO = str(BUILD / "demo" / "pipelines")
@@ -52,43 +52,44 @@ WAYS = [
     ["--count", "8", "--repeat-instances", "3"],
     ["--count", "8", "--fork=create"],
 ]
+MISSING = "create-binaries=missing?from-create-info"
 #: Not among them: what makes the layer note in the store that the driver's cache is of no use, for all who come later
-#: (stub-cache, probe-misses).
+#: (get-data=stub, probes that never hit).
 DRIVER_FAULTS = [
-    "no-cache-control",
-    "device-refuses-cache-control",
-    "cache-refused=3",
-    "cache-data-refused",
-    "data-grows",
-    "data-incomplete",
-    "data-fails",
-    "data-fails=7",
-    "pipeline-fails=5",
-    "pipelines-refused=7",
-    "merge-fails",
-    "merge-fails=3",
-    "no-feedback",
-    "feedback-without-hit-bit",
-    "slow-cache=2",
-    "defers",
-    "never-defers",
-    "no-binaries",
-    "no-maintenance5",
-    "device-refuses-binaries",
-    "internal-cache=0",
-    "key-fails=out-of-host-memory",
-    "global-key-fails=unknown",
-    "binary-missing",
-    "binary-missing-at-fetch",
-    "probe-binaries-fails=unknown",
-    "read-binaries-fails=out-of-host-memory",
-    "import-fails=out-of-device-memory",
-    "binary-fails=3",
-    "binaries-incomplete",
-    "binary-data-fails=unknown",
-    "binary-data-grows",
-    "from-binaries-fails=invalid-shader",
-    "capture-fails=out-of-device-memory",
+    "cache-control=no",
+    "create-device=error:feature-not-present?cache-control",
+    "create-cache=error:out-of-host-memory@4+",
+    "create-cache=error:initialization-failed?data",
+    "get-data=grow@1",
+    "get-data=incomplete",
+    "get-data=error:out-of-host-memory?data",
+    "get-data=error:out-of-host-memory?data@7",
+    "pipeline=error:out-of-device-memory?compile@5",
+    "pipeline=error:unknown?chosen?!may-not-compile",
+    "merge=error:out-of-device-memory",
+    "merge=error:out-of-device-memory@3",
+    "feedback=no",
+    "feedback=no-hits",
+    "create-cache=slow:2;get-data=slow:2;merge=slow:2",
+    "deferral=to-join",
+    "deferral=never",
+    "binaries=no",
+    "maintenance5=no",
+    "create-device=error:feature-not-present?binaries",
+    "internal-cache=no",
+    "get-key=error:out-of-host-memory?!global",
+    "get-key=error:unknown?global",
+    MISSING,
+    f"{MISSING}?fetch",
+    "create-binaries=error:unknown?from-create-info",
+    "create-binaries=error:out-of-host-memory?from-pipeline",
+    "create-binaries=error:out-of-device-memory?from-data",
+    "create-binaries=partial:1?fetch@3",
+    "create-binaries=incomplete",
+    "binary-data=error:unknown?data",
+    "binary-data=grow",
+    "pipeline=error:invalid-shader?from-binaries",
+    "pipeline=error:out-of-device-memory?capture",
 ]
 DISK_FAULTS = [
     "write:ENOSPC:after=20000",
@@ -150,7 +151,7 @@ class Child:
     process: subprocess.Popen[str]
     environment: dict[str, str]
     name: str
-    witness: Path
+    number: int
     started: float
     deadline: float  # it hangs if it is there then
     kill_at: float | None = None
@@ -170,9 +171,9 @@ class Soak:
         self.options = options
         self.seconds = options.minutes * 60
         self.random = random.Random(options.seed)
-        self.world = World(directory)
+        self.world = World(directory, "test")
         self.policy = directory / "policy.yaml"
-        self.given_out = directory / "given-out"
+        self.witness = directory / "witness"
         self.counts: Counter[str] = Counter()
         self.work: Counter[str] = Counter()
         self.violations: list[str] = []
@@ -190,15 +191,13 @@ class Soak:
 
     def start(self, command: list[str], name: str, seconds: float, faults: str = "", **more: str) -> Child:
         self.number += 1
-        witness = self.world.directory / f"witness-{self.number}"
         environment = {
             **self.world.environment,
-            "VK_INSTANCE_LAYERS": BOTH,
+            "VK_INSTANCE_LAYERS": LAYER_NAME,
             "PYLAYER_LOG": "error",
             "PYLAYER_CONFIG": str(self.policy),
-            "PYLAYER_TEST_FAULTS": ",".join(filter(None, ["witness-caches", faults])),
-            "PYLAYER_TEST_FAULTS_BINARIES": str(self.given_out),
-            "PYLAYER_TEST_FAULTS_LOG": str(witness),
+            "PYLAYER_TEST_DRIVER": faults,
+            "PYLAYER_TEST_DRIVER_WITNESS": str(self.witness),
             **more,
         }
         output = (self.world.directory / f"output-{self.number}").open("w+")
@@ -207,7 +206,7 @@ class Soak:
         )
         output.close()
         now = time.monotonic()
-        return Child(process, environment, name, witness, now, now + seconds + 120)
+        return Child(process, environment, name, self.number, now, now + seconds + 120)
 
     def soak_command(self, seconds: float, slot: str, groups: int, threads: int) -> list[str]:
         files = self.world.directory / slot
@@ -222,7 +221,7 @@ class Soak:
             # to device: arenas grow one after another, to 217 MiB in 200 s where one arena has 128. That is no leak.
             more = {"MALLOC_ARENA_MAX": "1"}
             if alone:
-                more["VK_INSTANCE_LAYERS"] = FAULTS
+                more["VK_INSTANCE_LAYERS"] = ""
             # A driver without the layer must be given what it gave out too; but not by the layer's witness.
             name = "without the layer" if alone else f"long {slot + 1}"
             self.long.append(self.start(command, name, self.seconds, **more))
@@ -253,7 +252,7 @@ class Soak:
 
     def crashes_alone(self, child: Child) -> bool:
         """Whether the driver, faults and all, does the same without the layer, in as long."""
-        environment = child.environment | {"VK_INSTANCE_LAYERS": FAULTS}
+        environment = child.environment | {"VK_INSTANCE_LAYERS": ""}
         lived = max(time.monotonic() - child.started, 10)
         for _ in range(5 if lived < 60 else 1):
             try:
@@ -265,13 +264,12 @@ class Soak:
         return False
 
     def output_of(self, child: Child) -> str:
-        number = child.witness.name.partition("-")[2]
-        return (self.world.directory / f"output-{number}").read_text(errors="replace")
+        return (self.world.directory / f"output-{child.number}").read_text(errors="replace")
 
     def ended(self, child: Child) -> None:
         code = child.process.returncode
         output = self.output_of(child)
-        what = f"{child.name}: {' '.join(child.command)} with {child.environment['PYLAYER_TEST_FAULTS']!r}"
+        what = f"{child.name}: {' '.join(child.command)} with {child.environment['PYLAYER_TEST_DRIVER']!r}"
         what += f", {child.environment.get('PYLAYER_TEST_STORAGE', 'a good disk')!r}"
         if code == -signal.SIGKILL and (child.kill_at is not None or child.may_die):
             self.counts["killed"] += 1
@@ -289,19 +287,16 @@ class Soak:
             self.violation(f"{what}: {output[-2000:]}")
         if "pylayer: error" in output:
             self.counts["errors in the log"] += output.count("pylayer: error")
-        self.judge_witness(child, what)
         for line in output.splitlines():
             if line.startswith('{"instances"'):
                 self.work.update({name: count for name, count in json.loads(line).items() if name != "seed"})
-        number = child.witness.name.partition("-")[2]
-        (self.world.directory / f"output-{number}").unlink()
+        (self.world.directory / f"output-{child.number}").unlink()
 
-    def judge_witness(self, child: Child, what: str) -> None:
-        lines = child.witness.read_text(errors="replace").splitlines() if child.witness.exists() else []
-        wrong = [line for line in lines if "VIOLATION" in line]
-        if wrong:
-            self.violation(f"{what}: {len(wrong)} times {wrong[0]}")
-        child.witness.unlink(missing_ok=True)
+    def judge_witness(self) -> None:
+        """All processes write to one file: what the driver gave out to one of them is good for the others."""
+        wrong = Counter(line for line in self.witness.read_text().splitlines() if line.startswith("VIOLATION"))
+        for line, count in wrong.items():
+            self.violation(f"{count} times {line}")
 
     def reap(self, slot: int) -> None:
         child = self.short[slot]
@@ -398,6 +393,7 @@ class Soak:
         for folder in self.folders:
             folder.wait(300)
         self.check_store()
+        self.judge_witness()
         for child in self.long:
             self.judge_growth(child)
 
@@ -465,7 +461,7 @@ class Soak:
         files = max(one.files for one in later[:half]), min(one.files for one in later[half:])
         threads = max(one.threads for one in later[:half]), min(one.threads for one in later[half:])
         self.counts[f"{child.name}: {line}; {files[0]} files, {threads[0]} threads at most"] = len(later)
-        if child.environment["VK_INSTANCE_LAYERS"] != BOTH:
+        if not child.environment["VK_INSTANCE_LAYERS"]:
             return
         if grown > self.options.growth:
             self.violation(f"{child.name} has grown by {grown:.1f} MiB: {line}")

@@ -1,0 +1,93 @@
+"""VK_KHR_pipeline_binary of RADV without the layer: what the driver does, and what the witness sees of it.
+
+The tests with the layer compare with this.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pipeline_binaries import Archive, flipped
+from scripted_driver import ScriptedDriver
+from world import BUILD, WITNESS, Run, World
+
+
+def alone(driver: ScriptedDriver, *arguments: str | int | Path, allow: bool = False) -> Run:
+    return driver.application(*arguments, layered=False, allow=allow)
+
+
+# ---- The driver and the witness ----------------------------------------------------------------------------
+
+
+def test_program_compiles_once(driver: ScriptedDriver, tmp_path: Path) -> None:
+    """The program captures every pipeline in its first run, and creates all of them from its archive in the second."""
+    first = alone(driver, "--archive", tmp_path / "archive")
+    assert (first["captured"], first["archive"]) == (24, "absent")
+    assert driver.counts["release-captured"] == driver.counts["captured"] == 24
+    second = alone(driver, "--archive", tmp_path / "archive")
+    assert (second["from_archive"], second["captured"], second["archive"]) == (24, 0, "loaded")
+    assert driver.counts["from-binaries"] == 24
+    assert second["archive_digest"] == first["archive_digest"]
+
+
+@pytest.mark.parametrize("source", ["internal", "create"])
+def test_all_sources_give_the_same_binaries(driver: ScriptedDriver, source: str) -> None:
+    """What the internal cache gives beside a pipeline is byte for byte what CAPTURE_DATA gives."""
+    assert alone(driver, "--source", source)["archive_digest"] == alone(driver, "--source", "capture")["archive_digest"]
+
+
+def test_witness_changes_nothing(driver: ScriptedDriver, world: World) -> None:
+    """Every command answers every way of calling it as it does without the test layer."""
+    calls = [str(BUILD / "tests" / "binary_calls")]
+    without = world.run(calls, VK_INSTANCE_LAYERS=None).stdout
+    assert without.count("\n") == 29
+    assert world.run(calls, VK_INSTANCE_LAYERS=WITNESS).stdout == without
+
+
+def test_witness_tells(driver: ScriptedDriver) -> None:
+    """What RADV is known to do wrong is written down, and what it never gave out."""
+    driver.program("invalid_binaries", layered=False, allow=True)
+    assert "HAZARD a count query that begins with 41" in driver.hazards
+    assert any("did not give out under their key" in line for line in driver.violations)
+
+
+def test_witness_knows_what_the_driver_gave_out(driver: ScriptedDriver, tmp_path: Path) -> None:
+    """One bit of one binary of a file is enough for the witness; what the driver gave out in another process is not."""
+    path = tmp_path / "archive"
+    alone(driver, "--archive", path)
+    alone(driver, "--archive", path)
+    archive = Archive.read(path)
+    archive.binaries[7].data = flipped(archive.binaries[7].data)
+    archive.write(path)
+    result = alone(driver, "--archive", path, allow=True)
+    assert len(driver.violations) == 1 and "did not give out" in driver.violations[0]
+    assert result["from_archive"] == 24  # and the driver did not mind
+
+
+def test_driver_gives_ray_tracing_binaries_one_key(driver: ScriptedDriver, tmp_path: Path) -> None:
+    """RADV 25.0.7 makes the key of a ray tracing binary of one byte: several contents have the same key."""
+    alone(driver, "--ray-tracing", "--archive", tmp_path / "archive")
+    contents = Archive.read(tmp_path / "archive").contents_of_keys()
+    assert any(len(of_key) > 1 for of_key in contents.values())
+
+
+def test_driver_loses_optimized_links(driver: ScriptedDriver, tmp_path: Path) -> None:
+    """RADV 25.0.7 links otherwise when libraries that retain what links need were created from binaries."""
+    arguments = ["--gpl", "--count", 3, "--executables", "--archive", tmp_path / "archive"]
+    first, second = alone(driver, *arguments), alone(driver, *arguments)
+    assert first["executables_digest"] != second["executables_digest"]
+    assert driver.hazards
+
+
+def test_driver_leaves_feedback_unwritten(driver: ScriptedDriver, tmp_path: Path) -> None:
+    """RADV 25.0.7 writes no creation feedback where a pipeline is created from binaries."""
+    alone(driver, "--feedback", "--archive", tmp_path / "archive")
+    assert alone(driver, "--feedback", "--archive", tmp_path / "archive")["feedback_untouched"] == 24
+
+
+def test_binaries_need_no_modules(driver: ScriptedDriver, tmp_path: Path) -> None:
+    """A pipeline is created from binaries without its shader modules."""
+    alone(driver, "--archive", tmp_path / "archive")
+    result = alone(driver, "--archive", tmp_path / "archive", "--no-modules")
+    assert (result["from_archive"], result["created"]) == (24, 24)

@@ -1,0 +1,47 @@
+"""Ways in which the demo program creates pipelines: the one table of every test that says what the program sees."""
+
+from __future__ import annotations
+
+Arguments = list[str | int]
+
+MODES: dict[str, Arguments] = {
+    "mixed": ["--count", 24],
+    "compute": ["--count", 24, "--compute"],
+    "graphics": ["--count", 24, "--graphics"],
+    "ray tracing": ["--count", 3, "--ray-tracing", "--feedback"],
+    "deferred ray tracing": ["--count", 4, "--batch", 2, "--ray-tracing", "--deferred", 2, "--feedback"],
+    "libraries": ["--count", 4, "--gpl"],
+    "libraries, feedback": ["--count", 4, "--gpl", "--feedback"],
+    "batches": ["--count", 24, "--batch", 8],
+    "large batches": ["--count", 40, "--batch", 20],
+    "threads": ["--count", 24, "--threads", 3],
+    "threads and batches": ["--count", 24, "--threads", 3, "--batch", 4],
+    "derivatives": ["--count", 16, "--batch", 8, "--derivatives"],
+    "early return": ["--count", 16, "--batch", 8, "--early-return"],
+    "may not compile": ["--count", 8, "--batch", 4, "--fail-on-compile-required", "--early-return"],
+    "feedback": ["--count", 24, "--feedback"],
+    "feedback in batches": ["--count", 24, "--batch", 8, "--feedback"],
+    "own cache": ["--count", 16, "--cache", "object"],
+    "own cache, threads": ["--count", 24, "--cache", "object", "--threads", 3],
+    "own cache, batches": ["--count", 24, "--cache", "object", "--batch", 8],
+    "own cache, feedback": ["--count", 8, "--api", "1.3", "--cache", "object", "--feedback"],
+    "Vulkan 1.0": ["--count", 12, "--api", "1.0", "--feedback"],
+    "Vulkan 1.1": ["--count", 12, "--api", "1.1"],
+    "Vulkan 1.2": ["--count", 12, "--api", "1.2", "--feedback"],
+    "Vulkan 1.3": ["--count", 12, "--api", "1.3", "--feedback"],
+    "Vulkan 1.3, features chained": ["--count", 12, "--api", "1.3", "--features13"],
+    "cache control asked for": ["--count", 12, "--api", "1.3", "--cache-control"],
+    "features chained and asked for": ["--count", 12, "--api", "1.3", "--features13", "--cache-control"],
+    "second instance": ["--count", 12, "--repeat-instances", 2],
+    "fork": ["--count", 12, "--fork"],
+    "fork, child creates": ["--count", 12, "--fork=create"],
+    "no destroy": ["--count", 12, "--no-destroy"],
+    "no destroy, exit": ["--count", 12, "--no-destroy", "--exit", "exit"],
+    "own cache, no destroy": ["--count", 12, "--cache", "object", "--no-destroy"],
+}
+
+
+def modes(*without: str, only: tuple[str, ...] = ()) -> dict[str, Arguments]:
+    """All modes but these, or only some."""
+    assert set(without) | set(only) <= set(MODES)
+    return {name: MODES[name] for name in only or MODES if name not in without}
