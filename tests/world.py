@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import warm_command
+
 import pylayer
 from pylayer import LAYER_NAME
 from pylayer.store.format import KIND_OF_SUFFIX
@@ -137,15 +139,13 @@ class World:
     ) -> subprocess.CompletedProcess[str]:
         """Runs a program, with ``input`` on its standard input; a variable given as None is unset."""
         merged = {**self.environment, **environment}
-        process = subprocess.run(
-            command,
-            env={key: value for key, value in merged.items() if value is not None},
-            input=input,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            cwd=self.directory,
-        )
+        given = {key: value for key, value in merged.items() if value is not None}
+        if command[:3] == [sys.executable, "-m", "pylayer"] and input is None:
+            process = warm_command.run(command[3:], given, self.directory, timeout)
+        else:
+            process = subprocess.run(
+                command, env=given, input=input, capture_output=True, text=True, timeout=timeout, cwd=self.directory
+            )
         self.raw_stderr, process.stderr = process.stderr, sentences(process.stderr)
         if check:
             assert process.returncode == 0, f"exit {process.returncode}\n{process.stdout}\n{process.stderr}"

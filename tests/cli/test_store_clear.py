@@ -8,6 +8,7 @@ import pty
 import subprocess
 from pathlib import Path
 
+import click
 import pytest
 from cli import stores
 from cli.stores import DAY, GAME, IDENTITY, NOW, OLD_DRIVER, OTHER, TOOL, Store, cell
@@ -15,6 +16,8 @@ from cli.user import User
 
 from pylayer.cli.inventory import Inventory
 from pylayer.cli.selection import Names, Selection
+from pylayer.cli.sizes import parse_size
+from pylayer.cli.trim import trim
 from pylayer.identity import Identity, program_id
 from pylayer.store.claim import Claim
 from pylayer.store.fold import MOST_FILES, Fold
@@ -338,16 +341,24 @@ def test_trim_leaves_a_living_writer(user: User, store: Store) -> None:
 @pytest.mark.parametrize(
     ("text", "size"), [("500M", 500 << 20), ("2GiB", 2 << 30), ("1.5k", 1536), ("7", 7), ("3 tb", 3 << 40)]
 )
-def test_sizes(user: User, store: Store, text: str, size: int) -> None:
+def test_sizes(text: str, size: int) -> None:
     """Sizes have units of 1024, in any case, with and without B."""
-    assert user.json("trim", "--max-size", text, "--max-program", text, "--dry-run")["max_store_bytes"] == size
+    assert parse_size(click.Context(trim), trim.params[0], text) == size
 
 
 @pytest.mark.parametrize("text", ["", "many", "-5M", "5X", "1e9", "٣M"])
-def test_no_sizes(user: User, store: Store, text: str) -> None:
+def test_no_sizes(text: str) -> None:
     """What is no size is wrong use, with how to write one."""
-    done = user.pylayer("trim", "--max-size", text)
-    assert done.returncode == 2 and "500M" in done.stderr
+    with pytest.raises(click.BadParameter, match="500M"):
+        parse_size(click.Context(trim), trim.params[0], text)
+
+
+def test_sizes_on_the_command_line(user: User, store: Store) -> None:
+    """Both options take sizes."""
+    done = user.json("trim", "--max-size", "2GiB", "--max-program", "1.5k", "--dry-run")
+    assert (done["max_store_bytes"], done["max_program_bytes"]) == (2 << 30, 1536)
+    refused = user.pylayer("trim", "--max-size", "many")
+    assert refused.returncode == 2 and "500M" in refused.stderr
 
 
 def test_trim_prunes(user: User, store: Store) -> None:

@@ -14,6 +14,7 @@ import termios
 from pathlib import Path
 from typing import Any
 
+import warm_command
 from world import BUILD, clean_environment, driver_environment
 
 DEMO = BUILD / "demo" / "pipelines"
@@ -54,7 +55,8 @@ class User:
 
     def pylayer(self, *arguments: Any, **environment: str) -> subprocess.CompletedProcess[str]:
         """Runs ``pylayer`` to its end, which is never a traceback."""
-        done = subprocess.run(**self.process(arguments, **environment), capture_output=True, timeout=120)
+        started = self.process(arguments, **environment)
+        done = warm_command.run(started["args"][3:], started["env"], self.directory, timeout=120)
         assert "Traceback" not in done.stderr, done.stderr
         return done
 

@@ -51,13 +51,10 @@ def evil_program(world: World, name: str) -> str:
     return os.fsdecode(path)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_names(world: World, name: str) -> None:
-    """Whatever program, application and engine are called: the pipeline is stored under a number, nothing is made
-    outside the store, and neither the log nor any command prints what a terminal would obey."""
-    text = NAMES[name]
-    command = [evil_program(world, text), text, text]
-    before = sorted(path for path in world.directory.rglob("*"))
+def run_evil_program(world: World, name: str) -> None:
+    """Runs the program of which the executable, the application and the engine have this name: the log prints nothing
+    that a terminal would obey."""
+    command = [evil_program(world, name), name, name]
     done = subprocess.run(
         command, env=world.environment, capture_output=True, cwd=world.directory, timeout=60, check=False
     )
@@ -66,15 +63,25 @@ def test_names(world: World, name: str) -> None:
     lines = [line for line in log.split("\n") if line and "pci bus info" not in line]  # RADV's own
     assert len(lines) >= 3 and all(line.startswith("pylayer: ") for line in lines)
     assert_harmless(log)
-    new = set(world.directory.rglob("*")) - set(before)
-    assert world.stored_files()
-    for path in new - {world.store}:
+
+
+def test_names(world: World) -> None:
+    """Whatever program, application and engine are called: the pipeline is stored under a number, nothing is made
+    outside the store, and neither the log nor any command prints what a terminal would obey."""
+    programs = {world.directory / os.path.basename(evil_program(world, name)) for name in NAMES.values()}
+    before = set(world.directory.rglob("*"))
+    assert programs <= before
+    for number, name in enumerate(NAMES.values(), 1):
+        run_evil_program(world, name)
+        assert len({path.name[:16] for path in world.stored_files()}) == number
+    for path in set(world.directory.rglob("*")) - before - {world.store}:
         assert path.is_relative_to(world.store) and STORED.fullmatch(path.name), path
-    for arguments in COMMANDS:
+    numbers = sorted({path.name[:16] for path in world.stored_files()})
+    commands = [command for command in COMMANDS if command[0] != "show"] + [("show", number) for number in numbers]
+    for arguments in commands:
         for more in ((), ("--json",)):
-            Path(world.directory, "out").unlink(missing_ok=arguments[0] != "import")
-            if arguments[0] == "import":
-                world.run([sys.executable, "-m", "pylayer", "export", "out", "--app", "*"])
+            if arguments[0] == "export":
+                Path(world.directory, "out").unlink(missing_ok=True)
             told = world.run([sys.executable, "-m", "pylayer", *arguments, *more])
             assert_harmless(told.stdout + told.stderr)
 

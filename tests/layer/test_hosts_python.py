@@ -32,9 +32,13 @@ def test_there_are_libraries() -> None:
     assert LIBRARIES
 
 
-@pytest.mark.parametrize("scope", ["local", "global"])
+#: Symbols that are visible to all can meet the layer's Python at any time; those that are not, at none.
+WAYS = [("before the instance", "global"), ("while it starts", "global"), ("between", "global")]
+WAYS += [("behind pipelines", "global"), ("while it starts", "local")]
+
+
+@pytest.mark.parametrize(("when", "scope"), WAYS, ids="-".join)
 @pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("when", ["before the instance", "between", "behind pipelines", "while it starts"])
 def test_python_of_the_programs(world: World, library: str, scope: str, when: str) -> None:
     """A program that loads a libpython, of whatever version, visible to all or not, before, between and after its
     pipelines, runs its own code in it, and the layer's Python goes on beside it."""

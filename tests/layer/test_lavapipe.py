@@ -30,11 +30,16 @@ MODES = modes(
 )
 
 
+#: In the first run the layer learns that the cache is a stub, and in the next it knows: in other modes it has learnt it
+#: before their first pipeline, too.
+TWICE = ("mixed", "deferred ray tracing", "own cache")
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_same_results(lavapipe: World, mode: str) -> None:
     """Results and feedback are those without the layer, in the first run and in the next; nothing is stored."""
     alone = lavapipe.demo(*MODES[mode], layers=None)
-    for _ in range(2):
+    for _ in range(2 if mode in TWICE else 1):
         layered = lavapipe.demo(*MODES[mode])
         assert seen(layered) == seen(alone) and layered["feedback"] == alone["feedback"]
         assert lavapipe.runs()[-1]["carrier"] == "off"

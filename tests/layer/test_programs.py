@@ -76,28 +76,27 @@ def test_qt_quick(world: World, tmp_path: Path) -> None:
     assert len(alone) > 10_000
 
 
+def colours(picture: bytes) -> set[int]:
+    """Byte values in a PNG's image."""
+    assert picture.startswith(b"\x89PNG\r\n\x1a\n")
+    pixels = b""
+    at = 8
+    while at < len(picture):
+        length = int.from_bytes(picture[at : at + 4], "big")
+        if picture[at + 4 : at + 8] == b"IDAT":
+            pixels += picture[at + 8 : at + 8 + length]
+        at += 12 + length
+    return set(zlib.decompress(pixels))
+
+
 def test_vkcube_draws_the_same_picture(lavapipe: World, tmp_path: Path) -> None:
-    """vkcube on Lavapipe draws the same picture with and without the layer, which reports a stub cache."""
+    """vkcube on Lavapipe draws the same picture with and without the layer, which reports a stub cache. The picture
+    shows something: a blank one would always be equal."""
     pictures = []
     for name, layers in (("without", None), ("with", LAYER_NAME)):
         picture = tmp_path / f"{name}.png"
         process = lavapipe.run([str(PROGRAMS / "vkcube_picture.sh"), str(picture)], VK_INSTANCE_LAYERS=layers)
         pictures.append(picture.read_bytes())
         assert ("stub" in process.stderr) == bool(layers)
-    assert pictures[0] == pictures[1] and len(pictures[0]) > 1000
-
-
-def test_picture_is_a_cube(lavapipe: World, tmp_path: Path) -> None:
-    """The compared picture shows something: a blank one would always be equal."""
-    picture = tmp_path / "cube.png"
-    lavapipe.run([str(PROGRAMS / "vkcube_picture.sh"), str(picture)], VK_INSTANCE_LAYERS=None)
-    data = picture.read_bytes()
-    assert data.startswith(b"\x89PNG\r\n\x1a\n")
-    pixels = b""
-    at = 8
-    while at < len(data):
-        length = int.from_bytes(data[at : at + 4], "big")
-        if data[at + 4 : at + 8] == b"IDAT":
-            pixels += data[at + 8 : at + 8 + length]
-        at += 12 + length
-    assert len(set(zlib.decompress(pixels))) > 50
+    assert pictures[0] == pictures[1]
+    assert len(colours(pictures[0])) > 50

@@ -130,8 +130,14 @@ def validated(
     return without_mistakes(log.read_text())
 
 
-@pytest.mark.parametrize("above", [False, True], ids=["below", "above"])
-@pytest.mark.parametrize("mode", FOR_BINARIES)
+#: Above the layer validation sees what the program gets: handles, results, and data of caches, which threads and chains
+#: of a device do not change.
+SEEN_ABOVE = ("mixed", "ray tracing", "libraries", "early return", "own cache")
+
+
+@pytest.mark.parametrize(
+    ("mode", "above"), [(mode, False) for mode in FOR_BINARIES] + [(mode, True) for mode in SEEN_ABOVE]
+)
 def test_validation_of_the_binaries_carrier(world: World, tmp_path: Path, mode: str, above: bool) -> None:
     """Cold and warm, with the binaries carrier, validation reports nothing, below the layer and above it."""
     program = [str(BUILD / "demo" / "pipelines"), *map(str, FOR_BINARIES[mode])]
@@ -177,8 +183,13 @@ def test_validation_of_hits_that_may_not_compile(world: World, tmp_path: Path, a
     assert world.last()["binary_hits"] == 8
 
 
-@pytest.mark.parametrize(("carrier", "above"), [("auto", False), ("binaries", False), ("binaries", True)], ids=str)
-@pytest.mark.parametrize("mode", USING_BINARIES)
+@pytest.mark.parametrize(
+    ("carrier", "above", "mode"),
+    [
+        *(("binaries", above, mode) for above in (False, True) for mode in USING_BINARIES),
+        *(("auto", False, mode) for mode in ("capture", "handles for replay")),
+    ],
+)
 def test_validation_of_programs_with_binaries(
     world: World, tmp_path: Path, mode: str, carrier: str, above: bool
 ) -> None:
