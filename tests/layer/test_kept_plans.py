@@ -95,8 +95,9 @@ def test_damaged_plans_are_not_taken(world: World) -> None:
     world.demo("--count", 1)
     (path,) = plans(world)
     good = path.read_bytes()
-    damaged = [good[:size] for size in (0, 8, 31, 40, len(good) - 1)] + [good + b"\0", bytes(len(good))]
-    for at in (0, 9, 17, 25, 32, 33, 34, 40, 60, 100, len(good) - 1):
+    damaged = [good[:size] for size in (0, 31, len(good) - 1)] + [good + b"\0", bytes(len(good))]
+    # Each field of the header, and what its checksum covers.
+    for at in (0, 9, 17, 25, 32, 60, len(good) - 1):
         flipped = bytearray(good)
         flipped[at] ^= 1
         damaged.append(bytes(flipped))
