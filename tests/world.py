@@ -5,6 +5,7 @@ Nothing is skipped where something is missing: `make test` installs and builds i
 
 from __future__ import annotations
 
+import functools
 import glob
 import json
 import os
@@ -172,6 +173,7 @@ class World:
         return self.runs()[-1]["counters"]  # type: ignore[no-any-return]
 
 
+@functools.cache
 def python_hosts() -> list[str]:
     """Other Python interpreters on this machine, one a version, for tests of programs that are Python."""
     found: dict[str, str] = {}

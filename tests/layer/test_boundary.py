@@ -24,18 +24,27 @@ KEY_BYTES = 32
 # ---- fingerprints --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("how", [(), ("--ray-tracing",), ("--threads", 4), ("--batch", 16), ("--cache", "object")])
-def test_fingerprints_are_the_same_in_every_run(world: World, how: tuple[str | int, ...]) -> None:
+@pytest.mark.parametrize(
+    ("count", "how"),
+    [
+        (200, ()),
+        (40, ("--ray-tracing",)),  # of which each takes the driver longest
+        (100, ("--threads", 4)),
+        (100, ("--batch", 16)),
+        (100, ("--cache", "object")),
+    ],
+)
+def test_fingerprints_are_the_same_in_every_run(world: World, count: int, how: tuple[str | int, ...]) -> None:
     """A run that compiles and one that only hits see the same set, and nearly each pipeline has its own."""
     wanted = record(world)
-    world.demo("--count", 200, *how)
+    world.demo("--count", count, *how)
     cold = wanted.take()
-    world.demo("--count", 200, *how)
+    world.demo("--count", count, *how)
     warm = wanted.take()
     seen = only(cold, "destroyed")[0]["seen"]
     assert set(seen) == set(only(warm, "destroyed")[0]["seen"])
     assert len(seen) == len(set(seen)) and 0 not in seen
-    assert len(seen) > 190
+    assert len(seen) > 0.95 * count
     assert {cell["fingerprint"] for cell in only(cold, "cell")} == set(seen)
     assert not only(warm, "cell")
     assert only(warm, "destroyed")[0]["counters"]["fingerprints_dropped"] == 0

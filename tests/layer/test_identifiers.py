@@ -3,6 +3,8 @@ out of the store. The modes are those of tests/paths/identifiers.c."""
 
 from __future__ import annotations
 
+import functools
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,17 @@ COMPILE_REQUIRED = 1000297000
 WAYS = {"plain": (), "feedback": ("--feedback",), "own cache": ("--cache",)}
 
 
-@pytest.fixture(params=["cells", "snapshot", "binaries"])
+#: Each way with the carrier that most devices have, and with the others those that make a difference to them.
+WAYS_OF_CARRIERS = {"cells": tuple(WAYS), "snapshot": ("plain", "own cache"), "binaries": ("plain", "feedback")}
+EACH_WAY = pytest.mark.parametrize(
+    ("carrier", "way"),
+    [(carrier, way) for carrier, ways in WAYS_OF_CARRIERS.items() for way in ways],
+    indirect=["carrier"],
+)
+EACH_CARRIER = pytest.mark.parametrize("carrier", WAYS_OF_CARRIERS, indirect=True)
+
+
+@pytest.fixture
 def carrier(world: World, request: pytest.FixtureRequest) -> str:
     config = world.directory / "policy.yaml"
     config.write_text(f"settings: {{carrier: {request.param}}}\n")
@@ -29,10 +41,36 @@ def run(world: World, mode: str, *options: str, **environment: str | None) -> li
     return [line.partition(".")[2].partition(" feedback")[0] for line in output.splitlines()]
 
 
-def run_on_warm_driver(world: World, *modes: str) -> list[str]:
-    """The last of these modes without the layer, where the driver's own disk cache knows what went before."""
-    disk = {"MESA_SHADER_CACHE_DISABLE": "0", "MESA_SHADER_CACHE_DIR": str(world.directory / "mesa")}
-    return [run(world, mode, VK_INSTANCE_LAYERS=None, **disk) for mode in modes][-1]
+@functools.cache
+def recorded_alone() -> bytes:
+    """The identifiers that a run without the layer recorded: the driver's, and the same in every run."""
+    with tempfile.TemporaryDirectory() as directory:
+        world = World(Path(directory))
+        run(world, "record", VK_INSTANCE_LAYERS=None)
+        return (world.directory / "identifiers").read_bytes()
+
+
+def take_identifiers(world: World) -> None:
+    """As if the program had recorded its identifiers without the layer."""
+    (world.directory / "identifiers").write_bytes(recorded_alone())
+
+
+@functools.cache
+def run_alone(mode: str, *options: str) -> list[str]:
+    """This mode without the layer, after its identifiers were recorded. Do not change what it returns."""
+    with tempfile.TemporaryDirectory() as directory:
+        world = World(Path(directory))
+        take_identifiers(world)
+        return run(world, mode, *options, VK_INSTANCE_LAYERS=None)
+
+
+@functools.cache
+def run_on_warm_driver(mode: str) -> list[str]:
+    """This mode without the layer, where the driver's own disk cache knows what was recorded."""
+    with tempfile.TemporaryDirectory() as directory:
+        world = World(Path(directory))
+        disk = {"MESA_SHADER_CACHE_DISABLE": "0", "MESA_SHADER_CACHE_DIR": str(world.directory / "mesa")}
+        return [run(world, one, VK_INSTANCE_LAYERS=None, **disk) for one in ("record", mode)][-1]
 
 
 def compiled(counters: dict[str, int]) -> int:
@@ -44,10 +82,10 @@ def required(lines: list[str]) -> list[str]:
     return [line.split()[0] for line in lines if f"result={COMPILE_REQUIRED}" in line]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@EACH_WAY
 def test_hits_without_code(world: World, carrier: str, way: str) -> None:
     """What was created from modules is found by their identifiers alone, just as in a driver's own warm cache."""
-    expected = run_on_warm_driver(world, "record", "replay")
+    expected = run_on_warm_driver("replay")
     recorded = run(world, "record", *WAYS[way])
     assert all(line.endswith("agree=1") for line in recorded if line.startswith("identifier"))
     assert run(world, "replay", *WAYS[way]) == expected
@@ -58,24 +96,25 @@ def test_hits_without_code(world: World, carrier: str, way: str) -> None:
     assert sum("handles=1" in line for line in expected) == counters["pipelines"] == 12
 
 
-@pytest.mark.parametrize("way", WAYS)
+@EACH_WAY
 def test_what_is_created_after_a_miss_is_kept(world: World, carrier: str, way: str) -> None:
     """On an empty store an identifier gives VK_PIPELINE_COMPILE_REQUIRED, and what is then created in full is found by
     its identifier in the next run."""
-    run(world, "record", VK_INSTANCE_LAYERS=None)
-    alone = run(world, "translate", *WAYS[way], VK_INSTANCE_LAYERS=None)
+    take_identifiers(world)
+    alone = run_alone("translate", *WAYS[way])
     assert len(required(alone)) == 11
     assert run(world, "translate", *WAYS[way]) == alone
-    assert run(world, "translate", *WAYS[way]) == run_on_warm_driver(world, "record", "translate")
+    assert run(world, "translate", *WAYS[way]) == run_on_warm_driver("translate")
     first, second = (one["counters"] for one in world.runs())
     assert compiled(first) > 0 and compiled(second) == 0
     assert first["pipelines"] == second["pipelines"] == 16
 
 
+@EACH_CARRIER
 def test_miss_leaves_nothing(world: World, carrier: str) -> None:
     """Identifiers of what is nowhere give what they give without the layer, run after run, and nothing is stored."""
-    run(world, "record", VK_INSTANCE_LAYERS=None)
-    alone = run(world, "replay", VK_INSTANCE_LAYERS=None)
+    take_identifiers(world)
+    alone = run_alone("replay")
     assert required(alone) == ["kernel"] * 3 + ["scene", "patches", "tiles", "pre-rasterization"] + [
         "retained-pre-rasterization"
     ]
@@ -84,12 +123,12 @@ def test_miss_leaves_nothing(world: World, carrier: str) -> None:
     assert compiled(world.last()) == 0
 
 
-@pytest.mark.parametrize("way", WAYS)
+@EACH_WAY
 def test_mixed_batches(world: World, carrier: str, way: str) -> None:
     """Identifiers and modules in one call: each gives what it gives by itself, and EARLY_RETURN_ON_FAILURE ends the
     call where it ends without the layer."""
-    run(world, "record", VK_INSTANCE_LAYERS=None)
-    alone = run(world, "mixed", *WAYS[way], VK_INSTANCE_LAYERS=None)
+    take_identifiers(world)
+    alone = run_alone("mixed", *WAYS[way])
     assert [line.split("handles=")[1] for line in alone] == ["0101", "0000"]
     assert run(world, "mixed", *WAYS[way]) == alone
     run(world, "record", *WAYS[way])
@@ -100,19 +139,20 @@ def test_mixed_batches(world: World, carrier: str, way: str) -> None:
     assert compiled(world.last()) == 0
 
 
-@pytest.mark.parametrize("way", WAYS)
+@EACH_WAY
 def test_garbage(world: World, carrier: str, way: str) -> None:
     """Bytes that are no identifier, of every size that is allowed, are what they are without the layer: unknown."""
     run(world, "record", *WAYS[way])
-    alone = run(world, "garbage", *WAYS[way], VK_INSTANCE_LAYERS=None)
+    alone = run_alone("garbage", *WAYS[way])
     assert len(required(alone)) == 3 * 32 * 2 + 1 + 31
     for _ in range(2):
         assert run(world, "garbage", *WAYS[way]) == alone
 
 
+@EACH_CARRIER
 def test_extension_not_enabled(world: World, carrier: str) -> None:
     """A program that chains identifiers without asking for the extension gets what the driver makes of them."""
-    expected = run_on_warm_driver(world, "record", "replay")
+    expected = run_on_warm_driver("replay")
     run(world, "record")
     assert run(world, "replay", "--without-extension") == expected
 
@@ -163,7 +203,7 @@ def test_validation(world: World, tmp_path: Path, mode: str) -> None:
     """Validation below the layer says nothing that it does not say of the program, cold and warm."""
     log = tmp_path / "validation.txt"
     file = str(world.directory / "identifiers")
-    run(world, "record", VK_INSTANCE_LAYERS=None)
+    take_identifiers(world)
     said = []
     for layers in (None, LAYER_NAME, LAYER_NAME):
         command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--", PROGRAM, mode, file]

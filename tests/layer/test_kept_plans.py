@@ -95,8 +95,8 @@ def test_damaged_plans_are_not_taken(world: World) -> None:
     world.demo("--count", 1)
     (path,) = plans(world)
     good = path.read_bytes()
-    damaged = [good[:size] for size in (0, 8, 15, 40, len(good) - 1)] + [good + b"\0", bytes(len(good))]
-    for at in (0, 9, 15, 16, 17, 24, 32, 40, 60, len(good) - 1):
+    damaged = [good[:size] for size in (0, 15, len(good) - 1)] + [good + b"\0", bytes(len(good))]
+    for at in (0, 15, 16, 40, len(good) - 1):
         flipped = bytearray(good)
         flipped[at] ^= 1
         damaged.append(bytes(flipped))

@@ -3,10 +3,13 @@ nothing with it. RADV crashes at the creation of poisoned pipelines; the scripte
 
 from __future__ import annotations
 
+import functools
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -25,9 +28,18 @@ from pylayer.store.suspects import Suspects
 COUNT = 24
 
 
-def warm(world: World, *arguments: str | float, **environment: str) -> None:
-    first = world.demo("--count", COUNT, *arguments, **environment)
-    assert first["created"] == COUNT and world.last()["compiled"] == COUNT
+@functools.cache
+def warm_directory() -> tempfile.TemporaryDirectory[str]:
+    """A directory with a store that one run filled; it goes when the process ends."""
+    directory = tempfile.TemporaryDirectory()
+    world = World(Path(directory.name))
+    assert world.demo("--count", COUNT)["created"] == COUNT and world.last()["compiled"] == COUNT
+    return directory
+
+
+def warm(world: World) -> None:
+    """Gives the world a store that one run filled."""
+    shutil.copytree(Path(warm_directory().name) / "store", world.store)
 
 
 def poison(world: World, *numbers: int, suffix: str = ".closed") -> None:
@@ -72,7 +84,7 @@ def live_files(world: World) -> list[Path]:
 # ---- what the driver dies of ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", [0, 1, 7, COUNT - 1])
+@pytest.mark.parametrize("number", [0, 7, COUNT - 1])
 def test_poisoned_record_crashes_once(world: World, number: int) -> None:
     """A record that the driver crashes on ends one process; the next one compiles that pipeline, the one after none."""
     warm(world)
@@ -117,7 +129,7 @@ def test_poisoned_binaries_crash_once(world: World) -> None:
     """The same for pipelines created from stored binaries."""
     policy = world.directory / "policy.yaml"
     policy.write_text("settings: {carrier: binaries}\n")
-    warm(world, "--api", 1.3, PYLAYER_CONFIG=str(policy))
+    world.demo("--count", COUNT, "--api", 1.3, PYLAYER_CONFIG=str(policy))
     poison(world, 5)
     dies(world, "--api", 1.3, PYLAYER_CONFIG=str(policy))
     again(world, "--api", 1.3, PYLAYER_CONFIG=str(policy))
@@ -340,26 +352,19 @@ def test_pid_given_out_again(world: World) -> None:
     assert world.last()["compiled"] == 1
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda data: b"",
-        lambda data: data[:100],
-        lambda data: data[:-1],
-        lambda data: bytes(8192),
-        lambda data: b"\xff" * 8192,
-    ],
-)
-def test_damaged_sentinel(world: World, damage: object) -> None:
+def test_damaged_sentinel(world: World) -> None:
     """A sentinel that says nothing sensible is cleaned away, and nothing is suspected."""
     warm(world)
     poison(world, 3)
     dies(world)
     (path,) = live_files(world)
-    path.write_bytes(damage(path.read_bytes()))  # type: ignore[operator]
-    dies(world)
-    (left,) = live_files(world)
-    assert left != path
+    good = path.read_bytes()
+    for damaged in (b"", good[:100], good[:-1], bytes(8192), b"\xff" * 8192):
+        path.write_bytes(damaged)
+        dies(world)
+        (left,) = live_files(world)
+        assert left != path
+        path = left
 
 
 def test_store_that_cannot_be_written(world: World) -> None:

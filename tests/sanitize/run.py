@@ -63,14 +63,11 @@ EXCLUDED = {
 HELD = (
     "test_deferred.py_test_operation_that_is_never_joined",
     "test_hosts_endings.py_test_policy_that_ends_the_process",
-    "test_interpreter.py_test_policy_that_hangs_in_an_event",
     "test_interpreter.py_test_policy_that_sleeps_for_ever",
     "test_late_verdicts.py_test_data_with_a_history_needs_a_verdict",
-    "test_watchdog.py_test_call_that_keeps_the_lock",
     "test_watchdog.py_test_damage_in_an_event_ruins_builtins",
-    "test_watchdog.py_test_event_that_blocks",
     "test_watchdog.py_test_hook_that_hangs_at_exit",
-    "test_watchdog.py_test_loop_that_swallows_everything",
+    "test_watchdog.py_test_policy_that_is_stuck",
 )
 
 #: Signals stay what they are: tests make drivers crash, and see it where the layer does. An allocation that is too
