@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from layer.validation import without_mistakes
 from world import BUILD, LAYER_NAME, ROOT, World
 
 PROGRAM = str(BUILD / "tests" / "paths")
@@ -197,11 +198,11 @@ def test_paths_on_lavapipe(lavapipe: World, way: str, timeline: str) -> None:
     assert (second["timeline_events"] > 10) is (timeline == "told")
 
 
-def messages(world: World, log: Path, arguments: tuple[str, ...], layers: str | None) -> list[str]:
-    """What validation says below the layer, each message once."""
+def messages(world: World, log: Path, arguments: tuple[str, ...], layers: str | None) -> set[str]:
+    """The rules that validation below the layer says are broken."""
     command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--", PROGRAM, *arguments]
     world.run(command, VK_INSTANCE_LAYERS=layers)
-    return sorted({line for line in log.read_text().splitlines() if "VUID" in line})
+    return {line for line in without_mistakes(log.read_text()).splitlines() if "VUID" in line}
 
 
 @EACH_CARRIER
@@ -210,4 +211,4 @@ def test_validation_of_paths(world: World, tmp_path: Path, carrier: str, way: st
     log, arguments = tmp_path / "validation.txt", (*WAYS[way], "all")
     alone = messages(world, log, arguments, None)
     for _ in range(2):
-        assert messages(world, log, arguments, LAYER_NAME) == alone
+        assert messages(world, log, arguments, LAYER_NAME) <= alone

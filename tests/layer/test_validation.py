@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from layer.validation import without_mistakes
 from pipeline_binaries import APPLICATION
 from programs.modes import Arguments, modes
 from scripted_driver import ScriptedDriver
@@ -89,20 +90,6 @@ USING_BINARIES: dict[str, Arguments] = {
     "executables": ["--source", "plain", "--executables"],
     "handles for replay": ["--source", "plain", "--ray-tracing", "--count", 3, "--capture-replay"],
 }
-
-
-#: What validation 1.4.309 says of correct programs. Where vkCreatePipelineBinariesKHR with room for handles gives
-#: VK_PIPELINE_BINARY_MISSING_KHR, it takes the room for objects; where it gives VK_INCOMPLETE, one half of it takes
-#: what was made for objects and the other does not.
-MISTAKEN = (
-    "VkPipelineBinaryKHR 0x0 has not been destroyed",
-    "vkDestroyPipelineBinaryKHR(): Couldn't find VkPipelineBinaryKHR Object",
-)
-
-
-def without_mistakes(said: str) -> str:
-    messages = re.split(r"^(?=Validation )", said, flags=re.MULTILINE)
-    return "".join(message for message in messages if not any(words in message for words in MISTAKEN))
 
 
 def validated(
