@@ -44,7 +44,7 @@ def _completer(
 
 def _programs(root: str) -> Iterator[tuple[str, str]]:
     from ..identity import program_id
-    from .totals import read_runs
+    from ..totals import read_runs
 
     for run in read_runs(root):
         name = run.texts["program"] or run.executable
@@ -56,7 +56,7 @@ def _programs(root: str) -> Iterator[tuple[str, str]]:
 
 def _identities(root: str) -> Iterator[tuple[str, str]]:
     from ..store.folder import identity_names
-    from .selection import Names
+    from .names import Names
 
     names = Names(root)
     for name in identity_names(root):

@@ -26,6 +26,7 @@ COMMANDS = {
     "install": ("install", ""),
     "key": ("key", ""),
     "ls": ("ls", ""),
+    "metrics": ("metrics", ""),
     "policy": ("policy", ""),
     "quarantine": ("quarantine", ""),
     "report": ("report", ""),

@@ -105,8 +105,8 @@ def devices_meant(device: str | None, driver: str | None, vendor: int | None) ->
 
 def program_in_store(name: str) -> tuple[Program, str, str]:
     """The program of the newest run that is called so, its device and driver."""
+    from ..totals import read_runs
     from .selection import require_root
-    from .totals import read_runs
 
     root = require_root()
     found = [run for run in read_runs(root) if run.matches(name)]

@@ -74,12 +74,12 @@ def _environment(root: str | None, changes: dict[str, str | None]) -> dict[str, 
 
 def _print_summary(root: str | None, since: float) -> None:
     """The table of the runs that began at or after ``since``, on standard error."""
-    from . import totals
+    from ..totals import add_up, read_runs
     from .stats import print_tables
 
-    found = [run for run in totals.read_runs(root) if run.started >= since] if root else []
-    if root and found:
-        print_tables(totals.add_up(root, found), stderr=True)
+    found = [run for run in read_runs(root) if run.started >= since] if root else []
+    if found:
+        print_tables(add_up(found), stderr=True)
     else:
         fail(
             "nothing was recorded: the program created no Vulkan device under the layer, or a rule leaves it alone; "

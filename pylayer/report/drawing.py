@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..cli.output import printable
 from ..values import KIND_NAMES
+from ..words import printable
 from . import figures, stalls
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
-from ..cli.output import human_time, plural, printable
+from ..words import human_time, plural, printable
 from . import drawing, view
 from .figures import moment
 

@@ -22,7 +22,7 @@ DOCUMENTED: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "json.yaml").read_t
 TYPES = {"text": str, "integer": int, "number": (int, float), "boolean": bool, "object": dict, "null": type(None)}
 
 #: Commands that print what is for programs by itself, or become another one.
-WITHOUT = {"completion", "key", "policy", "policy init", "policy schema", "quarantine", "run"}
+WITHOUT = {"completion", "key", "metrics", "policy", "policy init", "policy schema", "quarantine", "run"}
 
 
 def test_every_command_has_json() -> None:

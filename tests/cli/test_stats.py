@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from cli.user import User
 
-from pylayer.cli.totals import OWN_FILES
 from pylayer.store.runs import RunFile
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9]")
@@ -77,8 +76,7 @@ def test_two_runs(user: User) -> None:
     assert program["spent_ns"] == spent > 0
     mean = program["compile_ns"] / 20
     assert program["saved_estimate_ns"] == pytest.approx(20 * mean - program["hit_ns"], rel=0.05)
-    files = [path for path in user.store.rglob("*") if path.suffix in OWN_FILES]
-    assert program["disk_bytes"] == sum(path.stat().st_size for path in files) >= program["stored_bytes"] > 0
+    assert program["stored_bytes"] > 0
 
 
 @pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1e300"])
@@ -140,7 +138,7 @@ def test_saved_unknown(user: User) -> None:
     """Where nothing is known of what compiling takes, no number is made up."""
     write_run(user, counters={"hits": 10, "hit_ns": 1_000_000})
     assert user.json("stats")["programs"][0]["saved_estimate_ns"] is None
-    assert " ? " in user.pylayer("stats").stdout
+    assert user.pylayer("stats").stdout.splitlines()[3].endswith(" ?")
 
 
 def test_programs_and_identities_are_apart(user: User) -> None:
@@ -263,6 +261,6 @@ def test_json_is_complete(user: User) -> None:
     user.demo(4)
     (program,) = user.json("stats")["programs"]
     numbers = [key for key, value in program.items() if isinstance(value, float | int)]
-    for word in ("spent", "saved", "stored_b", "disk", "hit_", "compile_n", "started"):
+    for word in ("spent", "saved", "stored_b", "hit_", "compile_n", "started"):
         assert all(key.endswith(("_ns", "_bytes", "_s")) for key in numbers if word in key), word
     assert json.dumps(program)

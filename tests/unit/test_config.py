@@ -20,7 +20,7 @@ SETTINGS_KEYS = (
     "sharding, store, timeline_mib"
 )
 TOP_KEYS = (
-    "import, max_program_mib, max_store_mib, metrics, never_skip, policy, policy_path, preset, rules, settings, share, "
+    "import, max_program_mib, max_store_mib, never_skip, policy, policy_path, preset, rules, settings, share, "
     "skip, trusted_keys, watchdog"
 )
 CONDITIONS = "application, device, driver, engine, executable, vendor"
