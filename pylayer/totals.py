@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from .identity import program_id
 from .settings import glob_matches
 from .store import owner, runs
 from .values import COUNTER_NAMES
@@ -85,6 +86,11 @@ class Run:
         self.policy_off_at = number_in(policy, "switched_off_at")
 
     @property
+    def program_id(self) -> int:
+        """The number by which the store knows the program."""
+        return program_id(self.executable, self.application)
+
+    @property
     def title(self) -> str:
         """The program's name for people."""
         return self.texts["program"] or printable(self.executable)
@@ -118,8 +124,9 @@ class Run:
         return "died" if owner.has_ended(machine, self.pid, self.start_ticks, idle) else "running"
 
     def matches(self, pattern: str) -> bool:
-        """Whether a pattern names the executable, the application, or both together."""
-        return any(glob_matches(pattern, name) for name in (self.executable, self.application, self.texts["program"]))
+        """Whether a pattern names the executable, the application, both together, or the number in the store."""
+        words = (self.executable, self.application, self.texts["program"], f"{self.program_id:016x}")
+        return any(word and glob_matches(pattern, word) for word in words)
 
 
 def saved_estimate(group: list[Run], own_mean: float) -> int | None:

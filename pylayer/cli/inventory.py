@@ -1,4 +1,4 @@
-"""What the store holds, to the byte: by identity and program, from directories and indexes of its files."""
+"""What the store holds, to the byte: by identity and program, from journals and from the indexes of packs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from ..store import format, pack
 from ..store.bounds import files_of
 from ..store.folder import identity_names, read_identity
 from ..store.reader import Reader
-from ..store.recency import Uses, fingerprints_of
+from ..store.recency import Uses
+from ..values import KIND_NAMES
 from .selection import Names, Selection
 
 #: A program's own files, by their suffix.
@@ -25,9 +26,15 @@ class Holding:
         self.bytes = 0
         #: Of them in groups of packs.
         self.pack_bytes = 0
-        self.pipelines = 0
-        #: Of them kept as pipeline binaries, the others as cells.
+        #: By digest, so that what two processes stored at once counts once.
+        self.digests: set[bytes] = set()
+        #: Of the pipelines, those that are kept as pipeline binaries; the others are cells.
         self.binaries = 0
+        #: How many pipelines there are of each kind.
+        self.kinds: dict[str, int] = {}
+        #: What compiling them took, as far as it is known, and their data unpacked.
+        self.compile_ns = 0
+        self.data_bytes = 0
         #: Files by suffix; packs with a group of it as ``.pack``.
         self.files: dict[str, int] = {}
         self.last_used = 0
@@ -42,10 +49,21 @@ class Holding:
         self.add(".pack", size)
         self.pack_bytes += size
 
-    def add_pipeline(self, magic: bytes) -> None:
-        """A record that may be one pipeline."""
-        self.pipelines += magic in format.PIPELINES
+    @property
+    def pipelines(self) -> int:
+        """How many there are."""
+        return len(self.digests)
+
+    def add_pipeline(self, magic: bytes, kind: int, flags: int, digest: bytes, size: int, create_ns: int) -> None:
+        """The record of one pipeline."""
+        if digest in self.digests:
+            return
+        self.digests.add(digest)
         self.binaries += magic == format.BINARIES
+        name = KIND_NAMES[kind] if kind < len(KIND_NAMES) else f"kind {kind}"
+        self.kinds[name] = self.kinds.get(name, 0) + 1
+        self.compile_ns += 0 if flags & format.ADOPTED else create_ns  # which the driver did not compile then
+        self.data_bytes += size
 
     def counts(self) -> dict[str, int]:
         """Numbers of files, by what they are."""
@@ -152,11 +170,11 @@ def _survey_own(shelf: Shelf, holding: Holding, path: str, suffix: str, names: N
         names.learn(header.program, header.application)
         if suffix in (".journal", ".closed"):
             for part in reader.parts([]):
-                for record in part.records:
-                    holding.add_pipeline(record[0])
-                    if record[0] == format.USED:
-                        uses = fingerprints_of(bytes(part.data[record[3] : record[3] + record[4]]))
-                        shelf.uses.note(holding.programs, uses, record[8])
+                for magic, kind, flags, _, size, create_ns, digest, _, last_used in part.records:
+                    if magic in format.PIPELINES:
+                        holding.add_pipeline(magic, kind, flags, digest, size, create_ns)
+                    elif magic == format.USED:
+                        shelf.uses.note(holding.programs, (), last_used)
     finally:
         reader.close()
 
@@ -183,7 +201,9 @@ def _survey_pack(shelf: Shelf, path: str, size: int, names: Names) -> None:
         for entry in pack.read_index(reader, directory) or ():
             holding = shelf.holdings[entry.programs]
             if entry.magic in format.PIPELINES:
-                holding.add_pipeline(entry.magic)
+                holding.add_pipeline(
+                    entry.magic, entry.kind, entry.flags, entry.digest, entry.size, entry.create_us * 1000
+                )
                 holding.last_used = max(holding.last_used, entry.last_used)
             elif entry.magic == format.USED:
                 shelf.uses.note(entry.programs, (), entry.last_used)

@@ -7,20 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .complete import programs_and_identities
 from .output import (
     EXIT_STATUSES,
     HELP,
+    Failure,
     console,
     day,
     human_bytes,
+    human_time,
     json_option,
     plural,
     print_json,
     print_total,
+    printable,
     program_table,
     shorten,
 )
-from .selection import Names, Selection, app_option, identity_option, require_root
+from .selection import LEAST_PREFIX, Names, Selection, identity_option, require_root
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,15 +36,22 @@ HEADINGS = ("pipelines", "files", "last used", "on disk")
 BESIDE = ("runs", "plans", "policy", "manifests", "quarantine")
 
 
-def _chosen(found: Inventory, shelf: Shelf, selection: Selection) -> list[Holding]:
+def _rows(found: Inventory, shelf: Shelf, program: str | None) -> list[Holding]:
     """What is listed of an identity: programs first, the largest first, then what several share."""
     listed = {holding.programs: holding for holding in shelf.holdings.values()}
-    for program in shelf.programs:  # one that has everything in common with others is listed, too
-        if (program,) not in listed:
-            listed[program,] = type(next(iter(listed.values())))((program,))
-            listed[program,].last_used = shelf.uses.last_run.get(program, 0)
-    chosen = [holding for holding in listed.values() if selection.takes_any(holding.programs, found.names)]
+    for number in shelf.programs:  # one that has everything in common with others is listed, too
+        if (number,) not in listed:
+            listed[number,] = type(next(iter(listed.values())))((number,))
+            listed[number,].last_used = shelf.uses.last_run.get(number, 0)
+    chosen = [
+        holding
+        for holding in listed.values()
+        if program is None or any(found.names.matches(number, program) for number in holding.programs)
+    ]
     return sorted(chosen, key=lambda holding: (len(holding.programs) > 1, -holding.bytes, holding.programs))
+
+
+# ---- for people ------------------------------------------------------------------------------------
 
 
 def _files(holding: Holding) -> str:
@@ -49,7 +60,7 @@ def _files(holding: Holding) -> str:
     return " ".join(f"{count}{letters[kind]}" for kind, count in holding.counts().items() if count) or "-"
 
 
-def _row(holding: Holding) -> list[str]:
+def _cells(holding: Holding) -> list[str]:
     binaries = f" ({holding.binaries} bin)" if holding.binaries else ""
     return [f"{holding.pipelines}{binaries}", _files(holding), day(holding.last_used), human_bytes(holding.bytes)]
 
@@ -64,8 +75,7 @@ def _name(found: Inventory, holding: Holding, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
-def _print_shelf(out: Console, found: Inventory, shelf: Shelf, holdings: list[Holding]) -> None:
-    from rich.padding import Padding
+def _print_heading(out: Console, found: Inventory, shelf: Shelf) -> None:
     from rich.text import Text
 
     from .inventory import describe
@@ -73,40 +83,104 @@ def _print_shelf(out: Console, found: Inventory, shelf: Shelf, holdings: list[Ho
     device, driver = describe(shelf.identity, shelf.name, found.names)
     out.print(Text(device, style="bold"))
     out.print(Text(f"{driver}; identity {shelf.name}", style="dim"))
-    rows = [_row(holding) for holding in holdings]
-    table, name_width = program_table(out, HEADINGS, rows)
-    for holding, row in zip(holdings, rows, strict=True):
+
+
+def _print_shelf(out: Console, found: Inventory, shelf: Shelf, rows: list[Holding]) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    def line(text: str, style: str) -> None:
+        out.print(Padding(Text(text, style=style), (0, 0, 0, 2), expand=False))
+
+    cells = [_cells(holding) for holding in rows]
+    table, name_width = program_table(out, HEADINGS, cells)
+    for holding, row in zip(rows, cells, strict=True):
         table.add_row(Text(_name(found, holding, name_width)), *row)
-    if holdings:
+    if rows:
         out.print(table)
     packs = f"{plural(shelf.packs, 'pack')} ({human_bytes(shelf.overhead_bytes)} of directories)"
-    rest = f"{packs}, other files {human_bytes(shelf.other_bytes)}, together {human_bytes(shelf.bytes)}"
-    out.print(Padding(Text(rest, style="dim"), (0, 0, 0, 2), expand=False))
+    line(f"{packs}, other files {human_bytes(shelf.other_bytes)}, together {human_bytes(shelf.bytes)}", "dim")
     if shelf.identity is None:
-        line = "its identity file is missing or damaged; pylayer verify says more"
-        out.print(Padding(Text(line, style="yellow"), (0, 0, 0, 2), expand=False))
+        line("its identity file is missing or damaged; pylayer verify says more", "yellow")
     if shelf.unusable:
-        line = f"{plural(len(shelf.unusable), 'file')} cannot be used; pylayer verify says why"
-        out.print(Padding(Text(line, style="yellow"), (0, 0, 0, 2), expand=False))
+        line(f"{plural(len(shelf.unusable), 'file')} cannot be used; pylayer verify says why", "yellow")
 
 
-def _holding_json(found: Inventory, holding: Holding) -> dict[str, Any]:
+def _print_lines(out: Console, lines: list[tuple[str, str]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in lines:
+        table.add_row(f"  {name}", Text(printable(text)))
+    out.print(table)
+
+
+def _kinds(holding: Holding) -> str:
+    kinds = ", ".join(f"{count} {name}" for name, count in sorted(holding.kinds.items(), key=lambda item: -item[1]))
+    binaries = f"; {holding.binaries} as pipeline binaries" if holding.binaries else ""
+    return f"{holding.pipelines} ({kinds}{binaries})" if kinds else "0"
+
+
+def _counted(holding: Holding) -> str:
+    counts = holding.counts().items()
+    return ", ".join(plural(count, kind.replace("_", " ")[:-1]) for kind, count in counts if count)
+
+
+def _print_program(out: Console, found: Inventory, rows: list[Holding]) -> None:
+    """One program under one driver; ``rows``: what it has to itself, and what it shares with others."""
+    own = rows[0]
+    compile_ns = sum(holding.compile_ns for holding in rows)
+    saved = f"in {human_time(compile_ns)}; a run that loads all of them does not spend this time again"
+    lines = [
+        ("program", found.names.of(own.programs[0])),
+        ("pipelines", _kinds(own)),
+        ("compiled", saved if compile_ns else "in unknown time"),
+        ("last used", day(max(holding.last_used for holding in rows))),
+        ("on disk", f"{human_bytes(own.bytes)} in {_counted(own)}" if own.bytes else "nothing of its own"),
+    ]
+    for holding in rows[1:]:
+        others = ", ".join(found.names.of(number) for number in holding.programs if number not in own.programs)
+        lines.append(("shared", f"{_kinds(holding)} with {others}: {human_bytes(holding.bytes)}"))
+    _print_lines(out, lines)
+
+
+def _print_fields(out: Console, shelf: Shelf) -> None:
+    """What the identity is made of."""
+    fields = shelf.identity.fields.items() if shelf.identity is not None else ()
+    shown = [
+        (key.replace("_", " "), f"{value:#x}" if isinstance(value, int) and key != "driver_id" else str(value))
+        for key, value in sorted(fields)
+    ]
+    if shown:
+        _print_lines(out, shown)
+
+
+# ---- for programs ----------------------------------------------------------------------------------
+
+
+def _holding_json(holding: Holding) -> dict[str, Any]:
     return {
         "pipelines": holding.pipelines,
         "binaries": holding.binaries,
+        "pipelines_by_kind": holding.kinds,
+        "compile_ns": holding.compile_ns,
+        "data_bytes": holding.data_bytes,
         "bytes": holding.bytes,
         "last_used_s": holding.last_used,
         **holding.counts(),
     }
 
 
-def _shelf_json(found: Inventory, shelf: Shelf, holdings: list[Holding]) -> dict[str, Any]:
+def _shelf_json(found: Inventory, shelf: Shelf, rows: list[Holding]) -> dict[str, Any]:
     from .inventory import describe
 
     device, driver = describe(shelf.identity, shelf.name, found.names)
     programs, shared = [], []
-    for holding in holdings:
-        values = _holding_json(found, holding)
+    for holding in rows:
+        values = _holding_json(holding)
         if len(holding.programs) == 1:
             (program,) = holding.programs
             programs.append({"program": found.names.of(program), "program_id": f"{program:016x}", **values})
@@ -129,63 +203,104 @@ def _shelf_json(found: Inventory, shelf: Shelf, holdings: list[Holding]) -> dict
     }
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES)
-@app_option
-@identity_option
-@json_option
-def ls(app: str | None, identity: str | None, as_json: bool) -> None:
-    """Show what the store holds, for each driver and program.
+# ---- the command -----------------------------------------------------------------------------------
 
-    Behind the pipelines stands how many of them are kept as pipeline binaries (bin), where any are; the others are
-    cells. files counts journals (J), packs with a part of it (P), snapshots (S), blobs of the program's own caches
-    (B) and files of what it read of its caches and pipeline binaries (A). Pipelines that several programs have in
-    common are stored once, and have a row of their own. last used is the day on which a run last used or stored
-    one. Sizes are those of the files.
 
-    \b
-    Example:
-      pylayer ls --app "blender*"
-    """
-    from .inventory import Inventory, tree_bytes
-    from .policy_limits import read_limits
+def _meant(root: str, name: str | None, identity: str | None) -> tuple[Selection, str | None]:
+    """The identities, and the programs by a pattern, that are meant. A name that could be both is an identity's."""
+    from ..store.folder import identity_names
 
-    root = require_root()
-    selection = Selection(app, identity)
-    found = Inventory(root, selection, Names(root))
-    limits, problem = read_limits()
-    beside = {name: tree_bytes(os.path.join(root, name)) for name in BESIDE}
-    chosen = [(shelf, _chosen(found, shelf, selection)) for shelf in found.shelves]
-    if app is not None:
-        chosen = [(shelf, holdings) for shelf, holdings in chosen if holdings]
-    if as_json:
-        print_json(
-            {
-                "store": root,
-                "identities": [_shelf_json(found, shelf, holdings) for shelf, holdings in chosen],
-                "stray_bytes": found.stray_bytes,
-                "store_bytes": found.store_bytes,
-                **{f"{name}_bytes": size for name, (size, _) in beside.items()},
-                "max_store_bytes": limits.max_store,
-                "max_program_bytes": limits.max_program,
-            }
-        )
-        return
-    if not chosen:
-        what = f"Nothing of {selection}" if app or identity else "Nothing"
-        click.echo(f"{what} is stored in {root} yet; start a program with: pylayer run -- APP")
-        return
+    beginning = name.lower() if name is not None and identity is None and len(name) >= LEAST_PREFIX else None
+    if beginning and any(known.startswith(beginning) for known in identity_names(root)):
+        return Selection(identity=beginning), None
+    return Selection(identity=identity), name
+
+
+def _print_all(found: Inventory, chosen: list[tuple[Shelf, list[Holding]]], detailed: bool, fields: bool) -> None:
+    """A table for each identity; ``detailed``: lines for each program, ``fields``: what the identity is made of."""
     out = console()
-    for number, (shelf, holdings) in enumerate(chosen):
+    for number, (shelf, rows) in enumerate(chosen):
         if number:
             out.print()
-        _print_shelf(out, found, shelf, holdings)
+        _print_heading(out, found, shelf)
+        if not detailed:
+            _print_shelf(out, found, shelf, rows)
+            if fields:
+                _print_fields(out, shelf)
+            continue
+        for own in rows:
+            if len(own.programs) == 1:
+                shared = [row for row in rows if len(row.programs) > 1 and own.programs[0] in row.programs]
+                _print_program(out, found, [own, *shared])
+
+
+def _print_totals(found: Inventory, beside: dict[str, tuple[int, int]]) -> None:
+    from .policy_limits import read_limits
+
+    limits, problem = read_limits()
     text = f"\n{human_bytes(found.store_bytes)} of at most {human_bytes(limits.max_store)} are used"
     print_total(f"{text}; a program may have {human_bytes(limits.max_program)}.")
     if found.stray_bytes:
-        print_total(f"{human_bytes(found.stray_bytes)} in {root}/store belong to no identity.")
+        print_total(f"{human_bytes(found.stray_bytes)} in {found.root}/store belong to no identity.")
     parts = [f"{name} {human_bytes(size)}" for name, (size, count) in beside.items() if count]
     if parts:
         print_total(f"Beside them: {', '.join(parts)}.")
     if problem:
         print_total(f"The limits are the built-in ones: {problem}")
-    print_total(f"Store: {root}")
+    print_total(f"Store: {found.root}")
+
+
+@click.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.argument(
+    "name",
+    required=False,
+    shell_complete=programs_and_identities,
+    help="Programs whose name matches, with * and ?, in any case; or the beginning of an identity. Shows details.",
+)
+@identity_option
+@json_option
+def ls(name: str | None, identity: str | None, as_json: bool) -> None:
+    """Show what the store holds, for each driver and program.
+
+    The number before (bin) says how many of the pipelines are kept as pipeline binaries; the others are cells. files
+    counts journals (J), packs with a part of it (P), snapshots (S), blobs of the program's own caches (B) and files of
+    what it read of its caches and pipeline binaries (A). Pipelines that several programs have in common are stored
+    once, and have a row of their own. last used is the day on which a run last used or stored one. Sizes are those
+    of the files.
+
+    \b
+    Example:
+      pylayer ls
+      pylayer ls "blender*"
+    """
+    from .inventory import Inventory, tree_bytes
+    from .policy_limits import read_limits
+
+    root = require_root()
+    selection, program = _meant(root, name, identity)
+    found = Inventory(root, selection, Names(root))
+    chosen = [(shelf, _rows(found, shelf, program)) for shelf in found.shelves]
+    if program is not None:
+        chosen = [(shelf, rows) for shelf, rows in chosen if rows]
+    if (name or identity) and not chosen:
+        raise Failure(f"{root} has no program and no identity {name or identity}; pylayer ls lists what is there")
+    beside = {folder: tree_bytes(os.path.join(root, folder)) for folder in BESIDE}
+    if as_json:
+        limits = read_limits()[0]
+        print_json(
+            {
+                "store": root,
+                "identities": [_shelf_json(found, shelf, rows) for shelf, rows in chosen],
+                "stray_bytes": found.stray_bytes,
+                "store_bytes": found.store_bytes,
+                **{f"{folder}_bytes": size for folder, (size, _) in beside.items()},
+                "max_store_bytes": limits.max_store,
+                "max_program_bytes": limits.max_program,
+            }
+        )
+    elif not chosen:
+        click.echo(f"Nothing is stored in {root} yet; start a program with: pylayer run -- APP")
+    else:
+        _print_all(found, chosen, program is not None, name is not None)
+        if name is None:
+            _print_totals(found, beside)

@@ -31,7 +31,6 @@ COMMANDS = {
     "quarantine": ("quarantine", ""),
     "report": ("report", ""),
     "run": ("run", ""),
-    "show": ("show", ""),
     "stats": ("stats", ""),
     "top": ("top", ""),
     "trim": ("trim", ""),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..identity import program_id
 from ..settings import glob_matches
 from ..totals import read_runs
 from ..words import printable
@@ -16,7 +15,7 @@ class Names:
         self._words: dict[int, set[str]] = {}
         self._devices: dict[str, tuple[str, str]] = {}
         for run in read_runs(root):
-            program = program_id(run.executable, run.application)
+            program = run.program_id
             self._texts[program] = run.title
             self._words.setdefault(program, set()).update({run.executable, run.application, run.texts["program"]})
             driver = ", ".join(text for text in (run.texts["driver"], run.texts["driver_info"]) if text)

@@ -8,9 +8,11 @@ import click
 
 from ..remarks import remarks
 from ..totals import add_up, read_runs
+from .complete import programs
 from .output import (
     EXIT_STATUSES,
     HELP,
+    Failure,
     console,
     human_bytes,
     human_time,
@@ -20,7 +22,7 @@ from .output import (
     program_table,
     shorten,
 )
-from .selection import app_option, require_root
+from .selection import require_root
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -88,10 +90,15 @@ def _sum(found: list[Total]) -> dict[str, Any]:
 
 
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES)
-@app_option
+@click.argument(
+    "name",
+    required=False,
+    shell_complete=programs,
+    help="Only programs whose name matches, with * and ?, in any case; without it all of them.",
+)
 @click.option("--last", is_flag=True, help="Only the newest run of each program.")
 @json_option
-def stats(app: str | None, last: bool, as_json: bool) -> None:
+def stats(name: str | None, last: bool, as_json: bool) -> None:
     """Show what the layer did, for each driver and program.
 
     spent is the time that creating pipelines took under the layer, waiting for the store included. saved is an
@@ -101,16 +108,17 @@ def stats(app: str | None, last: bool, as_json: bool) -> None:
 
     \b
     Example:
-      pylayer stats --app "blender*" --last
+      pylayer stats "blender*" --last
     """
     root = require_root()
-    found = add_up((run for run in read_runs(root) if app is None or run.matches(app)), last)
+    found = add_up((run for run in read_runs(root) if name is None or run.matches(name)), last)
+    if name is not None and not found:
+        raise Failure(f"no run of a program named {name} is recorded in {root}; pylayer stats lists the programs")
     if as_json:
         print_json({"store": root, "programs": [total.as_json() for total in found], "total": _sum(found)})
         return
     if not found:
-        name = f"No run of a program named {app}" if app else "Nothing"
-        click.echo(f"{name} is recorded in {root} yet; start one with: pylayer run -- APP")
+        click.echo(f"Nothing is recorded in {root} yet; start one with: pylayer run -- APP")
         return
     print_tables(found)
     written = human_bytes(_sum(found)["stored_bytes"])

@@ -6,8 +6,6 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..identity import program_id
-from ..settings import glob_matches
 from ..store import runs
 from ..totals import Run, number_in
 from ..words import printable
@@ -106,8 +104,8 @@ def choose(found: list[Recorded], word: str, root: str) -> list[Recorded]:
         every = _processes(found)
         by_name = [group for group in every if any(run.name == name for run in group)]
         by_pid = [group for group in every if name.isdecimal() and group[0].pid == int(name[:20])]
-        of_program = [group for group in listed if any(_matches(run, name) for run in group)]
-        listed = by_name or by_pid or of_program or [group for group in every if _matches(group[0], name)]
+        of_program = [group for group in listed if any(run.run.matches(name) for run in group)]
+        listed = by_name or by_pid or of_program or [group for group in every if group[0].run.matches(name)]
     if not listed:
         what = "is recorded" if name == "last" else f"of {name} is recorded"
         raise NoSuchRun(f"no run {what} in {root}; pylayer report --list shows what is, pylayer run -- APP makes one")
@@ -115,14 +113,6 @@ def choose(found: list[Recorded], word: str, root: str) -> list[Recorded]:
         count = "only one run" if len(listed) == 1 else f"only {len(listed)} runs"
         raise NoSuchRun(f"{word} goes too far back: {count} recorded; pylayer report --list shows them")
     return listed[before]
-
-
-def _matches(run: Recorded, pattern: str) -> bool:
-    """Whether a pattern names the program, or the number by which the store knows it (what a shell completes for names
-    that it would take for more than a name)."""
-    if pattern == f"{program_id(*run.program):016x}":
-        return True
-    return any(glob_matches(pattern, text) for text in (*run.program, run.title))
 
 
 def earlier(found: list[Recorded], run: Recorded) -> Recorded | None:

@@ -112,8 +112,8 @@ def full(user: User) -> User:
 
 COMMANDS = (
     "ls",
-    "show game",
-    f"show {IDENTITY.name}",
+    "ls game",
+    f"ls {IDENTITY.name}",
     "stats",
     "top --once",
     "report --list",
@@ -173,7 +173,8 @@ def documented_path(line: str) -> str:
 def test_errors_leave_standard_output_empty(user: User, tmp_path: Path) -> None:
     """An error with --json is one line on standard error, and nothing is printed."""
     for line in (
-        "show nothing",
+        "ls nothing",
+        "stats nothing",
         "key show nothing",
         "key new /nowhere/my.key",
         "import nothing",

@@ -155,17 +155,17 @@ def test_programs_and_identities_are_apart(user: User) -> None:
 
 @pytest.mark.parametrize("pattern", ["game", "GA*", "*(The Game)", "The Game", "g?me"])
 def test_app(user: User, pattern: str) -> None:
-    """--app finds executable, application and both together, in any case."""
+    """A name finds executable, application and both together, in any case."""
     write_run(user, program="game (The Game)", application="The Game")
     write_run(user, program="tool", executable="tool")
-    assert [item["executable"] for item in user.json("stats", "--app", pattern)["programs"]] == ["game"]
+    assert [item["executable"] for item in user.json("stats", pattern)["programs"]] == ["game"]
 
 
 def test_app_that_never_ran(user: User) -> None:
-    """A pattern that matches nothing says so and ends with status 0."""
+    """A pattern that matches nothing is an error of one line."""
     write_run(user)
-    done = user.pylayer("stats", "--app", "nobody")
-    assert done.returncode == 0 and "nobody" in done.stdout and done.stdout.count("\n") == 1
+    done = user.pylayer("stats", "nobody")
+    assert done.returncode == 1 and "nobody" in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_empty_store(user: User) -> None:

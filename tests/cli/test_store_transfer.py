@@ -22,6 +22,8 @@ from pylayer import flat
 from pylayer.cli import transfer
 from pylayer.identity import Identity, program_id
 from pylayer.store import format, pack, portable, zstd
+from pylayer.store.folder import Loaded
+from pylayer.store.reader import Reader
 
 ID = program_id(*GAME)
 
@@ -86,11 +88,17 @@ def test_round_trip(user: User, store: Store, export: Path, elsewhere: User) -> 
     assert done["pipelines"] == 45 and done["identity"] == IDENTITY.name
     other = Store(elsewhere.store)
     assert other.loaded(GAME) == store.loaded(GAME)
-    (before,) = user.json("show", "game*")["found"]
-    (after,) = elsewhere.json("show", "game*")["found"]
-    for key in ("pipelines_by_kind", "compile_time_saved_per_load_ns", "plain_kinds", "last_used_days", "fields"):
-        assert before[key] == after[key]
-    assert [row["program"] for row in after["programs"]] == ["game (The Game)"]
+    (before,) = user.json("ls", "game*")["identities"]
+    (after,) = elsewhere.json("ls", "game*")["identities"]
+    assert before["fields"] == after["fields"] and not after["shared"]
+    (game,) = after["programs"]
+    assert game["program"] == "game (The Game)" and game["pipelines_by_kind"] == {"graphics": 45}
+    for key in ("compile_ns", "data_bytes"):
+        assert game[key] == sum(row[key] for row in (*before["programs"], *before["shared"]))
+    plain, loaded = Loaded(), Loaded()
+    for folder, into in ((store.folder, plain), (other.folder, loaded)):
+        assert list(folder.load(program_id(*GAME), into))
+    assert loaded.plain_kinds == plain.plain_kinds != 0
     assert elsewhere.json("verify")["fine"]
 
 
@@ -120,8 +128,18 @@ def test_uses_travel(user: User, elsewhere: User) -> None:
     store.journal(GAME, stores.used([2], NOW - 3 * DAY))
     user.pylayer("export", user.directory / "x", "--app", "game*")
     taken(elsewhere, user.directory / "x")
-    (found,) = elsewhere.json("show", "game*")["found"]
-    assert list(found["last_used_days"].values()) == [1, 1, 0, 1, 0]
+    folder = Store(elsewhere.store).folder
+    (pack_path,) = folder.files(None, (".pack",))
+    reader = Reader(pack_path)
+    directory = pack.read_directory(reader, reader.header()[0], [])  # type: ignore[arg-type]
+    assert directory is not None
+    days = [
+        round((NOW - entry.last_used) / DAY)
+        for entry in pack.read_index(reader, directory) or ()
+        if entry.magic == format.CELL
+    ]
+    reader.close()
+    assert sorted(days) == [0, 3, 50]
 
 
 def test_import_from_a_directory_of_everybody(export: Path, elsewhere: User) -> None:
