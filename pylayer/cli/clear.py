@@ -316,7 +316,7 @@ def clear(
     """
     from ..store import bounds
     from .inventory import Inventory
-    from .policy_limits import read_limits
+    from .policy_in_force import read_limits
 
     if (bool(app or identity)) + stale + everything != 1:
         raise WrongUse("say what to remove: --app and --identity, or --stale, or --all; see pylayer clear --help")

@@ -18,9 +18,9 @@ from .output import (
     human_time,
     json_option,
     plural,
+    print_facts,
     print_json,
     print_total,
-    printable,
     program_table,
     shorten,
 )
@@ -106,56 +106,44 @@ def _print_shelf(out: Console, found: Inventory, shelf: Shelf, rows: list[Holdin
         line(f"{plural(len(shelf.unusable), 'file')} cannot be used; pylayer verify says why", "yellow")
 
 
-def _print_lines(out: Console, lines: list[tuple[str, str]]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, text in lines:
-        table.add_row(f"  {name}", Text(printable(text)))
-    out.print(table)
-
-
-def _kinds(holding: Holding) -> str:
-    kinds = ", ".join(f"{count} {name}" for name, count in sorted(holding.kinds.items(), key=lambda item: -item[1]))
-    binaries = f"; {holding.binaries} as pipeline binaries" if holding.binaries else ""
-    return f"{holding.pipelines} ({kinds}{binaries})" if kinds else "0"
-
-
-def _counted(holding: Holding) -> str:
-    counts = holding.counts().items()
-    return ", ".join(plural(count, kind.replace("_", " ")[:-1]) for kind, count in counts if count)
-
-
 def _print_program(out: Console, found: Inventory, rows: list[Holding]) -> None:
     """One program under one driver; ``rows``: what it has to itself, and what it shares with others."""
-    own = rows[0]
+    own, shared = rows[0], rows[1:]
+    kinds: dict[str, int] = {}
+    for kind, count in (pair for holding in rows for pair in holding.kinds.items()):
+        kinds[kind] = kinds.get(kind, 0) + count
+    listed = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items(), key=lambda pair: -pair[1]))
+    pipelines = str(sum(holding.pipelines for holding in rows))
     compile_ns = sum(holding.compile_ns for holding in rows)
-    saved = f"in {human_time(compile_ns)}; a run that loads all of them does not spend this time again"
-    lines = [
-        ("program", found.names.of(own.programs[0])),
-        ("pipelines", _kinds(own)),
-        ("compiled", saved if compile_ns else "in unknown time"),
+    saved = f"{human_time(compile_ns)}, which a run that loads all of them does not spend again"
+    files = ", ".join(plural(count, kind.replace("_", " ")[:-1]) for kind, count in own.counts().items() if count)
+    facts = [
+        ("pipelines", f"{pipelines} ({listed})" if listed else pipelines),
+        ("compile time", saved if compile_ns else "unknown"),
         ("last used", day(max(holding.last_used for holding in rows))),
-        ("on disk", f"{human_bytes(own.bytes)} in {_counted(own)}" if own.bytes else "nothing of its own"),
+        ("on disk", f"{human_bytes(own.bytes)} in {files}" if own.bytes else "nothing of its own"),
     ]
-    for holding in rows[1:]:
+    binaries = sum(holding.binaries for holding in rows)
+    if binaries:
+        facts.insert(1, ("binaries", f"{binaries} of the pipelines are kept as pipeline binaries"))
+    for holding in shared:
         others = ", ".join(found.names.of(number) for number in holding.programs if number not in own.programs)
-        lines.append(("shared", f"{_kinds(holding)} with {others}: {human_bytes(holding.bytes)}"))
-    _print_lines(out, lines)
+        facts.append(("shared", f"{holding.pipelines} of the pipelines with {others}: {human_bytes(holding.bytes)}"))
+    out.print(found.names.of(own.programs[0]), style="bold", soft_wrap=True)
+    print_facts(out, facts)
 
 
 def _print_fields(out: Console, shelf: Shelf) -> None:
     """What the identity is made of."""
-    fields = shelf.identity.fields.items() if shelf.identity is not None else ()
-    shown = [
-        (key.replace("_", " "), f"{value:#x}" if isinstance(value, int) and key != "driver_id" else str(value))
-        for key, value in sorted(fields)
-    ]
-    if shown:
-        _print_lines(out, shown)
+    fields = sorted(shelf.identity.fields.items()) if shelf.identity is not None else ()
+    print_facts(
+        out,
+        [
+            (key.replace("_", " "), f"{value:#x}" if isinstance(value, int) and key != "driver_id" else str(value))
+            for key, value in fields
+        ],
+        style="dim",
+    )
 
 
 # ---- for programs ----------------------------------------------------------------------------------
@@ -230,12 +218,13 @@ def _print_all(found: Inventory, chosen: list[tuple[Shelf, list[Holding]]], deta
             continue
         for own in rows:
             if len(own.programs) == 1:
+                out.print()
                 shared = [row for row in rows if len(row.programs) > 1 and own.programs[0] in row.programs]
                 _print_program(out, found, [own, *shared])
 
 
 def _print_totals(found: Inventory, beside: dict[str, tuple[int, int]]) -> None:
-    from .policy_limits import read_limits
+    from .policy_in_force import read_limits
 
     limits, problem = read_limits()
     text = f"\n{human_bytes(found.store_bytes)} of at most {human_bytes(limits.max_store)} are used"
@@ -274,7 +263,7 @@ def ls(name: str | None, identity: str | None, as_json: bool) -> None:
       pylayer ls "blender*"
     """
     from .inventory import Inventory, tree_bytes
-    from .policy_limits import read_limits
+    from .policy_in_force import read_limits
 
     root = require_root()
     selection, program = _meant(root, name, identity)

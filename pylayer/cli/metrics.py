@@ -89,7 +89,7 @@ def _of_program(total: Total) -> Samples:
 def _all_samples(root: str) -> Samples:
     """The samples of every program, and of the store."""
     from ..store.bounds import total_bytes
-    from .policy_limits import read_limits
+    from .policy_in_force import read_limits
 
     groups: dict[tuple[str, str, str], list[Run]] = {}
     for run in read_runs(root):

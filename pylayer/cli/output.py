@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING, Any
 
@@ -55,8 +56,13 @@ class WrongUse(Failure):
     exit_code = EXIT_USAGE
 
 
+#: Columns of output that is piped: more than any line has.
+UNWRAPPED = 10_000
+
+
 def console(stderr: bool = False) -> Console:
-    """A console with colours on a terminal only, none where NO_COLOR is set, and 80 columns elsewhere."""
+    """A console with colours on a terminal only, and none where NO_COLOR is set. Output that is piped is never wrapped
+    or cut, so that grep finds whole names and paths; COLUMNS sets another width."""
     from rich.console import Console
 
     class Quiet(Console):
@@ -64,12 +70,26 @@ def console(stderr: bool = False) -> Console:
             """Called by rich while it handles the error, which main.py knows what to do about."""
             raise
 
-    return Quiet(stderr=stderr, highlight=False, markup=False, emoji=False)
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else UNWRAPPED
+    return Quiet(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)
 
 
 def print_json(value: dict[str, Any]) -> None:
     """One JSON object on standard output."""
     click.echo(json.dumps(value, indent=2))
+
+
+def print_facts(out: Console, facts: list[tuple[str, str]], style: str = "") -> None:
+    """Lines of a name and a text, which goes on below its own beginning."""
+    from rich.text import Text
+
+    width = max((len(name) for name, _ in facts), default=0) + 4
+    for name, text in facts:
+        first = f"  {name}".ljust(width)
+        lines = textwrap.wrap(printable(text), max(20, out.width - width), break_on_hyphens=False) or [""]
+        for number, line in enumerate(lines):
+            out.print(Text((first if number == 0 else " " * width) + line, style=style), soft_wrap=True)
 
 
 def print_total(text: str) -> None:

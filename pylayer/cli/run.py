@@ -45,9 +45,9 @@ def _tell_of_another() -> None:
 
 def _tell_of_policy() -> None:
     """One line where the layer cannot use the policy file in force."""
-    from .policy_limits import read_limits
+    from .policy_in_force import read_policy
 
-    problem = read_limits()[1]
+    problem = read_policy()[1]
     if problem:
         fail(f"{problem}; the defaults are in force")
 
@@ -97,7 +97,7 @@ def _print_summary(root: str | None, since: float) -> None:
     "--preset",
     metavar="NAME",
     shell_complete=presets_there,
-    help="A preset in its place; pylayer policy presets lists them.",
+    help="A preset in its place; docs/policy.md lists them.",
 )
 @click.option(
     "--store", metavar="DIR", shell_complete=directories, help="Where pipelines are kept for this run (PYLAYER_STORE)."

@@ -81,7 +81,7 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
     from ..store.folder import Folder
     from ..store.portable import Export
     from .inventory import Inventory, describe
-    from .policy_limits import read_limits
+    from .policy_in_force import read_limits
 
     root = require_root()
     if os.path.lexists(file):
@@ -223,7 +223,7 @@ def import_command(
     """
     from ..store.portable import Import, Refused
     from .inventory import describe
-    from .policy_limits import read_limits
+    from .policy_in_force import read_limits
     from .signatures import verified
 
     root = require_root()
@@ -289,23 +289,17 @@ def _recipient(root: str, app: str) -> tuple[int, str]:
 def _trust(require_signature: bool) -> tuple[dict[str, str], str]:
     """Names of the keys that the policy file trusts, and why a signature by one of them is required, empty where it is
     not. Failure where the policy file cannot be used: it may require one."""
-    from ..paths import config_file
     from ..settings import top_setting
+    from .policy_in_force import policy_in_force, read_policy
 
-    path = config_file()
-    document: dict[str, Any] = {}
-    if path is not None and (os.path.lexists(path) or os.environ.get("PYLAYER_CONFIG")):
-        from .policy_file import read_trusted
-
-        try:
-            document = read_trusted(path)
-        except (OSError, ValueError) as error:
-            raise Failure(f"nothing was imported, because signatures may be required: {error}") from error
+    document, problem = read_policy()
+    if problem:
+        raise Failure(f"nothing was imported, because signatures may be required: {problem}")
     trusted = {entry["key"]: entry["name"] for entry in top_setting(document, "trusted_keys")}
     if require_signature:
         return trusted, "--require-signature was given"
     required = top_setting(document, "import").get("require_signature", False)
-    return trusted, f"{path} requires a signature" if required else ""
+    return trusted, f"{policy_in_force()} requires a signature" if required else ""
 
 
 def _fold(root: str, work: Import, compress: bool, quiet: bool) -> str:

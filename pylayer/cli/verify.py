@@ -165,7 +165,7 @@ def _repair(root: str, report: Report, quiet: bool) -> Repaired:
     from ..store import quarantine
     from ..store.folder import Folder, read_identity
     from ..store.maintenance import cut_torn_ends, repair_whole_files
-    from .policy_limits import read_limits
+    from .policy_in_force import read_limits
 
     repaired = Repaired()
     compress = read_limits()[0].compress

@@ -66,7 +66,7 @@ def test_lavapipe(lavapipe_user: User) -> None:
 
 def test_text(user: User) -> None:
     """The report for people has a line for each check and each fact of the device, in 80 columns."""
-    done = user.pylayer("doctor")
+    done = user.pylayer("doctor", COLUMNS="80")
     assert done.returncode == 0
     lines = done.stdout.splitlines()
     assert max(map(len, lines)) <= 80

@@ -22,7 +22,7 @@ DOCUMENTED: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "json.yaml").read_t
 TYPES = {"text": str, "integer": int, "number": (int, float), "boolean": bool, "object": dict, "null": type(None)}
 
 #: Commands that print what is for programs by itself, or become another one.
-WITHOUT = {"completion", "key", "metrics", "policy", "policy init", "policy schema", "quarantine", "run"}
+WITHOUT = {"completion", "key", "metrics", "policy", "policy init", "quarantine", "run"}
 
 
 def test_every_command_has_json() -> None:
@@ -136,8 +136,7 @@ COMMANDS = (
     "policy check",
     "policy check wrong.yaml",
     "policy check rules.yaml",
-    "policy explain --executable game --policy rules.yaml",
-    "policy presets",
+    "policy explain game --policy rules.yaml",
     "install",
     "install --implicit",
     "doctor",
@@ -181,7 +180,7 @@ def test_errors_leave_standard_output_empty(user: User, tmp_path: Path) -> None:
         "export out --app nothing",
         "quarantine restore nothing",
         "report",
-        "policy explain --program nothing",
+        "policy explain --device nothing",
         "clear",
         "install --prefix x",
     ):

@@ -154,8 +154,8 @@ def test_ls_program(user: User, store: Store) -> None:
     assert (game["compile_ns"], shared["compile_ns"]) == (35 * 2_000_000, 10 * 2_000_000)
     assert game["data_bytes"] == sum(len(stores.cell_data(number)) for number in range(35))
     text = user.pylayer("ls", "game*", COLUMNS="120").stdout
-    assert "pipelines  35 (35 graphics)" in text and "shared     10 (10 graphics) with tool" in text
-    assert "compiled   in 90.0 ms" in text and "1 journal, 1 pack, 1 blob, 1 attestation file" in text
+    assert "pipelines     45 (45 graphics)" in text and "shared        10 of the pipelines with tool" in text
+    assert "compile time  90.0 ms," in text and "1 journal, 1 pack, 1 blob, 1 attestation file" in text
 
 
 def test_ls_same_pipeline_twice(user: User) -> None:
@@ -180,7 +180,7 @@ def test_ls_several_drivers(user: User, store: Store) -> None:
     """A program under two drivers is shown for both; --identity chooses one."""
     Store(user.store, OLD_DRIVER).journal(GAME, cell(1, identity=OLD_DRIVER))
     assert len(user.json("ls", "game*")["identities"]) == 2
-    assert user.pylayer("ls", "game*").stdout.count("program    game (The Game)") == 2
+    assert user.pylayer("ls", "game*").stdout.count("\ngame (The Game)\n") == 2
     (shelf,) = user.json("ls", "game*", "--identity", OLD_DRIVER.name)["identities"]
     assert shelf["programs"][0]["pipelines"] == 1
 
