@@ -128,7 +128,7 @@ def _print_program(out: Console, found: Inventory, rows: list[Holding]) -> None:
         facts.insert(1, ("binaries", f"{binaries} of the pipelines are kept as pipeline binaries"))
     for holding in shared:
         others = ", ".join(found.names.of(number) for number in holding.programs if number not in own.programs)
-        facts.append(("shared", f"{holding.pipelines} of the pipelines with {others}: {human_bytes(holding.bytes)}"))
+        facts.append(("shared", f"{holding.pipelines} of them, with {others}: {human_bytes(holding.bytes)}"))
     out.print(found.names.of(own.programs[0]), style="bold", soft_wrap=True)
     print_facts(out, facts)
 

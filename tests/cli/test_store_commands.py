@@ -154,7 +154,7 @@ def test_ls_program(user: User, store: Store) -> None:
     assert (game["compile_ns"], shared["compile_ns"]) == (35 * 2_000_000, 10 * 2_000_000)
     assert game["data_bytes"] == sum(len(stores.cell_data(number)) for number in range(35))
     text = user.pylayer("ls", "game*", COLUMNS="120").stdout
-    assert "pipelines     45 (45 graphics)" in text and "shared        10 of the pipelines with tool" in text
+    assert "pipelines     45 (45 graphics)" in text and "shared        10 of them, with tool" in text
     assert "compile time  90.0 ms," in text and "1 journal, 1 pack, 1 blob, 1 attestation file" in text
 
 
