@@ -1,7 +1,7 @@
 """Verifying whole files: every record, and that a pack's directory and index say what is in it.
 
-For the command line: loading verifies what it hands over and looks at nothing else. The padding between records,
-which nothing reads, is looked at by ``unclean_padding`` alone.
+For the command line, to verify and to import: loading verifies what it hands over and looks at nothing else. Nothing
+reads the padding between records.
 """
 
 from __future__ import annotations
@@ -55,6 +55,9 @@ class Checked:
         #: Of the file.
         self.file_bytes = 0
         self.damage: list[Damage] = []
+        #: Known before the first records are; of a pack also the programs' names.
+        self.header: format.FileHeader | None = None
+        self.names: dict[int, str] = {}
 
     def wrong(self, detail: str, offset: int = 0, size: int = -1, outcome: str = "impossible") -> None:
         """Adds to the damage."""
@@ -80,8 +83,9 @@ def check_file(
         if header is None:
             result.damage.append(Damage(path, outcome))
             return
+        result.header = header
         if header.kind != kind:
-            result.wrong(f"a file of the kind {text_of(header.kind)} under the name of {text_of(kind)}")
+            result.wrong(f"a file of the kind {text_of(header.kind)}, not {text_of(kind)}")
             return
         if program is not None and header.program != program:
             result.wrong(f"a file of program {header.program:016x} under the name of another")
@@ -125,6 +129,7 @@ def _pack(
     if directory is None:
         yield from _without_directory(reader, result, wanted)
         return
+    result.names = dict(directory.names)
     entries = pack.read_index(reader, directory)
     if entries is None:
         size = format.record_size(directory.index_size)
@@ -216,24 +221,3 @@ def _fields(record: Record) -> tuple[object, ...]:
     return (
         magic, kind, flags, size, min(create_ns // 1000, 0xFFFFFFFF), digest, fingerprint, min(last_used, 0xFFFFFFFF)
     )  # fmt: skip
-
-
-def unclean_padding(path: str) -> int | None:
-    """Where the padding behind a record of a file that verified is not zero; None where it always is. The file may be
-    anybody's, anywhere. Raises OSError."""
-    reader = Reader(path, foreign=True)
-    try:
-        at = format.FILE_HEADER.size
-        while at < reader.size:
-            head = reader.bytes_at(at, format.RECORD_HEADER.size)
-            if len(head) < format.RECORD_HEADER.size:
-                return at
-            size: int = format.RECORD_HEADER.unpack(head)[3]
-            zeros = format.padding(size)
-            end = at + format.RECORD_HEADER.size + size
-            if end + len(zeros) > reader.size or reader.bytes_at(end, len(zeros)) != zeros:
-                return end
-            at = end + len(zeros)
-        return None
-    finally:
-        reader.close()

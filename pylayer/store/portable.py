@@ -22,7 +22,7 @@ from .files import remove, unique_name
 from .fold import ORDER
 from .folder import Folder
 from .reader import Reader
-from .recency import Uses, fingerprints_of, used_parts
+from .recency import Uses, fingerprints_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -211,50 +211,35 @@ class Import:
     program's number and name, everything becomes that program's, whoever compiled it."""
 
     def __init__(self, path: str, recipient: tuple[int, str] | None = None) -> None:
-        self.path = path
         self.result = Moved()
-        self._recipient = recipient
         self.device = ""
+        self._recipient = recipient
+        #: Whose records the pack has last.
+        self._group: tuple[int, ...] | None = None
+        self._checked = checking.Checked(path)
+        self._pieces = checking.check_file(path, format.EXPORT, None, self._checked)
         self.identity = self._read_identity()
+        self.result.programs = self._checked.names
 
     def _refuse(self, reason: str, offset: int | None = None) -> Refused:
         place = "" if offset is None else f" at byte {offset}"
         return Refused(f"{reason}{place}")
 
     def _read_identity(self) -> Identity:
-        """The identity that the file is for, from its fields. Raises Refused and OSError."""
-        reader = Reader(self.path, foreign=True)
-        try:
-            header, outcome = reader.header()
-            if header is None:
-                raise self._refuse(f"{outcome}: {format.OUTCOMES[outcome]}")
-            if header.kind != format.EXPORT:
-                raise self._refuse(f"a file of the kind {checking.text_of(header.kind)}, not an export")
-            damage: list[format.Damage] = []
-            directory = pack.read_directory(reader, header, damage)
-            if directory is None or damage:
-                what = damage[0]
-                raise self._refuse(f"{what.outcome}: {format.OUTCOMES[what.outcome]} ({what.detail})", what.offset)
-            if not directory.groups or directory.groups[0].programs or directory.groups[0].count != 1:
-                raise self._refuse("the identity's fields are missing")
-            group = directory.groups[0]
-            if group.size > MAX_NOTE_BYTES:
-                raise self._refuse("the identity's fields are too long")
-            self.result.programs = dict(directory.names)
-            notes = [
-                bytes(part.data[record[3] : record[3] + record[4]])
-                for part in reader.parts(damage, group.offset, group.offset + group.size)
-                for record in part.records
-                if record[0] == format.NOTE
-            ]
-            if damage or len(notes) != 1:
-                raise self._refuse("the identity's fields do not verify", group.offset)
-            identity = self._identity_of(notes[0])
-            if identity.digest != header.identity_digest:
-                raise self._refuse("the identity's fields are not those of the file's header")
-            return identity
-        finally:
-            reader.close()
+        """The identity that the file is for, from the note that its first group is. Raises Refused and OSError."""
+        owners, part = next(self._pieces, (None, None))
+        self._stop_at_damage()
+        records = [record for record in part.records if record[0] != format.GROUP] if part is not None else []
+        if owners != () or part is None or len(records) != 1 or records[0][0] != format.NOTE:
+            raise self._refuse("the identity's fields are not at the beginning")
+        start, size = records[0][3], records[0][4]
+        if size > MAX_NOTE_BYTES:
+            raise self._refuse("the identity's fields are too long")
+        identity = self._identity_of(bytes(part.data[start : start + size]))
+        header = self._checked.header
+        if header is None or identity.digest != header.identity_digest:
+            raise self._refuse("the identity's fields are not those of the file's header")
+        return identity
 
     def _identity_of(self, data: bytes) -> Identity:
         try:
@@ -298,68 +283,59 @@ class Import:
                     pass  # not made, or in use meanwhile
 
     def _read(self, writer: pack.PackWriter | None, present: dict[bytes, set[int]]) -> Iterator[int]:
-        checked = checking.Checked(self.path)
         last_runs: dict[int, int] = {}
         gained: set[int] = set()
         taken: set[bytes] = set()
-        current: tuple[int, ...] | None = None
-        done = 0
-        now = int(time.time())
-        first = True
-        pieces = checking.check_file(self.path, format.EXPORT, self.identity.digest, checked)
-        for owners, part in pieces:
-            self._stop_at_damage(checked)
-            yield checked.file_bytes - done
-            done = checked.file_bytes
+        done, now = 0, int(time.time())
+        for owners, part in self._pieces:
+            self._stop_at_damage()
+            yield self._checked.file_bytes - done
+            done = self._checked.file_bytes
             programs = owners if self._recipient is None else (self._recipient[0],)
             for record in part.records:
-                magic, start, size = record[0], record[3], record[4]
-                if magic == format.GROUP:
+                if record[0] == format.GROUP:
                     continue
-                data = memoryview(part.data)[start : start + size]
-                if first:  # the identity's fields, read before
-                    first = False
-                    if owners:
-                        raise self._refuse("the identity's fields are not at the beginning")
-                    continue
-                self._judge(owners, record, data, part.place(record)[0])
-                if magic == format.USED:
+                place = part.place(record)[0]
+                data = memoryview(part.data)[record[3] : record[3] + record[4]]
+                self._judge(owners, record, data, place)
+                if record[0] == format.USED:
                     for program in programs:
                         last_runs[program] = max(last_runs.get(program, 0), min(record[8], now))
                     continue
-                digest = record[6]
-                if digest in taken:
-                    raise self._refuse("the same record twice", part.place(record)[0])
-                taken.add(digest)
-                if present.get(digest, set()) >= set(programs):
+                if record[6] in taken:
+                    raise self._refuse("the same record twice", place)
+                taken.add(record[6])
+                having = present.get(record[6], set())
+                if having >= set(programs):
                     self.result.known += 1
                     continue
                 gained.update(programs)
-                self.result.shared += digest in present
-                self.result.records += 1
-                self.result.pipelines += magic in format.PIPELINES
-                self.result.data_bytes += size
-                if writer is not None:
-                    if owners != current:
-                        writer.begin_group(programs)
-                        current = owners
-                    writer.add(record, data, record[7], min(record[8], now))
-        self._stop_at_damage(checked)
-        place = checking.unclean_padding(self.path)
-        if place is not None:
-            raise self._refuse("bytes between the records", place)
+                self.result.shared += bool(having)
+                self._keep(writer, programs, record, data, min(record[8], now))
+        self._stop_at_damage()
         if writer is not None:
             for program in sorted(gained & last_runs.keys()):
                 writer.begin_group((program,))
-                head = format.RECORD_HEADER.unpack(used_parts([], last_runs[program])[0])
-                record = (format.USED, 0, 0, 0, 0, 0, head[5], 0, last_runs[program])
-                writer.add(record, b"", 0, last_runs[program])
+                _add(writer, format.USED, b"", last_runs[program])
 
-    def _stop_at_damage(self, checked: checking.Checked) -> None:
-        if checked.damage:
-            what = checked.damage[0]
+    def _keep(
+        self, writer: pack.PackWriter | None, programs: tuple[int, ...], record: Record, data: memoryview, when: int
+    ) -> None:
+        """A record that the store has not; it is only counted where there is nothing to write to."""
+        self.result.records += 1
+        self.result.pipelines += record[0] in format.PIPELINES
+        self.result.data_bytes += record[4]
+        if writer is not None:
+            if programs != self._group:
+                writer.begin_group(programs)
+                self._group = programs
+            writer.add(record, data, record[7], when)
+
+    def _stop_at_damage(self) -> None:
+        if self._checked.damage:
+            what = self._checked.damage[0]
             detail = f" ({what.detail})" if what.detail else ""
-            raise self._refuse(f"{what.outcome}: {format.OUTCOMES[what.outcome]}{detail}", what.offset)
+            raise self._refuse(f"{what.outcome}: {format.OUTCOMES[what.outcome]}{detail}", what.offset or None)
 
     def _judge(self, programs: tuple[int, ...], record: Record, data: memoryview, place: int) -> None:
         """Raises Refused for what no pylayer writes into an export."""
