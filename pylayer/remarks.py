@@ -20,8 +20,8 @@ OUTCOMES = {
 
 #: Numbers that are worth a line only when they are not zero.
 REMARKS = {
-    "adopted": "pipelines taken over from the driver's own cache",
-    "plain": "pipelines created without a look into the cache first, hits among them not counted",
+    "adopted": "pipelines adopted from the driver's own cache",
+    "plain": "pipelines created without probing the cache; their hits are unknown",
     "uncacheable": "pipelines that left nothing to store",
     "restored_caches": "caches that got the last good data, because the program's own was refused or not there",
     "left_out": "stored records set aside because a process died over them (see pylayer quarantine ls)",

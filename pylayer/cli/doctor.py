@@ -119,7 +119,7 @@ def _print_checks(out: Console, found: list[Check]) -> None:
 
     name_width = max(len(check.name) for check in found) + 2
     status_width = max(len(check.status) for check in found) + 2
-    width = max(20, out.width - status_width - name_width)
+    width = max(12, out.width - status_width - name_width)
     for check in found:
         text = f"{check.found}. {check.advice}" if check.advice else check.found
         lines = textwrap.wrap(printable(text), width, break_on_hyphens=False)
@@ -137,7 +137,7 @@ def _print_device(out: Console, device: Device) -> None:
     from rich.text import Text
 
     title = Text(f"\nDevice {device.number}: ").append(printable(device.name), style="bold")
-    out.print(title.append(f" ({device.status})", style=STYLES[device.status]), soft_wrap=True)
+    out.print(title.append(f" ({device.status})", style=STYLES[device.status]))
     facts = (
         ("driver", ", ".join(text for text in (device.driver, device.driver_info) if text)),
         ("identity", device.identity),
@@ -188,6 +188,6 @@ def doctor(as_json: bool) -> None:
         else:
             useful = any(device.status == "ok" for device in devices)
             but = "" if useful else " It stores nothing, because no device gives it pipelines to store."
-            out.print(f"The layer works here.{but}", style="bold green" if useful else "yellow", soft_wrap=True)
-            out.print(_next_steps(), soft_wrap=True)
+            out.print(f"The layer works here.{but}", style="bold green" if useful else "yellow")
+            out.print(_next_steps())
     raise click.exceptions.Exit(EXIT_PROBLEM if problems else EXIT_OK)

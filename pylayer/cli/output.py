@@ -87,7 +87,7 @@ def print_facts(out: Console, facts: list[tuple[str, str]], style: str = "") -> 
     width = max((len(name) for name, _ in facts), default=0) + 4
     for name, text in facts:
         first = f"  {name}".ljust(width)
-        lines = textwrap.wrap(printable(text), max(20, out.width - width), break_on_hyphens=False) or [""]
+        lines = textwrap.wrap(printable(text), max(12, out.width - width), break_on_hyphens=False) or [""]
         for number, line in enumerate(lines):
             out.print(Text((first if number == 0 else " " * width) + line, style=style), soft_wrap=True)
 

@@ -1,4 +1,4 @@
-"""``pylayer policy explain``: which rules match a program and device, where each setting is from, and the plan."""
+"""``pylayer policy explain``: which rules match a program and device, where each setting is from, and the carrier."""
 
 from __future__ import annotations
 
@@ -272,23 +272,13 @@ def _rule_facts(found: Explanation) -> list[tuple[str, str]]:
     return lines
 
 
-def _plan_facts(found: Explanation) -> list[tuple[str, str]]:
-    plan = found.plan
-    if plan is None:
-        return [("none", f"{found.reason}; the device runs without the layer")]
-    lines = [("carrier", f"{CARRIER_NAMES[plan.carrier]}: {found.reason}")]
-    if plan.fallback_carrier != plan.carrier:
-        lines.append(("or", f"{CARRIER_NAMES[plan.fallback_carrier]}, where the driver refuses what that needs"))
-    for name, value in plan.as_dict().items():
-        if name in ("carrier", "fallback_carrier", "may_be_kept") or value is None:
-            continue
-        if name.endswith("_ns"):
-            lines.append((name[:-3], f"{value / 1e6:g} ms"))
-        elif name.endswith("_bytes"):
-            lines.append((name[:-6], f"{value / (1 << 20):g} MiB"))
-        else:
-            lines.append((name, _yaml(value)))
-    return lines
+def _carrier(found: Explanation) -> str:
+    """What the layer does with the device's pipelines, and why."""
+    if found.plan is None:
+        return f"none: {found.reason}; the device runs without the layer"
+    carrier, other = CARRIER_NAMES[found.plan.carrier], CARRIER_NAMES[found.plan.fallback_carrier]
+    fallback = "" if other == carrier else f" (or {other}, where the driver refuses what {carrier} needs)"
+    return f"{carrier}: {found.reason}{fallback}"
 
 
 def _print(out: Console, found: Explanation, top: dict[str, tuple[Any, Origin]], everything: bool) -> None:
@@ -307,6 +297,7 @@ def _print(out: Console, found: Explanation, top: dict[str, tuple[Any, Origin]],
     if found.skipped:
         out.print(printable(f"The layer does nothing in this program, by the {found.skipped}."), soft_wrap=True)
         return
+    out.print(printable(f"Carrier {_carrier(found)}"), soft_wrap=True)
     if found.rules:
         section("Rules; later ones win", _rule_facts(found))
     else:
@@ -319,7 +310,6 @@ def _print(out: Console, found: Explanation, top: dict[str, tuple[Any, Origin]],
         section("Settings" if everything else "Settings that are set (--all shows the defaults too)", shown)
     else:
         section("Every setting is the default (--all shows them).", [])
-    section("Plan", _plan_facts(found))
 
 
 # ---- for programs ----------------------------------------------------------------------------------
@@ -357,9 +347,10 @@ def _as_json(found: Explanation) -> dict[str, Any]:
 def explain(program: str | None, device: str | None, policy: str | None, everything: bool, as_json: bool) -> None:
     """Show what the policy file means for a program.
 
-    Shows which rules match and why others do not, where each setting is from, and the plan that results. The plan
-    is made by the code that makes it in the program's process; a policy class of yours is asked too. Variables of
-    layer settings count as they do for a program; vk_layer_settings.txt is not read.
+    Shows the carrier and the reason for it, which rules match and why others do not, and where each setting is
+    from. --json also shows the whole plan. It is made by the code that makes it in the program's process; a policy
+    class of yours is asked too. Variables of layer settings count as they do for a program; vk_layer_settings.txt is
+    not read.
 
     \b
     Example:

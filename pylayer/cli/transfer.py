@@ -189,11 +189,9 @@ def _require_device(wanted: Import) -> None:
         )
 
 
-@click.command(
-    "import", context_settings=HELP, epilog=EXIT_STATUSES, short_help="Take over pipelines from such a file."
-)
+@click.command("import", context_settings=HELP, epilog=EXIT_STATUSES, short_help="Import pipelines from such a file.")
 @click.argument("file", shell_complete=files, help="What pylayer export made.")
-@click.option("--any-device", is_flag=True, help="Take over what no driver of this machine would use, too.")
+@click.option("--any-device", is_flag=True, help="Also import what no driver of this machine would use.")
 @click.option(
     "--for",
     "app",
@@ -207,11 +205,11 @@ def _require_device(wanted: Import) -> None:
 def import_command(
     file: str, any_device: bool, app: str | None, require_signature: bool, dry_run: bool, as_json: bool
 ) -> None:
-    """Take over pipelines that pylayer export wrote on another machine.
+    """Import pipelines that pylayer export wrote on another machine.
 
-    Every byte is verified, and each pipeline must be headed by this device and driver, before anything is kept:
-    a file that is not right is refused as a whole. Hashes show damage and not who made a file, which a signature
-    does; import only what you would run a program of. A signature that does not fit is always refused.
+    Every record is verified, and each pipeline's header must name this device and driver, before anything is stored.
+    A file that is not right is refused as a whole. Hashes show damage. They do not show who made a file; a signature
+    does. Import only files of somebody whose programs you would run. A signature that does not fit is always refused.
 
     A program loads what it compiled itself. With --for, which names one program of this store by its name with *
     and ?, it also loads what another one compiled: fossilize-replay, or another version of itself.

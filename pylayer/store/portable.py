@@ -47,7 +47,7 @@ FIELDS: dict[str, type] = {
 
 
 class Refused(Exception):
-    """A file that is not taken over; the text says where and why."""
+    """A file that is not imported; the text says where and why."""
 
 
 class Moved:
@@ -207,7 +207,7 @@ def _add(writer: pack.PackWriter, magic: bytes, data: bytes, when: int) -> None:
 
 
 class Import:
-    """Verifies an export, and takes it over into a store as one new pack, whole or not at all. With ``recipient``, a
+    """Verifies an export, and writes it into a store as one new pack, whole or not at all. With ``recipient``, a
     program's number and name, everything becomes that program's, whoever compiled it."""
 
     def __init__(self, path: str, recipient: tuple[int, str] | None = None) -> None:

@@ -301,7 +301,7 @@ def test_origins(user: User, file: Path) -> None:
     assert {key: value["value"] for key, value in settings.items()} == in_force
     assert device["plan"]["carrier"] == "snapshot" and device["reason"] == "chosen by the policy file"
     text = user.pylayer("policy", "explain", "blender").stdout
-    for words in ("does not match: engine is not known", "rule 1, ", "preset players:", "snapshot: chosen by"):
+    for words in ("does not match: engine is not known", "rule 1, ", "preset players:", "Carrier snapshot: chosen by"):
         assert words in " ".join(text.split())
 
 
@@ -320,7 +320,7 @@ def test_layer_settings(user: User, file: Path, wrong: str) -> None:
 def test_skipped_programs(user: User, file: Path) -> None:
     """A program that the layer leaves alone is said to be, with the rule; never_skip takes it back."""
     text = user.pylayer("policy", "explain", "vulkaninfo").stdout
-    assert "by the built-in skip rule executable: vulkaninfo*" in " ".join(text.split()) and "Plan" not in text
+    assert "by the built-in skip rule executable: vulkaninfo*" in " ".join(text.split()) and "Carrier" not in text
     file.write_text('skip: [{executable: "my-*"}]\nnever_skip: [{executable: vulkaninfo}]\n')
     for name, rule in (("vulkaninfo", ""), ("my-tool", "skip rule executable: my-*"), ("game", "")):
         (device,) = user.json("policy", "explain", name)["devices"]
@@ -353,7 +353,7 @@ def test_devices(user: User) -> None:
 def test_other_files_are_explained(user: User) -> None:
     """Another file than the one in force can be looked at, such as a preset, and an invalid one is an error."""
     done = user.pylayer("policy", "explain", "--policy", config.preset_path("hardening"))
-    assert "off: switched off by the policy file" in done.stdout and "hardening.yaml:" in done.stdout
+    assert "Carrier off: switched off by the policy file" in done.stdout and "hardening.yaml:" in done.stdout
     assert "Every setting is the default" in user.pylayer("policy", "explain").stdout
     assert "adopt_driver_cache" in user.pylayer("policy", "explain", "--all").stdout
     bad = user.directory / "bad.yaml"

@@ -212,7 +212,7 @@ def test_remarks(user: User) -> None:
     """Trouble is told under the table, by name, and only where there was some."""
     write_run(user, counters={"adopted": 7, "events_dropped": 2, "answers_late": 1}, refused={"wrong-uuid": 3})
     text = " ".join(user.pylayer("stats", COLUMNS="200").stdout.split())
-    assert "pipelines taken over from the driver's own cache: 7" in text
+    assert "pipelines adopted from the driver's own cache: 7" in text
     assert "cache data refused as wrong-uuid (written by another driver build): 3" in text
     assert "compiled pipelines not stored, because more came than the queue holds (queue_mib): 2" in text
     assert "times that the program went on before policy answered: 1" in text
