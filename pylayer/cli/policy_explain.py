@@ -75,6 +75,8 @@ class Explanation:
     settings: dict[str, Any]
     origins: dict[str, Origin]
     plan: Plan | None
+    #: What a policy class of the user's made of the plan that the built-in policy makes: values by name.
+    changed: dict[str, Any]
     reason: str
 
 
@@ -207,9 +209,9 @@ def _origins(sources: list[Source], rules: list[Rule]) -> dict[str, Origin]:
     return origins
 
 
-def _explained(sources: list[Source], policy: Policy, program: Program, facts: DeviceFacts, note: str) -> Explanation:
+def _explained(sources: list[Source], decider: Policy, program: Program, facts: DeviceFacts, note: str) -> Explanation:
     from .. import layer_settings
-    from ..policy import choose_carrier
+    from ..policy import Policy, choose_carrier
 
     document, variables = _merged(sources), _variables()
     lines = [f"environment {key}={os.environ[name]}" for key, name in variables.items()]
@@ -217,15 +219,19 @@ def _explained(sources: list[Source], policy: Policy, program: Program, facts: D
     settings = settings_for(document, program, facts, given)
     rules = _rules(sources, program, facts)
     plan: Plan | None = None
+    changed: dict[str, Any] = {}
     carrier, _, reason = choose_carrier(settings, facts)
     try:
-        plan = policy.plan_device(program, facts, dict(settings))
+        plan = decider.plan_device(program, facts, dict(settings))
+        built_in = Policy().plan_device(program, facts, dict(settings)).as_dict()
+        changed = {name: value for name, value in plan.as_dict().items() if value != built_in[name]}
         if plan.carrier != carrier:
             reason = "chosen by the policy class"
     except BaseException as error:
         reason = f"plan_device of the policy class failed: {type(error).__name__}: {one_line(error)}"
     origins = _origins(sources, rules) | {key: Origin(variables[key]) for key in given.by_user}
-    return Explanation(program, facts, note, _skip_rule(document, program), rules, settings, origins, plan, reason)
+    skipped = _skip_rule(document, program)
+    return Explanation(program, facts, note, skipped, rules, settings, origins, plan, changed, reason)
 
 
 def _top_settings(sources: list[Source]) -> dict[str, tuple[Any, Origin]]:
@@ -310,6 +316,9 @@ def _print(out: Console, found: Explanation, top: dict[str, tuple[Any, Origin]],
         section("Settings" if everything else "Settings that are set (--all shows the defaults too)", shown)
     else:
         section("Every setting is the default (--all shows them).", [])
+    changed = [(name, _yaml(value)) for name, value in found.changed.items() if "carrier" not in name]
+    if changed:
+        section("The policy class changes the plan", changed)
 
 
 # ---- for programs ----------------------------------------------------------------------------------

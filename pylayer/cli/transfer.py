@@ -189,7 +189,9 @@ def _require_device(wanted: Import) -> None:
         )
 
 
-@click.command("import", context_settings=HELP, epilog=EXIT_STATUSES, short_help="Import pipelines from such a file.")
+@click.command(
+    "import", context_settings=HELP, epilog=EXIT_STATUSES, short_help="Import pipelines from an exported file."
+)
 @click.argument("file", shell_complete=files, help="What pylayer export made.")
 @click.option("--any-device", is_flag=True, help="Also import what no driver of this machine would use.")
 @click.option(

@@ -372,11 +372,14 @@ def test_policy_class_is_asked(user: User, file: Path) -> None:
     source += "    def plan_device(self, program, facts, settings):\n"
     (directory / "mine.py").write_text(
         f"{source}        plan = super().plan_device(program, facts, settings)\n"
-        "        plan.carrier = 2\n        return plan\n"
+        "        plan.carrier = 2\n        plan.flush_wait_ns = 7\n        return plan\n"
     )
     file.write_text(f"policy: mine:Mine\npolicy_path: {directory}\n")
     (device,) = user.json("policy", "explain", "x")["devices"]
     assert device["plan"]["carrier"] == "snapshot" and device["reason"] == "chosen by the policy class"
+    text = user.pylayer("policy", "explain", "x").stdout
+    assert "Carrier snapshot: chosen by the policy class" in text
+    assert "The policy class changes the plan\n  flush_wait_ns  7\n" in text
     (directory / "mine.py").write_text(f"{source}        raise RuntimeError('no')\n")
     (device,) = user.json("policy", "explain", "x")["devices"]
     assert device["plan"] is None and "RuntimeError: no" in device["reason"]
