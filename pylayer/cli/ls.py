@@ -191,6 +191,23 @@ def _shelf_json(found: Inventory, shelf: Shelf, rows: list[Holding]) -> dict[str
     }
 
 
+def _json(
+    found: Inventory, chosen: list[tuple[Shelf, list[Holding]]], beside: dict[str, tuple[int, int]]
+) -> dict[str, Any]:
+    from .policy_in_force import read_limits
+
+    limits = read_limits()[0]
+    return {
+        "store": found.root,
+        "identities": [_shelf_json(found, shelf, rows) for shelf, rows in chosen],
+        "stray_bytes": found.stray_bytes,
+        "store_bytes": found.store_bytes,
+        **{f"{folder}_bytes": size for folder, (size, _) in beside.items()},
+        "max_store_bytes": limits.max_store,
+        "max_program_bytes": limits.max_program,
+    }
+
+
 # ---- the command -----------------------------------------------------------------------------------
 
 
@@ -263,7 +280,6 @@ def ls(name: str | None, identity: str | None, as_json: bool) -> None:
       pylayer ls "blender*"
     """
     from .inventory import Inventory, tree_bytes
-    from .policy_in_force import read_limits
 
     root = require_root()
     selection, program = _meant(root, name, identity)
@@ -275,18 +291,7 @@ def ls(name: str | None, identity: str | None, as_json: bool) -> None:
         raise Failure(f"{root} has no program and no identity {name or identity}; pylayer ls lists what is there")
     beside = {folder: tree_bytes(os.path.join(root, folder)) for folder in BESIDE}
     if as_json:
-        limits = read_limits()[0]
-        print_json(
-            {
-                "store": root,
-                "identities": [_shelf_json(found, shelf, rows) for shelf, rows in chosen],
-                "stray_bytes": found.stray_bytes,
-                "store_bytes": found.store_bytes,
-                **{f"{folder}_bytes": size for folder, (size, _) in beside.items()},
-                "max_store_bytes": limits.max_store,
-                "max_program_bytes": limits.max_program,
-            }
-        )
+        print_json(_json(found, chosen, beside))
     elif not chosen:
         click.echo(f"Nothing is stored in {root} yet; start a program with: pylayer run -- APP")
     else:

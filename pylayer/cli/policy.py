@@ -69,6 +69,15 @@ def _print_problem(name: str, problem: Problem, lines: list[str]) -> None:
         click.echo(textwrap.fill(f"allowed: {printable(allowed)}", 80, initial_indent="  ", subsequent_indent="    "))
 
 
+def _json(path: str | None, document: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
+    listed = [
+        {"line": found.line, "column": found.column, "end_column": found.end, "message": found.text}
+        for found in problems
+    ]
+    about = {key: document.get(key) for key in ("preset", "policy")}
+    return {"file": path, "valid": not problems, **about, "problems": listed}
+
+
 @policy.command(context_settings=HELP, epilog="Exit status: 0 valid, 1 not valid, 2 wrong use.")
 @json_option
 @click.argument(
@@ -92,7 +101,7 @@ def check(file: str | None, as_json: bool) -> None:
     path = policy_in_force() if file is None else os.path.abspath(file)
     if path is None:
         if as_json:
-            print_json({"file": None, "valid": True, "preset": None, "policy": None, "problems": []})
+            print_json(_json(None, {}, []))
         else:
             click.echo(f"There is no policy file at {config_file()}: the defaults are in force.")
         return
@@ -106,12 +115,7 @@ def check(file: str | None, as_json: bool) -> None:
         problems = error.problems
     document = documents[-1] if documents else {}
     if as_json:
-        listed = [
-            {"line": found.line, "column": found.column, "end_column": found.end, "message": found.text}
-            for found in problems
-        ]
-        about = {key: document.get(key) for key in ("preset", "policy")}
-        print_json({"file": path, "valid": not problems, **about, "problems": listed})
+        print_json(_json(path, document, problems))
     else:
         shown = file or path
         for problem in problems:

@@ -374,9 +374,9 @@ def explain(program: str | None, device: str | None, policy: str | None, everyth
         found_sources = sources(path)
     except PolicyFileError as error:
         raise Failure(f"{error}; pylayer policy check shows where. The layer would use the defaults") from error
-    asked = _program(program)
     decider, problem = _deciding(_merged(found_sources))
-    explained = [_explained(found_sources, decider, asked, facts, note) for facts, note in _devices(device)]
+    about = [(_program(program), facts, note) for facts, note in _devices(device)]
+    explained = [_explained(found_sources, decider, *one) for one in about]
     top = _top_settings(found_sources)
     if as_json:
         print_json(

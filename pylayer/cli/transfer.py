@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from ..store.portable import Import, Moved
     from .inventory import Inventory, Shelf
+    from .signatures import Signature
 
 
 def _one_shelf(found: Inventory, app: str, identity: str | None) -> tuple[Shelf, dict[int, str]]:
@@ -104,10 +105,9 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
     except OSError as error:
         raise Failure(f"{file} was not written: {error.strerror or error}") from error
     result = export.result
-    suspects = f"{plural(result.suspects, 'record')} that a process died over (pylayer quarantine ls)"
     if result.path is None:
         there = f"only {plural(result.snapshots, 'snapshot')}, which cannot be exported" if result.snapshots else "none"
-        there = f"only {suspects}" if result.suspects else there
+        there = f"only {_suspects(result)}" if result.suspects else there
         raise Failure(f"{file} was not written: of the pipelines of {app} there is {there}")
     mask = os.umask(0)
     os.umask(mask)
@@ -115,17 +115,24 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
     if as_json:
         values = {"file": os.path.abspath(file), **_moved_json(result, shelf.name, device, driver)}
         print_json({**values, "suspects_left_out": result.suspects, "signed_by": public})
-        return
-    size = human_bytes(os.stat(file).st_size)
-    click.echo(f"Exported: {plural(result.pipelines, 'pipeline')} of {', '.join(programs.values())}")
-    click.echo(f"  for {device}, {driver}; identity {shelf.name}")
-    click.echo(f"  into {os.path.abspath(file)}, {size}")
+    else:
+        _print_export(file, result, f"{device}, {driver}; identity {shelf.name}", public)
+
+
+def _suspects(result: Moved) -> str:
+    return f"{plural(result.suspects, 'record')} that a process died over (pylayer quarantine ls)"
+
+
+def _print_export(file: str, result: Moved, target: str, public: str | None) -> None:
+    click.echo(f"Exported: {plural(result.pipelines, 'pipeline')} of {', '.join(result.programs.values())}")
+    click.echo(f"  for {target}")
+    click.echo(f"  into {os.path.abspath(file)}, {human_bytes(os.stat(file).st_size)}")
     if public:
         click.echo(f"  signed by {public}")
     if result.snapshots:
         click.echo(f"  without {plural(result.snapshots, 'snapshot')}: whole caches stay on their machine")
     if result.suspects:
-        click.echo(f"  without {suspects}")
+        click.echo(f"  without {_suspects(result)}")
     if result.damage:
         click.echo(f"  without {plural(len(result.damage), 'damaged part')} (pylayer verify)")
 
@@ -255,18 +262,24 @@ def import_command(
         told = {"file": path, "dry_run": dry_run, "pack": result.path, **values, "given_to": given}
         print_json({**told, "signature": signed})
         return
+    _print_import(result, f"{device}, {driver}; identity {work.identity.name}", recipient, signature, dry_run)
+    if problem:
+        click.echo(f"  what programs share is stored twice until the next fold: {problem}")
+
+
+def _print_import(
+    result: Moved, target: str, recipient: tuple[int, str] | None, signature: Signature | None, dry_run: bool
+) -> None:
     verb = "Would import" if dry_run else "Imported"
     known = f", {plural(result.known, 'record')} known already" if result.known else ""
     click.echo(f"{verb}: {plural(result.pipelines, 'pipeline')}{known}")
     click.echo(f"  of {printable(', '.join(result.programs.values()))}")
     if recipient is not None:
         click.echo(f"  given to {recipient[1]}")
-    click.echo(f"  for {device}, {driver}; identity {work.identity.name}")
+    click.echo(f"  for {target}")
     if signature is not None:
         name = f"a key that is not trusted, {signature.key}" if signature.name is None else printable(signature.name)
         click.echo(f"  signed by {name}")
-    if problem:
-        click.echo(f"  what programs share is stored twice until the next fold: {problem}")
 
 
 def _recipient(root: str, app: str) -> tuple[int, str]:
