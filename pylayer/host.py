@@ -197,9 +197,6 @@ class Host:
         session.carrier_planned = plan.carrier
         if session.recording is not None:
             session.recording.planned_ns = message.sent_ns
-            textfile = (settings.top_setting(self.document, "metrics") or {}).get("textfile")
-            if textfile:
-                session.recording.publish_in(textfile)
         session.policy = self.policy_facts
         carrier, _, reason = choose_carrier(wanted, facts)
         if message.layer_settings:

@@ -16,7 +16,6 @@ from .values import (
     CELL_ADOPTED,
     CELL_EMPTY,
     KIND_NAMES,
-    LOG_WARN,
     OUTCOME_NAMES,
     UNIT_NONE,
     Cell,
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .identity import Identity
-    from .metrics import Textfile
 
 #: Counters whose rise is an event; that of others is one already, or in the totals alone.
 TOLD = (
@@ -101,8 +99,6 @@ class Recording:
         self._looked_ns = self.started_ns
         self._seen: dict[str, int] = {}
         self._activity: dict[str, int] = {"queued": 0, "queued_bytes": 0, "queued_bytes_most": 0, "untold": 0}
-        self._textfile: Textfile | None = None
-        self._publish_failed = False
         #: When the plan was asked for.
         self.planned_ns = self.started_ns
 
@@ -219,33 +215,10 @@ class Recording:
             "timeline_dropped": self._activity["untold"]
             + (self._timeline.dropped if self._timeline is not None else 0),
         }
-        if self._textfile is not None:
-            self._publish(values)
         changed = self._run.write(values)
         if failed is not None:
             raise failed
         return changed
-
-    def publish_in(self, directory: str) -> None:
-        """From now on the totals are also in a file for Prometheus in this directory."""
-        from .metrics import Textfile
-
-        self._textfile = Textfile(directory, self._run.name)
-
-    def _publish(self, values: dict[str, Any]) -> None:
-        """A directory that cannot be written to is said once, and tried again."""
-        assert self._textfile is not None
-        try:
-            self._textfile.write(values)
-        except OSError as error:
-            if not self._publish_failed:
-                self._publish_failed = True
-                path = os.path.dirname(self._textfile.path)
-                self._commands.log(
-                    LOG_WARN,
-                    f"metrics cannot be written to {path}: {error.strerror or error}; correct metrics.textfile in the "
-                    "policy file, or the directory's mode",
-                )
 
     def _flush_timeline(self) -> OSError | None:
         """What went wrong, which does not keep the totals from being written."""

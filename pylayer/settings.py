@@ -46,7 +46,6 @@ TOP_DEFAULTS: dict[str, Any] = {
     "skip": [],
     "never_skip": [],
     "trusted_keys": [],
-    "metrics": {"textfile": None},
     "import": {"require_signature": False},
     "watchdog": {
         "failures": 8,

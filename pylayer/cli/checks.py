@@ -6,21 +6,19 @@ import os
 import re
 import shutil
 import stat
-import tempfile
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 from .. import LAYER_NAME
 from ..paths import config_file, make_private, store_root
-from ..settings import top_setting
 from ..store.files import unique_name, write_all
+from ..totals import Run, read_runs
 from . import installed, layer_files
-from .children import probe
+from .children import Outcome, probe
 from .environment import DISABLE, with_layer
-from .output import Failure, human_bytes, one_line
-from .policy_file import read_trusted
+from .output import human_bytes, one_line
+from .policy_in_force import policy_in_force, read_policy
 from .run import LOG_LEVELS
 
 OK, WARNING, PROBLEM, SKIPPED = "ok", "warning", "problem", "skipped"
@@ -47,7 +45,7 @@ class Check:
     advice: str = ""
 
 
-def _mend(failure: str, otherwise: str) -> str:
+def _mend(failure: str) -> str:
     """What to do about a library that does not load."""
     newer = NEWER_GLIBC.search(failure)
     if newer:
@@ -56,8 +54,8 @@ def _mend(failure: str, otherwise: str) -> str:
             "pip install --no-binary vk-pylayer vk-pylayer; or take a wheel whose manylinux tag is older."
         )
     if "ELFCLASS" in failure or "wrong ELF class" in failure or "invalid ELF header" in failure:
-        return "It was built for another kind of machine. " + otherwise
-    return otherwise
+        return "It was built for another kind of machine. " + REINSTALL
+    return REINSTALL
 
 
 def skipped(name: str, reason: str) -> Check:
@@ -65,10 +63,9 @@ def skipped(name: str, reason: str) -> Check:
     return Check(name, SKIPPED, f"not checked: {reason}")
 
 
-def check_loader() -> Check:
-    """The Vulkan loader, asked by the vulkan package."""
-    outcome = probe("loader")
-    if outcome.failure:
+def check_loader(outcome: Outcome) -> Check:
+    """The Vulkan loader, as ``probe("devices")`` found it."""
+    if "version" not in outcome.found:
         return Check(
             "loader",
             PROBLEM,
@@ -90,60 +87,87 @@ def check_loader() -> Check:
     return Check("loader", OK, found)
 
 
-def check_library() -> Check:
-    """The layer's library opens, and is a layer."""
+def _broken_library() -> Check | None:
+    """Which of the installation's libraries does not load, and why; None where all do."""
     path = layer_files.library_path()
     if not path.is_file():
-        return Check("library", PROBLEM, f"{path} is missing", REINSTALL)
-    outcome = probe("library", str(path))
-    if outcome.failure:
-        found = f"{path} does not load: {outcome.failure}"
-        return Check("library", PROBLEM, found, _mend(outcome.failure, REINSTALL))
-    if not outcome.found.get("negotiates"):
-        return Check("library", PROBLEM, f"{path} loads, but it is not a Vulkan layer", REINSTALL)
-    return Check("library", OK, f"{path} loads")
+        return Check("layer", PROBLEM, f"{path} is missing", REINSTALL)
+    if layer_files.private_python() is None:
+        return Check("layer", PROBLEM, "the private copy of libpython is missing", REINSTALL)
+    for library in (path, layer_files.policy_library()):
+        outcome = probe("open", str(library)) if library is not None else None
+        if outcome is not None and outcome.failure:
+            return Check("layer", PROBLEM, f"{library} does not load: {outcome.failure}", _mend(outcome.failure))
+        if library == path and outcome is not None and not outcome.found.get("negotiates"):
+            return Check("layer", PROBLEM, f"{path} loads, but it is not a Vulkan layer", REINSTALL)
+    return None
 
 
-def check_interpreter() -> Check:
-    """The private Python that policy runs in."""
-    path = layer_files.private_python()
-    means = "The layer does nothing without it; install vk-pylayer again."
-    if path is None:
-        return Check("interpreter", PROBLEM, "the private copy of libpython is missing", means)
-    size = human_bytes(path.stat().st_size)
-    opener = layer_files.policy_library()
-    if opener is None:  # the layer says so itself when it starts: check_start
-        return Check("interpreter", OK, f"private copy of {size}: {path}")
-    outcome = probe("interpreter", str(opener))
-    if outcome.failure:
-        found = f"{path} does not load: {outcome.failure}"
-        return Check("interpreter", PROBLEM, found, _mend(outcome.failure, means))
-    return Check("interpreter", OK, f"Python {outcome.found['version']}, private copy of {size}: {path}")
+#: The level, the time, the sentence, and the pairs behind it (docs/log.md).
+_LOG_LINE = re.compile(r'pylayer: (\w+): \S+Z (.*?)(?: [a-z_]+=(?:"(?:[^"\\]|\\.)*"|[^ "]*))*')
 
 
-def _switched_on() -> dict[str, str]:
-    """This environment without the variable that keeps the layer out: check_environment tells of it."""
-    return {variable: value for variable, value in os.environ.items() if variable != DISABLE}
-
-
-def check_manifest(root: str) -> Check:
-    """The loader finds the layer in the environment that ``pylayer run`` makes."""
+def _log_lines(path: Path) -> list[tuple[str, str]]:
+    """Level and sentence of each line that the layer wrote."""
     try:
-        environment = with_layer(_switched_on(), str(layer_files.run_directory(root)))
-    except Failure as failure:
-        return Check("manifest", PROBLEM, one_line(failure.message), "pylayer run starts programs without the layer.")
-    outcome = probe("layers", environment=environment)
-    if outcome.failure:
-        return Check("manifest", PROBLEM, f"the loader's list of layers: {outcome.failure}", "See the loader above.")
-    if LAYER_NAME not in outcome.found["layers"]:
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
+    except OSError:
+        return []
+    return [(found[1], found[2]) for line in lines if (found := _LOG_LINE.fullmatch(line))]
+
+
+def _not_started(layers: list[str], failure: str, complaints: list[str]) -> Check:
+    """Why there is no run of the program."""
+    broken = _broken_library()
+    if broken is not None:
+        return broken
+    if layers and LAYER_NAME not in layers:
         return Check(
-            "manifest",
+            "layer",
             PROBLEM,
             f"the loader does not list {LAYER_NAME} under pylayer run",
             "Something keeps it out: VK_LOADER_LAYERS_DISABLE, a loader settings file (vkconfig), or a loader older "
             "than 1.3.207. VK_LOADER_DEBUG=layer,error pylayer run -- vulkaninfo --summary shows what the loader does.",
         )
-    return Check("manifest", OK, "the loader lists the layer under pylayer run")
+    reason = complaints[0] if complaints else failure or "the loader did not load it"
+    return Check("layer", PROBLEM, f"the layer did not start: {reason}", "Programs run as if it were not there.")
+
+
+def try_layer(number: int, manifests: str, scratch: str) -> tuple[Check, list[Run], str]:
+    """Runs a program of one pipeline on a device twice, in the environment that ``pylayer run`` makes: with the user's
+    policy file, and a store in ``scratch``, so that no statistics are left behind. Returns what is to be said of the
+    layer, the runs that it recorded, and how the program failed, or empty text."""
+    log, store = Path(scratch, f"log-{number}"), str(Path(scratch, f"store-{number}"))
+    changes = {"PYLAYER_LOG": "debug", "PYLAYER_LOG_FILE": str(log), "PYLAYER_STORE": store}
+    # DISABLE is taken out: check_environment tells of it.
+    switched_on = {variable: value for variable, value in os.environ.items() if variable != DISABLE}
+    environment = with_layer({**switched_on, **changes}, manifests)
+    for _ in range(2):
+        outcome = probe("start", str(number), str(log), environment=environment)
+        if outcome.failure:
+            break
+    runs = read_runs(store)
+    lines = _log_lines(log)
+    complaints = [text for level, text in lines if level in ("error", "warn") or "the layer does nothing" in text]
+    if not any(text.startswith("vkCreateInstance by ") for _, text in lines):
+        return _not_started(outcome.found.get("layers", []), outcome.failure, complaints), runs, ""
+    if complaints:
+        said = "; ".join(dict.fromkeys(complaints))
+        return Check("layer", WARNING, f"it starts, and says: {said}", "See the lines below."), runs, outcome.failure
+    found = f"it starts in a program's process, with Python {layer_files.private_python_version()}"
+    return Check("layer", OK, f"{found}: {layer_files.library_path()}"), runs, outcome.failure
+
+
+def check_policy() -> Check:
+    """The policy file, which the layer ignores where it is not valid."""
+    path, problem = policy_in_force(), read_policy()[1]
+    if path is None:
+        return Check("policy", OK, f"no policy file at {config_file()}: the defaults are in force")
+    if problem:
+        named = "PYLAYER_CONFIG names the file. " if os.environ.get("PYLAYER_CONFIG") else ""
+        advice = f"{named}The defaults are in force until it is corrected."
+        return Check("policy", WARNING, one_line(problem), advice)
+    return Check("policy", OK, f"{path} is valid")
 
 
 def check_installed() -> Check:
@@ -164,59 +188,6 @@ def check_installed() -> Check:
     elif wrong.kind == installed.IMPLICIT:
         advice = "Newer loaders take it also under pylayer run. pylayer install makes it lead to this one."
     return Check("installed", WARNING, f"{wrong.path} leads to {installed.state(wrong)}", advice)
-
-
-#: The level, the time, the sentence, and the pairs behind it (docs/log.md).
-_LOG_LINE = re.compile(r'pylayer: (\w+): \S+Z (.*?)(?: [a-z_]+=(?:"(?:[^"\\]|\\.)*"|[^ "]*))*')
-
-
-def _log_lines(path: Path) -> list[tuple[str, str]]:
-    """Level and sentence of each line that the layer wrote."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
-    except OSError:
-        return []
-    return [(found[1], found[2]) for line in lines if (found := _LOG_LINE.fullmatch(line))]
-
-
-def check_start(root: str) -> Check:
-    """The layer in a real process: its interpreter boots, and policy answers for a device. With the user's policy
-    file, and a store of its own, so that no statistics are left behind."""
-    with tempfile.TemporaryDirectory(prefix="pylayer-doctor-") as scratch:
-        log = Path(scratch, "log")
-        changes = {"PYLAYER_LOG": "debug", "PYLAYER_LOG_FILE": str(log), "PYLAYER_STORE": str(Path(scratch, "store"))}
-        environment = with_layer({**_switched_on(), **changes}, str(layer_files.run_directory(root)))
-        outcome = probe("start", str(log), environment=environment)
-        lines = _log_lines(log)
-    complaints = [text for level, text in lines if level in ("error", "warn") or "the layer does nothing" in text]
-    booted = any(text.startswith("vkCreateInstance by ") for _, text in lines)
-    if not booted:
-        reason = complaints[0] if complaints else outcome.failure or "the loader did not load it"
-        return Check("start", PROBLEM, f"the layer did not start: {reason}", "Programs run as if it were not there.")
-    plans = [text for _, text in lines if ": carrier " in text]
-    if outcome.failure and not plans:
-        return Check("start", WARNING, f"Python started; then the program: {outcome.failure}", "See the devices below.")
-    if complaints:
-        return Check("start", WARNING, f"the layer starts, and says: {'; '.join(complaints)}", "See the lines below.")
-    device = f" and answered for {plans[0].partition(': carrier ')[0]}" if plans else ""
-    return Check("start", OK, f"policy started in a program's process{device}")
-
-
-def check_policy() -> tuple[Check, dict[str, Any]]:
-    """The policy file, and its document: empty, which means the defaults, where it cannot be used."""
-    path = config_file()
-    named = bool(os.environ.get("PYLAYER_CONFIG"))
-    if path is None or not os.path.lexists(path):
-        found = f"no policy file at {path}: the defaults are in force" if path else "the defaults are in force"
-        advice = "PYLAYER_CONFIG names a file that does not exist." if named else ""
-        return Check("policy", WARNING if named else OK, found, advice), {}
-    try:
-        document = read_trusted(path)
-    except (OSError, ValueError) as error:
-        return Check("policy", WARNING, one_line(error), "The defaults are in force until that is mended."), {}
-    policy_class = top_setting(document, "policy")
-    decides = f", decisions by the class {policy_class}" if policy_class else ""
-    return Check("policy", OK, f"{path} is valid{decides}"), document
 
 
 def _try_writing(root: str) -> None:

@@ -43,20 +43,19 @@ def _completer(
 
 
 def _programs(root: str) -> Iterator[tuple[str, str]]:
-    from ..identity import program_id
-    from .totals import read_runs
+    from ..totals import read_runs
 
     for run in read_runs(root):
-        name = run.texts["program"] or run.executable
+        name = run.title
         if _PLAIN.fullmatch(run.executable):
             yield run.executable, name if name != run.executable else ""
         else:
-            yield f"{program_id(run.executable, run.application):016x}", name
+            yield f"{run.program_id:016x}", name
 
 
 def _identities(root: str) -> Iterator[tuple[str, str]]:
     from ..store.folder import identity_names
-    from .selection import Names
+    from .names import Names
 
     names = Names(root)
     for name in identity_names(root):

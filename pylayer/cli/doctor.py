@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from dataclasses import asdict
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -11,45 +12,93 @@ import click
 
 from ..paths import store_root
 from .environment import DISABLE, ENABLE
-from .output import EXIT_OK, EXIT_PROBLEM, HELP, console, json_option, print_json, progress
+from .output import (
+    EXIT_OK,
+    EXIT_PROBLEM,
+    HELP,
+    Failure,
+    console,
+    json_option,
+    plural,
+    print_facts,
+    print_json,
+    printable,
+    progress,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from .checks import Check
+    from .children import Outcome
     from .devices import Device
 
+INSTALL_DRIVER = (
+    "Install the Vulkan driver of your GPU, such as mesa-vulkan-drivers; VK_DRIVER_FILES chooses one of several."
+)
 STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red", "skipped": "dim"}
 
 
-def _examine() -> tuple[list[Check], list[Device]]:
-    """All checks in the order of what needs what."""
-    from . import checks
-    from .checks import OK, PROBLEM, skipped
-    from .containers import check_containers
-    from .devices import find_devices
+def _try_devices(present: Outcome, root: str | None) -> tuple[Check, list[Device]]:
+    """The layer on each device of ``probe("devices")``, and what is to be said of it: the worst of all devices."""
+    from . import layer_files
+    from .checks import OK, PROBLEM, Check, try_layer
+    from .devices import facts_of, judged
 
-    store = checks.check_store()
-    loader = checks.check_loader()
-    library, interpreter = checks.check_library(), checks.check_interpreter()
-    policy, document = checks.check_policy()
-    devices: list[Device] = []
-    listed = skipped("devices", "the loader must work first")
-    if loader.status != PROBLEM:
-        listed, devices = find_devices(document)
-    broken = [check.name for check in (loader, library, interpreter) if check.status == PROBLEM]
-    # Where the store cannot be written the rest is looked at all the same.
+    layer, devices = None, []
     with TemporaryDirectory(prefix="pylayer-doctor-") as scratch:
-        root = (store_root() if store.status != PROBLEM else None) or scratch
-        manifest = start = skipped("manifest", f"{' and '.join(broken)} must work first")
-        if not broken:
-            manifest = checks.check_manifest(root)
-        start = skipped("start", "the loader must find the layer and a driver first")
-        if manifest.status == OK and listed.status != PROBLEM:
-            start = checks.check_start(root)
-    about = [*checks.check_environment(), *check_containers(store_root())]
-    others = [policy, store, checks.check_installed(), *about, listed]
-    return [loader, library, interpreter, manifest, start, *others], devices
+        try:
+            manifests = str(layer_files.run_directory(root or scratch))
+        except Failure as failure:
+            return Check("layer", PROBLEM, failure.message, "pylayer run starts programs without the layer."), []
+        for number, facts in enumerate(facts_of(present.found)):
+            found, runs, problem = try_layer(number, manifests, scratch)
+            devices.append(judged(number, facts, runs, problem))
+            layer = found if layer is None or layer.status == OK else layer
+    assert layer is not None  # there is a device
+    return layer, devices
+
+
+def _summary(present: Outcome, devices: list[Device]) -> Check:
+    """What there is to say of all devices together."""
+    from .checks import OK, PROBLEM, WARNING, Check
+
+    if present.failure or not present.found["devices"]:
+        found = f"the drivers cannot be asked for devices: {present.failure}"
+        return Check("devices", PROBLEM, found if present.failure else "there is no Vulkan device", INSTALL_DRIVER)
+    count = plural(len(devices), "device")
+    states = [device.status for device in devices]
+    if PROBLEM in states and OK not in states:
+        return Check("devices", PROBLEM, f"{count}; no device could be used", "See the devices below.")
+    if OK not in states:
+        return Check("devices", WARNING, f"{count}; pipelines of none are stored", "See the devices below.")
+    which = "" if len(devices) == 1 else "of all " if set(states) == {OK} else f"of {states.count(OK)} of them "
+    return Check("devices", OK, f"{count}; pipelines {which}are stored")
+
+
+def _examine() -> tuple[list[Check], list[Device]]:
+    """All checks, and the devices."""
+    from . import checks
+    from .checks import PROBLEM, skipped
+    from .children import probe
+    from .containers import check_containers
+
+    store, present = checks.check_store(), probe("devices")
+    loader = checks.check_loader(present)
+    devices: list[Device] = []
+    if loader.status == PROBLEM:
+        layer = listed = skipped("layer", "the loader must work first")
+        listed = skipped("devices", "the loader must work first")
+    elif present.failure or not present.found["devices"]:
+        layer, listed = skipped("layer", "a driver must work first"), _summary(present, devices)
+    else:
+        # Where the store cannot be written the layer is started all the same.
+        layer, devices = _try_devices(present, store_root() if store.status != PROBLEM else None)
+        listed = skipped("devices", "the layer must start first")
+        if layer.status != PROBLEM:
+            listed = _summary(present, devices)
+    others = [checks.check_installed(), *checks.check_environment(), *check_containers(store_root()), listed]
+    return [loader, layer, checks.check_policy(), store, *others], devices
 
 
 def _next_steps() -> str:
@@ -66,42 +115,37 @@ def _next_steps() -> str:
 
 
 def _print_checks(out: Console, found: list[Check]) -> None:
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    name_width = max(len(check.name) for check in found) + 2
+    status_width = max(len(check.status) for check in found) + 2
+    width = max(12, out.width - status_width - name_width)
     for check in found:
-        table.add_row(Text(check.status, style=STYLES[check.status]), check.name, Text(check.found))
-        if check.advice:
-            table.add_row("", "", Text(check.advice, style="italic"))
-    out.print(table)
+        text = f"{check.found}. {check.advice}" if check.advice else check.found
+        lines = textwrap.wrap(printable(text), width, break_on_hyphens=False)
+        out.print(
+            Text(check.status.ljust(status_width), style=STYLES[check.status]).append(
+                f"{check.name.ljust(name_width)}{lines[0]}", style="default"
+            ),
+            soft_wrap=True,
+        )
+        for line in lines[1:]:
+            out.print(" " * (status_width + name_width) + line, soft_wrap=True)
 
 
 def _print_device(out: Console, device: Device) -> None:
-    from rich.table import Table
     from rich.text import Text
 
-    title = Text(f"\nDevice {device.number}: ").append(device.name, style="bold")
+    title = Text(f"\nDevice {device.number}: ").append(printable(device.name), style="bold")
     out.print(title.append(f" ({device.status})", style=STYLES[device.status]))
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    driver = ", ".join(text for text in (device.driver, device.driver_info) if text)
-    others = [name for name, state in device.carriers.items() if state == "possible" and name != device.carrier]
-    for name, text in (
-        ("driver", driver),
+    facts = (
+        ("driver", ", ".join(text for text in (device.driver, device.driver_info) if text)),
         ("identity", device.identity),
         ("carrier", f"{device.carrier}: {device.reason}" if device.carrier else ""),
-        ("also possible", ", ".join(others)),
-        ("measured", device.measured),
-        ("", device.advice),
-    ):
-        if text:
-            table.add_row(f"  {name}", Text(text, style="" if name else "italic"))
-    out.print(table)
+        ("tried", device.tried),
+        ("advice", device.advice),
+    )
+    print_facts(out, [(name, text) for name, text in facts if text])
 
 
 @click.command(
@@ -113,9 +157,9 @@ def _print_device(out: Console, device: Device) -> None:
 def doctor(as_json: bool) -> None:
     """Check whether the layer works here, and show what it does for each device.
 
-    Loads the layer as a program does, writes to the store, and compiles a small shader on every device; each
-    in a process of its own, so that a driver that crashes is a line in the report. A warning leaves the exit
-    status at 0.
+    Runs a program of one pipeline twice on every device, under the layer and with a store of its own, and looks whether
+    the second run finds what the first one compiled. Each run is a process of its own, so that a driver that crashes is
+    a line in the report. A warning leaves the exit status at 0.
 
     \b
     Example:
@@ -140,8 +184,10 @@ def doctor(as_json: bool) -> None:
             _print_device(out, device)
         out.print()
         if problems:
-            out.print(f"The layer cannot work here: {problems} problem{'s' * (problems > 1)} above.", style="bold red")
+            out.print(f"The layer cannot work here: {plural(problems, 'problem')} above.", style="bold red")
         else:
-            out.print("The layer works here.", style="bold green")
+            useful = any(device.status == "ok" for device in devices)
+            but = "" if useful else " It stores nothing, because no device gives it pipelines to store."
+            out.print(f"The layer works here.{but}", style="bold green" if useful else "yellow")
             out.print(_next_steps())
     raise click.exceptions.Exit(EXIT_PROBLEM if problems else EXIT_OK)

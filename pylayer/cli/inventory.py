@@ -10,6 +10,7 @@ from ..store import format
 from ..store.bounds import files_of
 from ..store.folder import identity_names, read_identity
 from ..store.reader import Reader
+from ..values import KIND_NAMES
 from .selection import Names, Selection
 
 #: A program's files, by their suffix.
@@ -22,9 +23,15 @@ class Holding:
     def __init__(self, program: int) -> None:
         self.program = program
         self.bytes = 0
-        self.pipelines = 0
-        #: Of them kept as pipeline binaries, the others as cells.
+        #: By digest, so that what two processes stored at once counts once.
+        self.digests: set[bytes] = set()
+        #: Of the pipelines, those that are kept as pipeline binaries; the others are cells.
         self.binaries = 0
+        #: How many pipelines there are of each kind.
+        self.kinds: dict[str, int] = {}
+        #: What compiling them took, as far as it is known, and their data unpacked.
+        self.compile_ns = 0
+        self.data_bytes = 0
         #: Number of files by suffix.
         self.files: dict[str, int] = {}
         self.last_used = 0
@@ -34,10 +41,21 @@ class Holding:
         self.bytes += size
         self.files[suffix] = self.files.get(suffix, 0) + 1
 
-    def add_pipeline(self, magic: bytes) -> None:
-        """Counts a record that may be one pipeline."""
-        self.pipelines += magic in format.PIPELINES
+    @property
+    def pipelines(self) -> int:
+        """How many there are."""
+        return len(self.digests)
+
+    def add_pipeline(self, magic: bytes, kind: int, flags: int, digest: bytes, size: int, create_ns: int) -> None:
+        """Counts the record of one pipeline."""
+        if digest in self.digests:
+            return
+        self.digests.add(digest)
         self.binaries += magic == format.BINARIES
+        name = KIND_NAMES[kind] if kind < len(KIND_NAMES) else f"kind {kind}"
+        self.kinds[name] = self.kinds.get(name, 0) + 1
+        self.compile_ns += 0 if flags & format.ADOPTED else create_ns  # which the driver did not compile then
+        self.data_bytes += size
 
     def counts(self) -> dict[str, int]:
         """Returns numbers of files, by what they are."""
@@ -134,9 +152,10 @@ def _survey_file(shelf: Shelf, holding: Holding, path: str, suffix: str, names: 
     names.learn(header.program, header.application)
     if suffix in (".pack", ".journal", ".closed"):
         for part in reader.content(header, []):
-            for record in part.records:
-                holding.add_pipeline(record[0])
-                holding.last_used = max(holding.last_used, record[8])
+            for magic, kind, flags, _, size, create_ns, digest, _, last_used in part.records:
+                if magic in format.PIPELINES:
+                    holding.add_pipeline(magic, kind, flags, digest, size, create_ns)
+                holding.last_used = max(holding.last_used, last_used)
 
 
 def describe(identity: Identity | None, name: str, names: Names) -> tuple[str, str]:

@@ -8,46 +8,16 @@ from collections import deque
 from typing import Any
 
 from .. import flat
-from ..store import owner
 from ..store.files import read_small
 from ..store.timeline import COMPILES, Event, Follower
+from ..totals import Run, number_in
 from ..values import KIND_NAMES
-from .output import printable
-from .totals import Run, number_in
+from ..words import printable
 
 #: A program that ended is shown for so long after its last word; one that died, longer.
 ENDED_SECONDS, DIED_SECONDS = 5.0, 60.0
 #: Compilations that are remembered of each program.
 REMEMBERED = 32
-
-RUNNING, ENDED, DIED = "running", "ended", "died"
-
-
-class Compile:
-    """One compilation: when it ended, in seconds since 1970, and what it was."""
-
-    def __init__(self, run: LiveRun, event: Event) -> None:
-        self.event = event
-        self.program = run.name
-        self.at = run.started + (event.start_ns + event.duration_ns - run.started_ns) / 1e9
-        self.kind = KIND_NAMES[event.kind] if event.kind < len(KIND_NAMES) else "?"
-        self.thread = printable(run.follower.line.threads.get(event.thread, ""))
-        self.entry_point = printable(event.text)
-
-    def as_json(self) -> dict[str, Any]:
-        """Everything, with units in key names."""
-        return {
-            "program": self.program,
-            "time_s": self.at,
-            "duration_ns": self.event.duration_ns,
-            "kind": self.kind,
-            "outcome": self.event.outcome,
-            "fingerprint": f"{self.event.fingerprint:016x}",
-            "pipelines": self.event.number,
-            "thread": self.event.thread,
-            "thread_name": self.thread,
-            "entry_point": self.entry_point,
-        }
 
 
 class LiveRun:
@@ -57,10 +27,11 @@ class LiveRun:
         self._path = os.path.join(root, "runs", name + ".run")
         self._seen = (0, 0)
         self._values: dict[str, Any] = {}
+        self.run = Run({})
         self.changed = 0.0
-        self.state = ENDED
+        self.state = "ended"
         self.follower = Follower(root, name)
-        self.compiles: deque[Compile] = deque(maxlen=REMEMBERED)
+        self.compiles: deque[dict[str, Any]] = deque(maxlen=REMEMBERED)
 
     def look(self, status: os.stat_result, now: float) -> None:
         """Reads what changed. ``status``: the file's; ``now``: seconds since 1970."""
@@ -71,72 +42,51 @@ class LiveRun:
                 self._values = flat.loads(read_small(self._path, 1 << 20).decode())
             except (OSError, ValueError):
                 self._values = {}
-        self.state = self._judge(now)
-
-    def _judge(self, now: float) -> str:
-        if number_in(self._values, "ended") or not number_in(self._values, "started_ns"):
-            return ENDED
-        try:
-            machine = bytes.fromhex(str(self._values.get("machine", "")))
-        except ValueError:
-            return ENDED
-        pid, ticks = int(number_in(self._values, "pid")), int(number_in(self._values, "start_ticks"))
-        return DIED if owner.has_ended(machine, pid, ticks, now - self.changed) else RUNNING
+            self.run = Run(self._values)
+        self.state = self.run.state(now - self.changed)
 
     def is_shown(self, now: float) -> bool:
         """Whether it runs, or has ended only just now."""
-        if self.state == RUNNING:
+        if self.state == "running":
             return True
-        return now - self.changed < (DIED_SECONDS if self.state == DIED else ENDED_SECONDS)
+        return now - self.changed < (DIED_SECONDS if self.state == "died" else ENDED_SECONDS)
 
     def follow(self) -> None:
         """Takes what was compiled since the last call."""
         for event in self.follower.new():
             if event.type == "pipeline" and event.outcome in COMPILES:
-                self.compiles.append(Compile(self, event))
+                self.compiles.append(self._compile(event))
 
-    @property
-    def run(self) -> Run:
-        """The totals."""
-        return Run(self._values)
-
-    @property
-    def name(self) -> str:
-        """The program's name for people."""
-        run = self.run
-        return run.texts["program"] or printable(run.executable)
-
-    @property
-    def pid(self) -> int:
-        """The process, in its own pid namespace."""
-        return int(number_in(self._values, "pid"))
-
-    @property
-    def started(self) -> float:
-        """Seconds since 1970."""
-        return number_in(self._values, "started")
-
-    @property
-    def started_ns(self) -> float:
-        """The same moment by CLOCK_MONOTONIC."""
-        return number_in(self._values, "started_ns")
+    def _compile(self, event: Event) -> dict[str, Any]:
+        """One compilation, with the moment when it ended."""
+        after_start_ns = event.start_ns + event.duration_ns - number_in(self._values, "started_ns")
+        return {
+            "program": self.run.title,
+            "time_s": self.run.started + after_start_ns / 1e9,
+            "duration_ns": event.duration_ns,
+            "kind": KIND_NAMES[event.kind] if event.kind < len(KIND_NAMES) else "?",
+            "outcome": event.outcome,
+            "fingerprint": f"{event.fingerprint:016x}",
+            "pipelines": event.number,
+            "thread": event.thread,
+            "thread_name": printable(self.follower.line.threads.get(event.thread, "")),
+            "entry_point": printable(event.text),
+        }
 
     def as_json(self) -> dict[str, Any]:
         """What the table shows, with units in key names."""
         run, numbers = self.run, self.run.numbers
-        kinds = self._values.get("kinds")
-        by_kind = kinds.values() if isinstance(kinds, dict) else ()
         return {
-            "program": self.name,
-            "pid": self.pid,
+            "program": run.title,
+            "pid": run.pid,
             "state": self.state,
-            "started_s": self.started,
+            "started_s": run.started,
             "device": run.texts["device"],
             "carrier": run.texts["carrier"],
             "pipelines": numbers["pipelines"] + numbers["passed"],
             "hits": numbers["hits"],
-            "compiled": int(sum(number_in(kind, "compiled") for kind in by_kind)),
-            "compile_ns": int(sum(number_in(kind, "compile_ns") for kind in by_kind)),
+            "compiled": run.compiled,
+            "compile_ns": run.compile_ns,
             "queued": int(number_in(self._values, "queued")),
             "queued_bytes": int(number_in(self._values, "queued_bytes")),
             "stored_records": numbers["stored_records"],
@@ -149,31 +99,30 @@ class Watch:
     """The runs of a store, looked at again and again."""
 
     def __init__(self, root: str) -> None:
-        self.root = root
+        self._directory = os.path.join(root, "runs")
+        self._root = root
         self._runs: dict[str, LiveRun] = {}
 
     def look(self) -> list[LiveRun]:
         """Runs that are to be shown: those that run first, the newest first."""
         now = time.time()
-        there = set()
+        there = {}
         try:
-            with os.scandir(os.path.join(self.root, "runs")) as entries:
+            with os.scandir(self._directory) as entries:
                 for entry in entries:
-                    name, dot, suffix = entry.name.rpartition(".")
-                    if suffix != "run" or not dot:
+                    if not entry.name.endswith(".run"):
                         continue
                     try:
                         status = entry.stat(follow_symlinks=False)
                     except OSError:
-                        continue
-                    there.add(name)
-                    if name not in self._runs:
-                        self._runs[name] = LiveRun(self.root, name)
-                    self._runs[name].look(status, now)
+                        continue  # pruned meanwhile
+                    name = entry.name.removesuffix(".run")
+                    there[name] = self._runs.get(name) or LiveRun(self._root, name)
+                    there[name].look(status, now)
         except OSError:
             pass  # nothing was recorded yet
-        self._runs = {name: run for name, run in self._runs.items() if name in there}
-        shown = [run for run in self._runs.values() if run.is_shown(now)]
+        self._runs = there
+        shown = [run for run in there.values() if run.is_shown(now)]
         for run in shown:
             run.follow()
-        return sorted(shown, key=lambda run: (run.state != RUNNING, -run.started))
+        return sorted(shown, key=lambda run: (run.state != "running", -run.run.started))

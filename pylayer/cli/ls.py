@@ -7,20 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .complete import programs_and_identities
 from .output import (
     EXIT_STATUSES,
     HELP,
+    Failure,
     console,
     day,
     human_bytes,
+    human_time,
     json_option,
     plural,
+    print_facts,
     print_json,
     print_total,
     program_table,
     shorten,
 )
-from .selection import Names, Selection, app_option, identity_option, require_root
+from .selection import LEAST_PREFIX, Names, Selection, identity_option, require_root
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,10 +36,15 @@ HEADINGS = ("pipelines", "files", "last used", "on disk")
 BESIDE = ("runs", "plans", "policy", "manifests", "quarantine")
 
 
-def _chosen(found: Inventory, shelf: Shelf, selection: Selection) -> list[Holding]:
+def _rows(found: Inventory, shelf: Shelf, program: str | None) -> list[Holding]:
     """Returns what is listed of an identity, the largest first."""
-    chosen = [holding for holding in shelf.holdings.values() if selection.takes(holding.program, found.names)]
+    chosen = [
+        holding for number, holding in shelf.holdings.items() if program is None or found.names.matches(number, program)
+    ]
     return sorted(chosen, key=lambda holding: (-holding.bytes, holding.program))
+
+
+# ---- for people ------------------------------------------------------------------------------------
 
 
 def _files(holding: Holding) -> str:
@@ -44,13 +53,12 @@ def _files(holding: Holding) -> str:
     return " ".join(f"{count}{letters[kind]}" for kind, count in holding.counts().items() if count) or "-"
 
 
-def _row(holding: Holding) -> list[str]:
+def _cells(holding: Holding) -> list[str]:
     binaries = f" ({holding.binaries} bin)" if holding.binaries else ""
     return [f"{holding.pipelines}{binaries}", _files(holding), day(holding.last_used), human_bytes(holding.bytes)]
 
 
-def _print_shelf(out: Console, found: Inventory, shelf: Shelf, holdings: list[Holding]) -> None:
-    from rich.padding import Padding
+def _print_heading(out: Console, found: Inventory, shelf: Shelf) -> None:
     from rich.text import Text
 
     from .inventory import describe
@@ -58,20 +66,59 @@ def _print_shelf(out: Console, found: Inventory, shelf: Shelf, holdings: list[Ho
     device, driver = describe(shelf.identity, shelf.name, found.names)
     out.print(Text(device, style="bold"))
     out.print(Text(f"{driver}; identity {shelf.name}", style="dim"))
-    rows = [_row(holding) for holding in holdings]
-    table, name_width = program_table(out, HEADINGS, rows)
-    for holding, row in zip(holdings, rows, strict=True):
+
+
+def _print_shelf(out: Console, found: Inventory, shelf: Shelf, rows: list[Holding]) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    def line(text: str, style: str) -> None:
+        out.print(Padding(Text(text, style=style), (0, 0, 0, 2), expand=False))
+
+    cells = [_cells(holding) for holding in rows]
+    table, name_width = program_table(out, HEADINGS, cells)
+    for holding, row in zip(rows, cells, strict=True):
         table.add_row(Text(shorten(found.names.of(holding.program), name_width)), *row)
-    if holdings:
+    if rows:
         out.print(table)
-    rest = f"other files {human_bytes(shelf.other_bytes)}, together {human_bytes(shelf.bytes)}"
-    out.print(Padding(Text(rest, style="dim"), (0, 0, 0, 2), expand=False))
+    line(f"other files {human_bytes(shelf.other_bytes)}, together {human_bytes(shelf.bytes)}", "dim")
     if shelf.identity is None:
-        line = "its identity file is missing or damaged; pylayer verify says more"
-        out.print(Padding(Text(line, style="yellow"), (0, 0, 0, 2), expand=False))
+        line("its identity file is missing or damaged; pylayer verify says more", "yellow")
     if shelf.unusable:
-        line = f"{plural(len(shelf.unusable), 'file')} cannot be used; pylayer verify says why"
-        out.print(Padding(Text(line, style="yellow"), (0, 0, 0, 2), expand=False))
+        line(f"{plural(len(shelf.unusable), 'file')} cannot be used; pylayer verify says why", "yellow")
+
+
+def _print_program(out: Console, found: Inventory, holding: Holding) -> None:
+    """One program under one driver."""
+    listed = ", ".join(f"{count} {kind}" for kind, count in sorted(holding.kinds.items(), key=lambda pair: -pair[1]))
+    saved = f"{human_time(holding.compile_ns)}, which a run that loads all of them does not spend again"
+    files = ", ".join(plural(count, kind.replace("_", " ")[:-1]) for kind, count in holding.counts().items() if count)
+    facts = [
+        ("pipelines", f"{holding.pipelines} ({listed})" if listed else str(holding.pipelines)),
+        ("compile time", saved if holding.compile_ns else "unknown"),
+        ("last used", day(holding.last_used)),
+        ("on disk", f"{human_bytes(holding.bytes)} in {files}"),
+    ]
+    if holding.binaries:
+        facts.insert(1, ("binaries", f"{holding.binaries} of the pipelines are kept as pipeline binaries"))
+    out.print(found.names.of(holding.program), style="bold", soft_wrap=True)
+    print_facts(out, facts)
+
+
+def _print_fields(out: Console, shelf: Shelf) -> None:
+    """What the identity is made of."""
+    fields = sorted(shelf.identity.fields.items()) if shelf.identity is not None else ()
+    print_facts(
+        out,
+        [
+            (key.replace("_", " "), f"{value:#x}" if isinstance(value, int) and key != "driver_id" else str(value))
+            for key, value in fields
+        ],
+        style="dim",
+    )
+
+
+# ---- for programs ----------------------------------------------------------------------------------
 
 
 def _holding_json(found: Inventory, holding: Holding) -> dict[str, Any]:
@@ -80,13 +127,16 @@ def _holding_json(found: Inventory, holding: Holding) -> dict[str, Any]:
         "program_id": f"{holding.program:016x}",
         "pipelines": holding.pipelines,
         "binaries": holding.binaries,
+        "pipelines_by_kind": holding.kinds,
+        "compile_ns": holding.compile_ns,
+        "data_bytes": holding.data_bytes,
         "bytes": holding.bytes,
         "last_used_s": holding.last_used,
         **holding.counts(),
     }
 
 
-def _shelf_json(found: Inventory, shelf: Shelf, holdings: list[Holding]) -> dict[str, Any]:
+def _shelf_json(found: Inventory, shelf: Shelf, rows: list[Holding]) -> dict[str, Any]:
     from .inventory import describe
 
     device, driver = describe(shelf.identity, shelf.name, found.names)
@@ -95,69 +145,114 @@ def _shelf_json(found: Inventory, shelf: Shelf, holdings: list[Holding]) -> dict
         "device": device,
         "driver": driver,
         "fields": shelf.identity.fields if shelf.identity is not None else None,
-        "programs": [_holding_json(found, holding) for holding in holdings],
+        "programs": [_holding_json(found, holding) for holding in rows],
         "other_bytes": shelf.other_bytes,
         "bytes": shelf.bytes,
         "unusable_files": shelf.unusable,
     }
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES)
-@app_option
-@identity_option
-@json_option
-def ls(app: str | None, identity: str | None, as_json: bool) -> None:
-    """Show what the store holds, for each driver and program.
+def _json(
+    found: Inventory, chosen: list[tuple[Shelf, list[Holding]]], beside: dict[str, tuple[int, int]]
+) -> dict[str, Any]:
+    from .policy_in_force import read_limits
 
-    Behind the pipelines stands how many of them are kept as pipeline binaries (bin), where any are; the others are
-    cells. files counts journals (J), packs (P), snapshots (S), blobs of the program's own caches (B) and files of
-    what it read of its caches and pipeline binaries (A). last used is the day on which a run last used or stored
-    a pipeline. Sizes are those of the files.
+    limits = read_limits()[0]
+    return {
+        "store": found.root,
+        "identities": [_shelf_json(found, shelf, rows) for shelf, rows in chosen],
+        "stray_bytes": found.stray_bytes,
+        "store_bytes": found.store_bytes,
+        **{f"{folder}_bytes": size for folder, (size, _) in beside.items()},
+        "max_store_bytes": limits.max_store,
+        "max_program_bytes": limits.max_program,
+    }
 
-    \b
-    Example:
-      pylayer ls --app "blender*"
-    """
-    from .inventory import Inventory, tree_bytes
-    from .policy_limits import read_limits
 
-    root = require_root()
-    selection = Selection(app, identity)
-    found = Inventory(root, selection, Names(root))
-    limits, problem = read_limits()
-    beside = {name: tree_bytes(os.path.join(root, name)) for name in BESIDE}
-    chosen = [(shelf, _chosen(found, shelf, selection)) for shelf in found.shelves]
-    if app is not None:
-        chosen = [(shelf, holdings) for shelf, holdings in chosen if holdings]
-    if as_json:
-        print_json(
-            {
-                "store": root,
-                "identities": [_shelf_json(found, shelf, holdings) for shelf, holdings in chosen],
-                "stray_bytes": found.stray_bytes,
-                "store_bytes": found.store_bytes,
-                **{f"{name}_bytes": size for name, (size, _) in beside.items()},
-                "max_store_bytes": limits.max_store,
-                "max_program_bytes": limits.max_program,
-            }
-        )
-        return
-    if not chosen:
-        what = f"Nothing of {selection}" if app or identity else "Nothing"
-        click.echo(f"{what} is stored in {root} yet; start a program with: pylayer run -- APP")
-        return
+# ---- the command -----------------------------------------------------------------------------------
+
+
+def _meant(root: str, name: str | None, identity: str | None) -> tuple[Selection, str | None]:
+    """The identities, and the programs by a pattern, that are meant. A name that could be both is an identity's."""
+    from ..store.folder import identity_names
+
+    beginning = name.lower() if name is not None and identity is None and len(name) >= LEAST_PREFIX else None
+    if beginning and any(known.startswith(beginning) for known in identity_names(root)):
+        return Selection(identity=beginning), None
+    return Selection(identity=identity), name
+
+
+def _print_all(found: Inventory, chosen: list[tuple[Shelf, list[Holding]]], detailed: bool, fields: bool) -> None:
+    """A table for each identity; ``detailed``: lines for each program, ``fields``: what the identity is made of."""
     out = console()
-    for number, (shelf, holdings) in enumerate(chosen):
+    for number, (shelf, rows) in enumerate(chosen):
         if number:
             out.print()
-        _print_shelf(out, found, shelf, holdings)
+        _print_heading(out, found, shelf)
+        if not detailed:
+            _print_shelf(out, found, shelf, rows)
+            if fields:
+                _print_fields(out, shelf)
+            continue
+        for holding in rows:
+            out.print()
+            _print_program(out, found, holding)
+
+
+def _print_totals(found: Inventory, beside: dict[str, tuple[int, int]]) -> None:
+    from .policy_in_force import read_limits
+
+    limits, problem = read_limits()
     text = f"\n{human_bytes(found.store_bytes)} of at most {human_bytes(limits.max_store)} are used"
     print_total(f"{text}; a program may have {human_bytes(limits.max_program)}.")
     if found.stray_bytes:
-        print_total(f"{human_bytes(found.stray_bytes)} in {root}/store belong to no identity.")
+        print_total(f"{human_bytes(found.stray_bytes)} in {found.root}/store belong to no identity.")
     parts = [f"{name} {human_bytes(size)}" for name, (size, count) in beside.items() if count]
     if parts:
         print_total(f"Beside them: {', '.join(parts)}.")
     if problem:
         print_total(f"The limits are the built-in ones: {problem}")
-    print_total(f"Store: {root}")
+    print_total(f"Store: {found.root}")
+
+
+@click.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.argument(
+    "name",
+    required=False,
+    shell_complete=programs_and_identities,
+    help="Programs whose name matches, with * and ?, in any case; or the beginning of an identity. Shows details.",
+)
+@identity_option
+@json_option
+def ls(name: str | None, identity: str | None, as_json: bool) -> None:
+    """Show what the store holds, for each driver and program.
+
+    The number before (bin) says how many of the pipelines are kept as pipeline binaries; the others are cells. files
+    counts journals (J), packs (P), snapshots (S), blobs of the program's own caches (B) and files of what it read of
+    its caches and pipeline binaries (A). last used is the day on which a run last used or stored a pipeline. Sizes
+    are those of the files.
+
+    \b
+    Example:
+      pylayer ls
+      pylayer ls "blender*"
+    """
+    from .inventory import Inventory, tree_bytes
+
+    root = require_root()
+    selection, program = _meant(root, name, identity)
+    found = Inventory(root, selection, Names(root))
+    chosen = [(shelf, _rows(found, shelf, program)) for shelf in found.shelves]
+    if program is not None:
+        chosen = [(shelf, rows) for shelf, rows in chosen if rows]
+    if (name or identity) and not chosen:
+        raise Failure(f"{root} has no program and no identity {name or identity}; pylayer ls lists what is there")
+    beside = {folder: tree_bytes(os.path.join(root, folder)) for folder in BESIDE}
+    if as_json:
+        print_json(_json(found, chosen, beside))
+    elif not chosen:
+        click.echo(f"Nothing is stored in {root} yet; start a program with: pylayer run -- APP")
+    else:
+        _print_all(found, chosen, program is not None, name is not None)
+        if name is None:
+            _print_totals(found, beside)

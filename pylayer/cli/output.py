@@ -7,12 +7,22 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import shutil
 import sys
-import time
+import textwrap
 from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING, Any
 
 import click
+
+from ..words import day as day
+from ..words import human_bytes as human_bytes
+from ..words import human_time as human_time
+from ..words import one_line as one_line
+from ..words import plural as plural
+from ..words import printable as printable
+from ..words import shorten as shorten
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,11 +33,6 @@ EXIT_STATUSES = "Exit status: 0 fine, 1 a problem was found, 2 wrong use."
 HELP = {"help_option_names": ["-h", "--help"]}
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with units in key names.")
-
-
-def one_line(text: object) -> str:
-    """A message without the line ends that a library put into it."""
-    return " ".join(str(text).split())
 
 
 def fail(message: str) -> None:
@@ -51,8 +56,13 @@ class WrongUse(Failure):
     exit_code = EXIT_USAGE
 
 
+#: Columns of output that is piped: more than any line has.
+UNWRAPPED = 10_000
+
+
 def console(stderr: bool = False) -> Console:
-    """A console with colours on a terminal only, none where NO_COLOR is set, and 80 columns elsewhere."""
+    """A console with colours on a terminal only, and none where NO_COLOR is set. Output that is piped is never wrapped
+    or cut, so that grep finds whole names and paths; COLUMNS sets another width."""
     from rich.console import Console
 
     class Quiet(Console):
@@ -60,7 +70,9 @@ def console(stderr: bool = False) -> Console:
             """Called by rich while it handles the error, which main.py knows what to do about."""
             raise
 
-    return Quiet(stderr=stderr, highlight=False, markup=False, emoji=False)
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else UNWRAPPED
+    return Quiet(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)
 
 
 def print_json(value: dict[str, Any]) -> None:
@@ -68,31 +80,21 @@ def print_json(value: dict[str, Any]) -> None:
     click.echo(json.dumps(value, indent=2))
 
 
+def print_facts(out: Console, facts: list[tuple[str, str]], style: str = "") -> None:
+    """Lines of a name and a text, which goes on below its own beginning."""
+    from rich.text import Text
+
+    width = max((len(name) for name, _ in facts), default=0) + 4
+    for name, text in facts:
+        first = f"  {name}".ljust(width)
+        lines = textwrap.wrap(printable(text), max(12, out.width - width), break_on_hyphens=False) or [""]
+        for number, line in enumerate(lines):
+            out.print(Text((first if number == 0 else " " * width) + line, style=style), soft_wrap=True)
+
+
 def print_total(text: str) -> None:
     """A closing line below tables."""
     console().print(text, style="dim", soft_wrap=True)
-
-
-def printable(text: str) -> str:
-    """A name from a file that anything may have happened to, without what a terminal would obey."""
-    return "".join(character if character.isprintable() else "\ufffd" for character in text)
-
-
-def day(seconds: float) -> str:
-    """A day of the calendar."""
-    if seconds <= 0:
-        return "never"
-    try:
-        return time.strftime("%Y-%m-%d", time.localtime(seconds))
-    except (OverflowError, ValueError, OSError):
-        return "?"
-
-
-def plural(count: int, noun: str) -> str:
-    """A number and what it counts."""
-    if count == 1:
-        return f"1 {noun}"
-    return f"{count} {noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{count} {noun}s"
 
 
 @contextlib.contextmanager
@@ -110,39 +112,23 @@ def progress(text: str, total: int | None, quiet: bool) -> Iterator[Callable[[in
         yield lambda amount: bar.advance(task, amount)
 
 
-def shorten(text: str, width: int) -> str:
-    """``text`` in at most ``width`` columns: both ends tell more of a program's name than its middle."""
-    if len(text) <= width:
-        return text
-    if width < 2:
-        return text[:width]
-    tail = (width - 1) // 2
-    return text[: width - 1 - tail] + "…" + text[len(text) - tail :]
+def write_whole(path: str, text: str, mode: int | None = None) -> None:
+    """Makes or replaces a file. ``mode`` None: the one that the file has, or for its owner alone. Raises OSError; the
+    file is then as it was before."""
+    from ..store.files import create_temporary, remove
 
-
-def human_bytes(count: int) -> str:
-    """A size in at most 8 characters."""
-    if count < 1024:
-        return f"{count} B"
-    size, units = count / 1024, ["KiB", "MiB", "GiB"]
-    while size >= 1000 and len(units) > 1:
-        size /= 1024
-        units.pop(0)
-    return f"{size:.1f} {units[0]}" if size < 100 else f"{size:.0f} {units[0]}"
-
-
-def human_time(nanoseconds: float) -> str:
-    """A duration in at most 8 characters, milliseconds where they are readable."""
-    milliseconds = nanoseconds / 1e6
-    if 0 < abs(milliseconds) < 1:
-        return f"{milliseconds:.2f} ms"
-    if abs(milliseconds) < 1000:
-        return f"{milliseconds:.1f} ms" if abs(milliseconds) < 100 else f"{milliseconds:.0f} ms"
-    seconds = milliseconds / 1000
-    if abs(seconds) < 600:
-        return f"{seconds:.1f} s"
-    minutes = seconds / 60
-    return f"{minutes:.0f} min" if abs(minutes) < 600 else f"{minutes / 60:.0f} h"
+    descriptor, temporary = create_temporary(path, anywhere=True)
+    try:
+        with open(descriptor, "w", encoding="utf-8", errors="replace") as out:
+            out.write(text)
+        if mode is not None:
+            os.chmod(temporary, mode)
+        elif os.path.exists(path):
+            shutil.copymode(path, temporary)
+        os.rename(temporary, path)
+    except BaseException:
+        remove(temporary)
+        raise
 
 
 #: A program's column is cut to what is left beside the numbers, but not below this.

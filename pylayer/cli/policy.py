@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +12,20 @@ import click
 from ..paths import config_file
 from ..settings import TOP_DEFAULTS
 from .complete import files, presets_there
-from .output import EXIT_PROBLEM, EXIT_STATUSES, HELP, Failure, WrongUse, json_option, plural, print_json, printable
+from .output import (
+    EXIT_PROBLEM,
+    EXIT_STATUSES,
+    HELP,
+    Failure,
+    WrongUse,
+    json_option,
+    plural,
+    print_json,
+    printable,
+    write_whole,
+)
 from .policy_explain import explain
+from .policy_in_force import policy_in_force
 
 if TYPE_CHECKING:
     from ..config import Problem
@@ -29,7 +39,7 @@ def policy() -> None:
     Example:
       pylayer policy init --preset players
       pylayer policy check
-      pylayer policy explain --app blender
+      pylayer policy explain blender
     """
 
 
@@ -59,14 +69,13 @@ def _print_problem(name: str, problem: Problem, lines: list[str]) -> None:
         click.echo(textwrap.fill(f"allowed: {printable(allowed)}", 80, initial_indent="  ", subsequent_indent="    "))
 
 
-def _file_to_check(file: str | None) -> str | None:
-    """The file that is meant; None where there is none, and need not be."""
-    if file is not None:
-        return os.path.abspath(file)
-    path = config_file()
-    if path is not None and (os.path.lexists(path) or os.environ.get("PYLAYER_CONFIG")):
-        return path
-    return None
+def _json(path: str | None, document: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
+    listed = [
+        {"line": found.line, "column": found.column, "end_column": found.end, "message": found.text}
+        for found in problems
+    ]
+    about = {key: document.get(key) for key in ("preset", "policy")}
+    return {"file": path, "valid": not problems, **about, "problems": listed}
 
 
 @policy.command(context_settings=HELP, epilog="Exit status: 0 valid, 1 not valid, 2 wrong use.")
@@ -89,10 +98,10 @@ def check(file: str | None, as_json: bool) -> None:
     from ..config import PolicyFileError
     from .policy_file import read_text, sources
 
-    path = _file_to_check(file)
+    path = policy_in_force() if file is None else os.path.abspath(file)
     if path is None:
         if as_json:
-            print_json({"file": None, "valid": True, "preset": None, "policy": None, "problems": []})
+            print_json(_json(None, {}, []))
         else:
             click.echo(f"There is no policy file at {config_file()}: the defaults are in force.")
         return
@@ -106,12 +115,7 @@ def check(file: str | None, as_json: bool) -> None:
         problems = error.problems
     document = documents[-1] if documents else {}
     if as_json:
-        listed = [
-            {"line": found.line, "column": found.column, "end_column": found.end, "message": found.text}
-            for found in problems
-        ]
-        about = {key: document.get(key) for key in ("preset", "policy")}
-        print_json({"file": path, "valid": not problems, **about, "problems": listed})
+        print_json(_json(path, document, problems))
     else:
         shown = file or path
         for problem in problems:
@@ -124,7 +128,7 @@ def check(file: str | None, as_json: bool) -> None:
     raise click.exceptions.Exit(EXIT_PROBLEM if problems else 0)
 
 
-# ---- init, schema, presets -------------------------------------------------------------------------
+# ---- init -------------------------------------------------------------------------
 
 
 def _schema_path() -> Path:
@@ -137,10 +141,10 @@ def starting_text(preset: str | None) -> str:
 
     default = Path(preset_path("default")).read_text(encoding="utf-8")
     body = default.partition("\n\n")[2].split("\n")
-    holds = "holds without being said" if not preset else "is the default, and holds unless the preset has another"
+    others = " where the preset has no other value" if preset else ""
     lines = [
         f"# yaml-language-server: $schema={_schema_path().as_uri()}",
-        f"# The policy of pylayer. What stands behind a # {holds}; take the # away to change it.",
+        f"# The policy of pylayer. Commented keys show the defaults{others}. Uncomment one to change it.",
         "# pylayer policy check says whether the file is valid, pylayer policy explain what it means for a program.",
         "",
     ]
@@ -160,34 +164,12 @@ def starting_text(preset: str | None) -> str:
     return "\n".join(lines)
 
 
-def _write(path: str, text: str, force: bool) -> None:
-    """Makes the file, or with ``force`` replaces it; what a link leads to, with its permissions. Raises OSError; what
-    was there is then as it was."""
-    from ..store.files import create_temporary, remove
-
-    if force:
-        path = os.path.realpath(path)
-        descriptor, written = create_temporary(path, anywhere=True)
-    else:
-        descriptor, written = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), path
-    try:
-        with open(descriptor, "w", encoding="utf-8") as out:
-            out.write(text)
-        if force:
-            if os.path.exists(path):
-                shutil.copymode(path, written)
-            os.rename(written, path)
-    except BaseException:
-        remove(written)
-        raise
-
-
 @policy.command(context_settings=HELP, epilog=EXIT_STATUSES)
 @click.option(
     "--preset",
     metavar="NAME",
     shell_complete=presets_there,
-    help="Begin with a preset; pylayer policy presets lists them.",
+    help="Begin with a preset; docs/policy.md lists them.",
 )
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
 @click.argument(
@@ -218,58 +200,14 @@ def init(preset: str | None, force: bool, file: str | None) -> None:
     if found is None:
         raise Failure("neither HOME, XDG_CONFIG_HOME nor PYLAYER_CONFIG is set; name a FILE")
     path = Path(found)
+    if os.path.lexists(path) and not force:
+        raise WrongUse(f"{path} is there already and was left alone; --force replaces it")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _write(found, starting_text(preset), force)
-    except FileExistsError:
-        raise WrongUse(f"{path} is there already and was left alone; --force replaces it") from None
+        write_whole(os.path.realpath(path), starting_text(preset))
     except OSError as error:
         raise Failure(f"{path} cannot be written: {error.strerror or error}") from error
     click.echo(f"Wrote {path}.")
-
-
-@policy.command(context_settings=HELP, epilog=EXIT_STATUSES)
-def schema() -> None:
-    """Print the JSON schema of policy files, for editors.
-
-    `pylayer policy init` puts a line into the file by which editors with the
-    YAML language server find it.
-
-    \b
-    Example:
-      pylayer policy schema > policy.schema.json
-    """
-    click.echo(_schema_path().read_text(encoding="utf-8"), nl=False)
-
-
-@policy.command(context_settings=HELP, epilog=EXIT_STATUSES)
-@json_option
-def presets(as_json: bool) -> None:
-    """List the presets that come with pylayer.
-
-    `pylayer run --preset NAME -- APP` tries one; `preset: NAME` in the policy
-    file lays that file over it.
-
-    \b
-    Example:
-      pylayer policy presets
-    """
-    from ..config import preset_path
-    from ..config import schema as read_schema
-
-    definition = read_schema()["properties"]["preset"]
-    rows = [
-        {"name": name, "description": text, "file": preset_path(name)}
-        for name, text in zip(definition["enum"], definition["enumDescriptions"], strict=True)
-        if name
-    ]
-    if as_json:
-        click.echo(json.dumps({"presets": rows}, indent=2))
-        return
-    width = max(len(row["name"]) for row in rows)
-    for row in rows:
-        first, rest = f"{row['name']:<{width}}  ", " " * (width + 2)
-        click.echo(textwrap.fill(row["description"], 80, initial_indent=first, subsequent_indent=rest))
 
 
 policy.add_command(explain)

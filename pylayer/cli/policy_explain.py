@@ -1,31 +1,253 @@
-"""``pylayer policy explain``: which rules match a program and device, where each setting is from, and the plan."""
+"""``pylayer policy explain``: which rules match a program and device, where each setting is from, and the carrier."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..paths import config_file
-from ..settings import DEFAULTS
-from ..values import CARRIER_NAMES
-from .complete import files, presets_there, programs
-from .output import EXIT_STATUSES, HELP, Failure, WrongUse, console, json_option, print_json, printable
-from .policy_meaning import (
-    deciding_policy,
-    devices_meant,
-    explain_for,
-    match_text,
-    merged,
-    program_called,
-    program_in_store,
-    short_name,
-    top_settings,
+from ..settings import DEFAULTS, TOP_DEFAULTS, glob_matches, is_skipped, rule_matches, settings_for
+from ..values import CARRIER_NAMES, DeviceFacts, Program
+from .complete import files, programs
+from .output import (
+    EXIT_STATUSES,
+    HELP,
+    Failure,
+    console,
+    json_option,
+    one_line,
+    print_facts,
+    print_json,
+    printable,
 )
+from .policy_in_force import policy_in_force
 
 if TYPE_CHECKING:
-    from .policy_meaning import Explanation, Origin
+    from rich.console import Console
+
+    from ..policy import Policy
+    from ..values import Plan
+    from .policy_file import Source
+
+#: What is assumed where this machine has no device: Vulkan 1.3, and what most drivers can do.
+ASSUMED = "assumed to have pipelineCreationCacheControl and VK_KHR_pipeline_binary"
+#: Of the names that a layer setting's variable may have (docs/layer-settings.md); the last takes precedence.
+PREFIXES = ("VK_", "VK_PIPELINE_CACHE_", "VK_PYLAYER_PIPELINE_CACHE_")
+
+
+@dataclass
+class Origin:
+    """Where a value is from: the default, or a place in a preset or file."""
+
+    source: str = "default"
+    line: int = 0
+    rule: int = 0
+
+    def __str__(self) -> str:
+        place = f"{_short(self.source)}:{self.line}" if self.line else self.source
+        return f"rule {self.rule}, {place}" if self.rule else place
+
+
+@dataclass
+class Rule:
+    """One rule, by its number from 1 among all; ``failed`` are the conditions that do not hold."""
+
+    number: int
+    source: str
+    line: int
+    match: dict[str, Any]
+    set: dict[str, Any]
+    failed: list[str]
+
+
+@dataclass
+class Explanation:
+    """Everything about one program on one device. ``skipped``: the rule by which the layer does nothing in the program,
+    or empty."""
+
+    program: Program
+    facts: DeviceFacts
+    device_note: str
+    skipped: str
+    rules: list[Rule]
+    settings: dict[str, Any]
+    origins: dict[str, Origin]
+    plan: Plan | None
+    #: What a policy class of the user's made of the plan that the built-in policy makes: values by name.
+    changed: dict[str, Any]
+    reason: str
+
+
+def _short(source: str) -> str:
+    """A file's name in tables, above which its path stands; the preset's."""
+    return source.rpartition("/")[2]
+
+
+def _match_text(match: dict[str, Any]) -> str:
+    """Conditions as a policy file has them."""
+    return ", ".join(f"{key}: {hex(value) if key == 'vendor' else value}" for key, value in match.items())
+
+
+# ---- what is asked about ---------------------------------------------------------------------------
+
+
+def _program(name: str | None) -> Program:
+    """The program of the newest recorded run that is called so; one of which nothing else is known where none is."""
+    from ..paths import store_root
+    from ..totals import read_runs
+
+    executable = application = name or ""
+    engine = ""
+    root = store_root()
+    runs = [run for run in read_runs(root) if run.matches(name)] if root and name else []
+    if runs:
+        newest = max(runs, key=lambda run: run.started)
+        executable, application, engine = newest.executable, newest.application, newest.texts["engine"]
+    return Program(
+        api_version=0,
+        application=application,
+        application_version=0,
+        engine=engine,
+        engine_version=0,
+        executable=executable,
+    )
+
+
+def _assumed() -> DeviceFacts:
+    known: dict[str, Any] = dict.fromkeys(DeviceFacts.__slots__, False)
+    known |= dict.fromkeys(("device_name", "driver_name", "driver_info"), "")
+    known |= dict.fromkeys(("device_id", "driver_id", "driver_version", "vendor_id"), 0)
+    known |= dict.fromkeys(("cache_control_supported", "binaries_supported", "feedback_supported"), True)
+    return DeviceFacts(**known | {"api_version": 1 << 22 | 3 << 12, "pipeline_cache_uuid": bytes(16)})
+
+
+def _devices(name: str | None) -> list[tuple[DeviceFacts, str]]:
+    """Devices of this machine that are meant, or one that is assumed; each with what is to be said of it."""
+    from .devices import present_facts
+
+    present, problem = present_facts()
+    if not present:
+        return [(_assumed(), f"{problem}; {ASSUMED}")]
+    chosen = [
+        facts
+        for facts in present
+        if name is None or any(glob_matches(name, text) for text in (facts.device_name, facts.driver_name))
+    ]
+    if not chosen:
+        here = "; ".join(f"{facts.device_name}, {facts.driver_name}" for facts in present)
+        raise Failure(f"no device or driver here is called {name}; there is {here}")
+    return [(facts, "") for facts in chosen]
+
+
+# ---- the answer ------------------------------------------------------------------------------------
+
+
+def _merged(sources: list[Source]) -> dict[str, Any]:
+    """What is in force: the file laid over its preset."""
+    from ..config import with_preset
+
+    return with_preset(sources[-1].document) if sources else {}
+
+
+def _deciding(document: dict[str, Any]) -> tuple[Policy, str]:
+    """Who decides, and why it is not the user's class where that cannot be used; else empty text."""
+    from .. import user_policy
+    from ..policy import Policy
+
+    wanted = document.get("policy")
+    if not wanted:
+        return Policy(), ""
+    try:
+        return user_policy.load(wanted, document.get("policy_path")), ""
+    except BaseException as error:
+        why = f"{type(error).__name__}: {one_line(error)}"
+        return Policy(), f"{wanted} cannot be used ({why}); the built-in one decides"
+
+
+def _rules(sources: list[Source], program: Program, facts: DeviceFacts) -> list[Rule]:
+    rules: list[Rule] = []
+    for source in sources:
+        for index, rule in enumerate(source.document.get("rules") or []):
+            failed = [key for key, value in rule["match"].items() if not rule_matches({key: value}, program, facts)]
+            line = source.line("rules", index)
+            rules.append(Rule(len(rules) + 1, source.name, line, rule["match"], rule["set"], failed))
+    return rules
+
+
+def _skip_rule(document: dict[str, Any], program: Program) -> str:
+    """The rule by which the layer leaves the program alone; empty text where it does not."""
+    from ..config import parse_alone, read_preset
+
+    built_in = parse_alone(read_preset("default"), "default")[0].get("skip", [])
+    for name, rules in (("skip", document.get("skip") or []), ("built-in skip", built_in)):
+        for rule in rules:
+            if is_skipped({"skip": [rule], "never_skip": document.get("never_skip")}, program, by_default=False):
+                return f"{name} rule {_match_text(rule)}"
+    return ""
+
+
+def _variables() -> dict[str, str]:
+    """By setting, the variable of the environment that sets it, as for a program started from here."""
+    return {
+        key: f"{prefix}{key.upper()}"
+        for prefix in PREFIXES
+        for key in DEFAULTS
+        if f"{prefix}{key.upper()}" in os.environ
+    }
+
+
+def _origins(sources: list[Source], rules: list[Rule]) -> dict[str, Origin]:
+    origins = {key: Origin() for key in DEFAULTS}
+    for source in sources:
+        for key in source.document.get("settings") or {}:
+            origins[key] = Origin(source.name, source.line("settings", key))
+    for rule in rules:
+        for key in rule.set if not rule.failed else ():
+            origins[key] = Origin(rule.source, rule.line, rule.number)
+    return origins
+
+
+def _explained(sources: list[Source], decider: Policy, program: Program, facts: DeviceFacts, note: str) -> Explanation:
+    from .. import layer_settings
+    from ..policy import Policy, choose_carrier
+
+    document, variables = _merged(sources), _variables()
+    lines = [f"environment {key}={os.environ[name]}" for key, name in variables.items()]
+    given = layer_settings.parse("\n".join(lines)) if lines else layer_settings.LayerSettings()
+    settings = settings_for(document, program, facts, given.by_application, given.by_user)
+    rules = _rules(sources, program, facts)
+    plan: Plan | None = None
+    changed: dict[str, Any] = {}
+    carrier, _, reason = choose_carrier(settings, facts)
+    try:
+        plan = decider.plan_device(program, facts, dict(settings))
+        built_in = Policy().plan_device(program, facts, dict(settings)).as_dict()
+        changed = {name: value for name, value in plan.as_dict().items() if value != built_in[name]}
+        if plan.carrier != carrier:
+            reason = "chosen by the policy class"
+    except BaseException as error:
+        reason = f"plan_device of the policy class failed: {type(error).__name__}: {one_line(error)}"
+    origins = _origins(sources, rules) | {key: Origin(variables[key]) for key in given.by_user}
+    skipped = _skip_rule(document, program)
+    return Explanation(program, facts, note, skipped, rules, settings, origins, plan, changed, reason)
+
+
+def _top_settings(sources: list[Source]) -> dict[str, tuple[Any, Origin]]:
+    """Keys beside settings and rules, with where they are from; of mappings and lists, the strongest that says
+    something."""
+    document = _merged(sources)
+    result = {}
+    for key, default in TOP_DEFAULTS.items():
+        origin = Origin()
+        for source in sources:
+            if key in source.document:
+                origin = Origin(source.name, source.line(key))
+        value = document.get(key, default)
+        result[key] = ({**default, **value} if isinstance(default, dict) else value), origin
+    return result
+
 
 # ---- for people ------------------------------------------------------------------------------------
 
@@ -47,77 +269,62 @@ def _has(found: Explanation, condition: str) -> str:
     return str(values.get(condition, getattr(found.program, condition, ""))) or "not known"
 
 
-def _plan_lines(found: Explanation) -> list[tuple[str, str]]:
-    plan = found.plan
-    if plan is None:
-        return [("none", f"{found.reason}; the device runs without the layer")]
-    lines = [("carrier", f"{CARRIER_NAMES[plan.carrier]}: {found.reason}")]
-    if plan.fallback_carrier != plan.carrier:
-        lines.append(("or", f"{CARRIER_NAMES[plan.fallback_carrier]}, where the driver refuses what that needs"))
-    values = {**plan.as_dict(), "carrier": None, "fallback_carrier": None, "may_be_kept": None}
-    for name, value in values.items():
-        if value is None:
-            continue
-        if name.endswith("_ns"):
-            lines.append((name[:-3], f"{value / 1e6:g} ms"))
-        elif name.endswith("_bytes"):
-            lines.append((name[:-6], f"{value / (1 << 20):g} MiB"))
-        else:
-            lines.append((name, _yaml(value)))
+def _rule_facts(found: Explanation) -> list[tuple[str, str]]:
+    lines = []
+    for rule in found.rules:
+        why = "; ".join(f"{key} is {_has(found, key)}" for key in rule.failed)
+        state = f"does not match: {why}" if rule.failed else f"matches, sets {_yaml(rule.set) or 'nothing'}"
+        lines.append((f"{rule.number}  {_short(rule.source)}:{rule.line}", f"{_match_text(rule.match)}: {state}"))
     return lines
 
 
-def _print(found: Explanation, top: dict[str, tuple[Any, Origin]], everything: bool) -> None:
-    from rich.table import Table
-    from rich.text import Text
+def _carrier(found: Explanation) -> str:
+    """What the layer does with the device's pipelines, and why."""
+    if found.plan is None:
+        return f"none: {found.reason}; the device runs without the layer"
+    carrier, other = CARRIER_NAMES[found.plan.carrier], CARRIER_NAMES[found.plan.fallback_carrier]
+    fallback = "" if other == carrier else f" (or {other}, where the driver refuses what {carrier} needs)"
+    return f"{carrier}: {found.reason}{fallback}"
 
-    out = console()
 
-    def rows(title: str, lines: list[tuple[str, ...]]) -> None:
-        out.print(Text(f"\n{title}", style="bold"))
-        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
-        table.add_column(no_wrap=True)
-        for _ in lines[0][1:]:
-            table.add_column(overflow="fold")
-        for first, *rest in lines:
-            table.add_row(f"  {printable(first)}", *(Text(printable(text)) for text in rest))
-        out.print(table)
+def _print(out: Console, found: Explanation, top: dict[str, tuple[Any, Origin]], everything: bool) -> None:
+    def section(title: str, lines: list[tuple[str, str]]) -> None:
+        out.print(f"\n{title}", style="bold", soft_wrap=True)
+        print_facts(out, [(printable(name), text) for name, text in lines])
 
     facts, program = found.facts, found.program
     said = (("application", program.application), ("engine", program.engine))
     words = ", ".join(f"{key} {text}" for key, text in said if text)
     driver = ", ".join(text for text in (facts.driver_name, facts.driver_info) if text)
+    title = f"{program.executable or 'any program'}{f' ({words})' if words else ''}"
     device = f"{facts.device_name or 'any device'} ({driver or 'any driver'}, vendor {facts.vendor_id:#x})"
-    out.print(Text(f"{program.executable or 'any program'}{f' ({words})' if words else ''}", style="bold"))
-    out.print(Text(device, style="bold"))
-    if found.device_note:
-        out.print(Text(found.device_note, style="italic"))
+    for text in (title, f"{device} {found.device_note}"):
+        out.print(printable(text.strip()), style="bold", soft_wrap=True)
     if found.skipped:
-        out.print(Text(f"Left alone: the layer does nothing in this process, by the {found.skipped}.", style="bold"))
+        out.print(printable(f"The layer does nothing in this program, by the {found.skipped}."), soft_wrap=True)
         return
+    out.print(printable(f"Carrier {_carrier(found)}"), soft_wrap=True)
     if found.rules:
-        lines = []
-        for rule in found.rules:
-            at = f"{rule.number}  {short_name(rule.source)}:{rule.line}"
-            why = "; ".join(f"{key} is {_has(found, key)}" for key in rule.failed)
-            state = f"does not match: {why}" if rule.failed else f"matches, sets {_yaml(rule.set) or 'nothing'}"
-            lines.append((at, match_text(rule.match), state))
-        rows("Rules, later ones win", list(lines))
+        section("Rules; later ones win", _rule_facts(found))
     else:
-        out.print(Text("\nThere are no rules.", style="bold"))
+        section("There are no rules.", [])
     values = [(key, found.settings[key], found.origins[key]) for key in DEFAULTS]
     values += [(key, value, origin) for key, (value, origin) in top.items()]
-    said_values = [row for row in values if everything or row[2].source != "default"]
-    if said_values:
-        title = "Settings" if everything else "Settings that are set (--all: the defaults too)"
-        rows(title, [(key, _yaml(value), str(origin)) for key, value, origin in said_values])
+    listed = [row for row in values if everything or row[2].source != "default"]
+    shown = [(key, f"{_yaml(value)}  ({origin})") for key, value, origin in listed]
+    if shown:
+        section("Settings" if everything else "Settings that are set (--all shows the defaults too)", shown)
     else:
-        out.print(Text("\nEvery setting is the default (--all shows them).", style="bold"))
-    rows("Plan", list(_plan_lines(found)))
+        section("Every setting is the default (--all shows them).", [])
+    changed = [(name, _yaml(value)) for name, value in found.changed.items() if "carrier" not in name]
+    if changed:
+        section("The policy class changes the plan", changed)
+
+
+# ---- for programs ----------------------------------------------------------------------------------
 
 
 def _as_json(found: Explanation) -> dict[str, Any]:
-    facts = found.facts.as_dict() | {"pipeline_cache_uuid": found.facts.pipeline_cache_uuid.hex()}
     plan = None
     if found.plan is not None:
         plan = found.plan.as_dict()
@@ -125,115 +332,66 @@ def _as_json(found: Explanation) -> dict[str, Any]:
             plan[key] = CARRIER_NAMES[plan[key]]
     return {
         "program": found.program.as_dict(),
-        "device": facts,
+        "device": found.facts.as_dict() | {"pipeline_cache_uuid": found.facts.pipeline_cache_uuid.hex()},
         "device_note": found.device_note,
         "skipped": found.skipped,
-        "rules": [{**vars(rule), "matches": not rule.failed} for rule in found.rules],
-        "settings": {key: {"value": value, **vars(found.origins[key])} for key, value in found.settings.items()},
+        "rules": [{**asdict(rule), "matches": not rule.failed} for rule in found.rules],
+        "settings": {key: {"value": value, **asdict(found.origins[key])} for key, value in found.settings.items()},
         "plan": plan,
         "reason": found.reason,
     }
 
 
-def _file(policy: str | None, preset: str | None) -> str | None:
-    if policy and preset:
-        raise WrongUse("--policy and --preset are both given; choose one")
-    if preset:
-        from .policy_file import preset_file
-
-        return preset_file(preset)
-    if policy:
-        return os.path.abspath(policy)
-    path = config_file()
-    return path if path is not None and os.path.lexists(path) else None
-
-
-def _vendor(text: str | None) -> int | None:
-    if text is None:
-        return None
-    try:
-        return int(text, 0)
-    except ValueError:
-        raise WrongUse(f"--vendor {text} is no number; vendorID is one, such as 0x1002") from None
-
-
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES)
-@click.option("--app", metavar="NAME", help="What the program calls itself; its executable too, without --executable.")
-@click.option("--executable", metavar="NAME", help="The name of its executable.")
-@click.option("--engine", metavar="NAME", help="What it calls its engine.")
-@click.option(
-    "--program",
-    metavar="GLOB",
+@click.argument(
+    "program",
+    required=False,
     shell_complete=programs,
-    help="All of that, and the device, as in the newest recorded run of it.",
+    help="A program that ran already, by its name with * and ?; or what another one and its executable are called.",
 )
-@click.option("--device", metavar="GLOB", help="A device by name; without it, all that are there.")
-@click.option("--driver", metavar="GLOB", help="A driver by name.")
-@click.option("--vendor", metavar="ID", help="A device by vendorID, such as 0x1002.")
+@click.option("--device", metavar="GLOB", help="A device by its or its driver's name; without it, all that are here.")
 @click.option("--policy", metavar="FILE", shell_complete=files, help="Another policy file than the one in force.")
-@click.option("--preset", metavar="NAME", shell_complete=presets_there, help="A preset by itself.")
 @click.option("--all", "everything", is_flag=True, help="Show settings that are the default too.")
 @json_option
-def explain(
-    app: str | None,
-    executable: str | None,
-    engine: str | None,
-    program: str | None,
-    device: str | None,
-    driver: str | None,
-    vendor: str | None,
-    policy: str | None,
-    preset: str | None,
-    everything: bool,
-    as_json: bool,
-) -> None:
-    """Show what the policy means for a program and a device.
+def explain(program: str | None, device: str | None, policy: str | None, everything: bool, as_json: bool) -> None:
+    """Show what the policy file means for a program.
 
-    Which rules match and why others do not, where each setting is from, and the
-    plan that results, made by the code that makes it in the program's process;
-    a policy class of yours is asked too. A device that is not there is assumed
-    to have what most drivers have. Variables of layer settings count as they do
-    for a program; vk_layer_settings.txt is not looked at.
+    Shows the carrier and the reason for it, which rules match and why others do not, and where each setting is
+    from. --json also shows the whole plan. It is made by the code that makes it in the program's process; a policy
+    class of yours is asked too. Variables of layer settings count as they do for a program; vk_layer_settings.txt is
+    not read.
 
     \b
     Example:
-      pylayer policy explain --app blender
-      pylayer policy explain --program "blender*"
-      pylayer policy explain --app Game --device "*RTX 4090*" --vendor 0x10de
+      pylayer policy explain blender
+      pylayer policy explain "blender*" --device "*RTX 4090*" --all
     """
     from ..config import PolicyFileError
     from .policy_file import sources
 
-    path = _file(policy, preset)
+    path = os.path.abspath(policy) if policy else policy_in_force()
     try:
         found_sources = sources(path)
-        if preset:
-            found_sources[-1].name = f"preset {preset}"
     except PolicyFileError as error:
         raise Failure(f"{error}; pylayer policy check shows where. The layer would use the defaults") from error
-    asked = program_called(executable or app or "", app or "", engine or "")
-    if program:
-        if app or executable or engine:
-            raise WrongUse("--program takes all from a recorded run; leave --app, --executable and --engine out")
-        asked, stored_device, stored_driver = program_in_store(program)
-        device, driver = device or stored_device, driver or stored_driver
-    decider, problem = deciding_policy(merged(found_sources))
-    devices = devices_meant(device, driver, _vendor(vendor))
-    explained = [explain_for(found_sources, decider, asked, facts, note) for facts, note in devices]
-    top = top_settings(found_sources)
+    decider, problem = _deciding(_merged(found_sources))
+    about = [(_program(program), facts, note) for facts, note in _devices(device)]
+    explained = [_explained(found_sources, decider, *one) for one in about]
+    top = _top_settings(found_sources)
     if as_json:
         print_json(
             {
                 "file": path,
                 "policy_problem": problem,
-                "top": {key: {"value": value, **vars(origin)} for key, (value, origin) in top.items()},
+                "top": {key: {"value": value, **asdict(origin)} for key, (value, origin) in top.items()},
                 "devices": [_as_json(found) for found in explained],
             }
         )
         return
-    click.echo(f"Policy: {f'preset {preset}' if preset else path or 'the defaults; there is no policy file'}")
+    out = console()
+    click.echo(f"Policy: {path or 'the defaults; there is no policy file'}")
     if problem:
         click.echo(f"Policy class: {printable(problem)}")
     for found in explained:
         click.echo()
-        _print(found, top, everything)
+        _print(out, found, top, everything)

@@ -2,7 +2,7 @@
 
 Run as a file, with no import from this package, so that it works where the package itself is broken:
 
-    python probe.py loader | layers | library PATH | interpreter PATH | devices | facts | device N | start LOGFILE
+    python probe.py devices | start N LOGFILE | open PATH
 
 Each finding is one JSON object on a line of standard output, written as soon as it is known: what a crash
 cuts off is the rest. Errors are the last line of standard error.
@@ -41,6 +41,7 @@ BINARY_EXTENSION = "VK_KHR_pipeline_binary"
 #: What no carrier depends on, or what only a program can say.
 NOT_ASKED = (
     "binaries_requested",
+    "cache_control_requested",
     "binary_data_compressed",
     "internal_cache",
     "internal_cache_control",
@@ -110,40 +111,13 @@ def loader_version(vk: Any) -> int:
     return int(version[0])
 
 
-def probe_loader() -> None:
-    """The loader's version and file."""
-    vk = load_vulkan()
-    mapped = Path("/proc/self/maps").read_text(errors="replace").split("\n")
-    files = [line.split(None, 5)[5] for line in mapped if "/libvulkan.so" in line]
-    tell(version=loader_version(vk), library=files[0] if files else "libvulkan.so.1")
-
-
-def probe_layers() -> None:
-    """The names of all layers that the loader finds."""
-    vk = load_vulkan()
-    function, name = vk.lib.vkEnumerateInstanceLayerProperties, "vkEnumerateInstanceLayerProperties"
-    layers = enumerate_all(vk, function, name, "VkLayerProperties[]")
-    tell(layers=[text(vk, layer.layerName) for layer in layers])
-
-
-def probe_library(path: str) -> None:
-    """Opens the layer as the loader does, and looks for the function that the loader calls first."""
+def probe_open(path: str) -> None:
+    """Opens a library, and tells whether it has the function that the loader calls first in a layer."""
     try:
-        library = ctypes.CDLL(path, mode=os.RTLD_LAZY | os.RTLD_LOCAL)
+        library = ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_DEEPBIND)
     except OSError as error:
         give_up(str(error))
     tell(negotiates=hasattr(library, "vkNegotiateLoaderLayerInterfaceVersion"))
-
-
-def probe_interpreter(path: str) -> None:
-    """The version of the private libpython, asked of itself, through the policy library ``path`` that needs it."""
-    try:
-        library = ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_DEEPBIND)
-        version = library.Py_GetVersion
-    except (AttributeError, OSError) as error:
-        give_up(str(error))
-    version.restype = ctypes.c_char_p
-    tell(version=version().decode().split()[0])
 
 
 def create_instance(vk: Any) -> Any:
@@ -197,7 +171,6 @@ def device_facts(vk: Any, physical: Any) -> dict[str, Any]:
         "api_version": base.apiVersion,
         **dict.fromkeys(NOT_ASKED, False),
         "binaries_supported": BINARY_EXTENSION in extensions,  # which comes with its feature, and maintenance5
-        "cache_control_requested": False,
         "cache_control_supported": cache_control_supported(vk, physical, core, extensions),
         "device_id": base.deviceID,
         "device_name": text(vk, base.deviceName),
@@ -227,8 +200,8 @@ def create_device(vk: Any, physical: Any) -> Any:
     return device[0]
 
 
-def create_pipeline(vk: Any, device: Any, cache: Any) -> None:
-    """One compute pipeline from ``SPIRV``; it ends with the process."""
+def create_pipeline(vk: Any, device: Any) -> None:
+    """One compute pipeline from ``SPIRV``, destroyed with what it was made of."""
     code = vk.ffi.from_buffer("uint32_t[]", SPIRV)
     module_info = vk.ffi.new("VkShaderModuleCreateInfo *")
     module_info.sType = vk.VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO
@@ -249,45 +222,20 @@ def create_pipeline(vk: Any, device: Any, cache: Any) -> None:
     info.stage.pName = entry_point
     info.layout = layout[0]
     pipeline = vk.ffi.new("VkPipeline *")
-    result = vk.lib.vkCreateComputePipelines(device, cache, 1, info, vk.ffi.NULL, pipeline)
+    result = vk.lib.vkCreateComputePipelines(device, vk.ffi.NULL, 1, info, vk.ffi.NULL, pipeline)
     check(vk, result, "vkCreateComputePipelines")
-
-
-def cache_data(vk: Any, device: Any, cache: Any) -> bytes:
-    """vkGetPipelineCacheData."""
-    size = vk.ffi.new("size_t *")
-    check(vk, vk.lib.vkGetPipelineCacheData(device, cache, size, vk.ffi.NULL), "vkGetPipelineCacheData")
-    data = vk.ffi.new("uint8_t[]", size[0])
-    check(vk, vk.lib.vkGetPipelineCacheData(device, cache, size, data), "vkGetPipelineCacheData")
-    return bytes(vk.ffi.buffer(data, size[0]))
+    vk.lib.vkDestroyPipeline(device, pipeline[0], vk.ffi.NULL)
+    vk.lib.vkDestroyPipelineLayout(device, layout[0], vk.ffi.NULL)
+    vk.lib.vkDestroyShaderModule(device, module[0], vk.ffi.NULL)
 
 
 def probe_devices() -> None:
-    """How many physical devices there are."""
+    """The loader's version and file, and what all physical devices are; nothing is tried out on them."""
     vk = load_vulkan()
-    tell(count=len(physical_devices(vk, create_instance(vk))))
-
-
-def probe_facts() -> None:
-    """What all physical devices are, and nothing tried out on them."""
-    vk = load_vulkan()
-    tell(all_facts=[device_facts(vk, physical) for physical in physical_devices(vk, create_instance(vk))])
-
-
-def probe_device(number: str) -> None:
-    """One device: what it is, and whether its VkPipelineCache keeps a pipeline."""
-    vk = load_vulkan()
-    physical = physical_devices(vk, create_instance(vk))[int(number)]
-    tell(facts=device_facts(vk, physical))
-    device = create_device(vk, physical)
-    info = vk.ffi.new("VkPipelineCacheCreateInfo *")
-    info.sType = vk.VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO
-    cache = vk.ffi.new("VkPipelineCache *")
-    check(vk, vk.lib.vkCreatePipelineCache(device, info, vk.ffi.NULL, cache), "vkCreatePipelineCache")
-    empty = cache_data(vk, device, cache[0])
-    create_pipeline(vk, device, cache[0])
-    filled = cache_data(vk, device, cache[0])
-    tell(empty_cache_bytes=len(empty), filled_cache_bytes=len(filled), keeps_pipelines=empty != filled)
+    mapped = Path("/proc/self/maps").read_text(errors="replace").split("\n")
+    paths = [line.split(None, 5)[5] for line in mapped if "/libvulkan.so" in line]
+    tell(version=loader_version(vk), library=paths[0] if paths else "libvulkan.so.1")
+    tell(devices=[device_facts(vk, physical) for physical in physical_devices(vk, create_instance(vk))])
 
 
 def wait_for_log(path: Path, wanted: str) -> None:
@@ -300,29 +248,24 @@ def wait_for_log(path: Path, wanted: str) -> None:
         time.sleep(0.01)
 
 
-def probe_start(log: str) -> None:
-    """An instance, and a device where one can be created, under the layer, whose log goes to the file ``log``."""
+def probe_start(number: str, log: str) -> None:
+    """The layers that the loader finds; then a program of one pipeline on device ``number`` under the layer, whose log
+    goes to the file ``log``."""
     vk = load_vulkan()
+    function, name = vk.lib.vkEnumerateInstanceLayerProperties, "vkEnumerateInstanceLayerProperties"
+    layers = enumerate_all(vk, function, name, "VkLayerProperties[]")
+    tell(layers=[text(vk, layer.layerName) for layer in layers])
     instance = create_instance(vk)
     wait_for_log(Path(log), "vkCreateInstance by")
-    for physical in physical_devices(vk, instance)[:1]:
-        started = time.monotonic_ns()
-        device = create_device(vk, physical)
-        tell(create_device_ns=time.monotonic_ns() - started)
-        wait_for_log(Path(log), "carrier ")
-        vk.lib.vkDestroyDevice(device, vk.ffi.NULL)
-    tell(finished=True)
+    device = create_device(vk, physical_devices(vk, instance)[int(number)])
+    create_pipeline(vk, device)
+    vk.lib.vkDestroyDevice(device, vk.ffi.NULL)
 
 
 PROBES: dict[str, Callable[..., None]] = {
-    "loader": probe_loader,
-    "layers": probe_layers,
-    "library": probe_library,
-    "interpreter": probe_interpreter,
     "devices": probe_devices,
-    "facts": probe_facts,
-    "device": probe_device,
     "start": probe_start,
+    "open": probe_open,
 }
 
 if __name__ == "__main__":

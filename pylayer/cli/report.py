@@ -84,7 +84,7 @@ def _list(root: str, found: list[Recorded], as_json: bool) -> None:
                 "state": group[0].state,
                 "runs": [{"run": run.name, "device": run.run.texts["device"]} for run in group],
                 "pipelines": sum(run.pipelines for run in group),
-                "compiled": sum(figures.compiled(run) for run in group),
+                "compiled": sum(run.run.compiled for run in group),
                 "timeline": any(run.timeline(root) is not None for run in group),
             }
             for number, group in enumerate(groups)
@@ -99,7 +99,7 @@ def _list(root: str, found: list[Recorded], as_json: bool) -> None:
             figures.moment(newest.started, short=True),
             str(newest.pid or "?"),
         ]
-        cells += [str(sum(run.pipelines for run in group)), str(sum(figures.compiled(run) for run in group))]
+        cells += [str(sum(run.pipelines for run in group)), str(sum(run.run.compiled for run in group))]
         rows.append([*cells, newest.state])
     out = console()
     table, width = program_table(out, ("run", "began", "pid", "pipelines", "compiled", "state"), rows)
@@ -108,12 +108,22 @@ def _list(root: str, found: list[Recorded], as_json: bool) -> None:
     out.print(table)
 
 
-def _chosen(found: list[Recorded], words: tuple[str, ...], root: str) -> list[Recorded]:
+def _choose(found: list[Recorded], word: str, root: str) -> list[Recorded]:
+    """The runs of the process that a word names. Failure and WrongUse where there is none."""
     from ..report import recorded
 
+    try:
+        return recorded.choose(found, word, root)
+    except recorded.NoSuchRun as error:
+        raise Failure(str(error)) from error
+    except ValueError as error:
+        raise WrongUse(str(error)) from error
+
+
+def _chosen(found: list[Recorded], words: tuple[str, ...], root: str) -> list[Recorded]:
     chosen: list[Recorded] = []
     for word in words or ("last",):
-        chosen += [run for run in recorded.choose(found, word, root) if run not in chosen]
+        chosen += [run for run in _choose(found, word, root) if run not in chosen]
     if len(chosen) > MOST_RUNS:
         raise WrongUse(f"these are {len(chosen)} runs, and a report has at most {MOST_RUNS}; name fewer")
     return chosen
@@ -124,7 +134,7 @@ def _compared(found: list[Recorded], word: str, chosen: list[Recorded], root: st
     from ..report import recorded
 
     if word != "previous":
-        group = recorded.choose(found, word, root)
+        group = _choose(found, word, root)
         return {run.name: recorded.counterpart(group, run) for run in chosen}
     before = {run.name: recorded.earlier(found, run) for run in chosen}
     having = {name: other for name, other in before.items() if other is not None}

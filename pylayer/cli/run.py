@@ -45,9 +45,9 @@ def _tell_of_another() -> None:
 
 def _tell_of_policy() -> None:
     """One line where the layer cannot use the policy file in force."""
-    from .policy_limits import read_limits
+    from .policy_in_force import read_policy
 
-    problem = read_limits()[1]
+    problem = read_policy()[1]
     if problem:
         fail(f"{problem}; the defaults are in force")
 
@@ -74,12 +74,12 @@ def _environment(root: str | None, changes: dict[str, str | None]) -> dict[str, 
 
 def _print_summary(root: str | None, since: float) -> None:
     """The table of the runs that began at or after ``since``, on standard error."""
-    from . import totals
+    from ..totals import add_up, read_runs
     from .stats import print_tables
 
-    found = [run for run in totals.read_runs(root) if run.started >= since] if root else []
-    if root and found:
-        print_tables(totals.add_up(root, found), stderr=True)
+    found = [run for run in read_runs(root) if run.started >= since] if root else []
+    if found:
+        print_tables(add_up(found), stderr=True)
     else:
         fail(
             "nothing was recorded: the program created no Vulkan device under the layer, or a rule leaves it alone; "
@@ -97,7 +97,7 @@ def _print_summary(root: str | None, since: float) -> None:
     "--preset",
     metavar="NAME",
     shell_complete=presets_there,
-    help="A preset in its place; pylayer policy presets lists them.",
+    help="A preset in its place; docs/policy.md lists them.",
 )
 @click.option(
     "--store", metavar="DIR", shell_complete=directories, help="Where pipelines are kept for this run (PYLAYER_STORE)."

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .live import DIED, RUNNING, Compile, LiveRun, Watch
+from .live import LiveRun, Watch
 from .output import (
     EXIT_STATUSES,
     HELP,
@@ -31,14 +31,15 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 HEADINGS = ("pid", "state", "created", "hits", "compiled", "spent", "queue", "stored")
-STATE_STYLES = {RUNNING: "", DIED: "red"}
+STATE_STYLES = {"running": "", "died": "red"}
 
 #: A frame at 60 Hz: what takes longer is seen.
 FRAME_NS = 16_666_667
 #: Of the latest compilations so many are shown, less where the terminal is small.
 LATEST = 8
 NOTHING = "No program is running under pylayer now; start one with: pylayer run -- APP"
-HELP_LINE = "q ends"
+#: Keys that end the view: q, Escape, Ctrl-C, Ctrl-D; nothing comes from a terminal that has gone.
+ENDING = (b"q", b"Q", b"\x1b", b"\x03", b"\x04", b"")
 
 
 def _cells(run: dict[str, Any]) -> list[str]:
@@ -66,8 +67,8 @@ def _programs(out: Console, runs: list[LiveRun]) -> RenderableType:
     return table
 
 
-def _latest(runs: list[LiveRun], most: int) -> list[Compile]:
-    return sorted((one for run in runs for one in run.compiles), key=lambda one: one.at, reverse=True)[:most]
+def _latest(runs: list[LiveRun], most: int) -> list[dict[str, Any]]:
+    return sorted((one for run in runs for one in run.compiles), key=lambda one: one["time_s"], reverse=True)[:most]
 
 
 def _clock(seconds: float) -> str:
@@ -77,7 +78,7 @@ def _clock(seconds: float) -> str:
         return "?"
 
 
-def _compiles(out: Console, found: list[Compile]) -> RenderableType:
+def _compiles(out: Console, found: list[dict[str, Any]]) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
@@ -89,14 +90,12 @@ def _compiles(out: Console, found: list[Compile]) -> RenderableType:
     table.add_column("what", no_wrap=True, max_width=24, overflow="ellipsis")
     table.add_column("program", no_wrap=True, max_width=width, overflow="ellipsis")
     for one in found:
-        style = "bold yellow" if one.event.duration_ns > FRAME_NS else ""
-        what = " ".join(text for text in (one.kind, one.entry_point) if text)
         table.add_row(
-            _clock(one.at),
-            Text(human_time(one.event.duration_ns), style=style),
-            f"{one.event.fingerprint:016x}" if one.event.fingerprint else "unknown",
-            Text(what),
-            Text(one.program),
+            _clock(one["time_s"]),
+            Text(human_time(one["duration_ns"]), style="bold yellow" if one["duration_ns"] > FRAME_NS else ""),
+            one["fingerprint"] if int(one["fingerprint"], 16) else "unknown",
+            Text(" ".join(text for text in (one["kind"], one["entry_point"]) if text)),
+            Text(one["program"]),
         )
     return table
 
@@ -127,7 +126,7 @@ class Screen:
             "store": self._root,
             "store_bytes": self._measure_store(),
             "programs": [run.as_json() for run in runs],
-            "latest_compiles": [one.as_json() for one in _latest(runs, LATEST)],
+            "latest_compiles": _latest(runs, LATEST),
         }
 
     def draw(self, height: int | None = None, hint: str = "") -> RenderableType:
@@ -138,7 +137,7 @@ class Screen:
         runs = self._watch.look()
         if not runs:
             return Text(f"{NOTHING}{f' ({hint})' if hint else ''}")
-        running = sum(run.state == RUNNING for run in runs)
+        running = sum(run.state == "running" for run in runs)
         head = [f"{running} running", f"store {human_bytes(self._measure_store())}", _clock(time.time())]
         title = Text(" · ".join([*head, *([hint] if hint else [])]), style="dim", no_wrap=True, overflow="ellipsis")
         room = len(runs) if height is None else max(1, height - 3)
@@ -151,83 +150,47 @@ class Screen:
 
 
 @contextlib.contextmanager
-def _keys() -> Iterator[int | None]:
-    """Keys as they are pressed, not echoed; gives the descriptor to read them from, None where there is no keyboard."""
-    try:
-        import termios
-        import tty
+def _keys() -> Iterator[bool]:
+    """Keys come as they are pressed and are not echoed; gives whether there is a keyboard. Ctrl-C is a key, too: Python
+    would lose a KeyboardInterrupt that is raised in a finalizer."""
+    import termios
 
+    try:
         fd = sys.stdin.fileno()
         before = termios.tcgetattr(fd)
-    except (ImportError, OSError, ValueError, termios.error):
-        yield None
+    except (OSError, ValueError, termios.error):
+        yield False
         return
-    tty.setcbreak(fd)
+    changed = termios.tcgetattr(fd)
+    changed[3] &= ~(termios.ECHO | termios.ICANON | termios.ISIG)
+    termios.tcsetattr(fd, termios.TCSANOW, changed)
     try:
-        yield fd
+        yield True
     finally:
         termios.tcsetattr(fd, termios.TCSADRAIN, before)
 
 
-@contextlib.contextmanager
-def _end_asked() -> Iterator[int]:
-    """Gives a descriptor that can be read once somebody has pressed Ctrl-C or sent SIGTERM. A second time raises
-    KeyboardInterrupt, for where nobody takes the output.
-
-    Raised at once it would be lost where it meets a finalizer, whose exceptions Python ignores, and the view would go
-    on."""
-    asked, ask = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-
-    def note(number: int, frame: object) -> None:
-        if select.select([asked], [], [], 0)[0]:
-            raise KeyboardInterrupt
-        os.write(ask, b"\0")
-
-    # What is ignored, as by a shell in whose background this runs, stays that.
-    noted = [end for end in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(end) is not signal.SIG_IGN]
-    before = [signal.signal(end, note) for end in noted]
-    try:
-        yield asked
-    finally:
-        for end, handler in zip(noted, before, strict=True):
-            signal.signal(end, handler)
-        os.close(asked)
-        os.close(ask)
-
-
-def _wait(keys: int | None, asked: int, seconds: float) -> bool:
-    """False where somebody pressed q or asked for the end, or the terminal has gone."""
-    until = time.monotonic() + seconds
-    watched = [asked] if keys is None else [asked, keys]
-    while (left := until - time.monotonic()) > 0:
-        ready = select.select(watched, [], [], left)[0]
-        if asked in ready:
-            return False
-        if keys in ready:
-            pressed = os.read(keys, 32)
-            if not pressed or pressed[:1] in (b"q", b"Q", b"\x1b", b"\x04"):
-                return False
-    return True
+def _is_ending(keys: bool, seconds: float) -> bool:
+    """Waits for the next look; True where a key was pressed that ends the view."""
+    if not keys:
+        time.sleep(seconds)
+        return False
+    return bool(select.select([sys.stdin], [], [], seconds)[0]) and os.read(sys.stdin.fileno(), 32)[:1] in ENDING
 
 
 def _live(screen: Screen, out: Console, interval: float) -> None:
     """Until somebody ends it: in the terminal's other screen, which it leaves as it was."""
     from rich.live import Live
 
-    with _end_asked() as asked, _keys() as keys, Live(console=out, screen=True, auto_refresh=False) as live:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        _keys() as keys,
+        Live(console=out, screen=True, auto_refresh=False) as live,
+    ):
         while True:
-            live.update(screen.draw(out.height, HELP_LINE), refresh=True)
-            if not _wait(keys, asked, interval):
-                return
-
-
-def _again_and_again(screen: Screen, out: Console, interval: float) -> None:
-    """Until somebody ends it: one state below the other."""
-    with _end_asked() as asked:
-        while True:
-            out.print(screen.draw())
-            out.print()
-            if not _wait(None, asked, interval):
+            live.update(screen.draw(out.height, "q ends"), refresh=True)
+            if _is_ending(keys, interval):
                 return
 
 
@@ -235,20 +198,19 @@ def _again_and_again(screen: Screen, out: Console, interval: float) -> None:
 @click.option(
     "--interval",
     type=click.FloatRange(0.1, 3600),
+    default=1.0,
     metavar="SECONDS",
-    help="Between two looks; 1 by default. Programs write once a second while something changes.",
+    help="Time between two looks; 1 by default. Programs write once a second while something changes.",
 )
-@click.option(
-    "--once", is_flag=True, help="Print the state once. So it is where the output is no terminal, without --interval."
-)
+@click.option("--once", is_flag=True, help="Print the state once. This is the default when output is not a terminal.")
 @json_option
-def top(interval: float | None, once: bool, as_json: bool) -> None:
+def top(interval: float, once: bool, as_json: bool) -> None:
     """Show what programs under the layer are doing now.
 
     created counts pipelines, hits those that were found in a cache, compiled those that were not, and spent the
     time that these took. queue is what waits to be stored, stored what this run has written. Below are the latest
     compilations; bold ones took longer than a frame at 60 Hz. A program that ended is shown for a few seconds more, one
-    that died for a minute. q ends, or Ctrl-C.
+    that died for a minute. q or Ctrl-C ends the view.
 
     \b
     Example:
@@ -260,11 +222,7 @@ def top(interval: float | None, once: bool, as_json: bool) -> None:
     screen = Screen(root, out)
     if as_json:
         print_json(screen.values())
-        return
-    with contextlib.suppress(KeyboardInterrupt):
-        if once or (interval is None and not out.is_terminal):
-            out.print(screen.draw())
-        elif out.is_terminal:
-            _live(screen, out, interval or 1.0)
-        else:
-            _again_and_again(screen, out, interval or 1.0)
+    elif once or not out.is_terminal:
+        out.print(screen.draw())
+    else:
+        _live(screen, out, interval)

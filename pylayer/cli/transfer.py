@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from ..store.portable import Import, Moved
     from .inventory import Inventory, Shelf
+    from .signatures import Signature
 
 
 def _one_shelf(found: Inventory, app: str, identity: str | None) -> tuple[Shelf, dict[int, str]]:
@@ -81,7 +82,7 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
     from ..store.folder import Folder
     from ..store.portable import Export
     from .inventory import Inventory, describe
-    from .policy_limits import read_limits
+    from .policy_in_force import read_limits
 
     root = require_root()
     if os.path.lexists(file):
@@ -104,10 +105,9 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
     except OSError as error:
         raise Failure(f"{file} was not written: {error.strerror or error}") from error
     result = export.result
-    suspects = f"{plural(result.suspects, 'record')} that a process died over (pylayer quarantine ls)"
     if not result.paths:
         there = f"only {plural(result.snapshots, 'snapshot')}, which cannot be exported" if result.snapshots else "none"
-        there = f"only {suspects}" if result.suspects else there
+        there = f"only {_suspects(result)}" if result.suspects else there
         raise Failure(f"{file} was not written: of the pipelines of {app} there is {there}")
     mask = os.umask(0)
     os.umask(mask)
@@ -115,17 +115,24 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
     if as_json:
         values = {"file": os.path.abspath(file), **_moved_json(result, shelf.name, device, driver)}
         print_json({**values, "suspects_left_out": result.suspects, "signed_by": public})
-        return
-    size = human_bytes(os.stat(file).st_size)
-    click.echo(f"Exported: {plural(result.pipelines, 'pipeline')} of {', '.join(programs.values())}")
-    click.echo(f"  for {device}, {driver}; identity {shelf.name}")
-    click.echo(f"  into {os.path.abspath(file)}, {size}")
+    else:
+        _print_export(file, result, f"{device}, {driver}; identity {shelf.name}", public)
+
+
+def _suspects(result: Moved) -> str:
+    return f"{plural(result.suspects, 'record')} that a process died over (pylayer quarantine ls)"
+
+
+def _print_export(file: str, result: Moved, target: str, public: str | None) -> None:
+    click.echo(f"Exported: {plural(result.pipelines, 'pipeline')} of {', '.join(result.programs.values())}")
+    click.echo(f"  for {target}")
+    click.echo(f"  into {os.path.abspath(file)}, {human_bytes(os.stat(file).st_size)}")
     if public:
         click.echo(f"  signed by {public}")
     if result.snapshots:
         click.echo(f"  without {plural(result.snapshots, 'snapshot')}: whole caches stay on their machine")
     if result.suspects:
-        click.echo(f"  without {suspects}")
+        click.echo(f"  without {_suspects(result)}")
     if result.damage:
         click.echo(f"  without {plural(len(result.damage), 'damaged part')} (pylayer verify)")
 
@@ -191,10 +198,10 @@ def _require_device(wanted: Import) -> None:
 
 
 @click.command(
-    "import", context_settings=HELP, epilog=EXIT_STATUSES, short_help="Take over pipelines from such a file."
+    "import", context_settings=HELP, epilog=EXIT_STATUSES, short_help="Import pipelines from an exported file."
 )
 @click.argument("file", shell_complete=files, help="What pylayer export made.")
-@click.option("--any-device", is_flag=True, help="Take over what no driver of this machine would use, too.")
+@click.option("--any-device", is_flag=True, help="Also import what no driver of this machine would use.")
 @click.option(
     "--for",
     "app",
@@ -208,11 +215,11 @@ def _require_device(wanted: Import) -> None:
 def import_command(
     file: str, any_device: bool, app: str | None, require_signature: bool, dry_run: bool, as_json: bool
 ) -> None:
-    """Take over pipelines that pylayer export wrote on another machine.
+    """Import pipelines that pylayer export wrote on another machine.
 
-    Every byte is verified, and each pipeline must be headed by this device and driver, before anything is kept:
-    a file that is not right is refused as a whole. Hashes show damage and not who made a file, which a signature
-    does; import only what you would run a program of. A signature that does not fit is always refused.
+    Every record is verified, and each pipeline's header must name this device and driver, before anything is stored.
+    A file that is not right is refused as a whole. Hashes show damage. They do not show who made a file; a signature
+    does. Import only files of somebody whose programs you would run. A signature that does not fit is always refused.
 
     A program loads what it compiled itself. With --for, which names one program of this store by its name with *
     and ?, it also loads what another one compiled: fossilize-replay, or another version of itself.
@@ -224,7 +231,7 @@ def import_command(
     """
     from ..store.portable import Import, Refused
     from .inventory import describe
-    from .policy_limits import read_limits
+    from .policy_in_force import read_limits
     from .signatures import verified
 
     root = require_root()
@@ -255,13 +262,19 @@ def import_command(
         told = {"file": path, "dry_run": dry_run, "packs": result.paths, **values, "given_to": given}
         print_json({**told, "signature": signed})
         return
+    _print_import(result, f"{device}, {driver}; identity {work.identity.name}", recipient, signature, dry_run)
+
+
+def _print_import(
+    result: Moved, target: str, recipient: tuple[int, str] | None, signature: Signature | None, dry_run: bool
+) -> None:
     verb = "Would import" if dry_run else "Imported"
     known = f", {plural(result.known, 'record')} known already" if result.known else ""
     click.echo(f"{verb}: {plural(result.pipelines, 'pipeline')}{known}")
     click.echo(f"  of {printable(', '.join(result.programs.values()))}")
     if recipient is not None:
         click.echo(f"  given to {recipient[1]}")
-    click.echo(f"  for {device}, {driver}; identity {work.identity.name}")
+    click.echo(f"  for {target}")
     if signature is not None:
         name = f"a key that is not trusted, {signature.key}" if signature.name is None else printable(signature.name)
         click.echo(f"  signed by {name}")
@@ -287,20 +300,14 @@ def _recipient(root: str, app: str) -> tuple[int, str]:
 def _trust(require_signature: bool) -> tuple[dict[str, str], str]:
     """Names of the keys that the policy file trusts, and why a signature by one of them is required, empty where it is
     not. Failure where the policy file cannot be used: it may require one."""
-    from ..paths import config_file
     from ..settings import top_setting
+    from .policy_in_force import policy_in_force, read_policy
 
-    path = config_file()
-    document: dict[str, Any] = {}
-    if path is not None and (os.path.lexists(path) or os.environ.get("PYLAYER_CONFIG")):
-        from .policy_file import read_trusted
-
-        try:
-            document = read_trusted(path)
-        except (OSError, ValueError) as error:
-            raise Failure(f"nothing was imported, because signatures may be required: {error}") from error
+    document, problem = read_policy()
+    if problem:
+        raise Failure(f"nothing was imported, because signatures may be required: {problem}")
     trusted = {entry["key"]: entry["name"] for entry in top_setting(document, "trusted_keys")}
     if require_signature:
         return trusted, "--require-signature was given"
     required = top_setting(document, "import").get("require_signature", False)
-    return trusted, f"{path} requires a signature" if required else ""
+    return trusted, f"{policy_in_force()} requires a signature" if required else ""

@@ -72,7 +72,7 @@ def _fold_program(
 @dry_run_option
 @json_option
 def trim(max_size: int | None, max_program: int | None, dry_run: bool, as_json: bool) -> None:
-    """Fold the store into few files and bring it within its limits, the least recently used leaving first.
+    """Fold the store into few files and bring it within its limits, evicting the least recently used pipelines first.
 
     Programs do the same as they run, a little at a time; after this the store is as small as it gets. Sizes are
     like 500M or 2GiB; what is not given is taken from the policy file. What a running program is writing stays.
@@ -82,7 +82,7 @@ def trim(max_size: int | None, max_program: int | None, dry_run: bool, as_json: 
       pylayer trim --max-size 2GiB --dry-run
     """
     from ..store import bounds, maintenance, quarantine
-    from .policy_limits import read_limits
+    from .policy_in_force import read_limits
 
     root = require_root()
     if not os.path.isdir(root) and not as_json:
@@ -135,7 +135,7 @@ def trim(max_size: int | None, max_program: int | None, dry_run: bool, as_json: 
 def _print(dry_run: bool, before: int, after: int, folded: dict[str, Any], records: int, files: int) -> None:
     journals, packs = plural(folded["journals"], "journal"), plural(folded["packs"], "pack")
     click.echo(f"{'To fold' if dry_run else 'Folded'}: {journals} and {packs}.")
-    click.echo(f"{'To leave' if dry_run else 'Left'}: {plural(records, 'record')} and {plural(files, 'file')}.")
+    click.echo(f"{'To evict' if dry_run else 'Evicted'}: {plural(records, 'record')} and {plural(files, 'file')}.")
     if dry_run:
         saved = "what folding saves is not known before" if after == before else "and folding may save more"
         click.echo(f"The store is {human_bytes(before)} and would be {human_bytes(after)} at most; {saved}.")

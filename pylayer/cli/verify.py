@@ -151,7 +151,7 @@ def _repair(root: str, report: Report, quiet: bool) -> Repaired:
     """Moves damaged files to quarantine, when what verifies in them is in a new pack."""
     from ..store.folder import Folder, read_identity
     from ..store.maintenance import repair_whole_files
-    from .policy_limits import read_limits
+    from .policy_in_force import read_limits
 
     repaired = Repaired()
     compress = read_limits()[0].compress

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..cli.totals import SPENT, number_in
+from ..totals import SPENT, number_in
 from . import stalls
-from .figures import NEW_PIPELINES, compile_ns, compiled, compiles, origin, pipeline
+from .figures import NEW_PIPELINES, compiles, origin, pipeline
 
 if TYPE_CHECKING:
     from .recorded import Recorded
@@ -24,11 +24,11 @@ def _numbers(root: str, recorded: Recorded, frame_ns: int) -> dict[str, int]:
     return {
         "pipelines": numbers["pipelines"],
         "hits": numbers["hits"],
-        "compiled": compiled(recorded),
+        "compiled": recorded.run.compiled,
         "stalls": len(long),
         "loaded_records": numbers["loaded_records"],
         "stored_records": numbers["stored_records"],
-        "compile_ns": compile_ns(recorded),
+        "compile_ns": recorded.run.compile_ns,
         "spent_ns": sum(numbers[key] for key in SPENT),
         "stalled_ns": sum(stall.duration_ns for stall in long),
         "longest_stall_ns": max((stall.duration_ns for stall in long), default=0),

@@ -9,8 +9,8 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..cli.output import human_bytes, human_time, plural, printable, shorten
 from ..values import KIND_NAMES
+from ..words import human_bytes, human_time, plural, printable, shorten
 from . import figures, stalls
 
 if TYPE_CHECKING:

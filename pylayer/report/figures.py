@@ -9,11 +9,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ..cache_header import OUTCOMES as HEADER_OUTCOMES
-from ..cli import stats
-from ..cli.output import printable
-from ..cli.totals import Total, number_in, saved_estimate
+from ..remarks import remarks
 from ..store.attestation import OUTCOMES as ATTESTATION_OUTCOMES
+from ..totals import Total, number_in, saved_estimate
 from ..values import KIND_NAMES
+from ..words import printable
 from . import stalls
 from .recorded import Recorded
 
@@ -115,13 +115,8 @@ def duration(recorded: Recorded, line: Timeline | None) -> int:
 
 def kinds(recorded: Recorded, line: Timeline | None) -> list[dict[str, Any]]:
     """Hits and compilations by kind of pipeline: from the run's totals, or where these lack them from its events."""
-    found: dict[str, dict[str, int]] = {}
-    values = recorded.values.get("kinds")
-    if isinstance(values, dict):
-        for name, counts in values.items():
-            own = {key: int(number_in(counts, key)) for key in ("hits", "compiled", "compile_ns")}
-            found[printable(str(name))] = own
-    elif line is not None:
+    found = {name: dict(counts) for name, counts in recorded.run.kinds.items()}
+    if not found and line is not None:
         for event in line.events:
             own = found.setdefault(kind_name(event.kind), {"hits": 0, "compiled": 0, "compile_ns": 0})
             if event.type == "hits":
@@ -208,32 +203,14 @@ def history(found: list[Recorded], recorded: Recorded) -> list[dict[str, Any]]:
                 "started_s": run.started,
                 "pid": run.pid,
                 "hits": numbers["hits"],
-                "compiled": compiled(run),
-                "compile_ns": compile_ns(run),
+                "compiled": run.run.compiled,
+                "compile_ns": run.run.compile_ns,
                 "stored_bytes": numbers["stored_bytes"],
                 "stored_bytes_so_far": stored,
                 "store_bytes": int(number_in(run.values, "store_bytes")) or None,
             }
         )
     return rows
-
-
-def _over_kinds(recorded: Recorded, key: str) -> int | None:
-    counts = recorded.values.get("kinds")
-    return sum(int(number_in(own, key)) for own in counts.values()) if isinstance(counts, dict) and counts else None
-
-
-def compiled(recorded: Recorded) -> int:
-    """How many pipelines the driver compiled in a run, whether or not they could be kept or were looked for."""
-    numbers = recorded.run.numbers
-    known = _over_kinds(recorded, "compiled")
-    return numbers["compiled"] + numbers["uncacheable"] + numbers["plain_compiled"] if known is None else known
-
-
-def compile_ns(recorded: Recorded) -> int:
-    """How long that took."""
-    known = _over_kinds(recorded, "compile_ns")
-    return recorded.run.numbers["compile_ns"] if known is None else known
 
 
 def saved(found: list[Recorded], recorded: Recorded) -> int | None:
@@ -251,7 +228,7 @@ def of_run(root: str, found: list[Recorded], recorded: Recorded, frame_ns: int =
     events = line.events if line is not None else []
     long = stalls.find(events, frame_ns)
     slowest = sorted(compiles(events), key=lambda event: event.duration_ns, reverse=True)
-    total = Total([recorded.run], 0)
+    total = Total([recorded.run])
     return {
         "run": recorded.name,
         "program": recorded.title,
@@ -265,9 +242,9 @@ def of_run(root: str, found: list[Recorded], recorded: Recorded, frame_ns: int =
         "state": recorded.state,
         "duration_ns": duration(recorded, line),
         **{key: recorded.run.numbers[key] for key in ("pipelines", "hits", "adopted", "failed", "passed")},
-        "compiled": compiled(recorded),
+        "compiled": recorded.run.compiled,
         **{key: recorded.run.numbers[key] for key in ("hit_ns", "plain_ns", "load_wait_ns")},
-        "compile_ns": compile_ns(recorded),
+        "compile_ns": recorded.run.compile_ns,
         "spent_ns": total.spent_ns,
         "saved_estimate_ns": saved(found, recorded),
         "loaded_records": recorded.run.numbers["loaded_records"],
@@ -287,7 +264,7 @@ def of_run(root: str, found: list[Recorded], recorded: Recorded, frame_ns: int =
         "slowest": [pipeline(event, start, line) for event in slowest[:SLOWEST]] if line is not None else [],
         "verdicts": verdicts(recorded, line, start),
         "history": history(found, recorded),
-        "remarks": stats.remarks(total),
+        "remarks": remarks(total),
         "timeline": {
             "outcome": line.outcome if line is not None else "missing",
             "events": len(events),

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from .. import __version__
-from ..cli.output import human_time, plural, printable
+from ..words import human_time, plural, printable
 from . import drawing, view
 from .figures import moment
 

@@ -6,17 +6,19 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..cli.output import Failure, WrongUse, printable
-from ..cli.totals import Run, number_in
-from ..identity import program_id
-from ..settings import glob_matches
-from ..store import owner, runs
+from ..store import runs
+from ..totals import Run, number_in
+from ..words import printable
 
 if TYPE_CHECKING:
     from ..store.timeline import Timeline
 
 #: NAME~N: the Nth before the newest.
 _BEFORE = re.compile(r"(?P<name>.*?)(?:~(?P<before>\d{1,4}))?", re.DOTALL | re.ASCII)
+
+
+class NoSuchRun(LookupError):
+    """There is no run of this name; the text says how to find the names."""
 
 
 class Recorded:
@@ -26,21 +28,16 @@ class Recorded:
         self.name = printable(name)
         self.values = values
         self.run = Run(values)
-        self.pid = int(number_in(values, "pid"))
-        self.started = number_in(values, "started")
+        self.pid, self.started, self.ended = self.run.pid, self.run.started, self.run.ended
         self.started_ns = int(number_in(values, "started_ns"))
-        self.ended = number_in(values, "ended")
-        machine = values.get("machine")
-        self.machine = machine if isinstance(machine, str) else ""
-        self.start_ticks = int(number_in(values, "start_ticks"))
         self._timeline: Timeline | None = None
         self._timeline_read = False
 
     @property
     def process(self) -> tuple[Any, ...]:
         """Equal for the runs of one process, which has one for each device."""
-        if self.machine and self.start_ticks:
-            return self.machine, self.pid, self.start_ticks
+        if self.run.machine and self.run.start_ticks:
+            return self.run.machine, self.pid, self.run.start_ticks
         return (self.name,)
 
     @property
@@ -51,7 +48,7 @@ class Recorded:
     @property
     def title(self) -> str:
         """The program's name for people."""
-        return self.run.texts["program"] or printable(self.run.executable)
+        return self.run.title
 
     @property
     def pipelines(self) -> int:
@@ -60,17 +57,8 @@ class Recorded:
 
     @property
     def state(self) -> str:
-        """``ended``, ``running``, ``died`` (without the orderly end of its device), or ``unknown``."""
-        if self.ended > 0:
-            return "ended"
-        try:
-            machine = bytes.fromhex(self.machine)
-        except ValueError:
-            return "unknown"
-        if not machine or not self.start_ticks:
-            return "unknown"
-        idle = max(0.0, time.time() - self.started)
-        return "died" if owner.has_ended(machine, self.pid, self.start_ticks, idle) else "running"
+        """As ``Run.state``."""
+        return self.run.state(max(0.0, time.time() - self.started))
 
     def timeline(self, root: str) -> Timeline | None:
         """What happened when; None where nothing of it was recorded, or not any more."""
@@ -105,34 +93,26 @@ def processes(found: list[Recorded]) -> list[list[Recorded]]:
 
 
 def choose(found: list[Recorded], word: str, root: str) -> list[Recorded]:
-    """The runs, one for each device, of the process that ``word`` names (``pylayer report --help``). Failure and
-    WrongUse where there is none."""
+    """The runs, one for each device, of the process that ``word`` names (``pylayer report --help``). Raises ValueError
+    for a word that is none, and NoSuchRun."""
     match = _BEFORE.fullmatch(word)
     name, before = (match["name"], int(match["before"] or 0)) if match else (word, 0)
     if not name:
-        raise WrongUse(f"{word} names no run; write last~{before}, or a program's name before it")
+        raise ValueError(f"{word} names no run; write last~{before}, or a program's name before it")
     listed = processes(found)
     if name != "last":
         every = _processes(found)
         by_name = [group for group in every if any(run.name == name for run in group)]
         by_pid = [group for group in every if name.isdecimal() and group[0].pid == int(name[:20])]
-        of_program = [group for group in listed if any(_matches(run, name) for run in group)]
-        listed = by_name or by_pid or of_program or [group for group in every if _matches(group[0], name)]
+        of_program = [group for group in listed if any(run.run.matches(name) for run in group)]
+        listed = by_name or by_pid or of_program or [group for group in every if group[0].run.matches(name)]
     if not listed:
         what = "is recorded" if name == "last" else f"of {name} is recorded"
-        raise Failure(f"no run {what} in {root}; pylayer report --list shows what is, pylayer run -- APP makes one")
+        raise NoSuchRun(f"no run {what} in {root}; pylayer report --list shows what is, pylayer run -- APP makes one")
     if before >= len(listed):
         count = "only one run" if len(listed) == 1 else f"only {len(listed)} runs"
-        raise Failure(f"{word} goes too far back: {count} recorded; pylayer report --list shows them")
+        raise NoSuchRun(f"{word} goes too far back: {count} recorded; pylayer report --list shows them")
     return listed[before]
-
-
-def _matches(run: Recorded, pattern: str) -> bool:
-    """Whether a pattern names the program, or the number by which the store knows it (what a shell completes for names
-    that it would take for more than a name)."""
-    if pattern == f"{program_id(*run.program):016x}":
-        return True
-    return any(glob_matches(pattern, text) for text in (*run.program, run.title))
 
 
 def earlier(found: list[Recorded], run: Recorded) -> Recorded | None:

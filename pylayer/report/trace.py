@@ -10,7 +10,7 @@ import json
 from typing import IO, TYPE_CHECKING, Any
 
 from .. import __version__
-from ..cli.output import printable
+from ..words import printable
 from .figures import OUTCOMES, REASONS, kind_name, stages_of
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..cli.output import human_bytes, human_time, plural
+from ..words import human_bytes, human_time, plural
 from .figures import HELD_UP, OUTCOMES, moment
 
 #: How large a table's first column may get is the style sheet's.

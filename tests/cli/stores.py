@@ -178,6 +178,6 @@ def flip(path: Path, offset: int, bit: int = 0) -> None:
 
 def present(environment: dict[str, str]) -> Identity:
     """The identity of the first device that the drivers of this environment list."""
-    found = dict(probe("facts", environment=environment).found["all_facts"][0])
+    found = dict(probe("devices", environment=environment).found["devices"][0])
     found["pipeline_cache_uuid"] = bytes.fromhex(found["pipeline_cache_uuid"])
     return Identity.of(DeviceFacts(**found))

@@ -149,7 +149,7 @@ def test_no_store(user: User, words: str) -> None:
     assert not user.store.exists()
 
 
-@pytest.mark.parametrize("words", ["show game", "export game.pylayer --app game"])
+@pytest.mark.parametrize("words", ["ls game", "stats game", "export game.pylayer --app game"])
 @pytest.mark.parametrize("as_json", [[], ["--json"]], ids=["text", "json"])
 def test_error_is_one_line(user: User, words: str, as_json: list[str]) -> None:
     """An error is one line on standard error, with --json too."""
@@ -267,11 +267,11 @@ def test_tables_fit_the_terminal(user: User, words: str, columns: int) -> None:
     user.demo(10)
     _, text = user.terminal(words, columns=columns, NO_COLOR="1")
     lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).splitlines()
-    table = [line for line in lines if not line.startswith(("Store: ", "Beside ")) and " are used" not in line]
+    table = [line for line in lines if not re.search("^Store: |^Beside | are used| were written", line)]
     assert max(map(len, table)) <= columns
     words_of_it = set(re.findall(r"[^\s,]+", " ".join(lines)))
     if words == "stats":
         (program,) = user.json("stats")["programs"]
-        assert {str(program["pipelines"]), "compiled", "disk", "KiB"} <= words_of_it
+        assert {str(program["pipelines"]), "compiled", "saved", "ms"} <= words_of_it
     elif words == "ls":
         assert {"pipelines", "10", "disk"} <= words_of_it

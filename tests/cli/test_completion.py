@@ -91,10 +91,10 @@ def test_commands_and_options(shell: User, complete: object) -> None:
 def test_the_store(shell: User, complete: object) -> None:
     """Programs and identities are those of the store."""
     assert callable(complete)
-    assert complete(shell, "pylayer ls --app g") == ["game"]
-    assert complete(shell, "pylayer stats --app t") == ["tool"]
+    assert complete(shell, "pylayer ls g") == ["game"]
+    assert complete(shell, "pylayer stats t") == ["tool"]
     assert complete(shell, f"pylayer clear --identity {IDENTITY.name[:4]}") == [IDENTITY.name]
-    assert complete(shell, f"pylayer show {IDENTITY.name[:6]}") == [IDENTITY.name]
+    assert complete(shell, f"pylayer ls {IDENTITY.name[:6]}") == [IDENTITY.name]
 
 
 @SHELLS
@@ -102,8 +102,8 @@ def test_no_name_is_obeyed(shell: User, complete: object) -> None:
     """A program whose name a shell would take for more than a name is offered by its number."""
     assert callable(complete)
     number = f"{program_id('evil $(touch pwned)', ''):016x}"
-    assert complete(shell, f"pylayer show {number[:5]}") == [number]
-    assert complete(shell, "pylayer show evil") == []
+    assert complete(shell, f"pylayer ls {number[:5]}") == [number]
+    assert complete(shell, "pylayer ls evil") == []
     assert not list(shell.directory.iterdir())
 
 
@@ -128,7 +128,7 @@ def test_files(shell: User) -> None:
 @pytest.mark.parametrize("damage", ["no store", "no home", "a run that is none"])
 def test_never_an_error(user: User, damage: str) -> None:
     """Completion of what cannot be read is nothing, and no word."""
-    variables = {"COMP_WORDS": "pylayer ls --app ", "COMP_CWORD": "3", "_PYLAYER_COMPLETE": "bash_complete"}
+    variables = {"COMP_WORDS": "pylayer clear --app ", "COMP_CWORD": "3", "_PYLAYER_COMPLETE": "bash_complete"}
     if damage == "no home":
         variables |= {"HOME": "", "XDG_CACHE_HOME": ""}
     elif damage == "a run that is none":

@@ -23,7 +23,7 @@ DOCUMENTED: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "json.yaml").read_t
 TYPES = {"text": str, "integer": int, "number": (int, float), "boolean": bool, "object": dict, "null": type(None)}
 
 #: Commands that print what is for programs by itself, or become another one.
-WITHOUT = {"completion", "key", "policy", "policy init", "policy schema", "quarantine", "run"}
+WITHOUT = {"completion", "key", "metrics", "policy", "policy init", "quarantine", "run"}
 
 
 def test_every_command_has_json() -> None:
@@ -117,8 +117,8 @@ def full(user: User) -> User:
 
 COMMANDS = (
     "ls",
-    "show game",
-    f"show {IDENTITY.name}",
+    "ls game",
+    f"ls {IDENTITY.name}",
     "stats",
     "top --once",
     "report --list",
@@ -139,8 +139,7 @@ COMMANDS = (
     "policy check",
     "policy check wrong.yaml",
     "policy check rules.yaml",
-    "policy explain --executable game --policy rules.yaml",
-    "policy presets",
+    "policy explain game --policy rules.yaml",
     "install",
     "install --implicit",
     "doctor",
@@ -174,13 +173,14 @@ def documented_path(line: str) -> str:
 def test_errors_leave_standard_output_empty(user: User, tmp_path: Path) -> None:
     """An error with --json is one line on standard error, and nothing is printed."""
     for line in (
-        "show nothing",
+        "ls nothing",
+        "stats nothing",
         "key show nothing",
         "key new /nowhere/my.key",
         "import nothing",
         "export out --app nothing",
         "report",
-        "policy explain --program nothing",
+        "policy explain --device nothing",
         "clear",
         "install --prefix x",
     ):

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from cli.user import User
 
-from pylayer.cli.inventory import OWN
 from pylayer.store.runs import RunFile
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*3[0-9]")
@@ -77,8 +76,7 @@ def test_two_runs(user: User) -> None:
     assert program["spent_ns"] == spent > 0
     mean = program["compile_ns"] / 20
     assert program["saved_estimate_ns"] == pytest.approx(20 * mean - program["hit_ns"], rel=0.05)
-    files = [path for path in user.store.rglob("*") if path.suffix in OWN]
-    assert program["disk_bytes"] == sum(path.stat().st_size for path in files) >= program["stored_bytes"] > 0
+    assert program["stored_bytes"] > 0
 
 
 @pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1e300"])
@@ -140,7 +138,7 @@ def test_saved_unknown(user: User) -> None:
     """Where nothing is known of what compiling takes, no number is made up."""
     write_run(user, counters={"hits": 10, "hit_ns": 1_000_000})
     assert user.json("stats")["programs"][0]["saved_estimate_ns"] is None
-    assert " ? " in user.pylayer("stats").stdout
+    assert user.pylayer("stats").stdout.splitlines()[3].endswith(" ?")
 
 
 def test_programs_and_identities_are_apart(user: User) -> None:
@@ -157,17 +155,17 @@ def test_programs_and_identities_are_apart(user: User) -> None:
 
 @pytest.mark.parametrize("pattern", ["game", "GA*", "*(The Game)", "The Game", "g?me"])
 def test_app(user: User, pattern: str) -> None:
-    """--app finds executable, application and both together, in any case."""
+    """A name finds executable, application and both together, in any case."""
     write_run(user, program="game (The Game)", application="The Game")
     write_run(user, program="tool", executable="tool")
-    assert [item["executable"] for item in user.json("stats", "--app", pattern)["programs"]] == ["game"]
+    assert [item["executable"] for item in user.json("stats", pattern)["programs"]] == ["game"]
 
 
 def test_app_that_never_ran(user: User) -> None:
-    """A pattern that matches nothing says so and ends with status 0."""
+    """A pattern that matches nothing is an error of one line."""
     write_run(user)
-    done = user.pylayer("stats", "--app", "nobody")
-    assert done.returncode == 0 and "nobody" in done.stdout and done.stdout.count("\n") == 1
+    done = user.pylayer("stats", "nobody")
+    assert done.returncode == 1 and "nobody" in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_empty_store(user: User) -> None:
@@ -214,7 +212,7 @@ def test_remarks(user: User) -> None:
     """Trouble is told under the table, by name, and only where there was some."""
     write_run(user, counters={"adopted": 7, "events_dropped": 2, "answers_late": 1}, refused={"wrong-uuid": 3})
     text = " ".join(user.pylayer("stats", COLUMNS="200").stdout.split())
-    assert "pipelines taken over from the driver's own cache: 7" in text
+    assert "pipelines adopted from the driver's own cache: 7" in text
     assert "cache data refused as wrong-uuid (written by another driver build): 3" in text
     assert "compiled pipelines not stored, because more came than the queue holds (queue_mib): 2" in text
     assert "times that the program went on before policy answered: 1" in text
@@ -263,6 +261,6 @@ def test_json_is_complete(user: User) -> None:
     user.demo(4)
     (program,) = user.json("stats")["programs"]
     numbers = [key for key, value in program.items() if isinstance(value, float | int)]
-    for word in ("spent", "saved", "stored_b", "disk", "hit_", "compile_n", "started"):
+    for word in ("spent", "saved", "stored_b", "hit_", "compile_n", "started"):
         assert all(key.endswith(("_ns", "_bytes", "_s")) for key in numbers if word in key), word
     assert json.dumps(program)

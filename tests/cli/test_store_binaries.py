@@ -68,15 +68,13 @@ def test_ls_without_binaries(user: User) -> None:
     assert "bin)" not in user.pylayer("ls").stdout
 
 
-def test_show(user: User, store: Store) -> None:
+def test_ls_program(user: User, store: Store) -> None:
     """A program's binaries and those that it read itself are counted; what the driver had is not called compiled."""
-    (found,) = user.json("show", "game*")["found"]
-    assert (found["pipelines"], found["binaries"], found["application_binaries"]) == (32, 22, 2)
-    assert (found["adopted_pipelines"], found["timed_pipelines"]) == (1, 31)
-    assert found["records"]["BINR"] == 22 and found["records"]["ABIN"] == 2
-    text = user.pylayer("show", "game*").stdout
-    assert "22 of the pipelines are kept as pipeline binaries" in text
-    assert "2 of its own pipeline binaries" in text
+    (shelf,) = user.json("ls", "game*")["identities"]
+    (game,) = shelf["programs"]
+    assert (game["pipelines"], game["binaries"], game["attestation_files"]) == (32, 22, 1)
+    assert game["compile_ns"] == 31 * 2_000_000
+    assert "22 of the pipelines are kept as pipeline binaries" in user.pylayer("ls", "game*", COLUMNS="120").stdout
 
 
 def problems(user: User) -> list[dict[str, Any]]:

@@ -52,8 +52,8 @@ def test_program(user: User, store: Store) -> None:
     assert removed["programs"] == ["game (The Game)"]
     assert not [path for path in store.files() if path.name.startswith(f"{program_id(*GAME):016x}")]
     assert user.json("verify")["fine"]
-    (shown,) = user.json("show", IDENTITY.name)["found"]
-    assert shown["plain_kinds"] == [] and shown["pipelines"] == 30
+    (shelf,) = user.json("ls")["identities"]
+    assert [row["pipelines"] for row in shelf["programs"]] == [30]
 
 
 def test_both_programs(user: User, store: Store) -> None:

@@ -1,4 +1,4 @@
-"""``pylayer ls`` and ``pylayer show``, and what all commands of the store have in common."""
+"""``pylayer ls``, and what all commands of the store have in common."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pylayer.store.quarantine import move_file
 #: Every command of the store that reads or changes nothing but the store, as its own words.
 COMMANDS: tuple[tuple[str, ...], ...] = (
     ("ls",),
-    ("show", "game*"),
+    ("ls", "game*"),
     ("verify",),
     ("verify", "--repair"),
     ("trim", "--dry-run"),
@@ -95,14 +95,14 @@ def test_ls_rows(user: User, store: Store) -> None:
 
 
 def test_ls_app(user: User, store: Store) -> None:
-    """--app shows the programs that match by executable, application or number."""
+    """A name shows the programs that match by executable, application or number."""
     number = f"{stores.program_id(*TOOL):016x}"
     for pattern in ("tool", "TO*", number):
-        (shelf,) = user.json("ls", "--app", pattern)["identities"]
+        (shelf,) = user.json("ls", pattern)["identities"]
         assert [row["program"] for row in shelf["programs"]] == ["tool"]
-    assert user.json("ls", "--app", "The Game")["identities"][0]["programs"][0]["program"] == "game (The Game)"
-    done = user.pylayer("ls", "--app", "nobody")
-    assert done.returncode == 0 and "nobody" in done.stdout and done.stdout.count("\n") == 1
+    assert user.json("ls", "The Game")["identities"][0]["programs"][0]["program"] == "game (The Game)"
+    done = user.pylayer("ls", "nobody")
+    assert done.returncode == 1 and "nobody" in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_ls_identity(user: User, store: Store) -> None:
@@ -140,56 +140,45 @@ def test_ls_without_description(user: User, store: Store) -> None:
     assert "identity file is missing" in user.pylayer("ls").stdout
 
 
-# ---- show ------------------------------------------------------------------------------------------
+# ---- details ---------------------------------------------------------------------------------------
 
 
-def test_show_program(user: User, store: Store) -> None:
-    """A program's details: pipelines once each, sizes, compile time, notes, attestations and kept caches."""
-    (found,) = user.json("show", "game*")["found"]
-    assert found["pipelines"] == 45 and found["pipelines_by_kind"] == {"graphics": 45}
-    assert found["compile_time_saved_per_load_ns"] == 45 * 2_000_000
-    assert found["plain_kinds"] == ["graphics library"] and found["stub"] is False
-    assert found["attestations"] == 1 and found["blobs"][0]["bytes"] == len(stores.cell_data(0, size=3000))
-    assert found["data_bytes"] > found["disk_bytes"] and found["compression_ratio"] > 1.5
-    assert {file["file"] for file in found["files"]} == {
-        path.name for path in store.files() if path.name.startswith(f"{stores.program_id(*GAME):016x}-")
-    }
+def test_ls_program(user: User, store: Store) -> None:
+    """A program's name shows its pipelines by kind, what compiling them took."""
+    (shelf,) = user.json("ls", "game*")["identities"]
+    (game,) = shelf["programs"]
+    assert game["pipelines_by_kind"] == {"graphics": 45} and game["compile_ns"] == 45 * 2_000_000
+    assert game["data_bytes"] == sum(len(stores.cell_data(number)) for number in range(45))
+    text = user.pylayer("ls", "game*", COLUMNS="120").stdout
+    assert "pipelines     45 (45 graphics)" in text
+    assert "compile time  90.0 ms," in text and "1 journal, 1 pack, 1 blob, 1 attestation file" in text
 
 
-def test_show_ages(user: User) -> None:
-    """Pipelines are counted by the days since a run used them, uses that were recorded later included."""
+def test_ls_same_pipeline_twice(user: User) -> None:
+    """What two processes of a program stored at once counts once."""
     store = Store(user.store)
-    ages = (0, 3, 20, 60, 200, 200)
-    store.journal(GAME, *(cell(n, stores.NOW - age * stores.DAY) for n, age in enumerate(ages, 1)))
-    store.journal(GAME, stores.used([6]))
-    (found,) = user.json("show", "game*")["found"]
-    assert list(found["last_used_days"].values()) == [2, 1, 1, 1, 1]
+    for _ in range(2):
+        store.journal(GAME, cell(1), cell(2))
+    (shelf,) = user.json("ls", "game*")["identities"]
+    assert shelf["programs"][0]["pipelines"] == 2
 
 
-def test_show_identity(user: User, store: Store) -> None:
-    """The beginning of an identity shows everything of that driver, and its fields; the store is as it was."""
-    before = tree(user)
-    (found,) = user.json("show", IDENTITY.name[:6])["found"]
-    assert found["pipelines"] == 75 and len(found["programs"]) == 2
-    assert found["fields"]["driver_info"] == "Mesa 25.0.7"
-    text = user.pylayer("show", IDENTITY.name[:6]).stdout
-    assert "Mesa 25.0.7" in text and "pipeline cache uuid" in text
-    assert tree(user) == before
+def test_ls_one_identity(user: User, store: Store) -> None:
+    """The beginning of an identity shows everything of that driver, and its fields."""
+    Store(user.store, OLD_DRIVER).journal(GAME, cell(1, identity=OLD_DRIVER))
+    (shelf,) = user.json("ls", IDENTITY.name[:6].upper())["identities"]
+    assert shelf["identity"] == IDENTITY.name and len(shelf["programs"]) == 2
+    text = user.pylayer("ls", IDENTITY.name[:6]).stdout
+    assert "Mesa 22" not in text and "Mesa 25.0.7" in text and "pipeline cache uuid" in text
 
 
-def test_show_of_several_drivers(user: User, store: Store) -> None:
+def test_ls_several_drivers(user: User, store: Store) -> None:
     """A program under two drivers is shown for both; --identity chooses one."""
     Store(user.store, OLD_DRIVER).journal(GAME, cell(1, identity=OLD_DRIVER))
-    assert len(user.json("show", "game*")["found"]) == 2
-    (found,) = user.json("show", "game*", "--identity", OLD_DRIVER.name)["found"]
-    assert found["pipelines"] == 1
-
-
-@pytest.mark.parametrize(("name", "text"), [("nobody", "pylayer ls"), ("*", "names 2 programs")])
-def test_show_nothing(user: User, store: Store, name: str, text: str) -> None:
-    """A name of nothing, or of several programs, is one line that says so."""
-    done = user.pylayer("show", name)
-    assert done.returncode == 1 and done.stderr.count("\n") == 1 and text in done.stderr
+    assert len(user.json("ls", "game*")["identities"]) == 2
+    assert user.pylayer("ls", "game*").stdout.count("\ngame (The Game)\n") == 2
+    (shelf,) = user.json("ls", "game*", "--identity", OLD_DRIVER.name)["identities"]
+    assert shelf["programs"][0]["pipelines"] == 1
 
 
 # ---- all commands ----------------------------------------------------------------------------------
@@ -208,11 +197,19 @@ def test_json_and_text(user: User, store: Store, command: tuple[str, ...]) -> No
     done = user.pylayer(*command)
     assert done.returncode == 0 and done.stdout and done.stderr == "", done.stderr
     assert "\x1b" not in done.stdout
-    if command[0] in ("ls", "show", "verify", "export") or command[-1] in ("--dry-run", "ls"):
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, ("ls", IDENTITY.name)], ids=" ".join)
+def test_dry_and_reading_commands_change_nothing(user: User, store: Store, command: tuple[str, ...]) -> None:
+    """What only reads, and every --dry-run, leaves each file of the store as it was, byte for byte."""
+    reading = command[0] in ("ls", "verify", "export") or command[-1] in ("--dry-run", "ls")
+    before = tree(user)
+    user.pylayer(*command)
+    if reading:
         assert tree(user) == before
 
 
-@pytest.mark.parametrize("command", ["ls", "show game*", "verify", "quarantine ls", "trim"])
+@pytest.mark.parametrize("command", ["ls", "ls game*", "verify", "quarantine ls", "trim"])
 def test_80_columns(user: User, store: Store, command: str) -> None:
     """Tables fit 80 columns, names and identities of any length; only paths and identities make a line longer."""
     for suffix in (".blob", ".snapshot"):
@@ -271,7 +268,7 @@ def test_names_of_nobody(user: User, store: Store) -> None:
         (store.path / name).write_bytes(b"what is this")
     assert added_up(user.json("ls")) == store.sizes()
     for command in (
-        "show game*",
+        "ls game*",
         "verify",
         "verify --repair",
         "export x --app game*",
@@ -284,21 +281,12 @@ def test_names_of_nobody(user: User, store: Store) -> None:
 
 def test_empty_store(user: User) -> None:
     """Without a store each command says so in one line, and makes none."""
-    for command in ("ls", "verify", "trim", "show x", "clear --all", "quarantine ls", "quarantine forget"):
+    for command in ("ls", "verify", "trim", "ls x", "clear --all", "quarantine ls", "quarantine empty"):
         done = user.pylayer(*command.split())
-        assert done.returncode == (command == "show x"), command
+        assert done.returncode == (command == "ls x"), command
         assert (done.stdout + done.stderr).count("\n") == 1, command
     assert not user.store.exists()
     assert user.json("quarantine", "ls")["items"] == []
-
-
-def test_stats_on_disk(user: User, store: Store) -> None:
-    """on disk in stats counts a program's files of every kind."""
-    stores.write_run(user.store, IDENTITY)
-    (shelf,) = user.json("ls")["identities"]
-    (game,) = [row for row in shelf["programs"] if row["program"].startswith("game")]
-    (program,) = user.json("stats")["programs"]
-    assert program["disk_bytes"] == game["bytes"]
 
 
 def test_words() -> None:

@@ -8,7 +8,6 @@ import pty
 import select
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -148,21 +147,19 @@ def test_terminal(user: User, key: bytes) -> None:
     write_run(user, program="another")
     terminal.read_until(b"another")
     assert len(terminal.output) > drawn
-    if key == b"q":
-        os.write(terminal.ours, key)
-    else:
-        terminal.process.send_signal(signal.SIGINT)
+    os.write(terminal.ours, key)
     assert terminal.end() == 0
     assert terminal.output.rindex(SHOW_CURSOR) < terminal.output.rindex(LEAVE_SCREEN) + 20
     assert terminal.output.endswith((LEAVE_SCREEN, SHOW_CURSOR)) and b"Traceback" not in terminal.output
 
 
-def test_terminated(user: User) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_terminated(user: User, number: signal.Signals) -> None:
     """A signal that ends the command leaves the terminal as it was, too."""
     write_run(user)
     terminal = Terminal(user)
     terminal.read_until(b"game")
-    terminal.process.terminate()
+    terminal.process.send_signal(number)
     assert terminal.end() == 0
     assert LEAVE_SCREEN in terminal.output
 
@@ -178,40 +175,12 @@ def test_waits_for_a_program(user: User) -> None:
 
 
 def test_piped(user: User) -> None:
-    """Without a terminal it is plain text, once, in 80 columns; with an interval again and again."""
+    """Without a terminal it is plain text, once."""
     for number in range(3):
         write_run(user, program=f"a game with a name that is much longer than {number}", queued=5, queued_bytes=70_000)
-    done = user.pylayer("top")
+    done = user.pylayer("top", COLUMNS="80")
     assert "\x1b" not in done.stdout and max(map(len, done.stdout.splitlines())) <= 80
     assert "3 running" in done.stdout and done.stdout.count("68.4 KiB") == 3
-    with subprocess.Popen(**user.process(("top", "--interval", "0.1")), stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        seen = ""
-        while seen.count("3 running") < 3:
-            seen += process.stdout.readline()
-        process.send_signal(signal.SIGINT)
-        process.stdout.read()
-        assert process.wait() == 0
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted_in_a_finalizer(user: User, number: signal.Signals) -> None:
-    """A signal that comes while Python runs a finalizer, whose exceptions it ignores, ends the view all the same."""
-    code = f"""
-import os, sys
-from pylayer.cli.main import main
-from pylayer.cli.top import Screen
-class Interrupted:
-    def __del__(self):
-        os.kill(os.getpid(), {int(number)})
-draw = Screen.draw
-Screen.draw = lambda *arguments: (Interrupted() and None) or draw(*arguments)
-sys.exit(main(["top", "--interval", "0.1"]))
-"""
-    write_run(user)
-    command = {**user.process(()), "args": [sys.executable, "-c", code]}
-    done = subprocess.run(**command, capture_output=True, timeout=60)
-    assert (done.returncode, done.stderr) == (0, "") and "1 running" in done.stdout
 
 
 def test_states(user: User) -> None:

@@ -33,7 +33,7 @@ STORED = re.compile(
 )
 
 COMMANDS = (
-    ("ls",), ("show", "*"), ("stats",), ("verify",), ("trim", "--dry-run"), ("clear", "--app", "*", "--dry-run"),
+    ("ls",), ("ls", "*"), ("stats",), ("verify",), ("trim", "--dry-run"), ("clear", "--app", "*", "--dry-run"),
     ("quarantine", "ls"), ("export", "out", "--app", "*"), ("import", "out", "--any-device", "--dry-run"),
 )  # fmt: skip
 
@@ -102,7 +102,7 @@ def test_names_of_files(world: World) -> None:
     assert_harmless(told.stderr)
 
 
-@pytest.mark.parametrize("arguments", [("show", EVIL), ("run", "--", EVIL), (EVIL,)])
+@pytest.mark.parametrize("arguments", [("ls", EVIL), ("run", "--", EVIL), (EVIL,)])
 def test_names_on_the_command_line(world: World, arguments: tuple[str, ...]) -> None:
     """An error that repeats what the user typed repeats nothing that a terminal would obey."""
     told = world.run([sys.executable, "-m", "pylayer", *arguments], check=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import lints
@@ -46,3 +47,10 @@ def test_what_is_imported_is_frozen() -> None:
     freeze = (Path(__file__).parents[2] / "shim" / "policy" / "freeze.py").read_text()
     code = "import pylayer.session, sys; print(*sorted(name for name in sys.modules if name.startswith('pylayer')))"
     lints.none(name for name in run_python(code).split() if f'"{name}",' not in freeze)
+
+
+def test_report_knows_nothing_of_the_command_line() -> None:
+    """The command line imports the report, and not the other way round."""
+    sources = Path(__file__).parents[2] / "pylayer" / "report"
+    for path in sources.glob("*.py"):
+        assert not re.search(r"^\s*from (?:\.\.|pylayer\.)cli\b", path.read_text(), re.MULTILINE), path.name

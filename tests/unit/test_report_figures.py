@@ -10,7 +10,6 @@ import pytest
 import recorded_runs
 from recorded_runs import MS, Event, cache, hits, pipeline
 
-from pylayer.cli.output import Failure, WrongUse
 from pylayer.identity import program_id
 from pylayer.report import compare, figures, recorded, stalls
 
@@ -57,9 +56,9 @@ def test_run_is_chosen_by_its_own_name(several: list[recorded.Recorded]) -> None
 @pytest.mark.parametrize(
     ("word", "error", "says"),
     [
-        ("last~3", Failure, "too far back"), ("nothing", Failure, "no run of nothing"),
-        ("999", Failure, "no run of 999"),
-        ("~1", WrongUse, "last~1"), ("game~2", Failure, "only 2 runs"),
+        ("last~3", recorded.NoSuchRun, "too far back"), ("nothing", recorded.NoSuchRun, "no run of nothing"),
+        ("999", recorded.NoSuchRun, "no run of 999"),
+        ("~1", ValueError, "last~1"), ("game~2", recorded.NoSuchRun, "only 2 runs"),
     ],
 )  # fmt: skip
 def test_no_such_run(several: list[recorded.Recorded], word: str, error: type[Exception], says: str) -> None:

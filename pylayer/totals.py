@@ -1,15 +1,15 @@
-"""Adding up what runs wrote into the store, by program and driver identity."""
+"""What the runs in a store did: each by itself, and added up by program and driver identity."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from ..identity import program_id
-from ..settings import glob_matches
-from ..store import runs
-from ..values import COUNTER_NAMES
-from .output import one_line, printable
+from .identity import program_id
+from .settings import glob_matches
+from .store import owner, runs
+from .values import COUNTER_NAMES
+from .words import one_line, printable
 
 #: Counters that are reported in another form, with what was refused and why, or not at all.
 _ELSEWHERE = ("caches_emptied", "absorbed")
@@ -28,6 +28,8 @@ SUMS = (
 )
 #: Of what a run says of a policy class of the user's, those that are added up.
 POLICY_SUMS = ("failures", "late", "broken_off", "events", "over_budget", "event_ns", "event_cpu_ns")
+#: Of a run's pipelines by kind, what is added up.
+KIND_SUMS = ("hits", "compiled", "compile_ns")
 SPENT = ("hit_ns", "compile_ns", "plain_ns", "load_wait_ns")
 
 
@@ -59,13 +61,21 @@ class Run:
         #: What a table shows.
         shown = ("program", "device", "driver", "driver_info", "engine", "carrier", "reason")
         self.texts = {key: printable(str(values.get(key, ""))) for key in shown}
-        self.started = number_in(values, "started")
+        self.started, self.ended = number_in(values, "started"), number_in(values, "ended")
+        #: The process: its number in its own pid namespace, the machine, and when it began by the kernel's clock.
+        self.pid, self.start_ticks = (int(number_in(values, key)) for key in ("pid", "start_ticks"))
+        self.machine = str(values.get("machine", ""))
         self.numbers = {key: int(number_in(values.get("counters"), key)) for key in COUNTERS}
         self.numbers |= {key: int(number_in(values, key)) for key in SUMS}
         self.mean_compile_ns = number_in(values, "mean_compile_ns")
         self.refused = _counts(values, "refused")
         self.outcomes = _counts(values, "cache_outcomes")
         self.damage = _counts(values, "damage")
+        kinds = values.get("kinds")
+        self.kinds = {
+            printable(str(kind)): {key: int(number_in(counts, key)) for key in KIND_SUMS}
+            for kind, counts in (kinds.items() if isinstance(kinds, dict) else ())
+        }
         policy = values.get("policy")
         self.policy = {key: int(number_in(policy, key)) for key in POLICY_SUMS}
         #: Its class, where the user has one, and why it was switched off.
@@ -75,9 +85,48 @@ class Run:
             self.policy_off = printable(one_line(policy.get("switched_off", "")))
         self.policy_off_at = number_in(policy, "switched_off_at")
 
+    @property
+    def program_id(self) -> int:
+        """The number by which the store knows the program."""
+        return program_id(self.executable, self.application)
+
+    @property
+    def title(self) -> str:
+        """The program's name for people."""
+        return self.texts["program"] or printable(self.executable)
+
+    @property
+    def compiled(self) -> int:
+        """How many pipelines the driver compiled, whether or not they could be stored or were looked for."""
+        numbers = self.numbers
+        if self.kinds:
+            return sum(counts["compiled"] for counts in self.kinds.values())
+        return numbers["compiled"] + numbers["uncacheable"] + numbers["plain_compiled"]
+
+    @property
+    def compile_ns(self) -> int:
+        """How long that took."""
+        if self.kinds:
+            return sum(counts["compile_ns"] for counts in self.kinds.values())
+        return self.numbers["compile_ns"]
+
+    def state(self, idle: float) -> str:
+        """``ended``, ``running``, ``died`` (without the orderly end of its device), or ``unknown``. ``idle``: seconds
+        since the process was last known to live."""
+        if self.ended > 0:
+            return "ended"
+        try:
+            machine = bytes.fromhex(self.machine)
+        except ValueError:
+            return "unknown"
+        if not machine or not self.start_ticks:
+            return "unknown"
+        return "died" if owner.has_ended(machine, self.pid, self.start_ticks, idle) else "running"
+
     def matches(self, pattern: str) -> bool:
-        """Whether a pattern names the executable, the application, or both together."""
-        return any(glob_matches(pattern, name) for name in (self.executable, self.application, self.texts["program"]))
+        """Whether a pattern names the executable, the application, both together, or the number in the store."""
+        words = (self.executable, self.application, self.texts["program"], f"{self.program_id:016x}")
+        return any(word and glob_matches(pattern, word) for word in words)
 
 
 def saved_estimate(group: list[Run], own_mean: float) -> int | None:
@@ -102,7 +151,7 @@ def saved_estimate(group: list[Run], own_mean: float) -> int | None:
 class Total:
     """The runs of one program under one identity."""
 
-    def __init__(self, group: list[Run], disk_bytes: int) -> None:
+    def __init__(self, group: list[Run]) -> None:
         self.newest = max(group, key=lambda run: run.started)
         self.runs = len(group)
         self.first_started = min(run.started for run in group)
@@ -110,15 +159,18 @@ class Total:
         self.refused: dict[str, int] = {}
         self.outcomes: dict[str, int] = {}
         self.damage: dict[str, int] = {}
+        self.kinds: dict[str, dict[str, int]] = {}
         for run in group:
             _add(self.refused, run.refused)
             _add(self.outcomes, run.outcomes)
             _add(self.damage, run.damage)
+            for kind, counts in run.kinds.items():
+                _add(self.kinds.setdefault(kind, {}), counts)
         self.policy = self._policy(group)
         self.spent_ns = sum(self.numbers[key] for key in SPENT)
-        self.disk_bytes = disk_bytes
-        compiled = self.numbers["compiled"]
-        self.saved_ns = saved_estimate(group, self.numbers["compile_ns"] / compiled if compiled else 0.0)
+        self.compiled = sum(run.compiled for run in group)
+        timed = self.numbers["compiled"]
+        self.saved_ns = saved_estimate(group, self.numbers["compile_ns"] / timed if timed else 0.0)
 
     @staticmethod
     def _policy(group: list[Run]) -> dict[str, Any]:
@@ -140,7 +192,7 @@ class Total:
     @property
     def name(self) -> str:
         """The program's name for people."""
-        return self.newest.texts["program"] or printable(self.newest.executable)
+        return self.newest.title
 
     def as_json(self) -> dict[str, Any]:
         """Everything, with units in key names; times of day in seconds since 1970."""
@@ -154,6 +206,7 @@ class Total:
             "first_started_s": self.first_started,
             "last_started_s": newest.started,
             **self.numbers,
+            "compiled": self.compiled,
             "refused_caches": sum(self.refused.values()),
             "refused": self.refused,
             "cache_outcomes": self.outcomes,
@@ -161,7 +214,6 @@ class Total:
             "policy": self.policy,
             "spent_ns": self.spent_ns,
             "saved_estimate_ns": self.saved_ns,
-            "disk_bytes": self.disk_bytes,
         }
 
 
@@ -170,27 +222,10 @@ def read_runs(root: str) -> list[Run]:
     return [Run(values) for values in runs.read_all(root)]
 
 
-def _disk_bytes(root: str, identity: str) -> dict[int, int]:
-    """Returns what the files of each program take in the store under an identity."""
-    from ..store.bounds import files_of  # not before every start of a program
-
-    sizes: dict[int, int] = {}
-    if not identity.isalnum():
-        return sizes  # not a folder of the store
-    for file in files_of(root, identity):
-        if file.program is not None:
-            sizes[file.program] = sizes.get(file.program, 0) + file.size
-    return sizes
-
-
-def add_up(root: str, found: Iterable[Run], newest_only: bool = False) -> list[Total]:
+def add_up(found: Iterable[Run], newest_only: bool = False) -> list[Total]:
     """Totals by identity and program, the program that ran last first."""
     groups: dict[tuple[str, str, str], list[Run]] = {}
     for run in found:
         groups.setdefault((run.identity, run.executable, run.application), []).append(run)
-    sizes = {identity: _disk_bytes(root, identity) for identity, _, _ in groups}
-    totals = []
-    for (identity, executable, application), group in groups.items():
-        chosen = [max(group, key=lambda run: run.started)] if newest_only else group
-        totals.append(Total(chosen, sizes[identity].get(program_id(executable, application), 0)))
+    totals = [Total([max(group, key=lambda run: run.started)] if newest_only else group) for group in groups.values()]
     return sorted(totals, key=lambda total: total.newest.started, reverse=True)

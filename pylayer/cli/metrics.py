@@ -1,0 +1,147 @@
+"""``pylayer metrics``: the numbers of the recorded runs for Prometheus. docs/metrics.md lists the metrics."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from ..totals import Run, Total, read_runs
+from .complete import files
+from .output import EXIT_STATUSES, HELP, Failure, printable, write_whole
+from .selection import require_root
+
+#: Name, type and help of each metric, in the order of the file. Seconds and bytes, as Prometheus wants its units.
+METRICS = (
+    ("pylayer_program_info", "gauge", "Always 1. The labels describe the newest run."),
+    ("pylayer_last_run_start_time_seconds", "gauge", "When the newest run began, in seconds since 1970."),
+    ("pylayer_runs_total", "counter", "Recorded runs."),
+    ("pylayer_pipelines_total", "counter", "Pipelines that the program created."),
+    ("pylayer_pipeline_hits_total", "counter", "Pipelines that were found in a cache or among binaries, by kind."),
+    ("pylayer_pipeline_compiles_total", "counter", "Pipelines that the driver compiled, by kind."),
+    ("pylayer_pipeline_compile_seconds_total", "counter", "Time that compiling took, summed over threads, by kind."),
+    ("pylayer_pipeline_hit_seconds_total", "counter", "Time that hits took, summed over threads."),
+    ("pylayer_pipelines_adopted_total", "counter", "Pipelines stored from the driver's own cache."),
+    ("pylayer_pipelines_failed_total", "counter", "Pipelines that the driver could not create."),
+    ("pylayer_store_wait_seconds_total", "counter", "Time that pipeline creations waited for the store."),
+    ("pylayer_loaded_records_total", "counter", "Records that the runs loaded from the store."),
+    ("pylayer_stored_records_total", "counter", "Records that the runs wrote to the store."),
+    ("pylayer_stored_bytes_total", "counter", "Bytes of these records."),
+    ("pylayer_lost_records_total", "counter", "Records that could not be written to the store."),
+    ("pylayer_left_out_records_total", "counter", "Records that were not loaded because a process died over them."),
+    ("pylayer_store_write_errors_total", "counter", "Failures to write to the store."),
+    ("pylayer_damaged_parts_total", "counter", "Damaged parts of the store that runs left out, by outcome."),
+    ("pylayer_cache_data_total", "counter", "Initial data of the program's own caches, by verdict and reason."),
+    ("pylayer_queue_dropped_total", "counter", "Compiled pipelines that were not stored because the queue was full."),
+    ("pylayer_late_answers_total", "counter", "Times that the program went on before policy answered."),
+    ("pylayer_store_bytes", "gauge", "Size of the whole store."),
+    ("pylayer_store_limit_bytes", "gauge", "Size beyond which the layer evicts records (max_store_mib)."),
+)
+#: Counters that are a counter of the runs, added up.
+COUNTERS = {
+    "pylayer_pipelines_adopted_total": "adopted",
+    "pylayer_pipelines_failed_total": "failed",
+    "pylayer_loaded_records_total": "loaded_records",
+    "pylayer_stored_records_total": "stored_records",
+    "pylayer_stored_bytes_total": "stored_bytes",
+    "pylayer_lost_records_total": "lost_records",
+    "pylayer_left_out_records_total": "left_out",
+    "pylayer_store_write_errors_total": "write_errors",
+    "pylayer_queue_dropped_total": "events_dropped",
+    "pylayer_late_answers_total": "answers_late",
+}
+
+#: Samples by metric: labels, and the value.
+Samples = dict[str, list[tuple[dict[str, str], float]]]
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def _of_program(total: Total) -> Samples:
+    """The samples of one program on one device with one driver, with the labels that they have of their own."""
+    newest, numbers = total.newest, total.numbers
+    info = {key: newest.texts[key] for key in ("driver", "driver_info", "engine", "carrier")}
+    info |= {"executable": printable(newest.executable), "application": printable(newest.application)}
+    samples: Samples = {name: [({}, numbers[key])] for name, key in COUNTERS.items()}
+    samples |= {
+        "pylayer_program_info": [(info, 1)],
+        "pylayer_last_run_start_time_seconds": [({}, newest.started)],
+        "pylayer_runs_total": [({}, total.runs)],
+        "pylayer_pipelines_total": [({}, numbers["pipelines"] + numbers["passed"])],
+        "pylayer_pipeline_hit_seconds_total": [({}, numbers["hit_ns"] / 1e9)],
+        "pylayer_store_wait_seconds_total": [({}, numbers["load_wait_ns"] / 1e9)],
+        "pylayer_damaged_parts_total": [({"outcome": outcome}, count) for outcome, count in total.damage.items()],
+    }
+    for name, key, unit in (("hits", "hits", 1), ("compiles", "compiled", 1), ("compile_seconds", "compile_ns", 1e9)):
+        samples[f"pylayer_pipeline_{name}_total"] = [
+            ({"kind": kind}, counts[key] / unit if unit > 1 else counts[key]) for kind, counts in total.kinds.items()
+        ]
+    samples["pylayer_cache_data_total"] = [
+        ({"verdict": verdict, "reason": reason}, count)
+        for verdict, counts in (("passed", total.outcomes), ("refused", total.refused))
+        for reason, count in counts.items()
+    ]
+    return samples
+
+
+def _all_samples(root: str) -> Samples:
+    """The samples of every program, and of the store."""
+    from ..store.bounds import total_bytes
+    from .policy_in_force import read_limits
+
+    groups: dict[tuple[str, str, str], list[Run]] = {}
+    for run in read_runs(root):
+        groups.setdefault((run.title, run.texts["device"], run.identity), []).append(run)
+    found: Samples = {name: [] for name, _, _ in METRICS}
+    for (program, device, identity), group in groups.items():
+        total = Total(group)
+        # A new series begins when the oldest run is evicted, so no counter of a series ever decreases.
+        since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(max(0.0, min(total.first_started, 1e11))))
+        common = {"store": root, "program": program, "device": device, "identity": identity, "since": since}
+        for name, samples in _of_program(total).items():
+            found[name] += [(common | labels, value) for labels, value in samples]
+    found["pylayer_store_bytes"] = [({"store": root}, total_bytes(root))]
+    found["pylayer_store_limit_bytes"] = [({"store": root}, read_limits()[0].max_store)]
+    return found
+
+
+def render(root: str) -> str:
+    """The whole file for a store."""
+    found = _all_samples(root)
+    lines = []
+    for name, kind, text in METRICS:
+        lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
+        for labels, value in found[name]:
+            pairs = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
+            lines.append(f"{name}{{{pairs}}} {value!r}")
+    return "\n".join(lines) + "\n"
+
+
+@click.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    shell_complete=files,
+    help="Write to this file, which is replaced whole; without it to standard output.",
+)
+def metrics(output: str | None) -> None:
+    """Print the numbers of the recorded runs for Prometheus.
+
+    FILE is for the textfile collector of node_exporter and has to end in .prom. Everybody may read it. Run the
+    command from a systemd timer or from cron; docs/metrics.md has the units, and the meaning of each metric.
+
+    \b
+    Example:
+      pylayer metrics -o /var/lib/prometheus/node-exporter/pylayer.prom
+    """
+    text = render(require_root())
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        write_whole(output, text, 0o644)
+    except OSError as error:
+        raise Failure(f"{output} was not written: {error.strerror or error}") from error

@@ -1,0 +1,89 @@
+"""What is worth a line beside the numbers of a run, or of several."""
+
+from __future__ import annotations
+
+from .application_caches import GOOD
+from .cache_header import OUTCOMES as HEADER_OUTCOMES
+from .store.attestation import OUTCOMES as ATTESTATION_OUTCOMES
+from .store.format import OUTCOMES as DAMAGE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .totals import Total
+
+#: What refused cache data was, in words.
+OUTCOMES = {
+    **HEADER_OUTCOMES,
+    **ATTESTATION_OUTCOMES,
+    "suspect": "a process died when the driver had it",
+}
+
+#: Numbers that are worth a line only when they are not zero.
+REMARKS = {
+    "adopted": "pipelines adopted from the driver's own cache",
+    "plain": "pipelines created without probing the cache; their hits are unknown",
+    "uncacheable": "pipelines that left nothing to store",
+    "restored_caches": "caches that got the last good data, because the program's own was refused or not there",
+    "left_out": "stored records set aside because a process died over them (see pylayer quarantine ls)",
+    "load_failed": "stored records that the driver refused",
+    "events_dropped": "compiled pipelines not stored, because more came than the queue holds (queue_mib)",
+    "answers_late": "times that the program went on before policy answered",
+    "write_errors": "failures to write to the store (see pylayer doctor)",
+    "failed": "pipelines that the driver could not create",
+    "binary_hits": "hits created from pipeline binaries",
+    "create_info_hits": "the program's own requests for pipeline binaries, answered from the store",
+    "binaries_kept": "pipelines kept as pipeline binaries",
+    "binaries_captured": "pipelines compiled past the driver's own cache, to get their binaries",
+    "binaries_missing": "compiled pipelines whose binaries the driver did not give",
+    "binaries_evicted": "stored pipeline binaries with which the driver failed; their pipelines were created anew",
+    "binaries_unindexed": "pipeline binaries that found no room in memory (binaries_mib)",
+    "application_binaries": "pipeline binaries that the program brought itself",
+    "binaries_altered": "the program's own pipeline binaries that are not as it read them",
+    "binaries_stale": "the program's own pipeline binaries that it read from another driver or device",
+    "binaries_restored": "altered pipeline binaries replaced by the stored ones",
+    "binaries_refused": "calls of the program that failed for them (VK_ERROR_INITIALIZATION_FAILED)",
+}
+
+
+def _policy_remark(total: Total) -> list[str]:
+    """What became of the user's policy class, where it is worth a line."""
+    policy = total.policy
+    if not policy:
+        return []
+    counts = [
+        f"{word}: {policy[key]}" for key, word in (("failures", "failures"), ("late", "late answers")) if policy[key]
+    ]
+    text = f"policy class {policy['class']}"
+    if policy["runs_switched_off"]:
+        runs = "" if total.runs == 1 else f" in {policy['runs_switched_off']} of {total.runs} runs"
+        more = f" ({', '.join(counts)})" if counts else ""
+        return [f"{text} was switched off{runs}: {policy['switched_off']}{more}"]
+    return [f"{text}: {', '.join(counts)}"] if counts else []
+
+
+def remarks(total: Total) -> list[str]:
+    """What is worth a line beside the numbers."""
+    observed = total.newest.texts["carrier"] == "observe"
+    texts = [
+        f"{text}: {total.numbers[key]}"
+        for key, text in REMARKS.items()
+        if total.numbers[key] and not (observed and key == "plain")
+    ]
+    for outcome, count in total.damage.items():
+        if outcome != "truncated":  # the ends of journals whose programs were killed
+            texts.append(f"parts of the store left out as {outcome} ({DAMAGE.get(outcome, 'unknown')}): {count}")
+    for outcome, count in total.refused.items():
+        meaning = f" ({OUTCOMES[outcome]})" if outcome in OUTCOMES else ""
+        texts.append(f"cache data refused as {outcome}{meaning}: {count}")
+    for outcome, count in total.outcomes.items():
+        if outcome not in GOOD:
+            meaning = f" ({OUTCOMES[outcome]})" if outcome in OUTCOMES else ""
+            texts.append(f"cache data that the driver was given although {outcome}{meaning}: {count}")
+    texts += _policy_remark(total)
+    if total.newest.texts["carrier"] == "off":
+        texts.append(f"nothing is stored: {total.newest.texts['reason']}")
+    if observed:
+        texts.append(
+            "observed only: what the driver compiled is known where the program's device has creation feedback"
+        )
+    return texts

@@ -1,0 +1,67 @@
+"""Numbers, names and moments for people, as every command and page writes them."""
+
+from __future__ import annotations
+
+import time
+
+
+def one_line(text: object) -> str:
+    """A message without the line ends that a library put into it."""
+    return " ".join(str(text).split())
+
+
+def printable(text: str) -> str:
+    """A name from a file that anything may have happened to, without what a terminal would obey."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
+
+
+def day(seconds: float) -> str:
+    """A day of the calendar."""
+    if seconds <= 0:
+        return "never"
+    try:
+        return time.strftime("%Y-%m-%d", time.localtime(seconds))
+    except (OverflowError, ValueError, OSError):
+        return "?"
+
+
+def plural(count: int, noun: str) -> str:
+    """A number and what it counts."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count} {noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{count} {noun}s"
+
+
+def shorten(text: str, width: int) -> str:
+    """``text`` in at most ``width`` columns: both ends tell more of a program's name than its middle."""
+    if len(text) <= width:
+        return text
+    if width < 2:
+        return text[:width]
+    tail = (width - 1) // 2
+    return text[: width - 1 - tail] + "…" + text[len(text) - tail :]
+
+
+def human_bytes(count: int) -> str:
+    """A size in at most 8 characters."""
+    if count < 1024:
+        return f"{count} B"
+    size, units = count / 1024, ["KiB", "MiB", "GiB"]
+    while size >= 1000 and len(units) > 1:
+        size /= 1024
+        units.pop(0)
+    return f"{size:.1f} {units[0]}" if size < 100 else f"{size:.0f} {units[0]}"
+
+
+def human_time(nanoseconds: float) -> str:
+    """A duration in at most 8 characters, milliseconds where they are readable."""
+    milliseconds = nanoseconds / 1e6
+    if 0 < abs(milliseconds) < 1:
+        return f"{milliseconds:.2f} ms"
+    if abs(milliseconds) < 1000:
+        return f"{milliseconds:.1f} ms" if abs(milliseconds) < 100 else f"{milliseconds:.0f} ms"
+    seconds = milliseconds / 1000
+    if abs(seconds) < 600:
+        return f"{seconds:.1f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if abs(minutes) < 600 else f"{minutes / 60:.0f} h"
