@@ -1,6 +1,6 @@
 """What could not be used, kept aside with the reason, for somebody who wants to know why. Nothing reads it.
 
-<root>/quarantine/<unique>-<name>           a file of the store that was moved here
+<root>/quarantine/<unique>-<name>.data      a file of the store that was moved here
 <root>/quarantine/<unique>-<name>.reason    one line: where it was, and what is wrong with it
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from ..paths import make_private_below
-from .files import TEMPORARY, read_small, remove, replace_file, unique_name
+from .files import read_small, remove, replace_file, unique_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 #: Beyond these the oldest files are deleted, but never the newest.
 MAX_BYTES = 64 << 20
 MAX_FILES = 100
-REASON = ".reason"
+DATA, REASON = ".data", ".reason"
 
 
 class Item:
     """One file in quarantine. ``time``: when it was moved, in seconds since 1970; 0 if its name does not say."""
 
-    def __init__(self, path: str, size: int, reason: str) -> None:
-        self.path = path
-        self.name = os.path.basename(path)
+    def __init__(self, base: str, size: int, reason: str) -> None:
+        self.path, self.reason_path = base + DATA, base + REASON
+        self.name = os.path.basename(base)
         self.size = size
         self.reason = reason
         try:
@@ -38,11 +38,11 @@ class Item:
 def move_file(root: str, path: str, damage: list[Damage]) -> None:
     """Moves a file here. Raises OSError; the file is then where it was."""
     make_private_below(root, "quarantine")
-    target = os.path.join(root, "quarantine", f"{unique_name()}-{os.path.basename(path)}")
+    base = os.path.join(root, "quarantine", f"{unique_name()}-{os.path.basename(path)}")
     more = f"; and {len(damage) - 1} more places" if len(damage) > 1 else ""
-    os.rename(path, target)
+    os.rename(path, base + DATA)
     try:
-        replace_file(target + REASON, f"{os.path.relpath(path, root)}: {damage[0].reason}{more}\n".encode())
+        replace_file(base + REASON, f"{os.path.relpath(path, root)}: {damage[0].reason}{more}\n".encode())
     except OSError:
         pass  # a full disk: the file is listed without a reason
 
@@ -51,21 +51,21 @@ def items(root: str) -> list[Item]:
     """Returns everything in quarantine, the oldest first."""
     directory = os.path.join(root, "quarantine")
     try:
-        names = sorted(name for name in os.listdir(directory) if not name.endswith((REASON, TEMPORARY)))
+        names = sorted(name for name in os.listdir(directory) if name.endswith(DATA))
     except OSError:
         return []
     found = []
     for name in names:
-        path = os.path.join(directory, name)
+        base = os.path.join(directory, name.removesuffix(DATA))
         try:
-            size = os.stat(path).st_size
+            size = os.stat(base + DATA).st_size
         except OSError:
             continue  # deleted meanwhile
         try:
-            reason = read_small(path + REASON, 1 << 10).decode("utf-8", "replace").partition("\n")[0]
+            reason = read_small(base + REASON, 1 << 10).decode("utf-8", "replace").partition("\n")[0]
         except OSError:
             reason = ""
-        found.append(Item(path, size, reason))
+        found.append(Item(base, size, reason))
     return found
 
 
@@ -77,7 +77,7 @@ def prune(root: str) -> int:
     for item in found[:-1]:
         if len(found) - removed <= MAX_FILES and total <= MAX_BYTES:
             break
-        remove(item.path + REASON)
+        remove(item.reason_path)
         removed += remove(item.path)
         total -= item.size
     return removed

@@ -493,8 +493,8 @@ def compiled_copy(data: bytes) -> None:
 
 def reasons(data: bytes) -> None:
     """quarantine.items with the input as a file's reason, and prune."""
-    write("quarantine/0001-x.pack", b"12345")
-    write("quarantine/0001-x.pack.reason", data)
+    write("quarantine/0001-x.data", b"12345")
+    write("quarantine/0001-x.reason", data)
     found = quarantine.items(Place.root())
     require(len(found) == 1 and found[0].size == 5, "an item is missing")
     require("\n" not in found[0].reason and len(found[0].reason) <= 1024, "a reason that is no line")

@@ -99,9 +99,9 @@ def test_pipes_in_the_store(folder: Folder) -> None:
     put(folder, 1, range(4))
     Path(folder.root, "quarantine").mkdir(mode=0o700)
     Path(folder.root, "runs").mkdir(mode=0o700)
-    for name in ("quarantine/1-x.pack.reason", "runs/1.run", f"store/{IDENTITY.name}/folding"):
+    for name in ("quarantine/1-x.reason", "runs/1.run", f"store/{IDENTITY.name}/folding"):
         os.mkfifo(Path(folder.root, name))
-    Path(folder.root, "quarantine", "1-x.pack").write_bytes(b"x")
+    Path(folder.root, "quarantine", "1-x.data").write_bytes(b"x")
     assert [item.reason for item in quarantine.items(folder.root)] == [""]
     assert list(runs.read_all(folder.root)) == []
     assert run(fold.Fold(folder, 1)).claimed

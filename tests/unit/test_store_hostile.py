@@ -133,7 +133,7 @@ def test_quarantine_with_anything_in_it(tmp_path: Path, name: str, reason: bytes
     """A file is listed, and pruned, whatever its name and its reason are."""
     directory = tmp_path / "quarantine"
     directory.mkdir(mode=0o700)
-    (directory / name).write_bytes(b"data")
+    (directory / f"{name}.data").write_bytes(b"data")
     (directory / f"{name}.reason").write_bytes(reason)
     (item,) = quarantine.items(str(tmp_path))
     assert (item.size, "\n" in item.reason, len(item.reason) <= 1024) == (4, False, True)
