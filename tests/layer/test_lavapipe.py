@@ -28,8 +28,8 @@ MODES: dict[str, list[str | int]] = {
 SAME = ("driver", "device", "pipelines", "created", "failed", "null_handles", "compile_required", "calls", "results")
 
 
-#: In the first run the layer learns that the cache is a stub, and in the next it knows: in other modes it has learnt it
-#: before their first pipeline, too.
+#: The first run tests the driver's cache, and the second reads from the store that it is a stub. The other modes are the
+#: same in both, because the first run knows it before the program creates a pipeline.
 TWICE = ("mixed", "deferred ray tracing", "own cache")
 
 
