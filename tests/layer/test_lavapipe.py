@@ -28,8 +28,8 @@ MODES: dict[str, list[str | int]] = {
 SAME = ("driver", "device", "pipelines", "created", "failed", "null_handles", "compile_required", "calls", "results")
 
 
-#: The first run tests the driver's cache, and the second reads from the store that it is a stub. The other modes are the
-#: same in both, because the first run knows it before the program creates a pipeline.
+#: Policy knows Lavapipe by its driver id, in every run before the first pipeline. The second run takes the plan that the
+#: first one kept.
 TWICE = ("mixed", "deferred ray tracing", "own cache")
 
 
