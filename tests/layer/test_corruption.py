@@ -11,7 +11,7 @@ from world import ROOT, World, clean_environment
 def test_no_corrupted_data_reaches_the_driver() -> None:
     """Of a program's own files and of the store's, corrupted in every way, nothing altered reaches the driver."""
     done = subprocess.run(
-        [sys.executable, str(ROOT / "tests" / "corruption" / "run.py"), "--inputs", "8"],
+        [sys.executable, str(ROOT / "tests" / "corruption" / "run.py"), "--inputs", "25"],
         capture_output=True,
         text=True,
         timeout=240,

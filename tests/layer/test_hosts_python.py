@@ -32,7 +32,8 @@ def test_there_are_libraries() -> None:
     assert LIBRARIES
 
 
-#: Symbols that are visible to all can meet the layer's Python at any time; those that are not, at none.
+#: When the program loads its Python, and with which scope. Global symbols can collide with the layer's at any moment,
+#: local ones cannot.
 WAYS = [("before the instance", "global"), ("while it starts", "global"), ("between", "global")]
 WAYS += [("behind pipelines", "global"), ("while it starts", "local")]
 

@@ -30,8 +30,8 @@ MODES = modes(
 )
 
 
-#: In the first run the layer learns that the cache is a stub, and in the next it knows: in other modes it has learnt it
-#: before their first pipeline, too.
+#: Policy knows Lavapipe by its driver id, in every run before the first pipeline. The second run takes the plan that the
+#: first one kept.
 TWICE = ("mixed", "deferred ray tracing", "own cache")
 
 
