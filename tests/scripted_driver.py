@@ -49,10 +49,11 @@ class ScriptedDriver:
         return ":".join(layers if self.takes_scripts else [*layers, WITNESS]) or None
 
     def settings(self, **settings: Any) -> None:
-        """Policy settings from now on. A busy machine loads the store, and judges a program's data, later than programs
-        wait for it by default."""
+        """Policy settings from now on. A busy machine loads and writes the store, and judges a program's data, later
+        than programs wait for it by default."""
         config = self.directory / "policy.yaml"
-        config.write_text(json.dumps({"settings": {"load_wait_ms": 60000, "answer_wait_ms": 10000, **settings}}))
+        patient = {"load_wait_ms": 60000, "answer_wait_ms": 10000, "flush_wait_ms": 60000}
+        config.write_text(json.dumps({"settings": {**patient, **settings}}))
         self.world.environment["PYLAYER_CONFIG"] = str(config)
 
     def environment(self, script: str) -> dict[str, str]:
