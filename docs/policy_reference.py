@@ -1,4 +1,4 @@
-"""Writes the reference in docs/policy.md from pylayer/policy.schema.json: ``make docs``.
+"""Writes the reference in docs/policy.md from pylayer/common/policy.schema.json: ``make docs``.
 
 A test fails where the page is stale.
 """
@@ -13,7 +13,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "policy.md"
 SCHEMA = ROOT / "pylayer" / "policy.schema.json"
-BEGIN = "<!-- The rest is made from pylayer/policy.schema.json by `make docs`. -->\n"
+BEGIN = "<!-- The rest is made from pylayer/common/policy.schema.json by `make docs`. -->\n"
 
 TYPES = {
     "array": "list",

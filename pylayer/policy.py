@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 
-from .settings import DEFAULTS
+from .common.settings import DEFAULTS
 from .values import (
     CARRIER_BINARIES,
     CARRIER_CELLS,
@@ -141,7 +141,7 @@ class Policy:
 
     def admit_cache(self, data: CacheData, facts: DeviceFacts, settings: dict[str, Any]) -> tuple[int, str]:
         """Request: may this initial data reach the driver? The verdict, and the outcome's name."""
-        from .cache_header import judge  # not before the first plan: a program waits for that
+        from .common.cache_header import judge  # not before the first plan: a program waits for that
 
         outcome = judge(data, facts)
         if settings["application_caches"] == "report":

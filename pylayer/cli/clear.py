@@ -8,17 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .output import (
-    EXIT_PROBLEM,
-    EXIT_STATUSES,
-    HELP,
-    Failure,
-    WrongUse,
-    human_bytes,
-    json_option,
-    plural,
-    print_json,
-)
+from .output import EXIT_PROBLEM, EXIT_STATUSES, HELP, Failure, WrongUse, human_bytes, json_option, plural, print_json
 from .selection import (
     Names,
     Selection,
@@ -136,7 +126,7 @@ def older_folders(root: str) -> list[str]:
 
 def _stale(root: str, shelves: list[Shelf], names: Names) -> tuple[list[Plan], list[dict[str, str]], list[str]]:
     """Plans for what no driver here would use; what is kept because nobody knows; the devices that are here."""
-    from ..identity import ABI
+    from ..common.identity import ABI
     from .devices import is_of, present_facts
 
     present, problem = present_facts()
@@ -158,7 +148,7 @@ def _stale(root: str, shelves: list[Shelf], names: Names) -> tuple[list[Plan], l
 
 def _why_stale(shelf: Shelf, present: list[DeviceFacts], is_of: Any) -> str:
     """Empty where a driver is here, or where that cannot be known."""
-    from ..identity import ABI
+    from ..common.identity import ABI
 
     if shelf.identity is None or shelf.identity.fields.get("abi") != ABI:
         return ""
@@ -166,7 +156,7 @@ def _why_stale(shelf: Shelf, present: list[DeviceFacts], is_of: Any) -> str:
 
 
 def _folder(root: str, shelf: Shelf) -> Folder:
-    from ..identity import Identity
+    from ..common.identity import Identity
     from ..store.folder import Folder
 
     identity = shelf.identity

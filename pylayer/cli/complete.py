@@ -26,7 +26,7 @@ def _completer(
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
         from click.shell_completion import CompletionItem
 
-        from ..paths import store_root
+        from ..common.paths import store_root
 
         try:
             root = store_root()
@@ -43,7 +43,7 @@ def _completer(
 
 
 def _programs(root: str) -> Iterator[tuple[str, str]]:
-    from ..totals import read_runs
+    from ..report.totals import read_runs
 
     for run in read_runs(root):
         name = run.title
@@ -68,7 +68,7 @@ def _runs(root: str) -> Iterator[tuple[str, str]]:
 
 
 def _presets(root: str) -> Iterator[tuple[str, str]]:
-    from ..config import preset_names
+    from ..common.config import preset_names
 
     return ((name, "") for name in preset_names())
 

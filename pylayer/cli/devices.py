@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..identity import Identity
-from ..totals import Run
+from ..common.identity import Identity
+from ..report.totals import Run
 from ..values import CARRIER_NAMES, CARRIERS_THAT_KEEP, DeviceFacts
 from .checks import OK, PROBLEM, SKIPPED, WARNING
 from .children import probe

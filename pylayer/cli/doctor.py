@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..paths import store_root
+from ..common.paths import store_root
 from .environment import DISABLE, ENABLE
 from .output import (
     EXIT_OK,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import LAYER_NAME
-from ..paths import _base
+from ..common.paths import _base
 from . import layer_files
 from .layer_files import MANIFEST_NAME
 from .output import Failure

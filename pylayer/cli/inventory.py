@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ..identity import Identity
+from ..common.identity import Identity
 from ..store import format
 from ..store.bounds import files_of
 from ..store.folder import identity_names, read_identity

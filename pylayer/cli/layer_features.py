@@ -1,7 +1,7 @@
 """``features`` of the layer's manifest: its settings and presets as vkconfig and other tools show them, made from the
 policy schema, so that a setting that is added there is there too.
 
-What vkconfig writes for a layer has each setting, changed or not: pylayer.layer_settings takes a default in a file for
+What vkconfig writes for a layer has each setting, changed or not: pylayer.common.layer_settings takes a default in a file for
 nothing said."""
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import json
 from typing import Any
 
 from .. import LAYER_NAME
-from ..layer_settings import definitions, schema
-from ..settings import DEFAULTS
+from ..common.layer_settings import definitions, schema
+from ..common.settings import DEFAULTS
 
 #: Variables are named by the layer without VK_LAYER_, and the setting.
 VARIABLE_PREFIX = LAYER_NAME.replace("VK_LAYER_", "VK_").upper() + "_"
@@ -72,7 +72,7 @@ def _value(value: Any) -> Any:
 def preset(name: str, text: str, known: dict[str, Any]) -> dict[str, Any] | None:
     """A preset of config/ as one of the manifest: those of its keys that are layer settings; None where there are none.
     Its first comment says what it is for."""
-    from ..config import parse
+    from ..common.config import parse
 
     document = parse(text, name)
     settings = document.get("settings") or {}

@@ -11,7 +11,7 @@ import xxhash
 
 import pylayer
 
-from ..paths import make_private
+from ..common.paths import make_private
 from ..store.files import replace_file
 from .output import Failure
 

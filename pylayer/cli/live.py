@@ -7,12 +7,12 @@ import time
 from collections import deque
 from typing import Any
 
-from .. import flat
+from ..common import flat
+from ..report.totals import Run, number_in
+from ..report.words import printable
 from ..store.files import read_small
 from ..store.timeline import COMPILES, Event, Follower
-from ..totals import Run, number_in
 from ..values import KIND_NAMES
-from ..words import printable
 
 #: A program that ended is shown for so long after its last word; one that died, longer.
 ENDED_SECONDS, DIED_SECONDS = 5.0, 60.0

@@ -6,7 +6,7 @@ import time
 
 import click
 
-from ..totals import Run, Total, read_runs
+from ..report.totals import Run, Total, read_runs
 from .complete import files
 from .output import EXIT_STATUSES, HELP, Failure, printable, write_whole
 from .selection import require_root

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..settings import glob_matches
-from ..totals import read_runs
-from ..words import printable
+from ..common.settings import glob_matches
+from ..report.totals import read_runs
+from ..report.words import printable
 
 
 class Names:

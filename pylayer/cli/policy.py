@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..paths import config_file
-from ..settings import TOP_DEFAULTS
+from ..common.paths import config_file
+from ..common.settings import TOP_DEFAULTS
 from .complete import files, presets_there
 from .output import (
     EXIT_PROBLEM,
@@ -28,7 +28,7 @@ from .policy_explain import explain
 from .policy_in_force import policy_in_force
 
 if TYPE_CHECKING:
-    from ..config import Problem
+    from ..common.config import Problem
 
 
 @click.group(context_settings=HELP, epilog=EXIT_STATUSES)
@@ -95,7 +95,7 @@ def check(file: str | None, as_json: bool) -> None:
       pylayer policy check
       pylayer policy check new-policy.yaml
     """
-    from ..config import PolicyFileError
+    from ..common.config import PolicyFileError
     from .policy_file import read_text, sources
 
     path = policy_in_force() if file is None else os.path.abspath(file)
@@ -137,7 +137,7 @@ def _schema_path() -> Path:
 
 def starting_text(preset: str | None) -> str:
     """A policy file in which nothing is set but the preset, with every key and what it does as comments."""
-    from ..config import preset_path, read_preset
+    from ..common.config import preset_path, read_preset
 
     default = Path(preset_path("default")).read_text(encoding="utf-8")
     body = default.partition("\n\n")[2].split("\n")

@@ -8,20 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..settings import DEFAULTS, TOP_DEFAULTS, glob_matches, is_skipped, rule_matches, settings_for
+from ..common.settings import DEFAULTS, TOP_DEFAULTS, glob_matches, is_skipped, rule_matches, settings_for
 from ..values import CARRIER_NAMES, DeviceFacts, Program
 from .complete import files, programs
-from .output import (
-    EXIT_STATUSES,
-    HELP,
-    Failure,
-    console,
-    json_option,
-    one_line,
-    print_facts,
-    print_json,
-    printable,
-)
+from .output import EXIT_STATUSES, HELP, Failure, console, json_option, one_line, print_facts, print_json, printable
 from .policy_in_force import policy_in_force
 
 if TYPE_CHECKING:
@@ -95,8 +85,8 @@ def _match_text(match: dict[str, Any]) -> str:
 
 def _program(name: str | None) -> Program:
     """The program of the newest recorded run that is called so; one of which nothing else is known where none is."""
-    from ..paths import store_root
-    from ..totals import read_runs
+    from ..common.paths import store_root
+    from ..report.totals import read_runs
 
     executable = application = name or ""
     engine = ""
@@ -146,14 +136,14 @@ def _devices(name: str | None) -> list[tuple[DeviceFacts, str]]:
 
 def _merged(sources: list[Source]) -> dict[str, Any]:
     """What is in force: the file laid over its preset."""
-    from ..config import with_preset
+    from ..common.config import with_preset
 
     return with_preset(sources[-1].document) if sources else {}
 
 
 def _deciding(document: dict[str, Any]) -> tuple[Policy, str]:
     """Who decides, and why it is not the user's class where that cannot be used; else empty text."""
-    from .. import user_policy
+    from ..inhost import user_policy
     from ..policy import Policy
 
     wanted = document.get("policy")
@@ -178,7 +168,7 @@ def _rules(sources: list[Source], program: Program, facts: DeviceFacts) -> list[
 
 def _skip_rule(document: dict[str, Any], program: Program) -> str:
     """The rule by which the layer leaves the program alone; empty text where it does not."""
-    from ..config import parse_alone, read_preset
+    from ..common.config import parse_alone, read_preset
 
     built_in = parse_alone(read_preset("default"), "default")[0].get("skip", [])
     for name, rules in (("skip", document.get("skip") or []), ("built-in skip", built_in)):
@@ -210,7 +200,7 @@ def _origins(sources: list[Source], rules: list[Rule]) -> dict[str, Origin]:
 
 
 def _explained(sources: list[Source], decider: Policy, program: Program, facts: DeviceFacts, note: str) -> Explanation:
-    from .. import layer_settings
+    from ..common import layer_settings
     from ..policy import Policy, choose_carrier
 
     document, variables = _merged(sources), _variables()
@@ -366,7 +356,7 @@ def explain(program: str | None, device: str | None, policy: str | None, everyth
       pylayer policy explain blender
       pylayer policy explain "blender*" --device "*RTX 4090*" --all
     """
-    from ..config import PolicyFileError
+    from ..common.config import PolicyFileError
     from .policy_file import sources
 
     path = os.path.abspath(policy) if policy else policy_in_force()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import config
-from ..config import PolicyFileError, Problem
-from ..paths import require_own
-from ..settings import top_setting
+from ..common import config
+from ..common.config import PolicyFileError, Problem
+from ..common.paths import require_own
+from ..common.settings import top_setting
 from .output import WrongUse
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ..paths import config_file
-from ..settings import DEFAULTS, top_setting
+from ..common.paths import config_file
+from ..common.settings import DEFAULTS, top_setting
 from ..store.maintenance import Limits
 
 

@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .output import (
-    EXIT_PROBLEM,
-    EXIT_STATUSES,
-    HELP,
-    console,
-    human_bytes,
-    json_option,
-    plural,
-    print_json,
-    printable,
-)
+from .output import EXIT_PROBLEM, EXIT_STATUSES, HELP, console, human_bytes, json_option, plural, print_json, printable
 from .selection import confirm, dry_run_option, require_root, yes_option
 
 if TYPE_CHECKING:

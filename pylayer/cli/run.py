@@ -7,7 +7,7 @@ import time
 
 import click
 
-from ..paths import store_root
+from ..common.paths import store_root
 from . import installed, layer_files
 from .complete import commands, directories, files, presets_there
 from .environment import DISABLE, with_layer
@@ -74,7 +74,7 @@ def _environment(root: str | None, changes: dict[str, str | None]) -> dict[str, 
 
 def _print_summary(root: str | None, since: float) -> None:
     """The table of the runs that began at or after ``since``, on standard error."""
-    from ..totals import add_up, read_runs
+    from ..report.totals import add_up, read_runs
     from .stats import print_tables
 
     found = [run for run in read_runs(root) if run.started >= since] if root else []

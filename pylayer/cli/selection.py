@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ..paths import store_root
+from ..common.paths import store_root
 from .complete import identities, programs
 from .names import Names as Names
 from .output import Failure, WrongUse

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..remarks import remarks
-from ..totals import add_up, read_runs
+from ..report.remarks import remarks
+from ..report.totals import add_up, read_runs
 from .complete import programs
 from .output import (
     EXIT_STATUSES,
@@ -27,7 +27,7 @@ from .selection import require_root
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..totals import Total
+    from ..report.totals import Total
 
 HEADINGS = ("runs", "created", "hits", "compiled", "refused", "spent", "saved")
 

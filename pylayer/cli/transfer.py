@@ -8,17 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .complete import files, programs
-from .output import (
-    EXIT_STATUSES,
-    HELP,
-    Failure,
-    human_bytes,
-    json_option,
-    plural,
-    print_json,
-    printable,
-    progress,
-)
+from .output import EXIT_STATUSES, HELP, Failure, human_bytes, json_option, plural, print_json, printable, progress
 from .selection import Names, Selection, dry_run_option, identity_option, require_root
 
 if TYPE_CHECKING:
@@ -300,7 +290,7 @@ def _recipient(root: str, app: str) -> tuple[int, str]:
 def _trust(require_signature: bool) -> tuple[dict[str, str], str]:
     """Names of the keys that the policy file trusts, and why a signature by one of them is required, empty where it is
     not. Failure where the policy file cannot be used: it may require one."""
-    from ..settings import top_setting
+    from ..common.settings import top_setting
     from .policy_in_force import policy_in_force, read_policy
 
     document, problem = read_policy()

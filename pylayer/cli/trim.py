@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .output import (
-    EXIT_PROBLEM,
-    EXIT_STATUSES,
-    HELP,
-    Failure,
-    human_bytes,
-    json_option,
-    plural,
-    print_json,
-    progress,
-)
+from .output import EXIT_PROBLEM, EXIT_STATUSES, HELP, Failure, human_bytes, json_option, plural, print_json, progress
 from .selection import dry_run_option, require_root
 from .sizes import parse_size
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..paths import store_root
+from ..common.paths import store_root
 from . import installed
 from .complete import directories
 from .install import base_of, remove_manifest

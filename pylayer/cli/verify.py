@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .output import (
-    EXIT_PROBLEM,
-    HELP,
-    console,
-    human_bytes,
-    human_time,
-    json_option,
-    plural,
-    print_json,
-    progress,
-)
+from .output import EXIT_PROBLEM, HELP, console, human_bytes, human_time, json_option, plural, print_json, progress
 from .selection import Names, Selection, app_option, identity_option, require_root
 
 if TYPE_CHECKING:

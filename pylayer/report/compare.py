@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..totals import SPENT, number_in
 from . import stalls
 from .figures import NEW_PIPELINES, compiles, origin, pipeline
+from .totals import SPENT, number_in
 
 if TYPE_CHECKING:
     from .recorded import Recorded

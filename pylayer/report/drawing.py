@@ -10,8 +10,8 @@ import html
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..values import KIND_NAMES
-from ..words import human_bytes, human_time, plural, printable, shorten
 from . import figures, stalls
+from .words import human_bytes, human_time, plural, printable, shorten
 
 if TYPE_CHECKING:
     from ..store.timeline import Event, Timeline

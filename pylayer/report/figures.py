@@ -8,14 +8,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..cache_header import OUTCOMES as HEADER_OUTCOMES
-from ..remarks import remarks
+from ..common.cache_header import OUTCOMES as HEADER_OUTCOMES
 from ..store.attestation import OUTCOMES as ATTESTATION_OUTCOMES
-from ..totals import Total, number_in, saved_estimate
 from ..values import KIND_NAMES
-from ..words import printable
 from . import stalls
 from .recorded import Recorded
+from .remarks import remarks
+from .totals import Total, number_in, saved_estimate
+from .words import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -17,9 +17,9 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from .. import __version__
-from ..words import human_time, plural, printable
 from . import drawing, view
 from .figures import moment
+from .words import human_time, plural, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ..store import runs
-from ..totals import Run, number_in
-from ..words import printable
+from .totals import Run, number_in
+from .words import printable
 
 if TYPE_CHECKING:
     from ..store.timeline import Timeline

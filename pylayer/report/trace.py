@@ -10,8 +10,8 @@ import json
 from typing import IO, TYPE_CHECKING, Any
 
 from .. import __version__
-from ..words import printable
 from .figures import OUTCOMES, REASONS, kind_name, stages_of
+from .words import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

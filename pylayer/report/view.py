@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..words import human_bytes, human_time, plural
 from .figures import HELD_UP, OUTCOMES, moment
+from .words import human_bytes, human_time, plural
 
 #: How large a table's first column may get is the style sheet's.
 _CODE = {"code": True}

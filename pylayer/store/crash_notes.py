@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 
-from .. import flat
+from ..common import flat
 from . import format, sentinel
 from .files import remove, replace_file, unique_name
 from .folder import Folder

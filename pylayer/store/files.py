@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from ..paths import open_in_store
+from ..common.paths import open_in_store
 from . import owner
 
 #: Pieces that Linux writes with one call.

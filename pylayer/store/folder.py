@@ -21,9 +21,9 @@ import time
 
 import xxhash
 
-from .. import flat
-from ..identity import Identity
-from ..paths import UntrustedDirectory, make_private_below, require_own_below
+from ..common import flat
+from ..common.identity import Identity
+from ..common.paths import UntrustedDirectory, make_private_below, require_own_below
 from . import format
 from .files import read_small, replace_file, unique_name
 from .format import Damage

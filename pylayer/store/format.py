@@ -15,7 +15,7 @@ import time
 
 import xxhash
 
-from ..identity import Identity
+from ..common.identity import Identity
 from . import owner
 
 TYPE_CHECKING = False

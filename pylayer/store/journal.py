@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import time
 
-from ..identity import Identity
-from ..paths import open_in_store
+from ..common.identity import Identity
+from ..common.paths import open_in_store
 from . import format, owner
 from .files import create_temporary, remove, unique_name, write_all
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from ..identity import Identity
+from ..common.identity import Identity
 from . import format
 from .files import append, create_temporary, remove, rename_to_new, write_all, write_at_start
 

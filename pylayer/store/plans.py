@@ -9,7 +9,7 @@ import os
 
 import xxhash
 
-from ..paths import make_private_below
+from ..common.paths import make_private_below
 from .files import replace_file
 
 #: Beyond this many the least recently made are deleted, a quarter at a time.

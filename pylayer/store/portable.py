@@ -13,9 +13,9 @@ from __future__ import annotations
 import os
 import time
 
-from .. import flat
-from ..cache_header import HEADER, HEADER_VERSION_ONE
-from ..identity import Identity
+from ..common import flat
+from ..common.cache_header import HEADER, HEADER_VERSION_ONE
+from ..common.identity import Identity
 from ..values import KIND_NAMES
 from . import checking, crash_notes, format, pack
 from .files import remove, unique_name

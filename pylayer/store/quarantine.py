@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from ..paths import make_private_below
+from ..common.paths import make_private_below
 from .files import read_small, remove, replace_file, unique_name
 
 TYPE_CHECKING = False

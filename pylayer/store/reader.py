@@ -6,7 +6,7 @@ import os
 
 import xxhash
 
-from ..paths import open_in_store
+from ..common.paths import open_in_store
 from . import format
 from .files import open_foreign
 from .format import ALIGNMENT, HASHED_RECORD_HEADER, RECORD_HEADER, Damage, FileHeader

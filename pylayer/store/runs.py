@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 
-from .. import flat
-from ..paths import make_private_below
+from ..common import flat
+from ..common.paths import make_private_below
 from .files import read_small, replace_file, unique_name
 
 TYPE_CHECKING = False

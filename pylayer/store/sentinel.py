@@ -14,8 +14,8 @@ import os
 import struct
 import time
 
-from .. import paths
-from ..paths import make_private
+from ..common import paths
+from ..common.paths import make_private
 from . import format, owner
 from .files import read_small, remove, unique_name, write_all
 from .folder import Folder

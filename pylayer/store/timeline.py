@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import struct
 
-from .. import flat
-from ..paths import make_private_below
+from ..common import flat
+from ..common.paths import make_private_below
 from ..values import CARRIER_NAMES
 from . import format
 from .files import append, remove, replace_file
@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..identity import Identity
+    from ..common.identity import Identity
     from .reader import Part
 
 SUFFIX = ".events"

@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "allocator.h"
-#include "layer.h"
 
 static void *VKAPI_PTR allocate(void *user, size_t size, size_t alignment, VkSystemAllocationScope scope)
 {

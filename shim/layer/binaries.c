@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mailbox.h"
 #include "binaries.h"
 #include "creations.h"
 #include "sentinel.h"

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "layer.h"
+#include "device.h"
 
 #define MAX_KNOWN (1u << 20)
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "layer.h"
+#include "device.h"
 
 struct BinaryEntry {
     BinaryEntry *next;  /* BinaryIndex::entries */

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "layer.h"
+#include "device.h"
 
 #define MAX_BINARIES 65536u
 #define MAX_BINARY_BYTES (1ull << 30)

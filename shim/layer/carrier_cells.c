@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "cells.h"
 #include "batch.h"
 #include "driver_cache.h"
 #include "pass.h"

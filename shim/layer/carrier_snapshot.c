@@ -2,6 +2,7 @@
  * carrier_snapshot.c - the application's call as it made it, with the layer's cache where it passed none: for devices
  * without pipelineCreationCacheControl, where a miss cannot be seen.
  */
+#include "cells.h"
 #include "carrier_snapshot.h"
 
 /* Without any cache: what was stored is in the layer's, and may be in the program's. */

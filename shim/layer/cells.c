@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cells.h"
+#include "mailbox.h"
 #include "creations.h"
 #include "driver_cache.h"
 #include "sentinel.h"

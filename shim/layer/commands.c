@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cells.h"
+#include "mailbox.h"
 #include "devices.h"
 #include "commands.h"
 #include "process.h"

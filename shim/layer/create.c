@@ -2,6 +2,7 @@
  * create.c - see create.h. Results are those that the driver would have given without the layer (Vulkan, 'Multiple
  * Pipeline Creation').
  */
+#include "process.h"
 #include "create.h"
 
 #include <stdlib.h>

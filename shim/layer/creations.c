@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "mailbox.h"
 #include "batch.h"
 #include "creations.h"
 #include "fingerprints.h"

@@ -10,6 +10,8 @@
  * sooner (Vulkan, 'Requesting Deferral'). That thread, or one that asks for the result first, takes over what was
  * compiled before the application can know that it is done; others wait for it.
  */
+#include "dispatch.h"
+#include "process.h"
 #include "deferred.h"
 
 #include <stdlib.h>

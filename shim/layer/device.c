@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cells.h"
+#include "dispatch.h"
+#include "mailbox.h"
 #include "devices.h"
 #include "allocator.h"
 #include "identifiers.h"

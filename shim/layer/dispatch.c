@@ -5,7 +5,8 @@
  * sequence which passed it still finds what lies behind. Keys are pointers that the loader reuses after
  * destruction, hence removal is explicit.
  */
-#include "layer.h"
+#include "dispatch.h"
+#include "process.h"
 
 DispatchTable instance_table, device_table;
 

@@ -7,7 +7,7 @@
  */
 #include "identifiers.h"
 
-#include "layer.h"
+#include "device.h"
 
 /* Equal bytes as an identifier are something else than as code. */
 #define IDENTIFIER_SEED 0x6964656e74696679ull

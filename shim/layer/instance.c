@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/auxv.h>
 
+#include "dispatch.h"
+#include "mailbox.h"
 #include "layer_settings.h"
 #include "pnext.h"
 #include "policy_thread.h"

@@ -6,7 +6,8 @@
  */
 #include <string.h>
 
-#include "layer.h"
+#include "dispatch.h"
+#include "pipelines.h"
 #include "pipeline_binaries.h"
 #include "properties.h"
 

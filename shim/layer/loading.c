@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "creations.h"
-#include "layer.h"
+#include "cells.h"
 
 /* While a load goes on, the next records come within tens of microseconds; waking a thread that sleeps takes
  * longer (measured in a virtual machine: 50 us and more, for each of 18 publications). */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "layer.h"
+#include "base.h"
 #include "process.h"
 
 /* Cells wait this long for company, so that a burst of compiles costs one wake-up and one write. Nothing

@@ -11,7 +11,7 @@
  * need no lock.
  */
 #include "driver_cache.h"
-#include "layer.h"
+#include "device.h"
 
 void cache_use_init(CacheUse *use)
 {

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <time.h>
 
-#include "layer.h"
+#include "device.h"
 
 /* No merge that ends takes so long: NVIDIA's driver merges 2,000 pipelines in 18 ms (measured). */
 #define PATIENCE_S 2

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dispatch.h"
+#include "mailbox.h"
+#include "process.h"
 #include "binaries.h"
 #include "fingerprints.h"
 #include "pipeline_binaries.h"

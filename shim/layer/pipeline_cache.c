@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cells.h"
+#include "dispatch.h"
+#include "mailbox.h"
+#include "process.h"
 #include "sentinel.h"
 #include "sketch.h"
 

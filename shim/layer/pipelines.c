@@ -1,4 +1,5 @@
 /* pipelines.c - the hooks of all commands that create pipelines. */
+#include "process.h"
 #include "pipelines.h"
 
 #include "create.h"

@@ -7,7 +7,7 @@
 #ifndef PYLAYER_PNEXT_H
 #define PYLAYER_PNEXT_H
 
-#include "layer.h"
+#include "device.h"
 
 static inline const VkBaseInStructure *pnext_find(const void *chain, VkStructureType type)
 {

@@ -17,7 +17,7 @@
 #include "devices.h"
 #include "commands.h"
 #include "kept_plans.h"
-#include "layer.h"
+#include "mailbox.h"
 #include "policy_thread.h"
 #include "process.h"
 

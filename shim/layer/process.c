@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "layer.h"
+#include "base.h"
 #include "process.h"
 
 static char *nothing[] = {NULL};

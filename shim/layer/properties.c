@@ -5,6 +5,9 @@
  * cache, and where the user installed a filled store, that asking it is better than keeping files ('a layer may decide
  * to set this property', VkPhysicalDevicePipelineBinaryPropertiesKHR).
  */
+#include "dispatch.h"
+#include "mailbox.h"
+#include "process.h"
 #include "pnext.h"
 #include "properties.h"
 

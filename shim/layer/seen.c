@@ -1,7 +1,7 @@
 /* seen.c - the fingerprints of the pipelines that this run created: the store learns which of its records are in use. */
 #include "seen.h"
 
-#include "layer.h"
+#include "device.h"
 
 void fingerprints_open(Device *device)
 {

@@ -6,6 +6,7 @@
 
 #include <linux/magic.h>
 
+#include "process.h"
 #include "sentinel.h"
 
 #ifndef XFS_SUPER_MAGIC

@@ -5,7 +5,9 @@
 #include "shader_modules.h"
 
 #include "identifiers.h"
-#include "layer.h"
+#include "device.h"
+#include "dispatch.h"
+#include "process.h"
 
 void shader_modules_open(Device *device)
 {

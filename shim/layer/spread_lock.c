@@ -5,7 +5,7 @@
  * slow each other down as those of a pthread_rwlock_t do. A writer raises a flag and looks at all the counts. Either
  * the reader sees the flag or the writer sees the reader: both write first and read then, sequentially consistent.
  */
-#include "layer.h"
+#include "device.h"
 
 /* A reader that keeps the lock for long counts this much. Fewer threads than that are in one slot. */
 #define LONG_READER 0x10000u

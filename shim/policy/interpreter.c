@@ -45,14 +45,14 @@ static const char bootstrap[] =
     "    pylayer.store.__path__.append(site + '/pylayer/store')\n"
     "    for again in range(9, -1, -1):\n"
     "        try:\n"
-    "            import pylayer.host\n"
+    "            import pylayer.inhost.host\n"
     "            break\n"
     "        except (ImportError, OSError):\n"
     "            if not again:\n"
     "                raise\n"
     "        sys.path_importer_cache.clear()\n"
     "        time.sleep(0.01)\n"
-    "    return pylayer.host.prepare()\n";
+    "    return pylayer.inhost.host.prepare()\n";
 /* clang-format on */
 
 static void log_text(int level, const char *what, const char *detail)
@@ -170,7 +170,7 @@ static int initialise(const char *site)
     return 1;
 }
 
-/* What pylayer.host.prepare returns, or NULL with an exception set. */
+/* What pylayer.inhost.host.prepare returns, or NULL with an exception set. */
 static PyObject *load_policy(const char *site, int dlopen_flags)
 {
     PyObject *names = PyDict_New();

@@ -38,12 +38,15 @@ def skip_rules() -> list[str]:
 
 
 def setting_names() -> list[str]:
-    schema = json.loads(Path("pylayer/policy.schema.json").read_text(encoding="utf-8"))
+    schema = json.loads(Path("pylayer/common/policy.schema.json").read_text(encoding="utf-8"))
     return sorted([*schema["definitions"]["settings"]["properties"], "log_level"])
 
 
 def header() -> str:
-    version, number = constant("pylayer/__init__.py", "__version__"), constant("pylayer/compiled.py", "SCHEMA_VERSION")
+    version, number = (
+        constant("pylayer/__init__.py", "__version__"),
+        constant("pylayer/common/compiled.py", "SCHEMA_VERSION"),
+    )
     lines = [
         "/* Written by shim/policy/layer_tables.py. */",
         f'#define COPY_NAME_SUFFIX "\\0" "{version}" "\\0" "{number}"',

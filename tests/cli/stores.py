@@ -12,10 +12,10 @@ from typing import Any
 import xxhash
 from unit.things import facts
 
-from pylayer import flat
-from pylayer.cache_header import HEADER, HEADER_VERSION_ONE
 from pylayer.cli.children import probe
-from pylayer.identity import Identity, program_id
+from pylayer.common import flat
+from pylayer.common.cache_header import HEADER, HEADER_VERSION_ONE
+from pylayer.common.identity import Identity, program_id
 from pylayer.store import format, owner
 from pylayer.store.attestation import Attestation
 from pylayer.store.files import unique_name

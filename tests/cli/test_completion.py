@@ -10,7 +10,7 @@ import pytest
 from cli.stores import GAME, IDENTITY, TOOL, filled, write_run
 from cli.user import User
 
-from pylayer.identity import program_id
+from pylayer.common.identity import program_id
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from cli.user import User
 from world import LAYER_NAME, PACKAGE
 
 from pylayer.cli import layer_features
-from pylayer.config import read
-from pylayer.layer_settings import definitions, parse, schema
-from pylayer.settings import DEFAULTS
+from pylayer.common.config import read
+from pylayer.common.layer_settings import definitions, parse, schema
+from pylayer.common.settings import DEFAULTS
 
 #: What vkconfig knows of a setting: the keys of each, those of a type beside them, and the type of its values.
 COMMON = {"key", "label", "description", "view", "type"}

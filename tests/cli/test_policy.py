@@ -14,8 +14,8 @@ import pytest
 import yaml
 from cli.user import DEMO, User
 
-from pylayer import config
-from pylayer.settings import DEFAULTS, TOP_DEFAULTS, settings_for
+from pylayer.common import config
+from pylayer.common.settings import DEFAULTS, TOP_DEFAULTS, settings_for
 from pylayer.values import DeviceFacts, Program
 
 PRESETS = ["engine-developers", "fleets", "hardening", "players"]

@@ -12,8 +12,8 @@ from cli.stores import GAME, IDENTITY, TOOL, Store, cell, record
 from cli.user import User
 from unit.things import binaries, binary_read, facts
 
-from pylayer import flat
-from pylayer.identity import Identity, program_id
+from pylayer.common import flat
+from pylayer.common.identity import Identity, program_id
 from pylayer.store import application_binaries, format, pack, portable
 from pylayer.store.folder import Loaded
 from pylayer.store.runs import RunFile

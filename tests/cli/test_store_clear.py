@@ -18,7 +18,7 @@ from pylayer.cli.inventory import Inventory
 from pylayer.cli.selection import Names, Selection
 from pylayer.cli.sizes import parse_size
 from pylayer.cli.trim import trim
-from pylayer.identity import Identity, program_id
+from pylayer.common.identity import Identity, program_id
 from pylayer.store.claim import Claim
 from pylayer.store.fold import MOST_FILES, Fold
 

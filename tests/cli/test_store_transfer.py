@@ -18,9 +18,9 @@ from cli.stores import DAY, GAME, IDENTITY, NOW, OLD_DRIVER, OTHER, TOOL, Store,
 from cli.user import User
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from pylayer import flat
 from pylayer.cli import transfer
-from pylayer.identity import Identity, program_id
+from pylayer.common import flat
+from pylayer.common.identity import Identity, program_id
 from pylayer.store import format, pack, portable, zstd
 from pylayer.store.folder import Loaded
 from pylayer.store.reader import Reader

@@ -15,7 +15,7 @@ from cli.stores import GAME, IDENTITY, OLD_DRIVER, OTHER, TOOL, Store, cell, fli
 from cli.user import User
 from unit.things import binary_read
 
-from pylayer.identity import program_id
+from pylayer.common.identity import program_id
 from pylayer.store import application_binaries, format, quarantine
 from pylayer.store.folder import Folder
 from pylayer.store.reader import Reader

@@ -18,7 +18,7 @@ import pytest
 from cli.user import DEMO, User
 from unit.things import facts
 
-from pylayer.identity import Identity
+from pylayer.common.identity import Identity
 from pylayer.store import owner
 from pylayer.store.runs import RunFile
 from pylayer.store.timeline import Event, TimelineFile

@@ -17,8 +17,8 @@ from unittest import mock
 import xxhash
 from fuzz import exports
 
-from pylayer import flat
-from pylayer.identity import Identity
+from pylayer.common import flat
+from pylayer.common.identity import Identity
 from pylayer.store import application_binaries, attestation, binaries, format, owner, pack, recency, timeline, zstd
 
 IDENTITY = Identity({"vendor_id": 0x1002, "abi": "64-bit little-endian"})

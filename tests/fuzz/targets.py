@@ -22,7 +22,7 @@ import fastjsonschema
 import xxhash
 from fuzz import exports, shapes
 
-from pylayer import cache_header, compiled, config, flat
+from pylayer.common import cache_header, compiled, config, flat
 from pylayer.store import (
     application_binaries,
     attestation,

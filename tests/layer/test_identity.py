@@ -6,7 +6,7 @@ import shutil
 
 from world import BUILD, World, icd_file
 
-from pylayer.identity import Identity
+from pylayer.common.identity import Identity
 from pylayer.store.folder import read_identity
 
 

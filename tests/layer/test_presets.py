@@ -15,7 +15,7 @@ from poison import poison_cache
 from scripted_driver import ScriptedDriver
 from world import BUILD, World
 
-from pylayer import config
+from pylayer.common import config
 
 
 def choose(world: World, preset: str, **own: Any) -> None:

@@ -19,7 +19,7 @@ from poison import poison_records
 from scripted_driver import ScriptedDriver
 from world import BUILD, Run, World
 
-from pylayer.identity import Identity
+from pylayer.common.identity import Identity
 from pylayer.store import sentinel
 from pylayer.store.crash_notes import forget, read, review
 from pylayer.store.folder import Folder, read_identity

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from world import BUILD, ROOT, World
 
-from pylayer.config import read
+from pylayer.common.config import read
 
 HOLDINGS = BUILD / "tests" / "holdings"
 STRANGER = 12345

@@ -12,9 +12,9 @@ import pytest
 import xxhash
 from world import BUILD
 
-from pylayer import flat
-from pylayer.layer_settings import parse
-from pylayer.settings import glob_matches, is_skipped
+from pylayer.common import flat
+from pylayer.common.layer_settings import parse
+from pylayer.common.settings import glob_matches, is_skipped
 from pylayer.values import Program
 
 NO, YES, UNDECIDED = "0", "1", "2"

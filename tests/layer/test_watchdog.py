@@ -17,7 +17,7 @@ from layer.test_interpreter import HOST, write_policy
 from scripted_driver import ScriptedDriver
 from world import BUILD, Run, World, python_hosts
 
-from pylayer import compiled
+from pylayer.common import compiled
 
 COUNT = 24
 NO_PLAN = "policy gave no plan for the device"

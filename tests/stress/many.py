@@ -25,7 +25,7 @@ from rich.table import Table
 from unit.things import facts
 from world import BUILD, World
 
-from pylayer.identity import Identity
+from pylayer.common.identity import Identity
 from pylayer.store import format
 from pylayer.store.folder import Folder
 from pylayer.store.journal import Journal

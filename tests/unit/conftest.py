@@ -17,24 +17,24 @@ import pylayer
 @pytest.fixture
 def boundary(monkeypatch: pytest.MonkeyPatch) -> FakeBoundary:
     result = FakeBoundary()
-    monkeypatch.setitem(sys.modules, "pylayer.boundary", result)
+    monkeypatch.setitem(sys.modules, "pylayer.inhost.boundary", result)
     monkeypatch.setattr(pylayer, "boundary", result, raising=False)
     return result
 
 
 @pytest.fixture
 def host_module(boundary: FakeBoundary, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """pylayer.host over the fake boundary; gone afterwards."""
-    from pylayer import paths
+    """pylayer.inhost.host over the fake boundary; gone afterwards."""
+    from pylayer.common import paths
 
-    monkeypatch.delitem(sys.modules, "pylayer.host", raising=False)
+    monkeypatch.delitem(sys.modules, "pylayer.inhost.host", raising=False)
     monkeypatch.setattr(paths, "getenv", boundary.environment)
     streams = sys.stdout, sys.stderr
-    yield importlib.import_module("pylayer.host")
+    yield importlib.import_module("pylayer.inhost.host")
     sys.stdout, sys.stderr = streams
-    sys.modules.pop("pylayer.host", None)
+    sys.modules.pop("pylayer.inhost.host", None)
     if hasattr(pylayer, "host"):
-        del pylayer.host
+        del pylayer.inhost.host
 
 
 @pytest.fixture

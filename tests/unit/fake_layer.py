@@ -20,18 +20,9 @@ from unit.things import (
     write_journal,
 )
 
-from pylayer.identity import Identity, program_id
+from pylayer.common.identity import Identity, program_id
 from pylayer.store.folder import Folder
-from pylayer.values import (
-    CARRIER_CELLS,
-    BinaryProperties,
-    BinaryRead,
-    CacheData,
-    CacheRead,
-    Cell,
-    DeviceState,
-    Plan,
-)
+from pylayer.values import CARRIER_CELLS, BinaryProperties, BinaryRead, CacheData, CacheRead, Cell, DeviceState, Plan
 
 SERIAL = 5
 TYPES = (
@@ -111,10 +102,10 @@ class FakeMessage:
 
 
 class FakeBoundary(ModuleType, FakeCommands):
-    """pylayer.boundary without the layer. ``next_message`` ends the loop when nothing is left."""
+    """pylayer.inhost.boundary without the layer. ``next_message`` ends the loop when nothing is left."""
 
     def __init__(self) -> None:
-        ModuleType.__init__(self, "pylayer.boundary")
+        ModuleType.__init__(self, "pylayer.inhost.boundary")
         FakeCommands.__init__(self)
         for number, name in enumerate(TYPES, 1):
             setattr(self, name, number)

@@ -8,7 +8,7 @@ from typing import Any
 
 from unit.things import facts
 
-from pylayer.identity import Identity
+from pylayer.common.identity import Identity
 from pylayer.store import fold, format, journal
 from pylayer.store.folder import Folder, Loaded
 

@@ -24,9 +24,9 @@ from unit.things import (
     write_journal,
 )
 
-from pylayer.identity import Identity
-from pylayer.session import DeviceSession
-from pylayer.settings import DEFAULTS
+from pylayer.common.identity import Identity
+from pylayer.common.settings import DEFAULTS
+from pylayer.inhost.session import DeviceSession
 from pylayer.store import application_binaries, bounds, checking, ended, format
 from pylayer.store.application_binaries import ApplicationBinaries, compact, parse
 from pylayer.store.folder import Folder

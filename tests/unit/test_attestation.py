@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.things import FakeCommands, cache_data, cache_read, device_state, facts, load, program, sketch_of
 
-from pylayer.identity import Identity
+from pylayer.common.identity import Identity
+from pylayer.common.settings import DEFAULTS
+from pylayer.inhost.session import DeviceSession
 from pylayer.policy import Policy
-from pylayer.session import DeviceSession
-from pylayer.settings import DEFAULTS
 from pylayer.store import attestation, quarantine, sketch
 from pylayer.store.attestation import Attestations
 from pylayer.store.folder import Folder

@@ -24,9 +24,9 @@ from unit.things import (
     scan,
 )
 
-from pylayer.identity import Identity
-from pylayer.session import DeviceSession
-from pylayer.settings import DEFAULTS
+from pylayer.common.identity import Identity
+from pylayer.common.settings import DEFAULTS
+from pylayer.inhost.session import DeviceSession
 from pylayer.store import bounds, checking, fold, format, journal, pack, quarantine, zstd
 from pylayer.store.binaries import problem
 from pylayer.store.folder import Folder, Loaded, note_parts

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pylayer._policy import ffi
 
-from pylayer import boundary
+from pylayer.inhost import boundary
 from pylayer.values import COUNTER_NAMES, Attested, BinaryProperties, Plan
 
 

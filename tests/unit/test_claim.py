@@ -11,7 +11,7 @@ import pytest
 from unit.folders import IDENTITY, put, run
 from unit.things import run_python
 
-from pylayer import flat
+from pylayer.common import flat
 from pylayer.store import fold, owner
 from pylayer.store.claim import Claim
 from pylayer.store.folder import Folder
@@ -20,7 +20,7 @@ from pylayer.store.pack import PackWriter
 START = """
 import os, sys
 from pylayer import flat
-from pylayer.identity import Identity
+from pylayer.common.identity import Identity
 from pylayer.store.claim import Claim
 from pylayer.store.folder import Folder
 from pylayer.store.pack import PackWriter

@@ -10,7 +10,7 @@ import pytest
 import xxhash
 from unit.things import give_to_another_user, run_python
 
-from pylayer import compiled, config, paths
+from pylayer.common import compiled, config, paths
 
 TEXT = "share: all\nsettings: {carrier: off, load_wait_ms: 0.5}\nrules:\n- {match: {vendor: 1}, set: {}}\n"
 DOCUMENT: dict[str, Any] = {

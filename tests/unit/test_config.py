@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import pylayer
-from pylayer import config
-from pylayer.settings import DEFAULTS, TOP_DEFAULTS
+from pylayer.common import config
+from pylayer.common.settings import DEFAULTS, TOP_DEFAULTS
 
 DEFAULT_FILE = Path(pylayer.__file__).parent / "data" / "config" / "default.yaml"
 SETTINGS_KEYS = (

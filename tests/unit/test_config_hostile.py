@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pylayer import config
+from pylayer.common import config
 
 
 @pytest.mark.parametrize(

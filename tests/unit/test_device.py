@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from unit import things
 from unit.things import facts, program
 
-from pylayer.cache_header import OUTCOMES, judge
-from pylayer.identity import ABI, Identity, program_id
+from pylayer.common.cache_header import OUTCOMES, judge
+from pylayer.common.identity import ABI, Identity, program_id
+from pylayer.common.settings import DEFAULTS
 from pylayer.policy import MS, Policy, choose_carrier
-from pylayer.settings import DEFAULTS
 from pylayer.values import (
     CARRIER_BINARIES,
     CARRIER_CELLS,

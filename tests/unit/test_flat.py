@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pylayer import flat
+from pylayer.common import flat
 
 TEXT = st.text(alphabet=st.characters(codec="utf-8"), max_size=12)
 #: Characters that mean something in the format are tried more often than chance would.

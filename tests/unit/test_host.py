@@ -11,7 +11,7 @@ import xxhash
 from unit.fake_layer import SERIAL, FakeBoundary, FakeMessage, Send, device, in_store, message, own, stored
 from unit.things import counters, facts, record
 
-from pylayer.identity import Identity
+from pylayer.common.identity import Identity
 from pylayer.policy import Policy
 from pylayer.store import folder as folder_module
 from pylayer.store import journal, reader, runs
@@ -79,7 +79,7 @@ def test_session_that_could_not_be_made(
     send: Send, boundary: FakeBoundary, monkeypatch: pytest.MonkeyPatch, host: Any
 ) -> None:
     """A device whose plan was answered and that then got no session is switched off: nothing waits for it."""
-    from pylayer import session
+    from pylayer.inhost import session
 
     monkeypatch.setattr(session, "DeviceSession", None)
     send(message("PLAN_DEVICE"), message("DEVICE_CREATED"), message("ADMIT_CACHE"), message("FLUSH_DEVICE"))
@@ -136,7 +136,7 @@ def test_load_that_cannot_be_finished(
     send: Send, host: Any, boundary: FakeBoundary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also when the last step of a load fails, pipeline creations go on, and the loop does."""
-    from pylayer import session
+    from pylayer.inhost import session
 
     monkeypatch.setattr(session.DeviceSession, "load_finished", lambda self: 1 / 0)
     send(*device())

@@ -10,7 +10,7 @@ import xxhash
 from unit.fake_layer import SERIAL, FakeBoundary, FakeMessage, Send, message, own
 from unit.things import binaries, counters, facts, record, scan, write_journal
 
-from pylayer.identity import Identity, program_id
+from pylayer.common.identity import Identity, program_id
 from pylayer.policy import Policy
 from pylayer.store import format, journal, runs
 from pylayer.store.folder import Folder

@@ -12,15 +12,9 @@ import pytest
 from unit.fake_layer import FakeBoundary, FakeMessage, Send, device, message, stored
 
 import pylayer
+from pylayer.common.settings import TOP_DEFAULTS
 from pylayer.policy import Policy
-from pylayer.settings import TOP_DEFAULTS
-from pylayer.values import (
-    CARRIER_OFF,
-    CARRIER_SNAPSHOT,
-    LOG_INFO,
-    LOG_WARN,
-    Plan,
-)
+from pylayer.values import CARRIER_OFF, CARRIER_SNAPSHOT, LOG_INFO, LOG_WARN, Plan
 
 FAILURES: int = TOP_DEFAULTS["watchdog"]["failures"]
 
@@ -181,7 +175,7 @@ def test_yaml_that_cannot_be_imported(
 ) -> None:
     """An installation without PyYAML costs the policy file, not the layer."""
     monkeypatch.setitem(sys.modules, "yaml", None)
-    monkeypatch.delitem(sys.modules, "pylayer.config", raising=False)
+    monkeypatch.delitem(sys.modules, "pylayer.common.config", raising=False)
     monkeypatch.delattr(pylayer, "config", raising=False)
     configured(host_module, tmp_path, "share: all")
     assert "the defaults are in force" in boundary.lines(LOG_WARN)[0]

@@ -12,17 +12,10 @@ import xxhash
 from unit.fake_layer import FakeBoundary, FakeMessage, Send, device, in_store, message, own
 from unit.things import counters, facts, record, sketch_of
 
-from pylayer.identity import Identity
+from pylayer.common.identity import Identity
 from pylayer.store import fold, format, maintenance, quarantine
 from pylayer.store.folder import Folder
-from pylayer.values import (
-    LOG_INFO,
-    LOG_WARN,
-    VERDICT_EMPTY,
-    VERDICT_PASS,
-    VERDICT_PASS_KEPT,
-    VERDICT_SKETCH,
-)
+from pylayer.values import LOG_INFO, LOG_WARN, VERDICT_EMPTY, VERDICT_PASS, VERDICT_PASS_KEPT, VERDICT_SKETCH
 
 GOOD = struct.pack("<IIII16s", 32, 1, 0x1002, 0x73BF, bytes(range(16))) + b"pipelines" * 10
 
@@ -132,7 +125,7 @@ def test_what_packs_need_is_imported_before_the_device(
     if packs:
         path.rename(path.with_suffix(".pack"))
     send(message("CREATE_INSTANCE", device=0), None)
-    assert imported == ["pylayer.session", *(["pylayer.store.zstd"] if packs else [])]
+    assert imported == ["pylayer.inhost.session", *(["pylayer.store.zstd"] if packs else [])]
 
 
 def test_few_journals_are_left(send: Send, boundary: FakeBoundary, root: str) -> None:

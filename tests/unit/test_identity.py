@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from unit.things import FakeCommands, cell, device_state, facts, program
 
-from pylayer import identity as identity_module
-from pylayer.identity import Identity
-from pylayer.session import DeviceSession
-from pylayer.settings import DEFAULTS
+from pylayer.common import identity as identity_module
+from pylayer.common.identity import Identity
+from pylayer.common.settings import DEFAULTS
+from pylayer.inhost.session import DeviceSession
 from pylayer.store.folder import identity_names, read_identity
 from pylayer.values import DeviceFacts
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.things import facts, record, run_python, scan, write_journal
 
-from pylayer.identity import Identity
+from pylayer.common.identity import Identity
 from pylayer.store import format, owner, reader
 from pylayer.store.format import Damage
 from pylayer.store.journal import Journal
@@ -310,7 +310,7 @@ def test_full_journal_is_followed_by_another(tmp_path: Path, monkeypatch: pytest
 
 FULL_DISK = """
 import os, resource, sys
-from pylayer.identity import Identity
+from pylayer.common.identity import Identity
 from pylayer.store import format
 from pylayer.store.journal import Journal
 

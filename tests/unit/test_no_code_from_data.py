@@ -77,7 +77,7 @@ def test_safe_loader() -> None:
     """The loader of policy files descends from the safe one, which makes no object that a text names."""
     import yaml
 
-    from pylayer import config
+    from pylayer.common import config
 
     assert issubclass(config._Loader, yaml.SafeLoader)
     assert not issubclass(config._Loader, (yaml.FullLoader, yaml.UnsafeLoader))

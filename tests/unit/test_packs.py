@@ -130,7 +130,7 @@ def test_fold_leaves_living_writers_alone(folder: Folder) -> None:
 
 DEAD_WRITER = """
 import sys
-from pylayer.identity import Identity
+from pylayer.common.identity import Identity
 from pylayer.store import format, journal
 from pylayer import flat
 identity = Identity(flat.loads(sys.argv[2]))
@@ -144,7 +144,7 @@ os.kill(os.getpid(), 9)
 
 def test_fold_takes_what_the_dead_left(folder: Folder) -> None:
     """A journal whose writer was killed is folded as it is."""
-    from pylayer import flat
+    from pylayer.common import flat
 
     with pytest.raises(AssertionError):  # run_python wants an exit status of 0
         run_python(DEAD_WRITER, folder.path, flat.dumps(IDENTITY.fields))
@@ -175,7 +175,7 @@ def test_interrupted_anywhere(folder: Folder) -> None:
 KILLED_FOLDER = """
 import os, sys
 from pylayer import flat
-from pylayer.identity import Identity
+from pylayer.common.identity import Identity
 from pylayer.store import fold
 from pylayer.store.folder import Folder
 work = fold.Fold(Folder(sys.argv[1], Identity(flat.loads(sys.argv[2]))), 1).steps()
@@ -188,7 +188,7 @@ for number, _ in enumerate(work):
 @pytest.mark.parametrize("step", [0, 2, 5])
 def test_killed_while_folding(folder: Folder, step: int) -> None:
     """A process that is killed in a fold leaves all records; its claim and its half pack go with the next fold."""
-    from pylayer import flat
+    from pylayer.common import flat
 
     put(folder, 1, range(120))
     with pytest.raises(AssertionError):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from unit.things import give_to_another_user
 
-from pylayer import paths
+from pylayer.common import paths
 
 
 @pytest.fixture

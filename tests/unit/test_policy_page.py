@@ -10,7 +10,7 @@ import lints
 import pytest
 from world import ROOT
 
-from pylayer import config
+from pylayer.common import config
 
 PAGES = [ROOT / "docs" / "policy.md", ROOT / "docs" / "policy-class.md"]
 

@@ -10,7 +10,7 @@ import pytest
 import recorded_runs
 from recorded_runs import MS, Event, cache, hits, pipeline
 
-from pylayer.identity import program_id
+from pylayer.common.identity import program_id
 from pylayer.report import compare, figures, recorded, stalls
 
 

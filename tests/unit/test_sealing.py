@@ -8,7 +8,7 @@ import pytest
 import xxhash
 from unit.things import facts
 
-from pylayer.identity import Identity
+from pylayer.common.identity import Identity
 from pylayer.store import attestation, format, pack
 from pylayer.store.folder import Batch, Folder, Loaded
 from pylayer.store.journal import Journal

@@ -27,9 +27,9 @@ from unit.things import (
     write_journal,
 )
 
-from pylayer import storing
-from pylayer.session import DeviceSession
-from pylayer.settings import DEFAULTS
+from pylayer.common.settings import DEFAULTS
+from pylayer.inhost import storing
+from pylayer.inhost.session import DeviceSession
 from pylayer.store import format, journal, runs
 from pylayer.store.folder import Folder, Loaded
 from pylayer.values import (

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.things import facts, program
 
-from pylayer import layer_settings
-from pylayer.settings import DEFAULTS, glob_matches, settings_for, top_setting
+from pylayer.common import layer_settings
+from pylayer.common.settings import DEFAULTS, glob_matches, settings_for, top_setting
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import xxhash
 
-from pylayer import flat
-from pylayer.identity import Identity
+from pylayer.common import flat
+from pylayer.common.identity import Identity
 from pylayer.store import attestation, bounds, fold, format, pack, quarantine, reader, zstd
 from pylayer.store.claim import Claim
 from pylayer.store.folder import Folder, Loaded

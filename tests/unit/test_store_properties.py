@@ -16,8 +16,8 @@ import xxhash
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from pylayer import flat
-from pylayer.identity import Identity
+from pylayer.common import flat
+from pylayer.common.identity import Identity
 from pylayer.store import fold, format, pack, quarantine, reader
 from pylayer.store.claim import Claim
 from pylayer.store.folder import Folder, Loaded

@@ -12,10 +12,10 @@ import pytest
 import xxhash
 from unit.things import FakeCommands, cell, device_state, facts, load, program
 
-from pylayer import flat
-from pylayer.identity import Identity, program_id
-from pylayer.session import DeviceSession
-from pylayer.settings import DEFAULTS
+from pylayer.common import flat
+from pylayer.common.identity import Identity, program_id
+from pylayer.common.settings import DEFAULTS
+from pylayer.inhost.session import DeviceSession
 from pylayer.store import crash_notes, format, owner, sentinel, suspects
 from pylayer.store.files import unique_name
 from pylayer.store.folder import Folder

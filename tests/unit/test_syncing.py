@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from unit.things import facts
 
-from pylayer.identity import Identity
+from pylayer.common.identity import Identity
 from pylayer.store import format, syncing
 from pylayer.store.folder import Folder
 from pylayer.store.journal import Journal

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from unit.things import FakeCommands, cell, counters, facts, program
 
-from pylayer.identity import Identity
-from pylayer.recording import Recording
+from pylayer.common.identity import Identity
+from pylayer.inhost.recording import Recording
 from pylayer.store import format, runs, timeline
 from pylayer.store.timeline import Event, TimelineFile
 from pylayer.values import CELL_ADOPTED, CELL_EMPTY, OUTCOME_NAMES, UNIT_NONE, Activity

@@ -11,10 +11,10 @@ import pytest
 from unit.fake_layer import FakeBoundary, FakeMessage, Send, device, message, stored
 from unit.things import facts
 
-from pylayer import watchdog
-from pylayer.identity import Identity
+from pylayer.common.identity import Identity
+from pylayer.common.settings import TOP_DEFAULTS, watchdog_limits
+from pylayer.inhost import watchdog
 from pylayer.policy import Policy, PolicyTimeout
-from pylayer.settings import TOP_DEFAULTS, watchdog_limits
 from pylayer.store import runs
 from pylayer.values import LOG_INFO, LOG_WARN, VERDICT_PASS, Plan
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import xxhash
 
-from pylayer.identity import Identity
-from pylayer.session import DeviceSession
+from pylayer.common.identity import Identity
+from pylayer.inhost.session import DeviceSession
 from pylayer.store import format
 from pylayer.store.format import Damage
 from pylayer.store.reader import Scan

@@ -7,8 +7,8 @@ import sys
 
 import xxhash
 
+from ..values import DeviceFacts
 from . import flat
-from .values import DeviceFacts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

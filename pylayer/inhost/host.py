@@ -10,12 +10,10 @@ import _thread
 import sys
 import time
 
-# Only what the first plan needs: a program waits for it in vkCreateDevice. Session and store follow after.
-from . import boundary, paths, settings
-from .paths import config_file, store_root
-from .policy import Policy, choose_carrier
-from .user_output import LogStream, describe
-from .values import (
+from ..common import paths, settings
+from ..common.paths import config_file, store_root
+from ..policy import Policy, choose_carrier
+from ..values import (
     CARRIER_BINARIES,
     CARRIER_NAMES,
     CARRIER_OFF,
@@ -30,16 +28,20 @@ from .values import (
     VERDICT_SKETCH,
 )
 
+# Only what the first plan needs: a program waits for it in vkCreateDevice. Session and store follow after.
+from . import boundary
+from .user_output import LogStream, describe
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .layer_settings import LayerSettings
+    from ..common.layer_settings import LayerSettings
+    from ..values import DeviceFacts, Program
     from .loading import StoreLoad
     from .maintaining import Maintaining
     from .session import DeviceSession
-    from .values import DeviceFacts, Program
     from .watchdog import Watchdog
 
 #: Statistics of a program that only hits change without a message; they are looked at this often while they change, for
@@ -96,7 +98,7 @@ class Host:
         if path is None or (self._plans_may_be_kept and not paths.getenv("PYLAYER_CONFIG", "")):
             return
         try:
-            from . import compiled
+            from ..common import compiled
 
             self.document = compiled.load(path, self.root)
         except (OSError, ValueError) as error:
@@ -212,7 +214,7 @@ class Host:
         """What is in force for a device; says once what is wrong with layer settings."""
         text = message.layer_settings
         if text and text not in self._layer_settings:
-            from . import layer_settings
+            from ..common import layer_settings
 
             given = self._layer_settings[text] = layer_settings.parse(text)
             for problem in given.problems:
@@ -236,7 +238,7 @@ class Host:
         """Where a policy class may be the cause, `pylayer stats` shall show that the device ran without the layer."""
         if not self.policy_facts:
             return
-        from .identity import Identity
+        from ..common.identity import Identity
         from .watchdog import note_unplanned
 
         self._judge()
@@ -246,7 +248,7 @@ class Host:
             boundary.log(LOG_DEBUG, f"statistics cannot be written: {error.strerror or error}")
 
     def _keep_plan(self, message: boundary.Message) -> None:
-        from .store import plans
+        from ..store import plans
 
         # Settings depend on the program through rules alone.
         kept = message.plan_to_keep(for_all_programs=not self.document.get("rules"))
@@ -634,7 +636,7 @@ class Host:
 
     def _import_for_packs(self) -> None:
         """What reads compressed packs takes 2 ms to import (measured), and a load waits for it."""
-        from .store.folder import has_packs
+        from ..store.folder import has_packs
 
         if self.root is not None and has_packs(self.root):
             __import__(f"{__package__}.store.zstd")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 
-from ._policy import ffi, lib
-from .values import (
+from .._policy import ffi, lib
+from ..values import (
     COUNTER_NAMES,
     Activity,
     Attested,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, TypeVar
 
-    from .values import Record
+    from ..values import Record
 
     T = TypeVar("T", bound=Record)
 
@@ -102,7 +102,7 @@ class Message:
 
     @property
     def layer_settings(self) -> str:
-        """PLAN_DEVICE, PROPERTIES: as pylayer.layer_settings.parse reads it; empty where there is none."""
+        """PLAN_DEVICE, PROPERTIES: as pylayer.common.layer_settings.parse reads it; empty where there is none."""
         c = self._c.layer_settings
         return ffi.string(c).decode("utf-8", "replace") if c else ""
 

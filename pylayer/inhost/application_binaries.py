@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from .store.folder import Batch
+from ..store.folder import Batch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from ..store.application_binaries import ApplicationBinaries
+    from ..store.format import Damage
+    from ..values import BinaryRead
     from .device import Device
-    from .store.application_binaries import ApplicationBinaries
-    from .store.format import Damage
     from .storing import Storing
-    from .values import BinaryRead
 
 
 class OwnBinaries:
@@ -29,7 +29,7 @@ class OwnBinaries:
         """The stored history; None without a store."""
         device = self._device
         if self._history is None and device.folder is not None:
-            from .store.application_binaries import ApplicationBinaries
+            from ..store.application_binaries import ApplicationBinaries
 
             most = int(device.settings["keep_cache_mib"]) << 20
             self._history = ApplicationBinaries(

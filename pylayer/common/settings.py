@@ -6,7 +6,7 @@ the program's process reads a compiled copy (``compiled``), because importing Py
 
 from __future__ import annotations
 
-from .values import DeviceFacts, Program
+from ..values import DeviceFacts, Program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

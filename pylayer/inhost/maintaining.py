@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from .values import CARRIERS_THAT_KEEP, LOG_INFO
+from ..values import CARRIERS_THAT_KEEP, LOG_INFO
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def _adds_to_store(session: DeviceSession) -> bool:
 
 def _prune_runs(root: str) -> Generator[None, None, None]:
     """Of a store that gets nothing but statistics: where no program adds anything else, nobody else does it."""
-    from .store import runs
+    from ..store import runs
 
     runs.prune(root)
     yield
@@ -79,7 +79,7 @@ class Maintaining:
             sessions.setdefault(self._last.identity.name, self._last)
         sessions |= self._waiting
         self._waiting = {}
-        from .store.maintenance import EXIT_SECONDS
+        from ..store.maintenance import EXIT_SECONDS
 
         end = time.monotonic() + EXIT_SECONDS
         for session in sessions.values():
@@ -90,7 +90,7 @@ class Maintaining:
                     return
 
     def _work_for(self, session: DeviceSession, at_exit: bool = False) -> Generator[None, None, None]:
-        from .store.maintenance import Limits, maintain
+        from ..store.maintenance import Limits, maintain
 
         assert session.folder is not None
         if not _adds_to_store(session):

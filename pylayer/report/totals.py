@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .identity import program_id
-from .settings import glob_matches
-from .store import owner, runs
-from .values import COUNTER_NAMES
+from ..common.identity import program_id
+from ..common.settings import glob_matches
+from ..store import owner, runs
+from ..values import COUNTER_NAMES
 from .words import one_line, printable
 
 #: Counters that are reported in another form, with what was refused and why, or not at all.

@@ -10,8 +10,8 @@ from __future__ import annotations
 import sys
 from importlib.machinery import FileFinder, SourceFileLoader
 
-from .paths import read_own_file, require_own
-from .policy import Policy
+from ..common.paths import read_own_file, require_own
+from ..policy import Policy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

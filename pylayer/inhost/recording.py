@@ -9,25 +9,16 @@ from __future__ import annotations
 import os
 import time
 
-from .store import owner, runs
-from .store.timeline import COMPILES, OUTCOMES, Event, TimelineFile
-from .values import (
-    CARRIER_NAMES,
-    CELL_ADOPTED,
-    CELL_EMPTY,
-    KIND_NAMES,
-    OUTCOME_NAMES,
-    UNIT_NONE,
-    Cell,
-    Program,
-)
+from ..store import owner, runs
+from ..store.timeline import COMPILES, OUTCOMES, Event, TimelineFile
+from ..values import CARRIER_NAMES, CELL_ADOPTED, CELL_EMPTY, KIND_NAMES, OUTCOME_NAMES, UNIT_NONE, Cell, Program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    from .identity import Identity
+    from ..common.identity import Identity
 
 #: Counters whose rise is an event; that of others is one already, or in the totals alone.
 TOLD = (

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 
-from .store.folder import Batch, Loaded
-from .values import KIND_NAMES, LOG_DEBUG, LOG_INFO, LOG_WARN
+from ..store.folder import Batch, Loaded
+from ..values import KIND_NAMES, LOG_DEBUG, LOG_INFO, LOG_WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ..store.format import Damage
     from .application_binaries import OwnBinaries
     from .application_caches import ApplicationCaches
     from .crashes import Crashes
     from .device import Device
-    from .store.format import Damage
     from .storing import Storing
 
 #: Damaged records that the log names one by one.

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import time
 
-from .store.journal import Journal
-from .store.syncing import Syncer
-from .values import LOG_WARN
+from ..store.journal import Journal
+from ..store.syncing import Syncer
+from ..values import LOG_WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .identity import Identity
-    from .store.folder import Folder
+    from ..common.identity import Identity
+    from ..store.folder import Folder
 
 #: A failed write is tried again after this long; until then cells are counted as lost.
 RETRY_SECONDS = 10.0

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .identity import Identity, program_id
-from .store.folder import Folder
-from .values import (
+from ..common.identity import Identity, program_id
+from ..store.folder import Folder
+from ..values import (
     CARRIER_BINARIES,
     CARRIER_OFF,
     CARRIERS_THAT_KEEP,

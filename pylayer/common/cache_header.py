@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 
-from .values import CacheData, DeviceFacts
+from ..values import CacheData, DeviceFacts
 
 HEADER = struct.Struct("<IIII16s")
 HEADER_VERSION_ONE = 1  # VK_PIPELINE_CACHE_HEADER_VERSION_ONE

@@ -9,8 +9,8 @@ from __future__ import annotations
 import posix
 import time
 
-from .policy import PolicyTimeout
-from .values import VERDICT_PASS_KEPT, BinaryProperties, Plan, Record
+from ..policy import PolicyTimeout
+from ..values import VERDICT_PASS_KEPT, BinaryProperties, Plan, Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    from .policy import Policy
+    from ..policy import Policy
 
 MS = 1_000_000
 #: Methods that are told of events may take so much in all before anything counts.
@@ -206,8 +206,8 @@ def note_unplanned(
     OSError."""
     if root is None:
         return
-    from . import __version__
-    from .store.runs import RunFile
+    from .. import __version__
+    from ..store.runs import RunFile
 
     RunFile(root).write(
         {

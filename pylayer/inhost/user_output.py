@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .values import LOG_WARN
+from ..values import LOG_WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ import time
 
 import xxhash
 
-from .store import format
-from .store.folder import note_parts
-from .store.recency import RECENT_SECONDS, used_parts
-from .values import (
+from ..store import format
+from ..store.folder import note_parts
+from ..store.recency import RECENT_SECONDS, used_parts
+from ..values import (
     CELL_ADOPTED,
     CELL_AFTER_LOAD,
     CELL_EMPTY,
@@ -24,11 +24,11 @@ from .values import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..values import Cell
     from .crashes import Crashes
     from .device import Device
     from .loading import StoreLoad
     from .storing import Storing
-    from .values import Cell
 
 #: Pipelines that leave their cells empty, and none that does not, before a driver's cache counts as a stub; and
 #: adoptions in vain before a kind is adopted no more.

@@ -3,20 +3,20 @@ back, and the last good data where that cannot be used."""
 
 from __future__ import annotations
 
-from .store.folder import Batch
-from .values import LOG_DEBUG, LOG_WARN
+from ..store.folder import Batch
+from ..values import LOG_DEBUG, LOG_WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
+    from ..store.attestation import Attestations, Blob
+    from ..store.folder import Folder
+    from ..store.format import Damage
+    from ..values import CacheData, CacheRead
     from .crashes import Crashes
-    from .store.attestation import Attestations, Blob
-    from .store.folder import Folder
-    from .store.format import Damage
     from .storing import Storing
-    from .values import CacheData, CacheRead
 
 
 #: What is said of data that nothing is wrong with.
@@ -61,7 +61,7 @@ class ApplicationCaches:
         if self._settings["application_caches"] not in ("attest", "strict", "report"):
             return None
         if self._attestations is None and self._folder is not None:
-            from .store.attestation import Attestations
+            from ..store.attestation import Attestations
 
             self._attestations = Attestations(
                 self._folder, self._program_id, self._program_name, self._storing.syncer, self._read_only

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from .store import crash_notes, sentinel
-from .store.files import remove
-from .store.suspects import Suspects, describe
-from .values import LOG_DEBUG, LOG_WARN
+from ..store import crash_notes, sentinel
+from ..store.files import remove
+from ..store.suspects import Suspects, describe
+from ..values import LOG_DEBUG, LOG_WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .store.folder import Folder
-    from .values import Program
+    from ..store.folder import Folder
+    from ..values import Program
 
 
 class Crashes:

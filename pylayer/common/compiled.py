@@ -10,9 +10,10 @@ import os
 
 import xxhash
 
-from . import __version__, flat
+from .. import __version__
+from ..store.files import replace_file
+from . import flat
 from .paths import MAX_POLICY_FILE_BYTES, make_private_below, open_in_store, read_own_file
-from .store.files import replace_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .application_caches import GOOD
-from .cache_header import OUTCOMES as HEADER_OUTCOMES
-from .store.attestation import OUTCOMES as ATTESTATION_OUTCOMES
-from .store.format import OUTCOMES as DAMAGE
+from ..common.cache_header import OUTCOMES as HEADER_OUTCOMES
+from ..inhost.application_caches import GOOD
+from ..store.attestation import OUTCOMES as ATTESTATION_OUTCOMES
+from ..store.format import OUTCOMES as DAMAGE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from . import __version__
+from .. import __version__
+from ..store import format
+from ..values import CARRIER_NAMES, CARRIER_OFF, LOG_WARN
 from .application_binaries import OwnBinaries
 from .application_caches import ApplicationCaches
 from .crashes import Crashes
@@ -10,18 +12,16 @@ from .device import Device
 from .keeping import Keeping
 from .loading import StoreLoad
 from .recording import Recording
-from .store import format
 from .storing import Storing
-from .values import CARRIER_NAMES, CARRIER_OFF, LOG_WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    from .store.attestation import Blob
-    from .store.format import Damage
-    from .values import DeviceFacts, Program
+    from ..store.attestation import Blob
+    from ..store.format import Damage
+    from ..values import DeviceFacts, Program
 
 #: Counters that are worth a line of the log as soon as they are not zero.
 WARNINGS = {
