@@ -36,7 +36,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 SOURCES := setup.py pyproject.toml $(shell find pylayer shim config manifests -type f ! -name "*.pyc")
 C_FILES := $(shell find shim tests -name '*.[ch]')
-SHIM_C := $(wildcard shim/layer/*.c shim/policy/*.c)
+SHIM_C := $(wildcard shim/layer/*/*.c shim/policy/*.c)
 
 VALIDATION := build/validation/layer/VkLayer_khronos_validation.json
 REGISTRY := build/registry/package
@@ -84,7 +84,7 @@ analyzers:
 analyze: setup | analyzers
 	@echo "$(CLANG_TIDY) over shim/"
 	@include=$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('include'))"); \
-	$(CLANG_TIDY) --quiet $(SHIM_C) -- -std=gnu11 -I. -isystem "$$include" \
+	$(CLANG_TIDY) --quiet $(SHIM_C) -- -std=gnu11 -I. -Ishim/layer -isystem "$$include" \
 	    -DPYLAYER_POLICY_LIBRARY='""' -DPYLAYER_PRIVATE_PYTHON='""'
 
 stress: setup programs
@@ -174,7 +174,7 @@ $(VALIDATION): | system-packages
 	@if grep -q '^VERSION_CODENAME=bookworm' /etc/os-release; then tests/validation/fetch.sh; fi
 
 # Vulkan's registry as Debian has it now. Without it, tests/unit/test_registry.py says what it leaves out.
-$(REGISTRY): shim/layer/registry.inc | system-packages
+$(REGISTRY): shim/layer/vulkan/registry.inc | system-packages
 	@! grep -q '^ID=debian' /etc/os-release || tests/registry/fetch.sh || true
 
 # A browser for tests/report, where the system has none (.ci/system-packages).
@@ -194,7 +194,7 @@ lint: setup $(VENV)/extra-lint
 	@echo "$(CC) -Wall -Wextra -Werror over shim/"
 	@include=$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('include'))"); \
 	for file in $(SHIM_C); do \
-	    $(CC) -std=gnu11 -O2 -fPIC -Wall -Wextra -Wshadow -Wstrict-prototypes -Werror -I. -isystem "$$include" \
+	    $(CC) -std=gnu11 -O2 -fPIC -Wall -Wextra -Wshadow -Wstrict-prototypes -Werror -I. -Ishim/layer -isystem "$$include" \
 	        -DPYLAYER_POLICY_LIBRARY='""' -DPYLAYER_PRIVATE_PYTHON='""' \
 	        -c -o /dev/null $$file || exit 1; \
 	done

@@ -27,8 +27,9 @@ WARNINGS = ["-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes"]
 
 layer = Extension(
     LAYER,
-    sources=sorted(str(path) for path in Path("shim/layer").glob("*.c")),
+    sources=sorted(str(path) for path in Path("shim/layer").rglob("*.c")),
     depends=[str(path) for path in [*Path("shim").rglob("*.h"), *Path("shim").rglob("*.inc")]],
+    include_dirs=["shim/layer"],
     define_macros=[("PYLAYER_PRIVATE_PYTHON", f'"{private_python.SONAME}"')],
     extra_compile_args=["-std=gnu11", "-O2", "-fvisibility=hidden", *WARNINGS],
     extra_link_args=["-Wl,--version-script=shim/layer.map", "-Wl,-z,nodelete", "-Wl,-z,defs", "-lpthread", "-ldl"],

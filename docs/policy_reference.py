@@ -12,7 +12,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "policy.md"
-SCHEMA = ROOT / "pylayer" / "policy.schema.json"
+SCHEMA = ROOT / "pylayer" / "common" / "policy.schema.json"
 BEGIN = "<!-- The rest is made from pylayer/common/policy.schema.json by `make docs`. -->\n"
 
 TYPES = {

@@ -85,7 +85,7 @@ enum PylayerMessageType {
     PYLAYER_MSG_PROPERTIES = 12,     /* request: info -> properties; the application asks for them, device 0 */
 };
 
-/* Whether policy has to decide if a process is left alone. The layer does where it can (shim/layer/skip.c). */
+/* Whether policy has to decide if a process is left alone. The layer does where it can (shim/layer/instance/skip.c). */
 enum PylayerSkip {
     PYLAYER_SKIP_NO = 0,           /* it is not */
     PYLAYER_SKIP_ASK = 1,          /* not by the built-in rules; the policy file's are policy's to read */

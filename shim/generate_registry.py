@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-LAYER = Path(__file__).parent / "layer"
+LAYER = Path(__file__).parent / "layer" / "vulkan"
 
 #: The create infos whose chains the layer copies, with their names in the table.
 EXTENDED = {

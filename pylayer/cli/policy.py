@@ -132,7 +132,7 @@ def check(file: str | None, as_json: bool) -> None:
 
 
 def _schema_path() -> Path:
-    return Path(__file__).resolve().parents[1] / "policy.schema.json"
+    return Path(__file__).resolve().parents[1] / "common" / "policy.schema.json"
 
 
 def starting_text(preset: str | None) -> str:

@@ -348,7 +348,7 @@ def read(path: str) -> dict[str, Any]:
 
 def preset_path(name: str) -> str:
     """Where the preset ``name`` lies, which is in the schema's list."""
-    return os.path.join(os.path.dirname(__file__), "data", "config", f"{name}.yaml")
+    return os.path.join(os.path.dirname(os.path.dirname(__file__)), "data", "config", f"{name}.yaml")
 
 
 def preset_names() -> list[str]:

@@ -64,7 +64,7 @@ _LOWER = {ord(letter): letter.lower() for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 def glob_matches(pattern: str, text: str) -> bool:
     """Whether a pattern with ``*`` and ``?`` matches the whole text, whatever the case of the letters A to Z.
 
-    shim/layer/skip.c decides the same. fnmatch would import re (5 ms).
+    shim/layer/instance/skip.c decides the same. fnmatch would import re (5 ms).
     """
     pattern, text = pattern.translate(_LOWER), text.translate(_LOWER)
     star = mark = -1
@@ -104,7 +104,7 @@ def rule_matches(match: dict[str, Any], program: Program, facts: DeviceFacts) ->
 
 
 def is_skipped(document: dict[str, Any], program: Program, by_default: bool) -> bool:
-    """Whether the layer leaves this process alone; ``by_default``: the built-in rules say so. As shim/layer/skip.c
+    """Whether the layer leaves this process alone; ``by_default``: the built-in rules say so. As shim/layer/instance/skip.c
     decides it, where it can."""
 
     def holds(rule: dict[str, Any]) -> bool:

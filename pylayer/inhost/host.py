@@ -639,7 +639,7 @@ class Host:
         from ..store.folder import has_packs
 
         if self.root is not None and has_packs(self.root):
-            __import__(f"{__package__}.store.zstd")
+            __import__("pylayer.store.zstd")
 
     def _give_up_loading(self) -> None:
         """A store that cannot be read must not keep the program waiting. Of a device that does not exist yet

@@ -1,4 +1,4 @@
-"""Plans that the layer may take again without waiting for Python; shim/layer/kept_plans.c reads them.
+"""Plans that the layer may take again without waiting for Python; shim/layer/policy/kept_plans.c reads them.
 
 <root>/plans/<name>   XXH3-128 of the name and the plan, then the plan in native byte order, for this machine alone
 """

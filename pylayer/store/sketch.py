@@ -2,7 +2,7 @@
 
 Data that matches no record may still be valid: the program may have run without the layer, or the store may have been
 full or cleared. Only a near match of recorded data counts as damaged. Valid data for other pipelines is no near match:
-their keys are hashes of 16 bytes or more, so more than one word differs. shim/layer/sketch.c makes sketches.
+their keys are hashes of 16 bytes or more, so more than one word differs. shim/layer/caches/sketch.c makes sketches.
 """
 
 from __future__ import annotations

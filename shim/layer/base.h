@@ -14,9 +14,9 @@
 #include <vulkan/vulkan.h>
 
 #include "../boundary.h"
-#include "digest.h"
-#include "log.h"
-#include "vk_compat.h"
+#include "process/digest.h"
+#include "process/log.h"
+#include "vulkan/vk_compat.h"
 
 #define LAYER_NAME "VK_LAYER_PYLAYER_pipeline_cache"
 

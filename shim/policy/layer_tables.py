@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-#: What a skip rule may ask for, in the order of SKIP_CONDITIONS in shim/layer/skip.h.
+#: What a skip rule may ask for, in the order of SKIP_CONDITIONS in shim/layer/instance/skip.h.
 CONDITIONS = ("executable", "application", "engine")
 
 
@@ -58,7 +58,7 @@ def header() -> str:
 
 
 def names_header() -> str:
-    """What shim/layer/layer_settings.c includes."""
+    """What shim/layer/instance/layer_settings.c includes."""
     names = "".join(f"    {text(name)},\n" for name in setting_names())
     return f"/* Written by shim/policy/layer_tables.py. */\nstatic const char *const setting_names[] = {{\n{names}}};\n"
 

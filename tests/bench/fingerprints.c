@@ -3,16 +3,16 @@
  * JSON object, nanoseconds. Modules of 8 KiB; one compute stage with two constants, or two graphics stages.
  */
 #define _GNU_SOURCE
-#include "../../shim/layer/create_info.c"
-#include "../../shim/layer/digest.c"
-#include "../../shim/layer/fingerprints.c"
-#include "../../shim/layer/identifiers.c"
-#include "../../shim/layer/number_map.c"
-#include "../../shim/layer/patience.c"
-#include "../../shim/layer/pnext.c"
-#include "../../shim/layer/seen.c"
-#include "../../shim/layer/shader_modules.c"
-#include "../../shim/layer/spread_lock.c"
+#include "../../shim/layer/vulkan/create_info.c"
+#include "../../shim/layer/process/digest.c"
+#include "../../shim/layer/shaders/fingerprints.c"
+#include "../../shim/layer/shaders/identifiers.c"
+#include "../../shim/layer/process/number_map.c"
+#include "../../shim/layer/process/patience.c"
+#include "../../shim/layer/vulkan/pnext.c"
+#include "../../shim/layer/shaders/seen.c"
+#include "../../shim/layer/shaders/shader_modules.c"
+#include "../../shim/layer/process/spread_lock.c"
 
 #include <stdio.h>
 #include <time.h>

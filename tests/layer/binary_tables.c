@@ -1,17 +1,17 @@
 /*
- * binary_tables [seed]: shim/layer/binary_record.c, binary_index.c and binary_history.c by themselves, over a driver that
+ * binary_tables [seed]: shim/layer/binaries/binary_record.c, binary_index.c and binary_history.c by themselves, over a driver that
  * remembers what it gave out: prints one JSON object, and ends with 1 where something that the driver never made
  * reached it. Records are altered and cut, each in memory exactly as long as it says, for a build with
  * -fsanitize=address.
  */
 #define _GNU_SOURCE
-#include "../../shim/layer/binary_history.c"
-#include "../../shim/layer/binary_index.c"
-#include "../../shim/layer/binary_record.c"
-#include "../../shim/layer/digest.c"
-#include "../../shim/layer/number_map.c"
-#include "../../shim/layer/patience.c"
-#include "../../shim/layer/spread_lock.c"
+#include "../../shim/layer/binaries/binary_history.c"
+#include "../../shim/layer/binaries/binary_index.c"
+#include "../../shim/layer/binaries/binary_record.c"
+#include "../../shim/layer/process/digest.c"
+#include "../../shim/layer/process/number_map.c"
+#include "../../shim/layer/process/patience.c"
+#include "../../shim/layer/process/spread_lock.c"
 
 #include <stdio.h>
 

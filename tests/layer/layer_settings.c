@@ -2,7 +2,7 @@
  * enables with `enable`, and a device. TYPE: bool, int, long, unsigned, size, float, double, text; a value with commas is several. Prints the
  * extensions that the layer lists. */
 #define _GNU_SOURCE
-#include "../../shim/layer/vk_compat.h"
+#include "../../shim/layer/vulkan/vk_compat.h"
 #include "device.h"
 #include <stdio.h>
 #include <stdlib.h>

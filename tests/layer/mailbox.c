@@ -1,12 +1,12 @@
 /*
- * mailbox: shim/layer/mailbox.c by itself. The sender of a request gives up and policy answers afterwards on one thread, so
+ * mailbox: shim/layer/policy/mailbox.c by itself. The sender of a request gives up and policy answers afterwards on one thread, so
  * that this is the order for certain; and the time in which nothing happens passes at once. Ends with 1 where something is
  * wrong, and says what.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
 
-#include "../../shim/layer/layer.h"
+#include "../../shim/layer/base.h"
 
 /* Where it sleeps of a policy thread that waits for messages, and what it takes the time from. */
 static uint64_t clock_now(void);
@@ -15,7 +15,7 @@ static int sleep_for_ever(pthread_cond_t *, pthread_mutex_t *);
 #define now_ns clock_now
 #define pthread_cond_timedwait sleep_until
 #define pthread_cond_wait sleep_for_ever
-#include "../../shim/layer/mailbox.c"
+#include "../../shim/layer/policy/mailbox.c"
 #undef now_ns
 #undef pthread_cond_timedwait
 #undef pthread_cond_wait

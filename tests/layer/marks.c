@@ -1,11 +1,11 @@
 /*
- * marks: shim/layer/sentinel.c by itself, in a thread that came after many others. Ends with 1 where something is wrong, and
+ * marks: shim/layer/crash/sentinel.c by itself, in a thread that came after many others. Ends with 1 where something is wrong, and
  * says what.
  */
 #define _GNU_SOURCE
 #include <stdio.h>
 
-#include "../../shim/layer/sentinel.c"
+#include "../../shim/layer/crash/sentinel.c"
 
 #define ENDED_THREADS 1000
 

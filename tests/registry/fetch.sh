@@ -28,5 +28,5 @@ rm -rf "$new/apt" "$out"
 mv "$new" "$out"
 version=$(cat "$out/package")
 echo "fetch.sh: libvulkan-dev $version in $out"
-grep -q "libvulkan-dev $version\. " "$top/shim/layer/registry.inc" ||
+grep -q "libvulkan-dev $version\. " "$top/shim/layer/vulkan/registry.inc" ||
     echo "fetch.sh: to renew the table: python3 shim/generate_registry.py $out/vk.xml $version"

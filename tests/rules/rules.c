@@ -10,11 +10,11 @@
  *    c BUILT_IN EXECUTABLE APPLICATION ENGINE COPY    0, 1 or 2: SkipDecision by a compiled copy (BUILT_IN: "1" or "")
  */
 #define _GNU_SOURCE
-#include "../../shim/layer/digest.c"
-#include "../../shim/layer/layer_settings.c"
-#include "../../shim/layer/program_name.c"
-#include "../../shim/layer/skip.c"
-#include "../../shim/layer/trusted.c"
+#include "../../shim/layer/process/digest.c"
+#include "../../shim/layer/instance/layer_settings.c"
+#include "../../shim/layer/instance/program_name.c"
+#include "../../shim/layer/instance/skip.c"
+#include "../../shim/layer/process/trusted.c"
 
 bool log_enabled(enum PylayerLogLevel level)
 {

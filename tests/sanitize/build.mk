@@ -28,12 +28,12 @@ $(OUT)/libkeep.so: tests/sanitize/keep.c
 	@mkdir -p $(OUT)
 	$(CC) -Wall -Wextra -Werror -O1 -fPIC -shared -o $@ $<
 
-$(LAYER): .venv/installed tests/sanitize/build.mk $(wildcard shim/layer/*) shim/boundary.h shim/layer.map
+$(LAYER): .venv/installed tests/sanitize/build.mk $(wildcard shim/layer/*.h shim/layer/*/*) shim/boundary.h shim/layer.map
 	@rm -rf $(OUT)/pylayer && mkdir -p $(OUT)
 	@cp -r $(INSTALLED) $(OUT)/pylayer && rm -f $@
 	$(CC) -std=gnu11 -O1 $(LAYER_$(KIND)) -fPIC -fvisibility=hidden -shared -DPYLAYER_POLICY_LIBRARY='"$(POLICY)"' \
 	    -DPYLAYER_PRIVATE_PYTHON='"$(PRIVATE)"' -Wl,--version-script=shim/layer.map -Wl,-z,nodelete -Wl,-z,defs \
-	    -o $@ shim/layer/*.c -lpthread -ldl
+	    -o $@ -Ishim/layer shim/layer/*/*.c -lpthread -ldl
 
 # The test programs' Makefiles build into build/ of the directory that they run in: here one of links to the sources.
 programs:

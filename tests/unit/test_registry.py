@@ -111,7 +111,9 @@ def test_newer_names_are_the_headers(tmp_path: Path) -> None:
 
 def test_cache_users_are_hooked() -> None:
     """The layer hooks every command that uses a VkPipelineCache: it must not merge into one that is in use."""
-    table = (ROOT / "shim" / "layer" / "device_commands.h").read_text().partition("#define DEVICE_COMMANDS")[2]
+    table = (
+        (ROOT / "shim" / "layer" / "loader" / "device_commands.h").read_text().partition("#define DEVICE_COMMANDS")[2]
+    )
     hooks = re.findall(r"\bHOOKED\([^()]*?(\w+)\)", table)
     assert set(CACHE_COMMANDS) - set(hooks) == set()
     assert len(CACHE_COMMANDS) == TEXT.count("PIPELINE_CACHE_COMMAND(") >= 10

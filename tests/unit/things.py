@@ -133,7 +133,7 @@ def device_state(**changes: Any) -> DeviceState:
 
 
 def sketch_of(data: bytes) -> bytes:
-    """What shim/layer/sketch.c makes of data."""
+    """What shim/layer/caches/sketch.c makes of data."""
     words = [int.from_bytes(data[at : at + 8], sys.byteorder) for at in range(0, len(data) + -len(data) % 8, 8)]
     sums = [sum(word * number**power for number, word in enumerate(words)) % 2**64 for power in range(3)]
     sketch = struct.pack("=4Q", *sums, len(data.rstrip(data[-1:] or None)))

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "shim/layer/commands.h"
+#include "shim/layer/policy/commands.h"
 
 /* The crash sentinel's file, of the device that is there. */
 static int live_file = -1;

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "shim/layer/create_info.h"
+#include "shim/layer/vulkan/create_info.h"
 
 /* Ends the process where what follows from the specification, or from shim/layer/layer.h, does not hold. */
 #define expect(condition, said)                                                                                        \

@@ -2,8 +2,8 @@
 #include <stdlib.h>
 
 #include "fuzz.h"
-#include "shim/layer/kept_plans.h"
-#include "shim/layer/policy_thread.h"
+#include "shim/layer/policy/kept_plans.h"
+#include "shim/layer/policy/policy_thread.h"
 
 /* The layer looks for a policy file and layer settings in every vkCreateInstance: an input means the same everywhere. */
 __attribute__((constructor)) static void leave_home(void)

@@ -1,0 +1,316 @@
+/* binaries.c - see binaries.h */
+#include <stdlib.h>
+#include <string.h>
+
+#include "policy/mailbox.h"
+#include "binaries/binaries.h"
+#include "pipelines/creations.h"
+#include "crash/sentinel.h"
+
+#define CAPTURE_STATISTICS ((uint64_t)VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR)
+#define CAPTURE_REPRESENTATIONS ((uint64_t)VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR)
+
+/* Binaries asked for at once; a pipeline without ray tracing has fewer. */
+#define FEW_HANDLES 16
+#define MAX_HANDLES 65536u
+
+/*
+ * What drivers do wrong, so that these go the way of cells. All were seen with RADV 25.0.7:
+ * - vkGetPipelineKeyKHR crashes on fast-linked pipelines; after Mesa's 044e7f60 all of them have one key.
+ * - A library with RETAIN_LINK_TIME_OPTIMIZATION_INFO that is made from binaries loses what it was to retain: the
+ *   optimized link has the sizes of the unoptimized one, and another key.
+ * - vkGetPipelineExecutableInternalRepresentationsKHR crashes on a pipeline made from binaries.
+ * - Creation from binaries leaves out the capture and replay of shader group handles.
+ * - What is linked of ray-tracing libraries that were made from binaries is compiled again in each run.
+ */
+static bool is_bypassed(const Element *element)
+{
+    if (element->flags & (CAPTURE_STATISTICS | CAPTURE_REPRESENTATIONS | CAPTURE_REPLAY))
+        return true;
+    switch (element->kind) {
+    case PYLAYER_KIND_GRAPHICS_FAST_LINKED:
+    case PYLAYER_KIND_RAY_TRACING_LIBRARY:
+        return true;
+    case PYLAYER_KIND_GRAPHICS_LIBRARY:
+        return element->flags & VK_PIPELINE_CREATE_RETAIN_LINK_TIME_OPTIMIZATION_INFO_BIT_EXT;
+    default:
+        return false;
+    }
+}
+
+/* NVIDIA's driver (580.159.04) gives eight zero bytes as the key of every ray-tracing pipeline, and makes none of them
+ * from its binaries (measured). */
+static bool tells_apart(const VkPipelineBinaryKeyKHR *key)
+{
+    for (uint32_t i = 0; i < key->keySize && i < PYLAYER_BINARY_KEY_BYTES; i++)
+        if (key->key[i])
+            return key->keySize <= PYLAYER_BINARY_KEY_BYTES;
+    return false;
+}
+
+bool binaries_key(PipelineCall *call, uint32_t index, Element *element, VkPipelineBinaryKeyKHR *key)
+{
+    Device *device = call->device;
+    unsigned without = atomic_load_explicit(&device->kinds_without_binaries, memory_order_relaxed);
+    /* RADV crashes on the key of a stage without code (measured). */
+    if (is_bypassed(element) || without >> element->kind & 1 || !create_info_has_code(call, index, element->kind))
+        return false;
+    static const VkPipelineBinaryInfoKHR none = {.binaryCount = 0};
+    /* Keys may depend on flags, and these say nothing about the pipeline. Where the application chains no binaries, others
+     * are to stand there later. */
+    Change change = {.clear = FAIL_ON_COMPILE | EARLY_RETURN | CAPTURE_DATA,
+                     .alone = true,
+                     .binaries = element->app_binaries ? &none : NULL};
+    AnyCreateInfo info;
+    bool asked = false;
+    if (element_build(element, call, index, change, &info)) {
+        VkPipelineCreateInfoKHR of = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CREATE_INFO_KHR, .pNext = &info};
+        *key = (VkPipelineBinaryKeyKHR){.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
+        asked = device->get_pipeline_key(device->handle, &of, key) == VK_SUCCESS && tells_apart(key);
+    }
+    element_release(element);
+    return asked;
+}
+
+/* ---- creating from binaries -------------------------------------------------------------------- */
+
+static VkResult create_without_cache(PipelineCall *call, uint32_t index, Element *element, uint64_t set,
+                                     const VkPipelineBinaryInfoKHR *from, VkPipeline *pipeline, uint64_t *duration_ns)
+{
+    AnyCreateInfo info;
+    VkResult result = VK_ERROR_UNKNOWN;
+    /* VUID-vkCreateGraphicsPipelines-binaryCount-09622 */
+    Change change = {
+        .set = set, .clear = from ? FAIL_ON_COMPILE : 0, .alone = true, .feedback = true, .binaries = from};
+    *pipeline = VK_NULL_HANDLE;
+    if (element_build(element, call, index, change, &info)) {
+        Mark mark = mark_pipelines(call->device, element, 1, NULL, from != NULL, false);
+        uint64_t start = now_ns();
+        /* VUID-vkCreateGraphicsPipelines-pNext-09616, -09617: no VkPipelineCache beside binaries or a capture. */
+        result = call_driver(call, VK_NULL_HANDLE, 1, &info, pipeline);
+        *duration_ns = now_ns() - start;
+        mark_end(mark);
+    }
+    element_release(element);
+    return result;
+}
+
+/* So many failures of one kind after another, and pipelines of that kind go the way of cells. */
+#define MAX_FAILURES 4
+
+static void note_failure(Device *device, const Element *element)
+{
+    if (atomic_fetch_add(&device->binary_failures[element->kind], 1) + 1 == MAX_FAILURES)
+        atomic_fetch_or(&device->kinds_without_binaries, 1u << element->kind);
+}
+
+static VkResult create_from_entry(PipelineCall *call, uint32_t index, Element *element, BinaryEntry *entry,
+                                  VkPipeline *pipeline, uint64_t *duration_ns)
+{
+    VkPipelineBinaryInfoKHR from = {.binaryCount = binary_entry_count(entry)};
+    if (from.binaryCount == 0)
+        return create_without_cache(call, index, element, 0, NULL, pipeline, duration_ns);
+    Mark mark = mark_pipelines(call->device, element, 1, NULL, true, false);
+    from.pPipelineBinaries = binary_entry_handles(call->device, entry);
+    mark_end(mark);
+    if (!from.pPipelineBinaries)
+        return VK_ERROR_UNKNOWN;
+    return create_without_cache(call, index, element, 0, &from, pipeline, duration_ns);
+}
+
+bool binaries_create(PipelineCall *call, uint32_t index, Element *element, const VkPipelineBinaryKeyKHR *key,
+                     VkPipeline *pipeline, VkResult *result, uint64_t *duration_ns)
+{
+    Device *device = call->device;
+    BinaryEntry *entry;
+    while ((entry = binary_index_find(device, key)) != NULL) {
+        *pipeline = VK_NULL_HANDLE;
+        *result = create_from_entry(call, index, element, entry, pipeline, duration_ns);
+        if (*result == VK_ERROR_DEVICE_LOST)
+            return true;
+        if (*result == VK_SUCCESS && *pipeline != VK_NULL_HANDLE)
+            break;
+        if (binary_entry_count(entry) == 0)
+            return false;
+        binary_entry_evict(device, entry);
+        note_failure(device, element);
+    }
+    if (!entry)
+        return false;
+    atomic_store_explicit(&device->binary_failures[element->kind], 0, memory_order_relaxed);
+    /* RADV leaves feedback unwritten when it creates from binaries (measured); nothing was found in a cache that the
+     * application passed (VUID-vkCreateGraphicsPipelines-binaryCount-09620). */
+    element_fill_feedback(element, *duration_ns);
+    return true;
+}
+
+/* ---- reading binaries -------------------------------------------------------------------------- */
+
+/* VkPipelineBinaryKHR objects of a pipeline that exists. */
+typedef struct Handles {
+    VkPipelineBinaryKHR few[FEW_HANDLES], *all;
+    uint32_t count;
+} Handles;
+
+static void destroy_handles(Device *device, Handles *handles)
+{
+    for (uint32_t i = 0; i < handles->count; i++)
+        if (handles->all[i] != VK_NULL_HANDLE)
+            device->destroy_pipeline_binary(device->handle, handles->all[i], NULL);
+    handles->count = 0;
+}
+
+static void free_handles(Handles *handles)
+{
+    if (handles->all != handles->few)
+        free(handles->all);
+}
+
+static VkResult fetch(Device *device, const VkPipelineBinaryCreateInfoKHR *of, uint32_t room, Handles *handles)
+{
+    VkPipelineBinaryHandlesInfoKHR out = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_HANDLES_INFO_KHR,
+                                          .pipelineBinaryCount = room,
+                                          .pPipelineBinaries = handles->all};
+    memset(handles->all, 0, room * sizeof *handles->all);
+    handles->count = room;
+    VkResult result = device->create_pipeline_binaries(device->handle, of, NULL, &out);
+    if (result == VK_SUCCESS && out.pipelineBinaryCount <= room) {
+        handles->count = out.pipelineBinaryCount;
+        bool whole = true;
+        for (uint32_t i = 0; i < handles->count; i++)
+            whole &= handles->all[i] != VK_NULL_HANDLE;
+        if (whole)
+            return VK_SUCCESS;
+    }
+    /* What was made in spite of it goes again: VK_INCOMPLETE, a failure in part, a driver that errs. */
+    destroy_handles(device, handles);
+    return result == VK_SUCCESS ? VK_ERROR_UNKNOWN : result;
+}
+
+/* All of them; false, and none is left, where the driver does not give them. */
+static bool fetch_all(Device *device, const VkPipelineBinaryCreateInfoKHR *of, Handles *handles)
+{
+    handles->all = handles->few;
+    VkResult result = fetch(device, of, FEW_HANDLES, handles);
+    if (result != VK_INCOMPLETE)
+        return result == VK_SUCCESS;
+    /* RADV adds to the count that it is given (measured). */
+    VkPipelineBinaryHandlesInfoKHR count = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_HANDLES_INFO_KHR};
+    result = device->create_pipeline_binaries(device->handle, of, NULL, &count);
+    if (result != VK_SUCCESS || count.pipelineBinaryCount == 0 || count.pipelineBinaryCount > MAX_HANDLES)
+        return false;
+    VkPipelineBinaryKHR *more = calloc(count.pipelineBinaryCount, sizeof *more);
+    if (!more)
+        return false;
+    handles->all = more;
+    if (fetch(device, of, count.pipelineBinaryCount, handles) == VK_SUCCESS)
+        return true;
+    free_handles(handles);
+    handles->all = handles->few;
+    return false;
+}
+
+static bool tell_policy(Device *device, PylayerCell about, BinaryRecord *record, uint64_t size)
+{
+    PylayerMessage *message = message_new(PYLAYER_MSG_CELL, device->serial);
+    if (!message) {
+        free(record);
+    } else {
+        message->cell = about;
+        message->cell.unit = PYLAYER_UNIT_BINARIES;
+        message->cell.size = size;
+        message->cell.data = (const uint8_t *)record;
+        if (mailbox_post(message, device->plan.queue_bytes))
+            return true;
+    }
+    count(&counters_of(device)->totals.events_dropped, 1);
+    return false;
+}
+
+/* Puts the binaries into the index and gives them to policy. */
+static bool keep(Device *device, const VkPipelineBinaryCreateInfoKHR *of, const VkPipelineBinaryKeyKHR *key,
+                 PylayerCell about)
+{
+    Handles handles;
+    if (!fetch_all(device, of, &handles))
+        return false;
+    uint64_t size = 0;
+    BinaryRecord *record = binary_record_read(device, key, handles.count, handles.all, &size);
+    if (record) {
+        bool known;
+        BinaryEntry *entry = binary_index_add(device, key, size, handles.count, handles.all, &known);
+        if (entry)
+            handles.count = 0; /* the entry's, from here on */
+        if (known) {           /* another thread created the same pipeline meanwhile */
+            free(record);
+            creation_tell_about(device, about, PYLAYER_OUTCOME_COMPILED);
+        } else {
+            count(&counters_of(device)->totals.binaries_kept, 1);
+            tell_policy(device, about, record, size);
+        }
+    }
+    destroy_handles(device, &handles);
+    free_handles(&handles);
+    return record != NULL;
+}
+
+bool binaries_keep(PipelineCall *call, uint32_t index, Element *element, const VkPipelineBinaryKeyKHR *key,
+                   PylayerCell about)
+{
+    Device *device = call->device;
+    bool kept = false;
+    AnyCreateInfo info;
+    if (device->internal_cache &&
+        element_build(element, call, index, (Change){.clear = FAIL_ON_COMPILE | EARLY_RETURN, .alone = true}, &info)) {
+        VkPipelineCreateInfoKHR of = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CREATE_INFO_KHR, .pNext = &info};
+        VkPipelineBinaryCreateInfoKHR create = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_CREATE_INFO_KHR,
+                                                .pPipelineCreateInfo = &of};
+        kept = keep(device, &create, key, about);
+    }
+    element_release(element);
+    return kept;
+}
+
+bool binaries_want_capture(const Device *device, const Element *element)
+{
+    return !device->internal_cache ||
+           atomic_load_explicit(&device->kinds_captured, memory_order_relaxed) >> element->kind & 1;
+}
+
+void binaries_keep_captured(PipelineCall *call, uint32_t index, Element *element, PylayerCell about)
+{
+    VkPipelineBinaryKeyKHR key;
+    if (!binaries_key(call, index, element, &key) || binary_index_find(call->device, &key))
+        return;
+    about.flags |= PYLAYER_CELL_CAPTURED;
+    VkPipelineBinaryCreateInfoKHR create = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_CREATE_INFO_KHR,
+                                            .pipeline = call->pipelines[index]};
+    keep(call->device, &create, &key, about);
+}
+
+bool binaries_capture(PipelineCall *call, uint32_t index, Element *element, const VkPipelineBinaryKeyKHR *key,
+                      PylayerCell about, VkPipeline *pipeline, uint64_t *duration_ns)
+{
+    Device *device = call->device;
+    if (create_without_cache(call, index, element, CAPTURE_DATA, NULL, pipeline, duration_ns) != VK_SUCCESS) {
+        *pipeline = VK_NULL_HANDLE;
+        return false;
+    }
+    about.flags |= PYLAYER_CELL_CAPTURED;
+    about.create_ns = *duration_ns;
+    about.start_ns = now_ns() - *duration_ns;
+    VkPipelineBinaryCreateInfoKHR create = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_CREATE_INFO_KHR,
+                                            .pipeline = *pipeline};
+    if (keep(device, &create, key, about)) {
+        count(&counters_of(device)->totals.binaries_captured, 1);
+    } else {
+        count(&counters_of(device)->totals.binaries_missing, 1);
+        creation_tell_about(device, about, PYLAYER_OUTCOME_UNCACHEABLE);
+        atomic_fetch_or(&device->kinds_without_binaries, 1u << element->kind);
+    }
+    VkReleaseCapturedPipelineDataInfoKHR release = {.sType = VK_STRUCTURE_TYPE_RELEASE_CAPTURED_PIPELINE_DATA_INFO_KHR,
+                                                    .pipeline = *pipeline};
+    /* VUID-vkReleaseCapturedPipelineDataKHR-pipeline-09611: the pipeline's allocator */
+    device->release_captured_pipeline_data(device->handle, &release, call->allocator);
+    return true;
+}

@@ -1,0 +1,230 @@
+/*
+ * binary_index.c - the binaries that a device has in memory, by pipeline key: those that policy loaded, and those of
+ * pipelines that were created since.
+ *
+ * An entry, once found, stays until the device goes, also when it was evicted meanwhile, so a reader holds no lock while it
+ * uses one. Its VkPipelineBinaryKHR objects are made when it is
+ * first used, and kept: nothing in Vulkan says that they may be destroyed before the pipelines made from them
+ * ('Object Lifetime' lists what may).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/device.h"
+
+struct BinaryEntry {
+    BinaryEntry *next;  /* BinaryIndex::entries */
+    BinaryEntry *older; /* of the same hash: what is left when this one is evicted */
+    uint64_t hash;      /* of the key */
+    uint32_t key_size, count;
+    uint8_t key[PYLAYER_BINARY_KEY_BYTES];
+    uint64_t bytes; /* that count against the bound */
+    atomic_bool evicted;
+    _Atomic(VkPipelineBinaryKHR *) handles;
+    BinaryRecord *record; /* entry lock; NULL where there are handles, from which it can be read again */
+};
+
+static pthread_mutex_t *lock_of(Device *device, const BinaryEntry *entry)
+{
+    return &device->index.entry_locks[entry->hash % BINARY_ENTRY_LOCKS];
+}
+
+void binary_index_open(Device *device)
+{
+    spread_lock_init(&device->index.lock);
+    for (unsigned i = 0; i < BINARY_ENTRY_LOCKS; i++)
+        pthread_mutex_init(&device->index.entry_locks[i], NULL);
+}
+
+void binary_index_close(Device *device)
+{
+    for (BinaryEntry *entry = device->index.entries; entry; entry = entry->next) {
+        VkPipelineBinaryKHR *handles = atomic_exchange(&entry->handles, NULL);
+        for (uint32_t i = 0; handles && i < entry->count; i++)
+            device->destroy_pipeline_binary(device->handle, handles[i], NULL);
+        free(handles);
+    }
+}
+
+void binary_index_free(Device *device)
+{
+    BinaryIndex *index = &device->index;
+    while (index->entries) {
+        BinaryEntry *entry = index->entries;
+        index->entries = entry->next;
+        free(entry->record);
+        free(entry);
+    }
+    number_map_free(&index->newest);
+    spread_lock_destroy(&index->lock);
+    for (unsigned i = 0; i < BINARY_ENTRY_LOCKS; i++)
+        pthread_mutex_destroy(&index->entry_locks[i]);
+}
+
+static uint64_t hash_of(const uint8_t *key, uint32_t key_size)
+{
+    uint64_t hash = digest64(key, key_size, 0);
+    return hash ? hash : 1; /* the map has no key 0 */
+}
+
+static BinaryEntry *newest_of(const BinaryIndex *index, uint64_t hash)
+{
+    return (BinaryEntry *)(uintptr_t)number_map_find(&index->newest, hash);
+}
+
+/* Returns the newest entry of the key that was not evicted; NULL if there is none. */
+static BinaryEntry *first_left(BinaryEntry *entry, const uint8_t *key, uint32_t key_size)
+{
+    while (entry && (atomic_load_explicit(&entry->evicted, memory_order_relaxed) || entry->key_size != key_size ||
+                     memcmp(entry->key, key, key_size) != 0))
+        entry = entry->older;
+    return entry;
+}
+
+BinaryEntry *binary_index_find(Device *device, const VkPipelineBinaryKeyKHR *key)
+{
+    BinaryIndex *index = &device->index;
+    if (key->keySize > PYLAYER_BINARY_KEY_BYTES)
+        return NULL;
+    uint64_t hash = hash_of(key->key, key->keySize);
+    if (!spread_lock_read(&index->lock, false))
+        return NULL;
+    BinaryEntry *entry = first_left(newest_of(index, hash), key->key, key->keySize);
+    spread_unlock_read(&index->lock, false);
+    return entry;
+}
+
+/* Returns an entry that is not in the index yet; NULL without memory. */
+static BinaryEntry *new_entry(const uint8_t *key, uint32_t key_size, uint32_t count, uint64_t size)
+{
+    BinaryEntry *entry = calloc(1, sizeof *entry);
+    if (!entry)
+        return NULL;
+    entry->hash = hash_of(key, key_size);
+    entry->key_size = key_size;
+    memcpy(entry->key, key, key_size);
+    entry->count = count;
+    entry->bytes = sizeof *entry + size;
+    return entry;
+}
+
+/* Returns false if the key is there and may not be there once more, which `known` tells, or if there is no room. */
+static bool publish(Device *device, BinaryEntry *entry, bool once_more, bool *known)
+{
+    BinaryIndex *index = &device->index;
+    *known = false;
+    if (!spread_try_write(&index->lock))
+        return false;
+    BinaryEntry *older = newest_of(index, entry->hash);
+    *known = first_left(older, entry->key, entry->key_size) != NULL;
+    bool fine = (!*known || once_more) && atomic_load(&index->bytes) + entry->bytes <= device->plan.index_bytes &&
+                number_map_put(&index->newest, entry->hash, (uintptr_t)entry);
+    if (fine) {
+        entry->older = older;
+        entry->next = index->entries;
+        index->entries = entry;
+        atomic_fetch_add(&index->bytes, entry->bytes);
+    }
+    spread_unlock_write(&index->lock);
+    return fine;
+}
+
+bool binary_index_load(Device *device, const void *data, uint64_t size)
+{
+    const BinaryRecord *record = binary_record_check(data, size);
+    if (!record)
+        return false;
+    bool known = false;
+    BinaryEntry *entry = new_entry(record->key, record->key_size, record->count, size);
+    if (entry && (entry->record = malloc((size_t)size)))
+        memcpy(entry->record, data, (size_t)size);
+    /* What was evicted in an earlier run is in the store still, and what was made in its place is there too, under the
+     * same key: both are taken, the newer one goes first. */
+    bool taken = entry && entry->record && publish(device, entry, true, &known);
+    if (entry && !taken) {
+        free(entry->record);
+        free(entry);
+    }
+    if (!taken && !known)
+        count(&counters_of(device)->totals.binaries_unindexed, 1);
+    return taken || known;
+}
+
+BinaryEntry *binary_index_add(Device *device, const VkPipelineBinaryKeyKHR *key, uint64_t size, uint32_t handle_count,
+                              VkPipelineBinaryKHR *handles, bool *known)
+{
+    *known = false;
+    BinaryEntry *entry = new_entry(key->key, key->keySize, handle_count, size);
+    VkPipelineBinaryKHR *kept = calloc(handle_count ? handle_count : 1, sizeof *kept);
+    if (kept && handle_count)
+        memcpy(kept, handles, handle_count * sizeof *kept);
+    if (entry && kept) {
+        atomic_store(&entry->handles, kept);
+        if (publish(device, entry, false, known))
+            return entry;
+    }
+    free(kept);
+    free(entry);
+    if (!*known)
+        count(&counters_of(device)->totals.binaries_unindexed, 1);
+    return NULL;
+}
+
+/* ---- entries ----------------------------------------------------------------------------------- */
+
+uint32_t binary_entry_count(const BinaryEntry *entry)
+{
+    return entry->count;
+}
+
+const VkPipelineBinaryKHR *binary_entry_handles(Device *device, BinaryEntry *entry)
+{
+    VkPipelineBinaryKHR *handles = atomic_load_explicit(&entry->handles, memory_order_acquire);
+    if (handles)
+        return handles;
+    pthread_mutex_lock(lock_of(device, entry));
+    handles = atomic_load_explicit(&entry->handles, memory_order_relaxed);
+    if (!handles && entry->record) {
+        handles = malloc(entry->count * sizeof *handles);
+        if (handles && binary_record_create(device, entry->record, NULL, entry->count, handles) != VK_SUCCESS) {
+            free(handles);
+            handles = NULL;
+        }
+        if (handles) {
+            atomic_store_explicit(&entry->handles, handles, memory_order_release);
+            free(entry->record);
+            entry->record = NULL;
+        }
+    }
+    pthread_mutex_unlock(lock_of(device, entry));
+    return handles;
+}
+
+BinaryRecord *binary_entry_record(Device *device, BinaryEntry *entry)
+{
+    BinaryRecord *copy = NULL;
+    uint64_t size = entry->bytes - sizeof *entry;
+    pthread_mutex_lock(lock_of(device, entry));
+    const VkPipelineBinaryKHR *handles = atomic_load_explicit(&entry->handles, memory_order_relaxed);
+    if (entry->record && (copy = malloc((size_t)size))) {
+        memcpy(copy, entry->record, (size_t)size);
+    } else if (handles) {
+        VkPipelineBinaryKeyKHR key = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR, .keySize = entry->key_size};
+        memcpy(key.key, entry->key, entry->key_size);
+        copy = binary_record_read(device, &key, entry->count, handles, &size);
+    }
+    pthread_mutex_unlock(lock_of(device, entry));
+    return copy;
+}
+
+void binary_entry_evict(Device *device, BinaryEntry *entry)
+{
+    if (atomic_exchange(&entry->evicted, true))
+        return;
+    count(&counters_of(device)->totals.binaries_evicted, 1);
+    atomic_fetch_sub(&device->index.bytes, entry->bytes);
+    pthread_mutex_lock(lock_of(device, entry));
+    free(entry->record);
+    entry->record = NULL;
+    pthread_mutex_unlock(lock_of(device, entry));
+}

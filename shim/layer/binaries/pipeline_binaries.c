@@ -1,0 +1,257 @@
+/*
+ * pipeline_binaries.c - VkPipelineBinaryKHR objects that the application makes itself. They are the driver's, and
+ * remain so: what the application brings as data is compared with what it read before, and what it asks for by a
+ * create info comes from the layer's index where that has it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "loader/dispatch.h"
+#include "policy/mailbox.h"
+#include "process/process.h"
+#include "binaries/binaries.h"
+#include "shaders/fingerprints.h"
+#include "binaries/pipeline_binaries.h"
+#include "crash/sentinel.h"
+
+#define FEW_BINARIES 16
+
+static Device *find_device(VkDevice handle)
+{
+    return dispatch_find(&device_table, dispatch_key(handle));
+}
+
+/* ---- data -------------------------------------------------------------------------------------- */
+
+/* Whether this data may reach the driver, and as what. */
+static bool admit(Device *device, const VkPipelineBinaryKeyKHR *key, VkPipelineBinaryDataKHR *data)
+{
+    VkPipelineBinaryDataKHR restored;
+    count(&counters_of(device)->totals.application_binaries, 1);
+    switch (binary_history_judge(device, key, data, &restored)) {
+    case BINARY_ATTESTED:
+        count(&counters_of(device)->totals.binaries_attested, 1);
+        return true;
+    case BINARY_UNKNOWN:
+        /* No driver makes such, and RADV crashes on it (measured). */
+        return data->dataSize > 0 && data->pData;
+    case BINARY_STALE:
+        count(&counters_of(device)->totals.binaries_stale, 1);
+        return false;
+    case BINARY_ALTERED:
+        break;
+    }
+    count(&counters_of(device)->totals.binaries_altered, 1);
+    if (!restored.pData)
+        return false;
+    count(&counters_of(device)->totals.binaries_restored, 1);
+    *data = restored;
+    return true;
+}
+
+/* The places of what was admitted, in the application's order. */
+typedef struct Admitted {
+    uint32_t count;
+    uint32_t *places;
+    VkPipelineBinaryKeyKHR *keys;
+    VkPipelineBinaryDataKHR *data;
+    VkPipelineBinaryKHR *handles;
+} Admitted;
+
+static void *admit_all(Device *device, const VkPipelineBinaryKeysAndDataKHR *from, uint32_t room, Admitted *admitted)
+{
+    size_t each = sizeof *admitted->keys + sizeof *admitted->data + sizeof *admitted->handles + sizeof(uint32_t);
+    char *memory = malloc(room ? room * each : 1);
+    if (!memory)
+        return NULL;
+    admitted->count = 0;
+    admitted->handles = (void *)memory;
+    admitted->data = (void *)(admitted->handles + room);
+    admitted->keys = (void *)(admitted->data + room);
+    admitted->places = (void *)(admitted->keys + room);
+    for (uint32_t i = 0; i < room; i++) {
+        VkPipelineBinaryDataKHR data = from->pPipelineBinaryData[i];
+        if (!admit(device, &from->pPipelineBinaryKeys[i], &data)) {
+            count(&counters_of(device)->totals.binaries_refused, 1);
+            continue;
+        }
+        admitted->places[admitted->count] = i;
+        admitted->keys[admitted->count] = from->pPipelineBinaryKeys[i];
+        admitted->data[admitted->count] = data;
+        admitted->handles[admitted->count++] = VK_NULL_HANDLE;
+    }
+    return memory;
+}
+
+/* Everything that may be made is made; what may not is VK_NULL_HANDLE, and the result that of the first such one (Vulkan,
+ * vkCreatePipelineBinariesKHR). */
+static VkResult create_from_data(Device *device, const VkPipelineBinaryCreateInfoKHR *info,
+                                 const VkAllocationCallbacks *allocator, VkPipelineBinaryHandlesInfoKHR *out)
+{
+    const VkPipelineBinaryKeysAndDataKHR *from = info->pKeysAndDataInfo;
+    if (!out->pPipelineBinaries) {
+        out->pipelineBinaryCount = from->binaryCount;
+        return VK_SUCCESS;
+    }
+    uint32_t room = out->pipelineBinaryCount < from->binaryCount ? out->pipelineBinaryCount : from->binaryCount;
+    /* The digests of earlier runs come with the store. */
+    loading_wait(device);
+    Admitted admitted;
+    void *memory = admit_all(device, from, room, &admitted);
+    if (!memory)
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
+    VkResult result = VK_SUCCESS;
+    if (admitted.count) {
+        VkPipelineBinaryKeysAndDataKHR both = {admitted.count, admitted.keys, admitted.data};
+        VkPipelineBinaryCreateInfoKHR create = *info;
+        VkPipelineBinaryHandlesInfoKHR made = *out;
+        create.pKeysAndDataInfo = &both;
+        made.pipelineBinaryCount = admitted.count;
+        made.pPipelineBinaries = admitted.handles;
+        result = device->create_pipeline_binaries(device->handle, &create, allocator, &made);
+    }
+    memset(out->pPipelineBinaries, 0, room * sizeof *out->pPipelineBinaries);
+    for (uint32_t i = 0; i < admitted.count; i++)
+        out->pPipelineBinaries[admitted.places[i]] = admitted.handles[i];
+    if (admitted.count < room) {
+        uint32_t refused = 0;
+        while (refused < admitted.count && admitted.places[refused] == refused)
+            refused++;
+        /* The driver's own failure counts where it came first. */
+        bool driver_first = false;
+        for (uint32_t i = 0; i < refused && result < 0; i++)
+            driver_first |= admitted.handles[i] == VK_NULL_HANDLE;
+        if (!driver_first)
+            result = VK_ERROR_INITIALIZATION_FAILED;
+    }
+    out->pipelineBinaryCount = room;
+    free(memory);
+    return result == VK_SUCCESS && room < from->binaryCount ? VK_INCOMPLETE : result;
+}
+
+/* ---- create info ------------------------------------------------------------------------------- */
+
+static BinaryEntry *find_by_create_info(Device *device, const VkPipelineCreateInfoKHR *info, Element *element)
+{
+    if (atomic_load_explicit(&device->carrier, memory_order_relaxed) != PYLAYER_CARRIER_BINARIES)
+        return NULL;
+    PipelineCall call = {.device = device, .count = 1, .infos = info->pNext};
+    const VkBaseInStructure *head = info->pNext;
+    switch (head ? (int)head->sType : 0) {
+    case VK_STRUCTURE_TYPE_GRAPHICS_PIPELINE_CREATE_INFO:
+        call.point = BIND_GRAPHICS;
+        break;
+    case VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO:
+        call.point = BIND_COMPUTE;
+        break;
+    case VK_STRUCTURE_TYPE_RAY_TRACING_PIPELINE_CREATE_INFO_KHR:
+        call.point = BIND_RAY_TRACING;
+        break;
+    default:
+        return NULL;
+    }
+    VkPipelineBinaryKeyKHR key;
+    element_read(element, &call, 0);
+    if (element->from_binaries || !binaries_key(&call, 0, element, &key))
+        return NULL;
+    loading_wait(device);
+    BinaryEntry *entry = binary_index_find(device, &key);
+    if (entry)
+        element->fingerprint = fingerprint_of(&call, 0, element->kind);
+    return entry;
+}
+
+static VkResult create_from_entry(Device *device, BinaryEntry *entry, const VkAllocationCallbacks *allocator,
+                                  VkPipelineBinaryHandlesInfoKHR *out)
+{
+    uint32_t there = binary_entry_count(entry);
+    if (!out->pPipelineBinaries) {
+        out->pipelineBinaryCount = there;
+        return VK_SUCCESS;
+    }
+    uint32_t room = out->pipelineBinaryCount < there ? out->pipelineBinaryCount : there;
+    VkResult result = VK_SUCCESS;
+    if (room > 0) {
+        BinaryRecord *record = binary_entry_record(device, entry);
+        result = record ? binary_record_create(device, record, allocator, room, out->pPipelineBinaries)
+                        : VK_ERROR_OUT_OF_HOST_MEMORY;
+        free(record);
+    }
+    out->pipelineBinaryCount = room;
+    return result == VK_SUCCESS && room < there ? VK_INCOMPLETE : result;
+}
+
+static VkResult create_from_create_info(Device *device, const VkPipelineBinaryCreateInfoKHR *info,
+                                        const VkAllocationCallbacks *allocator, VkPipelineBinaryHandlesInfoKHR *out)
+{
+    Element element;
+    BinaryEntry *entry = find_by_create_info(device, info->pPipelineCreateInfo, &element);
+    uint32_t room = out->pipelineBinaryCount;
+    if (entry) {
+        Mark mark = mark_pipelines(device, &element, 1, NULL, true, false);
+        VkResult result = create_from_entry(device, entry, allocator, out);
+        mark_end(mark);
+        if (result >= 0) {
+            count(&counters_of(device)->totals.create_info_hits, out->pPipelineBinaries != NULL);
+            return result;
+        }
+        binary_entry_evict(device, entry);
+        out->pipelineBinaryCount = room;
+    }
+    /* VUID-VkPipelineBinaryCreateInfoKHR-pipelineBinaryInternalCache-09609, -device-09610: the layer may have said that
+     * there is an internal cache, or have switched the driver's off. */
+    if (device->internal_cache)
+        return device->create_pipeline_binaries(device->handle, info, allocator, out);
+    out->pipelineBinaryCount = 0;
+    return VK_PIPELINE_BINARY_MISSING_KHR;
+}
+
+/* ---- hooks ------------------------------------------------------------------------------------- */
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineBinariesKHR(VkDevice handle,
+                                                               const VkPipelineBinaryCreateInfoKHR *info,
+                                                               const VkAllocationCallbacks *allocator,
+                                                               VkPipelineBinaryHandlesInfoKHR *out)
+{
+    Device *device = find_device(handle);
+    if (!process_is_forked_child() && device->app_binaries) {
+        if (info->pKeysAndDataInfo && device->plan.check_binaries)
+            return create_from_data(device, info, allocator, out);
+        if (info->pPipelineCreateInfo && carrier_keeps(device->plan.carrier))
+            return create_from_create_info(device, info, allocator, out);
+    }
+    return device->create_pipeline_binaries(handle, info, allocator, out);
+}
+
+static void tell_read(Device *device, const VkPipelineBinaryKeyKHR *key, const void *data, size_t size)
+{
+    PylayerAttested attested = {.key_size = key->keySize, .size = size, .data = data};
+    if (key->keySize == 0 || key->keySize > sizeof attested.key)
+        return;
+    memcpy(attested.key, key->key, key->keySize);
+    digest128(data, size, attested.digest);
+    if (!binary_history_add(device, &attested))
+        return; /* policy was told before */
+    PylayerMessage *message = message_new(PYLAYER_MSG_BINARY_READ, device->serial);
+    uint8_t *copy = message && size <= device->plan.keep_cache_bytes ? malloc(size) : NULL;
+    if (copy)
+        memcpy(copy, data, size);
+    if (message) {
+        message->binary = (PylayerBinaryRead){.key_size = attested.key_size, .size = size, .data = copy};
+        memcpy(message->binary.key, attested.key, sizeof attested.key);
+        memcpy(message->binary.digest, attested.digest, sizeof attested.digest);
+    }
+    if (!mailbox_post(message, device->plan.queue_bytes))
+        count(&counters_of(device)->totals.events_dropped, 1);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineBinaryDataKHR(VkDevice handle, const VkPipelineBinaryDataInfoKHR *info,
+                                                              VkPipelineBinaryKeyKHR *key, size_t *size, void *data)
+{
+    Device *device = find_device(handle);
+    VkResult result = device->get_pipeline_binary_data(handle, info, key, size, data);
+    if (result == VK_SUCCESS && data && *size > 0 && device->app_binaries && device->plan.check_binaries &&
+        !process_is_forked_child())
+        tell_read(device, key, data, *size);
+    return result;
+}

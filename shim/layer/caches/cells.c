@@ -1,0 +1,197 @@
+/*
+ * cells.c - the layer's own VkPipelineCache ("merged") and the cells that go into it.
+ *
+ * A cell is a VkPipelineCache into which exactly one pipeline was compiled. Its data is stored by itself;
+ * merged into the device's cache it is found by the driver's own keys, so the layer needs none.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "caches/cells.h"
+#include "policy/mailbox.h"
+#include "pipelines/creations.h"
+#include "caches/driver_cache.h"
+#include "crash/sentinel.h"
+
+bool cells_open(Device *device)
+{
+    if (!device->create_pipeline_cache || !device->get_pipeline_cache_data || !device->merge_pipeline_caches)
+        return false;
+    device->merged = driver_cache_create(device, false);
+    if (device->merged == VK_NULL_HANDLE)
+        return false;
+    device->empty_data = driver_cache_read(device, device->merged, &device->empty_size);
+    return true;
+}
+
+void cells_close(Device *device)
+{
+    cache_drop_annex(device, &device->merged_use);
+    if (device->merged != VK_NULL_HANDLE)
+        device->destroy_pipeline_cache(device->handle, device->merged, NULL);
+    device->merged = VK_NULL_HANDLE;
+    free(device->empty_data);
+    device->empty_data = NULL;
+}
+
+/* merge_mutex is held. */
+static bool merge_into_layer_locked(Device *device, uint32_t source_count, const VkPipelineCache *sources)
+{
+    VkResult result = cache_merge_locked(device, &device->merged_use, device->merged, source_count, sources);
+    atomic_fetch_add(&device->cells_generation, 1);
+    return result == VK_SUCCESS;
+}
+
+static void merge_cell(Device *device, VkPipelineCache cell, AppCache *app_cache)
+{
+    if (!patient_lock(&device->merge_mutex))
+        return;
+    bool up_to_date = app_cache && atomic_load(&app_cache->seeded) == atomic_load(&device->cells_generation);
+    merge_into_layer_locked(device, 1, &cell);
+    if (app_cache) {
+        cache_merge_locked(device, &app_cache->use, atomic_load(&app_cache->handle), 1, &cell);
+        if (up_to_date)
+            atomic_store(&app_cache->seeded, atomic_load(&device->cells_generation));
+    }
+    patient_unlock(&device->merge_mutex);
+}
+
+bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, PylayerCell about)
+{
+    size_t size = 0;
+    uint8_t *data = driver_cache_read(device, cell, &size);
+    bool empty =
+        data && device->empty_data && size == device->empty_size && memcmp(data, device->empty_data, size) == 0;
+    if (!empty)
+        merge_cell(device, cell, app_cache);
+    device->destroy_pipeline_cache(device->handle, cell, NULL);
+
+    if (!data && atomic_exchange(&device->said_unreadable, 1) == 0)
+        log_line(PYLAYER_LOG_WARN, "the driver does not give the data of a pipeline cache; what it compiles is lost");
+    if (!data)
+        creation_tell_about(device, about, PYLAYER_OUTCOME_UNCACHEABLE);
+    PylayerMessage *message = data ? message_new(PYLAYER_MSG_CELL, device->serial) : NULL;
+    if (!message) {
+        free(data);
+        count(&counters_of(device)->totals.events_dropped, 1);
+        return !empty;
+    }
+    if (empty) {
+        free(data);
+        data = NULL;
+        size = 0;
+        about.flags |= PYLAYER_CELL_EMPTY;
+    }
+    about.size = size;
+    about.data = data;
+    message->cell = about;
+    if (!mailbox_post(message, device->plan.queue_bytes))
+        count(&counters_of(device)->totals.events_dropped, 1);
+    return !empty;
+}
+
+/* All that the layer's cache holds, or is about to. merge_mutex is held. */
+static void copy_merged_locked(Device *device, VkPipelineCache into)
+{
+    const VkPipelineCache sources[] = {device->merged, device->merged_use.annex};
+    uint32_t source_count = device->merged_use.annex != VK_NULL_HANDLE ? 2 : 1;
+    device->merge_pipeline_caches(device->handle, into, source_count, sources);
+}
+
+void cells_seed(Device *device, AppCache *app_cache)
+{
+    if (atomic_load(&app_cache->seeded) == atomic_load(&device->cells_generation))
+        return;
+    if (!patient_lock(&device->merge_mutex))
+        return;
+    /* Not while a thread compiles with it: the next one that lacks a pipeline will do. */
+    if (cache_try_alone_locked(&app_cache->use)) {
+        copy_merged_locked(device, atomic_load(&app_cache->handle));
+        cache_alone_end_locked(&app_cache->use);
+        atomic_store(&app_cache->seeded, atomic_load(&device->cells_generation));
+    }
+    patient_unlock(&device->merge_mutex);
+}
+
+void cells_absorb(Device *device, AppCache *app_cache, bool at_its_end)
+{
+    if (!patient_lock(&device->merge_mutex))
+        return;
+    VkPipelineCache source = atomic_load_explicit(&app_cache->handle, memory_order_acquire);
+    if (source != VK_NULL_HANDLE && !app_cache->from_data && (at_its_end || !app_cache->app_synchronized)) {
+        bool up_to_date = atomic_load(&app_cache->seeded) == atomic_load(&device->cells_generation);
+        const VkPipelineCache sources[] = {source, app_cache->use.annex};
+        merge_into_layer_locked(device, app_cache->use.annex != VK_NULL_HANDLE ? 2 : 1, sources);
+        count(&counters_of(device)->totals.absorbed, at_its_end);
+        /* What was added came from there: no reason to seed it again. */
+        if (up_to_date)
+            atomic_store(&app_cache->seeded, atomic_load(&device->cells_generation));
+    }
+    patient_unlock(&device->merge_mutex);
+}
+
+VkPipelineCache cells_copy(Device *device, AppCache *app_cache)
+{
+    VkPipelineCache copy = driver_cache_create(device, false);
+    if (copy == VK_NULL_HANDLE)
+        return VK_NULL_HANDLE;
+    if (!patient_lock(&device->merge_mutex))
+        return copy;
+    if (app_cache) {
+        const VkPipelineCache sources[] = {atomic_load(&app_cache->handle), app_cache->use.annex};
+        uint32_t source_count = app_cache->use.annex != VK_NULL_HANDLE ? 2 : 1;
+        device->merge_pipeline_caches(device->handle, copy, source_count, sources);
+    } else {
+        copy_merged_locked(device, copy);
+    }
+    patient_unlock(&device->merge_mutex);
+    return copy;
+}
+
+void cells_copy_end(Device *device, VkPipelineCache copy, AppCache *app_cache)
+{
+    if (patient_lock(&device->merge_mutex)) {
+        if (app_cache)
+            cache_merge_locked(device, &app_cache->use, atomic_load(&app_cache->handle), 1, &copy);
+        else
+            merge_into_layer_locked(device, 1, &copy);
+        patient_unlock(&device->merge_mutex);
+    }
+    device->destroy_pipeline_cache(device->handle, copy, NULL);
+}
+
+uint64_t cells_merge_records(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
+                             const uint8_t *digests, uint32_t record_count)
+{
+    Mark mark = mark_records(device, digests, record_count);
+    VkPipelineCache caches[CELLS_MERGED_AT_ONCE];
+    uint32_t made = 0;
+    const atomic_int *abandoned = &device->loading.abandoned;
+    for (uint32_t i = 0; i < record_count && i < CELLS_MERGED_AT_ONCE && !atomic_load(abandoned); i++) {
+        VkPipelineCache cache = driver_cache_create_from(device, base + offsets[i], sizes[i]);
+        if (cache != VK_NULL_HANDLE)
+            caches[made++] = cache;
+    }
+    bool merged = false;
+    if (made && !atomic_load(abandoned) && patient_lock(&device->merge_mutex)) {
+        merged = merge_into_layer_locked(device, made, caches);
+        patient_unlock(&device->merge_mutex);
+    }
+    for (uint32_t i = 0; i < made; i++)
+        device->destroy_pipeline_cache(device->handle, caches[i], NULL);
+    mark_end(mark);
+    return merged ? made : 0;
+}
+
+int64_t cells_read_merged(Device *device, uint8_t *data, uint64_t size)
+{
+    if (device->merged == VK_NULL_HANDLE)
+        return -1;
+    size_t bytes = data ? (size_t)size : 0;
+    cache_take_over_annex(device, &device->merged_use, device->merged);
+    if (!cache_use_begin(&device->merged_use, true))
+        return -1;
+    VkResult result = device->get_pipeline_cache_data(device->handle, device->merged, &bytes, data);
+    cache_use_end(device, &device->merged_use, device->merged, true);
+    return result == VK_SUCCESS ? (int64_t)bytes : -1;
+}

@@ -1,0 +1,58 @@
+/* driver_cache.c - see driver_cache.h */
+#include "caches/driver_cache.h"
+
+#include <stdlib.h>
+
+#include "device/device.h"
+
+static VkPipelineCache create_cache(Device *device, const void *data, size_t size, bool one_thread)
+{
+    /* Cells belong to one thread. VUID-VkPipelineCacheCreateInfo-pipelineCreationCacheControl-02892: the
+     * flag needs the feature. */
+    VkPipelineCacheCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
+        .flags = one_thread && device->cache_control ? VK_PIPELINE_CACHE_CREATE_EXTERNALLY_SYNCHRONIZED_BIT_EXT : 0,
+        .initialDataSize = size,
+        .pInitialData = data,
+    };
+    VkPipelineCache cache = VK_NULL_HANDLE;
+    /* No application allocator: an application's callbacks may be called during its own calls only,
+     * and this object outlives the call (Vulkan, 'Host Memory'). */
+    if (device->create_pipeline_cache(device->handle, &info, NULL, &cache) != VK_SUCCESS)
+        return VK_NULL_HANDLE;
+    return cache;
+}
+
+VkPipelineCache driver_cache_create(Device *device, bool one_thread)
+{
+    return create_cache(device, NULL, 0, one_thread);
+}
+
+VkPipelineCache driver_cache_create_from(Device *device, const void *data, size_t size)
+{
+    return create_cache(device, data, size, true);
+}
+
+/* The size may grow between the two calls (Vulkan, vkGetPipelineCacheData), hence the loop. */
+uint8_t *driver_cache_read(Device *device, VkPipelineCache cache, size_t *size)
+{
+    *size = 0;
+    for (int attempt = 0; attempt < 4; attempt++) {
+        size_t wanted = 0;
+        if (device->get_pipeline_cache_data(device->handle, cache, &wanted, NULL) != VK_SUCCESS || wanted == 0)
+            return NULL;
+        uint8_t *data = malloc(wanted);
+        if (!data)
+            return NULL;
+        size_t got = wanted;
+        VkResult result = device->get_pipeline_cache_data(device->handle, cache, &got, data);
+        if (result == VK_SUCCESS && got <= wanted) {
+            *size = got;
+            return data;
+        }
+        free(data);
+        if (result != VK_INCOMPLETE)
+            return NULL;
+    }
+    return NULL;
+}

@@ -1,0 +1,110 @@
+/*
+ * merging.c - merging into a VkPipelineCache that threads create pipelines with.
+ *
+ * Vulkan lets threads create pipelines with one cache, read it and merge out of it at the same time, and wants
+ * nobody else in a cache that is merged into (vkMergePipelineCaches: dstCache is externally synchronized), which an
+ * application that does not know of the layer's merges cannot see to. A lookup takes microseconds, so a merge waits
+ * for lookups, and they for it. A compile takes up to seconds, and reading all data milliseconds. A merge that meets
+ * one of these goes into an annex of the cache; whoever was in the way takes it over when it leaves.
+ *
+ * Device::merge_mutex is held for every merge of the device. So nobody merges into the sources meanwhile, and they
+ * need no lock.
+ */
+#include "caches/driver_cache.h"
+#include "device/device.h"
+
+void cache_use_init(CacheUse *use)
+{
+    spread_lock_init(&use->lock);
+}
+
+void cache_use_destroy(CacheUse *use)
+{
+    spread_lock_destroy(&use->lock);
+}
+
+static void drop_annex_locked(Device *device, CacheUse *use)
+{
+    device->destroy_pipeline_cache(device->handle, use->annex, NULL);
+    use->annex = VK_NULL_HANDLE;
+    atomic_store(&use->has_annex, false);
+}
+
+static void take_over_annex_locked(Device *device, CacheUse *use, VkPipelineCache cache)
+{
+    if (use->annex == VK_NULL_HANDLE || !cache_try_alone_locked(use))
+        return;
+    device->merge_pipeline_caches(device->handle, cache, 1, &use->annex);
+    cache_alone_end_locked(use);
+    drop_annex_locked(device, use);
+}
+
+void cache_take_over_annex(Device *device, CacheUse *use, VkPipelineCache cache)
+{
+    if (!atomic_load(&use->has_annex))
+        return;
+    if (!patient_lock(&device->merge_mutex))
+        return;
+    take_over_annex_locked(device, use, cache);
+    patient_unlock(&device->merge_mutex);
+}
+
+VkResult cache_merge_locked(Device *device, CacheUse *use, VkPipelineCache cache, uint32_t source_count,
+                            const VkPipelineCache *sources)
+{
+    bool alone = cache_try_alone_locked(use);
+    if (!alone && use->annex == VK_NULL_HANDLE && (use->annex = driver_cache_create(device, true)) == VK_NULL_HANDLE)
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
+    if (alone) {
+        VkResult result = device->merge_pipeline_caches(device->handle, cache, source_count, sources);
+        cache_alone_end_locked(use);
+        return result;
+    }
+    VkResult result = device->merge_pipeline_caches(device->handle, use->annex, source_count, sources);
+    atomic_store(&use->has_annex, true);
+    /* Who was in the way may have left before the flag was there to be seen. */
+    take_over_annex_locked(device, use, cache);
+    return result;
+}
+
+void cache_drop_annex(Device *device, CacheUse *use)
+{
+    if (use->annex != VK_NULL_HANDLE)
+        drop_annex_locked(device, use);
+}
+
+bool cache_use_begin(CacheUse *use, bool for_long)
+{
+    return spread_lock_read(&use->lock, for_long);
+}
+
+void cache_use_end(Device *device, CacheUse *use, VkPipelineCache cache, bool for_long)
+{
+    spread_unlock_read(&use->lock, for_long);
+    if (for_long)
+        cache_take_over_annex(device, use, cache);
+}
+
+void cache_use_for_ever(CacheUse *use)
+{
+    atomic_store(&use->for_ever, true);
+}
+
+bool cache_try_alone_locked(CacheUse *use)
+{
+    /* VK_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE_BIT_KHR: the driver does it. */
+    if (use->synchronized_merge)
+        return true;
+    if (!spread_try_write(&use->lock))
+        return false;
+    if (!atomic_load(&use->for_ever))
+        return true;
+    spread_unlock_write(&use->lock);
+    return false;
+}
+
+void cache_alone_end_locked(CacheUse *use)
+{
+    if (!use->synchronized_merge)
+        spread_unlock_write(&use->lock);
+}

@@ -1,0 +1,60 @@
+/*
+ * sketch.c - a summary of a program's cache data, kept with its digest, by which a damaged copy can be recognised
+ * (pylayer/store/sketch.py). A digest alone tells only that two blobs differ. That is no proof of damage: the program may
+ * have run without the layer, or the store may not have been writable; no record shows either.
+ *
+ * Layout, in the machine's byte order: three sums of all 64-bit words, which find a single changed one; the offset of the
+ * equal bytes at the end; then 32 bits of XXH3-64 for each whole piece. Piece boundaries do not depend on the blob's size, so that
+ * a cut blob's pieces are a prefix of the original's. See docs/format.md, 'Sketches'; sketch.py uses the same boundaries.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "caches/sketch.h"
+
+#define FIRST_PIECE_BYTES 256u
+#define PIECES_PER_DOUBLING 64u
+
+/* The bytes of the piece that begins here. */
+static uint64_t piece_bytes(uint64_t offset)
+{
+    if (offset < FIRST_PIECE_BYTES * PIECES_PER_DOUBLING)
+        return FIRST_PIECE_BYTES;
+    return (1ull << (63 - __builtin_clzll(offset))) / PIECES_PER_DOUBLING;
+}
+
+/* Sums modulo 2^64 of each word, of each word times its index, and times the index squared. */
+static void sum_words(const uint8_t *data, uint64_t size, uint64_t sums[3])
+{
+    uint64_t count = (size + 7) / 8;
+    sums[0] = sums[1] = sums[2] = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t word = 0, left = size - i * 8;
+        memcpy(&word, data + i * 8, left < 8 ? left : 8);
+        sums[0] += word;
+        sums[1] += word * i;
+        sums[2] += word * i * i;
+    }
+}
+
+uint8_t *sketch_of(const void *all, uint64_t size, uint64_t *sketch_size)
+{
+    const uint8_t *data = all;
+    uint64_t head[4], offset = 0, used = sizeof head;
+    uint8_t *sketch = malloc(PYLAYER_SKETCH_BYTES);
+    if (!sketch)
+        return NULL;
+    sum_words(data, size, head);
+    head[3] = size;
+    while (head[3] > 0 && data[head[3] - 1] == data[size - 1])
+        head[3]--;
+    memcpy(sketch, head, sizeof head);
+    while (used < PYLAYER_SKETCH_BYTES && size - offset >= piece_bytes(offset)) {
+        uint32_t digest = (uint32_t)digest64(data + offset, piece_bytes(offset), 0);
+        memcpy(sketch + used, &digest, sizeof digest);
+        used += sizeof digest;
+        offset += piece_bytes(offset);
+    }
+    *sketch_size = used;
+    return sketch;
+}

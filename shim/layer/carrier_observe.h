@@ -1,9 +1,0 @@
-/* carrier_observe.h - pipelines as the application made them, counted */
-#ifndef PYLAYER_CARRIER_OBSERVE_H
-#define PYLAYER_CARRIER_OBSERVE_H
-
-#include "batch.h"
-
-VkResult carrier_observe_create(Batch *batch);
-
-#endif

@@ -1,9 +1,0 @@
-/* carrier_snapshot.h - pipelines by VkPipelineCache, without a probe */
-#ifndef PYLAYER_CARRIER_SNAPSHOT_H
-#define PYLAYER_CARRIER_SNAPSHOT_H
-
-#include "batch.h"
-
-VkResult carrier_snapshot_create(Batch *batch);
-
-#endif

@@ -1,0 +1,159 @@
+/* sentinel.c - see sentinel.h */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/statfs.h>
+
+#include <linux/magic.h>
+
+#include "process/process.h"
+#include "crash/sentinel.h"
+
+#ifndef XFS_SUPER_MAGIC
+#define XFS_SUPER_MAGIC 0x58465342
+#endif
+
+_Static_assert(sizeof(PylayerMark) == 128, "policy reads marks with Python's struct");
+_Static_assert(PYLAYER_MARKS_OFFSET + PYLAYER_MARK_COUNT * sizeof(PylayerMark) == PYLAYER_LIVE_BYTES, "no gap");
+
+/* Blocks that were written once are written in place here. Where each write takes a new block (btrfs, f2fs, ZFS), or
+ * goes over a network, a full disk makes the store into a mapped page raise SIGBUS in the program. */
+static bool writes_in_place(int fd)
+{
+    struct statfs file_system;
+    if (fstatfs(fd, &file_system) != 0)
+        return false;
+    switch ((unsigned long)file_system.f_type) {
+    case EXT4_SUPER_MAGIC: /* ext2 and ext3 too */
+    case XFS_SUPER_MAGIC:
+    case TMPFS_MAGIC:
+    case OVERLAYFS_SUPER_MAGIC:
+        return true;
+    default:
+        return false;
+    }
+}
+
+int sentinel_open(Device *device, int fd)
+{
+    if (!writes_in_place(fd))
+        return -2;
+    if (atomic_load(&device->marks))
+        return -1;
+    uint8_t *mapped = mmap(NULL, PYLAYER_LIVE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (mapped == MAP_FAILED)
+        return -1;
+    /* A page that was written back and taken away would be read again, from a disk that may fail meanwhile: SIGBUS. */
+    mlock(mapped, PYLAYER_LIVE_BYTES);
+    atomic_store(&device->marks, (PylayerMark *)(void *)(mapped + PYLAYER_MARKS_OFFSET));
+    return 0;
+}
+
+void sentinel_close(Device *device)
+{
+    PylayerMark *marks = atomic_exchange(&device->marks, NULL);
+    if (marks)
+        munmap((uint8_t *)marks - PYLAYER_MARKS_OFFSET, PYLAYER_LIVE_BYTES);
+}
+
+uint64_t digest_id(const uint8_t digest[PYLAYER_DIGEST_BYTES])
+{
+    uint64_t id;
+    memcpy(&id, digest, sizeof id);
+    return id;
+}
+
+static void set_call(PylayerMark *mark, uint32_t call)
+{
+    __atomic_store_n(&mark->call, call, __ATOMIC_RELEASE);
+}
+
+/* Threads begin at different places, so that each mostly takes the mark that it had before: 30 ns more than a mark that
+ * belongs to the thread (measured), but threads that end cost none. NULL: more calls are in the driver than there are
+ * marks, and this one is not watched. */
+static PylayerMark *take_mark(PylayerMark *marks)
+{
+    unsigned first = thread_number();
+    for (unsigned i = 0; i < PYLAYER_MARK_COUNT; i++) {
+        PylayerMark *mark = &marks[(first + i) % PYLAYER_MARK_COUNT];
+        uint32_t none = PYLAYER_MARK_NONE;
+        if (__atomic_load_n(&mark->call, __ATOMIC_RELAXED) == PYLAYER_MARK_NONE &&
+            __atomic_compare_exchange_n(&mark->call, &none, PYLAYER_MARK_TAKEN, false, __ATOMIC_ACQUIRE,
+                                        __ATOMIC_RELAXED))
+            return mark;
+    }
+    return NULL;
+}
+
+/* The process of a fork shares the file, and passes everything to the driver as it is. */
+static PylayerMark *marks_of(Device *device)
+{
+    PylayerMark *marks = atomic_load_explicit(&device->marks, memory_order_acquire);
+    return marks && !process_is_forked_child() ? marks : NULL;
+}
+
+static Mark mark_ids(Device *device, uint32_t call, const uint64_t *ids, unsigned id_count)
+{
+    Mark mark = {0};
+    PylayerMark *marks = marks_of(device);
+    PylayerMark *taken = marks ? take_mark(marks) : NULL;
+    if (!taken)
+        return mark;
+    taken->cache = 0;
+    taken->id_count = (uint16_t)id_count;
+    memcpy(taken->ids, ids, id_count * sizeof *ids);
+    set_call(taken, call);
+    mark.taken[0] = taken;
+    return mark;
+}
+
+Mark mark_records(Device *device, const uint8_t *digests, uint32_t record_count)
+{
+    uint64_t ids[PYLAYER_MARK_IDS];
+    unsigned id_count = record_count < PYLAYER_MARK_IDS ? record_count : PYLAYER_MARK_IDS;
+    for (unsigned i = 0; i < id_count; i++)
+        ids[i] = digest_id(digests + (size_t)i * PYLAYER_DIGEST_BYTES);
+    return mark_ids(device, PYLAYER_MARK_RECORDS, ids, id_count);
+}
+
+Mark mark_application_data(Device *device, uint64_t data_id)
+{
+    return data_id ? mark_ids(device, PYLAYER_MARK_APPLICATION, &data_id, 1) : (Mark){0};
+}
+
+Mark mark_merge(Device *device, const uint64_t *data_ids, unsigned id_count)
+{
+    return id_count ? mark_ids(device, PYLAYER_MARK_MERGE, data_ids, id_count) : (Mark){0};
+}
+
+Mark mark_pipelines(Device *device, const Element *elements, uint32_t count, const AppCache *app_cache, bool foreign,
+                    bool may_compile)
+{
+    Mark mark;
+    unsigned taken_count = 0;
+    uint64_t data_id = app_cache ? app_cache->data_id : 0;
+    foreign = foreign && atomic_load_explicit(&device->holds_stored, memory_order_relaxed);
+    PylayerMark *marks = foreign || data_id ? marks_of(device) : NULL;
+    for (uint32_t first = 0; marks && first < count && taken_count < MARKS_PER_CALL; first += PYLAYER_MARK_IDS) {
+        PylayerMark *taken = take_mark(marks);
+        if (!taken)
+            break;
+        uint32_t left = count - first;
+        taken->kind = (uint16_t)(elements ? elements[first].kind : 0);
+        taken->id_count = (uint16_t)(!elements ? 0 : left < PYLAYER_MARK_IDS ? left : PYLAYER_MARK_IDS);
+        taken->cache = data_id;
+        for (unsigned i = 0; i < taken->id_count; i++)
+            taken->ids[i] = elements[first + i].fingerprint;
+        set_call(taken, may_compile ? PYLAYER_MARK_COMPILE : PYLAYER_MARK_PIPELINES);
+        mark.taken[taken_count++] = taken;
+    }
+    if (taken_count < MARKS_PER_CALL)
+        mark.taken[taken_count] = NULL;
+    return mark;
+}
+
+void mark_end(Mark mark)
+{
+    for (unsigned i = 0; i < MARKS_PER_CALL && mark.taken[i]; i++)
+        set_call(mark.taken[i], PYLAYER_MARK_NONE);
+}

@@ -1,0 +1,55 @@
+/*
+ * allocator.c - memory for a driver's device that is not the application's.
+ *
+ * An application's callbacks may only be called during a command of the application and from the thread that called it
+ * (Vulkan, 'Host Memory'). What the layer does on the policy thread is no such command, and a driver takes memory for it
+ * from the device's callbacks, or the instance's where the device has none, whatever allocator the call itself names:
+ * Mesa does for all that a VkPipelineCache holds. So the driver gets a device with these instead. The application's
+ * callbacks are used for the objects that it creates with them.
+ */
+#define _GNU_SOURCE
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/allocator.h"
+
+static void *VKAPI_PTR allocate(void *user, size_t size, size_t alignment, VkSystemAllocationScope scope)
+{
+    (void)user, (void)scope;
+    if (alignment <= _Alignof(max_align_t))
+        return malloc(size);
+    void *memory = NULL;
+    return posix_memalign(&memory, alignment, size) == 0 ? memory : NULL;
+}
+
+static void VKAPI_PTR release(void *user, void *memory)
+{
+    (void)user;
+    free(memory);
+}
+
+static void *VKAPI_PTR reallocate(void *user, void *memory, size_t size, size_t alignment,
+                                  VkSystemAllocationScope scope)
+{
+    if (size == 0) {
+        free(memory);
+        return NULL;
+    }
+    if (alignment <= _Alignof(max_align_t))
+        return realloc(memory, size);
+    void *moved = allocate(user, size, alignment, scope);
+    if (moved && memory) {
+        size_t had = malloc_usable_size(memory);
+        memcpy(moved, memory, had < size ? had : size);
+        free(memory);
+    }
+    return moved;
+}
+
+const VkAllocationCallbacks *own_allocator(void)
+{
+    static const VkAllocationCallbacks callbacks = {
+        .pfnAllocation = allocate, .pfnReallocation = reallocate, .pfnFree = release};
+    return &callbacks;
+}

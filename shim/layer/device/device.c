@@ -1,0 +1,374 @@
+/*
+ * device.c - vkCreateDevice asks policy for a plan and enables what the plan needs; vkDestroyDevice
+ * waits, within its bound, for what is still to be written.
+ */
+#define _GNU_SOURCE /* dladdr */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "caches/cells.h"
+#include "loader/dispatch.h"
+#include "policy/mailbox.h"
+#include "device/devices.h"
+#include "device/allocator.h"
+#include "shaders/identifiers.h"
+#include "policy/kept_plans.h"
+#include "policy/policy_thread.h"
+#include "process/process.h"
+#include "crash/sentinel.h"
+#include "crash/suspects.h"
+
+/* Covers an interpreter that is still booting on a busy machine. A policy that hangs costs it once. */
+#define PLAN_WAIT_NS 2000000000ll
+
+static atomic_ullong next_serial = 1;
+/* The policy thread is in the driver and does not come back. The application goes on; what the thread may still use
+ * stays: the device with all that belongs to it, and the code that the thread is in. */
+static void leave_to_driver(Device *device)
+{
+    log_line(PYLAYER_LOG_ERROR, "the driver hangs in what it was given from the store; its device is not destroyed");
+    Dl_info code;
+    if (dladdr((void *)(uintptr_t)device->create_pipeline_cache, &code) && code.dli_fname)
+        dlopen(code.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    dispatch_remove(&device_table, dispatch_key(device->handle));
+}
+
+static VkLayerDeviceCreateInfo *find_link(const VkDeviceCreateInfo *info)
+{
+    const VkLayerDeviceCreateInfo *node = info->pNext;
+    while (node &&
+           !(node->sType == VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO && node->function == VK_LAYER_LINK_INFO))
+        node = node->pNext;
+    return (VkLayerDeviceCreateInfo *)(uintptr_t)node;
+}
+
+/* What Python makes the identity from. */
+static void describe_physical_device(PylayerDeviceInfo *out, const Instance *instance, VkPhysicalDevice physical)
+{
+    VkPhysicalDeviceDriverProperties driver = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
+    VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+                                              .pNext = &driver};
+    /* A driver that does not know the driver struct leaves it zeroed. */
+    if (instance->get_properties2)
+        instance->get_properties2(physical, &properties);
+    else
+        instance->get_properties(physical, &properties.properties);
+    const VkPhysicalDeviceProperties *base = &properties.properties;
+    out->instance = instance->info;
+    out->api_version = base->apiVersion;
+    out->vendor_id = base->vendorID;
+    out->device_id = base->deviceID;
+    out->driver_version = base->driverVersion;
+    out->driver_id = (uint32_t)driver.driverID;
+    memcpy(out->pipeline_cache_uuid, base->pipelineCacheUUID, PYLAYER_UUID_BYTES);
+    snprintf(out->device_name, sizeof out->device_name, "%s", base->deviceName);
+    snprintf(out->driver_name, sizeof out->driver_name, "%s", driver.driverName);
+    snprintf(out->driver_info, sizeof out->driver_info, "%s", driver.driverInfo);
+}
+
+void describe_device(PylayerDeviceInfo *out, const Instance *instance, VkPhysicalDevice physical,
+                     const VkDeviceCreateInfo *info, FeatureSupport *support)
+{
+    describe_physical_device(out, instance, physical);
+    *support = features_query(instance, physical, info, out->api_version);
+    const VkPhysicalDevicePipelineBinaryPropertiesKHR *binary = &support->binary_properties;
+    const VkDevicePipelineBinaryInternalCacheControlKHR *control = support->internal_cache_control;
+    out->cache_control_supported = support->cache_control;
+    out->cache_control_requested = support->cache_control_requested;
+    out->feedback_supported = support->feedback;
+    out->binary_data_compressed = !!binary->pipelineBinaryCompressedData;
+    out->binaries_supported = support->binaries;
+    out->binaries_requested = support->binaries_requested;
+    out->internal_cache = !!binary->pipelineBinaryInternalCache;
+    out->internal_cache_control = !!binary->pipelineBinaryInternalCacheControl;
+    out->prefers_internal_cache = !!binary->pipelineBinaryPrefersInternalCache;
+    out->precompiled_internal_cache = !!binary->pipelineBinaryPrecompiledInternalCache;
+    out->internal_cache_disabled = control && control->disableInternalCache;
+}
+
+void describe_instance(PylayerMessage *message, const Instance *instance)
+{
+    message->skip = instance->skip;
+    message->layer_settings = instance->layer_settings ? strdup(instance->layer_settings) : NULL;
+}
+
+static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, FeatureSupport *support)
+{
+    if (!mailbox_is_open())
+        return;
+    if (features_partial_cache_data(info)) {
+        log_line(PYLAYER_LOG_INFO, "the program enables pipelineCacheIncrementalMode, so pipeline caches give parts of "
+                                   "their data; the layer does nothing for the device");
+        return;
+    }
+    PylayerMessage *message = message_new(PYLAYER_MSG_PLAN_DEVICE, device->serial);
+    if (!message)
+        return;
+    describe_device(&message->info, device->instance, device->physical, info, support);
+    describe_instance(message, device->instance);
+    kept_plans_describe(message);
+    /* A plan may be there that leaves nothing alone. */
+    message->kept = message->skip == PYLAYER_SKIP_NO && kept_plans_find(message, &device->plan);
+    if (message->kept) {
+        device->planned = mailbox_post(message, UINT64_MAX);
+        if (!device->planned)
+            device->plan = (PylayerPlan){0};
+        return;
+    }
+    device->planned = mailbox_request(message, PLAN_WAIT_NS);
+    if (device->planned)
+        device->plan = message->plan;
+    else
+        log_line(PYLAYER_LOG_WARN, "policy gave no plan for the device; it runs without the layer");
+    message_done(message);
+}
+
+static VkResult call_down(Device *device, VkLayerDeviceLink *mine, const VkDeviceCreateInfo *info,
+                          const VkAllocationCallbacks *allocator, VkDevice *handle)
+{
+    PFN_vkCreateDevice create =
+        (PFN_vkCreateDevice)mine->pfnNextGetInstanceProcAddr(device->instance->handle, "vkCreateDevice");
+    /* In the chain that is passed down, which may hold our copy of the loader's node. */
+    VkLayerDeviceCreateInfo *link = find_link(info);
+    link->u.pLayerInfo = mine->pNext;
+    return create ? create(device->physical, info, allocator, handle) : VK_ERROR_INITIALIZATION_FAILED;
+}
+
+static void take_features(Device *device, const DeviceRequest *request, const FeatureSupport *support)
+{
+    const VkPhysicalDevicePipelineBinaryPropertiesKHR *properties = &support->binary_properties;
+    device->cache_control = request->cache_control;
+    device->feedback = request->feedback;
+    device->binaries = request->binaries;
+    device->driver_cache_off = request->driver_cache_off;
+    device->app_binaries = support->binaries_requested;
+    device->app_binary_extension = support->binary_extension;
+    device->app_maintenance5 = support->maintenance5_core || support->maintenance5_requested;
+    /* VUID-VkPipelineBinaryCreateInfoKHR-pipelineBinaryInternalCache-09609, -device-09610 */
+    device->internal_cache = properties->pipelineBinaryInternalCache && !request->driver_cache_off;
+}
+
+static VkResult create_below(Device *device, const VkDeviceCreateInfo *info, const VkAllocationCallbacks *allocator,
+                             const FeatureSupport *support, VkLayerDeviceLink *mine, VkDevice *handle)
+{
+    bool keeps = carrier_keeps(device->plan.carrier);
+    FeatureSupport wanted = *support;
+    wanted.feedback = keeps ? support->feedback : support->feedback_enabled;
+    FeatureWishes wishes = {
+        .cache_control =
+            device->plan.carrier == PYLAYER_CARRIER_CELLS || device->plan.carrier == PYLAYER_CARRIER_BINARIES,
+        .binaries = device->plan.carrier == PYLAYER_CARRIER_BINARIES,
+        .driver_cache_off = keeps && device->plan.driver_cache_off,
+    };
+    DeviceRequest request;
+    VkDevice untouched = *handle;
+    device_request_build(&request, info, &wanted, wishes);
+    if (request.changed) {
+        VkResult result = call_down(device, mine, &request.info, allocator, handle);
+        device_request_free(&request);
+        if (result == VK_SUCCESS) {
+            take_features(device, &request, support);
+            return result;
+        }
+        log_line(PYLAYER_LOG_WARN,
+                 "vkCreateDevice failed (%d) with what the layer added; calling it as the application did", result);
+        *handle = untouched;
+        device_request_plain(&request, info, support);
+    }
+    take_features(device, &request, support);
+    return call_down(device, mine, info, allocator, handle);
+}
+
+static void resolve(Device *device, PFN_vkGetDeviceProcAddr next)
+{
+    VkDevice handle = device->handle;
+    device->get_device_proc_addr = next;
+#define RESOLVE(group, member, type, name) device->member = (type)next(handle, "vk" #name);
+    DEVICE_COMMANDS(RESOLVE, RESOLVE)
+#undef RESOLVE
+    device->binaries = device->binaries && device->create_pipeline_binaries && device->destroy_pipeline_binary &&
+                       device->get_pipeline_key && device->get_pipeline_binary_data &&
+                       device->release_captured_pipeline_data;
+}
+
+static void init_locks(Device *device)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&device->loading.changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&device->loading.mutex, NULL);
+    device->loading.expected = 1;
+    atomic_store(&device->restorable_slots, UINT64_MAX);
+    patient_init(&device->merge_mutex);
+    pthread_mutex_init(&device->app_caches_mutex, NULL);
+    pthread_mutex_init(&device->kept_digests.mutex, NULL);
+    pthread_mutex_init(&device->command_mutex, NULL);
+    fingerprints_open(device);
+    shader_modules_open(device);
+    binary_index_open(device);
+    pthread_mutex_init(&device->history.mutex, NULL);
+    deferred_open(device);
+    cache_use_init(&device->merged_use);
+}
+
+/* Without a create info the command gives the global key (Vulkan, vkGetPipelineKeyKHR). */
+static void read_global_key(Device *device, PylayerDeviceCreated *created)
+{
+    VkPipelineBinaryKeyKHR key = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
+    if (device->get_pipeline_key(device->handle, NULL, &key) != VK_SUCCESS || key.keySize > sizeof created->global_key)
+        return;
+    created->global_key_size = key.keySize;
+    memcpy(created->global_key, key.key, key.keySize);
+}
+
+static bool checks_binaries(const Device *device)
+{
+    return device->plan.check_binaries && device->app_binaries && device->binaries;
+}
+
+/* Whether the layer does anything at all on this device. */
+static bool is_watched(const Device *device)
+{
+    return device->plan.carrier != PYLAYER_CARRIER_OFF || device->plan.check_caches || device->plan.tell_creations ||
+           checks_binaries(device);
+}
+
+/* The carrier in force: what the plan wants where this device can do it. */
+static void open_carrier(Device *device)
+{
+    int carrier = device->plan.carrier;
+    /* What cannot be a binary goes the way of cells. */
+    if ((carrier == PYLAYER_CARRIER_CELLS && !device->cache_control) ||
+        (carrier == PYLAYER_CARRIER_BINARIES && !(device->binaries && device->cache_control)))
+        carrier = device->plan.fallback_carrier;
+    if (carrier == PYLAYER_CARRIER_CELLS && !device->cache_control)
+        carrier = PYLAYER_CARRIER_SNAPSHOT;
+    if (carrier_keeps(carrier) && !cells_open(device)) {
+        log_line(PYLAYER_LOG_WARN, "the driver refused an empty pipeline cache; the layer keeps nothing");
+        carrier = PYLAYER_CARRIER_OFF;
+    }
+    atomic_store(&device->carrier, carrier);
+    atomic_store(&device->plain_kinds, device->plan.plain_kinds);
+    PylayerMessage *message = message_new(PYLAYER_MSG_DEVICE_CREATED, device->serial);
+    if (message) {
+        message->created.carrier = (uint8_t)carrier;
+        message->created.cache_control = device->cache_control;
+        message->created.feedback = device->feedback;
+        message->created.empty_cache_bytes = device->empty_size;
+        message->created.binaries = device->binaries;
+        message->created.driver_cache_off = device->driver_cache_off;
+        if (device->binaries)
+            read_global_key(device, &message->created);
+    }
+    /* Without a carrier, what an application read of its binaries is still to come. */
+    bool loads = carrier_keeps(carrier) || checks_binaries(device);
+    if (!mailbox_post(message, UINT64_MAX) || !loads)
+        loading_end(device);
+}
+
+static void device_free(Device *device)
+{
+    pthread_cond_destroy(&device->loading.changed);
+    pthread_mutex_destroy(&device->loading.mutex);
+    patient_destroy(&device->merge_mutex);
+    pthread_mutex_destroy(&device->app_caches_mutex);
+    pthread_mutex_destroy(&device->kept_digests.mutex);
+    pthread_mutex_destroy(&device->command_mutex);
+    fingerprints_close(device);
+    shader_modules_close(device);
+    binary_index_free(device);
+    binary_history_free(device);
+    deferred_close(device);
+    cache_use_destroy(&device->merged_use);
+    sentinel_close(device);
+    suspects_free(device);
+    free(device);
+}
+
+/* There is nothing to wait for, but policy forgets the device and what it read for it. */
+static void tell_end(const Device *device)
+{
+    if (device->planned)
+        mailbox_post(message_new(PYLAYER_MSG_FLUSH_DEVICE, device->serial), UINT64_MAX);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
+                                                  const VkAllocationCallbacks *allocator, VkDevice *handle)
+{
+    Instance *instance = dispatch_find(&instance_table, dispatch_key(physical));
+    VkLayerDeviceCreateInfo *link = find_link(info);
+    if (!instance || !link || !link->u.pLayerInfo)
+        return VK_ERROR_INITIALIZATION_FAILED;
+    VkLayerDeviceLink *mine = link->u.pLayerInfo;
+    Device *device = aligned_alloc(_Alignof(Device), sizeof *device);
+    if (!device)
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
+    memset(device, 0, sizeof *device);
+    init_locks(device);
+    device->instance = instance;
+    device->physical = physical;
+    device->serial = atomic_fetch_add(&next_serial, 1);
+
+    FeatureSupport support = {0};
+    if (instance->active)
+        ask_for_plan(device, info, &support);
+    if (carrier_keeps(device->plan.carrier) && (allocator || instance->application_allocates))
+        device->own_allocator = own_allocator();
+    const VkAllocationCallbacks *below = device->own_allocator ? device->own_allocator : allocator;
+    VkResult result = create_below(device, info, below, &support, mine, handle);
+    if (result != VK_SUCCESS) {
+        tell_end(device);
+        device_free(device);
+        return result;
+    }
+    device->handle = *handle;
+    atomic_store(&device->loading.begun_ns, now_ns());
+    resolve(device, mine->pfnNextGetDeviceProcAddr);
+    if (!dispatch_insert(&device_table, dispatch_key(*handle), device)) {
+        device->destroy_device(*handle, below);
+        tell_end(device);
+        device_free(device);
+        return VK_ERROR_TOO_MANY_OBJECTS;
+    }
+    if (is_watched(device)) {
+        if (!devices_add(device))
+            device->plan = (PylayerPlan){0};
+        if (features_shader_module_identifiers(info))
+            identifiers_open(device);
+        open_carrier(device);
+        policy_flush_at_exit();
+    }
+    return VK_SUCCESS;
+}
+
+VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice handle, const VkAllocationCallbacks *allocator)
+{
+    if (!handle)
+        return;
+    Device *device = dispatch_find(&device_table, dispatch_key(handle));
+    if (!device)
+        return;
+    if (is_watched(device) && !process_is_forked_child()) {
+        loading_abandon(device);
+        PylayerMessage *message = message_new(PYLAYER_MSG_FLUSH_DEVICE, device->serial);
+        if (!mailbox_request(message, device->plan.flush_wait_ns))
+            log_line(PYLAYER_LOG_WARN, "policy did not finish writing before vkDestroyDevice went on");
+        message_done(message);
+        if (!devices_remove(device)) {
+            leave_to_driver(device);
+            return;
+        }
+    } else {
+        tell_end(device);
+    }
+    cells_close(device);
+    binary_index_close(device);
+    app_caches_free(device);
+    dispatch_remove(&device_table, dispatch_key(handle));
+    device->destroy_device(handle, device->own_allocator ? device->own_allocator : allocator);
+    device_free(device);
+}

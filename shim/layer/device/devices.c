@@ -1,0 +1,106 @@
+/* devices.c - see devices.h */
+#include "device/devices.h"
+
+#include <stdlib.h>
+
+#include "device/device.h"
+#include "process/process.h"
+
+static pthread_mutex_t devices_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct DeviceNode {
+    Device *device;
+    struct DeviceNode *next;
+} *devices;
+static bool commands_ended;
+
+/* exit() does not wait longer for a command than this; the driver hangs then. */
+#define COMMAND_END_SECONDS 1
+
+Device *device_command_begin(uint64_t serial)
+{
+    Device *found = NULL;
+    pthread_mutex_lock(&devices_mutex);
+    for (struct DeviceNode *node = devices; node && !found && !commands_ended; node = node->next)
+        if (node->device->serial == serial)
+            found = node->device;
+    if (found)
+        pthread_mutex_lock(&found->command_mutex);
+    pthread_mutex_unlock(&devices_mutex);
+    return found;
+}
+
+void device_command_end(Device *device)
+{
+    pthread_mutex_unlock(&device->command_mutex);
+}
+
+bool devices_can_be_used(void)
+{
+    if (!mutex_can_be_had(&devices_mutex))
+        return false;
+    bool free_ones = true;
+    pthread_mutex_lock(&devices_mutex);
+    for (struct DeviceNode *node = devices; node && free_ones; node = node->next)
+        free_ones = mutex_can_be_had(&node->device->loading.mutex);
+    pthread_mutex_unlock(&devices_mutex);
+    return free_ones;
+}
+
+void devices_stop_loading(void)
+{
+    pthread_mutex_lock(&devices_mutex);
+    for (struct DeviceNode *node = devices; node; node = node->next)
+        loading_abandon(node->device);
+    pthread_mutex_unlock(&devices_mutex);
+}
+
+void devices_end_commands(void)
+{
+    struct timespec deadline;
+    clock_gettime(CLOCK_REALTIME, &deadline);
+    deadline.tv_sec += COMMAND_END_SECONDS;
+    pthread_mutex_lock(&devices_mutex);
+    commands_ended = true;
+    for (struct DeviceNode *node = devices; node; node = node->next)
+        if (pthread_mutex_timedlock(&node->device->command_mutex, &deadline) == 0)
+            pthread_mutex_unlock(&node->device->command_mutex);
+    pthread_mutex_unlock(&devices_mutex);
+}
+
+bool devices_add(Device *device)
+{
+    struct DeviceNode *node = malloc(sizeof *node);
+    if (!node)
+        return false;
+    node->device = device;
+    pthread_mutex_lock(&devices_mutex);
+    node->next = devices;
+    devices = node;
+    pthread_mutex_unlock(&devices_mutex);
+    return true;
+}
+
+/* When policy's command on a device has not come back so long after vkDestroyDevice was called and loading was stopped,
+ * the driver hangs in it. */
+#define COMMAND_WAIT_SECONDS 5
+
+bool devices_remove(Device *device)
+{
+    pthread_mutex_lock(&devices_mutex);
+    for (struct DeviceNode **at = &devices; *at; at = &(*at)->next) {
+        if ((*at)->device == device) {
+            struct DeviceNode *node = *at;
+            *at = node->next;
+            free(node);
+            break;
+        }
+    }
+    pthread_mutex_unlock(&devices_mutex);
+    struct timespec deadline;
+    clock_gettime(CLOCK_REALTIME, &deadline);
+    deadline.tv_sec += COMMAND_WAIT_SECONDS;
+    if (pthread_mutex_timedlock(&device->command_mutex, &deadline) != 0)
+        return false;
+    pthread_mutex_unlock(&device->command_mutex);
+    return true;
+}

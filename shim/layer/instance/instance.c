@@ -1,0 +1,209 @@
+/*
+ * instance.c - vkCreateInstance and vkDestroyInstance. Creating the first instance starts policy, whose
+ * interpreter then boots while the driver does its own start-up.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "loader/dispatch.h"
+#include "policy/mailbox.h"
+#include "instance/layer_settings.h"
+#include "vulkan/pnext.h"
+#include "policy/policy_thread.h"
+#include "process/process.h"
+#include "instance/skip.h"
+
+#define PROPERTIES2_EXTENSION VK_KHR_GET_PHYSICAL_DEVICE_PROPERTIES_2_EXTENSION_NAME
+
+static VkLayerInstanceCreateInfo *find_link(const VkInstanceCreateInfo *info)
+{
+    const VkLayerInstanceCreateInfo *node = info->pNext;
+    while (node &&
+           !(node->sType == VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO && node->function == VK_LAYER_LINK_INFO))
+        node = node->pNext;
+    return (VkLayerInstanceCreateInfo *)(uintptr_t)node;
+}
+
+static void copy_name(char *to, const char *from)
+{
+    snprintf(to, PYLAYER_NAME_BYTES, "%s", from ? from : "");
+}
+
+static void describe_program(PylayerInstanceInfo *out, const VkApplicationInfo *application)
+{
+    memset(out, 0, sizeof *out);
+    out->api_version = VK_API_VERSION_1_0;
+    if (!application)
+        return;
+    if (application->apiVersion)
+        out->api_version = application->apiVersion;
+    out->application_version = application->applicationVersion;
+    out->engine_version = application->engineVersion;
+    copy_name(out->application_name, application->pApplicationName);
+    copy_name(out->engine_name, application->pEngineName);
+}
+
+/*
+ * A Vulkan 1.0 instance can tell the driver's identity and features only with
+ * VK_KHR_get_physical_device_properties2, on which the device extensions depend too
+ * (VUID-vkCreateDevice-ppEnabledExtensionNames-01387). The loader itself implements it.
+ */
+static bool wants_properties2(const VkInstanceCreateInfo *info, uint32_t api_version)
+{
+    if (api_version >= VK_API_VERSION_1_1)
+        return false;
+    for (uint32_t i = 0; i < info->enabledExtensionCount; i++)
+        if (strcmp(info->ppEnabledExtensionNames[i], PROPERTIES2_EXTENSION) == 0)
+            return false;
+    return true;
+}
+
+static VkResult create_with_properties2(PFN_vkCreateInstance create, const VkInstanceCreateInfo *info,
+                                        const VkAllocationCallbacks *allocator, VkInstance *handle)
+{
+    const char **names = malloc((info->enabledExtensionCount + 1) * sizeof *names);
+    if (!names)
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
+    if (info->enabledExtensionCount)
+        memcpy(names, info->ppEnabledExtensionNames, info->enabledExtensionCount * sizeof *names);
+    VkInstanceCreateInfo changed = *info;
+    names[changed.enabledExtensionCount++] = PROPERTIES2_EXTENSION;
+    changed.ppEnabledExtensionNames = names;
+    VkResult result = create(&changed, allocator, handle);
+    free(names);
+    return result;
+}
+
+static VkResult create_below(VkLayerInstanceCreateInfo *link, const VkInstanceCreateInfo *info,
+                             const VkAllocationCallbacks *allocator, bool add_properties2, VkInstance *handle)
+{
+    VkLayerInstanceLink *mine = link->u.pLayerInfo;
+    PFN_vkCreateInstance create =
+        (PFN_vkCreateInstance)mine->pfnNextGetInstanceProcAddr(VK_NULL_HANDLE, "vkCreateInstance");
+    if (!create)
+        return VK_ERROR_INITIALIZATION_FAILED;
+    VkInstance untouched = *handle;
+    link->u.pLayerInfo = mine->pNext; /* LLP_LAYER_12: before calling down */
+    if (add_properties2) {
+        VkResult result = create_with_properties2(create, info, allocator, handle);
+        if (result == VK_SUCCESS)
+            return result;
+        /* Exactly as the application made it; the layers below advanced the link too. */
+        link->u.pLayerInfo = mine->pNext;
+        *handle = untouched;
+    }
+    return create(info, allocator, handle);
+}
+
+static void resolve(Instance *instance, const VkLayerInstanceLink *link)
+{
+    PFN_vkGetInstanceProcAddr next = link->pfnNextGetInstanceProcAddr;
+    VkInstance handle = instance->handle;
+    instance->get_instance_proc_addr = next;
+    instance->get_physical_device_proc_addr = link->pfnNextGetPhysicalDeviceProcAddr;
+    instance->destroy_instance = (PFN_vkDestroyInstance)next(handle, "vkDestroyInstance");
+    instance->get_properties = (PFN_vkGetPhysicalDeviceProperties)next(handle, "vkGetPhysicalDeviceProperties");
+    instance->get_properties2 = (PFN_vkGetPhysicalDeviceProperties2)next(handle, "vkGetPhysicalDeviceProperties2");
+    if (!instance->get_properties2 || instance->info.api_version < VK_API_VERSION_1_1)
+        instance->get_properties2 =
+            (PFN_vkGetPhysicalDeviceProperties2)next(handle, "vkGetPhysicalDeviceProperties2KHR");
+    instance->get_features2 = (PFN_vkGetPhysicalDeviceFeatures2)next(handle, "vkGetPhysicalDeviceFeatures2");
+    if (!instance->get_features2 || instance->info.api_version < VK_API_VERSION_1_1)
+        instance->get_features2 = (PFN_vkGetPhysicalDeviceFeatures2)next(handle, "vkGetPhysicalDeviceFeatures2KHR");
+    instance->enumerate_device_extensions =
+        (PFN_vkEnumerateDeviceExtensionProperties)next(handle, "vkEnumerateDeviceExtensionProperties");
+}
+
+/*
+ * The manifest of the implicit layer has the loader look at this variable; nobody does for an explicit one, which
+ * VK_INSTANCE_LAYERS or the program itself may have asked for. As with the loader, any value counts, also an empty one.
+ * The layer stays in the chain: to refuse would fail a program that named it (VK_ERROR_LAYER_NOT_PRESENT).
+ */
+static bool switched_off(void)
+{
+    if (!getenv("DISABLE_PYLAYER"))
+        return false;
+    log_line(PYLAYER_LOG_INFO, "DISABLE_PYLAYER is set; the layer does nothing in this process");
+    return true;
+}
+
+static void free_instance(Instance *instance)
+{
+    free(instance->layer_settings);
+    free(instance);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *info,
+                                                    const VkAllocationCallbacks *allocator, VkInstance *handle)
+{
+    VkLayerInstanceCreateInfo *link = find_link(info);
+    if (!link || !link->u.pLayerInfo)
+        return VK_ERROR_INITIALIZATION_FAILED;
+    VkLayerInstanceLink *mine = link->u.pLayerInfo;
+
+    /* The loader activates installed layers in setuid programs too: it reads VK_INSTANCE_LAYERS with plain getenv. */
+    bool elevated = getauxval(AT_SECURE) != 0;
+    PylayerInstanceInfo program;
+    describe_program(&program, info->pApplicationInfo);
+    bool forked = process_is_forked_child();
+    bool built_in = false;
+    SkipDecision skip = SKIP_NO;
+    bool off = elevated || forked || switched_off();
+    if (!off) {
+        environment_remember();
+        skip = skip_decide(&program, &built_in);
+    }
+    bool active = !off && skip != SKIP_YES;
+    char *settings = active ? layer_settings_gather(info) : NULL;
+    active = active && policy_start();
+    if (forked)
+        log_line(PYLAYER_LOG_INFO,
+                 "this process was forked from one that had an instance; the layer does nothing in it");
+    if (active) {
+        PylayerMessage *message = message_new(PYLAYER_MSG_CREATE_INSTANCE, 0);
+        if (message)
+            message->instance = program;
+        mailbox_post(message, UINT64_MAX);
+    }
+
+    Instance *instance = calloc(1, sizeof *instance);
+    if (!instance) {
+        free(settings);
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    instance->layer_settings = settings;
+    VkResult result =
+        create_below(link, info, allocator, active && wants_properties2(info, program.api_version), handle);
+    if (result != VK_SUCCESS) {
+        free_instance(instance);
+        return result;
+    }
+    instance->handle = *handle;
+    instance->info = program;
+    instance->active = active;
+    if (skip == SKIP_UNDECIDED)
+        instance->skip = built_in ? PYLAYER_SKIP_ASK_BUILT_IN : PYLAYER_SKIP_ASK;
+    instance->application_allocates = allocator != NULL;
+    resolve(instance, mine);
+    if (!dispatch_insert(&instance_table, dispatch_key(*handle), instance)) {
+        instance->destroy_instance(*handle, allocator);
+        free_instance(instance);
+        return VK_ERROR_TOO_MANY_OBJECTS;
+    }
+    if (active)
+        policy_wait_for_libraries();
+    return VK_SUCCESS;
+}
+
+VKAPI_ATTR void VKAPI_CALL layer_DestroyInstance(VkInstance handle, const VkAllocationCallbacks *allocator)
+{
+    if (!handle)
+        return;
+    Instance *instance = dispatch_remove(&instance_table, dispatch_key(handle));
+    if (!instance)
+        return;
+    instance->destroy_instance(handle, allocator);
+    free_instance(instance);
+}

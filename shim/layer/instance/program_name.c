@@ -1,0 +1,83 @@
+/* program_name.c - see program_name.h */
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "instance/program_name.h"
+#include "process/trusted.h"
+
+static bool starts_with(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+/* Interpreters whose scripts are the programs; a version may follow. */
+static bool runs_scripts(const char *executable)
+{
+    static const char *const starts[] = {"python", "pypy", "wine", "ld-linux", "ld-musl"};
+    static const char *const names[] = {"java", "javaw", "lua", "luajit", "node", "nodejs", "perl", "ruby"};
+    if (starts_with(executable, "qemu-"))
+        return !starts_with(executable, "qemu-system");
+    for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++)
+        if (starts_with(executable, starts[i]))
+            return true;
+    size_t length = strlen(executable);
+    while (length && strchr("0123456789.-", executable[length - 1]))
+        length--;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strlen(names[i]) == length && strncmp(executable, names[i], length) == 0)
+            return true;
+    return false;
+}
+
+static void join(char *out, const char *executable, const char *name, size_t size)
+{
+    size_t used = strlen(executable);
+    memcpy(out, executable, used); /* NOLINT(bugprone-not-null-terminated-result): it has a size */
+    out[used++] = ' ';
+    memcpy(out + used, name, size);
+    out[used + size] = '\0';
+}
+
+void program_name(char out[NAME_ROOM], const char *executable, const char *command_line, size_t size)
+{
+    bool scripts = runs_scripts(executable);
+    const char *end = command_line + size;
+    for (const char *argument = command_line; scripts && argument <= end;) {
+        const char *stop = argument < end ? memchr(argument, '\0', (size_t)(end - argument)) : NULL;
+        size_t length = (size_t)((stop ? stop : end) - argument);
+        /* Wine takes its own name out of the command line, which then begins with the Windows program. */
+        bool counts = argument > command_line || (length >= 4 && strncasecmp(argument + length - 4, ".exe", 4) == 0);
+        if (counts && length == 2 && (memcmp(argument, "-c", 2) == 0 || memcmp(argument, "-e", 2) == 0))
+            return join(out, executable, argument, length);
+        if (counts && length && *argument != '-') {
+            size_t first = length;
+            while (first && argument[first - 1] != '/' && argument[first - 1] != '\\')
+                first--;
+            return join(out, executable, argument + first, length - first);
+        }
+        argument += length + 1;
+    }
+    snprintf(out, NAME_ROOM, "%s", executable);
+}
+
+char *executable_name(void)
+{
+    char path[PATH_BYTES];
+    ssize_t length = readlink("/proc/thread-self/exe", path, sizeof path - 1);
+    path[length > 0 ? length : 0] = '\0';
+    const char *slash = strrchr(path, '/'), *executable = slash ? slash + 1 : path;
+    char *command_line = NULL, *name = malloc(NAME_ROOM);
+    size_t used = 0;
+    if (length > 0 && runs_scripts(executable))
+        command_line = read_all(open("/proc/thread-self/cmdline", O_RDONLY | O_CLOEXEC), COMMAND_LINE_BYTES, 0, &used);
+    if (name)
+        program_name(name, length > 0 ? executable : "unknown", command_line ? command_line : "", used);
+    free(command_line);
+    return name;
+}

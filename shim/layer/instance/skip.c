@@ -1,0 +1,256 @@
+/*
+ * skip.c - see skip.h.
+ *
+ * The compiled copy is the one that policy reads instead of YAML (pylayer/compiled.py): its name is the digest of the
+ * policy file's bytes, so it can be missing but never old, and its first line is the digest of the rest. Policy makes
+ * it when it first reads a policy file. So the interpreter starts once after a change, in whatever process comes first,
+ * and in each process where there can be no copy: a policy file with errors, a store that cannot be written to.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "process/process.h"
+#include "instance/program_name.h"
+#include "instance/skip.h"
+#include "process/trusted.h"
+
+#include "../../../build/layer_tables.h"
+
+/* What pylayer/compiled.py takes of a policy file, and what this file reads of a copy: more is policy's to read. */
+#define MAX_POLICY_BYTES (1u << 20)
+#define MAX_COPY_BYTES (1u << 20)
+
+/* ---- globs -------------------------------------------------------------------------------------- */
+
+static char lower(char letter)
+{
+    return letter >= 'A' && letter <= 'Z' ? (char)(letter + ('a' - 'A')) : letter;
+}
+
+/* Where the next character of UTF-8 begins. */
+static size_t after_character(const char *text, size_t size, size_t at)
+{
+    do
+        at++;
+    while (at < size && ((uint8_t)text[at] & 0xc0) == 0x80);
+    return at;
+}
+
+bool glob_matches(const char *pattern, size_t pattern_size, const char *text, size_t text_size)
+{
+    size_t at = 0, position = 0, star = SIZE_MAX, mark = 0;
+    while (position < text_size) {
+        if (at < pattern_size && pattern[at] == '*') {
+            star = ++at;
+            mark = position;
+        } else if (at < pattern_size && pattern[at] == '?') {
+            position = after_character(text, text_size, position);
+            at++;
+        } else if (at < pattern_size && lower(pattern[at]) == lower(text[position])) {
+            position++;
+            at++;
+        } else if (star != SIZE_MAX) {
+            at = star;
+            position = ++mark;
+        } else {
+            return false;
+        }
+    }
+    while (at < pattern_size && pattern[at] == '*')
+        at++;
+    return at == pattern_size;
+}
+
+/* ---- the built-in rules --------------------------------------------------------------------------- */
+
+static bool built_in_rules_hold(const SkipProgram *program)
+{
+    for (size_t i = 0; i < sizeof built_in_skip_rules / sizeof built_in_skip_rules[0]; i++) {
+        bool holds = true;
+        for (size_t c = 0; holds && c < SKIP_CONDITIONS; c++) {
+            const char *pattern = built_in_skip_rules[i].patterns[c];
+            holds = !pattern || glob_matches(pattern, strlen(pattern), program->texts[c], program->sizes[c]);
+        }
+        if (holds)
+            return true;
+    }
+    return false;
+}
+
+/* ---- the compiled copy ------------------------------------------------------------------------------ */
+
+/* A line of a copy is <list>.[<index>.<condition>=s:<pattern>; pylayer/flat.py. Those of one rule follow each other. */
+typedef struct CopyRule {
+    bool begun, never, holds;
+    size_t index_size;
+    const char *index;
+} CopyRule;
+
+typedef struct CopyResult {
+    bool skip, never;
+} CopyResult;
+
+static void end_rule(CopyRule *rule, CopyResult *result)
+{
+    if (rule->begun && rule->holds)
+        *(rule->never ? &result->never : &result->skip) = true;
+    rule->begun = false;
+}
+
+/* %25, %0A and %0D, in place. False: another escape. */
+static bool unescape(char *text, size_t *size)
+{
+    size_t to = 0;
+    for (size_t from = 0; from < *size; from++) {
+        char byte = text[from];
+        if (byte == '%') {
+            if (*size - from < 3)
+                return false;
+            const char *code = text + from + 1;
+            byte = (char)(memcmp(code, "25", 2) == 0   ? '%'
+                          : memcmp(code, "0A", 2) == 0 ? '\n'
+                          : memcmp(code, "0D", 2) == 0 ? '\r'
+                                                       : 0);
+            if (!byte)
+                return false;
+            from += 2;
+        }
+        text[to++] = byte;
+    }
+    *size = to;
+    return true;
+}
+
+static bool take_prefix(char **text, size_t *size, const char *prefix)
+{
+    size_t length = strlen(prefix);
+    if (*size < length || memcmp(*text, prefix, length) != 0)
+        return false;
+    *text += length;
+    *size -= length;
+    return true;
+}
+
+/* What stands behind the list's name. False: not as policy writes it. */
+static bool take_condition(char *line, size_t size, bool never, CopyRule *rule, CopyResult *result,
+                           const SkipProgram *program)
+{
+    static const char *const prefixes[SKIP_CONDITIONS] = {"executable=s:", "application=s:", "engine=s:"};
+    if (size == 3 && memcmp(line, "=l:", 3) == 0)
+        return true;
+    if (!take_prefix(&line, &size, ".["))
+        return false;
+    char *dot = memchr(line, '.', size);
+    size_t index_size = dot ? (size_t)(dot - line) : 0;
+    if (index_size == 0 || strspn(line, "0123456789") < index_size)
+        return false;
+    bool same = rule->begun && rule->never == never && rule->index_size == index_size &&
+                memcmp(rule->index, line, index_size) == 0;
+    if (!same) {
+        end_rule(rule, result);
+        *rule = (CopyRule){.begun = true, .never = never, .holds = true, .index_size = index_size, .index = line};
+    }
+    line += index_size + 1;
+    size -= index_size + 1;
+    for (size_t c = 0; c < SKIP_CONDITIONS; c++) {
+        if (!take_prefix(&line, &size, prefixes[c]))
+            continue;
+        if (!unescape(line, &size))
+            return false;
+        rule->holds = rule->holds && glob_matches(line, size, program->texts[c], program->sizes[c]);
+        return true;
+    }
+    return false;
+}
+
+static bool is_whole(const char *copy, size_t size)
+{
+    uint8_t digest[PYLAYER_DIGEST_BYTES];
+    char hex[DIGEST_HEX_BYTES];
+    size_t head = sizeof hex; /* its zero is the line's end */
+    if (size < head || copy[head - 1] != '\n')
+        return false;
+    digest128(copy + head, size - head, digest);
+    digest_hex(hex, digest);
+    return memcmp(hex, copy, head - 1) == 0;
+}
+
+SkipDecision skip_by_copy(char *copy, size_t size, const SkipProgram *program, bool built_in)
+{
+    if (!is_whole(copy, size))
+        return SKIP_UNDECIDED;
+    CopyRule rule = {0};
+    CopyResult result = {.skip = built_in};
+    size_t length;
+    for (char *at = copy + DIGEST_HEX_BYTES, *end = copy + size; at < end; at += length + 1) {
+        char *stop = memchr(at, '\n', (size_t)(end - at)), *line = at;
+        size_t left = length = (size_t)((stop ? stop : end) - at);
+        bool never = take_prefix(&line, &left, "never_skip");
+        if (!never && !take_prefix(&line, &left, "skip"))
+            continue;
+        if (!take_condition(line, left, never, &rule, &result, program))
+            return SKIP_UNDECIDED;
+    }
+    end_rule(&rule, &result);
+    return result.skip && !result.never ? SKIP_YES : SKIP_NO;
+}
+
+/* ---- the policy file ------------------------------------------------------------------------------------ */
+
+/* The name of the copy of a policy file: pylayer.compiled.copy_path. */
+static bool name_copy(char name[DIGEST_HEX_BYTES + 5], const char *policy_file)
+{
+    static const char suffix[] = COPY_NAME_SUFFIX;
+    size_t size = 0;
+    char *text = read_all(open_own_file(policy_file), MAX_POLICY_BYTES, sizeof suffix, &size);
+    if (!text)
+        return false;
+    memcpy(text + size, suffix, sizeof suffix - 1);
+    uint8_t digest[PYLAYER_DIGEST_BYTES];
+    digest128(text, size + sizeof suffix - 1, digest);
+    free(text);
+    digest_hex(name, digest);
+    memcpy(name + 2 * sizeof digest, ".flat", sizeof ".flat");
+    return true;
+}
+
+static SkipDecision decide(const SkipProgram *program, bool built_in)
+{
+    char policy_file[PATH_BYTES], root[PATH_BYTES], directory[PATH_BYTES + 8];
+    char name[DIGEST_HEX_BYTES + 5];
+    struct stat found;
+    config_file_path(policy_file);
+    if (!*policy_file || stat(policy_file, &found) != 0)
+        return built_in ? SKIP_YES : SKIP_NO;
+    store_root_path(root);
+    if (!*root || !name_copy(name, policy_file))
+        return SKIP_UNDECIDED;
+    snprintf(directory, sizeof directory, "%s/policy", root);
+    size_t size = 0;
+    char *copy = read_all(open_in_store(directory, name), MAX_COPY_BYTES, 0, &size);
+    SkipDecision decision = copy ? skip_by_copy(copy, size, program, built_in) : SKIP_UNDECIDED;
+    free(copy);
+    return decision;
+}
+
+SkipDecision skip_decide(const PylayerInstanceInfo *application, bool *built_in)
+{
+    SkipProgram program = {.texts = {"", application->application_name, application->engine_name},
+                           .sizes = {0, strlen(application->application_name), strlen(application->engine_name)}};
+    char *executable = executable_name();
+    if (executable) {
+        program.texts[0] = executable;
+        program.sizes[0] = strlen(executable);
+    }
+    *built_in = built_in_rules_hold(&program);
+    SkipDecision decision = decide(&program, *built_in);
+    if (decision == SKIP_YES)
+        log_line(PYLAYER_LOG_INFO, "a skip rule of %s leaves %s alone; the layer does nothing for it",
+                 *built_in ? "pylayer's own" : "the policy file", program.texts[0]);
+    free(executable);
+    return decision;
+}

@@ -1,0 +1,240 @@
+/*
+ * loader.c - the loader's way in: negotiation, vkGetInstanceProcAddr, vkGetDeviceProcAddr.
+ *
+ * What is not in the tables below is answered with the next layer's pointer, so that a call which the
+ * layer does not intercept costs nothing.
+ */
+#include <string.h>
+
+#include "loader/dispatch.h"
+#include "pipelines/pipelines.h"
+#include "binaries/pipeline_binaries.h"
+#include "device/properties.h"
+
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetInstanceProcAddr(VkInstance, const char *);
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetDeviceProcAddr(VkDevice, const char *);
+
+typedef struct Hook {
+    const char *name;
+    PFN_vkVoidFunction function;
+} Hook;
+
+#define HOOK(name) {"vk" #name, (PFN_vkVoidFunction)layer_##name}
+
+static const VkLayerProperties layer_properties = {
+    .layerName = LAYER_NAME,
+    .specVersion = VK_MAKE_API_VERSION(0, 1, 4, 0),
+    .implementationVersion = 1,
+    .description = "Pipeline caching that survives: validated, transparent, visible",
+};
+
+/* LLP_LAYER_15/16: a layer lists itself and its extensions; this one has no device extension. */
+static VkResult list_one_layer(uint32_t *property_count, VkLayerProperties *properties)
+{
+    if (!properties) {
+        *property_count = 1;
+        return VK_SUCCESS;
+    }
+    if (*property_count < 1)
+        return VK_INCOMPLETE;
+    *property_count = 1;
+    properties[0] = layer_properties;
+    return VK_SUCCESS;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL layer_EnumerateInstanceLayerProperties(uint32_t *property_count,
+                                                                             VkLayerProperties *properties)
+{
+    return list_one_layer(property_count, properties);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL layer_EnumerateDeviceLayerProperties(VkPhysicalDevice physical,
+                                                                           uint32_t *property_count,
+                                                                           VkLayerProperties *properties)
+{
+    (void)physical;
+    return list_one_layer(property_count, properties);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL layer_EnumerateInstanceExtensionProperties(const char *layer_name,
+                                                                                 uint32_t *property_count,
+                                                                                 VkExtensionProperties *properties)
+{
+    static const VkExtensionProperties settings = {VK_EXT_LAYER_SETTINGS_EXTENSION_NAME,
+                                                   VK_EXT_LAYER_SETTINGS_SPEC_VERSION};
+    if (!layer_name || strcmp(layer_name, LAYER_NAME) != 0)
+        return VK_ERROR_LAYER_NOT_PRESENT;
+    uint32_t room = *property_count;
+    *property_count = properties && room < 1 ? 0 : 1;
+    if (!properties)
+        return VK_SUCCESS;
+    if (room < 1)
+        return VK_INCOMPLETE;
+    properties[0] = settings;
+    return VK_SUCCESS;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL layer_EnumerateDeviceExtensionProperties(VkPhysicalDevice physical,
+                                                                               const char *layer_name,
+                                                                               uint32_t *property_count,
+                                                                               VkExtensionProperties *properties)
+{
+    if (layer_name && strcmp(layer_name, LAYER_NAME) == 0) {
+        *property_count = 0;
+        return VK_SUCCESS;
+    }
+    Instance *instance = dispatch_find(&instance_table, dispatch_key(physical));
+    if (!instance || !instance->enumerate_device_extensions)
+        return VK_ERROR_INITIALIZATION_FAILED;
+    return instance->enumerate_device_extensions(physical, layer_name, property_count, properties);
+}
+
+static const Hook instance_hooks[] = {
+    HOOK(GetInstanceProcAddr),
+    HOOK(CreateInstance),
+    HOOK(DestroyInstance),
+    HOOK(CreateDevice),
+    HOOK(EnumerateInstanceLayerProperties),
+    HOOK(EnumerateInstanceExtensionProperties),
+    HOOK(EnumerateDeviceLayerProperties),
+    HOOK(EnumerateDeviceExtensionProperties),
+};
+
+/* Intercepted where policy runs, and the next layer has the command. */
+static const Hook properties_hooks[] = {
+    {"vkGetPhysicalDeviceProperties2", (PFN_vkVoidFunction)layer_GetPhysicalDeviceProperties2},
+    {"vkGetPhysicalDeviceProperties2KHR", (PFN_vkVoidFunction)layer_GetPhysicalDeviceProperties2},
+};
+
+typedef struct DeviceCommand {
+    const char *name;
+    PFN_vkVoidFunction hook; /* NULL: only called by the layer */
+    enum CommandGroup group;
+} DeviceCommand;
+
+#define ROW_HOOKED(group, member, type, name) {"vk" #name, (PFN_vkVoidFunction)layer_##name, COMMANDS_##group},
+#define ROW_CALLED(group, member, type, name) {"vk" #name, NULL, COMMANDS_##group},
+static const DeviceCommand device_commands[] = {DEVICE_COMMANDS(ROW_HOOKED, ROW_CALLED)};
+
+/* The layer may have enabled VK_KHR_maintenance5 by itself. A program that did not gets none of its commands
+ * (LLP_LAYER_18), nor those of VK_KHR_pipeline_binary. */
+static const char *const maintenance5_commands[] = {
+    "vkCmdBindIndexBuffer2KHR",
+    "vkGetRenderingAreaGranularityKHR",
+    "vkGetDeviceImageSubresourceLayoutKHR",
+    "vkGetImageSubresourceLayout2KHR",
+};
+
+static bool is_of_maintenance5(const char *name)
+{
+    for (size_t i = 0; i < sizeof maintenance5_commands / sizeof maintenance5_commands[0]; i++)
+        if (strcmp(maintenance5_commands[i], name) == 0)
+            return true;
+    return false;
+}
+
+static const DeviceCommand *find_device_command(const char *name)
+{
+    for (size_t i = 0; i < sizeof device_commands / sizeof device_commands[0]; i++)
+        if (strcmp(device_commands[i].name, name) == 0)
+            return &device_commands[i];
+    return NULL;
+}
+
+static bool is_hooked(const Device *device, enum CommandGroup group)
+{
+    const PylayerPlan *plan = &device->plan;
+    switch (group) {
+    case COMMANDS_DEVICE:
+        return true;
+    case COMMANDS_CACHES:
+        return carrier_keeps(plan->carrier) || plan->check_caches;
+    case COMMANDS_PIPELINES:
+        /* Without a carrier too, the program's data may be what a driver crashes on, and mostly here: the sentinel. */
+        return plan->carrier != PYLAYER_CARRIER_OFF || plan->tell_creations ||
+               (plan->check_caches && !plan->report_caches);
+    case COMMANDS_BINARIES:
+        return device->app_binaries && (plan->check_binaries || carrier_keeps(plan->carrier));
+    }
+    return false;
+}
+
+static PFN_vkVoidFunction find_hook(const Hook *hooks, size_t hook_count, const char *name)
+{
+    for (size_t i = 0; i < hook_count; i++)
+        if (strcmp(hooks[i].name, name) == 0)
+            return hooks[i].function;
+    return NULL;
+}
+
+#define FIND(hooks, name) find_hook(hooks, sizeof(hooks) / sizeof(hooks)[0], name)
+
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetInstanceProcAddr(VkInstance handle, const char *name)
+{
+    PFN_vkVoidFunction hook = FIND(instance_hooks, name);
+    if (hook)
+        return hook;
+    Instance *instance = handle ? dispatch_find(&instance_table, dispatch_key(handle)) : NULL;
+    if (!instance)
+        return NULL;
+    /* Commands of VK_KHR_get_physical_device_properties2 are answered even where the layer alone enabled it, against
+     * LLP_LAYER_18. The loader keeps one list of enabled extensions for above and below the layers, so its
+     * vkGetPhysicalDeviceProperties2 then calls what is answered here. NULL would crash a program of Vulkan 1.0. */
+    PFN_vkVoidFunction next = instance->get_instance_proc_addr(instance->handle, name);
+    if (!next)
+        return next;
+    hook = instance->active && instance->get_properties2 ? FIND(properties_hooks, name) : NULL;
+    if (hook)
+        return hook;
+    /* Device commands asked of the instance: the hook finds its device at each call. LLP_LAYER_18: only
+     * what the next layer knows too. */
+    if (strcmp(name, "vkGetDeviceProcAddr") == 0)
+        return (PFN_vkVoidFunction)layer_GetDeviceProcAddr;
+    const DeviceCommand *command = find_device_command(name);
+    bool hooked = command && command->hook && (instance->active || command->group == COMMANDS_DEVICE);
+    return hooked ? command->hook : next;
+}
+
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetDeviceProcAddr(VkDevice handle, const char *name)
+{
+    Device *device = dispatch_find(&device_table, dispatch_key(handle));
+    if (!device)
+        return NULL;
+    if (strcmp(name, "vkGetDeviceProcAddr") == 0)
+        return (PFN_vkVoidFunction)layer_GetDeviceProcAddr;
+    PFN_vkVoidFunction next = device->get_device_proc_addr(handle, name);
+    if (!next)
+        return NULL;
+    const DeviceCommand *command = find_device_command(name);
+    if (carrier_keeps(device->plan.carrier)) {
+        bool is_binary_command = command && command->group == COMMANDS_BINARIES;
+        if ((is_binary_command && !device->app_binary_extension) ||
+            (!device->app_maintenance5 && is_of_maintenance5(name)))
+            return NULL;
+    }
+    bool hooked = command && command->hook && is_hooked(device, command->group);
+    return hooked ? command->hook : next;
+}
+
+/* Physical-device commands unknown to the loader: none of them are ours. */
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetPhysicalDeviceProcAddr(VkInstance handle, const char *name)
+{
+    Instance *instance = handle ? dispatch_find(&instance_table, dispatch_key(handle)) : NULL;
+    if (!instance || !instance->get_physical_device_proc_addr)
+        return NULL;
+    return instance->get_physical_device_proc_addr(instance->handle, name);
+}
+
+/* The only exported name besides what the C runtime needs (LLP_LAYER_4/5). */
+__attribute__((visibility("default"))) VKAPI_ATTR VkResult VKAPI_CALL
+vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *interface)
+{
+    if (!interface || interface->sType != LAYER_NEGOTIATE_INTERFACE_STRUCT ||
+        interface->loaderLayerInterfaceVersion < 2)
+        return VK_ERROR_INITIALIZATION_FAILED;
+    interface->loaderLayerInterfaceVersion = 2;
+    interface->pfnGetInstanceProcAddr = layer_GetInstanceProcAddr;
+    interface->pfnGetDeviceProcAddr = layer_GetDeviceProcAddr;
+    interface->pfnGetPhysicalDeviceProcAddr = layer_GetPhysicalDeviceProcAddr;
+    return VK_SUCCESS;
+}

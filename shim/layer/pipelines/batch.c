@@ -1,0 +1,164 @@
+/* batch.c - see batch.h */
+#include <string.h>
+
+#include "crash/sentinel.h"
+#include "crash/suspects.h"
+
+void batch_find_suspects(Batch *batch)
+{
+    const PipelineCall *call = batch->call;
+    for (uint32_t i = 0; i < call->count; i++) {
+        Element *element = &batch->elements[i];
+        element->suspect = suspects_find(call->device, element->fingerprint, element->kind);
+        batch->suspects |= element->suspect;
+    }
+}
+
+void batch_wait_for_load(Batch *batch)
+{
+    batch->after_load = loading_wait(batch->call->device);
+    batch_find_suspects(batch);
+}
+
+/* NULL: a cell, or one that the layer does not merge into. */
+static CacheUse *use_of(Batch *batch, VkPipelineCache cache)
+{
+    if (cache == batch->call->device->merged)
+        return &batch->call->device->merged_use;
+    return batch->app_cache && cache == batch->call->cache ? &batch->app_cache->use : NULL;
+}
+
+VkResult batch_call(Batch *batch, VkPipelineCache cache, bool may_compile, uint32_t first, uint32_t info_count,
+                    const void *infos, VkPipeline *pipelines, uint64_t *duration_ns)
+{
+    CacheUse *use = use_of(batch, cache);
+    if (use && !cache_use_begin(use, may_compile)) {
+        if (!may_compile) {
+            memset(pipelines, 0, info_count * sizeof *pipelines);
+            return VK_PIPELINE_COMPILE_REQUIRED_EXT;
+        }
+        use = NULL;
+        cache = VK_NULL_HANDLE;
+    }
+    bool foreign = cache != VK_NULL_HANDLE && cache != batch->cell;
+    Mark mark = mark_pipelines(batch->call->device, &batch->elements[first], info_count,
+                               cache == batch->call->cache ? batch->app_cache : NULL, foreign, may_compile);
+    uint64_t start = duration_ns ? now_ns() : 0;
+    VkResult result = call_driver(batch->call, cache, info_count, infos, pipelines);
+    if (duration_ns)
+        *duration_ns = now_ns() - start;
+    mark_end(mark);
+    if (use)
+        cache_use_end(batch->call->device, use, cache, may_compile);
+    return result;
+}
+
+VkResult batch_create_one(Batch *batch, uint32_t index, VkPipelineCache cache, uint64_t set, VkPipeline *pipeline,
+                          uint64_t *duration_ns)
+{
+    PipelineCall *call = batch->call;
+    Element *element = &batch->elements[index];
+    AnyCreateInfo info;
+    bool built = element_build(element, call, index, (Change){.set = set, .alone = true, .feedback = true}, &info);
+    if (!built)
+        return set & FAIL_ON_COMPILE ? VK_PIPELINE_COMPILE_REQUIRED_EXT : VK_ERROR_OUT_OF_HOST_MEMORY;
+    *pipeline = VK_NULL_HANDLE;
+    bool may_compile = !((element->flags | set) & FAIL_ON_COMPILE);
+    return batch_call(batch, cache, may_compile, index, 1, &info, pipeline, duration_ns);
+}
+
+bool batch_prepare_plain(Batch *batch)
+{
+    PipelineCall *call = batch->call;
+    size_t stride = create_info_size(call->point);
+    bool may_compile = false;
+    for (uint32_t i = 0; i < call->count; i++) {
+        may_compile |= !(batch->elements[i].flags & FAIL_ON_COMPILE);
+        AnyCreateInfo changed;
+        element_build(&batch->elements[i], call, i, (Change){.feedback = true}, &changed);
+        memcpy(batch->infos + i * stride, &changed, stride);
+        call->pipelines[i] = VK_NULL_HANDLE;
+    }
+    return may_compile;
+}
+
+void batch_note_created(const Batch *batch, uint32_t index)
+{
+    Device *device = batch->call->device;
+    count(&counters_of(device)->totals.pipelines, 1);
+    fingerprints_note(device, batch->elements[index].fingerprint);
+}
+
+#define CAPTURES                                                                                                       \
+    (uint64_t)(VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR |                                                         \
+               VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR)
+
+PylayerCell batch_about_cell(const Batch *batch, uint32_t index, uint8_t flags, uint64_t create_ns)
+{
+    const Element *element = &batch->elements[index];
+    if (element->flags & CAPTURES)
+        flags |= PYLAYER_CELL_INTERNALS;
+    PylayerCell about = {.flags = flags | (batch->after_load ? PYLAYER_CELL_AFTER_LOAD : 0)};
+    creation_describe(&about, batch->call, index, element, create_ns);
+    return about;
+}
+
+void batch_note_plain(Batch *batch, uint32_t index, bool from_layer, uint64_t duration_ns)
+{
+    Device *device = batch->call->device;
+    const VkPipelineCreationFeedbackEXT *feedback = element_feedback(&batch->elements[index]);
+    batch_note_created(batch, index);
+    count(&counters_of(device)->totals.plain, 1);
+    count(&counters_of(device)->totals.plain_ns, duration_ns);
+    /* A driver that was asked and does not tell may have compiled; of fast links drivers have nothing to tell. */
+    bool compiled = feedback ? !(feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT)
+                             : device->feedback && batch->elements[index].kind != PYLAYER_KIND_GRAPHICS_FAST_LINKED;
+    if (compiled) {
+        count(&counters_of(device)->totals.plain_compiled, 1);
+        if (batch->plain_compiled++ == 0)
+            batch->first_compiled = index;
+    }
+    if (compiled && batch->app_cache)
+        atomic_store(&batch->app_cache->holds_plain, true);
+    if (from_layer)
+        element_clear_application_hit(&batch->elements[index]);
+}
+
+/* Several pipelines may fail in different ways; an error outweighs a success code such as
+ * VK_PIPELINE_COMPILE_REQUIRED. */
+static VkResult worse(VkResult sofar, VkResult result)
+{
+    if (result == VK_SUCCESS || (sofar < 0 && result > 0))
+        return sofar;
+    return result;
+}
+
+/* EARLY_RETURN_ON_FAILURE: this element and all behind it are VK_NULL_HANDLE, also those already created. */
+static void return_early(Batch *batch, uint32_t index)
+{
+    PipelineCall *call = batch->call;
+    for (uint32_t i = index; i < call->count; i++) {
+        if (call->pipelines[i] != VK_NULL_HANDLE)
+            call->device->destroy_pipeline(call->device->handle, call->pipelines[i], call->allocator);
+        call->pipelines[i] = VK_NULL_HANDLE;
+        element_clear_feedback(&batch->elements[i]);
+    }
+}
+
+void batch_create_each(Batch *batch, CreateFn create)
+{
+    PipelineCall *call = batch->call;
+    for (uint32_t i = 0; i < call->count; i++) {
+        if (call->pipelines[i] != VK_NULL_HANDLE)
+            continue;
+        VkResult result = create(batch, i);
+        batch->result = worse(batch->result, result);
+        if (result == VK_SUCCESS)
+            continue;
+        call->pipelines[i] = VK_NULL_HANDLE;
+        if (batch->elements[i].flags & EARLY_RETURN) {
+            return_early(batch, i);
+            return;
+        }
+    }
+}

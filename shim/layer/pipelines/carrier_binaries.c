@@ -1,0 +1,134 @@
+/*
+ * carrier_binaries.c - pipelines by their keys (binaries.c), where the application passed no VkPipelineCache. What cannot
+ * be a binary goes the way of cells.
+ */
+#include "pipelines/carrier_binaries.h"
+
+#include "binaries/binaries.h"
+#include "pipelines/carrier_cells.h"
+
+/* The index lacks it, but cells that were stored before may have it, or the driver's own cache. */
+static bool probe_without_binaries(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *key)
+{
+    PipelineCall *call = batch->call;
+    Device *device = call->device;
+    Element *element = &batch->elements[index];
+    if (!device->cache_control)
+        return false;
+    bool cells = atomic_load_explicit(&device->cells_generation, memory_order_relaxed) > 0;
+    uint64_t duration = 0;
+    VkResult result = batch_create_one(batch, index, cells ? device->merged : VK_NULL_HANDLE, FAIL_ON_COMPILE,
+                                       &call->pipelines[index], &duration);
+    if (result != VK_SUCCESS || call->pipelines[index] == VK_NULL_HANDLE)
+        return false;
+    const VkPipelineCreationFeedbackEXT *feedback = element_feedback(element);
+    bool in_cells = cells && (!feedback ||
+                              (feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT));
+    element_clear_application_hit(element);
+    batch_note_created(batch, index);
+    count(&counters_of(device)->totals.hit_ns, duration);
+    bool adopted =
+        !in_cells && device->plan.adopt &&
+        binaries_keep(call, index, element, key, batch_about_cell(batch, index, PYLAYER_CELL_ADOPTED, duration));
+    count(adopted ? &counters_of(device)->totals.adopted : &counters_of(device)->kind_hits[element->kind], 1);
+    return true;
+}
+
+static void note_compiled(Batch *batch, uint32_t index, uint64_t duration_ns)
+{
+    Device *device = batch->call->device;
+    batch_note_created(batch, index);
+    count(&counters_of(device)->totals.compiled, 1);
+    count(&counters_of(device)->totals.compile_ns, duration_ns);
+    element_clear_application_hit(&batch->elements[index]);
+}
+
+/* The driver compiled it and does not have its binaries: compiled again, once for this kind of pipeline. */
+static void capture_belatedly(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *key)
+{
+    PipelineCall *call = batch->call;
+    Device *device = call->device;
+    Element *element = &batch->elements[index];
+    VkPipeline again = VK_NULL_HANDLE;
+    uint64_t duration = 0;
+    /* Of this one pipeline, and not of its kind. */
+    if (!element_flags_can_change(element, call, index))
+        return;
+    atomic_fetch_or(&device->kinds_captured, 1u << element->kind);
+    if (binaries_capture(call, index, element, key, batch_about_cell(batch, index, 0, 0), &again, &duration))
+        device->destroy_pipeline(device->handle, again, call->allocator);
+    else /* it can be created, but not captured */
+        atomic_fetch_or(&device->kinds_without_binaries, 1u << element->kind);
+}
+
+static VkResult compile_for_binaries(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *key)
+{
+    PipelineCall *call = batch->call;
+    Device *device = call->device;
+    Element *element = &batch->elements[index];
+    VkPipeline *pipeline = &call->pipelines[index];
+    uint64_t duration = 0;
+    if (binaries_want_capture(device, element) &&
+        binaries_capture(call, index, element, key, batch_about_cell(batch, index, 0, 0), pipeline, &duration)) {
+        note_compiled(batch, index, duration);
+        return VK_SUCCESS;
+    }
+    VkResult result = batch_create_one(batch, index, VK_NULL_HANDLE, 0, pipeline, &duration);
+    if (result != VK_SUCCESS) {
+        count(&counters_of(device)->totals.failed, 1);
+        creation_tell(batch, index, PYLAYER_OUTCOME_FAILED, duration, 1);
+        return result;
+    }
+    note_compiled(batch, index, duration);
+    if (!binaries_keep(call, index, element, key, batch_about_cell(batch, index, 0, duration))) {
+        creation_tell(batch, index, PYLAYER_OUTCOME_COMPILED, duration, 1);
+        capture_belatedly(batch, index, key);
+    }
+    return VK_SUCCESS;
+}
+
+static VkResult create_by_key(Batch *batch, uint32_t index)
+{
+    PipelineCall *call = batch->call;
+    Device *device = call->device;
+    Element *element = &batch->elements[index];
+    VkPipelineBinaryKeyKHR key;
+    if (!binaries_key(call, index, element, &key))
+        return carrier_cells_create_one(batch, index);
+    VkResult result;
+    uint64_t duration = 0;
+    if (!element->suspect && binaries_create(call, index, element, &key, &call->pipelines[index], &result, &duration)) {
+        if (result != VK_SUCCESS)
+            return result;
+        batch_note_created(batch, index);
+        Counters *counters = counters_of(device);
+        count(&counters->kind_hits[element->kind], 1);
+        count(&counters->totals.binary_hits, 1);
+        count(&counters->totals.hit_ns, duration);
+        creation_tell_hit(batch, index, duration);
+        return VK_SUCCESS;
+    }
+    if (!element->suspect && probe_without_binaries(batch, index, &key))
+        return VK_SUCCESS;
+    if (call->probe_after_load)
+        return VK_PIPELINE_COMPILE_REQUIRED_EXT;
+    if (element->flags & FAIL_ON_COMPILE) {
+        count(&counters_of(device)->totals.compile_required, 1);
+        return VK_PIPELINE_COMPILE_REQUIRED_EXT;
+    }
+    return compile_for_binaries(batch, index, &key);
+}
+
+VkResult carrier_binaries_create(Batch *batch)
+{
+    PipelineCall *call = batch->call;
+    batch_wait_for_load(batch);
+    for (uint32_t i = 0; i < call->count; i++)
+        call->pipelines[i] = VK_NULL_HANDLE;
+    batch_create_each(batch, create_by_key);
+    if (call->probe_after_load)
+        *call->probe_after_load = batch->after_load;
+    for (uint32_t i = 0; i < call->count; i++)
+        element_release(&batch->elements[i]);
+    return batch->result;
+}

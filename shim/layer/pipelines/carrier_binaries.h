@@ -1,0 +1,10 @@
+/* carrier_binaries.h - pipelines by their keys */
+#ifndef PYLAYER_CARRIER_BINARIES_H
+#define PYLAYER_CARRIER_BINARIES_H
+
+#include "pipelines/batch.h"
+
+/* For a call without a VkPipelineCache. */
+VkResult carrier_binaries_create(Batch *batch);
+
+#endif

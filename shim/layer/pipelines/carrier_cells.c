@@ -1,0 +1,277 @@
+/*
+ * carrier_cells.c - pipelines through VkPipelineCache: a hit is one call to the driver, the application's call with
+ * FAIL_ON_PIPELINE_COMPILE_REQUIRED, against its own cache or, when it passed none, the layer's. Pipelines that this
+ * leaves out are created one by one, each in a cell.
+ */
+#include <string.h>
+
+#include "caches/cells.h"
+#include "pipelines/batch.h"
+#include "caches/driver_cache.h"
+#include "pipelines/pass.h"
+#include "pipelines/carrier_cells.h"
+
+/* Stage feedbacks that fit here are put back after an adoption overwrote them. */
+#define SAVED_STAGES 16
+
+/*
+ * The driver's own disk cache answered, so nothing was compiled, and the store lacks it. Creating the
+ * pipeline once more, in a cell, costs what a disk cache hit costs, once. False: it could not be had there, or
+ * nothing came of it.
+ */
+static bool adopt(Batch *batch, uint32_t index)
+{
+    PipelineCall *call = batch->call;
+    Device *device = call->device;
+    Element *element = &batch->elements[index];
+    const VkPipelineCreationFeedbackCreateInfoEXT *app = element->app_feedback;
+    uint32_t stages = app ? app->pipelineStageCreationFeedbackCount : 0;
+    VkPipelineCache cell = stages <= SAVED_STAGES ? driver_cache_create(device, true) : VK_NULL_HANDLE;
+    if (cell == VK_NULL_HANDLE)
+        return false;
+    VkPipelineCreationFeedbackEXT saved = {0}, saved_stages[SAVED_STAGES];
+    if (app)
+        saved = *app->pPipelineCreationFeedback;
+    if (stages)
+        memcpy(saved_stages, app->pPipelineStageCreationFeedbacks, stages * sizeof *saved_stages);
+    VkPipeline again = VK_NULL_HANDLE;
+    uint64_t duration = 0;
+    batch->cell = cell;
+    VkResult result = batch_create_one(batch, index, cell, FAIL_ON_COMPILE, &again, &duration);
+    if (app)
+        *app->pPipelineCreationFeedback = saved;
+    if (stages)
+        memcpy(app->pPipelineStageCreationFeedbacks, saved_stages, stages * sizeof *saved_stages);
+    if (again != VK_NULL_HANDLE)
+        device->destroy_pipeline(device->handle, again, call->allocator);
+    if (result != VK_SUCCESS) {
+        /* Without our cache the driver would have to compile: ours it was, whatever the feedback says. */
+        if (result == VK_PIPELINE_COMPILE_REQUIRED_EXT)
+            atomic_fetch_or(&device->kinds_not_adopted, 1u << element->kind);
+        device->destroy_pipeline_cache(device->handle, cell, NULL);
+        return false;
+    }
+    bool kept =
+        cell_finish(device, cell, batch->app_cache, batch_about_cell(batch, index, PYLAYER_CELL_ADOPTED, duration));
+    if (kept)
+        count(&counters_of(device)->totals.adopted, 1);
+    return kept;
+}
+
+/* A probe created the pipeline. from_layer: found in the layer's cache, not in one the application passed. */
+static void note_hit(Batch *batch, uint32_t index, bool from_layer)
+{
+    Device *device = batch->call->device;
+    Element *element = &batch->elements[index];
+    const VkPipelineCreationFeedbackEXT *feedback = element_feedback(element);
+    bool in_cache =
+        !feedback || (feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT);
+    if (feedback)
+        count(&counters_of(device)->totals.hit_ns, feedback->duration);
+    if (from_layer)
+        element_clear_application_hit(element);
+    batch_note_created(batch, index);
+    unsigned not_adopted = atomic_load_explicit(&device->kinds_not_adopted, memory_order_relaxed);
+    if (!in_cache && device->plan.adopt && !(not_adopted >> element->kind & 1) && adopt(batch, index))
+        return;
+    count(&counters_of(device)->kind_hits[element->kind], 1);
+    if (feedback)
+        creation_tell_hit(batch, index, feedback->duration);
+    if (!from_layer)
+        count(&counters_of(device)->totals.application_hits, 1);
+}
+
+static bool probe_one(Batch *batch, uint32_t index, VkPipelineCache cache)
+{
+    VkPipeline *pipeline = &batch->call->pipelines[index];
+    return batch_create_one(batch, index, cache, FAIL_ON_COMPILE, pipeline, NULL) == VK_SUCCESS && *pipeline;
+}
+
+/* What could not be merged into the layer's cache yet, because somebody compiles there. */
+static bool probe_annex(Batch *batch, uint32_t index)
+{
+    Device *device = batch->call->device;
+    if (!atomic_load_explicit(&device->merged_use.has_annex, memory_order_relaxed))
+        return false;
+    if (!patient_lock(&device->merge_mutex))
+        return false;
+    VkPipelineCache annex = device->merged_use.annex;
+    bool found = annex != VK_NULL_HANDLE && probe_one(batch, index, annex);
+    patient_unlock(&device->merge_mutex);
+    if (found)
+        note_hit(batch, index, true);
+    return found;
+}
+
+/* Looks into the layer's cache. */
+static bool probe_layer(Batch *batch, uint32_t index)
+{
+    Device *device = batch->call->device;
+    if (!probe_one(batch, index, device->merged))
+        return false;
+    if (batch->app_cache && device->plan.seed_caches)
+        cells_seed(device, batch->app_cache);
+    note_hit(batch, index, true);
+    return true;
+}
+
+/* Something came to nothing, and it may be the doing of what was merged from the store into the application's cache. */
+static bool may_be_the_stores_doing(const Batch *batch, VkPipelineCache cache, VkResult result, VkPipeline pipeline)
+{
+    if (cache == VK_NULL_HANDLE || !atomic_load_explicit(&batch->call->device->holds_stored, memory_order_relaxed))
+        return false;
+    return result == VK_SUCCESS ? pipeline == VK_NULL_HANDLE : result < 0 && result != VK_ERROR_DEVICE_LOST;
+}
+
+/* Exactly as the application made it, by itself; a suspect without the cache, into which what is stored was merged. */
+static VkResult create_as_asked(Batch *batch, uint32_t index)
+{
+    PipelineCall *call = batch->call;
+    Device *device = call->device;
+    VkPipelineCache cache = batch->elements[index].suspect ? VK_NULL_HANDLE : call->cache;
+    uint64_t duration = 0;
+    VkResult result = batch_create_one(batch, index, cache, 0, &call->pipelines[index], &duration);
+    if (may_be_the_stores_doing(batch, cache, result, call->pipelines[index]))
+        result = batch_create_one(batch, index, VK_NULL_HANDLE, 0, &call->pipelines[index], &duration);
+    if (result == VK_SUCCESS) {
+        batch_note_created(batch, index);
+        count(&counters_of(device)->totals.plain, 1);
+        count(&counters_of(device)->totals.plain_ns, duration);
+        const VkPipelineCreationFeedbackEXT *feedback = element_feedback(&batch->elements[index]);
+        if (feedback ? !(feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT)
+                     : duration > PYLAYER_TOLD_NS)
+            creation_tell(batch, index, PYLAYER_OUTCOME_PLAIN, duration, 1);
+    } else if (result == VK_PIPELINE_COMPILE_REQUIRED_EXT) {
+        count(&counters_of(device)->totals.compile_required, 1);
+    } else {
+        count(&counters_of(device)->totals.failed, 1);
+        creation_tell(batch, index, PYLAYER_OUTCOME_FAILED, duration, 1);
+    }
+    return result;
+}
+
+static VkResult compile_into_cell(Batch *batch, uint32_t index)
+{
+    PipelineCall *call = batch->call;
+    Device *device = call->device;
+    Element *element = &batch->elements[index];
+    VkPipelineCache cell = driver_cache_create(device, true);
+    if (cell == VK_NULL_HANDLE)
+        return create_as_asked(batch, index);
+    uint64_t duration = 0;
+    batch->cell = cell;
+    VkResult result = batch_create_one(batch, index, cell, 0, &call->pipelines[index], &duration);
+    if (result != VK_SUCCESS) {
+        device->destroy_pipeline_cache(device->handle, cell, NULL);
+        return create_as_asked(batch, index);
+    }
+    batch_note_created(batch, index);
+    count(&counters_of(device)->totals.compile_ns, duration);
+    element_clear_application_hit(element);
+    bool kept = cell_finish(device, cell, batch->app_cache, batch_about_cell(batch, index, 0, duration));
+    count(kept ? &counters_of(device)->totals.compiled : &counters_of(device)->totals.uncacheable, 1);
+    return VK_SUCCESS;
+}
+
+/* Nothing has it. */
+static VkResult create_absent(Batch *batch, uint32_t index)
+{
+    const Element *element = &batch->elements[index];
+    if (batch->call->probe_after_load)
+        return VK_PIPELINE_COMPILE_REQUIRED_EXT;
+    if (element->flags & FAIL_ON_COMPILE) {
+        count(&counters_of(batch->call->device)->totals.compile_required, 1);
+        return VK_PIPELINE_COMPILE_REQUIRED_EXT;
+    }
+    return element->plain ? create_as_asked(batch, index) : compile_into_cell(batch, index);
+}
+
+/* Without a probe a miss cannot be seen: what the store has must be in the application's cache before. */
+static void seed_before(Batch *batch)
+{
+    Device *device = batch->call->device;
+    batch_wait_for_load(batch);
+    if (device->plan.seed_caches && !loading_is_under_way(device)) /* not between the slices of a load */
+        cells_seed(device, batch->app_cache);
+}
+
+/* Its kind is not found by a probe, or its flags cannot be changed. */
+static VkResult create_without_probe(Batch *batch, uint32_t index)
+{
+    PipelineCall *call = batch->call;
+    Device *device = call->device;
+    bool from_layer = call->cache == VK_NULL_HANDLE;
+    if (call->probe_after_load)
+        return VK_PIPELINE_COMPILE_REQUIRED_EXT;
+    if (batch->app_cache)
+        seed_before(batch);
+    if (batch->elements[index].suspect)
+        return create_absent(batch, index);
+    uint64_t duration = 0;
+    VkResult result = batch_create_one(batch, index, from_layer ? device->merged : call->cache, 0,
+                                       &call->pipelines[index], &duration);
+    if (result == VK_ERROR_DEVICE_LOST)
+        return result;
+    if (call->pipelines[index] == VK_NULL_HANDLE)
+        return create_absent(batch, index);
+    batch_note_plain(batch, index, from_layer, duration);
+    creation_tell_plain(batch, duration);
+    return VK_SUCCESS;
+}
+
+/* The application's cache lacks it. */
+static VkResult create_with_layer(Batch *batch, uint32_t index)
+{
+    if (batch->app_cache)
+        batch_wait_for_load(batch);
+    if (!batch->elements[index].suspect && (probe_annex(batch, index) || probe_layer(batch, index)))
+        return VK_SUCCESS;
+    return create_absent(batch, index);
+}
+
+VkResult carrier_cells_create_one(Batch *batch, uint32_t index)
+{
+    PipelineCall *call = batch->call;
+    Device *device = call->device;
+    Element *element = &batch->elements[index];
+    bool from_layer = call->cache == VK_NULL_HANDLE;
+    unsigned plain_kinds = atomic_load_explicit(&device->plain_kinds, memory_order_relaxed);
+    element->plain = plain_kinds >> element->kind & 1 || !element_flags_can_change(element, call, index);
+    if (element->suspect)
+        return create_absent(batch, index);
+    if (element->plain)
+        return create_without_probe(batch, index);
+    VkPipeline *pipeline = &call->pipelines[index];
+    VkResult result =
+        batch_create_one(batch, index, from_layer ? device->merged : call->cache, FAIL_ON_COMPILE, pipeline, NULL);
+    if (result == VK_ERROR_DEVICE_LOST)
+        return result;
+    if (result == VK_SUCCESS && *pipeline != VK_NULL_HANDLE) {
+        note_hit(batch, index, from_layer);
+        return VK_SUCCESS;
+    }
+    if (!from_layer)
+        return create_with_layer(batch, index);
+    return probe_annex(batch, index) ? VK_SUCCESS : create_absent(batch, index);
+}
+
+VkResult carrier_cells_create(Batch *batch)
+{
+    PipelineCall *call = batch->call;
+    /* What is about to arrive must not be compiled. With an application cache only a miss has to wait. */
+    if (call->cache == VK_NULL_HANDLE)
+        batch_wait_for_load(batch);
+    else
+        batch_find_suspects(batch);
+    /* Policy may have learnt from the store that this driver keeps nothing. */
+    if (atomic_load_explicit(&call->device->carrier, memory_order_relaxed) == PYLAYER_CARRIER_OFF)
+        return pass_pipelines(call);
+    for (uint32_t i = 0; i < call->count; i++)
+        call->pipelines[i] = VK_NULL_HANDLE;
+    batch_create_each(batch, carrier_cells_create_one);
+    if (call->probe_after_load)
+        *call->probe_after_load = batch->after_load;
+    for (uint32_t i = 0; i < call->count; i++)
+        element_release(&batch->elements[i]);
+    return batch->result;
+}

@@ -1,0 +1,44 @@
+/*
+ * carrier_observe.c - the application's call as it made it, timed and counted, for those who want to know what compiles.
+ *
+ * The driver gets the application's cache, flags and device. Creation feedback, where the application's own device has
+ * it, is asked for beside what the application chained: it tells what the driver did and changes nothing.
+ */
+#include "pipelines/carrier_observe.h"
+
+/* Found in the application's own cache, where the driver tells. */
+static void note_own_hit(Batch *batch, uint32_t index)
+{
+    const VkPipelineCreationFeedbackEXT *feedback = element_feedback(&batch->elements[index]);
+    if (!feedback || !(feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT))
+        return;
+    count(&counters_of(batch->call->device)->kind_hits[batch->elements[index].kind], 1);
+    count(&counters_of(batch->call->device)->totals.application_hits, 1);
+}
+
+VkResult carrier_observe_create(Batch *batch)
+{
+    PipelineCall *call = batch->call;
+    Device *device = call->device;
+    bool may_compile = batch_prepare_plain(batch);
+    uint64_t duration = 0;
+    VkResult result =
+        batch_call(batch, call->cache, may_compile, 0, call->count, batch->infos, call->pipelines, &duration);
+    for (uint32_t i = 0; i < call->count; i++) {
+        bool must_not_compile = batch->elements[i].flags & FAIL_ON_COMPILE;
+        if (call->pipelines[i] == VK_NULL_HANDLE) {
+            count(must_not_compile ? &counters_of(device)->totals.compile_required
+                                   : &counters_of(device)->totals.failed,
+                  1);
+        } else if (batch->elements[i].from_binaries) {
+            count(&counters_of(device)->totals.passed, 1); /* nothing was to be compiled */
+        } else {
+            batch_note_plain(batch, i, false, i == 0 ? duration : 0);
+            note_own_hit(batch, i);
+        }
+    }
+    creation_tell_plain(batch, duration);
+    for (uint32_t i = 0; i < call->count; i++)
+        element_release(&batch->elements[i]);
+    return result;
+}

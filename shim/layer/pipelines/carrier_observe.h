@@ -1,0 +1,9 @@
+/* carrier_observe.h - pipelines as the application made them, counted */
+#ifndef PYLAYER_CARRIER_OBSERVE_H
+#define PYLAYER_CARRIER_OBSERVE_H
+
+#include "pipelines/batch.h"
+
+VkResult carrier_observe_create(Batch *batch);
+
+#endif

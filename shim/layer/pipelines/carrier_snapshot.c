@@ -1,0 +1,75 @@
+/*
+ * carrier_snapshot.c - the application's call as it made it, with the layer's cache where it passed none: for devices
+ * without pipelineCreationCacheControl, where a miss cannot be seen.
+ */
+#include "caches/cells.h"
+#include "pipelines/carrier_snapshot.h"
+
+/* Without any cache: what was stored is in the layer's, and may be in the program's. */
+static VkResult create_again(Batch *batch, uint32_t index)
+{
+    PipelineCall *call = batch->call;
+    uint64_t duration = 0;
+    VkResult result = batch_create_one(batch, index, VK_NULL_HANDLE, 0, &call->pipelines[index], &duration);
+    if (result == VK_SUCCESS) {
+        batch_note_plain(batch, index, false, duration);
+        creation_tell_plain(batch, duration);
+    }
+    return result;
+}
+
+/* Beside a suspect: what is stored was merged into the program's cache too, for the pipelines before. */
+static VkResult create_without_caches(Batch *batch)
+{
+    PipelineCall *call = batch->call;
+    if (call->probe_after_load)
+        return VK_PIPELINE_COMPILE_REQUIRED_EXT;
+    for (uint32_t i = 0; i < call->count; i++)
+        call->pipelines[i] = VK_NULL_HANDLE;
+    batch_create_each(batch, create_again);
+    for (uint32_t i = 0; i < call->count; i++)
+        element_release(&batch->elements[i]);
+    return batch->result;
+}
+
+/* Something came to nothing, and it may be the cache's doing. */
+static bool is_worth_another_try(const PipelineCall *call, VkResult result)
+{
+    if (result == VK_ERROR_DEVICE_LOST || result == VK_PIPELINE_COMPILE_REQUIRED_EXT)
+        return false;
+    for (uint32_t i = 0; i < call->count; i++)
+        if (call->pipelines[i] == VK_NULL_HANDLE)
+            return true;
+    return false;
+}
+
+VkResult carrier_snapshot_create(Batch *batch)
+{
+    PipelineCall *call = batch->call;
+    Device *device = call->device;
+    bool from_layer = call->cache == VK_NULL_HANDLE;
+    if (from_layer)
+        batch_wait_for_load(batch);
+    else
+        batch_find_suspects(batch);
+    if (batch->suspects)
+        return create_without_caches(batch);
+    if (batch->app_cache && device->plan.seed_caches && !loading_is_under_way(device))
+        cells_seed(device, batch->app_cache); /* when more was loaded since; not between the slices of a load */
+    bool may_compile = batch_prepare_plain(batch);
+    uint64_t duration = 0;
+    VkResult result = batch_call(batch, from_layer ? device->merged : call->cache, may_compile, 0, call->count,
+                                 batch->infos, call->pipelines, &duration);
+    for (uint32_t i = 0; i < call->count; i++) {
+        if (call->pipelines[i] != VK_NULL_HANDLE)
+            batch_note_plain(batch, i, from_layer, i == 0 ? duration : 0);
+    }
+    creation_tell_plain(batch, duration);
+    if (is_worth_another_try(call, result)) {
+        batch_create_each(batch, create_again);
+        result = batch->result;
+    }
+    for (uint32_t i = 0; i < call->count; i++)
+        element_release(&batch->elements[i]);
+    return result;
+}

@@ -1,0 +1,85 @@
+/*
+ * create.c - see create.h. Results are those that the driver would have given without the layer (Vulkan, 'Multiple
+ * Pipeline Creation').
+ */
+#include "process/process.h"
+#include "pipelines/create.h"
+
+#include <stdlib.h>
+
+#include "binaries/binaries.h"
+#include "pipelines/carrier_binaries.h"
+#include "pipelines/carrier_cells.h"
+#include "pipelines/carrier_observe.h"
+#include "pipelines/carrier_snapshot.h"
+#include "device/device.h"
+#include "shaders/fingerprints.h"
+#include "pipelines/pass.h"
+
+/* Create infos in one call that fit on the stack; applications rarely pass more than one. */
+#define STACK_ELEMENTS 8
+
+static VkResult pass_untouched(Batch *batch)
+{
+    PipelineCall *call = batch->call;
+    VkResult result = pass_pipelines(call);
+    if (atomic_load_explicit(&call->device->carrier, memory_order_relaxed) != PYLAYER_CARRIER_BINARIES)
+        return result;
+    /* What the application captures itself can be found by its create info later. */
+    for (uint32_t i = 0; i < call->count; i++)
+        if (batch->elements[i].captures && !batch->elements[i].from_binaries && call->pipelines[i] != VK_NULL_HANDLE)
+            binaries_keep_captured(call, i, &batch->elements[i], batch_about_cell(batch, i, 0, 0));
+    return result;
+}
+
+static VkResult create_by_carrier(Batch *batch, int carrier)
+{
+    bool untouchable = false;
+    for (uint32_t i = 0; i < batch->call->count; i++)
+        untouchable |= element_is_untouchable(&batch->elements[i]);
+    if (carrier == PYLAYER_CARRIER_OBSERVE)
+        return carrier_observe_create(batch);
+    if (untouchable)
+        return pass_untouched(batch);
+    if (carrier == PYLAYER_CARRIER_SNAPSHOT)
+        return carrier_snapshot_create(batch);
+    if (carrier == PYLAYER_CARRIER_BINARIES && batch->call->cache == VK_NULL_HANDLE)
+        return carrier_binaries_create(batch);
+    return carrier_cells_create(batch);
+}
+
+VkResult pipelines_create(const PipelineCall *asked)
+{
+    PipelineCall call = *asked;
+    int carrier = atomic_load_explicit(&call.device->carrier, memory_order_relaxed);
+    if (carrier == PYLAYER_CARRIER_OFF || call.deferred != VK_NULL_HANDLE || call.count == 0 ||
+        process_is_forked_child())
+        return pass_pipelines(&call);
+    Element few[STACK_ELEMENTS];
+    AnyCreateInfo few_infos[STACK_ELEMENTS];
+    void *heap = NULL;
+    Batch batch = {.call = &call, .elements = few, .infos = (char *)few_infos};
+    if (call.count > STACK_ELEMENTS) {
+        heap = malloc((size_t)call.count * (sizeof(Element) + sizeof(AnyCreateInfo)));
+        if (!heap)
+            return pass_pipelines(&call);
+        batch.infos = heap;
+        batch.elements = (Element *)(void *)((AnyCreateInfo *)heap + call.count);
+    }
+    for (uint32_t i = 0; i < call.count; i++) {
+        element_read(&batch.elements[i], &call, i);
+        batch.elements[i].fingerprint = fingerprint_of(&call, i, batch.elements[i].kind);
+    }
+    batch.app_cache = app_cache_find(call.device, call.cache);
+    VkResult result = create_by_carrier(&batch, carrier);
+    free(heap);
+    return result;
+}
+
+VkResult pipelines_probe(const PipelineCall *call, bool *after_load)
+{
+    PipelineCall probe = *call;
+    probe.deferred = VK_NULL_HANDLE;
+    probe.probe_after_load = after_load;
+    return pipelines_create(&probe);
+}

@@ -1,0 +1,116 @@
+/*
+ * creations.c - what policy is told of pipelines that were created, for the timeline of the run (docs/format.md,
+ * 'Timelines'). Hits are counted and not told: a message would cost more than many of them.
+ */
+#define _GNU_SOURCE
+#include <string.h>
+#include <unistd.h>
+
+#include "policy/mailbox.h"
+#include "pipelines/batch.h"
+#include "pipelines/creations.h"
+#include "shaders/fingerprints.h"
+
+/* A system call, and one for each thread's first creation that is not a hit. */
+static uint32_t thread_id(void)
+{
+    static _Thread_local uint32_t id;
+    if (id == 0)
+        id = (uint32_t)gettid();
+    return id;
+}
+
+/* What a person knows a pipeline by. */
+static void name(PylayerCell *about, const VkPipelineShaderStageCreateInfo *stages, uint32_t stage_count)
+{
+    const char *entry_point = NULL;
+    for (uint32_t i = 0; i < stage_count; i++) {
+        about->stages |= stages[i].stage;
+        entry_point = stages[i].pName;
+    }
+    if (entry_point)
+        strncpy(about->entry_point, entry_point, sizeof about->entry_point - 1);
+}
+
+void creation_describe(PylayerCell *about, const PipelineCall *call, uint32_t index, const Element *element,
+                       uint64_t create_ns)
+{
+    uint32_t stage_count;
+    const VkPipelineShaderStageCreateInfo *stages = create_info_stages(call, index, element->kind, &stage_count);
+    about->kind = (uint8_t)element->kind;
+    about->fingerprint = element->fingerprint;
+    about->create_ns = create_ns;
+    about->start_ns = now_ns() - create_ns;
+    about->thread = thread_id();
+    about->pipelines = 1;
+    name(about, stages, stage_count);
+}
+
+static void tell(Device *device, PylayerCell about, enum PylayerOutcome outcome)
+{
+    PylayerMessage *message = message_new(PYLAYER_MSG_CELL, device->serial);
+    if (message) {
+        about.unit = PYLAYER_UNIT_NONE;
+        about.outcome = (uint8_t)outcome;
+        message->cell = about;
+    }
+    if (!mailbox_post(message, device->plan.queue_bytes))
+        count(&counters_of(device)->untold, 1);
+}
+
+void creation_tell_about(Device *device, PylayerCell about, enum PylayerOutcome outcome)
+{
+    if (device->plan.tell_creations)
+        tell(device, about, outcome);
+}
+
+void creation_tell(const Batch *batch, uint32_t index, enum PylayerOutcome outcome, uint64_t create_ns,
+                   uint32_t pipelines)
+{
+    Device *device = batch->call->device;
+    if (!device->plan.tell_creations)
+        return;
+    PylayerCell about = {0};
+    creation_describe(&about, batch->call, index, &batch->elements[index], create_ns);
+    about.pipelines = pipelines;
+    tell(device, about, outcome);
+}
+
+void creation_tell_hit(const Batch *batch, uint32_t index, uint64_t create_ns)
+{
+    if (create_ns > PYLAYER_SLOW_NS)
+        creation_tell(batch, index, PYLAYER_OUTCOME_SLOW, create_ns, 1);
+}
+
+void creation_tell_plain(Batch *batch, uint64_t create_ns)
+{
+    /* A driver without creation feedback tells by the time that it takes, if at all. */
+    bool perhaps = !batch->call->device->feedback && create_ns > PYLAYER_TOLD_NS;
+    if (batch->plain_compiled)
+        creation_tell(batch, batch->first_compiled, PYLAYER_OUTCOME_PLAIN, create_ns, batch->plain_compiled);
+    else if (perhaps)
+        creation_tell(batch, 0, PYLAYER_OUTCOME_PLAIN, create_ns, batch->call->count);
+    batch->plain_compiled = 0;
+}
+
+void creation_tell_passed(const PipelineCall *call, VkResult result, uint64_t create_ns)
+{
+    if (!call->device->plan.tell_creations || create_ns < PYLAYER_TOLD_NS || call->count == 0)
+        return;
+    Element element;
+    PylayerCell about = {0};
+    element_read(&element, call, 0);
+    element.fingerprint = fingerprint_of(call, 0, element.kind);
+    creation_describe(&about, call, 0, &element, create_ns);
+    element_release(&element);
+    about.pipelines = call->count;
+    tell(call->device, about, result < 0 ? PYLAYER_OUTCOME_FAILED : PYLAYER_OUTCOME_PASSED);
+}
+
+void creation_tell_wait(Device *device, uint64_t waited_ns)
+{
+    if (!device->plan.tell_creations || waited_ns < PYLAYER_TOLD_NS)
+        return;
+    PylayerCell about = {.create_ns = waited_ns, .start_ns = now_ns() - waited_ns, .thread = thread_id()};
+    tell(device, about, PYLAYER_OUTCOME_WAITED);
+}

@@ -1,0 +1,507 @@
+/*
+ * deferred.c - vkCreateRayTracingPipelinesKHR with a deferred operation, and the operation's completion.
+ *
+ * What the caches hold is there at once. The rest is the driver's to defer, so that its threads and the application's
+ * share the work as they do without the layer: the operation goes down with create infos that live here until it is
+ * complete, and with a cache of its own. It cannot have one that others merge into: no lock can be held from one call
+ * to the end of another one.
+ *
+ * An operation that is pending becomes complete in a vkDeferredOperationJoinKHR, for one of the threads in it, and no
+ * sooner (Vulkan, 'Requesting Deferral'). That thread, or one that asks for the result first, takes over what was
+ * compiled before the application can know that it is done; others wait for it.
+ */
+#include "loader/dispatch.h"
+#include "process/process.h"
+#include "pipelines/deferred.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "caches/cells.h"
+#include "pipelines/create.h"
+#include "pipelines/creations.h"
+#include "caches/driver_cache.h"
+#include "pipelines/pass.h"
+#include "shaders/fingerprints.h"
+
+/* The VkPipelineCache that the driver uses for an operation. */
+enum OperationCache {
+    CACHE_CELL,         /* empty: what is compiled is kept */
+    CACHE_COPY,         /* of the one that a call without deferral would use: nothing can be learnt by a probe */
+    CACHE_APPLICATIONS, /* one that the layer does not know, and so never merges into */
+};
+
+typedef struct DeferredOperation {
+    struct DeferredOperation *next;
+    uint64_t serial; /* the handle may be in use again while a thread still comes out of its last join */
+    bool ending;
+    PipelineCall call; /* what it points to is valid until the operation is complete */
+    AppCache *app_cache;
+    VkPipelineCache cache;
+    enum OperationCache cache_is;
+    bool after_load;
+    uint64_t began_ns;
+    uint64_t create_ns; /* of all threads; atomic */
+    /* Those of the call's elements that the driver is to create. */
+    uint32_t count;
+    uint32_t *indices;
+    Element *elements;
+    VkRayTracingPipelineCreateInfoKHR *infos;
+    VkPipeline *pipelines; /* the application's array where nothing was found in a cache */
+} DeferredOperation;
+
+/* ---- operations ------------------------------------------------------------------------------ */
+
+void deferred_open(Device *device)
+{
+    pthread_mutex_init(&device->deferred.mutex, NULL);
+    pthread_cond_init(&device->deferred.changed, NULL);
+}
+
+/* What is still pending was never joined to its end, which is invalid (VUID-vkDestroyDevice-device-05137): the driver
+ * may still use it, so it is left alone. */
+void deferred_close(Device *device)
+{
+    pthread_mutex_destroy(&device->deferred.mutex);
+    pthread_cond_destroy(&device->deferred.changed);
+}
+
+static void add_pending(DeferredOperation *operation)
+{
+    DeferredOperations *all = &operation->call.device->deferred;
+    pthread_mutex_lock(&all->mutex);
+    operation->serial = ++all->last_serial;
+    operation->next = all->pending;
+    all->pending = operation;
+    atomic_fetch_add(&all->pending_count, 1);
+    pthread_mutex_unlock(&all->mutex);
+}
+
+static DeferredOperation **find_locked(DeferredOperations *all, uint64_t serial)
+{
+    DeferredOperation **link = &all->pending;
+    while (*link && (*link)->serial != serial)
+        link = &(*link)->next;
+    return link;
+}
+
+static void remove_locked(DeferredOperations *all, DeferredOperation **link)
+{
+    *link = (*link)->next;
+    atomic_fetch_sub(&all->pending_count, 1);
+    pthread_cond_broadcast(&all->changed);
+}
+
+/* 0: the layer has no part in what this operation does. */
+static uint64_t pending_serial(Device *device, VkDeferredOperationKHR handle)
+{
+    DeferredOperations *all = &device->deferred;
+    if (atomic_load(&all->pending_count) == 0 || process_is_forked_child())
+        return 0;
+    pthread_mutex_lock(&all->mutex);
+    const DeferredOperation *found = all->pending;
+    while (found && found->call.deferred != handle)
+        found = found->next;
+    uint64_t serial = found ? found->serial : 0;
+    pthread_mutex_unlock(&all->mutex);
+    return serial;
+}
+
+static void free_operation(DeferredOperation *operation)
+{
+    for (uint32_t i = 0; i < operation->count; i++)
+        element_release(&operation->elements[i]);
+    if (operation->pipelines != operation->call.pipelines)
+        free(operation->pipelines);
+    free(operation->infos);
+    free(operation->elements);
+    free(operation->indices);
+    free(operation);
+}
+
+/* ---- completion ------------------------------------------------------------------------------ */
+
+/* How many of them the driver created. They are handed out, and what an output must not say is cleared. */
+static uint32_t hand_out(DeferredOperation *operation)
+{
+    Device *device = operation->call.device;
+    uint32_t created = 0;
+    for (uint32_t i = 0; i < operation->count; i++) {
+        const Element *element = &operation->elements[i];
+        VkPipeline pipeline = operation->pipelines[i];
+        operation->call.pipelines[operation->indices[i]] = pipeline;
+        if (pipeline == VK_NULL_HANDLE) {
+            count(element->flags & FAIL_ON_COMPILE ? &counters_of(device)->totals.compile_required
+                                                   : &counters_of(device)->totals.failed,
+                  1);
+            continue;
+        }
+        created++;
+        fingerprints_note(device, element->fingerprint);
+        if (operation->cache_is == CACHE_CELL || operation->call.cache == VK_NULL_HANDLE)
+            element_clear_application_hit(element);
+    }
+    count(&counters_of(device)->totals.pipelines, created);
+    count(&counters_of(device)->totals.deferred, created);
+    return created;
+}
+
+static uint32_t count_cache_hits(const DeferredOperation *operation)
+{
+    uint32_t hits = 0;
+    for (uint32_t i = 0; i < operation->count; i++) {
+        const VkPipelineCreationFeedbackEXT *feedback = element_feedback(&operation->elements[i]);
+        hits += operation->pipelines[i] != VK_NULL_HANDLE && feedback &&
+                (feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT);
+    }
+    return hits;
+}
+
+/* One cell holds all that the operation compiled. It is described by the first pipeline; where the application allowed
+ * no compiling, the driver's own cache has answered. */
+static PylayerCell about_cell(const DeferredOperation *operation)
+{
+    uint32_t first = 0;
+    while (operation->pipelines[first] == VK_NULL_HANDLE)
+        first++;
+    const Element *element = &operation->elements[first];
+    unsigned flags = (element->flags & FAIL_ON_COMPILE ? PYLAYER_CELL_ADOPTED : 0) |
+                     (operation->after_load ? PYLAYER_CELL_AFTER_LOAD : 0);
+    PylayerCell about = {.flags = (uint8_t)flags};
+    creation_describe(&about, &operation->call, operation->indices[first], element,
+                      __atomic_load_n(&operation->create_ns, __ATOMIC_RELAXED));
+    about.start_ns = operation->began_ns;
+    about.pipelines = operation->count;
+    return about;
+}
+
+static void keep_cell(DeferredOperation *operation, uint32_t created)
+{
+    Device *device = operation->call.device;
+    if (created == 0) {
+        device->destroy_pipeline_cache(device->handle, operation->cache, NULL);
+        return;
+    }
+    PylayerCell about = about_cell(operation);
+    count(&counters_of(device)->totals.compile_ns, about.create_ns);
+    bool adopted = about.flags & PYLAYER_CELL_ADOPTED;
+    bool kept = cell_finish(device, operation->cache, operation->app_cache, about);
+    count(!kept     ? &counters_of(device)->totals.uncacheable
+          : adopted ? &counters_of(device)->totals.adopted
+                    : &counters_of(device)->totals.compiled,
+          created);
+}
+
+/* The driver is done with it. */
+static void finish(DeferredOperation *operation)
+{
+    Device *device = operation->call.device;
+    uint32_t hits = count_cache_hits(operation);
+    uint32_t created = hand_out(operation);
+    if (operation->cache_is == CACHE_CELL) {
+        keep_cell(operation, created);
+        return;
+    }
+    if (operation->cache_is == CACHE_COPY)
+        cells_copy_end(device, operation->cache, operation->app_cache);
+    count(&counters_of(device)->totals.plain, created);
+    count(&counters_of(device)->totals.plain_ns, __atomic_load_n(&operation->create_ns, __ATOMIC_RELAXED));
+    if (device->feedback)
+        count(&counters_of(device)->totals.plain_compiled, created - hits);
+    if (created > hits)
+        creation_tell_about(device, about_cell(operation), PYLAYER_OUTCOME_PLAIN);
+}
+
+/* Returns when the operation is finished, by this thread or another one. */
+static void complete(Device *device, uint64_t serial)
+{
+    DeferredOperations *all = &device->deferred;
+    pthread_mutex_lock(&all->mutex);
+    DeferredOperation *operation = *find_locked(all, serial);
+    if (operation && !operation->ending) {
+        operation->ending = true;
+        pthread_mutex_unlock(&all->mutex);
+        finish(operation);
+        pthread_mutex_lock(&all->mutex);
+        remove_locked(all, find_locked(all, serial));
+        pthread_mutex_unlock(&all->mutex);
+        free_operation(operation);
+        return;
+    }
+    while (*find_locked(all, serial))
+        pthread_cond_wait(&all->changed, &all->mutex);
+    pthread_mutex_unlock(&all->mutex);
+}
+
+/* Ended while it is pending, which is invalid (VUID-vkDestroyDeferredOperationKHR-operation-03436): what the driver may
+ * still use is left alone. */
+static void abandon(Device *device, uint64_t serial)
+{
+    DeferredOperations *all = &device->deferred;
+    pthread_mutex_lock(&all->mutex);
+    DeferredOperation **link = find_locked(all, serial);
+    if (*link && !(*link)->ending)
+        remove_locked(all, link);
+    pthread_mutex_unlock(&all->mutex);
+}
+
+static void add_time(Device *device, uint64_t serial, uint64_t duration_ns)
+{
+    DeferredOperations *all = &device->deferred;
+    pthread_mutex_lock(&all->mutex);
+    DeferredOperation *operation = *find_locked(all, serial);
+    if (operation)
+        count(&operation->create_ns, duration_ns);
+    pthread_mutex_unlock(&all->mutex);
+}
+
+/* ---- creation -------------------------------------------------------------------------------- */
+
+typedef struct Wishes {
+    bool untouchable; /* or EARLY_RETURN, which VUID-vkCreateRayTracingPipelinesKHR-deferredOperation-03587 forbids */
+    bool plain;       /* cannot be probed */
+} Wishes;
+
+static Wishes read_wishes(const PipelineCall *call)
+{
+    Wishes wishes = {false, false};
+    unsigned plain_kinds = atomic_load_explicit(&call->device->plain_kinds, memory_order_relaxed);
+    for (uint32_t i = 0; i < call->count; i++) {
+        Element element;
+        AnyCreateInfo info;
+        element_read(&element, call, i);
+        /* With a cache the application wants it to be used, and so a copy of it. */
+        wishes.untouchable |=
+            (element_is_untouchable(&element) && call->cache == VK_NULL_HANDLE) || (element.flags & EARLY_RETURN);
+        wishes.plain |= element_is_untouchable(&element) || (plain_kinds >> element.kind & 1) ||
+                        !element_build(&element, call, i, (Change){.set = FAIL_ON_COMPILE}, &info);
+        element_release(&element);
+    }
+    return wishes;
+}
+
+/* basePipelineIndex counts within a call, and this one may have fewer elements than the application's. A parent that
+ * was found in a cache is there already. */
+static void move_base(const DeferredOperation *operation, uint32_t place)
+{
+    const PipelineCall *call = &operation->call;
+    VkRayTracingPipelineCreateInfoKHR *info = &operation->infos[place];
+    if (!create_info_derives_within_call(call, operation->indices[place], operation->elements[place].flags))
+        return;
+    uint32_t parent = (uint32_t)info->basePipelineIndex;
+    if (call->pipelines[parent] != VK_NULL_HANDLE) {
+        info->basePipelineHandle = call->pipelines[parent];
+        info->basePipelineIndex = -1;
+        return;
+    }
+    uint32_t at = 0;
+    while (operation->indices[at] != parent)
+        at++;
+    info->basePipelineIndex = (int32_t)at;
+}
+
+static bool allocate(DeferredOperation *operation)
+{
+    uint32_t most = operation->call.count;
+    operation->indices = calloc(most, sizeof *operation->indices);
+    operation->elements = calloc(most, sizeof *operation->elements);
+    operation->infos = calloc(most, sizeof *operation->infos);
+    return operation->indices && operation->elements && operation->infos;
+}
+
+/* Its elements are those for which the call has no pipeline yet. */
+static bool collect_missing(DeferredOperation *operation)
+{
+    const PipelineCall *call = &operation->call;
+    for (uint32_t i = 0; i < call->count; i++) {
+        if (call->pipelines[i] != VK_NULL_HANDLE)
+            continue;
+        uint32_t place = operation->count++;
+        Element *element = &operation->elements[place];
+        AnyCreateInfo info;
+        operation->indices[place] = i;
+        element_read(element, call, i);
+        element->fingerprint = fingerprint_of(call, i, element->kind);
+        element_build(element, call, i, (Change){.feedback = true}, &info);
+        operation->infos[place] = info.ray_tracing;
+        move_base(operation, place);
+    }
+    operation->pipelines =
+        operation->count == call->count ? call->pipelines : calloc(operation->count, sizeof *operation->pipelines);
+    return operation->pipelines;
+}
+
+/* VK_NULL_HANDLE where the driver refuses, or a suspect must not meet what is in the copy. */
+static void choose_cache(DeferredOperation *operation, bool can_keep)
+{
+    Device *device = operation->call.device;
+    VkPipelineCache cache = operation->call.cache;
+    operation->app_cache = app_cache_find(device, cache);
+    if (can_keep) {
+        operation->cache_is = CACHE_CELL;
+        operation->cache = driver_cache_create(device, false);
+    } else if (cache != VK_NULL_HANDLE && !operation->app_cache) {
+        operation->cache_is = CACHE_APPLICATIONS;
+        operation->cache = cache;
+    } else {
+        if (operation->app_cache && device->plan.seed_caches && !loading_is_under_way(device))
+            cells_seed(device, operation->app_cache);
+        operation->cache_is = CACHE_COPY;
+        operation->cache =
+            pass_has_suspects(&operation->call) ? VK_NULL_HANDLE : cells_copy(device, operation->app_cache);
+    }
+}
+
+static DeferredOperation *operation_new(const PipelineCall *call, bool can_keep, bool after_load)
+{
+    DeferredOperation *operation = calloc(1, sizeof *operation);
+    if (!operation)
+        return NULL;
+    operation->call = *call;
+    operation->after_load = after_load;
+    if (!allocate(operation) || !collect_missing(operation)) {
+        free_operation(operation);
+        return NULL;
+    }
+    choose_cache(operation, can_keep);
+    return operation;
+}
+
+static void destroy_pipelines(const PipelineCall *call)
+{
+    for (uint32_t i = 0; i < call->count; i++)
+        if (call->pipelines[i] != VK_NULL_HANDLE)
+            call->device->destroy_pipeline(call->device->handle, call->pipelines[i], call->allocator);
+}
+
+/* Something stands in the way of deferring, or the driver failed. To execute at once is always allowed ('Requesting
+ * Deferral'), and then a failure is the application's. */
+static VkResult create_now(const PipelineCall *call)
+{
+    destroy_pipelines(call);
+    PipelineCall now = *call;
+    now.deferred = VK_NULL_HANDLE;
+    VkResult result = pipelines_create(&now);
+    for (uint32_t i = 0; i < call->count; i++)
+        count(&counters_of(call->device)->totals.deferred, call->pipelines[i] != VK_NULL_HANDLE);
+    return result == VK_SUCCESS ? VK_OPERATION_NOT_DEFERRED_KHR : result;
+}
+
+static VkResult execute_now(DeferredOperation *operation)
+{
+    PipelineCall missing = operation->call;
+    missing.count = operation->count;
+    missing.infos = operation->infos;
+    missing.pipelines = operation->pipelines;
+    VkResult result = create_now(&missing);
+    for (uint32_t i = 0; i < operation->count; i++)
+        operation->call.pipelines[operation->indices[i]] = operation->pipelines[i];
+    free_operation(operation);
+    return result;
+}
+
+/* Some drivers say that they deferred and have done it all. */
+static bool is_pending(const PipelineCall *call)
+{
+    const Device *device = call->device;
+    return device->get_deferred_operation_result(device->handle, call->deferred) == VK_NOT_READY;
+}
+
+static VkResult start(DeferredOperation *operation)
+{
+    const PipelineCall *call = &operation->call;
+    Device *device = call->device;
+    if (operation->cache == VK_NULL_HANDLE)
+        return execute_now(operation);
+    uint64_t begin = operation->began_ns = now_ns();
+    VkResult result =
+        device->create_ray_tracing_pipelines(device->handle, call->deferred, operation->cache, operation->count,
+                                             operation->infos, call->allocator, operation->pipelines);
+    count(&operation->create_ns, now_ns() - begin);
+    if (result == VK_OPERATION_DEFERRED_KHR && is_pending(call)) {
+        add_pending(operation);
+        return result;
+    }
+    if (result < 0) {
+        if (operation->cache_is != CACHE_APPLICATIONS)
+            device->destroy_pipeline_cache(device->handle, operation->cache, NULL);
+        return execute_now(operation);
+    }
+    finish(operation);
+    free_operation(operation);
+    return result;
+}
+
+/*
+ * The pipelines are there. 'A deferred operation is created complete with an initial result value of VK_SUCCESS', which
+ * is just what the application is to find. Programs exist that cannot deal with VK_OPERATION_NOT_DEFERRED_KHR (RADV
+ * never returns it, for Portal with RTX); it remains for an operation whose last use ended otherwise.
+ */
+static VkResult answer_finished(const PipelineCall *call)
+{
+    Device *device = call->device;
+    VkResult result = device->get_deferred_operation_result(device->handle, call->deferred);
+    return result == VK_SUCCESS ? VK_OPERATION_DEFERRED_KHR : VK_OPERATION_NOT_DEFERRED_KHR;
+}
+
+VkResult deferred_create(const PipelineCall *call)
+{
+    Device *device = call->device;
+    Wishes wishes = read_wishes(call);
+    if (wishes.untouchable || !device->get_deferred_operation_result)
+        return pass_pipelines(call);
+    bool snapshot = atomic_load_explicit(&device->carrier, memory_order_relaxed) == PYLAYER_CARRIER_SNAPSHOT;
+    bool can_keep = !snapshot && !wishes.plain, after_load = false;
+    for (uint32_t i = 0; i < call->count; i++)
+        call->pipelines[i] = VK_NULL_HANDLE;
+    if (!can_keep) {
+        if (call->cache == VK_NULL_HANDLE)
+            loading_wait(device);
+    } else if (pipelines_probe(call, &after_load) == VK_SUCCESS) {
+        count(&counters_of(device)->totals.deferred, call->count);
+        return answer_finished(call);
+    }
+    DeferredOperation *operation = operation_new(call, can_keep, after_load);
+    if (!operation)
+        return create_now(call);
+    /* Those that were found. */
+    count(&counters_of(device)->totals.deferred, call->count - operation->count);
+    return start(operation);
+}
+
+/* ---- hooks ----------------------------------------------------------------------------------- */
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_DeferredOperationJoinKHR(VkDevice handle, VkDeferredOperationKHR operation)
+{
+    Device *device = dispatch_find(&device_table, dispatch_key(handle));
+    uint64_t serial = pending_serial(device, operation);
+    uint64_t begin = serial ? now_ns() : 0;
+    VkResult result = device->deferred_operation_join(handle, operation);
+    if (serial)
+        add_time(device, serial, now_ns() - begin);
+    if (serial && result == VK_SUCCESS)
+        complete(device, serial);
+    return result;
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_GetDeferredOperationResultKHR(VkDevice handle, VkDeferredOperationKHR operation)
+{
+    Device *device = dispatch_find(&device_table, dispatch_key(handle));
+    uint64_t serial = pending_serial(device, operation);
+    VkResult result = device->get_deferred_operation_result(handle, operation);
+    if (serial && result != VK_NOT_READY)
+        complete(device, serial);
+    return result;
+}
+
+VKAPI_ATTR void VKAPI_CALL layer_DestroyDeferredOperationKHR(VkDevice handle, VkDeferredOperationKHR operation,
+                                                             const VkAllocationCallbacks *allocator)
+{
+    Device *device = dispatch_find(&device_table, dispatch_key(handle));
+    uint64_t serial = pending_serial(device, operation);
+    if (serial && device->get_deferred_operation_result(handle, operation) == VK_NOT_READY)
+        abandon(device, serial);
+    else if (serial)
+        complete(device, serial);
+    device->destroy_deferred_operation(handle, operation, allocator);
+}

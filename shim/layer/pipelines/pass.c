@@ -1,0 +1,59 @@
+/* pass.c - see pass.h */
+#include "pipelines/pass.h"
+
+#include "pipelines/creations.h"
+#include "shaders/fingerprints.h"
+#include "process/process.h"
+#include "crash/suspects.h"
+
+PassedUse pass_begin(Device *device, VkPipelineCache cache, uint32_t pipeline_count, bool deferred, bool suspected)
+{
+    count(&counters_of(device)->totals.passed, pipeline_count);
+    /* The layer may be merging into it for other calls. In the child of a fork no lock may be taken. */
+    AppCache *app_cache = process_is_forked_child() ? NULL : app_cache_find(device, cache);
+    /* What is stored was merged into it; the driver hangs in a merge into it. */
+    if (app_cache && (suspected || !cache_use_begin(&app_cache->use, true))) {
+        app_cache = NULL;
+        cache = VK_NULL_HANDLE;
+    }
+    if (app_cache && deferred)
+        cache_use_for_ever(&app_cache->use);
+    return (PassedUse){app_cache, cache, mark_pipelines(device, NULL, 1, app_cache, false, true)};
+}
+
+void pass_end(Device *device, const PassedUse *use)
+{
+    mark_end(use->mark);
+    if (use->app_cache)
+        cache_use_end(device, &use->app_cache->use, use->cache, true);
+}
+
+bool pass_has_suspects(const PipelineCall *call)
+{
+    if (!atomic_load_explicit(&call->device->suspects, memory_order_acquire))
+        return false;
+    for (uint32_t i = 0; i < call->count; i++) {
+        Element element;
+        element_read(&element, call, i);
+        if (suspects_find(call->device, fingerprint_of(call, i, element.kind), element.kind))
+            return true;
+    }
+    return false;
+}
+
+VkResult pass_pipelines(const PipelineCall *call)
+{
+    if (call->probe_after_load)
+        return VK_PIPELINE_COMPILE_REQUIRED_EXT;
+    Device *device = call->device;
+    bool forked = process_is_forked_child();
+    bool told = device->plan.tell_creations && !forked;
+    PassedUse use = pass_begin(device, call->cache, call->count, call->deferred != VK_NULL_HANDLE,
+                               call->cache != VK_NULL_HANDLE && !forked && pass_has_suspects(call));
+    uint64_t start = told ? now_ns() : 0;
+    VkResult result = call_driver(call, use.cache, call->count, call->infos, call->pipelines);
+    uint64_t duration = told ? now_ns() - start : 0;
+    pass_end(device, &use);
+    creation_tell_passed(call, result, duration);
+    return result;
+}

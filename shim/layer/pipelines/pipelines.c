@@ -1,0 +1,103 @@
+/* pipelines.c - the hooks of all commands that create pipelines. */
+#include "process/process.h"
+#include "pipelines/pipelines.h"
+
+#include "pipelines/create.h"
+#include "pipelines/deferred.h"
+#include "loader/dispatch.h"
+#include "pipelines/pass.h"
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateGraphicsPipelines(VkDevice handle, VkPipelineCache cache,
+                                                             uint32_t info_count,
+                                                             const VkGraphicsPipelineCreateInfo *infos,
+                                                             const VkAllocationCallbacks *allocator,
+                                                             VkPipeline *pipelines)
+{
+    return pipelines_create(&(PipelineCall){.device = dispatch_find(&device_table, dispatch_key(handle)),
+                                            .point = BIND_GRAPHICS,
+                                            .cache = cache,
+                                            .count = info_count,
+                                            .infos = infos,
+                                            .allocator = allocator,
+                                            .pipelines = pipelines});
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateComputePipelines(VkDevice handle, VkPipelineCache cache, uint32_t info_count,
+                                                            const VkComputePipelineCreateInfo *infos,
+                                                            const VkAllocationCallbacks *allocator,
+                                                            VkPipeline *pipelines)
+{
+    return pipelines_create(&(PipelineCall){.device = dispatch_find(&device_table, dispatch_key(handle)),
+                                            .point = BIND_COMPUTE,
+                                            .cache = cache,
+                                            .count = info_count,
+                                            .infos = infos,
+                                            .allocator = allocator,
+                                            .pipelines = pipelines});
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateRayTracingPipelinesKHR(VkDevice handle, VkDeferredOperationKHR deferred,
+                                                                  VkPipelineCache cache, uint32_t info_count,
+                                                                  const VkRayTracingPipelineCreateInfoKHR *infos,
+                                                                  const VkAllocationCallbacks *allocator,
+                                                                  VkPipeline *pipelines)
+{
+    PipelineCall call = {.device = dispatch_find(&device_table, dispatch_key(handle)),
+                         .point = BIND_RAY_TRACING,
+                         .deferred = deferred,
+                         .cache = cache,
+                         .count = info_count,
+                         .infos = infos,
+                         .allocator = allocator,
+                         .pipelines = pipelines};
+    if (deferred != VK_NULL_HANDLE && info_count > 0 && !process_is_forked_child() &&
+        carrier_keeps(atomic_load_explicit(&call.device->carrier, memory_order_relaxed)))
+        return deferred_create(&call);
+    return pipelines_create(&call);
+}
+
+/* ---- pipelines of which the layer knows nothing, but that their commands use a cache --------------- */
+
+static VkResult create_unknown(Device *device, CreateUnknownPipelines create, VkPipelineCache cache,
+                               uint32_t info_count, const void *infos, const VkAllocationCallbacks *allocator,
+                               VkPipeline *pipelines)
+{
+    PassedUse use = pass_begin(device, cache, info_count, false, false);
+    VkResult result = create(device->handle, use.cache, info_count, infos, allocator, pipelines);
+    pass_end(device, &use);
+    return result;
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateRayTracingPipelinesNV(VkDevice handle, VkPipelineCache cache,
+                                                                 uint32_t info_count, const void *infos,
+                                                                 const VkAllocationCallbacks *allocator,
+                                                                 VkPipeline *pipelines)
+{
+    Device *device = dispatch_find(&device_table, dispatch_key(handle));
+    return create_unknown(device, device->create_ray_tracing_pipelines_nv, cache, info_count, infos, allocator,
+                          pipelines);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateExecutionGraphPipelinesAMDX(VkDevice handle, VkPipelineCache cache,
+                                                                       uint32_t info_count, const void *infos,
+                                                                       const VkAllocationCallbacks *allocator,
+                                                                       VkPipeline *pipelines)
+{
+    Device *device = dispatch_find(&device_table, dispatch_key(handle));
+    return create_unknown(device, device->create_execution_graph_pipelines, cache, info_count, infos, allocator,
+                          pipelines);
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDataGraphPipelinesARM(VkDevice handle, VkDeferredOperationKHR deferred,
+                                                                 VkPipelineCache cache, uint32_t info_count,
+                                                                 const void *infos,
+                                                                 const VkAllocationCallbacks *allocator,
+                                                                 VkPipeline *pipelines)
+{
+    Device *device = dispatch_find(&device_table, dispatch_key(handle));
+    PassedUse use = pass_begin(device, cache, info_count, deferred != VK_NULL_HANDLE, false);
+    VkResult result =
+        device->create_data_graph_pipelines(handle, deferred, use.cache, info_count, infos, allocator, pipelines);
+    pass_end(device, &use);
+    return result;
+}

@@ -1,0 +1,265 @@
+/* commands.c - what policy can do: the functions of PylayerShim. Called on the policy thread. */
+#define _GNU_SOURCE
+#include <stdlib.h>
+#include <string.h>
+
+#include "caches/cells.h"
+#include "policy/mailbox.h"
+#include "device/devices.h"
+#include "policy/commands.h"
+#include "process/process.h"
+#include "instance/program_name.h"
+#include "crash/sentinel.h"
+#include "crash/suspects.h"
+
+static int64_t load_records(uint64_t serial, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
+                            const uint8_t *digests, uint64_t record_count)
+{
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    int64_t result = loading_publish(device, base, offsets, sizes, digests, record_count);
+    device_command_end(device);
+    return result;
+}
+
+static int64_t load_done(uint64_t serial)
+{
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    int64_t taken = loading_done(device);
+    device_command_end(device);
+    return taken;
+}
+
+static int64_t load_binaries(uint64_t serial, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
+                             uint64_t record_count)
+{
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    int64_t taken = 0;
+    for (uint64_t i = 0; i < record_count; i++)
+        taken += binary_index_load(device, base + offsets[i], sizes[i]);
+    if (taken > 0)
+        atomic_store(&device->holds_stored, true);
+    device_command_end(device);
+    return taken;
+}
+
+static int64_t load_attested(uint64_t serial, const PylayerAttested *attested, uint64_t attested_count)
+{
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    int64_t taken = 0;
+    for (uint64_t i = 0; i < attested_count; i++)
+        taken += binary_history_add(device, &attested[i]);
+    device_command_end(device);
+    return taken;
+}
+
+static int32_t load_begin(uint64_t serial)
+{
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    loading_begin(device);
+    device_command_end(device);
+    return 0;
+}
+
+static int32_t load_cancel(uint64_t serial)
+{
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    loading_cancel(device);
+    device_command_end(device);
+    return 0;
+}
+
+static int32_t restorable(uint64_t serial, uint64_t slots)
+{
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    atomic_store(&device->restorable_slots, slots);
+    device_command_end(device);
+    return 0;
+}
+
+static int32_t watch(uint64_t serial, int32_t fd)
+{
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    int result = sentinel_open(device, fd);
+    device_command_end(device);
+    return result;
+}
+
+static int32_t suspect(uint64_t serial, const uint64_t *fingerprint_array, uint64_t fingerprint_count, uint32_t kinds)
+{
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    bool set = suspects_set(device, fingerprint_array, fingerprint_count, kinds);
+    device_command_end(device);
+    return set ? 0 : -1;
+}
+
+static int32_t make_plain(uint64_t serial, int32_t kind)
+{
+    if (kind < 0 || kind >= PYLAYER_KIND_COUNT)
+        return -1;
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    atomic_fetch_or(&device->plain_kinds, 1u << kind);
+    device_command_end(device);
+    return 0;
+}
+
+static int32_t stop_adopting(uint64_t serial, int32_t kind)
+{
+    if (kind < 0 || kind >= PYLAYER_KIND_COUNT)
+        return -1;
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    atomic_fetch_or(&device->kinds_not_adopted, 1u << kind);
+    device_command_end(device);
+    return 0;
+}
+
+static int32_t switch_off(uint64_t serial)
+{
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    atomic_store(&device->carrier, PYLAYER_CARRIER_OFF);
+    loading_end(device);
+    device_command_end(device);
+    return 0;
+}
+
+static int64_t read_merged(uint64_t serial, uint8_t *data, uint64_t size)
+{
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    /* The application's caches are read when they are destroyed, which may be never. */
+    if (!data)
+        app_caches_absorb(device);
+    int64_t result = cells_read_merged(device, data, size);
+    device_command_end(device);
+    return result;
+}
+
+#define COUNTERS (sizeof(PylayerCounters) / sizeof(uint64_t))
+_Static_assert(sizeof(PylayerCounters) == COUNTERS * sizeof(uint64_t), "PylayerCounters is an array of uint64_t");
+
+static int32_t read_counters(uint64_t serial, PylayerCounters *out)
+{
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    uint64_t sums[COUNTERS] = {0}, hits = 0;
+    for (unsigned slot = 0; slot < THREAD_SLOTS; slot++) {
+        const Counters *counters = &device->counters[slot];
+        const uint64_t *totals = (const uint64_t *)(const void *)&counters->totals;
+        for (size_t i = 0; i < COUNTERS; i++)
+            sums[i] += __atomic_load_n(&totals[i], __ATOMIC_RELAXED);
+        for (unsigned kind = 0; kind < PYLAYER_KIND_COUNT; kind++)
+            hits += __atomic_load_n(&counters->kind_hits[kind], __ATOMIC_RELAXED);
+    }
+    memcpy(out, sums, sizeof *out);
+    out->hits = hits;
+    device_command_end(device);
+    return 0;
+}
+
+static int32_t read_activity(uint64_t serial, PylayerActivity *out)
+{
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    *out = (PylayerActivity){0};
+    for (unsigned slot = 0; slot < THREAD_SLOTS; slot++) {
+        const Counters *counters = &device->counters[slot];
+        out->untold += __atomic_load_n(&counters->untold, __ATOMIC_RELAXED);
+        for (unsigned kind = 0; kind < PYLAYER_KIND_COUNT; kind++)
+            out->kind_hits[kind] += __atomic_load_n(&counters->kind_hits[kind], __ATOMIC_RELAXED);
+    }
+    device_command_end(device);
+    mailbox_measure(out);
+    return 0;
+}
+
+static int64_t fingerprints(uint64_t serial, uint64_t *out, uint64_t capacity)
+{
+    Device *device = device_command_begin(serial);
+    if (!device)
+        return -1;
+    uint64_t seen = fingerprints_read(device, out, capacity);
+    device_command_end(device);
+    return (int64_t)seen;
+}
+
+static const char *executable(void)
+{
+    static char *name;
+    if (!name)
+        name = executable_name();
+    return name;
+}
+
+static const char *environment(const char *name)
+{
+    return environment_get(name);
+}
+
+static void write_log(int32_t level, const char *text)
+{
+    log_line((enum PylayerLogLevel)level, "%s", text);
+}
+
+static int32_t log_wanted(int32_t level)
+{
+    return log_enabled((enum PylayerLogLevel)level);
+}
+
+static int32_t is_open(void)
+{
+    return mailbox_is_open();
+}
+
+const PylayerShim shim_commands = {
+    .boundary_version = PYLAYER_BOUNDARY_VERSION,
+    .next = mailbox_next,
+    .answer = mailbox_answer,
+    .release = mailbox_release,
+    .load_records = load_records,
+    .load_done = load_done,
+    .load_binaries = load_binaries,
+    .load_attested = load_attested,
+    .load_begin = load_begin,
+    .load_cancel = load_cancel,
+    .restorable = restorable,
+    .watch = watch,
+    .suspect = suspect,
+    .make_plain = make_plain,
+    .stop_adopting = stop_adopting,
+    .switch_off = switch_off,
+    .read_merged = read_merged,
+    .counters = read_counters,
+    .activity = read_activity,
+    .fingerprints = fingerprints,
+    .executable = executable,
+    .environment = environment,
+    .log_wanted = log_wanted,
+    .log = write_log,
+    .is_open = is_open,
+};

@@ -1,0 +1,155 @@
+/*
+ * kept_plans.c - plans that policy made before, for the very same request.
+ *
+ * The interpreter needs 7 ms to make its first plan, and the program would wait for it in vkCreateDevice. A plan
+ * of the built-in policy depends on nothing but the program, the device, the policy file and this build, so
+ * policy keeps it in the store, and the layer takes it from there: Python decided, C carries it once more.
+ *
+ * A plan's file is named by the digest of the key, which is all of these as bytes. A plan that no rule made is kept under
+ * the part of the key in front of the program, for all programs. A file is the XXH3-128 of its own name and the plan, then
+ * the plan (PylayerPlan).
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "policy/kept_plans.h"
+
+#include "instance/layer_settings.h"
+#include "process/process.h"
+#include "process/trusted.h"
+
+#define KEPT_COMMAND_LINE_BYTES 4096
+#define MAX_KEY_BYTES (sizeof(PylayerDeviceInfo) + LAYER_SETTINGS_BYTES + KEPT_COMMAND_LINE_BYTES + 3 * PATH_BYTES)
+
+/* What is known of a file without reading it: any change of content, owner or mode changes its ctime. */
+typedef struct FileState {
+    uint64_t device, inode, size, seconds, nanoseconds;
+} FileState;
+
+/* Taken when policy starts, before it reads the policy file: a change in between leads to a key that no later
+ * process has. */
+static FileState policy_file_state;
+static char policy_file[PATH_BYTES];
+
+static FileState state_of(const char *path)
+{
+    struct stat found;
+    if (!*path || stat(path, &found) != 0)
+        return (FileState){0};
+    return (FileState){found.st_dev, found.st_ino, (uint64_t)found.st_size, (uint64_t)found.st_ctim.tv_sec,
+                       (uint64_t)found.st_ctim.tv_nsec};
+}
+
+void kept_plans_start(void)
+{
+    config_file_path(policy_file);
+    policy_file_state = state_of(policy_file);
+}
+
+typedef struct Key {
+    uint8_t *bytes;
+    size_t size;
+} Key;
+
+static void add(Key *key, const void *data, size_t size)
+{
+    if (key->size <= MAX_KEY_BYTES && size <= MAX_KEY_BYTES - key->size)
+        memcpy(key->bytes + key->size, data, size);
+    key->size += size;
+}
+
+/* The program: what it runs, with what arguments; rules match names made from these. */
+static void add_program(Key *key)
+{
+    char text[KEPT_COMMAND_LINE_BYTES];
+    ssize_t length = readlink("/proc/thread-self/exe", text, sizeof text);
+    add(key, text, length > 0 ? (size_t)length : 0);
+    add(key, "", 1);
+    int fd = open("/proc/thread-self/cmdline", O_RDONLY | O_CLOEXEC);
+    length = fd >= 0 ? read(fd, text, sizeof text) : 0;
+    add(key, text, length > 0 ? (size_t)length : 0);
+    add(key, "", 1);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* This build: a library that was installed anew is another file. */
+static void add_build(Key *key)
+{
+    Dl_info self;
+    FileState state = {0};
+    if (dladdr((void *)(uintptr_t)kept_plans_start, &self) && self.dli_fname)
+        state = state_of(self.dli_fname);
+    add(key, &state, sizeof state);
+}
+
+static void name_plan(char name[PYLAYER_PLAN_NAME_BYTES], const uint8_t *key, size_t size)
+{
+    uint8_t digest[PYLAYER_DIGEST_BYTES];
+    char hex[DIGEST_HEX_BYTES];
+    digest128(key, size, digest);
+    digest_hex(hex, digest);
+    snprintf(name, PYLAYER_PLAN_NAME_BYTES, "%s.plan", hex);
+}
+
+void kept_plans_describe(PylayerMessage *message)
+{
+    Key key = {.bytes = malloc(MAX_KEY_BYTES)};
+    if (!key.bytes)
+        return;
+    PylayerDeviceInfo device = message->info;
+    memset(&device.instance, 0, sizeof device.instance);
+    add(&key, &device, sizeof device);
+    add_build(&key);
+    add(&key, policy_file, strlen(policy_file) + 1);
+    add(&key, &policy_file_state, sizeof policy_file_state);
+    const char *settings = message->layer_settings ? message->layer_settings : "";
+    add(&key, settings, strlen(settings) + 1);
+    size_t general_size = key.size;
+    add(&key, &message->info.instance, sizeof message->info.instance);
+    add_program(&key);
+    if (key.size <= MAX_KEY_BYTES) {
+        name_plan(message->plan_name, key.bytes, key.size);
+        name_plan(message->general_plan_name, key.bytes, general_size);
+    }
+    free(key.bytes);
+}
+
+#define PLAN_FILE_BYTES (PYLAYER_DIGEST_BYTES + sizeof(PylayerPlan))
+
+static bool is_whole(const char *name, const uint8_t file[PLAN_FILE_BYTES])
+{
+    uint8_t sealed[PYLAYER_PLAN_NAME_BYTES + sizeof(PylayerPlan)], digest[PYLAYER_DIGEST_BYTES];
+    size_t length = strlen(name);
+    memcpy(sealed, name, length); /* NOLINT(bugprone-not-null-terminated-result): it has a size */
+    memcpy(sealed + length, file + PYLAYER_DIGEST_BYTES, sizeof(PylayerPlan));
+    digest128(sealed, length + sizeof(PylayerPlan), digest);
+    return memcmp(digest, file, sizeof digest) == 0;
+}
+
+static bool find(const char *root, const char *name, PylayerPlan *plan)
+{
+    char directory[PATH_BYTES + 8];
+    snprintf(directory, sizeof directory, "%s/plans", root);
+    size_t size = 0;
+    uint8_t *file = (uint8_t *)read_all(open_in_store(directory, name), PLAN_FILE_BYTES, 0, &size);
+    bool found = file && size == PLAN_FILE_BYTES && is_whole(name, file);
+    if (found)
+        memcpy(plan, file + PYLAYER_DIGEST_BYTES, sizeof *plan);
+    free(file);
+    return found;
+}
+
+bool kept_plans_find(const PylayerMessage *message, PylayerPlan *plan)
+{
+    char root[PATH_BYTES];
+    store_root_path(root);
+    return *root && *message->plan_name &&
+           (find(root, message->general_plan_name, plan) || find(root, message->plan_name, plan));
+}

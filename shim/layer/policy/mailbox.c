@@ -1,0 +1,377 @@
+/*
+ * mailbox.c - messages from application threads to the policy thread.
+ *
+ * One queue under one mutex. The policy thread holds that mutex for the length of a list operation and
+ * never while it runs Python, and the hit path of pipeline creation does not come here at all.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base.h"
+#include "process/process.h"
+
+/* Cells wait this long for company, so that a burst of compiles costs one wake-up and one write. Nothing
+ * else waits: somebody may be waiting for it. */
+#define LINGER_NS 20000000ull
+
+/* How often a policy thread without messages looks whether it is the only one left: at least, and at most. */
+#define LOOK_NS 2000000000ull
+#define LOOK_SELDOM_NS 60000000000ull
+
+typedef struct Envelope {
+    PylayerMessage message; /* first: the policy thread sees only this */
+    struct Envelope *next;
+    bool awaited; /* the sender waits for an answer */
+    bool answered;
+    uint64_t bytes;
+    unsigned holders; /* sender of a request, queue or policy thread */
+} Envelope;
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t arrivals; /* the policy thread waits here */
+static pthread_cond_t answers;  /* senders of requests wait here */
+
+static Envelope *head, *tail;
+static uint64_t queued_bytes, queued_bytes_most;
+static unsigned queued, queued_urgent;
+static bool open_, draining, over;
+
+/* Policy is stalled from a request that went unanswered until the next message is taken. While it is,
+ * requests do not wait: a policy that hangs costs one deadline, not one per call. */
+static uint64_t taken, stalled_at = UINT64_MAX;
+
+/*
+ * A program's process ends with its last thread (POSIX, 'pthread_exit'), for which the C library counts policy's too. So
+ * policy's thread ends when it is the only one left, which can only be after main has called pthread_exit. A value of the
+ * main thread's tells of that; where that thread has never been here, policy has to look, and the longer nothing
+ * happens, the more seldom.
+ */
+static pthread_key_t main_thread_key = PTHREAD_KEYS_MAX; /* none */
+static enum { MAIN_NEVER_SEEN, MAIN_TELLS, MAIN_ENDED } main_thread;
+static uint64_t idle_since, looked_at; /* the policy thread's */
+
+static void main_thread_ends(void *unused)
+{
+    (void)unused;
+    if (process_is_forked_child() || !mutex_can_be_had(&mutex))
+        return;
+    pthread_mutex_lock(&mutex);
+    main_thread = MAIN_ENDED;
+    pthread_cond_signal(&arrivals);
+    pthread_mutex_unlock(&mutex);
+}
+
+static void meet_sender_locked(void)
+{
+    static _Thread_local bool met;
+    if (!met && main_thread == MAIN_NEVER_SEEN && gettid() == getpid() &&
+        pthread_setspecific(main_thread_key, &main_thread) == 0)
+        main_thread = MAIN_TELLS;
+    met = true;
+}
+
+static uint64_t next_look_locked(void)
+{
+    if (main_thread == MAIN_TELLS)
+        return UINT64_MAX;
+    uint64_t since = looked_at > idle_since ? looked_at : idle_since, pause = since - idle_since;
+    if (main_thread == MAIN_ENDED || pause < LOOK_NS)
+        pause = LOOK_NS;
+    return since + (pause < LOOK_SELDOM_NS ? pause : LOOK_SELDOM_NS);
+}
+
+void mailbox_open(void)
+{
+    idle_since = now_ns();
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&arrivals, &attributes);
+    pthread_cond_init(&answers, &attributes);
+    pthread_condattr_destroy(&attributes);
+    pthread_key_create(&main_thread_key, main_thread_ends);
+    pthread_mutex_lock(&mutex);
+    open_ = true;
+    pthread_mutex_unlock(&mutex);
+}
+
+bool mailbox_can_be_used(void)
+{
+    return mutex_can_be_had(&mutex);
+}
+
+bool mailbox_is_open(void)
+{
+    if (process_is_forked_child())
+        return false;
+    pthread_mutex_lock(&mutex);
+    bool result = open_;
+    pthread_mutex_unlock(&mutex);
+    return result;
+}
+
+/* Bytes that a message owns beside itself. */
+static const uint8_t *data_of(const PylayerMessage *message, uint64_t *size)
+{
+    *size = 0;
+    const uint8_t *data = NULL;
+    if (message->type == PYLAYER_MSG_CELL) {
+        data = message->cell.data;
+        *size = message->cell.size;
+    } else if (message->type == PYLAYER_MSG_CACHE_READ && message->read.data) {
+        data = message->read.data;
+        *size = message->read.size;
+    } else if (message->type == PYLAYER_MSG_BINARY_READ && message->binary.data) {
+        data = message->binary.data;
+        *size = message->binary.size;
+    }
+    return data;
+}
+
+static void free_envelope(Envelope *envelope)
+{
+    uint64_t size;
+    free((void *)(uintptr_t)data_of(&envelope->message, &size));
+    if (envelope->message.type == PYLAYER_MSG_ADMIT_CACHE)
+        free((void *)(uintptr_t)envelope->message.cache.sketch);
+    else if (envelope->message.type == PYLAYER_MSG_CACHE_READ)
+        free((void *)(uintptr_t)envelope->message.read.sketch);
+    free((void *)(uintptr_t)envelope->message.layer_settings);
+    free(envelope);
+}
+
+/* The mutex is held. */
+static void drop_holder_locked(Envelope *envelope)
+{
+    if (--envelope->holders == 0)
+        free_envelope(envelope);
+}
+
+static bool is_urgent(const Envelope *envelope)
+{
+    return envelope->message.type != PYLAYER_MSG_CELL && envelope->message.type != PYLAYER_MSG_BINARY_READ;
+}
+
+static Envelope *pop_locked(void)
+{
+    Envelope *envelope = head;
+    head = envelope->next;
+    if (!head)
+        tail = NULL;
+    queued--;
+    queued_bytes -= envelope->bytes;
+    if (is_urgent(envelope))
+        queued_urgent--;
+    return envelope;
+}
+
+void mailbox_close(void)
+{
+    if (process_is_forked_child())
+        return;
+    pthread_mutex_lock(&mutex);
+    if (open_) {
+        open_ = false;
+        while (head)
+            drop_holder_locked(pop_locked());
+        pthread_cond_broadcast(&answers);
+        pthread_cond_broadcast(&arrivals);
+    }
+    pthread_mutex_unlock(&mutex);
+}
+
+PylayerMessage *message_new(enum PylayerMessageType type, uint64_t device)
+{
+    Envelope *envelope = calloc(1, sizeof *envelope);
+    if (!envelope)
+        return NULL;
+    envelope->holders = 1;
+    envelope->message.type = type;
+    envelope->message.device = device;
+    envelope->message.time_ns = now_ns();
+    return &envelope->message;
+}
+
+static void push_locked(Envelope *envelope)
+{
+    meet_sender_locked();
+    bool was_empty = head == NULL;
+    envelope->next = NULL;
+    if (tail)
+        tail->next = envelope;
+    else
+        head = envelope;
+    tail = envelope;
+    queued++;
+    queued_bytes += envelope->bytes;
+    if (queued_bytes > queued_bytes_most)
+        queued_bytes_most = queued_bytes;
+    if (is_urgent(envelope))
+        queued_urgent++;
+    if (was_empty || is_urgent(envelope))
+        pthread_cond_signal(&arrivals);
+}
+
+bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes)
+{
+    if (!message)
+        return false;
+    Envelope *envelope = (Envelope *)message;
+    uint64_t size;
+    data_of(message, &size);
+    envelope->bytes = sizeof *envelope + size;
+    if (process_is_forked_child()) {
+        free_envelope(envelope);
+        return false;
+    }
+    pthread_mutex_lock(&mutex);
+    bool accepted = open_ && queued_bytes + envelope->bytes <= queue_bytes;
+    if (accepted)
+        push_locked(envelope);
+    pthread_mutex_unlock(&mutex);
+    if (!accepted)
+        free_envelope(envelope);
+    return accepted;
+}
+
+void mailbox_measure(PylayerActivity *out)
+{
+    pthread_mutex_lock(&mutex);
+    out->queued = queued;
+    out->queued_bytes = queued_bytes;
+    out->queued_bytes_most = queued_bytes_most;
+    pthread_mutex_unlock(&mutex);
+}
+
+bool mailbox_request(PylayerMessage *message, int64_t timeout_ns)
+{
+    if (!message || process_is_forked_child())
+        return false;
+    Envelope *envelope = (Envelope *)message;
+    struct timespec deadline = deadline_at(now_ns() + (uint64_t)(timeout_ns > 0 ? timeout_ns : 0));
+    pthread_mutex_lock(&mutex);
+    bool wait = taken != stalled_at && timeout_ns > 0;
+    /* What ends a device is said even where nobody can wait for it: policy holds what belongs to it. */
+    if (open_ && (wait || message->type == PYLAYER_MSG_FLUSH_DEVICE)) {
+        envelope->holders++;
+        envelope->awaited = wait;
+        push_locked(envelope);
+        int waited = wait ? 0 : ETIMEDOUT;
+        while (open_ && !envelope->answered && waited != ETIMEDOUT)
+            waited = pthread_cond_timedwait(&answers, &mutex, &deadline);
+        envelope->awaited = false;
+        if (open_ && wait && !envelope->answered)
+            stalled_at = taken;
+    }
+    bool answered = envelope->answered;
+    pthread_mutex_unlock(&mutex);
+    return answered;
+}
+
+void message_done(PylayerMessage *message)
+{
+    if (!message)
+        return;
+    Envelope *envelope = (Envelope *)message;
+    if (process_is_forked_child())
+        return;
+    pthread_mutex_lock(&mutex);
+    drop_holder_locked(envelope);
+    pthread_mutex_unlock(&mutex);
+}
+
+/* When a message may be taken: at once behind an urgent one or while a batch is being drained, else when
+ * the oldest cell has lingered. UINT64_MAX: nothing is there. */
+static uint64_t ready_at_locked(void)
+{
+    if (!head)
+        return UINT64_MAX;
+    return queued_urgent || draining ? 0 : head->message.time_ns + LINGER_NS;
+}
+
+/* The program's last thread has ended: what is to be written is written, and then policy's thread ends too. */
+static PylayerMessage *end_of_process(void)
+{
+    over = true;
+    return message_new(PYLAYER_MSG_FLUSH_PROCESS, 0);
+}
+
+/* Gives the mutex back meanwhile. */
+static bool look_around_locked(uint64_t now)
+{
+    looked_at = now;
+    pthread_mutex_unlock(&mutex);
+    bool main_is_there = process_has_main_thread(), is_over = !main_is_there && process_is_over();
+    pthread_mutex_lock(&mutex);
+    if (!main_is_there)
+        main_thread = MAIN_ENDED;
+    return is_over;
+}
+
+static void await_arrival_locked(uint64_t wake)
+{
+    struct timespec deadline = deadline_at(wake);
+    if (wake == UINT64_MAX)
+        pthread_cond_wait(&arrivals, &mutex);
+    else
+        pthread_cond_timedwait(&arrivals, &mutex, &deadline);
+}
+
+PylayerMessage *mailbox_next(int64_t timeout_ns)
+{
+    if (over) {
+        mailbox_close();
+        return NULL;
+    }
+    uint64_t give_up = timeout_ns < 0 ? UINT64_MAX : now_ns() + (uint64_t)timeout_ns;
+    PylayerMessage *message = NULL;
+    pthread_mutex_lock(&mutex);
+    taken++;
+    if (!head)
+        draining = false;
+    while (open_ && !message) {
+        uint64_t ready = ready_at_locked(), look = head ? UINT64_MAX : next_look_locked(), now = now_ns();
+        if (head && ready <= now) {
+            draining = true;
+            idle_since = now;
+            message = &pop_locked()->message;
+        } else if (now >= give_up) {
+            break;
+        } else if (now < look) {
+            uint64_t wake = ready < give_up ? ready : give_up;
+            await_arrival_locked(wake < look ? wake : look);
+        } else if (look_around_locked(now)) {
+            message = end_of_process();
+        }
+    }
+    pthread_mutex_unlock(&mutex);
+    return message;
+}
+
+bool mailbox_outlives_program(void)
+{
+    return over;
+}
+
+int32_t mailbox_answer(PylayerMessage *message)
+{
+    Envelope *envelope = (Envelope *)message;
+    pthread_mutex_lock(&mutex);
+    bool in_time = envelope->awaited;
+    if (in_time) {
+        envelope->awaited = false;
+        envelope->answered = true;
+        pthread_cond_broadcast(&answers);
+    }
+    pthread_mutex_unlock(&mutex);
+    return in_time ? 0 : -1;
+}
+
+void mailbox_release(PylayerMessage *message)
+{
+    mailbox_answer(message);
+    message_done(message);
+}

@@ -1,0 +1,33 @@
+/*
+ * digest.c - XXH3, compiled in from its header: in the program's process no library is needed that the program may have
+ * in another version.
+ */
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "process/digest.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Earlier ones give other digests (xxHash 0.8.0, 'XXH3 and XXH128 are now stable'). */
+_Static_assert(XXH_VERSION_NUMBER >= 800, "xxHash 0.8.0 or newer is needed");
+
+uint64_t digest64(const void *data, size_t size, uint64_t seed)
+{
+    return XXH3_64bits_withSeed(data, size, seed);
+}
+
+void digest128(const void *data, size_t size, uint8_t digest[PYLAYER_DIGEST_BYTES])
+{
+    XXH128_canonical_t canonical;
+    _Static_assert(sizeof canonical == PYLAYER_DIGEST_BYTES, "XXH3-128 has 16 bytes");
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits(data, size));
+    memcpy(digest, &canonical, sizeof canonical);
+}
+
+void digest_hex(char out[DIGEST_HEX_BYTES], const uint8_t digest[PYLAYER_DIGEST_BYTES])
+{
+    for (size_t i = 0; i < PYLAYER_DIGEST_BYTES; i++)
+        snprintf(out + 2 * i, 3, "%02x", digest[i]);
+}

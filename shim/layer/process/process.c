@@ -1,0 +1,223 @@
+/*
+ * process.c - what the layer remembers of the program's process, and whether this still is that process.
+ *
+ * Nothing protects getenv from a setenv on another thread (POSIX, 'setenv'; glibc before 2.41 reads memory that was
+ * freed), and the policy thread runs when the program does not expect it. So it sees a copy.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base.h"
+#include "process/process.h"
+
+static char *nothing[] = {NULL};
+static char **variables = nothing;
+
+/* Relative ones are below the directory that the program was in at its first vkCreateInstance. */
+static const char *const paths[] = {"PYLAYER_STORE=", "PYLAYER_CONFIG="};
+
+static char *copy_of(const char *variable)
+{
+    char *copy = NULL, here[PATH_MAX];
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+        size_t length = strlen(paths[i]);
+        if (strncmp(variable, paths[i], length) == 0 && variable[length] && variable[length] != '/' &&
+            getcwd(here, sizeof here) && asprintf(&copy, "%s%s/%s", paths[i], here, variable + length) >= 0)
+            return copy;
+    }
+    return strdup(variable);
+}
+
+static pthread_once_t environment_once = PTHREAD_ONCE_INIT;
+
+static void copy_environment(void)
+{
+    size_t count = 0;
+    while (environ && environ[count])
+        count++;
+    char **copy = calloc(count + 1, sizeof *copy);
+    if (!copy)
+        return;
+    for (size_t i = 0, used = 0; i < count; i++)
+        if ((copy[used] = copy_of(environ[i])))
+            used++;
+    variables = copy;
+}
+
+void environment_remember(void)
+{
+    pthread_once(&environment_once, copy_environment);
+}
+
+const char *environment_get(const char *name)
+{
+    size_t length = strlen(name);
+    for (char **variable = variables; *variable; variable++)
+        if (strncmp(*variable, name, length) == 0 && (*variable)[length] == '=')
+            return *variable + length + 1;
+    return NULL;
+}
+
+char **environment_all(void)
+{
+    return variables;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------- */
+
+/* RADV maps 190 MiB with all that it needs, the interpreter 20, and the C library sets 64 MiB aside for a thread. */
+#define ROOM_BYTES (512ull << 20)
+
+bool process_has_room(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return true;
+    char text[64] = "";
+    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
+    if (fd >= 0)
+        close(fd);
+    unsigned long long pages = length > 0 ? strtoull(text, NULL, 10) : 0;
+    return limit.rlim_cur >= pages * (unsigned long long)sysconf(_SC_PAGESIZE) + ROOM_BYTES;
+}
+
+/* ---- exit --------------------------------------------------------------------------------------- */
+
+/* The layer holds these mutexes for microseconds. */
+#define EXIT_LOCK_NS 300000000ull
+
+bool mutex_can_be_had(pthread_mutex_t *mutex)
+{
+    struct timespec deadline = deadline_at(now_ns() + EXIT_LOCK_NS);
+    if (pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &deadline) != 0)
+        return false;
+    pthread_mutex_unlock(mutex);
+    return true;
+}
+
+/* ---- threads ------------------------------------------------------------------------------------ */
+
+/* A task that has ended but is still listed, or one of ours. */
+static bool is_not_the_programs(const char *task)
+{
+    char path[64], text[128] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%.20s/stat", task);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT || errno == ESRCH;
+    ssize_t length = read(fd, text, sizeof text - 1);
+    close(fd);
+    const char *name = strchr(text, '('), *state = strrchr(text, ')');
+    if (length <= 0 || !name || !state || strlen(state) < 3)
+        return length < 0 && errno == ESRCH;
+    return state[2] == 'Z' || state[2] == 'X' || strncmp(name + 1, OUR_THREADS, strlen(OUR_THREADS)) == 0;
+}
+
+bool process_has_main_thread(void)
+{
+    char leader[24];
+    snprintf(leader, sizeof leader, "%d", getpid());
+    return !is_not_the_programs(leader);
+}
+
+bool process_is_over(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    if (!tasks)
+        return false;
+    bool over = true;
+    for (const struct dirent *task; over && (task = readdir(tasks));)
+        over = task->d_name[0] == '.' || is_not_the_programs(task->d_name);
+    closedir(tasks);
+    return over;
+}
+
+/* ---- fork -------------------------------------------------------------------------------------- */
+
+static atomic_bool forked_child;
+/* In a page that the kernel fills with zeros in every child (MADV_WIPEONFORK, Linux 4.14): also in those that were
+ * made without the C library's handlers, by _Fork() or a system call. NULL: there is no such page. */
+static atomic_bool *_Atomic original;
+
+/*
+ * A child of a fork in the middle of a dlopen can open nothing: the dynamic linker finds its lists half changed there and
+ * ends the process (glibc, dl-open.c, 'r_state == RT_CONSISTENT'; seen with Lavapipe, whose driver a child then opens).
+ * So fork() waits for what the policy thread opens, which takes milliseconds, but not for ever: the thread that forks may
+ * itself be in a dlopen, for which the policy thread waits.
+ */
+static pthread_mutex_t linking = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local bool holds_linking;
+#define LINK_WAIT_SECONDS 1
+
+void process_links(bool begins)
+{
+    if (begins)
+        pthread_mutex_lock(&linking);
+    else
+        pthread_mutex_unlock(&linking);
+}
+
+static void before_fork(void)
+{
+    /* A child opens nothing of policy's, and there the mutex is held for ever: by its parent's handler, or by a policy
+     * thread that it does not have. */
+    holds_linking = false;
+    if (process_is_forked_child())
+        return;
+    struct timespec deadline;
+    clock_gettime(CLOCK_REALTIME, &deadline);
+    deadline.tv_sec += LINK_WAIT_SECONDS;
+    holds_linking = pthread_mutex_timedlock(&linking, &deadline) == 0;
+}
+
+static void parent_after_fork(void)
+{
+    if (holds_linking)
+        pthread_mutex_unlock(&linking);
+}
+
+static void child_after_fork(void)
+{
+    /* A flag and nothing else: a mutex may be held by a thread that does not exist here. */
+    atomic_store(&forked_child, true);
+}
+
+static void watch_fork(void)
+{
+    pthread_atfork(before_fork, parent_after_fork, child_after_fork);
+    size_t size = (size_t)sysconf(_SC_PAGESIZE);
+    atomic_bool *page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED)
+        return;
+    if (madvise(page, size, MADV_WIPEONFORK) != 0) {
+        munmap(page, size);
+        return;
+    }
+    atomic_store(page, true);
+    atomic_store(&original, page);
+}
+
+bool process_is_forked_child(void)
+{
+    atomic_bool *page = atomic_load_explicit(&original, memory_order_relaxed);
+    return atomic_load_explicit(&forked_child, memory_order_relaxed) ||
+           (page && !atomic_load_explicit(page, memory_order_relaxed));
+}
+
+void process_remember(void)
+{
+    watch_fork();
+    environment_remember();
+    log_enabled(PYLAYER_LOG_ERROR); /* reads its variables */
+}

@@ -1,0 +1,96 @@
+/*
+ * spread_lock.c - a reader-writer lock for what many threads read at once and few ever write.
+ *
+ * A reader counts itself in a line of the processor's cache that it shares with few other threads, so readers do not
+ * slow each other down as those of a pthread_rwlock_t do. A writer raises a flag and looks at all the counts. Either
+ * the reader sees the flag or the writer sees the reader: both write first and read then, sequentially consistent.
+ */
+#include "device/device.h"
+
+/* A reader that keeps the lock for long counts this much. Fewer threads than that are in one slot. */
+#define LONG_READER 0x10000u
+
+unsigned thread_number(void)
+{
+    static atomic_uint threads;
+    static _Thread_local unsigned number;
+    if (number == 0)
+        number = atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) + 1;
+    return number;
+}
+
+unsigned thread_slot(void)
+{
+    return thread_number() % THREAD_SLOTS;
+}
+
+void spread_lock_init(SpreadLock *lock)
+{
+    patient_init(&lock->writer);
+    sem_init(&lock->left, 0, 0);
+}
+
+void spread_lock_destroy(SpreadLock *lock)
+{
+    patient_destroy(&lock->writer);
+    sem_destroy(&lock->left);
+}
+
+static void leave(SpreadLock *lock, unsigned amount)
+{
+    atomic_fetch_sub(&lock->slots[thread_slot()].readers, amount);
+    if (atomic_load(&lock->writing))
+        sem_post(&lock->left);
+}
+
+bool spread_lock_read(SpreadLock *lock, bool for_long)
+{
+    unsigned amount = for_long ? LONG_READER : 1;
+    atomic_uint *readers = &lock->slots[thread_slot()].readers;
+    atomic_fetch_add(readers, amount);
+    while (atomic_load(&lock->writing)) {
+        leave(lock, amount);
+        if (!patient_lock(&lock->writer))
+            return false;
+        patient_unlock(&lock->writer);
+        atomic_fetch_add(readers, amount);
+    }
+    return true;
+}
+
+void spread_unlock_read(SpreadLock *lock, bool for_long)
+{
+    leave(lock, for_long ? LONG_READER : 1);
+}
+
+static unsigned most_readers(SpreadLock *lock)
+{
+    unsigned most = 0;
+    for (unsigned i = 0; i < THREAD_SLOTS; i++) {
+        unsigned readers = atomic_load(&lock->slots[i].readers);
+        most = readers > most ? readers : most;
+    }
+    return most;
+}
+
+bool spread_try_write(SpreadLock *lock)
+{
+    pthread_mutex_lock(&lock->writer.mutex); /* merges come one at a time: nobody writes */
+    while (sem_trywait(&lock->left) == 0)
+        continue; /* posted for a writer that no longer waited */
+    atomic_store(&lock->writing, true);
+    for (unsigned readers; (readers = most_readers(lock)) != 0;) {
+        if (readers >= LONG_READER) {
+            spread_unlock_write(lock);
+            return false;
+        }
+        sem_wait(&lock->left);
+    }
+    return true;
+}
+
+void spread_unlock_write(SpreadLock *lock)
+{
+    atomic_store(&lock->writing, false);
+    patient_unlock(&lock->writer);
+}

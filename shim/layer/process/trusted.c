@@ -1,0 +1,108 @@
+/* trusted.c - see trusted.h. What is judged is what is used: by its descriptor, never by its path. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "process/process.h"
+#include "process/trusted.h"
+
+/* As paths.py does it: an own variable, else a base directory of XDG, else one below HOME. */
+static void own_path(char *out, const char *own, const char *xdg, const char *below_home, const char *tail)
+{
+    const char *value = environment_get(own), *home = environment_get("HOME");
+    int length = 0;
+    *out = '\0';
+    if (value && *value) {
+        if (*value == '/') /* else there was no working directory */
+            length = snprintf(out, PATH_BYTES, "%s", value);
+    } else if ((value = environment_get(xdg)) && *value == '/') {
+        length = snprintf(out, PATH_BYTES, "%s/%s", value, tail);
+    } else if (home && *home == '/') {
+        length = snprintf(out, PATH_BYTES, "%s/%s/%s", home, below_home, tail);
+    }
+    if (length < 0 || length >= PATH_BYTES)
+        *out = '\0';
+}
+
+void config_file_path(char out[PATH_BYTES])
+{
+    own_path(out, "PYLAYER_CONFIG", "XDG_CONFIG_HOME", ".config", "pylayer/policy.yaml");
+}
+
+void store_root_path(char out[PATH_BYTES])
+{
+    own_path(out, "PYLAYER_STORE", "XDG_CACHE_HOME", ".cache", "pylayer");
+}
+
+static bool is_own(int fd, struct stat *found, bool sticky_is_fine)
+{
+    return fstat(fd, found) == 0 && (found->st_uid == geteuid() || found->st_uid == 0) &&
+           (!(found->st_mode & (S_IWGRP | S_IWOTH)) || (sticky_is_fine && found->st_mode & S_ISVTX));
+}
+
+/* `flags`: O_NOFOLLOW for what lies in the store. */
+static int open_below(const char *directory, const char *name, int flags)
+{
+    struct stat found;
+    int parent = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC | flags);
+    if (parent < 0)
+        return -1;
+    bool own = is_own(parent, &found, !(flags & O_NOFOLLOW));
+    int fd = own ? openat(parent, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags) : -1;
+    int reason = own ? errno : EPERM;
+    close(parent);
+    if (fd >= 0 && !(is_own(fd, &found, false) && S_ISREG(found.st_mode))) {
+        close(fd);
+        fd = -1;
+        reason = EPERM;
+    }
+    errno = reason;
+    return fd;
+}
+
+int open_in_store(const char *directory, const char *name)
+{
+    return open_below(directory, name, O_NOFOLLOW);
+}
+
+int open_own_file(const char *path)
+{
+    char directory[PATH_BYTES];
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    int length = snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    if (length < 0 || (size_t)length >= sizeof directory) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    return open_below(*directory ? directory : "/", name, 0);
+}
+
+char *read_all(int fd, size_t limit, size_t extra, size_t *size)
+{
+    struct stat found;
+    char *data = NULL;
+    if (fd < 0)
+        return NULL;
+    /* A file that grows meanwhile is read as it was. Those of /proc have no size. */
+    if (fstat(fd, &found) == 0 && (uintmax_t)found.st_size <= limit) {
+        size_t room = found.st_size ? (size_t)found.st_size : limit;
+        data = malloc(room + extra + 1);
+        ssize_t more = 0;
+        *size = 0;
+        while (data && *size < room && (more = read(fd, data + *size, room - *size)) > 0)
+            *size += (size_t)more;
+        if (data && more < 0) {
+            free(data);
+            data = NULL;
+        }
+    }
+    close(fd);
+    return data;
+}

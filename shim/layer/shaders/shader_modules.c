@@ -1,0 +1,128 @@
+/*
+ * shader_modules.c - vkCreateShaderModule, vkDestroyShaderModule, and the code of each stage of a pipeline as one number,
+ * whether it comes as a module, inline or as an identifier.
+ */
+#include "shaders/shader_modules.h"
+
+#include "shaders/identifiers.h"
+#include "device/device.h"
+#include "loader/dispatch.h"
+#include "process/process.h"
+
+void shader_modules_open(Device *device)
+{
+    spread_lock_init(&device->modules.lock);
+    spread_lock_init(&device->identified_code.lock);
+}
+
+static void close_codes(ShaderCodes *codes)
+{
+    spread_lock_destroy(&codes->lock);
+    number_map_free(&codes->codes);
+}
+
+void shader_modules_close(Device *device)
+{
+    close_codes(&device->modules);
+    close_codes(&device->identified_code);
+}
+
+/* Returns 0 if the key is unknown. */
+static uint64_t find(ShaderCodes *codes, uint64_t key)
+{
+    if (!spread_lock_read(&codes->lock, false))
+        return 0;
+    uint64_t code = number_map_find(&codes->codes, key);
+    spread_unlock_read(&codes->lock, false);
+    return code;
+}
+
+static void put(ShaderCodes *codes, uint64_t key, uint64_t code, size_t most)
+{
+    if (!spread_try_write(&codes->lock))
+        return;
+    if (codes->codes.used < most)
+        number_map_put(&codes->codes, key, code);
+    spread_unlock_write(&codes->lock);
+}
+
+static void forget(ShaderCodes *codes, uint64_t key)
+{
+    if (!spread_try_write(&codes->lock))
+        return;
+    number_map_remove(&codes->codes, key);
+    spread_unlock_write(&codes->lock);
+}
+
+static uint64_t code_of_info(const VkShaderModuleCreateInfo *info)
+{
+    uint64_t code = digest64(info->pCode, info->codeSize, 0);
+    return code ? code : 1; /* 0 means unknown */
+}
+
+/* By its identifier where it has one (identifiers.c). */
+static uint64_t code_of_new_module(const Device *device, VkShaderModule module, const VkShaderModuleCreateInfo *info)
+{
+    uint64_t identifier = identifier_of_module(device, module);
+    return identifier ? identifier : code_of_info(info);
+}
+
+/* Shaders that are met inline and no module holds; beyond that many the driver is asked each time. */
+#define MAX_IDENTIFIED_CODE 16384
+
+/* Code that comes with each pipeline. A driver's identifier is a cryptographic hash, so it is asked for once. */
+static uint64_t code_of_inline_info(Device *device, const VkShaderModuleCreateInfo *info)
+{
+    uint64_t code = code_of_info(info);
+    if (!device->get_code_identifier)
+        return code;
+    uint64_t identifier = find(&device->identified_code, code);
+    if (identifier)
+        return identifier;
+    identifier = identifier_of_code(device, info);
+    if (!identifier)
+        return code;
+    put(&device->identified_code, code, identifier, MAX_IDENTIFIED_CODE);
+    return identifier;
+}
+
+uint64_t shader_code_of_stage(Device *device, const VkPipelineShaderStageCreateInfo *stage)
+{
+    /* VUID-VkPipelineShaderStageCreateInfo-stage-06844, -06845, -06848: one of the three. */
+    if (stage->module != VK_NULL_HANDLE)
+        return find(&device->modules, (uint64_t)stage->module);
+    for (const VkBaseInStructure *node = stage->pNext; node; node = node->pNext) {
+        if (node->sType == VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO)
+            return code_of_inline_info(device, (const VkShaderModuleCreateInfo *)(const void *)node);
+        if (node->sType == VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_MODULE_IDENTIFIER_CREATE_INFO_EXT) {
+            const VkPipelineShaderStageModuleIdentifierCreateInfoEXT *chained = (const void *)node;
+            /* Of no bytes, it is as if it were not there. */
+            if (chained->identifierSize)
+                return identifier_digest(chained->pIdentifier, chained->identifierSize);
+        }
+    }
+    return 0;
+}
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateShaderModule(VkDevice handle, const VkShaderModuleCreateInfo *info,
+                                                        const VkAllocationCallbacks *allocator, VkShaderModule *module)
+{
+    Device *device = dispatch_find(&device_table, dispatch_key(handle));
+    VkResult result = device->create_shader_module(handle, info, allocator, module);
+    bool wanted = device->plan.tell_creations ||
+                  atomic_load_explicit(&device->carrier, memory_order_relaxed) != PYLAYER_CARRIER_OFF;
+    if (result == VK_SUCCESS && wanted && !process_is_forked_child())
+        put(&device->modules, (uint64_t)*module, code_of_new_module(device, *module, info), SIZE_MAX);
+    return result;
+}
+
+VKAPI_ATTR void VKAPI_CALL layer_DestroyShaderModule(VkDevice handle, VkShaderModule module,
+                                                     const VkAllocationCallbacks *allocator)
+{
+    Device *device = dispatch_find(&device_table, dispatch_key(handle));
+    /* Before the driver may give the same handle to another thread. One that it gave out several times, for the same
+     * code (Vulkan, 'Object Model'), is unknown from here on. */
+    if (module != VK_NULL_HANDLE && !process_is_forked_child())
+        forget(&device->modules, (uint64_t)module);
+    device->destroy_shader_module(handle, module, allocator);
+}

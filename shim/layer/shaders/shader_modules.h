@@ -1,0 +1,24 @@
+/* shader_modules.h - what the code of each shader is, as one number */
+#ifndef PYLAYER_SHADER_MODULES_H
+#define PYLAYER_SHADER_MODULES_H
+
+#include "base.h"
+#include "process/number_map.h"
+#include "process/spread_lock.h"
+
+/* A map that creating a pipeline reads for each stage, and creating a shader module writes. */
+typedef struct ShaderCodes {
+    SpreadLock lock;
+    NumberMap codes;
+} ShaderCodes;
+
+void shader_modules_open(Device *device);
+void shader_modules_close(Device *device);
+/* Returns a digest of the stage's code, alike in every process; 0 if it is unknown. */
+uint64_t shader_code_of_stage(Device *device, const VkPipelineShaderStageCreateInfo *stage);
+
+VKAPI_ATTR VkResult VKAPI_CALL layer_CreateShaderModule(VkDevice, const VkShaderModuleCreateInfo *,
+                                                        const VkAllocationCallbacks *, VkShaderModule *);
+VKAPI_ATTR void VKAPI_CALL layer_DestroyShaderModule(VkDevice, VkShaderModule, const VkAllocationCallbacks *);
+
+#endif

@@ -1,0 +1,369 @@
+/* create_info.c - see create_info.h */
+#include <string.h>
+
+#include "vulkan/create_info.h"
+
+size_t create_info_size(enum BindPoint point)
+{
+    switch (point) {
+    case BIND_GRAPHICS:
+        return sizeof(VkGraphicsPipelineCreateInfo);
+    case BIND_COMPUTE:
+        return sizeof(VkComputePipelineCreateInfo);
+    default:
+        return sizeof(VkRayTracingPipelineCreateInfoKHR);
+    }
+}
+
+const void *create_info_at(const PipelineCall *call, uint32_t index)
+{
+    return (const char *)call->infos + index * create_info_size(call->point);
+}
+
+/* ---- the pipeline that another one derives from ------------------------------------------------- */
+
+typedef struct BasePipeline {
+    VkPipeline *handle;
+    int32_t *index;
+} BasePipeline;
+
+static BasePipeline base_of(enum BindPoint point, AnyCreateInfo *info)
+{
+    switch (point) {
+    case BIND_GRAPHICS:
+        return (BasePipeline){&info->graphics.basePipelineHandle, &info->graphics.basePipelineIndex};
+    case BIND_COMPUTE:
+        return (BasePipeline){&info->compute.basePipelineHandle, &info->compute.basePipelineIndex};
+    default:
+        return (BasePipeline){&info->ray_tracing.basePipelineHandle, &info->ray_tracing.basePipelineIndex};
+    }
+}
+
+bool create_info_derives_within_call(const PipelineCall *call, uint32_t index, uint64_t flags)
+{
+    if (!(flags & VK_PIPELINE_CREATE_DERIVATIVE_BIT))
+        return false;
+    int32_t base = *base_of(call->point, (AnyCreateInfo *)(uintptr_t)create_info_at(call, index)).index;
+    /* VUID-vkCreateGraphicsPipelines-flags-00720: only an earlier element can be the parent. */
+    return base >= 0 && (uint32_t)base < index;
+}
+
+/* Returns the flags that must go. */
+static uint64_t detach(const PipelineCall *call, uint32_t index, uint64_t flags, AnyCreateInfo *info)
+{
+    if (!create_info_derives_within_call(call, index, flags))
+        return 0;
+    BasePipeline base = base_of(call->point, info);
+    *base.handle = call->pipelines[*base.index];
+    *base.index = -1;
+    /* VUID-VkGraphicsPipelineCreateInfo-flags-07984: a derivative has a parent. */
+    return *base.handle == VK_NULL_HANDLE ? (uint64_t)VK_PIPELINE_CREATE_DERIVATIVE_BIT : 0;
+}
+
+bool element_flags_can_change(const Element *element, const PipelineCall *call, uint32_t index)
+{
+    const AnyCreateInfo *info = create_info_at(call, index);
+    if (!element->flags2 || !pnext_unknown_until(info->head.pNext, element->flags2))
+        return true;
+    pnext_say_unknown(call->device, info->head.pNext, element->flags2);
+    return false;
+}
+
+/* By itself it may have to lose a flag that cannot be changed, behind a struct of unknown size. */
+static bool is_inseparable(const Element *element, const PipelineCall *call, uint32_t index)
+{
+    return create_info_derives_within_call(call, index, element->flags) &&
+           !element_flags_can_change(element, call, index);
+}
+
+/* ---- what the driver gets ------------------------------------------------------------------------ */
+
+static enum PylayerPipelineKind kind_of(const PipelineCall *call, const AnyCreateInfo *info, uint64_t flags,
+                                        bool chains_libraries)
+{
+    bool library = flags & VK_PIPELINE_CREATE_LIBRARY_BIT_KHR;
+    if (call->point == BIND_COMPUTE)
+        return PYLAYER_KIND_COMPUTE;
+    if (call->point == BIND_RAY_TRACING) {
+        if (library)
+            return PYLAYER_KIND_RAY_TRACING_LIBRARY;
+        return info->ray_tracing.pLibraryInfo && info->ray_tracing.pLibraryInfo->libraryCount
+                   ? PYLAYER_KIND_RAY_TRACING_LINKED
+                   : PYLAYER_KIND_RAY_TRACING;
+    }
+    if (library)
+        return PYLAYER_KIND_GRAPHICS_LIBRARY;
+    if (!chains_libraries)
+        return PYLAYER_KIND_GRAPHICS;
+    return flags & VK_PIPELINE_CREATE_LINK_TIME_OPTIMIZATION_BIT_EXT ? PYLAYER_KIND_GRAPHICS_OPTIMIZED_LINK
+                                                                     : PYLAYER_KIND_GRAPHICS_FAST_LINKED;
+}
+
+/*
+ * What no cache is to have. Seen with RADV 25.0.7, without the layer:
+ * - The code of a ray tracing library, which linking needs, is put into no cache where optimization is disabled; what
+ *   is linked to such a library that was found in a cache crashes.
+ * - A pipeline whose group handles can be captured and replayed is never found in a cache, which says nothing about other
+ *   pipelines of its kind, and its place in memory is not the cache's to choose.
+ */
+static bool is_left_alone(const Element *element)
+{
+    if (element->flags & CAPTURE_REPLAY)
+        return true;
+    return element->kind == PYLAYER_KIND_RAY_TRACING_LIBRARY &&
+           (element->flags & VK_PIPELINE_CREATE_DISABLE_OPTIMIZATION_BIT);
+}
+
+void element_read(Element *element, const PipelineCall *call, uint32_t index)
+{
+    const AnyCreateInfo *info = create_info_at(call, index);
+    bool chains_libraries = false;
+    element->flags2 = NULL;
+    element->app_feedback = NULL;
+    element->app_binaries = NULL;
+    element->plain = false;
+    element->suspect = false;
+    element->fingerprint = 0;
+    element->copies = NULL;
+    element->last_copy = NULL;
+    element->feedback.flags = 0;
+    for (const VkBaseInStructure *node = info->head.pNext; node; node = node->pNext) {
+        switch ((int)node->sType) {
+        case VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR:
+            element->flags2 = (const void *)node;
+            break;
+        case VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO_EXT:
+            element->app_feedback = (const void *)node;
+            break;
+        case VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR:
+            element->app_binaries = (const void *)node;
+            break;
+        case VK_STRUCTURE_TYPE_PIPELINE_LIBRARY_CREATE_INFO_KHR:
+            chains_libraries = ((const VkPipelineLibraryCreateInfoKHR *)(const void *)node)->libraryCount > 0;
+            break;
+        default:
+            break;
+        }
+    }
+    /* Chained flags replace the legacy ones (Vulkan, VkPipelineCreateFlags2CreateInfo). */
+    element->flags = element->flags2 ? element->flags2->flags : info->head.flags;
+    element->captures = element->flags2 && (element->flags & CAPTURE_DATA);
+    element->from_binaries = element->app_binaries && element->app_binaries->binaryCount > 0;
+    element->kind = kind_of(call, info, element->flags, chains_libraries);
+    element->left_alone = is_left_alone(element) || is_inseparable(element, call, index);
+}
+
+/* Outputs: a driver that leaves them unwritten, or adds to what was there, must not be believed. */
+void element_clear_feedback(const Element *element)
+{
+    const VkPipelineCreationFeedbackCreateInfoEXT *info = element->app_feedback;
+    if (!info)
+        return;
+    info->pPipelineCreationFeedback->flags = 0;
+    for (uint32_t i = 0; i < info->pipelineStageCreationFeedbackCount; i++)
+        info->pPipelineStageCreationFeedbacks[i].flags = 0;
+}
+
+/* Copies the chain up to the later of two structs that are to change, where there are any. A second struct of a type would
+ * be invalid (VUIDs sType-unique). */
+static bool copy_chain(Element *element, Device *device, const void *one, const void *other, AnyCreateInfo *out)
+{
+    const void *last = NULL;
+    for (const VkBaseInStructure *node = one || other ? out->head.pNext : NULL; node; node = node->pNext)
+        if ((const void *)node == one || (const void *)node == other)
+            last = node;
+    if (!last)
+        return true;
+    if (last == (const void *)element->flags2 && last == out->head.pNext) {
+        element->own_flags2 = *element->flags2;
+        out->head.pNext = &element->own_flags2;
+        return true;
+    }
+    element->copies = pnext_copy_until(out->head.pNext, last, &element->last_copy);
+    if (element->copies)
+        out->head.pNext = element->copies;
+    else
+        pnext_say_unknown(device, out->head.pNext, last);
+    return element->copies;
+}
+
+static void *copied(const AnyCreateInfo *out, VkStructureType type)
+{
+    return (void *)(uintptr_t)pnext_find(out->head.pNext, type);
+}
+
+static void set_flags(Element *element, uint64_t flags, AnyCreateInfo *out)
+{
+    if (element->flags2) {
+        ((VkPipelineCreateFlags2CreateInfoKHR *)copied(out, VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR))
+            ->flags = flags;
+    } else if (!(flags & CAPTURE_DATA)) {
+        out->head.flags = (VkPipelineCreateFlags)flags;
+    } else { /* a flag that the legacy ones lack */
+        element->own_flags2 =
+            (VkPipelineCreateFlags2CreateInfoKHR){.sType = VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR,
+                                                  .pNext = out->head.pNext,
+                                                  .flags = flags};
+        out->head.pNext = &element->own_flags2;
+    }
+}
+
+static void set_binaries(Element *element, const VkPipelineBinaryInfoKHR *binaries, AnyCreateInfo *out)
+{
+    VkPipelineBinaryInfoKHR *own = &element->own_binaries;
+    if (element->app_binaries) {
+        own = copied(out, VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR);
+    } else {
+        own->sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR;
+        own->pNext = out->head.pNext;
+        out->head.pNext = own;
+    }
+    own->binaryCount = binaries->binaryCount;
+    own->pPipelineBinaries = binaries->pPipelineBinaries;
+}
+
+static bool change_chain(Element *element, Device *device, uint64_t flags, const VkPipelineBinaryInfoKHR *binaries,
+                         AnyCreateInfo *out)
+{
+    bool other_flags = flags != element->flags;
+    const void *changed_flags = other_flags ? element->flags2 : NULL;
+    if (!copy_chain(element, device, changed_flags, binaries ? element->app_binaries : NULL, out))
+        return false;
+    if (other_flags)
+        set_flags(element, flags, out);
+    if (binaries)
+        set_binaries(element, binaries, out);
+    return true;
+}
+
+static void ask_for_feedback(Element *element, const Device *device, AnyCreateInfo *out)
+{
+    if (element->app_feedback) {
+        element_clear_feedback(element);
+    } else if (device->feedback) {
+        element->feedback.flags = 0;
+        /* VUID-VkGraphicsPipelineCreateInfo-pipelineStageCreationFeedbackCount-06594: 0 stages will do. */
+        element->own_feedback = (VkPipelineCreationFeedbackCreateInfoEXT){
+            .sType = VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO_EXT,
+            .pNext = out->head.pNext,
+            .pPipelineCreationFeedback = &element->feedback,
+        };
+        out->head.pNext = &element->own_feedback;
+    }
+}
+
+bool element_build(Element *element, const PipelineCall *call, uint32_t index, Change change, AnyCreateInfo *out)
+{
+    element_release(element);
+    memcpy(out, create_info_at(call, index), create_info_size(call->point));
+    uint64_t clear = change.clear | (change.alone ? detach(call, index, element->flags, out) : 0);
+    bool changed = change_chain(element, call->device, (element->flags | change.set) & ~clear, change.binaries, out);
+    if (change.feedback)
+        ask_for_feedback(element, call->device, out);
+    return changed;
+}
+
+void element_release(Element *element)
+{
+    if (element->copies)
+        pnext_free_copies(element->copies, element->last_copy);
+    element->copies = NULL;
+}
+
+const VkPipelineCreationFeedbackEXT *element_feedback(const Element *element)
+{
+    const VkPipelineCreationFeedbackEXT *feedback =
+        element->app_feedback ? element->app_feedback->pPipelineCreationFeedback : &element->feedback;
+    return feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT_EXT ? feedback : NULL;
+}
+
+void element_clear_application_hit(const Element *element)
+{
+    const VkPipelineCreationFeedbackCreateInfoEXT *info = element->app_feedback;
+    if (!info)
+        return;
+    const VkPipelineCreationFeedbackFlagsEXT hit = VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT;
+    info->pPipelineCreationFeedback->flags &= ~hit;
+    for (uint32_t i = 0; i < info->pipelineStageCreationFeedbackCount; i++)
+        info->pPipelineStageCreationFeedbacks[i].flags &= ~hit;
+}
+
+void element_fill_feedback(const Element *element, uint64_t duration_ns)
+{
+    const VkPipelineCreationFeedbackCreateInfoEXT *info = element->app_feedback;
+    if (info && !(info->pPipelineCreationFeedback->flags & VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT_EXT))
+        *info->pPipelineCreationFeedback = (VkPipelineCreationFeedbackEXT){
+            .flags = VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT_EXT, .duration = duration_ns};
+    element_clear_application_hit(element);
+}
+
+#define ALL_SUBSETS                                                                                                    \
+    (VK_GRAPHICS_PIPELINE_LIBRARY_VERTEX_INPUT_INTERFACE_BIT_EXT |                                                     \
+     VK_GRAPHICS_PIPELINE_LIBRARY_PRE_RASTERIZATION_SHADERS_BIT_EXT |                                                  \
+     VK_GRAPHICS_PIPELINE_LIBRARY_FRAGMENT_SHADER_BIT_EXT |                                                            \
+     VK_GRAPHICS_PIPELINE_LIBRARY_FRAGMENT_OUTPUT_INTERFACE_BIT_EXT)
+
+uint32_t graphics_subsets(const VkGraphicsPipelineCreateInfo *info, enum PylayerPipelineKind kind)
+{
+    const VkGraphicsPipelineLibraryCreateInfoEXT *library =
+        (const void *)pnext_find(info->pNext, VK_STRUCTURE_TYPE_GRAPHICS_PIPELINE_LIBRARY_CREATE_INFO_EXT);
+    if (library)
+        return library->flags;
+    return kind == PYLAYER_KIND_GRAPHICS ? ALL_SUBSETS : 0;
+}
+
+static bool stage_has_code(const VkPipelineShaderStageCreateInfo *stage)
+{
+    if (stage->module != VK_NULL_HANDLE)
+        return true;
+    for (const VkBaseInStructure *node = stage->pNext; node; node = node->pNext) {
+        if (node->sType == VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO)
+            return true;
+        if (node->sType == VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_MODULE_IDENTIFIER_CREATE_INFO_EXT &&
+            ((const VkPipelineShaderStageModuleIdentifierCreateInfoEXT *)(const void *)node)->identifierSize > 0)
+            return true;
+    }
+    return false;
+}
+
+const VkPipelineShaderStageCreateInfo *create_info_stages(const PipelineCall *call, uint32_t index,
+                                                          enum PylayerPipelineKind kind, uint32_t *stage_count)
+{
+    const AnyCreateInfo *info = create_info_at(call, index);
+    switch (call->point) {
+    case BIND_COMPUTE:
+        *stage_count = 1;
+        return &info->compute.stage;
+    case BIND_GRAPHICS:
+        *stage_count = graphics_subsets(&info->graphics, kind) & SUBSETS_WITH_STAGES ? info->graphics.stageCount : 0;
+        return info->graphics.pStages;
+    default:
+        *stage_count = info->ray_tracing.stageCount;
+        return info->ray_tracing.pStages;
+    }
+}
+
+bool create_info_has_code(const PipelineCall *call, uint32_t index, enum PylayerPipelineKind kind)
+{
+    uint32_t stage_count;
+    const VkPipelineShaderStageCreateInfo *stages = create_info_stages(call, index, kind, &stage_count);
+    for (uint32_t i = 0; i < stage_count; i++)
+        if (!stage_has_code(&stages[i]))
+            return false;
+    return true;
+}
+
+VkResult call_driver(const PipelineCall *call, VkPipelineCache cache, uint32_t count, const void *infos,
+                     VkPipeline *pipelines)
+{
+    Device *device = call->device;
+    switch (call->point) {
+    case BIND_GRAPHICS:
+        return device->create_graphics_pipelines(device->handle, cache, count, infos, call->allocator, pipelines);
+    case BIND_COMPUTE:
+        return device->create_compute_pipelines(device->handle, cache, count, infos, call->allocator, pipelines);
+    default:
+        return device->create_ray_tracing_pipelines(device->handle, call->deferred, cache, count, infos,
+                                                    call->allocator, pipelines);
+    }
+}
