@@ -124,6 +124,8 @@ class Fold:
         self._application = ""
         self._sources: list[Reader] = []
         self._kept_sources: set[int] = set()
+        #: A source is gone. The process that folded it has its records in a pack, which may be one of the sources here.
+        self._others_fold = False
         self._damage: dict[int, list[Damage]] = {}
         self._plan: dict[bytes, Planned] = {}
         self._uses = Uses()
@@ -316,7 +318,8 @@ class Fold:
         try:
             found = reader.record_at(planned.offset, planned.inner, cache)
         except FileNotFoundError:
-            return  # another process folded it, and has the record
+            self._others_fold = True
+            return
         except OSError as error:
             self._kept_sources.add(planned.source)
             self.result.damage.append(Damage(reader.path, "unreadable", planned.offset, detail=str(error.strerror)))
@@ -350,7 +353,7 @@ class Fold:
     def _remove_sources(self) -> Iterator[None]:
         for index, reader in enumerate(self._sources):
             yield  # a large file takes the system milliseconds
-            if index in self._kept_sources:
+            if index in self._kept_sources or self._others_fold:
                 continue
             if _size(reader.path) != reader.size:
                 continue  # somebody appended all the same: folded next time
