@@ -28,8 +28,8 @@ MODES: dict[str, list[str | int]] = {
 SAME = ("driver", "device", "pipelines", "created", "failed", "null_handles", "compile_required", "calls", "results")
 
 
-#: Policy knows Lavapipe by its driver id, in every run before the first pipeline. The second run takes the plan that the
-#: first one kept.
+#: Policy knows Lavapipe by its driver id, in every run before the first pipeline. The second run takes the plan that
+#: the first one kept.
 TWICE = ("mixed", "deferred ray tracing", "own cache")
 
 
