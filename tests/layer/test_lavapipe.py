@@ -30,8 +30,8 @@ MODES = modes(
 )
 
 
-#: Policy knows Lavapipe by its driver id, in every run before the first pipeline. The second run takes the plan that the
-#: first one kept.
+#: Policy knows Lavapipe by its driver id, in every run before the first pipeline. The second run takes the plan that
+#: the first one kept.
 TWICE = ("mixed", "deferred ray tracing", "own cache")
 
 
