@@ -28,6 +28,9 @@ OUTCOME_NAMES = ("compiled", "compiled", "uncacheable", "plain", "passed", "slow
 
 LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG = 1, 2, 3, 4
 
+#: Outcomes of initial data that nothing is wrong with.
+GOOD_OUTCOMES = ("accepted", "attested", "unknown")
+
 #: Names of PylayerPipelineKind, by number.
 KIND_NAMES = (
     "compute",

@@ -1,8 +1,8 @@
 """``features`` of the layer's manifest: its settings and presets as vkconfig and other tools show them, made from the
 policy schema, so that a setting that is added there is there too.
 
-What vkconfig writes for a layer has each setting, changed or not: pylayer.common.layer_settings takes a default in a file for
-nothing said."""
+What vkconfig writes for a layer has each setting, changed or not: common/layer_settings.py takes a default in a file
+for nothing said."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def _merged(sources: list[Source]) -> dict[str, Any]:
 
 def _deciding(document: dict[str, Any]) -> tuple[Policy, str]:
     """Who decides, and why it is not the user's class where that cannot be used; else empty text."""
-    from ..inhost import user_policy
+    from ..common import user_policy
     from ..policy import Policy
 
     wanted = document.get("policy")

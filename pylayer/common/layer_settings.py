@@ -1,5 +1,5 @@
-"""Settings by the Vulkan ecosystem's ways: what the layer found of them (shim/layer/instance/layer_settings.c), judged by the
-same schema as policy files.
+"""Settings by the Vulkan ecosystem's ways: what the layer found of them (layer_settings.c), judged by the same schema
+as policy files.
 
 Imported in a program's process only where there are any. docs/layer-settings.md says what goes before what.
 """

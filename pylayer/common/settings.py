@@ -104,8 +104,8 @@ def rule_matches(match: dict[str, Any], program: Program, facts: DeviceFacts) ->
 
 
 def is_skipped(document: dict[str, Any], program: Program, by_default: bool) -> bool:
-    """Whether the layer leaves this process alone; ``by_default``: the built-in rules say so. As shim/layer/instance/skip.c
-    decides it, where it can."""
+    """Whether the layer leaves this process alone; ``by_default``: the built-in rules say so. As skip.c decides
+    it, where it can."""
 
     def holds(rule: dict[str, Any]) -> bool:
         return all(glob_matches(wanted, getattr(program, key)) for key, wanted in rule.items())

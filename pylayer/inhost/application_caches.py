@@ -4,7 +4,7 @@ back, and the last good data where that cannot be used."""
 from __future__ import annotations
 
 from ..store.folder import Batch
-from ..values import LOG_DEBUG, LOG_WARN
+from ..values import GOOD_OUTCOMES, LOG_DEBUG, LOG_WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from ..values import CacheData, CacheRead
     from .crashes import Crashes
     from .storing import Storing
-
-
-#: What is said of data that nothing is wrong with.
-GOOD = ("accepted", "attested", "unknown")
 
 
 class ApplicationCaches:
@@ -104,7 +100,7 @@ class ApplicationCaches:
     def report(self, data: CacheData, outcome: str, log: Callable[[int, str], None]) -> None:
         """Initial data passed, whatever is thought of it."""
         self.count(outcome, refused=False)
-        good = outcome in GOOD
+        good = outcome in GOOD_OUTCOMES
         passed = "" if good else "; it was handed to the driver, as the policy file wants it"
         log(
             LOG_DEBUG if good else LOG_WARN,

@@ -113,7 +113,7 @@ class Host:
         self._plans_may_be_kept = not wanted
         if wanted:
             try:
-                from . import user_policy
+                from ..common import user_policy
 
                 directory = settings.top_setting(self.document, "policy_path")
                 module = wanted.partition(":")[0]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ..common.cache_header import OUTCOMES as HEADER_OUTCOMES
-from ..inhost.application_caches import GOOD
 from ..store.attestation import OUTCOMES as ATTESTATION_OUTCOMES
 from ..store.format import OUTCOMES as DAMAGE
+from ..values import GOOD_OUTCOMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def remarks(total: Total) -> list[str]:
         meaning = f" ({OUTCOMES[outcome]})" if outcome in OUTCOMES else ""
         texts.append(f"cache data refused as {outcome}{meaning}: {count}")
     for outcome, count in total.outcomes.items():
-        if outcome not in GOOD:
+        if outcome not in GOOD_OUTCOMES:
             meaning = f" ({OUTCOMES[outcome]})" if outcome in OUTCOMES else ""
             texts.append(f"cache data that the driver was given although {outcome}{meaning}: {count}")
     texts += _policy_remark(total)

@@ -1,9 +1,9 @@
 """Which stored records are still in use.
 
 A hit never reaches policy, so the layer keeps the approximate fingerprints of the pipelines that a run created
-(shim/layer/shaders/fingerprints.c), and a run writes them as one USED record when its device goes: 8 bytes each, and only
-those that no run recorded within the last day. A record's last use is the latest of its own time and of USED
-records with its fingerprint; a record without a fingerprint was used when its program last ran.
+(shim/layer/shaders/seen.c), and a run writes them as one USED record when its device goes: 8 bytes each, and only
+those that no run recorded within the last day. A record's last use is the latest of its own time and of USED records
+with its fingerprint; a record without a fingerprint was used when its program last ran.
 
 Two pipelines with the same fingerprint keep each other's records; a pipeline whose record left too early is
 compiled and stored again under its present fingerprint.

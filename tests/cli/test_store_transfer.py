@@ -131,14 +131,10 @@ def test_uses_travel(user: User, elsewhere: User) -> None:
     folder = Store(elsewhere.store).folder
     (pack_path,) = folder.files(None, (".pack",))
     reader = Reader(pack_path)
-    directory = pack.read_directory(reader, reader.header()[0], [])  # type: ignore[arg-type]
-    assert directory is not None
-    days = [
-        round((NOW - entry.last_used) / DAY)
-        for entry in pack.read_index(reader, directory) or ()
-        if entry.magic == format.CELL
-    ]
-    reader.close()
+    header, _ = reader.header()
+    assert header is not None
+    records = [record for part in reader.content(header, []) for record in part.records]
+    days = [round((NOW - record[8]) / DAY) for record in records if record[0] == format.CELL]
     assert sorted(days) == [0, 3, 50]
 
 
@@ -563,7 +559,7 @@ def test_a_pack_is_no_export(user: User, store: Store, elsewhere: User) -> None:
     """A file taken out of a store is refused, and so is one that is not there."""
     path = store.files("*.pack")[0]
     done = elsewhere.pylayer("import", path, "--any-device")
-    assert done.returncode == 1 and "a file of the kind PACK, not XPRT" in done.stderr
+    assert done.returncode == 1 and "a file of the kind PACK, not an export" in done.stderr
     assert elsewhere.pylayer("import", "nothing").returncode == 1
 
 

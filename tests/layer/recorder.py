@@ -16,7 +16,7 @@ from world import World
 SOURCE = """
 import json
 
-from pylayer import boundary, host
+from pylayer.inhost import boundary, host
 from pylayer.policy import Policy
 from pylayer.values import VERDICT_PASS, VERDICT_PASS_KEPT
 

@@ -270,7 +270,7 @@ def test_later_loads(world: World, carrier: str) -> None:
 
 def test_later_loads_that_the_driver_refuses(scripted: ScriptedDriver) -> None:
     """Refused records are counted, and change nothing else."""
-    refuses = {"PYLAYER_TEST_DRIVER": "create-cache=error:initialization-failed?data"}
+    refuses = {"PYLAYER_TEST_DRIVER": "create-cache=error:initialization-failed?data;pipeline=slow:20?compile"}
     _, found = later_in(scripted.world)("cells", **refuses)
     assert [one["taken"] for one in only(found, "later")] == [[[30, 0], [30, 0]]]
     counters = only(found, "destroyed")[0]["counters"]
@@ -280,10 +280,10 @@ def test_later_loads_that_the_driver_refuses(scripted: ScriptedDriver) -> None:
 #: device_created: goes on when the program is in vkDestroyDevice.
 WAITS_FOR_FLUSH = """
         import time
-        from pylayer import boundary
+        from pylayer.inhost import boundary
         while not boundary.activity(1).queued:
             time.sleep(0.001)"""
-PRINTS_PUBLISHED = "from pylayer import boundary; print('published:', list(boundary._published))"
+PRINTS_PUBLISHED = "from pylayer.inhost import boundary; print('published:', list(boundary._published))"
 
 
 def test_device_destroyed_before_its_load_ends(world: World) -> None:

@@ -68,7 +68,7 @@ def test_nothing_crosses_between_programs_of_32_and_64_bits(scripted: ScriptedDr
 
     The program of 32 bits is one of 64 bits whose policy says that it is not."""
     (tmp_path / "narrow.py").write_text(
-        "from pylayer import identity\nfrom pylayer.policy import Policy\n"
+        "from pylayer.common import identity\nfrom pylayer.policy import Policy\n"
         'identity.ABI = "32-bit little-endian"\n\n\nclass Narrow(Policy):\n    pass\n'
     )
     narrow = tmp_path / "narrow.yaml"

@@ -131,7 +131,7 @@ def test_form(world: World) -> None:
 
 POLICY = """
 import time
-from pylayer import boundary
+from pylayer.inhost import boundary
 from pylayer.policy import Policy
 
 class Loud(Policy):

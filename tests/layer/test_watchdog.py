@@ -161,7 +161,7 @@ def test_verdict_that_comes_too_late(world: World, tmp_path: Path) -> None:
     blob = str(tmp_path / "blob")
     world.demo("--count", COUNT, "--cache", blob, "--cache-save", blob, layers=None)
     body = (
-        "import time; from pylayer import boundary\n"
+        "import time; from pylayer.inhost import boundary\n"
         "        while boundary.counters(1)['answers_late'] == 0: time.sleep(0.001)\n        return 1, 'x'"
     )
     settings = f"answer_wait_ms: 2000, {PATIENT}"
@@ -176,7 +176,7 @@ def test_verdict_that_comes_too_late(world: World, tmp_path: Path) -> None:
 def test_queue_is_full_while_policy_is_stuck(scripted: ScriptedDriver) -> None:
     """While a hook blocks, compiled pipelines wait in the queue as far as it goes; the rest is dropped and counted."""
     body = (
-        "import time; from pylayer import boundary\n"
+        "import time; from pylayer.inhost import boundary\n"
         "        while boundary.counters(1)['events_dropped'] == 0: time.sleep(0.01)\n        return True"
     )
     limits, settings = "call_ms: 60000, event_percent: 100", f"queue_mib: 1, load_wait_ms: 60000, {PATIENT}"

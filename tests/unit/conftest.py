@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from unit.fake_layer import FakeBoundary, FakeMessage, Send
 
-import pylayer
+import pylayer.inhost
 
 
 @pytest.fixture
 def boundary(monkeypatch: pytest.MonkeyPatch) -> FakeBoundary:
     result = FakeBoundary()
     monkeypatch.setitem(sys.modules, "pylayer.inhost.boundary", result)
-    monkeypatch.setattr(pylayer, "boundary", result, raising=False)
+    monkeypatch.setattr(pylayer.inhost, "boundary", result, raising=False)
     return result
 
 
@@ -33,7 +33,7 @@ def host_module(boundary: FakeBoundary, monkeypatch: pytest.MonkeyPatch) -> Iter
     yield importlib.import_module("pylayer.inhost.host")
     sys.stdout, sys.stderr = streams
     sys.modules.pop("pylayer.inhost.host", None)
-    if hasattr(pylayer, "host"):
+    if hasattr(pylayer.inhost, "host"):
         del pylayer.inhost.host
 
 

@@ -19,7 +19,7 @@ from pylayer.store.pack import PackWriter
 
 START = """
 import os, sys
-from pylayer import flat
+from pylayer.common import flat
 from pylayer.common.identity import Identity
 from pylayer.store.claim import Claim
 from pylayer.store.folder import Folder

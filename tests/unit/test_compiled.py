@@ -21,7 +21,7 @@ DOCUMENT: dict[str, Any] = {
 
 LOAD = """
 import sys
-from pylayer import compiled
+from pylayer.common import compiled
 document = compiled.load(sys.argv[1], sys.argv[2])
 print(document["share"], document["settings"]["carrier"], "yaml" in sys.modules, "re" in sys.modules)
 """

@@ -26,13 +26,12 @@ def rows(heading: str) -> list[list[str]]:
 
 def intercepted() -> set[str]:
     """The commands in the tables of hooks."""
-    tables = re.findall(
-        r"static const Hook \w+\[\] = \{(.*?)\n\};", (ROOT / "shim/layer/loader/loader.c").read_text(), re.S
-    )
+    loader = ROOT / "shim/layer/loader"
+    tables = re.findall(r"static const Hook \w+\[\] = \{(.*?)\n\};", (loader / "loader.c").read_text(), re.S)
     assert len(tables) == 2
     found = {f"vk{name}" for table in tables for name in re.findall(r"HOOK\((\w+)\)", table)}
     found |= {name for table in tables for name in re.findall(r'"(vk\w+)"', table)}
-    device_table = (ROOT / "shim/layer/loader/device_commands.h").read_text().partition("#define DEVICE_COMMANDS")[2]
+    device_table = (loader / "device_commands.h").read_text().partition("#define DEVICE_COMMANDS")[2]
     hooked = {f"vk{name}" for name in re.findall(r"\bHOOKED\([^()]*?(\w+)\)", device_table)}
     assert len(hooked) > 10
     return found | hooked | {"vkGetDeviceProcAddr"}

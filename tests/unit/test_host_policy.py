@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from unit.fake_layer import FakeBoundary, FakeMessage, Send, device, message, stored
 
-import pylayer
+import pylayer.common
 from pylayer.common.settings import TOP_DEFAULTS
 from pylayer.policy import Policy
 from pylayer.values import CARRIER_OFF, CARRIER_SNAPSHOT, LOG_INFO, LOG_WARN, Plan
@@ -176,7 +176,7 @@ def test_yaml_that_cannot_be_imported(
     """An installation without PyYAML costs the policy file, not the layer."""
     monkeypatch.setitem(sys.modules, "yaml", None)
     monkeypatch.delitem(sys.modules, "pylayer.common.config", raising=False)
-    monkeypatch.delattr(pylayer, "config", raising=False)
+    monkeypatch.delattr(pylayer.common, "config", raising=False)
     configured(host_module, tmp_path, "share: all")
     assert "the defaults are in force" in boundary.lines(LOG_WARN)[0]
 

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import lints
 from unit.things import run_python
 
 IN_PROCESS = (
-    "cache_header",
-    "compiled",
-    "flat",
-    "identity",
-    "paths",
+    "common.cache_header",
+    "common.compiled",
+    "common.flat",
+    "common.identity",
+    "common.paths",
+    "common.settings",
+    "inhost.session",
+    "inhost.watchdog",
     "policy",
-    "session",
-    "settings",
     "store.files",
     "store.folder",
     "store.journal",
     "store.runs",
     "values",
-    "watchdog",
 )
 SLOW = ("re", "typing", "dataclasses", "enum", "json", "pathlib", "collections", "functools", "yaml", "inspect")
 
@@ -49,10 +48,3 @@ def test_what_is_imported_is_frozen() -> None:
         "import pylayer.inhost.session, sys; print(*sorted(name for name in sys.modules if name.startswith('pylayer')))"
     )
     lints.none(name for name in run_python(code).split() if f'"{name}",' not in freeze)
-
-
-def test_report_knows_nothing_of_the_command_line() -> None:
-    """The command line imports the report, and not the other way round."""
-    sources = Path(__file__).parents[2] / "pylayer" / "report"
-    for path in sources.glob("*.py"):
-        assert not re.search(r"^\s*from (?:\.\.|pylayer\.)cli\b", path.read_text(), re.MULTILINE), path.name

@@ -25,10 +25,10 @@ YAML = {
     "add_constructor",
 }
 #: fastjsonschema writes Python from a schema, and the schema is the package's own file.
-ALLOWED = {("config.py", "fastjsonschema.compile"), ("config.py", "re.compile")}
+ALLOWED = {("common/config.py", "fastjsonschema.compile"), ("common/config.py", "re.compile")}
 #: Where modules are imported by a name that is no literal: the commands, by a table; the package's own modules; the
 #: user's policy, from policy_path.
-IMPORTS = {"cli/main.py", "host.py", "user_policy.py"}
+IMPORTS = {"cli/main.py", "inhost/host.py", "common/user_policy.py"}
 
 
 def problems(source: str, name: str) -> list[str]:

@@ -132,7 +132,7 @@ DEAD_WRITER = """
 import sys
 from pylayer.common.identity import Identity
 from pylayer.store import format, journal
-from pylayer import flat
+from pylayer.common import flat
 identity = Identity(flat.loads(sys.argv[2]))
 writer = journal.Journal(sys.argv[1], identity, 1, "dead")
 for number in range(10):
@@ -174,7 +174,7 @@ def test_interrupted_anywhere(folder: Folder) -> None:
 
 KILLED_FOLDER = """
 import os, sys
-from pylayer import flat
+from pylayer.common import flat
 from pylayer.common.identity import Identity
 from pylayer.store import fold
 from pylayer.store.folder import Folder

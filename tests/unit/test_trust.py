@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 from unit.things import give_to_another_user
 
-from pylayer.common import compiled, paths
+from pylayer.common import compiled, paths, user_policy
 from pylayer.common.identity import Identity
-from pylayer.inhost import user_policy
 from pylayer.store import format, plans, quarantine, runs, sentinel
 from pylayer.store.files import read_small
 from pylayer.store.folder import Folder, Loaded

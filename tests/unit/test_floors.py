@@ -1,0 +1,147 @@
+"""What may use what: drawn from the imports of Python and from the calls of C (docs/architecture.md, 'Floors')."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "pylayer"
+LAYER = ROOT / "shim" / "layer"
+#: Folders of pylayer/ whose modules run in a program's process, and those that never do.
+INSIDE = ("inhost", "store", "common")
+OUTSIDE = ("cli", "report")
+#: A function's definition: its name, at the beginning of a line, and no semicolon before the brace.
+DEFINITION = re.compile(r"^(?!static|typedef|struct|extern|enum|return|[#\s/}])[\w *]*?\b(\w+)\([^;{]*\)\n\{", re.M)
+COMMENT = re.compile(r"/\*.*?\*/", re.S)
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Groups of nodes from each of which every other one is reached (Tarjan)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for other in graph.get(node, ()):
+            if other not in index:
+                visit(other)
+            if other in stack:
+                low[node] = min(low[node], low[other])
+        if low[node] == index[node]:
+            at = stack.index(node)
+            group = stack[at:]
+            del stack[at:]
+            if len(group) > 1:
+                found.append(sorted(group))
+
+    for node in graph:
+        if node not in index:
+            visit(node)
+    return found
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports() -> dict[str, set[str]]:
+    """Of each module of the package, the others that it imports, for types alone as well."""
+    known = modules()
+    graph: dict[str, set[str]] = {}
+    for name, path in known.items():
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        graph[name] = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                graph[name] |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+                base = ".".join([*above, *([node.module] if node.module else [])])
+                for alias in node.names:
+                    graph[name].add(f"{base}.{alias.name}" if f"{base}.{alias.name}" in known else base)
+        graph[name] = {other for other in graph[name] if other in known and other != name}
+    return graph
+
+
+def floor_of(module: str) -> str:
+    """A module's folder below pylayer/; empty for those in pylayer/ itself."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 2 or (PACKAGE / parts[-1]).is_dir() else ""
+
+
+def sources() -> dict[str, str]:
+    """C sources of the layer by path, without comments."""
+    return {str(path.relative_to(LAYER)): COMMENT.sub("", path.read_text()) for path in LAYER.rglob("*.c")}
+
+
+def calls() -> dict[str, set[str]]:
+    """Of each C source, the others whose functions it names."""
+    texts = sources()
+    defined = {name: file for file, text in texts.items() for name in DEFINITION.findall(text)}
+    assert len(defined) > 200
+    graph = {}
+    for file, text in texts.items():
+        named = {defined[word] for word in set(re.findall(r"\b\w+\b", text)) if word in defined}
+        graph[file] = named - {file}
+    return graph
+
+
+def included() -> dict[str, set[str]]:
+    """Of each C header, those that it includes."""
+    return {
+        str(path.relative_to(LAYER)): set(re.findall(r'^#include "([\w/.]+)"', path.read_text(), re.M))
+        for path in LAYER.rglob("*.h")
+    }
+
+
+def test_circles_are_seen() -> None:
+    """A circle of two and one of three are found, and a chain is none."""
+    graph = {"a": {"b"}, "b": {"a", "c"}, "c": {"d"}, "d": {"e"}, "e": {"c"}, "f": {"a"}}
+    assert sorted(circles(graph)) == [["a", "b"], ["c", "d", "e"]]
+    assert circles({"a": {"b"}, "b": {"c"}, "c": set()}) == []
+
+
+def test_no_circle_in_python() -> None:
+    """No module of the package imports itself by way of others."""
+    assert circles(imports()) == []
+
+
+def test_no_circle_in_c() -> None:
+    """No C source calls back into one that calls it, and no header includes itself by way of others."""
+    assert circles(calls()) == []
+    assert circles(included()) == []
+
+
+def test_program_and_command_line_are_apart() -> None:
+    """What runs in a program's process imports nothing of the command line; the store imports nothing of the policy
+    thread either."""
+    wrong = []
+    for module, others in imports().items():
+        forbidden = {"": ()}.get(floor_of(module), OUTSIDE if floor_of(module) in INSIDE else ())
+        if floor_of(module) in ("store", "common"):
+            forbidden = (*OUTSIDE, "inhost")
+        wrong += [f"{module} imports {other}" for other in others if floor_of(other) in forbidden]
+        if floor_of(module) in OUTSIDE:
+            wrong += [f"{module} imports {other}" for other in others if floor_of(other) == "inhost"]
+    assert wrong == []
+
+
+def test_each_source_has_a_header() -> None:
+    """What a C source lets others call is declared in the header of its name."""
+    wrong = []
+    graph = calls()
+    called = {file for others in graph.values() for file in others}
+    for file in sorted(called):
+        header = LAYER / Path(file).with_suffix(".h")
+        if not header.exists():
+            wrong.append(file)
+    assert wrong == []
