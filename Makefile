@@ -1,5 +1,6 @@
 # make demo   the layer at work on an unmodified program, as a table
 # make test   lint and all tests
+# make check  before a commit: lint, the unit tests, one real program cold and warm; under a minute
 # make bench  what the layer costs and saves
 # make fuzz   hostile files for everything that reads one: INPUTS of them, 300000 by default; minutes
 # make fuzz-shim   hostile programs for the layer's entry points, with libFuzzer for SECONDS, 60 by default
@@ -42,7 +43,7 @@ VALIDATION := build/validation/layer/VkLayer_khronos_validation.json
 REGISTRY := build/registry/package
 
 # The programs for the tests need more packages than the rest.
-PACKAGES := $(if $(filter test steady sanitize-address sanitize-thread sanitizers,$(MAKECMDGOALS)),test,demo)
+PACKAGES := $(if $(filter test check steady sanitize-address sanitize-thread sanitizers,$(MAKECMDGOALS)),test,demo)
 
 demo: programs-demo setup
 	@$(BIN)/python tests/demo/demo.py
@@ -50,6 +51,9 @@ demo: programs-demo setup
 test: setup $(VENV)/extra-test $(VENV)/chromium lint programs $(VALIDATION) $(REGISTRY)
 	$(BIN)/pytest -q -n auto --dist worksteal --durations=10
 	@$(MAKE) --no-print-directory check-wheel
+
+check: setup $(VENV)/extra-test programs-demo lint
+	$(BIN)/pytest -q -n auto --dist worksteal tests/unit "tests/layer/test_main_job.py::test_second_run_compiles_nothing[mixed]"
 
 bench: setup programs
 	$(BIN)/python tests/bench/run.py
@@ -212,5 +216,5 @@ docs: setup
 clean:
 	rm -rf build dist $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: sdist wheel check-wheel demo test bench fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady soak differential setup system-packages python programs-demo programs lint format docs clean
+.PHONY: sdist wheel check-wheel demo check test bench fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady soak differential setup system-packages python programs-demo programs lint format docs clean
 .NOTPARALLEL:
