@@ -77,7 +77,7 @@ def test_names(world: World) -> None:
     for path in set(world.directory.rglob("*")) - before - {world.store}:
         assert path.is_relative_to(world.store) and STORED.fullmatch(path.name), path
     numbers = sorted({path.name[:16] for path in world.stored_files()})
-    commands = [command for command in COMMANDS if command[0] != "show"] + [("show", number) for number in numbers]
+    commands = [*COMMANDS, *(("ls", number) for number in numbers)]
     for arguments in commands:
         for more in ((), ("--json",)):
             if arguments[0] == "export":

@@ -29,17 +29,18 @@ COUNT = 24
 
 
 @functools.cache
-def warm_directory() -> tempfile.TemporaryDirectory[str]:
+def warm_directory(driver: str) -> tempfile.TemporaryDirectory[str]:
     """A directory with a store that one run filled; it goes when the process ends."""
     directory = tempfile.TemporaryDirectory()
-    world = World(Path(directory.name))
+    world = World(Path(directory.name), driver)
     assert world.demo("--count", COUNT)["created"] == COUNT and world.last()["compiled"] == COUNT
     return directory
 
 
 def warm(world: World) -> None:
     """Gives the world a store that one run filled."""
-    shutil.copytree(Path(warm_directory().name) / "store", world.store)
+    driver = "test" if "test_driver" in world.environment["VK_DRIVER_FILES"] else "radv"
+    shutil.copytree(Path(warm_directory(driver).name) / "store", world.store)
 
 
 def poison(world: World, *numbers: int, suffix: str = ".closed") -> None:

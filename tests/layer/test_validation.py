@@ -119,7 +119,7 @@ def validated(
 
 #: Above the layer validation sees what the program gets: handles, results, and data of caches, which threads and chains
 #: of a device do not change.
-SEEN_ABOVE = ("mixed", "ray tracing", "libraries", "early return", "own cache")
+SEEN_ABOVE = ("mixed", "ray tracing", "libraries, feedback", "early return", "own cache, threads")
 
 
 @pytest.mark.parametrize(

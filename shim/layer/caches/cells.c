@@ -189,7 +189,8 @@ int64_t cells_read_merged(Device *device, uint8_t *data, uint64_t size)
         return -1;
     size_t bytes = data ? (size_t)size : 0;
     cache_take_over_annex(device, &device->merged_use, device->merged);
-    if (!cache_use_begin(&device->merged_use, true))
+    /* A snapshot replaces those that were loaded, so it must not lack what is still in the annex. */
+    if (atomic_load(&device->merged_use.has_annex) || !cache_use_begin(&device->merged_use, true))
         return -1;
     VkResult result = device->get_pipeline_cache_data(device->handle, device->merged, &bytes, data);
     cache_use_end(device, &device->merged_use, device->merged, true);

@@ -30,13 +30,15 @@ static void drop_annex_locked(Device *device, CacheUse *use)
     atomic_store(&use->has_annex, false);
 }
 
+/* Where the driver has no memory for the merge, the annex stays for the next attempt. */
 static void take_over_annex_locked(Device *device, CacheUse *use, VkPipelineCache cache)
 {
     if (use->annex == VK_NULL_HANDLE || !cache_try_alone_locked(use))
         return;
-    device->merge_pipeline_caches(device->handle, cache, 1, &use->annex);
+    VkResult result = device->merge_pipeline_caches(device->handle, cache, 1, &use->annex);
     cache_alone_end_locked(use);
-    drop_annex_locked(device, use);
+    if (result == VK_SUCCESS)
+        drop_annex_locked(device, use);
 }
 
 void cache_take_over_annex(Device *device, CacheUse *use, VkPipelineCache cache)

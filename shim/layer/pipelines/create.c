@@ -39,6 +39,8 @@ static VkResult create_by_carrier(Batch *batch, int carrier)
         untouchable |= element_is_untouchable(&batch->elements[i]);
     if (carrier == PYLAYER_CARRIER_OBSERVE)
         return carrier_observe_create(batch);
+    /* Not with observe, where there is no cache of the layer's that takes over what is compiled. */
+    batch->app_cache = app_cache_find(batch->call->device, batch->call->cache);
     if (untouchable)
         return pass_untouched(batch);
     if (carrier == PYLAYER_CARRIER_SNAPSHOT)
@@ -70,7 +72,6 @@ VkResult pipelines_create(const PipelineCall *asked)
         element_read(&batch.elements[i], &call, i);
         batch.elements[i].fingerprint = fingerprint_of(&call, i, batch.elements[i].kind);
     }
-    batch.app_cache = app_cache_find(call.device, call.cache);
     VkResult result = create_by_carrier(&batch, carrier);
     free(heap);
     return result;

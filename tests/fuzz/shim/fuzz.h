@@ -22,7 +22,7 @@
 
 #include "shim/layer/vulkan/create_info.h"
 
-/* Ends the process where what follows from the specification, or from shim/layer/layer.h, does not hold. */
+/* Ends the process where what follows from the specification, or from the headers of shim/layer, does not hold. */
 #define expect(condition, said)                                                                                        \
     do {                                                                                                               \
         if (!(condition))                                                                                              \
