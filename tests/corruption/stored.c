@@ -195,9 +195,7 @@ static uint32_t read_bases(const StoredFiles *files, Base *bases)
         Base *base = &bases[count];
         memset(base, 0, sizeof *base);
         base->file = read_file(path);
-        // Of a pack's name all is unique.
-        if (strcmp(files->suffix, "pack") != 0)
-            snprintf(base->program, sizeof base->program, "%.17s", found->d_name);
+        snprintf(base->program, sizeof base->program, "%.17s", found->d_name);
         if (files->list != OF_FILE)
             read_records(files, base);
         if (files->list != OF_FILE && !base->records)
