@@ -238,10 +238,15 @@ def probe_devices() -> None:
     tell(devices=[device_facts(vk, physical) for physical in physical_devices(vk, create_instance(vk))])
 
 
+def has_policy() -> bool:
+    """Whether vkCreateInstance started the policy thread in this process (shim/layer/process/process.h)."""
+    return any(path.read_text() == "pylayer-policy\n" for path in Path("/proc/self/task").glob("*/comm"))
+
+
 def wait_for_log(path: Path, wanted: str) -> None:
-    """Until the layer's policy has written a line that contains ``wanted``, or long enough."""
+    """Until the layer's policy has written a line that contains ``wanted``, has ended, or long enough."""
     end = time.monotonic() + LOG_WAIT_SECONDS
-    while time.monotonic() < end:
+    while has_policy() and time.monotonic() < end:
         log = path.read_text(errors="replace") if path.exists() else ""
         if wanted in log or "the layer does nothing" in log:
             return
