@@ -30,6 +30,7 @@ PROGRAMS ?= 2000
 SECONDS ?= 60
 CLANG_TIDY ?= clang-tidy-19
 MINUTES ?= 10
+JOBS ?= $(shell nproc)
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -166,11 +167,11 @@ check-wheel: programs-demo wheel
 # ---- Programs for demo, tests and benchmarks -----------------------------------------------------
 
 programs-demo: | system-packages
-	@$(MAKE) --no-print-directory -s -f tests/demo/Makefile
+	@$(MAKE) --no-print-directory -s -j $(JOBS) -f tests/demo/Makefile
 
 programs: programs-demo
 	@set -e; for file in $(filter-out tests/demo/%,$(wildcard tests/*/Makefile)); do \
-	    $(MAKE) --no-print-directory -s -f $$file; \
+	    $(MAKE) --no-print-directory -s -j $(JOBS) -f $$file; \
 	done
 
 # The Khronos validation layer. Debian bookworm's own is too old for what the tests need, and is left alone.
@@ -197,11 +198,9 @@ lint: setup $(VENV)/extra-lint
 	@$(BIN)/clang-format --dry-run -Werror $(C_FILES)
 	@echo "$(CC) -Wall -Wextra -Werror over shim/"
 	@include=$$($(BIN)/python -c "import sysconfig; print(sysconfig.get_path('include'))"); \
-	for file in $(SHIM_C); do \
-	    $(CC) -std=gnu11 -O2 -fPIC -Wall -Wextra -Wshadow -Wstrict-prototypes -Werror -I. -Ishim/layer -isystem "$$include" \
-	        -DPYLAYER_POLICY_LIBRARY='""' -DPYLAYER_PRIVATE_PYTHON='""' \
-	        -c -o /dev/null $$file || exit 1; \
-	done
+	printf '%s\n' $(SHIM_C) | xargs -P $(JOBS) -n 1 $(CC) -std=gnu11 -O2 -fPIC -Wall -Wextra -Wshadow -Wstrict-prototypes \
+	    -Werror -I. -Ishim/layer -isystem "$$include" -DPYLAYER_POLICY_LIBRARY='""' -DPYLAYER_PRIVATE_PYTHON='""' \
+	    -c -o /dev/null
 
 
 format: setup $(VENV)/extra-lint
