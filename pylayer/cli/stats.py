@@ -62,7 +62,7 @@ def _print_identity(out: Console, group: list[Total]) -> None:
     out.print(table)
     for total in group:
         for remark in remarks(total):
-            out.print(Padding(Text(f"{shorten(total.name, 32)}: {remark}", style="yellow"), (0, 0, 0, 2)))
+            out.print(Padding(Text(f"{shorten(total.name, 32)}: {remark}", style="yellow"), (0, 0, 0, 2), expand=False))
 
 
 def print_tables(found: list[Total], stderr: bool = False) -> None:

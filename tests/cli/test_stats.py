@@ -234,6 +234,7 @@ def test_device_that_keeps_nothing(lavapipe_user: User) -> None:
     lavapipe_user.demo(4)
     text = " ".join(lavapipe_user.pylayer("stats", COLUMNS="200").stdout.split())
     assert "nothing is stored: Lavapipe's VkPipelineCache is a stub" in text
+    assert max(map(len, text.splitlines())) < 200  # a line into a pipe is as long as its words
 
 
 def test_colours_on_a_terminal(user: User) -> None:
