@@ -1,6 +1,6 @@
-"""Vulkan pipeline caching that survives: policy, store and command line of VK_LAYER_PYLAYER_pipeline_cache.
+"""Persistent Vulkan pipeline caching: policy, store and command line of VK_LAYER_PYLAYER_pipeline_cache.
 
-This file is imported in the program's process, where every import is somebody else's start-up time.
+Every program's process imports this file, and each import here would lengthen the program's start.
 """
 
 __version__ = "0.1.0"

@@ -1,10 +1,10 @@
-"""Policy: the decisions. Subclass ``Policy`` to make your own (``policy: my_module:MyPolicy``).
+"""Policy makes the decisions. Subclass ``Policy`` to make your own (``policy: my_module:MyPolicy``).
 
-Every method runs on the one policy thread. A request (a method that returns something) has a program's
-thread waiting; an exception in it means 'do nothing', and the program goes on as if the layer were not there.
+Every method runs on the one policy thread. During a request a thread of the program waits for the answer, until a
+deadline. An exception in a request means 'do nothing': the program goes on as if the layer were not there.
 
-What a method gets is a copy. One that lasts too long is broken off with ``PolicyTimeout``, and a class that keeps
-failing is replaced by ``Policy`` for the rest of the process (``watchdog`` in the policy file).
+A method gets copies of its arguments. A call that lasts too long is broken off with ``PolicyTimeout``. A class that
+keeps failing is replaced by ``Policy`` for the rest of the process (``watchdog`` in the policy file).
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
 
 MS = 1_000_000
 
-#: A process of 32 bits has 2 to 4 GiB of addresses, and the program wants them for itself.
+#: Limit of binaries_mib in a 32-bit process, which has 2 to 4 GiB of addresses that the program needs itself.
 MOST_32_BIT_BINARIES_MIB = 128
 
-#: VkDriverId of drivers whose VkPipelineCache keeps nothing (measured: 32 bytes, whatever was compiled).
+#: VkDriverId of drivers whose VkPipelineCache keeps nothing (measured: always 32 bytes of data).
 STUB_DRIVERS = {13: "Lavapipe"}
 
 
 def choose_carrier(settings: dict[str, Any], facts: DeviceFacts) -> tuple[int, int, str]:
-    """Carrier, the one to fall back to, and the reason in words."""
+    """Returns the carrier, the carrier to fall back to, and the reason in words."""
     wanted = settings["carrier"]
     if wanted == "off":
         return CARRIER_OFF, CARRIER_OFF, "switched off by the policy file"
@@ -57,9 +57,10 @@ def choose_carrier(settings: dict[str, Any], facts: DeviceFacts) -> tuple[int, i
         return CARRIER_SNAPSHOT, CARRIER_SNAPSHOT, "chosen by the policy file"
     cache_control = facts.cache_control_supported or facts.cache_control_requested
     missing = ""
-    # Pipelines that cannot be binaries are kept as cells, which need cache control.
+    # The binaries carrier stores pipelines that cannot be binaries as cells, which need cache control.
     if wanted == "auto" and facts.binaries_requested and cache_control:
-        # What is compiled into a cell is not in RADV's internal cache, where the program may look for its binaries.
+        # Not cells: a pipeline compiled into a cell is missing from RADV's internal cache, and the program may ask that
+        # cache for its binaries.
         return CARRIER_BINARIES, CARRIER_SNAPSHOT, "the program itself uses pipeline binaries"
     if wanted == "binaries":
         if cache_control and (facts.binaries_supported or facts.binaries_requested):
@@ -79,19 +80,19 @@ def _property(setting: str, driver: bool, has_cache: bool) -> bool:
 
 
 class PolicyTimeout(BaseException):
-    """Raised in a method of a policy class that does not return in time. Not an Exception, so that ``except Exception``
-    in a loop does not keep it there."""
+    """Raised in a method of a policy class that does not return in time. It is no Exception, so that a loop with
+    ``except Exception`` does not swallow it."""
 
 
 class Policy:
-    """What pylayer does by itself, configured by the settings that hold for a program and device.
+    """The built-in policy, configured by the settings in force for a program and device.
 
-    The instance lives as long as the process; ``settings`` are those of the device that a method is about,
+    One object lives as long as the process. ``settings`` are those in force for the device that a method is about,
     as a mapping with the keys of config/default.yaml.
     """
 
     def plan_device(self, program: Program, facts: DeviceFacts, settings: dict[str, Any]) -> Plan:
-        """Request: what the layer shall do for a device about to be created."""
+        """Request: returns what the layer shall do for a device about to be created."""
         carrier, fallback, _ = choose_carrier(settings, facts)
         attest_caches = settings["application_caches"] in ("attest", "strict")
         restore_binaries = settings["application_binaries"] == "restore"
@@ -122,8 +123,8 @@ class Policy:
         )
 
     def binary_properties(self, program: Program, facts: DeviceFacts, settings: dict[str, Any]) -> BinaryProperties:
-        """Request: what the program is told of the driver's internal cache of pipeline binaries. The layer answers for
-        it where the carrier is binaries, and obeys who switches it off."""
+        """Request: returns what the program is told of the driver's internal cache of pipeline binaries. With the
+        binaries carrier the layer answers as such a cache, and obeys a program that switches it off."""
         asking = {**settings, "carrier": "binaries"} if settings["carrier"] == "auto" else settings
         serves = choose_carrier(asking, facts)[0] == CARRIER_BINARIES
         has_cache = facts.internal_cache or serves
@@ -140,8 +141,9 @@ class Policy:
         )
 
     def admit_cache(self, data: CacheData, facts: DeviceFacts, settings: dict[str, Any]) -> tuple[int, str]:
-        """Request: may this initial data reach the driver? The verdict, and the outcome's name."""
-        from .common.cache_header import judge  # not before the first plan: a program waits for that
+        """Request: returns whether initial data may reach the driver: VERDICT_PASS or VERDICT_EMPTY, and the outcome's
+        name."""
+        from .common.cache_header import judge  # imported here, because a program waits for the first plan
 
         outcome = judge(data, facts)
         if settings["application_caches"] == "report":
@@ -156,14 +158,14 @@ class Policy:
         return (VERDICT_PASS if outcome == "accepted" else VERDICT_EMPTY), outcome
 
     def keep_cell(self, cell: Cell, program: Program, settings: dict[str, Any]) -> bool:
-        """Event: whether to store a cell."""
+        """Event: returns whether to store a cell."""
         return True
 
     def device_created(self, program: Program, facts: DeviceFacts, state: DeviceState) -> None:
-        """Event: a device exists, with this carrier in force."""
+        """Event: a device was created. ``state.carrier`` is in force."""
 
     def device_destroyed(self, program: Program, facts: DeviceFacts, counters: dict[str, int]) -> None:
-        """Event: a device is about to go, or the process is; these are its totals."""
+        """Event: a device is about to be destroyed, or the process ends. ``counters`` are the device's totals."""
 
 
 __all__ = ["CARRIER_NAMES", "DEFAULTS", "Policy", "PolicyTimeout", "choose_carrier"]

@@ -1,8 +1,8 @@
 """Plain Python values of what crosses the boundary: messages from the layer and answers to it.
 
-Every module but ``boundary`` works with these, so policy and store run and are tested without Vulkan.
-Classes with ``__slots__`` rather than dataclasses: importing ``dataclasses`` costs 8 ms, more than the
-interpreter's own start.
+Only ``boundary`` knows C's values; all other modules use these, so policy and store run and are tested without Vulkan.
+The classes have ``__slots__`` and are no dataclasses: importing ``dataclasses`` takes 8 ms, more than the interpreter's
+own start.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 
 CARRIER_OFF, CARRIER_CELLS, CARRIER_SNAPSHOT, CARRIER_BINARIES, CARRIER_OBSERVE = 0, 1, 2, 3, 4
 CARRIER_NAMES = ("off", "cells", "snapshot", "binaries", "observe")
-#: Those with which pipelines are kept, and stored ones used.
+#: Carriers that store pipelines and use stored ones.
 CARRIERS_THAT_KEEP = (CARRIER_CELLS, CARRIER_SNAPSHOT, CARRIER_BINARIES)
 
 VERDICT_PASS, VERDICT_EMPTY, VERDICT_PASS_KEPT, VERDICT_SKETCH = 1, 2, 3, 4
 
 CELL_ADOPTED, CELL_AFTER_LOAD, CELL_EMPTY, CELL_CAPTURED, CELL_INTERNALS = 1, 2, 4, 8, 16
 
-#: What a Cell holds: data of a VkPipelineCache, or all binaries of one pipeline; nothing, where it only tells of one.
+#: What a Cell holds: data of a VkPipelineCache, all binaries of one pipeline, or no data, only facts of a creation.
 UNIT_CELL, UNIT_BINARIES, UNIT_NONE = 0, 1, 2
 
-#: Names of PylayerOutcome, by number; of 0, unit and flags say more.
+#: Names of PylayerOutcome, by number. For 0, the cell's unit and flags say more.
 OUTCOME_NAMES = ("compiled", "compiled", "uncacheable", "plain", "passed", "slow", "failed", "waited")
 
 LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG = 1, 2, 3, 4
 
-#: Outcomes of initial data that nothing is wrong with.
+#: Outcomes of initial data in which nothing wrong was found.
 GOOD_OUTCOMES = ("accepted", "attested", "unknown")
 
 #: Names of PylayerPipelineKind, by number.
@@ -42,7 +42,7 @@ KIND_NAMES = (
     "ray tracing library",
     "ray tracing, linked",
 )
-#: Kinds whose pipelines compile something themselves; the others may rightly leave a cell empty.
+#: Kinds whose pipelines compile something themselves. Pipelines of other kinds may rightly leave a cell empty.
 KINDS_THAT_COMPILE = (0, 1, 5)
 
 COUNTER_NAMES = (
@@ -85,17 +85,18 @@ COUNTER_NAMES = (
 
 
 class _Fields(type):
-    """Makes slots of a class's annotations, so that each field is named once."""
+    """Makes a class's annotations its slots, so that each field is named once."""
 
     def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> _Fields:
         fields = tuple(name for name in body.get("__annotations__", ()) if name != "__slots__")
-        if fields or not bases:  # a class derived by a user adds none, and has those of its base
+        if fields or not bases:  # a user's subclass without annotations keeps the slots of its base
             body["__slots__"] = fields
         return super().__new__(cls, name, bases, body)
 
 
 class Record(metaclass=_Fields):
-    """Base of the value classes: keyword construction, equality and a readable repr from the annotated fields."""
+    """Base of the value classes. Gives them construction by keywords, equality and a repr, from the annotated fields.
+    The constructor raises KeyError for a missing field and TypeError for an unknown one."""
 
     __slots__: tuple[str, ...]
 
@@ -106,7 +107,7 @@ class Record(metaclass=_Fields):
             raise TypeError(f"{type(self).__name__} has no {', '.join(values)}")
 
     def as_dict(self) -> dict[str, Any]:
-        """Names and values in the order of the fields."""
+        """Returns names and values, in the order of the fields."""
         return {name: getattr(self, name) for name in self.__slots__}
 
     def __eq__(self, other: object) -> bool:
@@ -120,7 +121,7 @@ class Record(metaclass=_Fields):
 
 
 class Program(Record):
-    """What is known of the program: its own words in VkApplicationInfo, and the process."""
+    """The program: what it says in VkApplicationInfo, and its executable's name."""
 
     api_version: int
     application: str
@@ -131,7 +132,7 @@ class Program(Record):
 
     @property
     def name(self) -> str:
-        """One name for people: the executable, and the application's own name where that says more."""
+        """One name for people: the executable, and the application's own name if that says more."""
         if self.application and self.application.lower() not in self.executable.lower():
             return f"{self.executable} ({self.application})"
         return self.executable
@@ -140,8 +141,9 @@ class Program(Record):
 class DeviceFacts(Record):
     """A physical device and what can be enabled on it.
 
-    The four of the internal cache are what the driver says in VkPhysicalDevicePipelineBinaryPropertiesKHR.
-    ``internal_cache_disabled``: the program wants no cache that it does not hold itself.
+    ``internal_cache``, ``internal_cache_control``, ``precompiled_internal_cache`` and ``prefers_internal_cache`` are
+    the driver's values in VkPhysicalDevicePipelineBinaryPropertiesKHR. ``internal_cache_disabled``: the program wants
+    no cache that it does not hold itself.
     """
 
     api_version: int
@@ -170,13 +172,12 @@ class Plan(Record):
     """What the layer shall do for one device. Durations in nanoseconds, sizes in bytes.
 
     ``may_be_kept``: the same program, device and policy file always get this plan, so the next run need not wait
-    for Python to make it. ``keep_cache_bytes``: what the program reads out of a cache comes with ``CacheRead``, and
-    what it reads out of a pipeline binary with ``BinaryRead``, up to this size, 0 never. ``report_caches``: what
-    ``admit_cache`` says of initial data is logged and counted, and all of it passes. ``driver_cache_off``: where
-    the driver has pipelineBinaryInternalCacheControl. ``check_binaries``: what the program feeds to
-    vkCreatePipelineBinariesKHR has to be what it read, or the call fails, unless ``restore_binaries`` helps.
-    ``index_bytes`` bounds the binaries in memory. ``tell_creations``: a Cell comes also for pipelines that leave
-    nothing to keep.
+    for Python to make it. ``keep_cache_bytes``: ``CacheRead`` and ``BinaryRead`` have a copy of the data that the
+    program read if it is at most this large; 0: never. ``report_caches``: the outcome of ``admit_cache`` is logged and
+    counted, and all initial data passes. ``driver_cache_off``: switch the driver's own cache off if the driver has
+    pipelineBinaryInternalCacheControl. ``check_binaries``: vkCreatePipelineBinariesKHR fails for stale data, and for
+    altered data unless ``restore_binaries`` is set and the layer can replace it. ``index_bytes``: limit of the binaries
+    in memory. ``tell_creations``: the layer also sends a Cell for pipelines that leave nothing to store.
     """
 
     adopt: bool
@@ -201,14 +202,14 @@ class Plan(Record):
 
     def __init__(self, **values: Any) -> None:
         values.setdefault("strict_caches", False)
-        values.setdefault("report_caches", False)  # all younger than the classes that make plans of their own
+        values.setdefault("report_caches", False)  # older policy classes make plans without these three fields
         values.setdefault("tell_creations", False)
         super().__init__(**values)
 
 
 class BinaryProperties(Record):
-    """VkPhysicalDevicePipelineBinaryPropertiesKHR as the program shall see it. ``answered`` False: as the driver says,
-    whatever the rest."""
+    """VkPhysicalDevicePipelineBinaryPropertiesKHR as the program shall see it. If ``answered`` is False, the program
+    sees the driver's values and the other fields are ignored."""
 
     answered: bool
     internal_cache: bool
@@ -218,12 +219,12 @@ class BinaryProperties(Record):
 
 
 class CacheData(Record):
-    """Initial data that the program gave to vkCreatePipelineCache; ``header`` holds at most 32 bytes of it.
+    """Initial data that the program gave to vkCreatePipelineCache. ``header`` holds at most 32 bytes of it.
 
-    ``digest`` is the XXH3-128 of all of it, zero where there is none; ``slot`` counts the device's caches from 0.
-    ``history`` is what is known of it from earlier runs: ``attested``, ``stale``, ``altered`` or ``unknown``
-    (docs/architecture.md, 'Application caches'). ``load_expected``: pipeline creations wait for a load more.
-    ``sketch`` is empty until policy asked for it; ``damage`` says of altered data what was done to it.
+    ``digest`` is the XXH3-128 of the whole data, zero without data. ``slot`` counts the device's caches from 0.
+    ``history`` is what is known of the data from earlier runs: ``attested``, ``stale``, ``altered`` or ``unknown``
+    (docs/architecture.md, 'Application caches'). ``load_expected``: pipeline creations wait for one more load.
+    ``sketch`` is empty until policy has asked for it. ``damage`` describes the damage of altered data.
     """
 
     cache: int
@@ -242,8 +243,9 @@ class CacheData(Record):
 class CacheRead(Record):
     """What vkGetPipelineCacheData gave to the program. ``data`` is valid during the call only.
 
-    It is None where a copy is here already, where the program's buffer was too small (``incomplete``), and where it
-    is too large to be kept or to wait in the queue. ``sketch`` (pylayer/store/sketch.py) is empty where it is known.
+    ``data`` is None if policy has a copy already, if the program's buffer was too small (``incomplete``), or if the
+    data is too large to be kept or to wait in the queue. ``sketch`` (pylayer/store/sketch.py) is empty if policy has it
+    already.
     """
 
     cache: int
@@ -256,8 +258,8 @@ class CacheRead(Record):
 
 
 class BinaryRead(Record):
-    """What vkGetPipelineBinaryDataKHR gave to the program. ``data`` is valid during the call only; it is None where it
-    is too large to be kept or to wait in the queue. ``digest`` is its XXH3-128."""
+    """What vkGetPipelineBinaryDataKHR gave to the program. ``data`` is valid during the call only. It is None if it is
+    too large to be kept or to wait in the queue. ``digest`` is the XXH3-128 of the data."""
 
     data: memoryview | None
     digest: bytes
@@ -266,7 +268,8 @@ class BinaryRead(Record):
 
 
 class Attested(Record):
-    """A binary that the program read in an earlier run. ``stale``: under another identity. ``data``: to restore it."""
+    """A binary that the program read in an earlier run. ``stale``: read under another identity. ``data``: the bytes to
+    restore it from, or None if only the digest is known."""
 
     data: memoryview | None
     digest: bytes
@@ -276,13 +279,13 @@ class Attested(Record):
 
 
 class Cell(Record):
-    """What creating one pipeline added to an empty VkPipelineCache, or by ``unit`` the pipeline's binaries
+    """What creating one pipeline added to an empty VkPipelineCache, or the pipeline's binaries, depending on ``unit``
     (docs/format.md). ``data`` is a view that is valid during the call only; a policy class gets ``bytes``.
 
-    ``fingerprint`` tells pipelines apart, approximately and alike in all processes; 0 is unknown. Creating it began at
-    ``start_ns`` (CLOCK_MONOTONIC) on the kernel's ``thread`` and lasted ``create_ns``, which covers so many
-    ``pipelines``. ``stages`` are VkShaderStageFlags, ``entry_point`` is the last stage's. ``outcome`` is what became of
-    one that left nothing.
+    ``fingerprint`` tells pipelines apart, approximately and alike in all processes; 0 is unknown. The creation began at
+    ``start_ns`` (CLOCK_MONOTONIC) on the kernel's ``thread`` and lasted ``create_ns``, which is the time of all its
+    ``pipelines`` together. ``stages`` are VkShaderStageFlags, ``entry_point`` is the last stage's. ``outcome`` says
+    what became of a creation that left nothing to store.
     """
 
     create_ns: int
@@ -300,8 +303,9 @@ class Cell(Record):
 
 
 class Activity(Record):
-    """What a device and the process's queue are at: hits by pipeline kind, creations that policy was not told of, and
-    messages that wait for policy, with their bytes and the most bytes there ever were."""
+    """The present state of a device and of the process's queue. ``kind_hits``: hits by pipeline kind. ``untold``:
+    creations that policy was not told of. ``queued``: messages that wait for policy; ``queued_bytes`` and
+    ``queued_bytes_most``: their bytes now, and the most there ever were."""
 
     kind_hits: list[int]
     queued: int
@@ -311,10 +315,11 @@ class Activity(Record):
 
 
 class DeviceState(Record):
-    """What came of a plan: the carrier in force, and the size of an empty VkPipelineCache's data in bytes.
+    """The outcome of a plan. ``carrier`` is the one in force. ``empty_cache_bytes``: the size of an empty
+    VkPipelineCache's data in bytes.
 
-    ``binaries``: pipelineBinaries is enabled, by the program or by the layer; ``global_key`` is the driver's
-    vkGetPipelineKeyKHR then, and empty elsewhere. ``driver_cache_off``: the driver's own cache is switched off.
+    ``binaries``: pipelineBinaries is enabled, by the program or by the layer. If so, ``global_key`` is the driver's
+    key from vkGetPipelineKeyKHR; otherwise it is empty. ``driver_cache_off``: the driver's own cache is switched off.
     """
 
     binaries: bool

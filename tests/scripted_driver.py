@@ -1,5 +1,5 @@
-"""Programs on a watched driver, with and without the layer: the scripted driver of tests/driver, which counts and
-watches by itself, or RADV below the layer of tests/witness, which does it in its place."""
+"""Runs programs with and without the layer on a driver with a witness, which counts calls and checks every byte: the
+scripted driver of tests/driver, which has its own witness, or RADV below the witness layer of tests/witness."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ def read_counts(path: Path) -> dict[str, int]:
 
 
 class ScriptedDriver:
-    """A world with the scripted driver; tests/driver/driver.h says what ``script`` can hold. With a ``world`` it is
-    that world's own driver, which takes no script.
+    """A world with the scripted driver. tests/driver/driver.h documents ``script``. With a ``world`` it uses that
+    world's own driver, which takes no script.
 
-    After every run the witness has no violation, unless ``allow`` is given, and what is in the store verifies."""
+    Every run asserts that the witness has no violation, unless ``allow`` is given, and with ``verify`` that the store
+    verifies."""
 
     def __init__(self, directory: Path, world: World | None = None) -> None:
         self.world = world or World(directory, "test")
@@ -38,26 +39,26 @@ class ScriptedDriver:
         self.numbers = itertools.count()
         self.counts: dict[str, int] = {}
         self.lines_before = 0
-        #: The last run under a fault of ``compiles_after``, and its counters.
+        #: The last run with a fault in ``compiles_after``, and its counters.
         self.under_fault = Run()
         self.counts_under_fault: dict[str, int] = {}
         self.settings()
 
     def layers(self, layered: bool) -> str | None:
-        """VK_INSTANCE_LAYERS of a program, with the layer and without."""
+        """Returns VK_INSTANCE_LAYERS for a program with or without the layer, or None if it needs no layer."""
         layers = [LAYER_NAME] if layered else []
         return ":".join(layers if self.takes_scripts else [*layers, WITNESS]) or None
 
     def settings(self, **settings: Any) -> None:
-        """Policy settings from now on. A busy machine loads and writes the store, and judges a program's data, later
-        than programs wait for it by default."""
+        """Writes policy settings for later runs. The waits are long, because a busy machine loads and writes the store,
+        and checks a program's data, later than programs wait by default."""
         config = self.directory / "policy.yaml"
         patient = {"load_wait_ms": 60000, "answer_wait_ms": 10000, "flush_wait_ms": 60000}
         config.write_text(json.dumps({"settings": {**patient, **settings}}))
         self.world.environment["PYLAYER_CONFIG"] = str(config)
 
     def environment(self, script: str) -> dict[str, str]:
-        """Of one process; its counters are read with ``take_counts``."""
+        """Returns the environment of one process. Read its counters with ``take_counts``."""
         assert self.takes_scripts or not script
         self.lines_before = len(self._all_lines())
         self.counts_file = self.directory / f"counts-{next(self.numbers)}"
@@ -68,7 +69,7 @@ class ScriptedDriver:
         }
 
     def take_counts(self) -> dict[str, int]:
-        """What reached the driver in the last process."""
+        """Returns the counters of what reached the driver in the last process."""
         self.counts = read_counts(self.counts_file)
         return self.counts
 
@@ -76,27 +77,27 @@ class ScriptedDriver:
         return self.witness.read_text().splitlines() if self.witness.exists() else []
 
     def lines(self, first_word: str) -> list[str]:
-        """What the witness wrote of the last process."""
+        """Returns the witness's lines about the last process that begin with this word."""
         return [line for line in self._all_lines()[self.lines_before :] if line.startswith(f"{first_word} ")]
 
     @property
     def violations(self) -> list[str]:
-        """Uses of the driver that Vulkan forbids, and bytes that it never gave out."""
+        """Lines about uses of the driver that Vulkan forbids, and about bytes that it never returned."""
         return self.lines("VIOLATION")
 
     @property
     def hazards(self) -> list[str]:
-        """What RADV is known to do wrong."""
+        """Lines about known mistakes of RADV."""
         return self.lines("HAZARD")
 
     @property
     def devices(self) -> list[str]:
-        """How the last process asked the driver for devices: the result, the chain and the extensions."""
+        """Lines about each vkCreateDevice of the last process: the result, the chain and the extensions."""
         return self.lines("device")
 
     def verify(self) -> None:
-        """`pylayer verify` finds nothing wrong in the store. It runs in this process, which saves more time than the
-        program takes."""
+        """Asserts that `pylayer verify` finds nothing wrong in the store. It runs in this process, because starting
+        another one takes longer than the check."""
         if not self.world.store.exists():
             return
         done = CliRunner().invoke(command.verify, ["--json"], env={"PYLAYER_STORE": str(self.world.store)})
@@ -118,7 +119,7 @@ class ScriptedDriver:
         verify: bool = False,
         **environment: Any,
     ) -> Run:
-        """The demo program; ``allow`` lets the witness see violations, ``verify`` verifies the store afterwards."""
+        """Runs the demo program. ``allow`` permits violations; ``verify`` verifies the store afterwards."""
         result = self.world.demo(
             *arguments,
             layers=self.layers(layered),
@@ -130,9 +131,9 @@ class ScriptedDriver:
         return result
 
     def compiles_after(self, script: str, *arguments: str | int, first: str | None = None) -> int:
-        """Two runs under a fault see what the program sees without the layer, or the first run has another one. Then
-        the store verifies. A run without faults may compile what the faults kept from the store, and a second run
-        follows if it did. Returns what the last run compiled."""
+        """Asserts that two runs with a fault see what the program sees without the layer. ``first`` is another fault
+        for the first run. Then a run without faults may compile what the faults kept from the store, and the store must
+        verify. If that run compiled, another one follows. Returns how many pipelines the last run compiled."""
         alone = seen(self.demo(*arguments, layered=False, script=script, check=False))
         for number in range(2):
             under = first if first is not None and number == 0 else script
@@ -146,7 +147,7 @@ class ScriptedDriver:
 
     @staticmethod
     def warnings(result: Run) -> str:
-        """What the layer said to everybody."""
+        """Returns the layer's warnings and errors."""
         return "\n".join(
             line for line in result.stderr.splitlines() if "pylayer: warn" in line or "pylayer: err" in line
         )
@@ -161,7 +162,7 @@ class ScriptedDriver:
         allow: bool = False,
         **environment: Any,
     ) -> subprocess.CompletedProcess[str]:
-        """One of the programs that the tests build."""
+        """Runs one of the programs that the tests build."""
         process = self.world.run(
             [str(BUILD / "tests" / name), *map(str, arguments)],
             check=check,
@@ -173,6 +174,6 @@ class ScriptedDriver:
         return process
 
     def application(self, *arguments: str | int | Path, **options: Any) -> Run:
-        """The program that uses VK_KHR_pipeline_binary, with the options of ``program``."""
+        """Runs the program that uses VK_KHR_pipeline_binary, with the options of ``program``."""
         process = self.program("binaries", *arguments, **options)
         return Run.of(process)

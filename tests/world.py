@@ -1,6 +1,6 @@
-"""A world to run programs in: drivers without a GPU, a store, manifests, and the demo program.
+"""A world in which tests run programs: drivers without a GPU, a store, manifests, and the demo program.
 
-Nothing is skipped where something is missing: `make test` installs and builds it all.
+A test fails if something is missing: `make test` installs and builds everything.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from pylayer.store.format import KIND_OF_SUFFIX
 from pylayer.store.runs import read_all
 
 ROOT = Path(__file__).resolve().parents[1]
-#: tests/sanitize/run.py has programs and a package of its own, with an instrumented layer.
+#: Variables with which tests/sanitize/run.py names its own programs and its own package with an instrumented layer.
 OTHER_BUILD = ("PYLAYER_TEST_BUILD", "PYLAYER_TEST_PACKAGE")
 BUILD = Path(os.environ.get("PYLAYER_TEST_BUILD", ROOT / "build"))
 PACKAGE = Path(os.environ.get("PYLAYER_TEST_PACKAGE", Path(pylayer.__file__).parent))
 NULL_HARDWARE = "VK_LAYER_PYLAYER_TEST_null_hardware"
 WITNESS = "VK_LAYER_PYLAYER_TEST_witness"
 
-#: What a shell that runs the tests may have set, and no test wants.
+#: Prefixes of variables that the shell may have set and that must not reach a test.
 FOREIGN = ("VK_", "PYLAYER_", "MESA_", "RADV_", "XDG_", "PYTHON", "QSG_", "QT_")
 
 
@@ -45,8 +45,9 @@ def clean_environment() -> dict[str, str]:
 
 
 def driver_environment(driver: str) -> dict[str, str]:
-    """RADV null hardware (``radv``) or Lavapipe (``lavapipe``), without Mesa's own disk cache; the scripted driver of
-    tests/driver (``test``); or the one that the environment names (``here``), for figures of other machines."""
+    """Returns the variables that select a driver: RADV null hardware (``radv``) or Lavapipe (``lavapipe``), without
+    Mesa's disk cache; the scripted driver of tests/driver (``test``); or the driver that the environment names
+    (``here``), for measurements on other machines."""
     if driver == "here":
         return {key: value for key, value in os.environ.items() if key.startswith(("VK_", "MESA_", "RADV_"))}
     if driver == "test":
@@ -59,16 +60,16 @@ def driver_environment(driver: str) -> dict[str, str]:
     return environment
 
 
-#: Of a line of the log: when it was written, and behind the sentence what is in it as key=value, with the process.
+#: Parts of a log line: the time, and after the sentence its facts as key=value, with the pid last.
 LOG_TIME = re.compile(r"^(pylayer: \w+: )\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ", re.MULTILINE)
-#: A sentence of layer settings is made of them.
+#: The sentence about layer settings itself consists of key=value pairs.
 LOG_FIELDS = re.compile(
     r"^(pylayer: \w+: (?:layer settings: .*|.*?))(?: \w+=(?:\"(?:[^\"\\\n]|\\.)*\"|[^\s\"]+))* pid=\d+$", re.MULTILINE
 )
 
 
 def sentences(text: str) -> str:
-    """Lines of the log without what differs from run to run."""
+    """Returns log lines without the parts that differ from run to run."""
     return LOG_FIELDS.sub(r"\1", LOG_TIME.sub(r"\1", text))
 
 
@@ -81,24 +82,24 @@ class Run(dict[str, Any]):
 
     @classmethod
     def of(cls, process: subprocess.CompletedProcess[str]) -> Run:
-        """What a program printed, whose last line of JSON this is."""
+        """Returns the last line of JSON that a program printed, with its output and exit status."""
         lines = [line for line in process.stdout.splitlines() if line.startswith("{")]
         result = cls(json.loads(lines[-1]) if lines else {})
         result.stdout, result.stderr, result.returncode = process.stdout, process.stderr, process.returncode
         return result
 
 
-#: What a program sees of its device and its pipelines.
+#: Keys of what a program sees of its device and its pipelines.
 SEEN = ("driver", "device", "pipelines", "created", "failed", "null_handles", "compile_required", "calls", "results")
 
 
 def seen(result: Run) -> dict[str, Any]:
-    """What the program saw, and how it ended: the same with the layer and without it."""
+    """Returns what the program saw and how it ended, which must be the same with and without the layer."""
     return {**{key: result.get(key) for key in SEEN}, "returncode": result.returncode}
 
 
 class World:
-    """One store, one set of manifests, and the environment of programs run in it."""
+    """One store, one set of manifests, and the environment in which programs run."""
 
     def __init__(self, directory: Path, driver: str = "radv") -> None:
         self.directory = directory
@@ -106,7 +107,7 @@ class World:
         self.manifests = directory / "manifests"
         self.manifests.mkdir()
         self.install_manifest(PACKAGE)
-        #: What the last program that ``run`` ran wrote, lines of the log as they are.
+        #: Standard error of the last program that ``run`` ran, with complete log lines.
         self.raw_stderr = ""
         self.environment = {
             **clean_environment(),
@@ -125,7 +126,8 @@ class World:
         (self.manifests / "VkLayer_pylayer_pipeline_cache.json").write_text(text)
 
     def configure(self, **settings: Any) -> None:
-        """Policy settings from now on. A busy machine judges a program's data later than programs wait by default."""
+        """Writes policy settings for later runs. The wait for an answer is long, because a busy machine checks a
+        program's data later than programs wait by default."""
         config = self.directory / "policy.yaml"
         config.write_text(json.dumps({"settings": {"answer_wait_ms": 10000, **settings}}))
         self.environment["PYLAYER_CONFIG"] = str(config)
@@ -138,7 +140,8 @@ class World:
         input: str | None = None,
         **environment: str | None,
     ) -> subprocess.CompletedProcess[str]:
-        """Runs a program, with ``input`` on its standard input; a variable given as None is unset."""
+        """Runs a program with ``input`` on its standard input. A variable that is None is unset. With ``check``,
+        asserts that the program exits with 0."""
         merged = {**self.environment, **environment}
         given = {key: value for key, value in merged.items() if value is not None}
         if command[:3] == [sys.executable, "-m", "pylayer"] and input is None:
@@ -155,27 +158,27 @@ class World:
     def demo(
         self, *arguments: str | float | Path, check: bool = True, layers: str | None = LAYER_NAME, **environment: Any
     ) -> Run:
-        """Runs the demo program; ``layers`` None runs it without any."""
+        """Runs the demo program. With ``layers`` None it runs without layers."""
         command = [str(BUILD / "demo" / "pipelines"), "--json", *map(str, arguments)]
         return Run.of(self.run(command, check=check, VK_INSTANCE_LAYERS=layers, **environment))
 
     def stored_files(self, *suffixes: str) -> list[Path]:
-        """Files with pipelines in the store, oldest first; of these suffixes where any are given."""
+        """Returns the store's files with pipelines, oldest first, or only those with these suffixes."""
         wanted = suffixes or tuple(KIND_OF_SUFFIX)
         return sorted(path for path in self.store.glob("store/*/*") if path.suffix in wanted)
 
     def runs(self) -> list[dict[str, Any]]:
-        """What the layer wrote about every run, oldest first."""
+        """Returns the statistics of every run, oldest first."""
         return list(read_all(str(self.store)))
 
     def last(self) -> dict[str, int]:
-        """The counters of the newest run."""
+        """Returns the counters of the newest run."""
         return self.runs()[-1]["counters"]  # type: ignore[no-any-return]
 
 
 @functools.cache
 def python_hosts() -> list[str]:
-    """Other Python interpreters on this machine, one a version, for tests of programs that are Python."""
+    """Returns the Python interpreters on this machine, one for each version, for tests of programs that are Python."""
     found: dict[str, str] = {}
     candidates = [
         sys.executable,

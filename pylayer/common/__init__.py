@@ -1,1 +1,1 @@
-"""What a program's process and the command line both use: settings, identities, paths, the policy file."""
+"""Code that a program's process and the command line share: settings, identities, paths, the policy file."""

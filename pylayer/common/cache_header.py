@@ -1,7 +1,7 @@
-"""VkPipelineCacheHeaderVersionOne: may these bytes be initial data of a VkPipelineCache on this device?
+"""Checks VkPipelineCacheHeaderVersionOne: whether bytes can be initial data of a VkPipelineCache on this device.
 
-Vulkan 1.4, 'Pipeline Cache Header': 16 bytes of headerSize, headerVersion, vendorID, deviceID, little-endian
-whatever the host's byte order, then the 16 bytes of pipelineCacheUUID.
+Vulkan 1.4, 'Pipeline Cache Header': 16 bytes of headerSize, headerVersion, vendorID and deviceID, always
+little-endian, then the 16 bytes of pipelineCacheUUID.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from ..values import CacheData, DeviceFacts
 
 HEADER = struct.Struct("<IIII16s")
 HEADER_VERSION_ONE = 1  # VK_PIPELINE_CACHE_HEADER_VERSION_ONE
-#: Extensions define versions of their own, such as VK_PIPELINE_CACHE_HEADER_VERSION_DATA_GRAPH_QCOM, 1000629000, and
-#: what follows in the header (Vulkan Style Guide: 1000 values an extension).
+#: Extensions define header versions of their own, such as VK_PIPELINE_CACHE_HEADER_VERSION_DATA_GRAPH_QCOM, 1000629000,
+#: and the rest of such a header (Vulkan Style Guide: 1000 values for each extension).
 EXTENSION_VERSIONS = range(1000000000, 1001000000)
 
-#: Outcomes of ``judge``, each with what it means for a person.
+#: Outcomes of ``judge``, each with its meaning for people.
 OUTCOMES = {
     "accepted": "the header is this driver's",
     "zero-length": "a pointer to no data",
@@ -31,7 +31,7 @@ OUTCOMES = {
 
 
 def judge(data: CacheData, facts: DeviceFacts) -> str:
-    """The outcome, one of ``OUTCOMES``, for the initial data of one vkCreatePipelineCache."""
+    """Returns the outcome, one of ``OUTCOMES``, for the initial data of one vkCreatePipelineCache."""
     if data.data_is_null:
         return "null" if data.data_size else "zero-length"
     if data.data_size == 0:

@@ -1,6 +1,6 @@
-"""The compiled copy of a policy file: what the program's process reads instead of YAML.
+"""The compiled copy of a policy file, which the program's process reads instead of YAML.
 
-Named by the XXH3-128 of the YAML's bytes, this package's version and the schema's, so a copy can be missing
+Its name is the XXH3-128 of the YAML's bytes, this package's version and the schema's version, so a copy can be missing
 but never old. Its first line is the XXH3-128 of the rest.
 """
 
@@ -19,18 +19,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: Raised when the meaning of a policy file's content changes.
+#: Increase this when the meaning of a policy file's content changes.
 SCHEMA_VERSION = 7
 
 
 def copy_path(root: str, text: bytes) -> str:
-    """Where the compiled copy of a policy file with these bytes lies below a store's root."""
+    """Returns the path, below a store's root, of the compiled copy of a policy file with these bytes."""
     name = xxhash.xxh3_128_hexdigest(text + f"\0{__version__}\0{SCHEMA_VERSION}".encode())
     return os.path.join(root, "policy", f"{name}.flat")
 
 
 def read_copy(path: str) -> dict[str, Any] | None:
-    """The document in a compiled copy; None where it is missing, damaged or of another user."""
+    """Returns the document in a compiled copy, or None if the copy is missing, damaged or another user's."""
     try:
         with open(open_in_store(path), "rb") as file:
             digest, _, body = file.read(8 * MAX_POLICY_FILE_BYTES).partition(b"\n")
@@ -44,7 +44,7 @@ def read_copy(path: str) -> dict[str, Any] | None:
 def write_copy(path: str, document: dict[str, Any]) -> None:
     """Writes a compiled copy, whole or not at all.
 
-    Raises OSError, ValueError for text that UTF-8 cannot hold.
+    Raises OSError, or ValueError for text that UTF-8 cannot encode.
     """
     body = flat.dumps(document).encode("utf-8")
     make_private_below(os.path.dirname(os.path.dirname(path)), "policy")
@@ -52,21 +52,21 @@ def write_copy(path: str, document: dict[str, Any]) -> None:
 
 
 def load(config_path: str, root: str | None) -> dict[str, Any]:
-    """The document of a policy file, from its compiled copy where there is one.
+    """Returns the document of a policy file, from its compiled copy if there is one.
 
-    Raises ``config.PolicyFileError`` for a file that cannot be used, OSError where it cannot be read or
+    Raises ``config.PolicyFileError`` for a file that cannot be used. Raises OSError if the file cannot be read, or if
     somebody else could have written it.
     """
     text = read_own_file(config_path, MAX_POLICY_FILE_BYTES + 1)
     path = copy_path(root, text) if root else None
     document = read_copy(path) if path else None
     if document is None:
-        from . import config  # PyYAML: 13 ms, once per change of the file
+        from . import config  # imports PyYAML: 13 ms, once per change of the file
 
         document = config.parse_bytes(text, config_path)
         if path:
             try:
                 write_copy(path, document)
             except (OSError, ValueError):
-                pass  # a read-only store; the file is parsed again next time
+                pass  # the store cannot be written to: the next run parses the file again
     return document

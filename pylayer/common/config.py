@@ -1,7 +1,7 @@
-"""Reading a policy file: YAML, checked against one JSON schema, with errors that say where and what.
+"""Reads a policy file: YAML, checked against one JSON schema, with errors that say what is wrong and where.
 
-Imported by the command line, and in a program's process only when the policy file is newer than its
-compiled copy (``compiled``).
+The command line imports this module. A program's process imports it only if the policy file has no compiled copy
+(``compiled``).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .paths import MAX_POLICY_FILE_BYTES, UntrustedDirectory, read_own_file
 
 
 class Problem:
-    """One thing wrong with a policy file: where, with lines and columns that count from 1 (0: nowhere in particular;
-    ``end`` is the column behind it), and what."""
+    """One thing wrong with a policy file: what, and where. Lines and columns count from 1; 0 means no particular place.
+    ``end`` is the column after the last one."""
 
     __slots__ = ("column", "end", "line", "text")
 
@@ -29,8 +29,8 @@ class Problem:
 
 
 class PolicyFileError(ValueError):
-    """A policy file that cannot be used. The text names file, line, key, what was found and what is allowed, for the
-    first of ``problems``."""
+    """A policy file that cannot be used. The text describes the first of ``problems``: file, line, key, what was found
+    and what is allowed."""
 
     def __init__(self, name: str, problems: list[Problem]) -> None:
         first = problems[0]
@@ -40,12 +40,12 @@ class PolicyFileError(ValueError):
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as people expect it: ``off``, ``yes`` and the like are text (``carrier: off``), as in YAML 1.2, and a
-    key that stands twice is an error, and so are merges (``<<``) that multiply without end."""
+    """YAML as people expect it. ``off``, ``yes`` and the like are text (``carrier: off``), as in YAML 1.2. A duplicate
+    key is an error, and so is a mapping that merges (``<<``) more than MAX_MERGED keys."""
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Merges of merges first, so that what each of them became is seen before it is taken again: forty lines
-        that double what they merge would take a terabyte."""
+        """Flattens nested merges first, so that their size is known before they are merged again. Without the limit,
+        forty lines that each double what they merge would take a terabyte."""
         merged = 0
         for key, value in node.value:
             if key.tag == "tag:yaml.org,2002:merge":
@@ -76,17 +76,17 @@ _Loader.yaml_implicit_resolvers = {
 }
 _Loader.add_implicit_resolver(_BOOL, re.compile("^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
 
-#: Keys that a mapping may merge.
+#: Most keys that a mapping may merge.
 MAX_MERGED = 1000
 
-#: What the schema's patterns are called in messages, by how they begin.
+#: Words for the schema's patterns in messages, by the beginning of the pattern.
 PATTERNS = (
     ("^/", "an absolute path"),
     ("^pylayer-ed25519:", "a public key as pylayer key show prints it"),
     ("", "module:Class"),
 )
 
-#: What the schema's types are called in messages.
+#: Words for the schema's types in messages.
 TYPE_WORDS = {
     "array": "a list",
     "boolean": "true or false",
@@ -103,27 +103,27 @@ def _short(text: str, size: int = 400) -> str:
 
 
 def _shown(value: Any) -> str:
-    """What was found, on one line and not longer than it helps."""
+    """Returns a value that was found as text for a message: one line, shortened."""
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, (dict, list)):
         return f"a {'mapping' if isinstance(value, dict) else 'list'}"
     try:
         text = repr(value)
-    except ValueError:  # Python writes no integer of more than 4300 digits
+    except ValueError:  # Python does not convert an integer of more than 4300 digits
         return "a number of thousands of digits"
     return _short(text, 80)
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema of policy files."""
+    """Returns the JSON schema of policy files."""
     with open(os.path.join(os.path.dirname(__file__), "policy.schema.json"), encoding="utf-8") as file:
         return json.load(file)  # type: ignore[no-any-return]
 
 
 def place(node: yaml.Node | None, path: list[Any], of_key: bool) -> tuple[int, int, int]:
-    """Line, column and the column behind of the innermost part of ``path`` that the file has: of its value, or of its
-    key, which is also taken where the value stands on other lines."""
+    """Returns line, first column and the column after the last one of the innermost part of ``path`` that the file has.
+    That is the place of its value, or of its key if ``of_key`` or if the value begins on another line than the key."""
     line, column, end = 1, 1, 1
     for depth, part in enumerate(path):
         found: yaml.Node | None = None
@@ -142,7 +142,7 @@ def place(node: yaml.Node | None, path: list[Any], of_key: bool) -> tuple[int, i
             marks = _marks(found)
             if (
                 not isinstance(found, yaml.ScalarNode) or found.value or found.style
-            ):  # `key:` alone has a value, of nothing, somewhere behind
+            ):  # `key:` without a value has an empty node at some later place
                 line, column, end = marks
         node = found
     return line, column, end
@@ -155,7 +155,7 @@ def _marks(node: yaml.Node) -> tuple[int, int, int]:
 
 
 def _meant(unknown: Any, path: list[Any], allowed: dict[str, Any]) -> str:
-    """What was probably meant by an unknown key."""
+    """Returns a hint what an unknown key was probably meant to be. Empty if there is none."""
     from difflib import get_close_matches
 
     whole = schema()
@@ -169,7 +169,8 @@ def _meant(unknown: Any, path: list[Any], allowed: dict[str, Any]) -> str:
 
 
 def _explain(error: fastjsonschema.JsonSchemaValueException) -> tuple[list[Any], str, bool]:
-    """Path of the key at fault, what was found and is allowed, and whether the key itself is wrong."""
+    """Returns the path of the key at fault, a text of what was found and what is allowed, and whether the key itself is
+    wrong (otherwise its value)."""
     path = [int(part) if str(part).isdigit() else part for part in error.path[1:]]
     key = ".".join(str(part) for part in path) or "the file"
     definition = error.definition or {}
@@ -208,7 +209,7 @@ def _choices(found: Any, choices: list[Any]) -> str:
 
 
 def _number_at_fault(value: Any, path: list[Any]) -> list[Any] | None:
-    """Path of a number that is none, which no minimum or maximum catches."""
+    """Returns the path of a NaN in a document, or None. The schema's minimum and maximum do not catch NaN."""
     if isinstance(value, float) and value != value:
         return path
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -216,8 +217,8 @@ def _number_at_fault(value: Any, path: list[Any]) -> list[Any] | None:
 
 
 def _without(document: Any, path: list[Any]) -> bool:
-    """Takes the part at fault out of the document, so that what else is wrong can be found; nothing that is missing
-    because of it is to look like a mistake."""
+    """Removes the part at fault from the document, so that further problems can be found. Puts in placeholders where
+    the removal itself would violate the schema. Returns False if the part cannot be removed."""
     if path[:1] != ["rules"] and any(isinstance(part, int) for part in path):
         path = path[:1]
     if not path or not isinstance(document, dict):
@@ -226,7 +227,7 @@ def _without(document: Any, path: list[Any]) -> bool:
         document = document[part]
     last = path[-1]
     if isinstance(document, list):
-        document[last] = {"match": {"vendor": 0}, "set": {}}  # the places behind it stay where they are
+        document[last] = {"match": {"vendor": 0}, "set": {}}  # a placeholder, so that later indices stay valid
     elif path[0] == "rules" and len(path) == 3 and last in ("match", "set"):
         document[last] = {"vendor": 0} if last == "match" else {}
     else:
@@ -237,8 +238,8 @@ def _without(document: Any, path: list[Any]) -> bool:
 
 
 def _problems(document: Any, node: yaml.Node | None, most: int) -> list[Problem]:
-    """What the schema has against a document, in the order of the file."""
-    # Without use_default it would write defaults into the document.
+    """Returns at most ``most`` problems of a document, in the order of the file."""
+    # With use_default, fastjsonschema would write defaults into the document.
     validate = fastjsonschema.compile(schema(), use_default=False)
     found: list[Problem] = []
     while len(found) < most:
@@ -254,7 +255,7 @@ def _problems(document: Any, node: yaml.Node | None, most: int) -> list[Problem]
         if len(found) < most:
             try:
                 document = copy.deepcopy(document) if len(found) == 1 else document
-            except RecursionError:  # nested so deeply that one problem will do
+            except RecursionError:  # the document is nested too deeply to be copied: report one problem
                 break
             if not _without(document, path):
                 break
@@ -262,14 +263,15 @@ def _problems(document: Any, node: yaml.Node | None, most: int) -> list[Problem]
 
 
 def compose(text: str, name: str) -> tuple[Any, yaml.Node | None]:
-    """What the YAML says, unchecked, and its nodes, which know where they stand.
+    """Returns the YAML's document, not yet checked against the schema, and its root node, which knows the places of
+    all nodes.
 
     Raises PolicyFileError.
     """
     try:
         loader = _Loader(text)
         node = loader.get_single_node()
-        # Not parsed a second time: a long file takes seconds, and a program's first device waits two for its plan.
+        # Parse once: a long file takes seconds, and a program's first device waits two seconds for its plan.
         return (loader.construct_document(node) if node is not None else None), node
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -281,13 +283,13 @@ def compose(text: str, name: str) -> tuple[Any, yaml.Node | None]:
         column = error.position - text.rfind("\n", 0, error.position)
         raise PolicyFileError(name, [Problem(f"not YAML: {error.reason}", line, column)]) from error
     except (yaml.YAMLError, ValueError, RecursionError, AttributeError, IndexError, KeyError, TypeError) as error:
-        # The latter four from PyYAML for text that is not what its tag says: !!int '', !!timestamp x, !!bool x
+        # PyYAML raises the last four for text that does not fit its tag: !!int '', !!timestamp x, !!bool x
         raise PolicyFileError(name, [Problem(f"not YAML: {_short(' '.join(str(error).split()))}")]) from error
 
 
 def parse_alone(text: str, name: str, most_problems: int = 1) -> tuple[dict[str, Any], yaml.Node | None]:
-    """The document in ``text`` and its nodes; a preset that it names is not in it. ``name`` stands for the file in
-    messages.
+    """Returns the document in ``text``, without the preset that it names, and its root node. ``name`` is the file's
+    name in messages.
 
     Raises PolicyFileError with at most ``most_problems``.
     """
@@ -301,7 +303,7 @@ def parse_alone(text: str, name: str, most_problems: int = 1) -> tuple[dict[str,
 
 
 def parse(text: str, name: str) -> dict[str, Any]:
-    """The policy document in ``text``, laid over the preset that it names.
+    """Returns the policy document in ``text``, laid over the preset that it names.
 
     Raises PolicyFileError.
     """
@@ -310,7 +312,7 @@ def parse(text: str, name: str) -> dict[str, Any]:
 
 
 def decode(data: bytes, name: str) -> str:
-    """The text of a policy file. Raises PolicyFileError."""
+    """Returns the text of a policy file. Raises PolicyFileError if it is too long or not UTF-8."""
     if len(data) > MAX_POLICY_FILE_BYTES:
         raise PolicyFileError(name, [Problem(f"longer than {MAX_POLICY_FILE_BYTES} bytes")])
     try:
@@ -321,24 +323,24 @@ def decode(data: bytes, name: str) -> str:
 
 
 def parse_bytes(data: bytes, name: str) -> dict[str, Any]:
-    """As ``parse``, for a file's bytes."""
+    """As ``parse``, for a file's bytes. Raises PolicyFileError."""
     return parse(decode(data, name), name)
 
 
 def read_bytes(path: str) -> bytes:
-    """What is in the policy file ``path``. Raises PolicyFileError, also where the file cannot be trusted."""
+    """Returns the bytes of the policy file ``path``. Raises PolicyFileError if the file cannot be read or trusted."""
     try:
         return read_own_file(path, MAX_POLICY_FILE_BYTES + 1)
     except UntrustedDirectory as error:
-        raise PolicyFileError("", [Problem(str(error))]) from error  # which names the file
+        raise PolicyFileError("", [Problem(str(error))]) from error  # the error's text names the file
     except OSError as error:
         raise PolicyFileError(path, [Problem(f"cannot be read: {error.strerror or error}")]) from error
 
 
 def read(path: str) -> dict[str, Any]:
-    """The policy document in the file ``path``.
+    """Returns the policy document in the file ``path``.
 
-    Raises PolicyFileError, also where the file cannot be read.
+    Raises PolicyFileError, also if the file cannot be read.
     """
     return parse_bytes(read_bytes(path), path)
 
@@ -347,17 +349,17 @@ def read(path: str) -> dict[str, Any]:
 
 
 def preset_path(name: str) -> str:
-    """Where the preset ``name`` lies, which is in the schema's list."""
+    """Returns the path of the preset ``name``, which must be in the schema's list."""
     return os.path.join(os.path.dirname(os.path.dirname(__file__)), "data", "config", f"{name}.yaml")
 
 
 def preset_names() -> list[str]:
-    """The presets that come with pylayer."""
+    """Returns the names of the presets that come with pylayer."""
     return [name for name in schema()["properties"]["preset"]["enum"] if name]
 
 
 def read_preset(name: str) -> str:
-    """The text of a preset. Raises PolicyFileError."""
+    """Returns the text of a preset. Raises PolicyFileError."""
     path = preset_path(name)
     try:
         with open(path, encoding="utf-8") as file:
@@ -367,8 +369,8 @@ def read_preset(name: str) -> str:
 
 
 def with_preset(document: dict[str, Any]) -> dict[str, Any]:
-    """A document laid over the preset that it names: mappings key by key; lists behind the preset's, so that of rules
-    the file's own win; anything else in its place. Raises PolicyFileError."""
+    """Returns a document laid over the preset that it names. Mappings are combined key by key. Lists are appended to
+    the preset's, so that the file's own rules win. Any other value replaces the preset's. Raises PolicyFileError."""
     name = document.get("preset")
     if not name:
         return document

@@ -1,4 +1,4 @@
-"""The identity of a driver build on a device: cache data crosses to a driver only under an equal one."""
+"""The identity of a driver build on a device: a driver gets only cache data that was stored under an equal identity."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: Pointer size in bytes and byte order: drivers write native structures into their data.
+#: Pointer size in bits, and byte order: drivers write native structures into their data.
 ABI = f"{struct.calcsize('P') * 8}-bit {sys.byteorder}-endian"
 
 
 class Identity:
     """vendorID, deviceID, driverVersion, pipelineCacheUUID, ABI, driverID, driverName and driverInfo, and the global
-    key of VK_KHR_pipeline_binary where the program enabled it.
+    key of VK_KHR_pipeline_binary if the program or the layer enabled it.
 
-    ``digest`` is the XXH3-128 (16 bytes) of the fields as settings text in the order of their names, ``name``
-    its hexadecimal form, which names the folder in the store.
+    ``digest`` is the XXH3-128 (16 bytes) of the fields as settings text, in the order of their names. ``name`` is
+    its hexadecimal form, and the name of the folder in the store.
     """
 
     __slots__ = ("digest", "fields", "name")
@@ -36,7 +36,7 @@ class Identity:
 
     @classmethod
     def of(cls, facts: DeviceFacts, global_key: bytes = b"") -> Identity:
-        """The identity of a physical device; of a device with pipeline binaries, under their global key."""
+        """Returns the identity of a physical device. ``global_key``: that of a device with pipeline binaries."""
         return cls(
             {
                 **({"global_key": global_key.hex()} if global_key else {}),
@@ -53,5 +53,5 @@ class Identity:
 
 
 def program_id(executable: str, application: str) -> int:
-    """XXH3-64 that stands for a program in the store; names of programs never become paths."""
+    """Returns the XXH3-64 that identifies a program in the store. Names of programs never become paths."""
     return xxhash.xxh3_64_intdigest(f"{executable}\0{application}".encode())

@@ -1,7 +1,7 @@
-"""Settings by the Vulkan ecosystem's ways: what the layer found of them (layer_settings.c), judged by the same schema
-as policy files.
+"""Layer settings of the Vulkan ecosystem: parses what the layer collected (layer_settings.c), and checks it against the
+schema of policy files.
 
-Imported in a program's process only where there are any. docs/layer-settings.md says what goes before what.
+A program's process imports this module only if there are any. docs/layer-settings.md has the order of precedence.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: What each source is called in messages, the weakest first.
+#: Words for each source in messages, the weakest first.
 SOURCES = {
     "application": "the application (VK_EXT_layer_settings)",
     "working-directory": "vk_layer_settings.txt in the working directory",
@@ -24,10 +24,12 @@ SOURCES = {
     "environment": "an environment variable",
 }
 
-#: Whoever controls the working directory may also control the data that these keep from the driver.
+#: Settings that are not accepted from the working directory. They keep data from the driver, and whoever controls the
+#: working directory may also control that data.
 NOT_FROM_WORKING_DIRECTORY = ("application_binaries", "application_caches")
 
-#: Beside the settings of a policy file. The layer itself obeys it, because it writes the log before policy runs.
+#: The one layer setting that is no key of ``settings`` in a policy file. C obeys it, because the layer writes the log
+#: before policy runs.
 LOG_LEVEL = {
     "description": "What the layer writes to standard error, or to PYLAYER_LOG_FILE. PYLAYER_LOG goes before",
     "enum": ["off", "error", "warn", "info", "debug"],
@@ -37,19 +39,19 @@ LOG_LEVEL = {
 
 
 class LayerSettings:
-    """What an instance's layer settings come to."""
+    """The layer settings of an instance, parsed."""
 
     def __init__(self) -> None:
-        #: The application's own words, which the policy file overrules.
+        #: Settings from the application. The policy file overrides them.
         self.by_application: dict[str, Any] = {}
-        #: The user's, which overrule the policy file.
+        #: Settings from the user. They override the policy file.
         self.by_user: dict[str, Any] = {}
-        #: A sentence for each that is not used.
+        #: A sentence for each setting that is not used.
         self.problems: list[str] = []
 
     @property
     def summary(self) -> str:
-        """Those in use, in one line."""
+        """The settings in use, in one line."""
         parts = [f"{key} is {_word(value)}" for key, value in self.by_user.items()]
         weaker = self.by_application.items()
         parts += [f"{key} is {_word(value)} if the policy file says nothing" for key, value in weaker]
@@ -57,18 +59,18 @@ class LayerSettings:
 
 
 def _word(value: Any) -> str:
-    """As a policy file has it."""
+    """Returns a value as a policy file writes it."""
     return {None: "null", True: "true", False: "false"}[value] if value is None or type(value) is bool else str(value)
 
 
 def schema() -> dict[str, Any]:
-    """The JSON schema of policy files; ``config`` has it too, and would import PyYAML."""
+    """Returns the JSON schema of policy files. ``config.schema`` does the same, but importing it imports PyYAML."""
     with open(os.path.join(os.path.dirname(__file__), "policy.schema.json"), encoding="utf-8") as file:
         return json.load(file)  # type: ignore[no-any-return]
 
 
 def definitions(schema: dict[str, Any]) -> dict[str, Any]:
-    """Each layer setting and its part of the schema."""
+    """Returns the name of each layer setting with its part of the schema."""
     return {**schema["definitions"]["settings"]["properties"], "log_level": LOG_LEVEL}
 
 
@@ -79,7 +81,7 @@ def _integer(text: str) -> int | None:
         return None
     try:
         return int(text, base)
-    except ValueError:  # letters, or more than Python's 4300 digits
+    except ValueError:  # letters, or more digits than Python converts (4300)
         return None
 
 
@@ -102,7 +104,7 @@ def _boolean(text: str) -> bool | None:
 
 
 def _read(definition: dict[str, Any], text: str) -> tuple[Any] | None:
-    """The value that a text stands for, in a tuple; None where there is none."""
+    """Returns the value of a setting's text, in a tuple because it may be None. Returns None if it is invalid."""
     if "enum" in definition:
         return (text.lower(),) if text.lower() in definition["enum"] else None
     types = definition.get("type", ())
@@ -137,7 +139,7 @@ def _shown(text: str) -> str:
 
 
 def parse(text: str) -> LayerSettings:
-    """Layer settings as the layer hands them over: ``<source> <key>=<value>``, a line each."""
+    """Parses layer settings as the layer sends them: ``<source> <key>=<value>``, one a line."""
     result = LayerSettings()
     document = schema()
     known = definitions(document)
@@ -157,7 +159,7 @@ def parse(text: str) -> LayerSettings:
         elif key != "log_level" and found is not None:
             if source == "application":
                 result.by_application.setdefault(key, found[0])
-            # vkconfig writes each setting of a layer; those that nobody changed shall not overrule the policy file.
+            # vkconfig writes all settings of a layer. Those that still have defaults must not override the policy file.
             elif source == "environment" or found[0] != DEFAULTS[key]:
                 result.by_user[key] = found[0]
     return result

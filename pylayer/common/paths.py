@@ -1,6 +1,6 @@
-"""Where pylayer keeps things, and whether a directory may be trusted.
+"""The paths of pylayer's files, and checks that no other user could have written to them.
 
-Imported before a program's first device exists, so with ``posix``, which is built in: importing ``os`` costs 1 ms.
+Imported before a program's first device exists. So it uses ``posix``, which is built in: importing ``os`` takes 1 ms.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ def _process_environment(name: str, default: str) -> str:
     return os.environ.get(name, default)
 
 
-#: Looks up a variable; in a program's process the layer does it, which knows the program's own environment.
+#: Looks up an environment variable. In a program's process the host replaces this by the layer's function, which knows
+#: the program's own environment.
 getenv: Callable[[str, str], str] = _process_environment
 
 
 class UntrustedDirectory(OSError):
-    """A store or configuration that another user owns or may write to."""
+    """A directory or file of the store or the configuration that another user owns or may write to."""
 
 
 def _base(variable: str, fallback: str) -> str | None:
@@ -45,7 +46,7 @@ def _absolute(path: str) -> str:
 
 
 def exists(path: str) -> bool:
-    """Whether something is at ``path`` and can be looked at."""
+    """Returns whether ``path`` exists and can be examined."""
     try:
         posix.stat(path)
     except OSError:
@@ -54,7 +55,8 @@ def exists(path: str) -> bool:
 
 
 def store_root() -> str | None:
-    """``PYLAYER_STORE``, else ``$XDG_CACHE_HOME/pylayer``, else ``~/.cache/pylayer``; None without a home."""
+    """Returns ``PYLAYER_STORE``, else ``$XDG_CACHE_HOME/pylayer``, else ``~/.cache/pylayer``, or None without a home
+    directory."""
     wanted = getenv("PYLAYER_STORE", "")
     if wanted:
         return _absolute(wanted)
@@ -62,12 +64,13 @@ def store_root() -> str | None:
     return f"{base}/pylayer" if base else None
 
 
-#: Longer policy files are refused.
+#: Longer policy files are rejected.
 MAX_POLICY_FILE_BYTES = 1 << 20
 
 
 def config_file() -> str | None:
-    """``PYLAYER_CONFIG``, else ``$XDG_CONFIG_HOME/pylayer/policy.yaml``; None without a home."""
+    """Returns ``PYLAYER_CONFIG``, else ``$XDG_CONFIG_HOME/pylayer/policy.yaml`` (by default below ``~/.config``), or
+    None without a home directory."""
     wanted = getenv("PYLAYER_CONFIG", "")
     if wanted:
         return _absolute(wanted)
@@ -85,11 +88,13 @@ def _judge(path: str, status: posix.stat_result, sticky_is_fine: bool = False) -
 
 
 def open_directory(path: str, below: int | None = None, follow: bool = True, sticky_is_fine: bool = False) -> int:
-    """A descriptor of a directory that nobody else could have written to, good for ``dir_fd`` alone.
+    """Returns a descriptor of a directory that nobody else could have written to, usable only as ``dir_fd``.
 
-    What was looked at is what is used, whatever happens to the path meanwhile. ``below``: a descriptor of the directory
-    that the last part of ``path`` is in. Links on the way are followed, because a cache may lie on another disk; one in
-    the last place is not, without ``follow``. Raises OSError, UntrustedDirectory included.
+    The checks use the descriptor, so it makes no difference if somebody replaces the directory at ``path`` meanwhile.
+    ``below``: a descriptor of the directory that contains the last part of ``path``. Links in ``path`` are followed,
+    because a cache may be on another disk. Without ``follow`` the last part must not be a link.
+
+    Raises OSError, UntrustedDirectory included.
     """
     flags = _DIRECTORY if follow else _DIRECTORY | posix.O_NOFOLLOW
     try:
@@ -107,13 +112,13 @@ def open_directory(path: str, below: int | None = None, follow: bool = True, sti
 
 
 def _with_path(error: OSError, path: str) -> OSError:
-    """Of a call that was given the last part of ``path`` alone."""
+    """Returns the error with the whole path, for a call that got only the last part of ``path``."""
     return type(error)(error.errno, error.strerror, path)
 
 
 def _open_root(path: str) -> int:
-    """``open_directory``; a link in its place may be the user's own or the system's, not one that anybody put into a
-    directory like /tmp."""
+    """As ``open_directory``. ``path`` may be a link of the user or of root, but not of anybody else, who could put one
+    into a directory like /tmp."""
     status = posix.lstat(path)
     if status.st_mode & _FILE_TYPE == _LINK and status.st_uid not in (posix.geteuid(), 0):
         raise UntrustedDirectory(f"{path} is a link that belongs to user {status.st_uid}; it is not used")
@@ -132,18 +137,18 @@ _root_at_start = _root()
 
 
 def root_changed() -> bool:
-    """Whether the process has shut itself into another root directory, where paths lead elsewhere."""
+    """Returns whether the process changed its root directory (chroot), so that paths lead elsewhere."""
     return _root() != _root_at_start
 
 
 def require_own(path: str) -> None:
-    """Raises UntrustedDirectory where somebody else could have written what is in the directory ``path``, OSError where
-    it is none."""
+    """Raises UntrustedDirectory if somebody else could have written to the directory ``path``, and OSError if it is no
+    directory."""
     posix.close(_open_root(path))
 
 
 def require_own_below(root: str, *names: str) -> None:
-    """``require_own`` for ``root`` and for directories in each other below it, of which none is a link."""
+    """As ``require_own``, for ``root`` and the nested directories ``names`` below it, none of which may be a link."""
     path = root
     fd = _open_root(path)
     try:
@@ -157,7 +162,7 @@ def require_own_below(root: str, *names: str) -> None:
 
 
 def _plain(path: str, fd: int) -> int:
-    """``fd``, which is closed where it is no plain file or somebody else could have written it."""
+    """Returns ``fd``. If it is no plain file, or somebody else could have written it, closes it and raises OSError."""
     try:
         status = posix.fstat(fd)
         kind = status.st_mode & _FILE_TYPE
@@ -173,21 +178,21 @@ def _plain(path: str, fd: int) -> int:
 
 
 def open_below(directory: int, path: str, flags: int = posix.O_RDONLY, mode: int = 0o600) -> int:
-    """A descriptor of the file ``path`` in a directory of the store that ``open_directory`` gave, for reading or as
-    ``flags`` say. A link is no file of the store, and nobody waits for the writer of a pipe that lies in it.
+    """Returns a descriptor of the file ``path``. ``directory`` is the descriptor of its directory in the store, from
+    ``open_directory``. Opens for reading or as ``flags`` say. Never opens a link, and does not wait if a pipe is there.
 
-    Raises OSError, UntrustedDirectory where somebody else could have written the file.
+    Raises OSError, and UntrustedDirectory if somebody else could have written the file.
     """
     name = path.rpartition("/")[2]
     try:
         fd = posix.open(name, flags | posix.O_CLOEXEC | posix.O_NOFOLLOW | posix.O_NONBLOCK, mode, dir_fd=directory)
     except OSError as error:
         raise _with_path(error, path) from None
-    return fd if flags & posix.O_EXCL else _plain(path, fd)  # what was just made is the user's own
+    return fd if flags & posix.O_EXCL else _plain(path, fd)  # with O_EXCL the file was just created by this user
 
 
 def open_in_store(path: str, flags: int = posix.O_RDONLY, mode: int = 0o600) -> int:
-    """``open_below`` with the directory that ``path`` names, which must be the user's own."""
+    """As ``open_below``, in the directory part of ``path``, which must not be a link or writable by anybody else."""
     directory = open_directory(path.rpartition("/")[0], follow=False)
     try:
         return open_below(directory, path, flags, mode)
@@ -196,11 +201,11 @@ def open_in_store(path: str, flags: int = posix.O_RDONLY, mode: int = 0o600) -> 
 
 
 def open_own_file(path: str) -> int:
-    """A descriptor for reading a plain file that nobody else could have written or put there.
+    """Returns a descriptor for reading a plain file that nobody else could have written or put there.
 
-    In a directory like /tmp others can add files, but not replace this one. The file may be a link, as those who keep
-    their settings in a repository have it: then it is the file itself that counts. Raises OSError, UntrustedDirectory
-    included.
+    The directory may be one like /tmp: others can add files to it, but not replace this one. The file may be a link,
+    because some users keep their settings in a repository; then the link's target is checked. Raises OSError,
+    UntrustedDirectory included.
     """
     directory = open_directory(path.rpartition("/")[0] or "/", sticky_is_fine=True)
     try:
@@ -213,12 +218,12 @@ def open_own_file(path: str) -> int:
 
 
 def require_own_file(path: str) -> None:
-    """Raises OSError, UntrustedDirectory included, where ``open_own_file`` would."""
+    """Raises OSError, UntrustedDirectory included, if ``open_own_file`` would."""
     posix.close(open_own_file(path))
 
 
 def read_own_file(path: str, limit: int) -> bytes:
-    """At most ``limit`` bytes of a file that ``open_own_file`` opens."""
+    """Returns at most ``limit`` bytes of a file. Opens it, and raises OSError, as ``open_own_file``."""
     fd = open_own_file(path)
     try:
         data = b""
@@ -230,10 +235,10 @@ def read_own_file(path: str, limit: int) -> bytes:
 
 
 def make_private(path: str) -> None:
-    """Creates a directory that only its owner can use, and checks one that is there.
+    """Creates a directory that only its owner can use, or checks an existing one.
 
-    Nothing is created in another user's directory: what root made in a home (``sudo -E``) would be of no use to the
-    one who lives there. Raises OSError, UntrustedDirectory included.
+    Creates nothing in another user's directory: a directory that root created in a user's home (``sudo -E``) would be
+    of no use to that user. Raises OSError, UntrustedDirectory included.
     """
     import os
 
@@ -255,8 +260,8 @@ def make_private(path: str) -> None:
 
 
 def make_private_below(root: str, *names: str) -> None:
-    """``make_private`` for ``root`` and for directories in each other below it, of which none is a link. Raises
-    OSError."""
+    """As ``make_private``, for ``root`` and the nested directories ``names`` below it, none of which may be a link.
+    Raises OSError."""
     make_private(root)
     path = root
     for name in names:

@@ -1,7 +1,7 @@
 """Settings in force: defaults, what the policy file sets, and the rules that match program and device.
 
-A policy file is YAML, checked against policy.schema.json by ``config``. Here it is a plain mapping already:
-the program's process reads a compiled copy (``compiled``), because importing PyYAML would cost it 13 ms.
+A policy file is YAML; ``config`` checks it against policy.schema.json. This module gets it as a plain mapping:
+the program's process reads a compiled copy (``compiled``), because importing PyYAML would take it 13 ms.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: What holds where nothing else is said. config/default.yaml documents each key; a test compares the two.
+#: Defaults of ``settings``. config/default.yaml documents each key; a test compares the two.
 DEFAULTS: dict[str, Any] = {
     "carrier": "auto",
     "store": "read-write",
@@ -34,7 +34,7 @@ DEFAULTS: dict[str, Any] = {
     "timeline_mib": 4,
 }
 
-#: Keys beside ``settings`` and ``rules``.
+#: Defaults of the top-level keys other than ``settings`` and ``rules``.
 TOP_DEFAULTS: dict[str, Any] = {
     "preset": None,
     "policy": None,
@@ -42,7 +42,7 @@ TOP_DEFAULTS: dict[str, Any] = {
     "share": "program",
     "max_store_mib": 4096,
     "max_program_mib": 1024,
-    #: Beside the built-in rules (config/default.yaml), which are compiled into the layer.
+    #: Rules in addition to the built-in ones (config/default.yaml), which are compiled into the layer.
     "skip": [],
     "never_skip": [],
     "trusted_keys": [],
@@ -62,9 +62,9 @@ _LOWER = {ord(letter): letter.lower() for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def glob_matches(pattern: str, text: str) -> bool:
-    """Whether a pattern with ``*`` and ``?`` matches the whole text, whatever the case of the letters A to Z.
+    """Returns whether a pattern with ``*`` and ``?`` matches the whole text. Ignores the case of the letters A to Z.
 
-    shim/layer/instance/skip.c decides the same. fnmatch would import re (5 ms).
+    shim/layer/instance/skip.c must decide the same. fnmatch would import re (5 ms).
     """
     pattern, text = pattern.translate(_LOWER), text.translate(_LOWER)
     star = mark = -1
@@ -86,7 +86,7 @@ def glob_matches(pattern: str, text: str) -> bool:
 
 
 def rule_matches(match: dict[str, Any], program: Program, facts: DeviceFacts) -> bool:
-    """Whether every condition of a rule holds."""
+    """Returns whether every condition of a rule holds."""
     texts = {
         "executable": program.executable,
         "application": program.application,
@@ -104,8 +104,8 @@ def rule_matches(match: dict[str, Any], program: Program, facts: DeviceFacts) ->
 
 
 def is_skipped(document: dict[str, Any], program: Program, by_default: bool) -> bool:
-    """Whether the layer leaves this process alone; ``by_default``: the built-in rules say so. As skip.c decides
-    it, where it can."""
+    """Returns whether a skip rule applies to this process. ``by_default``: the built-in rules skip it. If skip.c can
+    decide, it does so before policy starts; both must decide alike."""
 
     def holds(rule: dict[str, Any]) -> bool:
         return all(glob_matches(wanted, getattr(program, key)) for key, wanted in rule.items())
@@ -122,8 +122,8 @@ def settings_for(
     by_application: dict[str, Any] | None = None,
     by_user: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Defaults, then layer settings of the application, then ``settings``, then every matching rule in the order of the
-    file, then layer settings of the user."""
+    """Returns the settings in force. Later sources override earlier ones: defaults, layer settings of the application,
+    ``settings``, every matching rule in the order of the file, layer settings of the user."""
     result = {**DEFAULTS, **(by_application or {})}
     result.update(document.get("settings") or {})
     for rule in document.get("rules") or []:
@@ -133,10 +133,10 @@ def settings_for(
 
 
 def top_setting(document: dict[str, Any], key: str) -> Any:
-    """One of ``TOP_DEFAULTS``."""
+    """Returns the value of a top-level key, or its default in ``TOP_DEFAULTS``."""
     return document.get(key, TOP_DEFAULTS[key])
 
 
 def watchdog_limits(document: dict[str, Any]) -> dict[str, Any]:
-    """What a policy class may do before it is switched off: defaults, and what ``watchdog`` sets of them."""
+    """Returns the limits beyond which a policy class is switched off: defaults, overridden by ``watchdog``."""
     return {**TOP_DEFAULTS["watchdog"], **(document.get("watchdog") or {})}

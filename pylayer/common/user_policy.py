@@ -1,8 +1,8 @@
-"""The user's own policy class: Python source from policy_path, which nobody else could have written.
+"""Imports the user's policy class: Python source from policy_path that nobody else could have written.
 
-The directory is checked, and each file again through the descriptor that it is read from. Compiled files beside the
-source (``__pycache__``) and extension modules are passed over: nobody can see what is in them, and who may write to a
-directory of compiled files is easily somebody else than who may write to the source.
+The directory is checked, and then each file through the descriptor it is read from. Compiled files beside the source
+(``__pycache__``) and extension modules are ignored: nobody can see what is in them, and another user may be able to
+write to a directory of compiled files although not to the source.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_SOURCE_BYTES = 16 << 20
 
 class _OwnSource(SourceFileLoader):
     def get_data(self, path: str) -> bytes:
-        """Called by importlib for source and for compiled files."""
+        """importlib calls this for source and for compiled files. Raises OSError for anything but source."""
         if not path.endswith(".py"):
             raise OSError(f"{path} is not read: policy is source code")
         return read_own_file(path, MAX_SOURCE_BYTES)
@@ -39,9 +39,10 @@ def _finder_for(directory: str) -> Callable[[str], FileFinder]:
 
 
 def load(wanted: str, directory: str | None) -> Policy:
-    """An object of the class ``wanted``, which is module:Class.
+    """Returns an object of the class ``wanted``, which is module:Class. ``directory`` holds the module.
 
-    Raises OSError, UntrustedDirectory included, and whatever the user's code does.
+    Raises OSError (UntrustedDirectory included), ValueError without a directory, TypeError if the class is no subclass
+    of Policy, and whatever the user's code raises.
     """
     if not directory:
         raise ValueError("policy_path, the directory that holds the module, is not set")
@@ -55,7 +56,7 @@ def load(wanted: str, directory: str | None) -> Policy:
     finally:
         if directory in sys.path:
             sys.path.remove(directory)
-    sys.path.append(directory)  # for what its methods import; last, where it hides nothing that pylayer imports later
+    sys.path.append(directory)  # for imports in its methods; last, so that it hides nothing that pylayer imports later
     policy = getattr(module, class_name)()
     if not isinstance(policy, Policy):
         raise TypeError(f"{class_name} is not a subclass of pylayer.policy.Policy")

@@ -1,1 +1,1 @@
-"""What runs in a program's process, on the policy thread. It imports nothing of the command line."""
+"""Code that runs in a program's process, on the policy thread. It imports nothing from the command line."""

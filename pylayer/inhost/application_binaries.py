@@ -1,4 +1,4 @@
-"""The program's own VkPipelineBinaryKHR objects on one device: what it read of them in this and earlier runs."""
+"""The history of the program's own VkPipelineBinaryKHR objects on one device: what the program read in all runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OwnBinaries:
-    """``say_damage`` takes the list of what could not be read, and empties it."""
+    """Loads and records that history. ``say_damage`` reports the damage in the list it gets, and empties the list."""
 
     def __init__(self, device: Device, storing: Storing, say_damage: Callable[[list[Damage]], None]) -> None:
         self._device = device
@@ -26,7 +26,7 @@ class OwnBinaries:
 
     @property
     def history(self) -> ApplicationBinaries | None:
-        """The stored history; None without a store."""
+        """The stored history. None without a store."""
         device = self._device
         if self._history is None and device.folder is not None:
             from ..store.application_binaries import ApplicationBinaries
@@ -38,7 +38,7 @@ class OwnBinaries:
         return self._history
 
     def batches(self) -> Iterator[Batch]:
-        """What the layer is to know of earlier runs."""
+        """Yields the binaries of earlier runs for the layer. Yields nothing if the layer does not check binaries."""
         if not self._device.checks_binaries or self.history is None:
             return
         for attested in self.history.load():
@@ -48,14 +48,15 @@ class OwnBinaries:
         self._say_damage(self.history.damage)
 
     def new(self, read: BinaryRead) -> list[bytes | memoryview]:
-        """The pieces to write for a binary that the program read, none where it is known already."""
+        """Returns the pieces to write for a binary that the program read. Empty if the binary is already known, or if
+        nothing can be stored."""
         device = self._device
         if not device.checks_binaries or self.history is None or self._storing.paused or device.read_only:
             return []
         return self.history.new(read, device.settings["application_binaries"] == "restore")
 
     def write(self, parts: list[bytes | memoryview]) -> None:
-        """Stores the pieces that ``new`` gave, in one write."""
+        """Stores pieces that ``new`` returned, in one write."""
         if not parts or self.history is None:
             return
         try:
@@ -64,6 +65,6 @@ class OwnBinaries:
             self._storing.failed(error)
 
     def close(self) -> None:
-        """Ends the files that were written."""
+        """Closes the history's files."""
         if self._history is not None:
             self._history.close()

@@ -1,5 +1,5 @@
-"""The program's own VkPipelineCache objects on one device: what it read of them, what is thought of data that it brings
-back, and the last good data where that cannot be used."""
+"""The program's own VkPipelineCache objects on one device: a history of the data that the program read, outcomes for
+the data that it brings back, and the last good data, which replaces refused data."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ApplicationCaches:
-    """``say_damage`` takes the list of what could not be read, and empties it."""
+    """Compares initial data with the history. ``say_damage`` reports the damage in the list it gets, and empties it."""
 
     def __init__(
         self,
@@ -41,19 +41,19 @@ class ApplicationCaches:
         self._crashes = crashes
         self._say_damage = say_damage
         self._read_only = read_only
-        #: None: nobody has asked yet, or there is no store.
+        #: None until first used, and without a store.
         self._attestations: Attestations | None = None
         self._to_restore: list[Blob] = []
         self._restored: set[bytes] = set()
-        #: How often each outcome was given to data that passed, and to data that did not.
+        #: Number of times each outcome occurred, for data that passed and for data that was refused.
         self.outcomes: dict[str, int] = {}
         self.refused: dict[str, int] = {}
         self.restored = 0
 
     @property
     def attestations(self) -> Attestations | None:
-        """What the program read of its caches in this and earlier runs; None without a store, and where policy does
-        not want it."""
+        """The history: what the program read from its caches in this and earlier runs. None without a store, or if
+        the setting application_caches does not need it."""
         if self._settings["application_caches"] not in ("attest", "strict", "report"):
             return None
         if self._attestations is None and self._folder is not None:
@@ -66,19 +66,19 @@ class ApplicationCaches:
         return self._attestations
 
     def history(self, data: CacheData) -> str:
-        """What is known of initial data: one of ``attestation.OUTCOMES``. Fills in ``damage``."""
+        """Returns what the history knows of initial data: one of ``attestation.OUTCOMES``. Sets ``data.damage``."""
         if data.data_is_null or data.data_size == 0 or self.attestations is None:
             return "unknown"
         outcome, data.damage = self.attestations.outcome(data.digest, data.data_size, data.sketch)
         return outcome
 
     def wants_sketch(self, data: CacheData) -> bool:
-        """Whether more can be known of data with a sketch of it."""
+        """Returns whether a sketch of the data could give a better outcome than 'unknown'."""
         attests = self._settings["application_caches"] != "strict" and self.attestations is not None
         return attests and data.history == "unknown" and not data.sketch and not data.data_is_null
 
     def given(self, data: CacheData) -> None:
-        """The program gave initial data to vkCreatePipelineCache."""
+        """Records that the program gave initial data to vkCreatePipelineCache."""
         attestations = self.attestations
         if attestations is None or data.data_is_null or self._storing.paused or self._read_only:
             return
@@ -88,17 +88,17 @@ class ApplicationCaches:
             self._storing.failed(error)
 
     def count(self, outcome: str, refused: bool) -> None:
-        """Counts what became of initial data."""
+        """Counts the outcome of initial data."""
         counts = self.refused if refused else self.outcomes
         counts[outcome] = counts.get(outcome, 0) + 1
 
     @staticmethod
     def describe(data: CacheData, outcome: str) -> str:
-        """The outcome for the log: of altered data with what was done to it."""
+        """Returns the outcome for the log. For altered data it includes the kind of damage."""
         return f"{outcome} ({data.damage})" if outcome == "altered" else outcome
 
     def report(self, data: CacheData, outcome: str, log: Callable[[int, str], None]) -> None:
-        """Initial data passed, whatever is thought of it."""
+        """Counts and logs the outcome of initial data that passed regardless of it."""
         self.count(outcome, refused=False)
         good = outcome in GOOD_OUTCOMES
         passed = "" if good else "; it was handed to the driver, as the policy file wants it"
@@ -108,7 +108,7 @@ class ApplicationCaches:
         )
 
     def read(self, read: CacheRead) -> None:
-        """The program read one of its caches: what it loads later can be compared with this."""
+        """Records what the program read from one of its caches, so that data it loads later can be compared."""
         self._crashes.given_out(read.digest)
         attestations = self.attestations
         if attestations is None or self._storing.paused or self._read_only:
@@ -121,7 +121,8 @@ class ApplicationCaches:
             self._storing.failed(error)
 
     def keeps(self, data: CacheData) -> bool:
-        """Whether a copy of this initial data is kept, so that the layer need not send it again when it is read."""
+        """Returns whether the store has a copy of this initial data. If so, the layer need not send the data again
+        when the program reads it."""
         return self._attestations is not None and self._attestations.has(data.digest)
 
     # ---- the last good data ----------------------------------------------------------------------
@@ -132,20 +133,21 @@ class ApplicationCaches:
 
     @property
     def reports(self) -> bool:
-        """Whether all data passes, whatever is thought of it."""
+        """Whether all data passes, and its outcome is only counted and logged."""
         return bool(self._settings["application_caches"] == "report")
 
     def restorable_slots(self) -> int:
-        """A bit for each slot, of the first 64, of which there is good data. None where the program never loads its
-        caches, for then it does not miss them."""
+        """Returns a bit mask of the slots, of the first 64, that have good data to restore. 0 if restoring is disabled,
+        or if the program never loads its caches and so does not miss them."""
         attestations = self.attestations if self._may_restore else None
         if attestations is None or not attestations.history.loads:
             return 0
         return sum(1 << slot for slot in attestations.blobs if slot < 64)
 
     def last_good(self, slot: int, any_slot: bool) -> Blob | None:
-        """The last good data of a cache, if there is any that is not merged yet. Without ``any_slot``, of a cache that
-        the program created empty, if it has ever loaded one."""
+        """Returns the last good data of a cache. None if there is none, if it was already restored, or if it is
+        suspect. ``any_slot``: if the slot has no data, use the newest of another slot. Without ``any_slot`` the program
+        created the cache empty, and the answer is None if the program never loaded a cache."""
         attestations = self.attestations if self._may_restore else None
         if attestations is None or not (any_slot or attestations.history.loads):
             return None
@@ -155,17 +157,17 @@ class ApplicationCaches:
         return None if self._crashes.suspects.takes_application_data(blob.digest) else blob
 
     def restore_later(self, blob: Blob) -> None:
-        """It will be among ``batches_to_restore``, and ``last_good`` gives it no more."""
+        """Queues the data for ``batches_to_restore``. ``last_good`` no longer returns it."""
         self._restored.add(blob.digest)
         self._to_restore.append(blob)
 
     def restore_now(self, blob: Blob) -> Batch | None:
-        """Its data, verified; None where it is damaged. ``last_good`` gives it no more."""
+        """Returns the verified data, or None if it is damaged. ``last_good`` no longer returns it."""
         self._restored.add(blob.digest)
         return self._read(blob)
 
     def batches_to_restore(self) -> Iterator[Batch]:
-        """What is to be handed over with the store."""
+        """Yields the queued data, to be loaded together with the store."""
         while self._to_restore:
             batch = self._read(self._to_restore.pop())
             if batch is not None:
@@ -185,11 +187,11 @@ class ApplicationCaches:
         return batch
 
     def close(self) -> None:
-        """Ends the files that were written."""
+        """Compacts the history and closes its files."""
         if self._attestations is None or self._read_only:
             return
         try:
             self._attestations.compact()
         except OSError:
-            pass  # next time
+            pass  # a later run compacts it
         self._attestations.close()

@@ -1,7 +1,7 @@
-"""The one module that touches the cffi object: messages in, answers and commands out.
+"""The only module that uses the cffi object. It takes messages from the layer, and sends answers and commands to it.
 
-Each function carries the C signature it calls (shim/boundary.h). Nothing that belongs to C leaves this
-module except ``data`` of Cell, CacheRead and BinaryRead, which is valid until the message is released.
+Each function's docstring has the C signature it calls (shim/boundary.h). The only C memory that leaves this
+module is ``data`` of Cell, CacheRead and BinaryRead, which is valid until the message is released.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _text(array: Any) -> str:
     return ffi.string(array).decode("utf-8", "replace")  # type: ignore[no-any-return]
 
 
-#: Reads a C field as the annotation of a value class's field says.
+#: Converts a C field to a Python value, by the annotation of the value class's field.
 _PLAIN: dict[str, Callable[[Any], Any]] = {
     "bool": bool,
     "bytes": lambda array: bytes(ffi.buffer(array)),
@@ -64,13 +64,14 @@ _PLAIN: dict[str, Callable[[Any], Any]] = {
 
 
 def _plain(kind: type[T], c: Any, **given: Any) -> T:
-    """A value class's object from the fields of the same names in a C struct; ``given``: those that differ."""
+    """Returns a value class's object, made from the C struct's fields of the same names. ``given`` has the fields that
+    need another conversion."""
     fields = kind.__annotations__
     return kind(**given, **{name: _PLAIN[fields[name]](getattr(c, name)) for name in fields if name not in given})
 
 
 class Message:
-    """One message from the layer. Release it exactly once; its sender may be waiting."""
+    """One message from the layer. Release it exactly once: its sender may be waiting."""
 
     __slots__ = ("_c", "device", "type")
 
@@ -80,66 +81,66 @@ class Message:
         self.device: int = c.device
 
     def release(self) -> None:
-        """void release(PylayerMessage *): wakes the sender if it was not answered, and frees the message."""
+        """void release(PylayerMessage *): frees the message. If it was not answered, wakes its sender."""
         _shim.release(self._c)
 
     def program(self, executable: str) -> Program:
-        """The program behind CREATE_INSTANCE, PLAN_DEVICE or PROPERTIES."""
+        """Returns the program that CREATE_INSTANCE, PLAN_DEVICE or PROPERTIES describes."""
         c = self._c.instance if self.type == CREATE_INSTANCE else self._c.info.instance
         return _plain(
             Program, c, application=_text(c.application_name), engine=_text(c.engine_name), executable=executable
         )
 
     def device_facts(self) -> DeviceFacts:
-        """The device of PLAN_DEVICE or PROPERTIES."""
+        """Returns the physical device that PLAN_DEVICE or PROPERTIES describes."""
         return _plain(DeviceFacts, self._c.info)
 
     @property
     def skip_undecided(self) -> bool | None:
-        """PLAN_DEVICE, PROPERTIES: None where the layer decided that the process is not left alone; else policy has to
-        decide, and this is what the built-in rules say."""
+        """PLAN_DEVICE, PROPERTIES: None if the layer decided that no skip rule applies to the process. Otherwise policy
+        must decide, and this says whether the built-in rules skip it."""
         return None if self._c.skip == lib.PYLAYER_SKIP_NO else bool(self._c.skip == lib.PYLAYER_SKIP_ASK_BUILT_IN)
 
     @property
     def layer_settings(self) -> str:
-        """PLAN_DEVICE, PROPERTIES: as pylayer.common.layer_settings.parse reads it; empty where there is none."""
+        """PLAN_DEVICE, PROPERTIES: the text for pylayer.common.layer_settings.parse. Empty without layer settings."""
         c = self._c.layer_settings
         return ffi.string(c).decode("utf-8", "replace") if c else ""
 
     @property
     def sent_ns(self) -> int:
-        """When it was sent, on the clock of ``time.monotonic_ns``."""
+        """When the message was sent, on the clock of ``time.monotonic_ns``."""
         return self._c.time_ns  # type: ignore[no-any-return]
 
     @property
     def kept(self) -> bool:
-        """PLAN_DEVICE: the layer found a plan that was kept; nobody waits for another."""
+        """PLAN_DEVICE: the layer found a kept plan, so nobody waits for an answer."""
         return bool(self._c.kept)
 
     def plan_to_keep(self, for_all_programs: bool) -> tuple[str, bytes] | None:
-        """PLAN_DEVICE, answered: file name and plan; None where it cannot be kept."""
+        """Returns the file name and bytes of the plan in an answered PLAN_DEVICE. None if it cannot be kept."""
         c = self._c
         name = _text(c.general_plan_name if for_all_programs else c.plan_name)
         return (name, bytes(ffi.buffer(ffi.addressof(c.plan)))) if name else None
 
     def answer_plan(self, plan: Plan) -> bool:
-        """int32_t answer(PylayerMessage *): False when vkCreateDevice has gone on without."""
-        # Whole or not at all: a plan with a value that does not fit must not be half in force.
+        """int32_t answer(PylayerMessage *): returns False if vkCreateDevice no longer waits for the plan."""
+        # The whole plan is converted before it is assigned: if a value does not fit, no part of it takes effect.
         self._c.plan = ffi.new("PylayerPlan *", plan.as_dict())[0]
         return bool(_shim.answer(self._c) == 0)
 
     def answer_properties(self, properties: BinaryProperties) -> bool:
-        """int32_t answer(PylayerMessage *): False when the program has the driver's own properties already."""
+        """int32_t answer(PylayerMessage *): returns False if the program already got the driver's own properties."""
         self._c.properties = ffi.new("PylayerProperties *", properties.as_dict())[0]
         return bool(_shim.answer(self._c) == 0)
 
     def device_state(self) -> DeviceState:
-        """The outcome in DEVICE_CREATED."""
+        """Returns the outcome of a plan, from DEVICE_CREATED."""
         c = self._c.created
         return _plain(DeviceState, c, global_key=bytes(ffi.buffer(c.global_key, c.global_key_size)))
 
     def cache_data(self) -> CacheData:
-        """The initial data of ADMIT_CACHE or CACHE_REFUSED; of CACHE_EMPTY, that there is none."""
+        """Returns what ADMIT_CACHE or CACHE_REFUSED says of initial data; for CACHE_EMPTY there is no data."""
         c = self._c.cache
         return _plain(
             CacheData,
@@ -151,7 +152,7 @@ class Message:
         )
 
     def cache_read(self) -> CacheRead:
-        """What the program read in CACHE_READ; ``data`` is a view of the message's own memory."""
+        """Returns what the program read from a cache (CACHE_READ). ``data`` is a view of the message's memory."""
         c = self._c.read
         return _plain(
             CacheRead,
@@ -161,18 +162,18 @@ class Message:
         )
 
     def answer_verdict(self, verdict: int) -> bool:
-        """int32_t answer(PylayerMessage *): False when vkCreatePipelineCache has gone on without."""
+        """int32_t answer(PylayerMessage *): returns False if vkCreatePipelineCache no longer waits for the verdict."""
         self._c.verdict = verdict
         return bool(_shim.answer(self._c) == 0)
 
     def cell(self) -> Cell:
-        """The cell of CELL; ``data`` is a view of the message's own memory."""
+        """Returns the cell of CELL. ``data`` is a view of the message's memory."""
         c = self._c.cell
         data = memoryview(ffi.buffer(c.data, c.size)) if c.size else memoryview(b"")
         return _plain(Cell, c, data=data)
 
     def binary_read(self) -> BinaryRead:
-        """The binary of BINARY_READ; ``data`` is a view of the message's own memory."""
+        """Returns the binary of BINARY_READ. ``data`` is a view of the message's memory."""
         c = self._c.binary
         return _plain(
             BinaryRead,
@@ -183,17 +184,18 @@ class Message:
 
 
 def next_message(timeout_ns: int) -> Message | None:
-    """PylayerMessage *next(int64_t timeout_ns)"""
+    """PylayerMessage *next(int64_t timeout_ns): returns None after the timeout; a negative one has no limit."""
     c = _shim.next(timeout_ns)
     return Message(c) if c else None
 
 
 def is_open() -> bool:
-    """int32_t is_open(void)"""
+    """int32_t is_open(void): returns False once no message can come any more."""
     return bool(_shim.is_open())
 
 
-#: What load_records published, by device: the layer reads it until the next publication.
+#: Memory that load_records published, by device. It must stay alive while the layer reads it: until the next
+#: load_records or load_done.
 _published: dict[int, tuple[Any, ...]] = {}
 
 
@@ -201,8 +203,8 @@ def load_records(
     device: int, data: bytes | bytearray, offsets: Sequence[int], sizes: Sequence[int], digests: Sequence[bytes]
 ) -> bool:
     """int64_t load_records(uint64_t, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-    const uint8_t *digests, uint64_t count): finishes the records published before and publishes these. ``data`` must
-    not change until the next call or ``load_done``. False when the device is gone."""
+    const uint8_t *digests, uint64_t count): publishes these records after the layer finished the ones published before.
+    ``data`` must not change until the next call or ``load_done``. Returns False if the device is gone."""
     arguments = (
         ffi.from_buffer("uint8_t[]", data),
         ffi.new("uint64_t[]", offsets),
@@ -215,8 +217,8 @@ def load_records(
 
 
 def load_done(device: int) -> int:
-    """int64_t load_done(uint64_t device): how many records the driver took since the last ``load_done``, -1 when the
-    device is gone. Another load may follow."""
+    """int64_t load_done(uint64_t device): ends a load. Returns how many records the driver took since the last
+    ``load_done``, or -1 if the device is gone. Another load may follow."""
     taken = int(_shim.load_done(device))
     _published.pop(device, None)
     return taken
@@ -224,8 +226,8 @@ def load_done(device: int) -> int:
 
 def load_binaries(device: int, data: bytes | bytearray, offsets: Sequence[int], sizes: Sequence[int]) -> int:
     """int64_t load_binaries(uint64_t, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-    uint64_t count): copies binaries records into the device's index; how many found room, -1 when the device is gone.
-    Before ``load_done``."""
+    uint64_t count): copies binaries records into the device's index. Returns how many found room, or -1 if the device
+    is gone. Call it before ``load_done``."""
     return int(
         _shim.load_binaries(
             device,
@@ -238,8 +240,8 @@ def load_binaries(device: int, data: bytes | bytearray, offsets: Sequence[int], 
 
 
 def load_attested(device: int, attested: Sequence[Attested]) -> int:
-    """int64_t load_attested(uint64_t, const PylayerAttested *, uint64_t count): copies what the program read in earlier
-    runs; how many it took, -1 when the device is gone. Before ``load_done``."""
+    """int64_t load_attested(uint64_t, const PylayerAttested *, uint64_t count): copies binaries that the program read
+    in earlier runs. Returns how many the layer took, or -1 if the device is gone. Call it before ``load_done``."""
     array = ffi.new("PylayerAttested[]", len(attested))
     views = []
     for c, one in zip(array, attested, strict=True):
@@ -255,49 +257,53 @@ def load_attested(device: int, attested: Sequence[Attested]) -> int:
 
 
 def load_begin(device: int) -> None:
-    """int32_t load_begin(uint64_t device): pipeline creations that miss wait for one ``load_done`` more."""
+    """int32_t load_begin(uint64_t device): announces a load. Pipeline creations that miss wait for its ``load_done``
+    or ``load_cancel``."""
     _shim.load_begin(device)
 
 
 def load_cancel(device: int) -> None:
-    """int32_t load_cancel(uint64_t device): a load that was expected does not come."""
+    """int32_t load_cancel(uint64_t device): an expected load will not happen."""
     _shim.load_cancel(device)
 
 
 def restorable(device: int, slots: int) -> None:
-    """int32_t restorable(uint64_t device, uint64_t slots): a bit for each of the program's caches, by the order of
-    their creation, for which the layer expects a load where it is created empty; before this, for each."""
+    """int32_t restorable(uint64_t device, uint64_t slots): tells the layer which of the program's caches have data to
+    restore: bit n is for the n-th created. If such a cache is created empty, or the driver fails on its data, the layer
+    expects a load for it. Until this call the layer expects one for every cache."""
     _shim.restorable(device, slots)
 
 
 def watch(device: int, descriptor: int) -> int:
-    """int32_t watch(uint64_t device, int32_t fd): maps the crash sentinel; 0, or -2 where the file system is unfit."""
+    """int32_t watch(uint64_t device, int32_t fd): maps the crash sentinel. Returns 0, or -2 if the file system is
+    unfit."""
     return int(_shim.watch(device, descriptor))
 
 
 def suspect(device: int, fingerprints: Sequence[int], kinds: int) -> bool:
-    """int32_t suspect(uint64_t, const uint64_t *fingerprints, uint64_t count, uint32_t kinds): pipelines with these
-    fingerprints, in ascending order, are created without anything stored."""
+    """int32_t suspect(uint64_t, const uint64_t *fingerprints, uint64_t count, uint32_t kinds): the layer creates
+    pipelines with these fingerprints (in ascending order) without stored data, and those without a fingerprint whose
+    kind is in the bit mask ``kinds``."""
     return bool(_shim.suspect(device, ffi.new("uint64_t[]", fingerprints), len(fingerprints), kinds) == 0)
 
 
 def make_plain(device: int, kind: int) -> None:
-    """int32_t make_plain(uint64_t device, int32_t kind)"""
+    """int32_t make_plain(uint64_t device, int32_t kind): the layer no longer probes for this pipeline kind."""
     _shim.make_plain(device, kind)
 
 
 def stop_adopting(device: int, kind: int) -> None:
-    """int32_t stop_adopting(uint64_t device, int32_t kind)"""
+    """int32_t stop_adopting(uint64_t device, int32_t kind): the layer no longer adopts pipelines of this kind."""
     _shim.stop_adopting(device, kind)
 
 
 def switch_off(device: int) -> None:
-    """int32_t switch_off(uint64_t device)"""
+    """int32_t switch_off(uint64_t device): from now on the device runs as if the layer were not there."""
     _shim.switch_off(device)
 
 
 def read_merged(device: int) -> bytes | None:
-    """int64_t read_merged(uint64_t, uint8_t *data, uint64_t size): all data of the layer's cache, None where
+    """int64_t read_merged(uint64_t, uint8_t *data, uint64_t size): returns all data of the layer's cache, or None if
     the driver does not give it."""
     for _ in range(4):  # the cache may grow between the two calls
         size = _shim.read_merged(device, ffi.NULL, 0)
@@ -311,7 +317,7 @@ def read_merged(device: int) -> bytes | None:
 
 
 def counters(device: int) -> dict[str, int] | None:
-    """int32_t counters(uint64_t, PylayerCounters *): None when the device is gone."""
+    """int32_t counters(uint64_t, PylayerCounters *): returns None if the device is gone."""
     out = ffi.new("PylayerCounters *")
     if _shim.counters(device, out) != 0:
         return None
@@ -319,7 +325,7 @@ def counters(device: int) -> dict[str, int] | None:
 
 
 def activity(device: int) -> Activity | None:
-    """int32_t activity(uint64_t, PylayerActivity *): None when the device is gone."""
+    """int32_t activity(uint64_t, PylayerActivity *): returns None if the device is gone."""
     out = ffi.new("PylayerActivity *")
     if _shim.activity(device, out) != 0:
         return None
@@ -327,10 +333,10 @@ def activity(device: int) -> Activity | None:
 
 
 def fingerprints(device: int) -> bytes | None:
-    """int64_t fingerprints(uint64_t, uint64_t *out, uint64_t capacity): those of all pipelines that the device
-    created, as an array of native uint64_t; None when the device is gone."""
+    """int64_t fingerprints(uint64_t, uint64_t *out, uint64_t capacity): returns the fingerprints of all pipelines that
+    the device created, as an array of native uint64_t. None if the device is gone."""
     capacity = 0
-    while True:  # there may be more of them at the second call
+    while True:  # pipelines may be created between two calls
         out = ffi.new("uint64_t[]", capacity)
         count = _shim.fingerprints(device, out, capacity)
         if count < 0:
@@ -341,24 +347,25 @@ def fingerprints(device: int) -> bytes | None:
 
 
 def executable() -> str:
-    """const char *executable(void): what program this is, valid UTF-8 whatever its file is called."""
+    """const char *executable(void): returns the program's name, always as valid UTF-8. 'unknown' if the layer has
+    none."""
     name = _shim.executable()
     return ffi.string(name).decode("utf-8", "replace") if name else "unknown"
 
 
 def environment(name: str, default: str = "") -> str:
-    """const char *environment(const char *): a variable of the program's environment."""
+    """const char *environment(const char *): returns a variable of the program's environment, or ``default``."""
     value = _shim.environment(name.encode())
     return ffi.string(value).decode("utf-8", "surrogateescape") if value else default
 
 
 def log_wanted(level: int) -> bool:
-    """int32_t log_wanted(int32_t level)"""
+    """int32_t log_wanted(int32_t level): returns whether a line of this level would be written."""
     return bool(_shim.log_wanted(level))
 
 
 def log(level: int, text: str, **fields: str | int) -> None:
-    """void log(int32_t level, const char *text): a sentence, and what is in it once more as key=value."""
+    """void log(int32_t level, const char *text): writes a sentence and, after it, ``fields`` as key=value."""
     if _shim.log_wanted(level):
         _shim.log(level, (text + "".join(map(_field, fields.items()))).encode("utf-8", "replace"))
 
@@ -376,11 +383,11 @@ _call_names: dict[str, Any] = {}
 
 
 def call_begins(name: str, limit_ns: int) -> None:
-    """The policy thread goes into code of the user's: after ``limit_ns`` PolicyTimeout is raised in it
-    (shim/policy/watchdog.c). void pylayer_watch(void)"""
+    """void pylayer_watch(void): call this before the policy thread runs the user's code. After ``limit_ns`` the C
+    watchdog (shim/policy/watchdog.c) raises PolicyTimeout in that code."""
     if name not in _call_names:
         _call_names[name] = ffi.new("char[]", name.encode())
-    other_limit = lib.pylayer_call_limit_ns != limit_ns  # it may sleep for longer than this one
+    other_limit = lib.pylayer_call_limit_ns != limit_ns  # the watchdog may be asleep for longer than this limit
     lib.pylayer_call_name = _call_names[name]
     lib.pylayer_call_limit_ns = limit_ns
     lib.pylayer_call_began_ns = time.monotonic_ns()
@@ -389,5 +396,5 @@ def call_begins(name: str, limit_ns: int) -> None:
 
 
 def call_ended() -> None:
-    """It came out. An exception that was raised for it comes no later than in here, before the call is over."""
+    """Call this when the user's code has ended. A PolicyTimeout for that code arrives at the latest in this call."""
     lib.pylayer_call_began_ns = 0

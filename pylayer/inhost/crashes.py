@@ -1,4 +1,4 @@
-"""One device's part in the crash sentinel: what is suspected, what its run clears, and the file that marks stand in."""
+"""One device's part in the crash sentinel: what is suspected, what this run clears, and the file that holds marks."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 
 
 class Crashes:
-    """``folder`` None: there is no store, and nothing is suspected. ``read_only``: nothing is written into it; deaths
-    are seen where the sentinel's file can lie in the runtime directory, for as long as that lasts."""
+    """Suspects and the sentinel of one device. ``folder`` is None without a store; then nothing is suspected.
+    ``read_only``: nothing is written to the store. The sentinel's file then lies in the runtime directory, and deaths
+    are known only as long as that file exists."""
 
     def __init__(
         self,
@@ -33,14 +34,14 @@ class Crashes:
         self._log = log
         self._read_only = read_only
         self._live: str | None = None
-        #: None: nobody has asked yet.
+        #: None until first used.
         self._known: Suspects | None = None
-        #: Names of data, and fingerprints.
+        #: What the driver made anew in this run: first eight bytes of digests, and fingerprints.
         self._made_anew: set[bytes | int] = set()
 
     @property
     def suspects(self) -> Suspects:
-        """What processes died of in this driver's hands. Looks for new deaths once."""
+        """What processes died over in this driver. The first use looks for new deaths."""
         if self._known is None:
             self._known = Suspects()
             if self._folder is not None:
@@ -51,22 +52,23 @@ class Crashes:
 
     @property
     def left_out(self) -> int:
-        """Stored records that were not used."""
+        """The number of stored records that the load left out as suspects."""
         return len(self._known.left_out) if self._known else 0
 
     def open(self, watch: Callable[[int], int]) -> None:
-        """Makes the sentinel; the layer maps it, ``watch(descriptor)``."""
+        """Creates the sentinel's file. The layer maps it in ``watch(descriptor)``."""
         if self._folder is None:
             return
         try:
             self._live = sentinel.open_sentinel(
                 self._folder, self._program_id, self._program.name, watch, outside=self._read_only
             )
-        except OSError as error:  # a store that is only read
+        except OSError as error:  # the store cannot be written to
             self._log(LOG_DEBUG, f"no crash sentinel: {error.strerror or error}")
 
     def allows(self, digest: bytes, fingerprint: int) -> bool:
-        """Whether what was compiled is to be stored like any other. Without anything stored, it clears its pipeline."""
+        """Returns whether to store a record that was just compiled. False if the store has it already and the load left
+        it out as a suspect. A suspected pipeline is compiled without stored data, so this compile clears it."""
         known = self._known
         if not known:
             return True
@@ -76,13 +78,13 @@ class Crashes:
         return not again
 
     def given_out(self, digest: bytes) -> None:
-        """The driver has just given out this snapshot, or this data of an application's cache."""
+        """Clears suspected data that the driver has just returned: a snapshot, or data of an application's cache."""
         known = self._known
         if known and (known.takes_application_data(digest) or known.takes_record(digest, 0)):
             self._made_anew.add(digest[:8])
 
     def close(self) -> None:
-        """The device goes: nothing is in the driver any more, and what was made anew is written down."""
+        """The device is destroyed: deletes the sentinel's file and writes a note of what was made anew."""
         if self._live is not None:
             remove(self._live)
         if self._folder is None or self._read_only or self._known is None:
@@ -90,5 +92,5 @@ class Crashes:
         try:
             crash_notes.clear(self._folder, self._program_id, self._program.name, self._known, self._made_anew)
         except OSError:
-            pass  # suspected for one run more
+            pass  # it stays suspected for one more run
         self._made_anew = set()

@@ -1,4 +1,4 @@
-"""What every part of a device's session knows of the device."""
+"""The state of a device that all parts of its session share."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 class Device:
-    """One VkDevice of the program. ``commands`` is the ``boundary`` module, or a fake in tests; ``root`` None: there is
-    no store."""
+    """One VkDevice of the program. ``commands`` is the ``boundary`` module, or a fake in tests. ``root`` is the store's
+    path, or None without a store."""
 
     def __init__(
         self,
@@ -41,21 +41,21 @@ class Device:
         self.facts = facts
         self.settings = settings
         self.identity = Identity.of(facts)
-        #: Nothing is added to the store, changed in it or deleted from it, but for statistics of the run.
+        #: Nothing in the store is added, changed or deleted, except statistics of the run.
         self.read_only: bool = settings["store"] == "read-only"
         self.folder = self._open_folder(root) if root else None
         self.carrier_planned = CARRIER_OFF
-        #: What came of the plan; None until the device exists, and after the layer was switched off.
+        #: The outcome of the plan. None until the device exists, and after the layer was switched off for it.
         self.state: DeviceState | None = None
-        #: Why the carrier is what it is.
+        #: Why the device has this carrier, in words.
         self.reason = ""
 
     def log(self, level: int, text: str, **fields: str | int) -> None:
-        """One line of the log."""
+        """Writes one line to the log."""
         self.commands.log(level, text, **fields)
 
     def use_global_key(self, global_key: bytes) -> None:
-        """The device has pipeline binaries; their global key is part of its identity."""
+        """Adds the global key of the device's pipeline binaries to its identity, and opens that identity's folder."""
         self.identity = Identity.of(self.facts, global_key)
         if self.folder is not None:
             self.folder = self._open_folder(self.folder.root)
@@ -73,32 +73,32 @@ class Device:
 
     @property
     def awaits_global_key(self) -> bool:
-        """Whether the device will have pipeline binaries, whose global key is known when it exists: until then any
-        other identity's folder would be read in vain."""
+        """Whether the device will have pipeline binaries. Their global key is part of the identity and is known only
+        once the device exists; a load before that would read the wrong identity's folder."""
         return self.carrier_planned == CARRIER_BINARIES or self.facts.binaries_requested
 
     @property
     def checks_binaries(self) -> bool:
-        """Whether the program's own pipeline binaries are compared with what it read."""
+        """Whether the layer compares the program's own pipeline binaries with what the program read."""
         return self.settings["application_binaries"] != "pass" and self.facts.binaries_requested
 
     @property
     def keeps(self) -> bool:
-        """Whether there is a carrier: pipelines are stored, and stored ones used."""
+        """Whether the carrier in force stores pipelines and uses stored ones."""
         return self.state is not None and self.state.carrier in CARRIERS_THAT_KEEP
 
     @property
     def will_keep(self) -> bool:
-        """The same, by the plan alone while the device does not exist."""
+        """As ``keeps``, but by the planned carrier while ``state`` is None."""
         return self.carrier_planned in CARRIERS_THAT_KEEP if self.state is None else self.keeps
 
     @property
     def has_binaries(self) -> bool:
-        """Whether the carrier is binaries."""
+        """Whether the carrier in force is binaries."""
         return self.state is not None and self.state.carrier == CARRIER_BINARIES
 
     def give_up_stub(self, what: str) -> None:
-        """The driver's VkPipelineCache holds nothing that could be stored."""
+        """Switches the layer off for this device, because the driver's VkPipelineCache is a stub: it keeps nothing."""
         self.reason = f"this driver's VkPipelineCache {what}"
         self.commands.switch_off(self.serial)
         self.state = None

@@ -1,7 +1,7 @@
-"""The policy thread: takes messages from the layer, lets policy decide, keeps what is to be kept.
+"""The policy thread: takes messages from the layer, asks policy to decide, and stores what is to be stored.
 
-Whatever goes wrong with one message stays with that message: it is answered with nothing, which means 'do
-nothing', logged, and the next one is taken.
+An error affects one message only. The error is logged, the message gets no answer, which means 'do nothing', and the
+thread takes the next message.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..values import (
     VERDICT_SKETCH,
 )
 
-# Only what the first plan needs: a program waits for it in vkCreateDevice. Session and store follow after.
+# Import only what the first plan needs: a program waits for it in vkCreateDevice. Session and store are imported later.
 from . import boundary
 from .user_output import LogStream, describe
 
@@ -44,16 +44,16 @@ if TYPE_CHECKING:
     from .session import DeviceSession
     from .watchdog import Watchdog
 
-#: Statistics of a program that only hits change without a message; they are looked at this often while they change, for
-#: `pylayer top`.
+#: A cache hit sends no message. While the counters change, policy reads them this often, for `pylayer top`.
 STATISTICS_INTERVAL_NS = 1_000_000_000
-#: And so often where they did not; and where the program is never quiet, snapshots and the like are taken then.
+#: Policy reads counters that did not change this often. If the program is never quiet, policy also takes snapshots at
+#: this interval.
 SETTLE_INTERVAL_NS = 5_000_000_000
-#: After the last event statistics are written and snapshots taken when nothing happened for this long.
+#: Policy writes statistics and takes snapshots when no message has come for this long.
 QUIET_NS = 1_000_000_000
-#: Records written with one system call; IOV_MAX is 1024 and a record has at most four pieces.
+#: Most records in one system call. IOV_MAX is 1024 and a record has at most four pieces.
 WRITE_RECORDS = 256
-#: For threads of policy's own: the default is RLIMIT_STACK, which may be 64 KiB.
+#: Stack of threads that policy starts. The default is RLIMIT_STACK, which may be 64 KiB.
 THREAD_STACK_BYTES = 1 << 20
 
 
@@ -64,33 +64,34 @@ class Host:
         self.executable = boundary.executable()
         self.root = store_root()
         self.document: dict[str, Any] = {}
-        #: Layer settings by the text that they came in.
+        #: Parsed layer settings, by the text that the layer sent.
         self._layer_settings: dict[str, LayerSettings] = {}
         self.policy = Policy()
         self.sessions: dict[int, DeviceSession] = {}
-        #: Stores that are being loaded.
+        #: Loads in progress, by the device's serial number.
         self.loading: dict[int, StoreLoad] = {}
-        #: Of a policy class of the user's, from when it is first imported or called.
+        #: Watchdog of the user's policy class. None until the class is first imported or called.
         self.watchdog: Watchdog | None = None
-        #: What statistics of runs say of that class; nothing where there is none.
+        #: What the statistics of runs say about that class. Empty without one.
         self.policy_facts: dict[str, Any] = {}
         self._switched_off: list[Policy] = []
         self._dirty = False
-        #: An instance was created and no device yet: time to import what a device will need.
+        #: An instance was created and no device yet: there is time to import what a device will need.
         self._device_expected = False
         self._last_statistics = self._last_settled = time.monotonic_ns()
         self._snapshots_due = True
         self._next_snapshots = 0
-        #: Statistics changed when they were last looked at.
+        #: The statistics had changed when they were last written.
         self._active = False
         self._maintaining: Maintaining | None = None
-        #: The policy file was used as it is, and no policy class decides beside it.
+        #: The policy file is in force, or there is none, and no policy class is configured.
         self._plans_may_be_kept = False
 
     # ---- start -----------------------------------------------------------------------------------
 
     def configure(self) -> None:
-        """Reads the policy file and the user's policy class; what cannot be used leaves the defaults in force."""
+        """Reads the policy file and imports the user's policy class. If one cannot be used, the defaults stay in
+        force."""
         if self.root is None:
             boundary.log(LOG_WARN, "there is no home directory and PYLAYER_STORE is not set: nothing is stored")
         path = config_file()
@@ -134,14 +135,14 @@ class Host:
         return self.watchdog
 
     def _ask(self, method: str, *arguments: Any) -> Any:
-        """Calls the policy; a class of the user's is watched, and what comes of it is plain values."""
+        """Calls a method of the policy. The watchdog watches the user's class, and makes its answers plain values."""
         if type(self.policy) is Policy:
             return getattr(self.policy, method)(*arguments)
         kind = type(self.policy)
         return self._watched(f"{kind.__module__}:{kind.__qualname__}").ask(self.policy, method, *arguments)
 
     def _carry_out(self, method: str, message: boundary.Message, answer: Any, *values: Any) -> bool:
-        """Gives policy's answer to the layer; False where the program had gone on."""
+        """Gives policy's answer to the layer. Returns False if the program no longer waits for it."""
         watchdog = self.watchdog if type(self.policy) is not Policy else None
         try:
             in_time = bool(answer(*values))
@@ -154,11 +155,11 @@ class Host:
         return in_time
 
     def _judge(self) -> None:
-        """Switches a class off that the watchdog condemned."""
+        """Switches off a class that the watchdog condemned."""
         watchdog = self.watchdog
         if watchdog is None or not watchdog.condemned or type(self.policy) is Policy:
             return
-        self._switched_off.append(self.policy)  # its end would run code of the user's
+        self._switched_off.append(self.policy)  # keep a reference: deleting the object could run the user's __del__
         self.policy = Policy()
         boundary.log(
             LOG_WARN,
@@ -167,11 +168,12 @@ class Host:
         )
 
     def plan_device(self, message: boundary.Message) -> None:
-        """PLAN_DEVICE: settings and policy first; the store is read while the driver creates the device."""
+        """PLAN_DEVICE: answers with the plan first, then makes the session. The store is read afterwards, while the
+        driver creates the device."""
         program = message.program(self.executable)
         facts = message.device_facts()
         if self._is_skipped(message, program):
-            return  # no answer: do nothing
+            return  # without an answer the layer does nothing
         wanted = self._settings(message, program, facts)
         try:
             plan = self._ask("plan_device", program, facts, wanted)
@@ -211,7 +213,7 @@ class Host:
             boundary.log(LOG_INFO, f"{facts.device_name}: carrier off, {session.reason}")
 
     def _settings(self, message: boundary.Message, program: Program, facts: DeviceFacts) -> dict[str, Any]:
-        """What is in force for a device; says once what is wrong with layer settings."""
+        """Returns the settings in force for a device. Logs once what is wrong with layer settings."""
         text = message.layer_settings
         if text and text not in self._layer_settings:
             from ..common import layer_settings
@@ -227,7 +229,7 @@ class Host:
         return settings.settings_for(self.document, program, facts, by_application, by_user)
 
     def _is_skipped(self, message: boundary.Message, program: Program) -> bool:
-        """Whether a skip rule leaves the program alone, where the layer could not tell without policy."""
+        """Returns whether a skip rule applies. False if the layer already decided that none does."""
         built_in = message.skip_undecided
         if built_in is None or not settings.is_skipped(self.document, program, built_in):
             return False
@@ -235,7 +237,8 @@ class Host:
         return True
 
     def _note_unplanned(self, program: Program, facts: DeviceFacts, reason: str) -> None:
-        """Where a policy class may be the cause, `pylayer stats` shall show that the device ran without the layer."""
+        """Writes statistics that the device runs without the layer, for `pylayer stats`. Only with a policy class,
+        which may be the cause."""
         if not self.policy_facts:
             return
         from ..common.identity import Identity
@@ -250,7 +253,7 @@ class Host:
     def _keep_plan(self, message: boundary.Message) -> None:
         from ..store import plans
 
-        # Settings depend on the program through rules alone.
+        # Only rules make settings depend on the program.
         kept = message.plan_to_keep(for_all_programs=not self.document.get("rules"))
         if kept is not None and self.root:
             try:
@@ -259,9 +262,9 @@ class Host:
                 boundary.log(LOG_DEBUG, f"the plan is not kept: {error.strerror or error}")
 
     def device_created(self, message: boundary.Message) -> None:
-        """DEVICE_CREATED: the carrier in force."""
+        """DEVICE_CREATED: takes the carrier in force, and lets the load hand over records."""
         session = self.sessions.get(message.device)
-        if session is None:  # its plan was answered, and then something failed
+        if session is None:  # plan_device failed after the plan was answered
             boundary.switch_off(message.device)
             return
         session.state = message.device_state()
@@ -294,7 +297,7 @@ class Host:
         self._ask("device_created", session.program, session.facts, session.state)
 
     def properties(self, message: boundary.Message) -> None:
-        """PROPERTIES: what the program is told of a device before it creates one."""
+        """PROPERTIES: answers which pipeline binary properties the program sees before it creates a device."""
         program = message.program(self.executable)
         facts = message.device_facts()
         if self._is_skipped(message, program):
@@ -304,16 +307,16 @@ class Host:
         self._carry_out("binary_properties", message, message.answer_properties, properties)
 
     def admit_cache(self, message: boundary.Message) -> None:
-        """ADMIT_CACHE: may this data pass?"""
+        """ADMIT_CACHE: decides whether initial data reaches the driver."""
         session = self.sessions.get(message.device)
         if session is None:
             return
         data = message.cache_data()
         data.history = session.caches.history(data)
         if session.caches.wants_sketch(data) and message.answer_verdict(VERDICT_SKETCH):
-            return  # it comes again, with one
+            return  # the layer asks again, with a sketch
         verdict, outcome = self._ask("admit_cache", data, session.facts, session.settings)
-        if session.caches.reports:  # nobody waits
+        if session.caches.reports:  # the message is an event: the program does not wait
             session.caches.given(data)
             session.caches.report(data, outcome, boundary.log)
             if session.recording is not None:
@@ -325,7 +328,7 @@ class Host:
         kept = verdict == VERDICT_PASS and session.caches.keeps(data)
         last_good = session.last_good(data.slot, any_slot=True) if refused else None
         if last_good is not None:
-            boundary.load_begin(message.device)  # before the program can create a pipeline that misses it
+            boundary.load_begin(message.device)  # before the answer: the program's next pipeline must wait for the load
         self._carry_out("admit_cache", message, message.answer_verdict, VERDICT_PASS_KEPT if kept else verdict)
         session.caches.given(data)
         session.caches.count(outcome, refused)
@@ -346,12 +349,14 @@ class Host:
         )
 
     def cache_empty(self, message: boundary.Message) -> None:
-        """CACHE_EMPTY: the program loaded nothing; what it read of this cache in an earlier run may be gone."""
+        """CACHE_EMPTY: the program created a cache without data. If it lost what it read in an earlier run, the last
+        good data is restored."""
         if self._restore(message, any_slot=False):
             boundary.log(LOG_INFO, "the program has no data for a cache that it had before: the last good is merged in")
 
     def _restore(self, message: boundary.Message, any_slot: bool) -> bool:
-        """The layer may be waiting for what comes of it."""
+        """Restores the last good data of a message's cache. Returns whether there was any. If the layer expects a load,
+        every path must end it, even after an exception: pipeline creations wait for it."""
         data = message.cache_data()
         session = self.sessions.get(message.device)
         last_good = None
@@ -365,7 +370,7 @@ class Host:
         return session is not None and restored
 
     def cache_read(self, message: boundary.Message) -> None:
-        """CACHE_READ: the program may load this again."""
+        """CACHE_READ: records what the program read from a cache, because it may load that data later."""
         session = self.sessions.get(message.device)
         if session is None:
             return
@@ -377,7 +382,7 @@ class Host:
                 read.data.release()
 
     def cache_refused(self, message: boundary.Message) -> None:
-        """CACHE_REFUSED: the driver failed on data that looked right."""
+        """CACHE_REFUSED: the driver failed on initial data that policy had let pass."""
         restored = self._restore(message, any_slot=True)
         data = message.cache_data()
         session = self.sessions.get(message.device)
@@ -392,8 +397,8 @@ class Host:
         )
 
     def records(self, first: boundary.Message) -> boundary.Message | None:
-        """A run of CELL or of BINARY_READ messages of one device, stored with one write; returns the message behind
-        them."""
+        """Stores successive CELL or BINARY_READ messages of one device with one write. Returns the message that follows
+        them, or None."""
         take = self._take_cell if first.type == boundary.CELL else self._take_binary
         session = self.sessions.get(first.device)
         messages: list[boundary.Message] = []
@@ -415,7 +420,7 @@ class Host:
                 self._guard(write, parts)
             for view in views:
                 try:
-                    view.release()  # whoever still has it gets an exception, not memory that was freed
+                    view.release()  # later use of the view raises an exception instead of reading freed memory
                 except BufferError:
                     pass
             for taken in messages:
@@ -453,26 +458,26 @@ class Host:
         parts.extend(session.binaries.new(read))
 
     def flush_device(self, message: boundary.Message) -> None:
-        """FLUSH_DEVICE: the device is about to go; everything of it has been taken from the queue already."""
+        """FLUSH_DEVICE: the device is about to be destroyed. All its earlier messages were taken from the queue."""
         session = self.sessions.pop(message.device, None)
         if self.loading.pop(message.device, None) is not None:
-            boundary.load_done(message.device)  # releases what was published last
+            boundary.load_done(message.device)  # releases the memory that was published last
         if session is None:
             return
         try:
             counters = self._settle(session, message.sent_ns)
         finally:
             session.close()
-        if counters:  # else there never was a device
+        if counters:  # without counters the device was never created
             self._guard(self._last_words, session, counters)
             self.maintaining.after(session)
 
     def flush_process(self, message: boundary.Message) -> None:
-        """FLUSH_PROCESS: exit() with devices alive."""
+        """FLUSH_PROCESS: the program called exit() with devices alive, and waits."""
         for session in self.sessions.values():
             self._guard(self._settle, session, message.sent_ns)
         for session in self.sessions.values():
-            self._guard(session.close)  # exit() does not wait for a policy class that hangs
+            self._guard(session.close)  # before device_destroyed: exit() does not wait for a policy class that hangs
         for session in self.sessions.values():
             totals = session.read_counters()
             if totals:
@@ -484,10 +489,11 @@ class Host:
             self._ask("device_destroyed", session.program, session.facts, totals)
         finally:
             if self.policy_facts:
-                session.write_run()  # what became of the call
+                session.write_run()  # adds the result of the call to the statistics
 
     def _settle(self, session: DeviceSession, ended_ns: int = 0) -> dict[str, int]:
-        """``ended_ns``: since when somebody waits for the end of it; 0: it goes on."""
+        """Writes statistics and uses, and a snapshot if one is due. Returns the counters, empty without a device.
+        ``ended_ns``: when vkDestroyDevice or exit() began to wait; 0 if the device goes on."""
         counters = session.read_counters()
         if counters:
             if ended_ns and session.recording is not None:
@@ -500,7 +506,7 @@ class Host:
         return counters
 
     def handle(self, message: boundary.Message) -> None:
-        """One message, whatever its type, except CELL and BINARY_READ."""
+        """Handles one message of any type except CELL and BINARY_READ."""
         kind = message.type
         if kind == boundary.PLAN_DEVICE:
             self.plan_device(message)
@@ -531,7 +537,8 @@ class Host:
     # ---- loop ------------------------------------------------------------------------------------
 
     def _guard(self, function: Any, *arguments: Any) -> bool:
-        """Calls what may contain a user's code. SystemExit and KeyboardInterrupt end nothing here."""
+        """Calls a function that may run the user's code, and logs its exceptions, SystemExit and KeyboardInterrupt
+        included. Returns False if it raised one."""
         try:
             function(*arguments)
         except BaseException as error:
@@ -549,9 +556,9 @@ class Host:
                 del self.loading[serial]
 
     def _idle(self) -> None:
-        """Nothing happened for a while: statistics, snapshots, old runs."""
+        """Writes statistics, takes snapshots and starts maintenance, after a quiet time or SETTLE_INTERVAL_NS."""
         now = self._last_statistics = self._last_settled = time.monotonic_ns()
-        self._snapshots_due = now >= self._next_snapshots  # each reads all of a cache
+        self._snapshots_due = now >= self._next_snapshots  # not too often: each snapshot reads the whole cache
         if self._snapshots_due:
             self._next_snapshots = now + SETTLE_INTERVAL_NS
         self._active = self._dirty
@@ -574,7 +581,7 @@ class Host:
 
     @property
     def maintaining(self) -> Maintaining:
-        """Of the store, as the policy file limits it."""
+        """Maintenance of the store, with the limits of the policy file."""
         if self._maintaining is None:
             from .maintaining import Maintaining
 
@@ -595,7 +602,7 @@ class Host:
         return STATISTICS_INTERVAL_NS if self._active else SETTLE_INTERVAL_NS
 
     def loop(self) -> None:
-        """Until the process ends or the mailbox is closed."""
+        """Handles messages until the process ends or the mailbox is closed."""
         busy = False
         while True:
             message = boundary.next_message(self._timeout(busy))
@@ -635,15 +642,15 @@ class Host:
                 self._guard(self._write_statistics)
 
     def _import_for_packs(self) -> None:
-        """What reads compressed packs takes 2 ms to import (measured), and a load waits for it."""
+        """Imports zstd now if the store has packs, because a load would wait for it: 2 ms (measured)."""
         from ..store.folder import has_packs
 
         if self.root is not None and has_packs(self.root):
             __import__("pylayer.store.zstd")
 
     def _give_up_loading(self) -> None:
-        """A store that cannot be read must not keep the program waiting. Of a device that does not exist yet
-        the layer is told once it does."""
+        """Abandons all loads, so that a store that cannot be read does not keep the program waiting. If a device does
+        not exist yet, the layer is told once it does."""
         for serial, loading in list(self.loading.items()):
             loading.give_up()
             if loading.device_exists:
@@ -652,8 +659,8 @@ class Host:
 
 
 def prepare() -> Callable[[], None]:
-    """Reads the policy file and imports what it names; returns what runs from then on. Called once by the shim on
-    the policy thread."""
+    """Reads the policy file and imports the class it names. Returns the function that then runs on the policy thread.
+    The shim calls this once, on that thread."""
     sys.stdout = LogStream(LOG_INFO, boundary.log)
     sys.stderr = LogStream(LOG_WARN, boundary.log)
     paths.getenv = boundary.environment

@@ -1,4 +1,4 @@
-"""What is stored of one device's pipelines: cells and binaries, snapshots, and which pipelines were created."""
+"""Stores one device's pipelines: cells, binaries, snapshots, and which pipelines the run created."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from .loading import StoreLoad
     from .storing import Storing
 
-#: Pipelines that leave their cells empty, and none that does not, before a driver's cache counts as a stub; and
-#: adoptions in vain before a kind is adopted no more.
+#: A driver's cache counts as a stub after this many empty cells without any other cell. A pipeline kind is no longer
+#: adopted after this many adoptions that brought nothing.
 STUB_EVIDENCE = 4
 
 
 class Keeping:
-    """Owns what this run stored, and what it learnt of the driver from that."""
+    """Owns what this run stored, and what the run learnt about the driver from its cells."""
 
     def __init__(self, device: Device, load: StoreLoad, storing: Storing, crashes: Crashes) -> None:
         self._device = device
@@ -56,7 +56,8 @@ class Keeping:
     # ---- cells and binaries ----------------------------------------------------------------------
 
     def new(self, cell: Cell) -> list[bytes | memoryview]:
-        """The pieces to write for a cell, none where it is known already."""
+        """Returns the pieces to write for a cell. Empty if there is nothing to store: the cell is empty or already
+        stored, or the store is read-only."""
         if cell.flags & CELL_EMPTY:
             self._empty_cell(cell)
             return []
@@ -89,11 +90,12 @@ class Keeping:
 
     @property
     def _compression_flag(self) -> int:
-        """Of binaries alone: what the driver says of them it does not say of VkPipelineCache data."""
+        """Applies to binaries only. The driver says whether it compresses those; of VkPipelineCache data it says
+        nothing."""
         return format.DRIVER_COMPRESSED if self._device.facts.binary_data_compressed else 0
 
     def write(self, parts: list[bytes | memoryview]) -> None:
-        """Stores the pieces that ``new`` gave, in one write."""
+        """Stores pieces that ``new`` returned, in one write."""
         records = len(parts) // 3
         if not records:
             return
@@ -103,12 +105,12 @@ class Keeping:
         else:
             self.lost_records += records
 
-    # ---- what cells tell of the driver -----------------------------------------------------------
+    # ---- what cells tell about the driver --------------------------------------------------------
 
     def _empty_cell(self, cell: Cell) -> None:
-        """A linked pipeline or a library may rightly add nothing, and so may a single whole one; when the first
-        ``STUB_EVIDENCE`` whole ones do, the driver's cache is a stub. Not where there are binaries, and not those that
-        drivers keep out of their caches."""
+        """Counts an empty cell as evidence of a stub. A linked pipeline or a library may rightly add nothing to a cell,
+        and so may a single whole pipeline. If the first ``STUB_EVIDENCE`` whole pipelines add nothing, the driver's
+        cache is a stub. Not evidence: devices with binaries, and pipelines that drivers keep out of their caches."""
         if cell.flags & CELL_ADOPTED:
             self._vain_adoption(cell)
             return
@@ -124,17 +126,18 @@ class Keeping:
             self._device.give_up_stub("keeps nothing")
 
     def _vain_adoption(self, cell: Cell) -> None:
-        """An adopted cell is empty or known already: seen with NVIDIA's driver, whose feedback does not tell of
-        libraries and fast links that they were found in our cache. The probe succeeded, so nothing is amiss."""
+        """Counts an adopted cell that is empty or already stored. Seen with NVIDIA's driver: its feedback does not say
+        that it found libraries and fast links in our cache. The probe succeeded, so nothing is wrong."""
         self._vain_adoptions[cell.kind] = self._vain_adoptions.get(cell.kind, 0) + 1
         if self._vain_adoptions[cell.kind] == STUB_EVIDENCE:
             self._device.commands.stop_adopting(self._device.serial, cell.kind)
             self._device.log(LOG_DEBUG, f"{KIND_NAMES[cell.kind]} pipelines are adopted no more: nothing came of it")
 
     def _known_cell(self, cell: Cell) -> None:
-        """The store had this very cell merged, and the probe missed all the same: probes never hit."""
+        """Counts a cell that the store already had. If it was merged before the probe and yet the probe missed, probes
+        for this kind never hit, and the kind becomes plain."""
         self.duplicates += 1
-        if cell.unit == UNIT_BINARIES:  # evicted, or under a key that other pipelines have too: says nothing of probes
+        if cell.unit == UNIT_BINARIES:  # evicted, or other pipelines share its key: this says nothing about probes
             return
         if cell.flags & CELL_ADOPTED:
             self._vain_adoption(cell)
@@ -153,7 +156,7 @@ class Keeping:
     # ---- snapshot --------------------------------------------------------------------------------
 
     def snapshot_wanted(self, counters: dict[str, int]) -> bool:
-        """Whether something may have been compiled that is in no cell."""
+        """Returns whether the driver may have compiled pipelines that are in no cell."""
         if not self._device.keeps:
             return False
         assert self._device.state is not None
@@ -161,7 +164,7 @@ class Keeping:
         return told + counters["absorbed"] > 0
 
     def snapshot(self, counters: dict[str, int]) -> None:
-        """Stores the whole of the layer's cache where it holds more than the last snapshot."""
+        """Stores the layer's whole cache if it may hold more than the last snapshot."""
         device = self._device
         seen = (counters["plain"], counters["absorbed"])
         if device.folder is None or not self.snapshot_wanted(counters) or seen == self._snapshot_seen:
@@ -192,7 +195,8 @@ class Keeping:
     # ---- recency ---------------------------------------------------------------------------------
 
     def write_uses(self) -> None:
-        """Records which pipelines this run created, as far as no run did within a day (store/recency.py)."""
+        """Records which pipelines this run created, except those recorded by any run within a day
+        (store/recency.py)."""
         device, loaded = self._device, self._load.loaded
         if device.folder is None or not device.keeps:
             return
@@ -209,7 +213,7 @@ class Keeping:
             return
         try:
             self._storing.append(used_parts(new, now))
-        except OSError as error:  # a store that is only read: nothing is lost but the order in which records leave
+        except OSError as error:  # the store cannot be written to: only the order of eviction suffers
             device.log(LOG_DEBUG, f"uses are not recorded: {error.strerror or error}")
             return
         self._uses_written.update(new)

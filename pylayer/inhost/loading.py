@@ -1,4 +1,4 @@
-"""The store on its way to the driver of one device: verified while the driver creates the device, then handed over."""
+"""Loads the store for one device: verifies it while the driver creates the device, then hands it to the layer."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from .device import Device
     from .storing import Storing
 
-#: Damaged records that the log names one by one.
+#: The log names at most this many damaged records one by one.
 NAMED_DAMAGE = 8
 
 
 class StoreLoad:
-    """``load_all``: records of every program, not of this one alone."""
+    """The load of one device at its creation. ``load_all``: load records of every program, not only of this one."""
 
     def __init__(
         self,
@@ -44,16 +44,16 @@ class StoreLoad:
         self.device_exists = False
         self.verify_ns = 0
         self.load_ns = 0
-        #: Records that the driver and the layer's index took.
+        #: Number of records that the driver and the layer's index took.
         self.records = 0
-        #: The driver took all that was handed over.
+        #: The driver took all records that were handed over.
         self.whole = False
-        #: Everything was handed over.
+        #: All records were handed over.
         self.over = False
-        #: Stored pipelines' binaries that the layer's index took, and those for which it had no room.
+        #: Number of binaries records that the layer's index took, and of those for which it had no room.
         self.indexed = 0
         self._not_indexed = 0
-        #: The program's own binaries of earlier runs that the layer knows.
+        #: Number of the program's own binaries from earlier runs that the layer took.
         self.attested_binaries = 0
         self._handed_over = 0
         self._snapshots: list[str] = []
@@ -64,7 +64,7 @@ class StoreLoad:
     # ---- piece by piece --------------------------------------------------------------------------
 
     def step(self) -> bool:
-        """A piece of work of about a millisecond; False when there is nothing to do now."""
+        """Does a piece of work of about a millisecond. Returns False if there is nothing to do now."""
         if self._device.awaits_global_key and not self.device_exists:
             return False
         if self._verified is None and self._source is not None:
@@ -82,13 +82,13 @@ class StoreLoad:
         return True
 
     def give_up(self) -> None:
-        """Nothing more is read or handed over."""
+        """Abandons the load: nothing more is read or handed over."""
         self._source = None
         self._verified = None
 
     @property
     def finished(self) -> bool:
-        """Everything was handed over, and ``finish`` can be called."""
+        """Whether everything was handed over, so that ``finish`` can be called."""
         return self.device_exists and self._source is None and self._verified is None
 
     def _verify(self) -> Iterator[Batch]:
@@ -100,7 +100,7 @@ class StoreLoad:
         yield from self._caches.batches_to_restore()
 
     def _hand_over(self, batch: Batch) -> None:
-        """Publishes one batch for the driver."""
+        """Hands one batch to the layer, which gives its records to the driver."""
         device = self._device
         start = time.monotonic_ns()
         if batch.attested:
@@ -125,7 +125,7 @@ class StoreLoad:
     # ---- the end ---------------------------------------------------------------------------------
 
     def finish(self) -> None:
-        """Everything was handed over: pipeline creations that wait go on."""
+        """Ends the load after everything was handed over: waiting pipeline creations go on."""
         device = self._device
         self.over = True
         for kind in range(len(KIND_NAMES)):
@@ -166,8 +166,8 @@ class StoreLoad:
     # ---- damage ----------------------------------------------------------------------------------
 
     def say_damage(self, damage: list[Damage]) -> None:
-        """Takes what could not be used into ``loaded.damage`` and empties the list. Until the load is over it is said
-        with what the load found."""
+        """Moves damage from the list into ``loaded.damage``. During the load it is logged later, together with damage
+        that the load finds; afterwards at once."""
         for what in damage if self._damage_said else ():
             if what.outcome != "unreadable" or self._storing.is_first(what.detail):
                 self._device.log(LOG_WARN, f"not used: {what}")
@@ -181,13 +181,13 @@ class StoreLoad:
         unreadable: dict[str, list[Damage]] = {}
         for what in self.loaded.damage:
             if folder is not None and what.path == folder.path:
-                # As a whole; that nothing is stored there either goes without saying.
+                # The whole folder cannot be used. Do not also log that nothing can be stored in it.
                 self._storing.failures_said |= {"write", "statistics"}
             if what.outcome == "unreadable":
                 unreadable.setdefault(what.detail, []).append(what)
             else:
                 damage.append(what)
-        for detail, alike in unreadable.items():  # a disk that fails does so for every file
+        for detail, alike in unreadable.items():  # one line for all files: a failing disk fails for each of them
             if not self._storing.is_first(detail):
                 continue
             more = f", nor {len(alike) - 1} more files" if len(alike) > 1 else ""
@@ -198,7 +198,8 @@ class StoreLoad:
             log(LOG_WARN, f"not used: {len(damage) - NAMED_DAMAGE} more damaged records")
 
     def damage_counts(self) -> dict[str, int]:
-        """How often the load found each outcome; torn ends of journals, which are normal after a kill, among them."""
+        """Returns how often the load found each kind of damage. Includes torn ends of journals, which are normal after
+        a kill."""
         counts: dict[str, int] = {}
         for what in (*self.loaded.damage, *self.loaded.torn):
             counts[what.outcome] = counts.get(what.outcome, 0) + 1

@@ -1,4 +1,4 @@
-"""Folding, repairs and limits of the folders that this process wrote to, when there is nothing else to do."""
+"""Folds, repairs and limits the folders that this process wrote to, when the policy thread is idle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _adds_to_store(session: DeviceSession) -> bool:
 
 
 def _prune_runs(root: str) -> Generator[None, None, None]:
-    """Of a store that gets nothing but statistics: where no program adds anything else, nobody else does it."""
+    """Deletes old runs. A store to which all programs add only statistics gets no other maintenance."""
     from ..store import runs
 
     runs.prune(root)
@@ -26,34 +26,34 @@ def _prune_runs(root: str) -> Generator[None, None, None]:
 
 
 class Maintaining:
-    """``max_store_mib`` and ``max_program_mib``: as in the policy file."""
+    """Maintenance of the store, in small steps. ``max_store_mib`` and ``max_program_mib``: as in the policy file."""
 
     def __init__(self, max_store_mib: int, max_program_mib: int, log: Callable[[int, str], None]) -> None:
         self._max_store = max_store_mib << 20
         self._max_program = max_program_mib << 20
         self._log = log
         self._work: Generator[None, None, None] | None = None
-        #: By identity: of several devices of one driver, each folder is looked after once.
+        #: Sessions by identity, so that several devices of one driver maintain their folder once.
         self._waiting: dict[str, DeviceSession] = {}
         self._last: DeviceSession | None = None
 
     @property
     def has_work(self) -> bool:
-        """Whether ``step`` has anything to do."""
+        """Whether ``step`` has anything to do. Do not call ``step`` otherwise."""
         return self._work is not None or bool(self._waiting)
 
     def after(self, session: DeviceSession) -> None:
-        """The folder of a session is looked after when there is nothing else to do."""
+        """Queues the folder of a session for maintenance."""
         session.maintained_at = session.keeping.stored_bytes
         if session.folder is None:
             return
         if _adds_to_store(session):
             self._waiting[session.identity.name] = session
         else:
-            self._waiting.setdefault(session.identity.name, session)  # it wrote statistics, at least
+            self._waiting.setdefault(session.identity.name, session)  # it wrote statistics, which must be pruned
 
     def step(self) -> None:
-        """A piece of work of about a millisecond."""
+        """Does a piece of work of about a millisecond."""
         if self._work is None:
             self._last = self._waiting.pop(next(iter(self._waiting)))
             self._work = self._work_for(self._last)
@@ -66,11 +66,12 @@ class Maintaining:
             self._log(LOG_INFO, f"the store is left as it is: {error}")
 
     def give_up(self) -> None:
-        """The piece of work that failed is not gone on with."""
+        """Abandons the work that failed."""
         self._work = None
 
     def at_exit(self, alive: Iterable[DeviceSession]) -> None:
-        """exit() waits: only what keeps short runs from leaving ever more files. ``alive``: with their device."""
+        """Does what keeps short runs from adding ever more files, and no more, because exit() waits. ``alive``:
+        sessions whose device still exists."""
         if self._work is not None:
             self._work.close()
             self._work = None

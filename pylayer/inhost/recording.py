@@ -1,7 +1,7 @@
-"""What a run leaves behind about itself: totals, which are replaced, and a timeline, which grows.
+"""Records a run: writes its totals, which replace the previous ones, and a timeline, which grows.
 
-Plain Python over a ``commands`` object, as ``session``. Nothing here is on a program's thread: cells and the creations
-that the layer tells of come with what they took, and hits are counted in C and looked at about once a second.
+Plain Python over a ``commands`` object, as ``session``. Nothing here runs on a program's thread. The layer's messages
+about cells and creations have their durations. C counts hits, and policy reads the counters about once a second.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ..common.identity import Identity
 
-#: Counters whose rise is an event; that of others is one already, or in the totals alone.
+#: Counters whose increase becomes an event. Others have events of their own, or are in the totals only.
 TOLD = (
     "plain",
     "passed",
@@ -38,7 +38,7 @@ TOLD = (
 
 
 def _outcome(cell: Cell) -> str:
-    """One of ``timeline.OUTCOMES``, or ``waited``."""
+    """Returns one of ``timeline.OUTCOMES``, or ``waited``."""
     if cell.unit == UNIT_NONE:
         return OUTCOME_NAMES[cell.outcome] if cell.outcome < len(OUTCOME_NAMES) else "compiled"
     if cell.flags & CELL_ADOPTED:
@@ -47,7 +47,7 @@ def _outcome(cell: Cell) -> str:
 
 
 def _bytes_in(path: str) -> int:
-    """Of the files in a folder of the store."""
+    """Returns the total size of the files in a folder of the store. 0 if the folder cannot be read."""
     total = 0
     try:
         with os.scandir(path) as entries:
@@ -62,7 +62,7 @@ def _bytes_in(path: str) -> int:
 
 
 class Recording:
-    """The files of one run on one device. ``timeline_mib`` 0: totals alone."""
+    """The files of one run on one device. ``timeline_mib`` is the timeline's limit; 0: write totals only."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Recording:
         self.planned_ns = self.started_ns
 
     def use_identity(self, identity: Identity) -> None:
-        """The device turned out to have another one. Nothing was written yet."""
+        """Sets the device's final identity. Call it before anything is written."""
         if self._timeline is not None:
             self._timeline.identity = identity
 
@@ -105,7 +105,7 @@ class Recording:
             self._timeline.add(event)
 
     def creation(self, cell: Cell, kept_bytes: int = 0) -> None:
-        """A pipeline that was not simply found, or a thread that waited for the store before it looked."""
+        """Records a pipeline creation that the layer sent a message about, or a thread's wait for the store."""
         outcome = _outcome(cell)
         if outcome == "waited":
             self._add(Event("wait", cell.start_ns, cell.create_ns, thread=cell.thread))
@@ -134,29 +134,29 @@ class Recording:
         return self._kinds.setdefault(number, {"hits": 0, "compiled": 0, "compile_ns": 0})
 
     def cache(self, sent_ns: int, outcome: str, slot: int, size: int, reason: str) -> None:
-        """A verdict on an application's initial data; ``outcome`` is one of ``timeline.CACHE_OUTCOMES``."""
+        """Records a verdict on an application's initial data. ``outcome`` is one of ``timeline.CACHE_OUTCOMES``."""
         now = time.monotonic_ns()
         self._add(Event("cache", sent_ns, now - sent_ns, outcome, number=slot, value=size, text=reason))
 
     def loaded(self, records: int, size: int) -> None:
-        """The store was merged: so many records that the driver took, of so many bytes."""
+        """Records the end of the load: how many records the driver took, and the bytes loaded."""
         now = time.monotonic_ns()
         self._add(Event("load", self.planned_ns, now - self.planned_ns, number=records, value=size))
 
     def device_created(self, sent_ns: int, carrier: int, reason: str) -> None:
-        """The device exists."""
+        """Records that the device exists, with its carrier."""
         took = max(sent_ns - self.planned_ns, 0)
         self._add(Event("device", self.planned_ns, took, CARRIER_NAMES[carrier], text=reason))
 
     def end(self, sent_ns: int) -> None:
-        """vkDestroyDevice or exit, which waits since ``sent_ns``."""
+        """Records the end of the run: vkDestroyDevice or exit, which has waited since ``sent_ns``."""
         if self._ended:
             return
         self._ended = time.time()
         self._add(Event("end", sent_ns, max(time.monotonic_ns() - sent_ns, 0)))
 
     def _look(self, counters: dict[str, int]) -> None:
-        """Turns what was counted since the last look into events."""
+        """Turns what C counted since the last call into events."""
         now = time.monotonic_ns()
         start, took = self._looked_ns, now - self._looked_ns
         self._looked_ns = now
@@ -182,8 +182,8 @@ class Recording:
     # ---- writing ---------------------------------------------------------------------------------
 
     def write(self, totals: dict[str, Any], counters: dict[str, int], folder: str) -> bool:
-        """Replaces the totals and appends to the timeline; whether there was anything new. ``folder``: where the
-        identity's pipelines are. Raises OSError."""
+        """Replaces the totals and appends to the timeline. Returns whether the totals changed. ``folder``: the path of
+        the identity's folder, whose size is recorded. Raises OSError."""
         self._look(counters)
         if self._ended or self._store_bytes < 0:
             self._store_bytes = _bytes_in(folder)
@@ -212,7 +212,7 @@ class Recording:
         return changed
 
     def _flush_timeline(self) -> OSError | None:
-        """What went wrong, which does not keep the totals from being written."""
+        """Appends to the timeline. Returns its error instead of raising it, so that the totals are still written."""
         try:
             if self._timeline is not None:
                 self._timeline.flush()
@@ -221,7 +221,7 @@ class Recording:
         return None
 
     def close(self) -> None:
-        """Ends the timeline; totals may be written again."""
+        """Closes the timeline. Totals may still be written."""
         self._closed = True
         if self._timeline is not None:
             self._timeline.close()

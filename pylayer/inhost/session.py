@@ -1,4 +1,4 @@
-"""One device of the program, from its plan to its end: the parts that store and load for it, and its statistics."""
+"""One device of the program, from its plan to its end: the parts that load and store for it, and its statistics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..store.format import Damage
     from ..values import DeviceFacts, Program
 
-#: Counters that are worth a line of the log as soon as they are not zero.
+#: Counters that are logged as soon as they are not zero, with the text of the line.
 WARNINGS = {
     "binaries_altered": "pipeline binaries that the program brought back are not as it read them",
     "binaries_stale": "pipeline binaries that the program brought back are of another driver or device",
@@ -33,7 +33,7 @@ WARNINGS = {
 
 
 class DeviceSession(Device):
-    """Everything policy holds for one VkDevice. Each part owns its state; this is where they meet."""
+    """Everything policy holds for one VkDevice. Each part owns its state; this class connects them."""
 
     def __init__(
         self,
@@ -47,11 +47,11 @@ class DeviceSession(Device):
     ) -> None:
         super().__init__(commands, serial, program, facts, root, settings)
         self._load_all = share == "all"
-        #: What is said of the user's policy class; the watchdog changes it in place.
+        #: What the statistics say about the user's policy class. The watchdog updates it in place.
         self.policy: dict[str, Any] = {}
-        #: Too many processes died: the carrier is off.
+        #: The carrier is off because too many processes died.
         self.left_alone = False
-        #: What had been stored when folding and repairs were last asked for; None: not since the load.
+        #: Bytes that this run had stored when maintenance was last requested. None if it was not requested yet.
         self.maintained_at: int | None = None
         self.recording: Recording | None = None
         if root:
@@ -62,7 +62,7 @@ class DeviceSession(Device):
         self._make_parts()
 
     def _make_parts(self) -> None:
-        """What works on the identity's folder."""
+        """Makes the parts that work on the identity's folder."""
         storing_to = None if self.read_only else self.folder
         self.storing = Storing(
             storing_to,
@@ -91,14 +91,15 @@ class DeviceSession(Device):
         self.load.say_damage(damage)
 
     def use_global_key(self, global_key: bytes) -> None:
-        """The device has pipeline binaries: what was read so far is another identity's."""
+        """Adds the global key of the device's pipeline binaries to the identity. Makes the parts anew, because the old
+        ones belong to another identity's folder."""
         super().use_global_key(global_key)
         if self.recording is not None:
             self.recording.use_identity(self.identity)
         self._make_parts()
 
     def load_finished(self) -> None:
-        """Everything of the store was handed over."""
+        """Ends the load after everything was handed over, and records it."""
         self.load.finish()
         if self.recording is not None:
             self.recording.loaded(self.load.records, self.load.loaded.bytes)
@@ -107,13 +108,13 @@ class DeviceSession(Device):
 
     @property
     def needs_watching(self) -> bool:
-        """Whether anything that is not the driver's own work of this run can be given to it."""
+        """Whether the driver may get data that it did not make in this run."""
         mends = self.settings["application_caches"] not in ("pass", "report")
         return self.keeps or self.checks_binaries or mends
 
     def watch(self) -> None:
-        """Makes the crash sentinel and tells the layer what to leave alone. The device exists; nothing stored was
-        given to it."""
+        """Creates the crash sentinel and tells the layer which pipelines are suspected. Call it when the device exists
+        and before stored data is handed over."""
         suspects = self.crashes.suspects
         if suspects.too_many and self.keeps:
             self._leave_alone()
@@ -136,17 +137,18 @@ class DeviceSession(Device):
     # ---- application caches ----------------------------------------------------------------------
 
     def last_good(self, slot: int, any_slot: bool) -> Blob | None:
-        """The last good data of an application's cache, if there is any that is not merged yet. Without a carrier there
-        is no cache of the layer's to merge it into."""
+        """Returns the last good data of an application's cache that is not merged yet, or None. Always None without a
+        carrier that stores pipelines, because the layer then has no cache to merge it into."""
         return self.caches.last_good(slot, any_slot) if self.keeps else None
 
     def restore(self, blob: Blob | None, load_expected: bool) -> bool:
-        """Merges it into the layer's cache, from where it reaches the application's at its first miss.
-        ``load_expected``: the layer waits for that, and waits no longer afterwards, whatever comes of it."""
+        """Merges the data into the layer's cache, from where it reaches the application's cache at its first miss.
+        Returns False if there is no usable data. ``load_expected``: the layer expects a load for this cache. This
+        function ends that load in any case, because pipeline creations wait for it."""
         batch = None
         if blob is not None:
             if not self.load.over:
-                self.caches.restore_later(blob)  # handed over with the store
+                self.caches.restore_later(blob)  # the load in progress hands it over
             else:
                 batch = self.caches.restore_now(blob)
         if batch is None:
@@ -161,7 +163,7 @@ class DeviceSession(Device):
 
     @property
     def wants_maintenance(self) -> bool:
-        """Once after the load, and again when a journal's worth was stored."""
+        """Whether maintenance is due: once after the load, and again each time MAX_JOURNAL_BYTES were stored."""
         if not self.load.whole:
             return False
         stored = self.keeping.stored_bytes
@@ -170,21 +172,21 @@ class DeviceSession(Device):
     # ---- statistics ------------------------------------------------------------------------------
 
     def warn(self, counters: dict[str, int]) -> None:
-        """Says once of each thing that should not be that it was."""
+        """Logs each counter of ``WARNINGS`` once, when it is no longer zero."""
         for name, text in WARNINGS.items():
             if counters[name] and name not in self._warned:
                 self._warned.add(name)
                 self.log(LOG_WARN, f"{text} ({counters[name]} so far)")
 
     def read_counters(self) -> dict[str, int]:
-        """The device's totals; the last ones known when it is gone."""
+        """Returns the device's totals, or the last known ones if the device is gone."""
         totals = self.commands.counters(self.serial)
         if totals is not None:
             self._totals = totals
         return self._totals
 
     def _run_totals(self) -> dict[str, Any]:
-        """The keys of a run's file that are known here (docs/format.md, 'Runs')."""
+        """Returns the keys of a run's file that the session knows (docs/format.md, 'Runs')."""
         load, keeping = self.load, self.keeping
         return {
             "version": 1,
@@ -222,7 +224,7 @@ class DeviceSession(Device):
         }
 
     def write_run(self) -> bool:
-        """Puts the run's statistics where `pylayer stats` and `pylayer top` find them; whether anything is new."""
+        """Writes the run's statistics for `pylayer stats` and `pylayer top`. Returns whether anything changed."""
         if self.recording is None or self.folder is None or not self._totals:
             return False
         try:
@@ -236,7 +238,7 @@ class DeviceSession(Device):
             return False
 
     def close(self) -> None:
-        """Ends the files that this device wrote. What the fsync policy wants on the disk is there, or under way."""
+        """Closes the files that this device wrote, and waits a moment for fsync where the fsync policy wants it."""
         self.crashes.close()
         self.storing.close()
         self.caches.close()

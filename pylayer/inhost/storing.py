@@ -1,5 +1,4 @@
-"""What one device's run writes into its folder: its journal, when that reaches the disk, and what is said where it
-cannot be written."""
+"""Writes to one device's folder: appends to its journal, syncs it to the disk, and logs write errors."""
 
 from __future__ import annotations
 
@@ -16,14 +15,15 @@ if TYPE_CHECKING:
     from ..common.identity import Identity
     from ..store.folder import Folder
 
-#: A failed write is tried again after this long; until then cells are counted as lost.
+#: After a failed write, storing pauses for this long. Cells of that time are counted as lost.
 RETRY_SECONDS = 10.0
-#: vkDestroyDevice and exit() wait for the disk at most this long.
+#: Longest wait of vkDestroyDevice and exit() for the disk.
 CLOSE_SYNC_SECONDS = 0.5
 
 
 class Storing:
-    """``folder`` None: there is no store, and nothing is written. ``fsync_interval_ms``: as in the policy file."""
+    """The journal of one device. ``folder`` is None without a store, or if the store is read-only.
+    ``fsync_interval_ms``: as in the policy file."""
 
     def __init__(
         self,
@@ -41,24 +41,24 @@ class Storing:
         self._log = log
         self._journal: Journal | None = None
         self._retry_at = 0.0
-        #: What the log said once already of the store's failures.
+        #: Failures of the store that were already logged.
         self.failures_said: set[str] = set()
         self.errors = 0
         self.syncer = Syncer(None if fsync_interval_ms is None else fsync_interval_ms / 1000, self._sync_failed)
 
     @property
     def paused(self) -> bool:
-        """A write failed a moment ago; nothing is tried until ``RETRY_SECONDS`` have passed."""
+        """Whether a write failed less than ``RETRY_SECONDS`` ago. Nothing is written until then."""
         return time.monotonic() < self._retry_at
 
     def write(self, parts: list[bytes | memoryview]) -> bool:
-        """Appends the pieces of whole records to the journal with one write; False where they are not there now."""
+        """Appends the pieces of whole records to the journal in one write. Returns False if they were not stored."""
         if self._folder is None or self.paused:
             return False
         try:
             try:
                 self.append(parts)
-            except FileNotFoundError:  # somebody removed the folder; what he removed is gone, what follows is not
+            except FileNotFoundError:  # somebody deleted the folder: make it again, so that later records are stored
                 self.append(parts)
             return True
         except OSError as error:
@@ -66,7 +66,7 @@ class Storing:
             return False
 
     def append(self, parts: list[bytes | memoryview]) -> None:
-        """Like ``write``, once, without a word. OSError where it failed; after that a new journal is begun."""
+        """Like ``write``, but tries once and logs nothing. Raises OSError; the next call then begins a new journal."""
         assert self._folder is not None
         try:
             if self._journal is None:
@@ -79,7 +79,7 @@ class Storing:
         self.syncer.written(self._journal)
 
     def failed(self, error: OSError) -> None:
-        """Something of this device could not be stored."""
+        """Counts a write error, logs the first one, and pauses storing."""
         assert self._folder is not None
         self._retry_at = time.monotonic() + RETRY_SECONDS
         self.errors += 1
@@ -91,7 +91,7 @@ class Storing:
             )
 
     def is_first(self, failure: str) -> bool:
-        """Whether this failure was not said yet; it counts as said from now on."""
+        """Returns whether this failure was not logged yet, and marks it as logged."""
         first = failure not in self.failures_said
         self.failures_said.add(failure)
         return first
@@ -105,16 +105,16 @@ class Storing:
         )
 
     def sync(self) -> None:
-        """Puts what was written on the disk itself, by a thread of its own."""
+        """Starts to sync what was written to the disk, in another thread."""
         if self._journal is not None:
             self.syncer.start(self._journal)
 
     def close(self) -> None:
-        """Ends the journal. What the fsync policy wants on the disk is there, or under way."""
+        """Closes the journal. If the fsync policy wants a sync, it is done or in progress."""
         if self._journal is not None:
             self.sync()
             self._journal.close()
 
     def wait(self) -> None:
-        """Until everything that was written is on the disk, ``CLOSE_SYNC_SECONDS`` at most."""
+        """Waits until journals are on the disk, ``CLOSE_SYNC_SECONDS`` at most."""
         self.syncer.wait(CLOSE_SYNC_SECONDS)

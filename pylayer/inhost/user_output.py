@@ -1,4 +1,4 @@
-"""What a user's policy class prints and raises, as lines of the log."""
+"""Logs what a user's policy class prints and raises."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: What a policy prints without an end of line is cut into lines of this many characters.
+#: Printed text without an end of line is logged once it is longer than this many characters.
 MAX_LINE = 4096
-#: So many lines of what a policy prints are logged in a process.
+#: At most this many printed lines are logged for each of sys.stdout and sys.stderr.
 MAX_PRINTED = 1000
 
 
 class LogStream:
-    """sys.stdout and sys.stderr: what a policy prints goes to the log, not to the program's terminal."""
+    """Replaces sys.stdout and sys.stderr: what a policy prints goes to the log, not to the program's terminal."""
 
     def __init__(self, level: int, log: Callable[[int, str], None]) -> None:
         self._level = level
@@ -24,7 +24,7 @@ class LogStream:
         self._printed = 0
 
     def write(self, text: str) -> int:
-        """Logs whole lines; the rest waits for its end."""
+        """Logs whole lines, and holds an unfinished line until its end comes. Returns the length of ``text``."""
         *lines, self._rest = (self._rest + text).split("\n")
         if len(self._rest) > MAX_LINE:
             lines.append(self._rest)
@@ -39,20 +39,20 @@ class LogStream:
         return len(text)
 
     def flush(self) -> None:
-        """Nothing waits but a line without its end."""
+        """Does nothing: only an unfinished line is held back."""
 
 
 def describe(error: BaseException) -> str:
-    """An exception in one line, with the place in a user's file where it happened."""
+    """Returns an exception in one line, with the file and line of the innermost frame that is not in this file."""
     place = ""
     traceback = error.__traceback__
     while traceback is not None:
         file = traceback.tb_frame.f_code.co_filename
-        if file != describe.__code__.co_filename or not place:  # not sys.stdout, where a user's print ends up
+        if file != describe.__code__.co_filename or not place:  # skip LogStream, which a user's print calls
             place = f" ({file.rpartition('/')[2]}, line {traceback.tb_lineno})"
         traceback = traceback.tb_next
     try:
         text = " ".join(str(error).split())[:500]
-    except BaseException as failure:  # a user's exception, a user's __str__
+    except BaseException as failure:  # the user's exception may have a __str__ that fails
         text = f"(its text failed with {type(failure).__name__})"
     return f"{type(error).__name__}{': ' if text else ''}{text}{place}"

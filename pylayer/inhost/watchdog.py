@@ -1,7 +1,7 @@
-"""The watchdog for a policy class of the user's: its calls are timed, bounded and counted, and a class that keeps
-failing is switched off for the rest of the process.
+"""The watchdog for the user's policy class. It times, limits and counts the class's calls, and condemns a class that
+keeps failing; the host then switches it off for the rest of the process.
 
-Everything here runs on the policy thread. What breaks off a call that does not return is C (shim/policy/watchdog.c).
+Everything here runs on the policy thread. C breaks off a call that does not return (shim/policy/watchdog.c).
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from ..policy import Policy
 
 MS = 1_000_000
-#: Methods that are told of events may take so much in all before anything counts.
+#: Event methods may take this long in total before their budget applies.
 FREE_NS = 1_000_000_000
-#: Methods that nobody waits for.
+#: Event methods: no request waits for their answer.
 EVENTS = ("keep_cell", "device_created", "device_destroyed")
 
 
 def _copied(argument: Any) -> Any:
-    """What a class does to its arguments must not change what is stored, nor under which identity. A view of C's memory
-    becomes bytes: a class may keep it, or parts of it, for longer than that memory lasts."""
+    """Returns a copy of an argument, so that a class that changes it changes neither what is stored nor the identity. A
+    view of C's memory becomes bytes, because a class may keep it for longer than that memory is valid."""
     if isinstance(argument, Record):
         values = argument.as_dict().items()
         return type(argument)(**{key: bytes(one) if isinstance(one, memoryview) else one for key, one in values})
@@ -40,7 +40,7 @@ def _of_type(wanted: type[Record]) -> Callable[[str, Any], Any]:
     def check(method: str, answer: Any) -> Any:
         if not isinstance(answer, wanted):
             raise TypeError(f"{method} returned {type(answer).__name__}, not a {wanted.__name__}")
-        # A class derived from it could run code of the user's later on.
+        # Make a plain value: an object of the user's subclass could run the user's code later, outside the call.
         return wanted(**{name: getattr(answer, name) for name in wanted.__slots__})
 
     return check
@@ -55,7 +55,7 @@ def _verdict(method: str, answer: Any) -> tuple[int, str]:
     return int(verdict), str(outcome)
 
 
-#: What makes an answer plain values, or says that it is none. Others are not looked at.
+#: Checks by method. A check turns an answer into plain values, or raises if it is invalid. Other methods have none.
 CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "plan_device": _of_type(Plan),
     "binary_properties": _of_type(BinaryProperties),
@@ -69,10 +69,10 @@ def _failures(count: int) -> str:
 
 
 class Watchdog:
-    """Watches one policy class. ``facts`` is what statistics of a run say of it, kept up to date in place; ``limits``
-    are those of settings.watchdog_limits.
+    """Watches one policy class. ``facts`` is what the statistics of a run say about the class; the watchdog updates it
+    in place. ``limits`` come from settings.watchdog_limits.
 
-    ``condemned``: why the class is to be switched off; empty while it may go on.
+    ``condemned``: why the class must be switched off; empty while it may go on.
     """
 
     def __init__(
@@ -96,18 +96,18 @@ class Watchdog:
         self._process = posix.getpid()
         self._started = time.monotonic_ns()
         self._in_a_row = self._in_a_row_before = 0
-        #: How long the last call took.
+        #: Duration of the last call in nanoseconds.
         self._lasted = 0
 
     # ---- calls -----------------------------------------------------------------------------------
 
     def load(self, module: str, function: Callable[[], Any]) -> Any:
-        """Imports the class. Raises what that raises."""
+        """Imports the class by calling ``function``. Raises what that raises."""
         return self.run(f"the import of {module}", self._import_ns, function)
 
     def run(self, name: str, limit_ns: int, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Runs code of the user's, for at most about ``limit_ns``: then PolicyTimeout is raised in it, where it is
-        Python."""
+        """Runs the user's code. After about ``limit_ns`` PolicyTimeout is raised in it, at the next Python bytecode: a
+        blocking call in C ends first."""
         began = time.monotonic_ns()
         try:
             try:
@@ -120,12 +120,13 @@ class Watchdog:
             raise
         finally:
             self._lasted = time.monotonic_ns() - began
-            # A class that forked: the child is a copy of the program with this thread alone, and must not go on as one.
+            # If the class forked, this may be the child: a copy of the program that has only this thread. End it.
             if posix.getpid() != self._process:
                 posix._exit(0)
 
     def ask(self, policy: Policy, method: str, *arguments: Any) -> Any:
-        """Calls a method of the class, and counts. Raises what it raises."""
+        """Calls a method of the class, and counts failures and time. Returns a checked answer. Raises what the method
+        or the check raises."""
         processor = time.thread_time_ns()
         try:
             answer = self.run(method, self._call_ns, self._answer, policy, method, *map(_copied, arguments))
@@ -154,7 +155,8 @@ class Watchdog:
     # ---- counting --------------------------------------------------------------------------------
 
     def late(self, method: str, sent_ns: int) -> None:
-        """The last answer came when the program had gone on. It is the class's failure if it had most of the time."""
+        """Notes that the program no longer waited for the last answer. This is a failure of the class if its method
+        took at least half of the time since the message was sent."""
         if self._lasted * 2 < time.monotonic_ns() - sent_ns:
             return
         self.facts["late"] += 1
@@ -162,7 +164,7 @@ class Watchdog:
         self._count(f"{method} answered too late")
 
     def unusable(self, method: str, error: BaseException) -> None:
-        """The last answer could not be carried out."""
+        """Counts a failure because the layer could not use the last answer."""
         self._in_a_row = self._in_a_row_before
         self._failed(method, error)
 
@@ -202,8 +204,8 @@ class Watchdog:
 def note_unplanned(
     root: str | None, program: Any, facts: Any, identity: str, reason: str, policy: dict[str, Any]
 ) -> None:
-    """Statistics of a device that got no plan and runs without the layer, which has no session to write them. Raises
-    OSError."""
+    """Writes the statistics of a device that got no plan and runs without the layer. Such a device has no session that
+    would write them. Raises OSError."""
     if root is None:
         return
     from .. import __version__

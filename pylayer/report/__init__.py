@@ -1,1 +1,1 @@
-"""What ``pylayer report`` makes of recorded runs. Imported by the command line alone."""
+"""What ``pylayer report`` makes of recorded runs. Only the command line imports this."""

@@ -1,4 +1,4 @@
-"""A run against an earlier one."""
+"""Compares a run with an earlier one."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def _fingerprints(root: str, recorded: Recorded) -> set[int]:
 
 
 def against(root: str, recorded: Recorded, earlier: Recorded, frame_ns: int) -> dict[str, Any]:
-    """This run's numbers beside the other's, and which pipelines were compiled in one of them or in both.
+    """Returns this run's numbers beside the other's, and which pipelines were compiled in one of them or in both.
 
-    Pipelines are told apart by their fingerprints, which are the same in every run; where a run has no timeline
-    nothing can be said of them (None).
+    Pipelines are identified by their fingerprints, which are the same in every run. If one of the runs has no timeline,
+    ``only_now``, ``again`` and ``only_then`` are None.
     """
     line, other = recorded.timeline(root), earlier.timeline(root)
     ours, theirs = _fingerprints(root, recorded), _fingerprints(root, earlier)

@@ -1,7 +1,7 @@
 """The page's charts, as figures for Plotly: https://plotly.com/javascript/reference
 
 Times are seconds from the beginning of the run. A colour is the name of a CSS variable of page.css; page.js replaces it
-by its value. Plotly reads tags and entities in texts, so every text from a program goes through ``_text``.
+with its value. Plotly interprets tags and entities in texts, so every text from a program goes through ``_text``.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 Figure = dict[str, Any]
 
-#: The longest are drawn where there are more. A browser draws 5,000 bars in half a second, and 20,000 in two.
+#: Only the longest events are drawn if there are more. A browser draws 5,000 bars in half a second, and 20,000 in two.
 MOST_EVENTS = 5_000
-#: Rows of the timeline. The threads that created least share the last one.
+#: Most rows of the timeline. The threads that spent the least time share one more.
 MOST_THREADS = 60
-#: Intervals for which compile time is added up, and the shortest that one may be.
+#: Most intervals for which compile time is added up, and the length of the shortest.
 MOST_INTERVALS, SHORTEST_INTERVAL_NS = 240, 5_000_000
-#: Names of threads and kinds are cut to so many characters beside a chart.
+#: Names of threads and kinds are cut to this many characters beside a chart.
 WIDEST = 24
 #: CSS pixels.
 ROW, BELOW = 42, 200
@@ -38,7 +38,7 @@ class Drawn(NamedTuple):
     """The timeline, and what the page says beside it."""
 
     figure: Figure
-    #: The figure's first traces: a name and the class of its colour each.
+    #: Name and colour class of each of the figure's first traces.
     kinds: list[tuple[str, str]]
     events: int
     threads: int
@@ -58,7 +58,7 @@ def _axis(**more: Any) -> dict[str, Any]:
 
 
 def _second_axis(over: str, title: str) -> dict[str, Any]:
-    """On the right, over another one, whose lines are enough."""
+    """Returns a right-hand axis laid over another one, whose grid lines serve both."""
     more: dict[str, Any] = {"title": {"text": title}, "rangemode": "tozero", "tickmode": "auto", "nticks": 4}
     return _axis(overlaying=over, side="right", showgrid=False, fixedrange=True, **more)
 
@@ -80,7 +80,7 @@ def _layout(height: int, **more: Any) -> dict[str, Any]:
 
 
 def _bars(name: str, color: str, **more: Any) -> Figure:
-    """Bars with an outline of their own colour, so that the shortest is seen as well."""
+    """Returns bars with an outline of their own colour, so that even the shortest is visible."""
     line = {"color": color, "width": 0.5}
     return {"type": "bar", "name": name, "marker": {"color": color, "line": line}, "hoverinfo": "text", **more}
 
@@ -89,7 +89,7 @@ def _bars(name: str, color: str, **more: Any) -> Figure:
 
 
 def _threads(events: list[Event], line: Timeline) -> tuple[list[str], dict[int, int]]:
-    """Names of the rows, and the row of each thread, in the order in which they appear."""
+    """Returns the names of the rows, and the row of each thread. Rows are in the order in which threads appear."""
     spent: dict[int, int] = {}
     for event in events:
         spent[event.thread] = spent.get(event.thread, 0) + event.duration_ns
@@ -122,7 +122,7 @@ def _outcome(event: Event) -> str:
 
 
 def _said(event: Event, start: int) -> str:
-    """What is known of an event, for who points at it."""
+    """Returns what is known of an event, as its hover text."""
     lines = [f"{_kind(event)}: {human_time(event.duration_ns)}", f"at {human_time(event.start_ns - start)}"]
     lines += [_outcome(event)]
     if event.type == "pipeline":
@@ -147,7 +147,7 @@ def _of_kind(kind: str, color: str, events: list[Event], rows: dict[int, int], s
 
 
 def _stalls(found: list[stalls.Stall], rows: dict[int, int], start: int) -> list[Figure]:
-    """A line as long as each stall, and a mark that is seen however short that is."""
+    """Returns a line as long as each stall, and a mark that is visible however short the stall is."""
     texts = []
     for stall in found:
         count = f"{plural(stall.pipelines, 'pipeline')}, longest {_kind(stall.longest)}" if stall.pipelines else ""
@@ -170,7 +170,7 @@ def _stalls(found: list[stalls.Stall], rows: dict[int, int], start: int) -> list
 
 
 def _compiling(events: list[Event], start: int, length: int) -> Figure:
-    """How long was compiled in each interval, over all threads."""
+    """Returns how long pipelines were compiled in each interval, over all threads."""
     width = max(SHORTEST_INTERVAL_NS, -(-length // MOST_INTERVALS))
     spent: dict[int, int] = {}
     for event in figures.compiles(events):
@@ -194,7 +194,7 @@ def _compiling(events: list[Event], start: int, length: int) -> Figure:
 
 
 def _hits(events: list[Event], start: int, length: int) -> Figure:
-    """A line for each interval in which hits were counted, all kinds together."""
+    """Returns a line for each interval in which hits were counted, all kinds together."""
     counted: dict[int, tuple[int, int]] = {}
     for event in events:
         if event.type == "hits":
@@ -227,8 +227,8 @@ def _timeline_layout(names: list[str], length: int) -> dict[str, Any]:
 
 
 def timeline(recorded: Recorded, line: Timeline, length: int, frame_ns: int) -> Drawn | None:
-    """A row for each thread, a bar for each pipeline; below, what was compiled and found over time. None where there
-    is nothing to draw."""
+    """Returns a chart with a row for each thread and a bar for each pipeline; below, compile time and hits over time.
+    Returns None if there is nothing to draw."""
     found = [event for event in line.events if event.type in stalls.HOLDS_UP]
     if not found or length <= 0:
         return None
@@ -250,7 +250,7 @@ def timeline(recorded: Recorded, line: Timeline, length: int, frame_ns: int) -> 
 
 
 def kinds(rows: list[dict[str, Any]]) -> Figure:
-    """Hits and compiled pipelines, a bar for each kind; ``rows`` is what ``figures.kinds`` gave."""
+    """Returns hits and compiled pipelines, a bar for each kind. ``rows`` is the result of ``figures.kinds``."""
     at = list(range(len(rows)))
 
     def bars(key: str, color: str) -> Figure:
@@ -268,8 +268,8 @@ def kinds(rows: list[dict[str, Any]]) -> Figure:
 
 
 def history(rows: list[dict[str, Any]]) -> Figure:
-    """Hits and compiled pipelines, a bar for each run, and a line for what was stored so far; ``rows`` is what
-    ``figures.history`` gave."""
+    """Returns hits and compiled pipelines, a bar for each run, and a line for what was stored so far. ``rows`` is the
+    result of ``figures.history``."""
     at = list(range(len(rows)))
     highest = max(row["stored_bytes_so_far"] for row in rows)
     unit, name = 1, "B"

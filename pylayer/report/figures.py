@@ -1,6 +1,6 @@
 """The numbers of a report, as ``--json`` prints them and the page shows them.
 
-Durations in nanoseconds; ``at_ns`` counts from the beginning of the run, ``_s`` is seconds since 1970.
+Durations are nanoseconds. ``at_ns`` counts from the beginning of the run; ``_s`` is seconds since 1970.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: A frame at 60 Hz.
 FRAME_NS = 16_700_000
-#: Rows of the tables that could be of any length.
+#: Most rows of the tables that could have any length.
 SLOWEST, STALLS, VERDICTS, RUNS, NEW_PIPELINES = 50, 50, 200, 40, 50
 
 #: VkShaderStageFlagBits, in the order of a pipeline.
@@ -45,7 +45,7 @@ STAGES = (
     (0x00002000, "callable"),
 )
 
-#: Why cache data was passed or not, in words.
+#: Why cache data was passed or refused, in words.
 REASONS = {
     **HEADER_OUTCOMES,
     **ATTESTATION_OUTCOMES,
@@ -65,12 +65,12 @@ OUTCOMES = {
 }
 
 
-#: What else than pipelines holds up a thread, in words.
+#: Events other than pipelines that hold up a thread, in words.
 HELD_UP = {"wait": "waiting for the store", "cache": "cache data judged"}
 
 
 def moment(seconds: float, short: bool = False) -> str:
-    """A time of day here; ``short`` without year and seconds."""
+    """Returns the local time of a moment; ``short`` omits year and seconds."""
     try:
         return time.strftime("%m-%d %H:%M" if short else "%Y-%m-%d %H:%M:%S", time.localtime(seconds))
     except (OverflowError, ValueError, OSError):
@@ -78,24 +78,24 @@ def moment(seconds: float, short: bool = False) -> str:
 
 
 def stages_of(bits: int) -> list[str]:
-    """Names of shader stages."""
+    """Returns the names of shader stages."""
     return [name for bit, name in STAGES if bits & bit]
 
 
 def kind_name(kind: int) -> str:
-    """A kind of pipeline, for people."""
+    """Returns the name of a kind of pipeline, for people."""
     return KIND_NAMES[kind] if kind < len(KIND_NAMES) else f"kind {kind}"
 
 
 def compiles(events: Iterable[Event]) -> list[Event]:
-    """Those that were compilations."""
+    """Returns the events that are compilations."""
     from ..store import timeline
 
     return [event for event in events if event.type == "pipeline" and event.outcome in timeline.COMPILES]
 
 
 def origin(recorded: Recorded, line: Timeline | None) -> int:
-    """When the run began, on the clock of its events."""
+    """Returns when the run began, in nanoseconds on the clock of its events."""
     starts = [event.start_ns for event in line.events] if line is not None else []
     if recorded.started_ns:
         starts.append(recorded.started_ns)
@@ -103,7 +103,8 @@ def origin(recorded: Recorded, line: Timeline | None) -> int:
 
 
 def duration(recorded: Recorded, line: Timeline | None) -> int:
-    """How long the run lasted; of one that goes on or died, until what is recorded last."""
+    """Returns how long the run lasted, in nanoseconds. For a run that goes on it counts until now, for one that died
+    until its last event."""
     last = max((event.start_ns + event.duration_ns for event in line.events), default=0) if line is not None else 0
     lengths = [last - origin(recorded, line)] if last else []
     if recorded.ended > recorded.started > 0:
@@ -114,7 +115,8 @@ def duration(recorded: Recorded, line: Timeline | None) -> int:
 
 
 def kinds(recorded: Recorded, line: Timeline | None) -> list[dict[str, Any]]:
-    """Hits and compilations by kind of pipeline: from the run's totals, or where these lack them from its events."""
+    """Returns hits and compilations by kind of pipeline, from the run's totals, or from its events if the totals lack
+    them."""
     found = {name: dict(counts) for name, counts in recorded.run.kinds.items()}
     if not found and line is not None:
         for event in line.events:
@@ -138,7 +140,7 @@ def kinds(recorded: Recorded, line: Timeline | None) -> list[dict[str, Any]]:
 
 
 def pipeline(event: Event, start: int, line: Timeline) -> dict[str, Any]:
-    """One pipeline, with all that is known of it."""
+    """Returns everything that is known of one pipeline."""
     return {
         "fingerprint": f"{event.fingerprint:016x}" if event.fingerprint else "",
         "kind": kind_name(event.kind),
@@ -155,7 +157,8 @@ def pipeline(event: Event, start: int, line: Timeline) -> dict[str, Any]:
 
 
 def verdicts(recorded: Recorded, line: Timeline | None, start: int) -> list[dict[str, Any]]:
-    """What became of the cache data that the program brought: each verdict, or where none was recorded their counts."""
+    """Returns each verdict on cache data that the program passed, or the counts of verdicts if no single ones were
+    recorded."""
     found = []
     for event in line.events if line is not None else ():
         if event.type == "cache":
@@ -187,7 +190,7 @@ def verdicts(recorded: Recorded, line: Timeline | None, start: int) -> list[dict
 
 
 def history(found: list[Recorded], recorded: Recorded) -> list[dict[str, Any]]:
-    """The program's runs with this driver up to this one and after it, oldest first: what each added to the store."""
+    """Returns the program's runs with this driver around this run, oldest first, and what each added to the store."""
     own = [run for run in found if run.program == recorded.program and run.run.identity == recorded.run.identity]
     at = next((index for index, run in enumerate(own) if run.name == recorded.name), len(own) - 1)
     first = max(0, min(len(own) - RUNS, at - RUNS // 2))
@@ -214,7 +217,8 @@ def history(found: list[Recorded], recorded: Recorded) -> list[dict[str, Any]]:
 
 
 def saved(found: list[Recorded], recorded: Recorded) -> int | None:
-    """As ``pylayer stats`` estimates it; where the run does not say what compiling takes, the program's runs do."""
+    """Returns the estimate of ``pylayer stats`` for time saved, in nanoseconds, or None. If the run does not say how
+    long compiling takes, the program's other runs do."""
     own = [run.run for run in found if run.program == recorded.program and run.run.identity == recorded.run.identity]
     count = sum(run.numbers["compiled"] for run in own)
     mean = sum(run.numbers["compile_ns"] for run in own) / count if count else 0.0
@@ -222,7 +226,7 @@ def saved(found: list[Recorded], recorded: Recorded) -> int | None:
 
 
 def of_run(root: str, found: list[Recorded], recorded: Recorded, frame_ns: int = FRAME_NS) -> dict[str, Any]:
-    """Everything about one run."""
+    """Returns everything about one run."""
     line = recorded.timeline(root)
     start = origin(recorded, line)
     events = line.events if line is not None else []

@@ -1,7 +1,7 @@
-"""One page of HTML, with all that it needs inside: no network, no file beside it.
+"""One page of HTML that contains everything it needs: no network, no file beside it.
 
-The template escapes every text. The page's Content-Security-Policy lets it load nothing, and run only the two scripts
-whose hashes it names: Plotly's, which plotly brings along, and page.js.
+The template escapes every text. The page's Content-Security-Policy allows it to load nothing, and to run only the two
+scripts whose hashes it names: Plotly's, which is in the plotly package, and page.js.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _names(line: Timeline | None) -> dict[int, str]:
 
 
 def _run(number: int, root: str, recorded: Recorded, own: dict[str, Any], frame_ns: int) -> dict[str, Any]:
-    """What the template says of one run."""
+    """Returns what the template shows of one run."""
     line = recorded.timeline(root)
     names = _names(line)
     duration = human_time(own["duration_ns"])
@@ -97,7 +97,7 @@ def render(
     frame_ns: int,
     advance: Callable[[int], None] = lambda amount: None,
 ) -> str:
-    """The page of these runs and their figures; ``advance`` is told of each that is done."""
+    """Returns the page of these runs and their figures. Calls ``advance`` with 1 after each run."""
     said = []
     for number, (recorded, own) in enumerate(chosen):
         said.append(_run(number, root, recorded, own, frame_ns))
@@ -110,7 +110,7 @@ def render(
         "base-uri 'none'; form-action 'none'"
     )
     loader = jinja2.DictLoader({name: _file(name) for name in ("page.html.j2", "parts.html.j2")})
-    # No text of a run is a template, and none gets past the escaping.
+    # No text of a run is used as a template, and every text is escaped.
     environment = jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined)
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
     return environment.get_template("page.html.j2").render(

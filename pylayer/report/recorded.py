@@ -1,4 +1,4 @@
-"""Recorded runs: which of them a person means, and what is known of each."""
+"""Recorded runs: finds those that a person names, and what is known of each."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .words import printable
 if TYPE_CHECKING:
     from ..store.timeline import Timeline
 
-#: NAME~N: the Nth before the newest.
+#: NAME~N: the Nth run before the newest.
 _BEFORE = re.compile(r"(?P<name>.*?)(?:~(?P<before>\d{1,4}))?", re.DOTALL | re.ASCII)
 
 
 class NoSuchRun(LookupError):
-    """There is no run of this name; the text says how to find the names."""
+    """There is no run of this name. The text says how to find the names."""
 
 
 class Recorded:
@@ -35,14 +35,14 @@ class Recorded:
 
     @property
     def process(self) -> tuple[Any, ...]:
-        """Equal for the runs of one process, which has one for each device."""
+        """A key that is equal for the runs of one process, which has one run for each device."""
         if self.run.machine and self.run.start_ticks:
             return self.run.machine, self.pid, self.run.start_ticks
         return (self.name,)
 
     @property
     def program(self) -> tuple[str, str]:
-        """What the store tells programs apart by."""
+        """The key by which the store distinguishes programs."""
         return self.run.executable, self.run.application
 
     @property
@@ -52,16 +52,16 @@ class Recorded:
 
     @property
     def pipelines(self) -> int:
-        """How many the program created."""
+        """How many pipelines the program created."""
         return self.run.numbers["pipelines"] + self.run.numbers["passed"]
 
     @property
     def state(self) -> str:
-        """As ``Run.state``."""
+        """The state, as ``Run.state`` returns it."""
         return self.run.state(max(0.0, time.time() - self.started))
 
     def timeline(self, root: str) -> Timeline | None:
-        """What happened when; None where nothing of it was recorded, or not any more."""
+        """Returns the run's timeline; None if none was recorded or it was deleted since."""
         from ..store import timeline
 
         if not self._timeline_read:
@@ -71,14 +71,14 @@ class Recorded:
 
 
 def read(root: str) -> list[Recorded]:
-    """Every run in the store that can be read, oldest first."""
+    """Returns every run in the store that can be read, oldest first."""
     found = [Recorded(name, values) for name, values in runs.read_named(root)]
     return sorted(found, key=lambda run: run.started)
 
 
 def _processes(found: list[Recorded]) -> list[list[Recorded]]:
-    """Runs by process, the newest process first; of a process those devices for which it created pipelines, or its
-    newest. A program that merely looked at its devices leaves runs without any."""
+    """Returns runs by process, the newest process first. Of each process it keeps the devices for which pipelines were
+    created, or else the newest: a program that only queries its devices leaves runs without pipelines."""
     groups: dict[tuple[Any, ...], list[Recorded]] = {}
     for run in found:
         groups.setdefault(run.process, []).append(run)
@@ -87,14 +87,14 @@ def _processes(found: list[Recorded]) -> list[list[Recorded]]:
 
 
 def processes(found: list[Recorded]) -> list[list[Recorded]]:
-    """As ``last``, ``last~1`` … count them: those that created pipelines, or all where none did."""
+    """Returns the processes that ``last``, ``last~1`` … count: those that created pipelines, or all if none did."""
     listed = _processes(found)
     return [group for group in listed if any(run.pipelines for run in group)] or listed
 
 
 def choose(found: list[Recorded], word: str, root: str) -> list[Recorded]:
-    """The runs, one for each device, of the process that ``word`` names (``pylayer report --help``). Raises ValueError
-    for a word that is none, and NoSuchRun."""
+    """Returns the runs, one for each device, of the process that ``word`` names (``pylayer report --help``). Raises
+    ValueError for an invalid word, and NoSuchRun."""
     match = _BEFORE.fullmatch(word)
     name, before = (match["name"], int(match["before"] or 0)) if match else (word, 0)
     if not name:
@@ -116,7 +116,7 @@ def choose(found: list[Recorded], word: str, root: str) -> list[Recorded]:
 
 
 def earlier(found: list[Recorded], run: Recorded) -> Recorded | None:
-    """The run before this one of the same program, on the same device where there is one."""
+    """Returns the previous run of the same program, on the same device if there is one; None if there is none."""
     before = [
         other
         for other in found
@@ -129,7 +129,8 @@ def earlier(found: list[Recorded], run: Recorded) -> Recorded | None:
 
 
 def counterpart(group: list[Recorded], run: Recorded) -> Recorded:
-    """Of a process's runs the one that compares with ``run``: the same driver, else the same device, else any."""
+    """Returns the run of a process that compares with ``run``: one with the same driver, else the same device, else the
+    last."""
     for other in group:
         if other.run.identity == run.run.identity:
             return other

@@ -1,4 +1,4 @@
-"""What is worth a line beside the numbers of a run, or of several."""
+"""Remarks: what is worth a line beside the numbers of a run, or of several."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .totals import Total
 
-#: What refused cache data was, in words.
+#: Why cache data was refused, in words.
 OUTCOMES = {
     **HEADER_OUTCOMES,
     **ATTESTATION_OUTCOMES,
@@ -46,7 +46,7 @@ REMARKS = {
 
 
 def _policy_remark(total: Total) -> list[str]:
-    """What became of the user's policy class, where it is worth a line."""
+    """Returns a line on the user's policy class, if it failed, answered late or was switched off."""
     policy = total.policy
     if not policy:
         return []
@@ -62,7 +62,7 @@ def _policy_remark(total: Total) -> list[str]:
 
 
 def remarks(total: Total) -> list[str]:
-    """What is worth a line beside the numbers."""
+    """Returns what is worth a line beside the numbers."""
     observed = total.newest.texts["carrier"] == "observe"
     texts = [
         f"{text}: {total.numbers[key]}"
@@ -70,7 +70,7 @@ def remarks(total: Total) -> list[str]:
         if total.numbers[key] and not (observed and key == "plain")
     ]
     for outcome, count in total.damage.items():
-        if outcome != "truncated":  # the ends of journals whose programs were killed
+        if outcome != "truncated":  # ends of journals whose programs were killed
             texts.append(f"parts of the store left out as {outcome} ({DAMAGE.get(outcome, 'unknown')}): {count}")
     for outcome, count in total.refused.items():
         meaning = f" ({OUTCOMES[outcome]})" if outcome in OUTCOMES else ""

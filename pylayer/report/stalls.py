@@ -1,8 +1,8 @@
-"""When a thread was held up for longer than a frame lasts.
+"""Stalls: times when a thread was held up for longer than a frame lasts.
 
-The layer does not see frames. What it sees is that a thread was in calls that create pipelines: calls that follow each
-other within ``GAP_NS`` are one stall, as a frame that creates ten pipelines waits for all of them. On a thread that
-renders, a stall longer than a frame is a stutter; on one that loads, it need not be.
+The layer does not see frames. It sees when a thread is in calls that create pipelines. Calls that follow each other
+within ``GAP_NS`` are one stall, because a frame that creates ten pipelines waits for all of them. On a thread that
+renders, a stall longer than a frame is a stutter. On a thread that loads, it need not be.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
     from ..store.timeline import Event
 
-#: What a program does between two pipelines of the same frame takes less.
+#: What a program does between two pipelines of the same frame takes less time than this.
 GAP_NS = 1_000_000
 
-#: What holds up a thread of the program.
+#: Types of events that hold up a thread of the program.
 HOLDS_UP = ("pipeline", "wait", "cache")
 
 
 class Stall:
-    """A time without a pause in which one thread was in such calls."""
+    """A time without a pause in which one thread was in calls that hold it up."""
 
     __slots__ = ("duration_ns", "events", "start_ns", "thread")
 
@@ -34,17 +34,17 @@ class Stall:
 
     @property
     def longest(self) -> Event:
-        """What took longest of it."""
+        """The event of the stall that took longest."""
         return max(self.events, key=lambda event: event.duration_ns)
 
     @property
     def pipelines(self) -> int:
-        """How many pipelines were created in it, hits that were not recorded one by one left out."""
+        """How many pipelines were created in it, without hits that were not recorded one by one."""
         return sum(max(1, event.number) for event in self.events if event.type == "pipeline")
 
 
 def find(events: Iterable[Event], budget_ns: int) -> list[Stall]:
-    """Those longer than ``budget_ns``, by their start."""
+    """Returns the stalls longer than ``budget_ns``, ordered by their start."""
     threads: dict[int, list[Event]] = {}
     for event in events:
         if event.type in HOLDS_UP and event.thread:
@@ -66,7 +66,7 @@ def find(events: Iterable[Event], budget_ns: int) -> list[Stall]:
 
 
 def as_json(stall: Stall, origin_ns: int) -> dict[str, Any]:
-    """With units in key names; ``at_ns`` counts from the run's start."""
+    """Returns a stall with units in key names. ``at_ns`` counts from the run's start."""
     longest = stall.longest
     return {
         "at_ns": stall.start_ns - origin_ns,

@@ -11,11 +11,11 @@ from ..store import owner, runs
 from ..values import COUNTER_NAMES
 from .words import one_line, printable
 
-#: Counters that are reported in another form, with what was refused and why, or not at all.
+#: Counters that are reported in another form, together with what was refused and why, or not at all.
 _ELSEWHERE = ("caches_emptied", "absorbed")
-#: Of a run's counters, those that are added up and reported under their own name.
+#: The counters of a run that are added up and reported under their own name.
 COUNTERS = tuple(name for name in COUNTER_NAMES if name not in _ELSEWHERE)
-#: Of a run's other values, those that are added up.
+#: The other values of a run that are added up.
 SUMS = (
     "loaded_records",
     "stored_records",
@@ -26,22 +26,23 @@ SUMS = (
     "restored_caches",
     "write_errors",
 )
-#: Of what a run says of a policy class of the user's, those that are added up.
+#: The values of a run's policy class that are added up, if the user has one.
 POLICY_SUMS = ("failures", "late", "broken_off", "events", "over_budget", "event_ns", "event_cpu_ns")
-#: Of a run's pipelines by kind, what is added up.
+#: The values for each kind of pipeline that are added up.
 KIND_SUMS = ("hits", "compiled", "compile_ns")
 SPENT = ("hit_ns", "compile_ns", "plain_ns", "load_wait_ns")
 
 
 def number_in(values: Any, key: str) -> float:
-    """A number from a file that anything may have happened to; 0 for what is none, or cannot be calculated with."""
+    """Returns a number from a file whose content is untrusted; 0 if the value is not a number or too large to calculate
+    with."""
     value = values.get(key) if isinstance(values, dict) else None
-    # Not a number is not below anything either.
+    # NaN fails this comparison too.
     return value if isinstance(value, (int, float)) and abs(value) < 1 << 63 else 0
 
 
 def _counts(values: dict[str, Any], key: str) -> dict[str, int]:
-    """How often each outcome was."""
+    """Returns how often each outcome occurred."""
     counts = values.get(key)
     return {printable(str(name)): int(number_in(counts, name)) for name in counts} if isinstance(counts, dict) else {}
 
@@ -58,11 +59,11 @@ class Run:
         self.executable = str(values.get("executable", "unknown"))
         self.application = str(values.get("application", ""))
         self.identity = printable(str(values.get("identity", "unknown")))
-        #: What a table shows.
+        #: Texts that a table shows.
         shown = ("program", "device", "driver", "driver_info", "engine", "carrier", "reason")
         self.texts = {key: printable(str(values.get(key, ""))) for key in shown}
         self.started, self.ended = number_in(values, "started"), number_in(values, "ended")
-        #: The process: its number in its own pid namespace, the machine, and when it began by the kernel's clock.
+        #: The process: its number in its own pid namespace, when it began by the kernel's clock, and its machine.
         self.pid, self.start_ticks = (int(number_in(values, key)) for key in ("pid", "start_ticks"))
         self.machine = str(values.get("machine", ""))
         self.numbers = {key: int(number_in(values.get("counters"), key)) for key in COUNTERS}
@@ -78,7 +79,7 @@ class Run:
         }
         policy = values.get("policy")
         self.policy = {key: int(number_in(policy, key)) for key in POLICY_SUMS}
-        #: Its class, where the user has one, and why it was switched off.
+        #: The user's policy class, if there is one, and why it was switched off.
         self.policy_class, self.policy_off = "", ""
         if isinstance(policy, dict):
             self.policy_class = printable(one_line(policy.get("class", "")))
@@ -87,7 +88,7 @@ class Run:
 
     @property
     def program_id(self) -> int:
-        """The number by which the store knows the program."""
+        """The number by which the store identifies the program."""
         return program_id(self.executable, self.application)
 
     @property
@@ -97,7 +98,7 @@ class Run:
 
     @property
     def compiled(self) -> int:
-        """How many pipelines the driver compiled, whether or not they could be stored or were looked for."""
+        """How many pipelines the driver compiled, whether or not they could be stored or were probed for."""
         numbers = self.numbers
         if self.kinds:
             return sum(counts["compiled"] for counts in self.kinds.values())
@@ -105,14 +106,14 @@ class Run:
 
     @property
     def compile_ns(self) -> int:
-        """How long that took."""
+        """How long compiling took, in nanoseconds."""
         if self.kinds:
             return sum(counts["compile_ns"] for counts in self.kinds.values())
         return self.numbers["compile_ns"]
 
     def state(self, idle: float) -> str:
-        """``ended``, ``running``, ``died`` (without the orderly end of its device), or ``unknown``. ``idle``: seconds
-        since the process was last known to live."""
+        """Returns ``ended``, ``running``, ``died`` (without destroying its device), or ``unknown``. ``idle``: seconds
+        since the process was last known to be alive."""
         if self.ended > 0:
             return "ended"
         try:
@@ -124,19 +125,21 @@ class Run:
         return "died" if owner.has_ended(machine, self.pid, self.start_ticks, idle) else "running"
 
     def matches(self, pattern: str) -> bool:
-        """Whether a pattern names the executable, the application, both together, or the number in the store."""
+        """Returns whether a pattern matches the executable, the application, the program's name (both together), or its
+        number in the store."""
         words = (self.executable, self.application, self.texts["program"], f"{self.program_id:016x}")
         return any(word and glob_matches(pattern, word) for word in words)
 
 
 def saved_estimate(group: list[Run], own_mean: float) -> int | None:
-    """An estimate: what compiling the hits again would have taken, less what they took.
+    """Returns an estimate in nanoseconds: the time that compiling the hits again would have taken, less the time that
+    they took.
 
-    A stored record saves one compilation a run: more hits than records are pipelines created twice, or linked
-    from libraries, which the driver does fast by itself. A compilation is taken to last the mean of those
-    stored when the run began, or, where none was, ``own_mean``: of those in all runs of the program. None where nothing
-    is known. Hits in the program's own cache count too: whether it or the layer put the pipeline there is not
-    known.
+    A stored record saves one compilation a run. Hits beyond the number of records are pipelines created twice, or
+    linked from libraries, which the driver does fast by itself. A compilation is assumed to take the mean of those
+    stored when the run began, or if none were stored, ``own_mean``: the mean over all runs of the program. Returns None
+    if nothing is known. Hits in the program's own cache count too, because it is unknown whether the program or the
+    layer put the pipeline there.
     """
     saved, known = 0.0, not any(run.numbers["hits"] for run in group)
     for run in group:
@@ -174,8 +177,8 @@ class Total:
 
     @staticmethod
     def _policy(group: list[Run]) -> dict[str, Any]:
-        """What became of the user's policy class; empty where no run had one. Of several runs, the text is that of the
-        newest in which a class was switched off."""
+        """Returns totals of the user's policy class; empty if no run had one. With several runs, the text is that of
+        the newest run in which a class was switched off."""
         having = [run for run in group if run.policy_class]
         if not having:
             return {}
@@ -195,7 +198,7 @@ class Total:
         return self.newest.title
 
     def as_json(self) -> dict[str, Any]:
-        """Everything, with units in key names; times of day in seconds since 1970."""
+        """Returns everything, with units in key names. Times of day are seconds since 1970."""
         newest = self.newest
         return {
             **newest.texts,
@@ -218,12 +221,12 @@ class Total:
 
 
 def read_runs(root: str) -> list[Run]:
-    """Every run in the store that can be read."""
+    """Returns every run in the store that can be read."""
     return [Run(values) for values in runs.read_all(root)]
 
 
 def add_up(found: Iterable[Run], newest_only: bool = False) -> list[Total]:
-    """Totals by identity and program, the program that ran last first."""
+    """Returns totals by identity and program, the program that ran last first."""
     groups: dict[tuple[str, str, str], list[Run]] = {}
     for run in found:
         groups.setdefault((run.identity, run.executable, run.application), []).append(run)

@@ -1,7 +1,8 @@
 """A run as a trace in Chrome's JSON format, which Perfetto, chrome://tracing and many other tools open.
 
-Times are CLOCK_MONOTONIC, the clock of the layer and of most other tracers, so that one trace can lie beside another
-(docs/tasks/what-compiled.md). The format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+Times are CLOCK_MONOTONIC, the clock of the layer and of most other tracers, so that one trace can be viewed beside
+another (docs/tasks/what-compiled.md). The format:
+https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from ..store.timeline import Event, Timeline
     from .recorded import Recorded
 
-#: What the layer did for a device, on no thread of the program, has rows of its own: no thread has such a number
-#: (PID_MAX_LIMIT is 2**22).
+#: Rows for what the layer did for a device on no thread of the program. No thread has such a number (PID_MAX_LIMIT is
+#: 2**22).
 ROWS = {"device": 0x7F000000, "load": 0x7F000001, "cache": 0x7F000002, "wait": 0x7F000003, "end": 0x7F000004}
 ROW_NAMES = {
     "device": "pylayer: vkCreateDevice",
@@ -33,7 +34,7 @@ OTHER_ROW = 0x7F000005
 
 
 def _microseconds(nanoseconds: int) -> float:
-    """A trace's unit, to the nanosecond: a double holds that for 104 days of uptime."""
+    """Returns the time in a trace's unit, to the nanosecond: a double holds that for 104 days of uptime."""
     return nanoseconds / 1000
 
 
@@ -78,7 +79,7 @@ def _arguments(event: Event) -> dict[str, Any]:
 
 
 def _counter(event: Event, totals: dict[str, int]) -> tuple[str, int]:
-    """The name of what rose in an interval, and how high it is at the interval's end."""
+    """Returns the name of a counter, and its value at the end of the event's interval."""
     name = f"hits, {kind_name(event.kind)}" if event.type == "hits" else printable(event.text)
     totals[name] = totals.get(name, 0) + event.value
     return name, totals[name]
@@ -123,7 +124,8 @@ def _of_device(recorded: Recorded, line: Timeline, pid: int) -> Iterator[dict[st
 
 
 def events(chosen: list[tuple[Recorded, Timeline]]) -> Iterator[dict[str, Any]]:
-    """Every event of the trace. Runs of one process share its pid; one of unknown pid gets a number of its own."""
+    """Yields every event of the trace. Runs of one process share its pid. A run whose pid is unknown gets a number of
+    its own."""
     named: set[int] = set()
     for number, (recorded, line) in enumerate(chosen):
         pid = recorded.pid or 0x7E000000 + number

@@ -1,4 +1,4 @@
-"""What the page says of a run: cards, sentences and tables, as texts. Markup is the template's."""
+"""What the page says of a run: cards, sentences and tables, as texts. The template has the markup."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 from .figures import HELD_UP, OUTCOMES, moment
 from .words import human_bytes, human_time, plural
 
-#: How large a table's first column may get is the style sheet's.
+#: For a cell that shows code.
 _CODE = {"code": True}
 
 
 def _cell(text: str, by: float | None = None, **more: Any) -> dict[str, Any]:
-    """``by``: what the column is sorted by where that is not the text. ``show``: when it began and how long it took, in
-    seconds, if the timeline has it."""
+    """Returns a cell. ``by``: the value to sort the column by, if it is not the text. ``show``: start and duration in
+    seconds, if the timeline shows the event."""
     return {"text": text, "by": by, "show": None, "code": False, **more}
 
 
 def _columns(*names: str) -> list[dict[str, Any]]:
-    """Names of columns; those that begin with # hold numbers."""
+    """Returns columns by name. A name that begins with # marks a column of numbers."""
     return [{"name": name.lstrip("#"), "number": name.startswith("#")} for name in names]
 
 
@@ -39,7 +39,7 @@ def _size(size: int | None) -> dict[str, Any]:
 
 
 def _at(own: dict[str, Any]) -> dict[str, Any]:
-    """When something was, which is also the way to it."""
+    """Returns when something happened, as a cell that leads to it on the timeline."""
     text = f"{own['at_ns'] / 1e9:.3f} s"
     return _cell(text, own["at_ns"], show=f"{own['at_ns'] / 1e9:.7f} {own['duration_ns'] / 1e9:.7f}")
 
@@ -60,7 +60,7 @@ def _saved(run: dict[str, Any]) -> tuple[str, str]:
 
 
 def cards(run: dict[str, Any], frame_ns: int) -> list[dict[str, Any]]:
-    """The numbers that come first."""
+    """Returns the numbers at the top of the page."""
     looked = run["hits"] + run["compiled"]
     if run["carrier"] in ("off", "observe") and not run["hits"]:
         found = "none was looked for"
@@ -90,7 +90,7 @@ def _longest(stall: dict[str, Any]) -> dict[str, Any]:
 
 
 def stalls(run: dict[str, Any], names: dict[int, str]) -> tuple[list[Any], list[Any]]:
-    """Columns and rows."""
+    """Returns columns and rows."""
     rows = [
         _row(
             _at(stall),
@@ -106,7 +106,7 @@ def stalls(run: dict[str, Any], names: dict[int, str]) -> tuple[list[Any], list[
 
 
 def pipelines(found: list[dict[str, Any]], names: dict[int, str]) -> tuple[list[Any], list[Any]]:
-    """Columns and rows; a column that says the same or nothing everywhere is left out."""
+    """Returns columns and rows, without optional columns that would say the same or nothing in every row."""
     entries = any(own["entry_point"] for own in found)
     several = any(own["pipelines"] > 1 for own in found)
     rows = []
@@ -122,7 +122,7 @@ def pipelines(found: list[dict[str, Any]], names: dict[int, str]) -> tuple[list[
 
 
 def kinds(run: dict[str, Any]) -> tuple[list[Any], list[Any]]:
-    """Columns and rows."""
+    """Returns columns and rows."""
     rows = []
     for own in run["kinds"]:
         mean = own["compile_ns"] // own["compiled"] if own["compiled"] else None
@@ -136,7 +136,7 @@ def kinds(run: dict[str, Any]) -> tuple[list[Any], list[Any]]:
 
 
 def verdicts(run: dict[str, Any]) -> tuple[list[Any], list[Any]]:
-    """Columns and rows: each verdict, or where only their counts are known these."""
+    """Returns columns and rows: each verdict, or their counts if only those are known."""
     found = run["verdicts"]
     if found and found[0]["at_ns"] is None:
         counted = [
@@ -159,7 +159,7 @@ def verdicts(run: dict[str, Any]) -> tuple[list[Any], list[Any]]:
 
 
 def history(run: dict[str, Any]) -> tuple[list[Any], list[Any]]:
-    """Columns and rows, the newest run first."""
+    """Returns columns and rows, the newest run first."""
     rows = [
         _row(
             _cell(moment(own["started_s"]) + (", this run" if own["this"] else "")),
@@ -183,7 +183,7 @@ def history(run: dict[str, Any]) -> tuple[list[Any], list[Any]]:
     return columns, rows
 
 
-#: Of a comparison: the key, what it is called, how it is written, and whether less of it is better.
+#: The rows of a comparison: the key, its name, and the function that formats it.
 COMPARED = (
     ("pipelines", "Pipelines created", _count),
     ("hits", "Hits", _count),
@@ -207,7 +207,7 @@ def _difference(write: Any, now: int, then: int) -> dict[str, Any]:
 
 
 def against(found: dict[str, Any], run: dict[str, Any], names: dict[int, str]) -> dict[str, Any]:
-    """A comparison, for the template."""
+    """Returns a comparison for the template."""
     this, then = found["this"], found["earlier"]
     rows = [
         _row(_cell(name), write(this[key]), write(then[key]), _difference(write, this[key], then[key]))
@@ -242,7 +242,7 @@ def against(found: dict[str, Any], run: dict[str, Any], names: dict[int, str]) -
 
 
 def timeline_note(run: dict[str, Any], left_out: int) -> str:
-    """What is not on the timeline, and why; empty where all of it is."""
+    """Returns what is missing on the timeline, and why; empty if nothing is."""
     line = run["timeline"]
     if line["outcome"] == "missing":
         return (
@@ -263,7 +263,7 @@ def timeline_note(run: dict[str, Any], left_out: int) -> str:
     return " ".join(notes)
 
 
-#: How pipelines were kept, by the name of the carrier.
+#: What was stored, by the name of the carrier.
 CARRIERS = {
     "cells": "each pipeline by itself (cells)",
     "binaries": "each pipeline's binaries (binaries)",
@@ -281,7 +281,7 @@ STATES = {
 
 
 def saved_meaning(run: dict[str, Any]) -> str:
-    """How the time saved is estimated, with this run's numbers."""
+    """Returns how the time saved is estimated, with this run's numbers."""
     text = (
         "An estimate: the hits, one for each stored pipeline, times what compiling one took on average when the store "
         "was filled, less the time that the hits took. Pipelines that the program creates twice count once. Without "

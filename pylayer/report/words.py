@@ -1,4 +1,4 @@
-"""Numbers, names and moments for people, as every command and page writes them."""
+"""Formats numbers, names and moments for people, the same way for every command and page."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import time
 
 
 def one_line(text: object) -> str:
-    """A message without the line ends that a library put into it."""
+    """Returns a message without the line ends that a library put into it."""
     return " ".join(str(text).split())
 
 
 def printable(text: str) -> str:
-    """A name from a file that anything may have happened to, without what a terminal would obey."""
+    """Returns a name from an untrusted file, without characters that a terminal would interpret."""
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
 
 def day(seconds: float) -> str:
-    """A day of the calendar."""
+    """Returns a calendar day, in local time."""
     if seconds <= 0:
         return "never"
     try:
@@ -26,14 +26,15 @@ def day(seconds: float) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """A number and what it counts."""
+    """Returns a number and the noun that it counts."""
     if count == 1:
         return f"1 {noun}"
     return f"{count} {noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{count} {noun}s"
 
 
 def shorten(text: str, width: int) -> str:
-    """``text`` in at most ``width`` columns: both ends tell more of a program's name than its middle."""
+    """Returns ``text`` in at most ``width`` columns. Keeps both ends, which tell more of a program's name than its
+    middle."""
     if len(text) <= width:
         return text
     if width < 2:
@@ -43,7 +44,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def human_bytes(count: int) -> str:
-    """A size in at most 8 characters."""
+    """Returns a size in at most 8 characters."""
     if count < 1024:
         return f"{count} B"
     size, units = count / 1024, ["KiB", "MiB", "GiB"]
@@ -54,7 +55,7 @@ def human_bytes(count: int) -> str:
 
 
 def human_time(nanoseconds: float) -> str:
-    """A duration in at most 8 characters, milliseconds where they are readable."""
+    """Returns a duration in at most 8 characters, in milliseconds where they are readable."""
     milliseconds = nanoseconds / 1e6
     if 0 < abs(milliseconds) < 1:
         return f"{milliseconds:.2f} ms"

@@ -1,10 +1,11 @@
-"""What an application read out of its own VkPipelineBinaryKHR, so that what it brings later can be told from anything
-else, and put right.
+"""Records what an application read out of its own VkPipelineBinaryKHR, so that altered data which it passes later can
+be recognised and replaced.
 
-One ABIN record for each content under each key: several of RADV's ray-tracing pipelines have the same key and different
-contents. The data stands beside its digest as long as there is room. Files of their own (``.binaries``), one for each
-process: a verdict on an application's cache reads the ``.attest`` files, and must not wait for tens of megabytes. Never
-packed: they are one program's, and whoever asks what it read from another driver need not read its packs.
+There is one ABIN record for each content under each key, because several of RADV's ray-tracing pipelines have the same
+key and different contents. The data is stored beside its digest as long as there is room. The records are in files of
+their own (``.binaries``), one for each process: a verdict on an application's cache reads the ``.attest`` files and
+must not wait for tens of megabytes. The files are never packed: they belong to one program, and a search for what it
+read from another driver need not read that driver's packs.
 """
 
 from __future__ import annotations
@@ -31,24 +32,26 @@ if TYPE_CHECKING:
     from .reader import Record
 
 SUFFIX = ".binaries"
-#: Bytes of the key, whether data follows, bytes of the data, key, digest of the data.
+#: Key size, whether data follows, size of the data, key, digest of the data.
 HEAD = struct.Struct("<IIQ32s16s")
 assert HEAD.size == 64
 #: VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR
 MAX_KEY_BYTES = 32
-#: Of a program and identity so many are known, and of its other identities together, the newest.
+#: Most binaries that are known of one program under one identity, and under its other identities together. The newest
+#: are kept.
 MAX_BINARIES = 65536
 MAX_STALE = 16384
-#: What one takes in a file beside its data, and more.
+#: Upper bound of the bytes that a record takes in a file besides the binary's data.
 RECORD_BYTES = 192
-#: Handed to the layer at once.
+#: Binaries handed to the layer in one batch.
 BATCH = 1024
-#: More files than these are made one.
+#: More files than these are combined into one.
 MAX_FILES = 8
 
 
 def parse(data: bytes | bytearray | memoryview) -> Attested | None:
-    """The data of an ABIN record, of which ``Attested.data`` is a part; None where it is impossible. Raises nothing."""
+    """Returns the binary in the data of an ABIN record; its ``data`` is a view of that memory. Returns None if the
+    record is impossible. Raises nothing."""
     if len(data) < HEAD.size:
         return None
     key_size, has_data, size, key, digest = HEAD.unpack_from(data)
@@ -63,7 +66,7 @@ def parse(data: bytes | bytearray | memoryview) -> Attested | None:
 
 
 def record_parts(read: BinaryRead, data: memoryview | None) -> list[bytes | memoryview]:
-    """The record as the pieces to write."""
+    """Returns the record as the pieces to write."""
     head = HEAD.pack(len(read.key), data is not None, read.size, read.key, read.digest)
     if data is None:
         return format.record_parts(format.APPLICATION_BINARY, head, last_used=int(time.time()))
@@ -75,7 +78,7 @@ def record_parts(read: BinaryRead, data: memoryview | None) -> list[bytes | memo
 
 
 def _files(directory: str, program: int) -> list[str]:
-    """Paths of a program's files in an identity's folder, oldest first."""
+    """Returns the paths of a program's files in an identity's folder, oldest first."""
     prefix = f"{program:016x}-"
     try:
         names = [name for name in os.listdir(directory) if name.startswith(prefix) and name.endswith(SUFFIX)]
@@ -85,7 +88,7 @@ def _files(directory: str, program: int) -> list[str]:
 
 
 class ApplicationBinaries:
-    """Of one program under one identity."""
+    """The binaries of one program under one identity."""
 
     def __init__(
         self, folder: Folder, program: int, application: str, most_bytes: int, syncer: Syncer | None = None
@@ -97,21 +100,22 @@ class ApplicationBinaries:
         self._syncer = syncer or Syncer(None, lambda error: None)
         self._most_bytes = most_bytes
         self._data_bytes = 0
-        #: Whether its data is kept, by key and digest.
+        #: By key and digest: whether the binary's data is kept.
         self._known: dict[tuple[bytes, bytes], bool] = {}
-        #: What ``new`` gave since the last ``write``: key and digest, what was known of it before, bytes of data.
+        #: Binaries that ``new`` returned since the last ``write``: key and digest, their previous value in ``_known``,
+        #: bytes of data.
         self._unwritten: list[tuple[tuple[bytes, bytes], bool | None, int]] = []
         self._journal: Journal | None = None
 
     # ---- loading ---------------------------------------------------------------------------------
 
     def load(self) -> Iterator[list[Attested]]:
-        """Everything that the program read under this identity, verified, the newest files first, and what it read
-        under others. The data of a batch is valid until the next is asked for."""
+        """Yields batches of every binary that the program read under this identity, verified, newest files first, then
+        of what it read under other identities. The data of a batch is valid until the next batch is requested."""
         try:
             self._folder.check()
         except FileNotFoundError:
-            pass  # nothing was stored for this driver yet, maybe for another
+            pass  # nothing is stored for this driver yet, but maybe for another
         except OSError:
             return
         for path in reversed(_files(self._folder.path, self._program)):
@@ -126,12 +130,12 @@ class ApplicationBinaries:
             yield stale
 
     def load_file(self, path: str) -> Iterator[list[Attested]]:
-        """What one file has that is not known yet."""
+        """Yields batches of a file's binaries that are not known yet."""
         found: list[Damage] = []
         try:
             reader = Reader(path)
         except FileNotFoundError:
-            return  # made one with others meanwhile
+            return  # another process combined it with others
         except OSError as error:
             self.damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
             return
@@ -151,7 +155,8 @@ class ApplicationBinaries:
             self.damage += [what for what in found if what.outcome != "truncated" or what.offset == 0]  # a torn tail
 
     def _take(self, data: bytes | bytearray, record: Record) -> Attested | None:
-        """What a record says, where it is news; without its data where that is too much."""
+        """Returns the binary in a record, without its data if that exceeds the limit. Returns None if the binary is
+        impossible or adds nothing to what is known."""
         start, size = record[3], record[4]
         one = parse(memoryview(data)[start : start + size])
         if one is None:
@@ -173,8 +178,8 @@ class ApplicationBinaries:
         self._data_bytes += size if has_data else 0
 
     def _stale(self) -> Iterator[Attested]:
-        """What the program read under other identities, the newest files first, by the records' beginnings: their data
-        is of no use here, and a key and digest that are damaged fit nothing."""
+        """Yields what the program read under other identities, newest files first. It reads the records' headers only:
+        their data is of no use here, and a damaged key or digest matches nothing."""
         count = 0
         paths = [
             path
@@ -186,15 +191,15 @@ class ApplicationBinaries:
             for one in _beginnings(path):
                 if count == MAX_STALE:
                     return
-                if (one.key, one.digest) not in self._known:  # the same content under both is good here
+                if (one.key, one.digest) not in self._known:  # content read under both identities is valid here
                     yield one
                     count += 1
 
     # ---- keeping ---------------------------------------------------------------------------------
 
     def new(self, read: BinaryRead, keep_data: bool) -> list[bytes | memoryview]:
-        """The pieces to write for what the application just read, none where it is known. A run may add as much as is
-        kept: the next load takes the newest, and ``compact`` leaves the rest out."""
+        """Returns the pieces to write for a binary that the application just read; empty if it is known. What is known
+        may grow to twice what a load takes: the next load takes the newest, and ``compact`` drops the rest."""
         data = read.data if keep_data and self._data_bytes + read.size <= 2 * self._most_bytes else None
         news = self._is_news(read.key, read.digest, data is not None, 2 * MAX_BINARIES)
         if not 0 < len(read.key) <= MAX_KEY_BYTES or not news:
@@ -205,7 +210,8 @@ class ApplicationBinaries:
         return record_parts(read, data)
 
     def write(self, parts: list[bytes | memoryview]) -> None:
-        """Appends all pieces that ``new`` gave since the last time. Raises OSError; they are not known then."""
+        """Appends all pieces that ``new`` returned since the last call. Raises OSError; their binaries are then unknown
+        again."""
         unwritten, self._unwritten = self._unwritten, []
         try:
             self._append(parts)
@@ -233,7 +239,7 @@ class ApplicationBinaries:
         self._syncer.written(self._journal)
 
     def close(self) -> None:
-        """Ends the file of this process."""
+        """Closes the file of this process."""
         if self._journal is not None:
             self._syncer.start(self._journal)
             self._journal.close()
@@ -241,7 +247,7 @@ class ApplicationBinaries:
 
 
 def _beginnings(path: str) -> Iterator[Attested]:
-    """The ABIN records of a file without their data, up to the first that is damaged."""
+    """Yields the ABIN records of a file without their data, up to the first damaged one."""
     try:
         reader = Reader(path)
     except OSError:
@@ -265,15 +271,15 @@ def _beginnings(path: str) -> Iterator[Attested]:
 
 
 def compact(folder: Folder, most_bytes: int) -> Iterator[None]:
-    """Makes one file of many for each program of a folder, without what is there twice or too much, in steps of about
-    a millisecond. A file to which a process still appends is left. Raises OSError; everything that was there is then
-    still there."""
+    """Combines the files of each program in a folder into one and drops duplicates and what exceeds the limits, in
+    steps of about a millisecond. A file to which a process still appends is not touched. Raises OSError; every file is
+    then still there."""
     by_program: dict[int, list[str]] = {}
     for path in folder.files(None, (SUFFIX,)):
         try:
             by_program.setdefault(int(os.path.basename(path)[:16], 16), []).append(path)
         except ValueError:
-            continue  # nobody's
+            continue  # not named after a program
     for program, paths in by_program.items():
         size = sum(os.stat(path).st_size for path in paths)
         if len(paths) > MAX_FILES or size > most_bytes + MAX_BINARIES * RECORD_BYTES:
@@ -314,7 +320,7 @@ def _compact(folder: Folder, program: int, paths: list[str], most_bytes: int) ->
         raise
     damaged = {what.path for what in binaries.damage}
     for path in ended:
-        if path not in damaged:  # the next load says what is wrong, and the whole file goes to quarantine
+        if path not in damaged:  # the next load reports a damaged file, and the whole file goes to quarantine
             remove(path)
 
 

@@ -1,8 +1,8 @@
 """Records what an application read from its own caches, so that data it loads later can be recognised.
 
-The layer cannot put a header of its own into an application's cache file. So it remembers the XXH3-128, the length and
-a sketch of every blob that vkGetPipelineCacheData gave out, by program and identity, and keeps the last whole blob of
-each of its caches. A cache is identified by its creation order on its device (``slot``).
+The layer cannot put a header of its own into an application's cache file. So for each program and identity it records
+the XXH3-128, the length and a sketch of every blob that vkGetPipelineCacheData returned, and keeps the last whole blob
+of each of its caches. A cache is identified by its creation order on its device (``slot``).
 
 A missing record proves nothing: runs without the layer, or with an unwritable store, leave none. So data is refused
 only on evidence: it was read from another driver, or it is a damaged copy of data that was read.
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 #: Newest attestations kept for each program, and total bytes of their sketches.
 MAX_ATTESTATIONS = 4096
 MAX_SKETCH_BYTES = 1 << 20
-#: The last good data of so many caches of a device is kept.
+#: Most caches of a device whose last good data is kept.
 MAX_SLOTS = 64
-#: Files are combined when there are more.
+#: More files than these are combined into one.
 MAX_FILES = 8
 
-#: The data was cut at what the application's buffer held (VK_INCOMPLETE).
+#: The data was truncated to the size of the application's buffer (VK_INCOMPLETE).
 INCOMPLETE = 1
 #: Not an attestation: marks an application that passes data to vkCreatePipelineCache.
 LOADS = 2
 
-#: What is known of an application's data, by name; ``policy.Policy.admit_cache`` decides what follows from it.
+#: What is known of an application's data, by name. ``policy.Policy.admit_cache`` decides what follows from it.
 OUTCOMES = {
     "attested": "read back from this driver by this program, byte for byte",
     "stale": "read back by this program from another driver or device",
@@ -51,7 +51,7 @@ OUTCOMES = {
 
 
 class Attestation:
-    """One blob that an application read. ``sketch`` is empty where there is none."""
+    """One blob that an application read. ``sketch`` is empty if there is none."""
 
     __slots__ = ("digest", "flags", "size", "sketch", "slot", "time")
 
@@ -65,19 +65,19 @@ class Attestation:
 
     @classmethod
     def read(cls, data: bytes) -> Attestation:
-        """From a record's data, which is at least ``format.ATTESTATION.size`` bytes."""
+        """Returns the attestation in a record's data, which has at least ``format.ATTESTATION.size`` bytes."""
         digest, size, when, slot, flags = format.ATTESTATION.unpack_from(data)
         return cls(digest, size, when, slot, flags, data[format.ATTESTATION.size :])
 
     def parts(self) -> list[bytes | memoryview]:
-        """The record as the pieces to write."""
+        """Returns the record as the pieces to write."""
         data = format.ATTESTATION.pack(self.digest, self.size, self.time, self.slot, self.flags) + self.sketch
         return format.record_parts(format.ATTEST, data, last_used=self.time)
 
 
 class Blob:
-    """The last data of one slot, in a file. ``older``: those that it takes the place of, while its own may not yet be
-    on the disk."""
+    """The last data of one slot, in a file. ``older``: the blobs that it replaces. They are the fallback, because its
+    own file may not be on the disk yet."""
 
     __slots__ = ("digest", "older", "path", "size", "slot")
 
@@ -90,42 +90,43 @@ class Blob:
 
 
 class History:
-    """Attestations of one program in one identity's folder, with what other processes have added meanwhile."""
+    """Attestations of one program in one identity's folder, including those that other processes added since."""
 
     def __init__(self, folder: Folder, program: int) -> None:
         self.folder = folder
         self.known: dict[bytes, Attestation] = {}
-        #: The program gave data of its own to vkCreatePipelineCache, in some run.
+        #: The program passed data of its own to vkCreatePipelineCache in some run.
         self.loads = False
         self._program = program
         self._read_to: dict[str, int] = {}
 
     def refresh(self, damage: list[Damage]) -> None:
-        """Reads what was added to the files, and new files."""
+        """Reads new files, and what was appended to known ones."""
         for path in self.folder.files(self._program, (".attest",)):
             start = self._read_to.get(path, format.FILE_HEADER.size)
             try:
                 if os.stat(path).st_size <= start:
                     continue
             except OSError:
-                continue  # another process made one file of several
+                continue  # another process combined several files
             for attestation in read_attestations(path, self.folder.identity.digest, damage, start, self._read_to):
                 self.take(attestation)
 
     def take(self, attestation: Attestation) -> None:
-        """One of a file, or of this process."""
+        """Adds an attestation from a file or of this process."""
         if attestation.flags & LOADS:
             self.loads = True
         else:
             self.known[attestation.digest] = attestation
 
     def has(self, digest: bytes, size: int) -> bool:
-        """Whether the program read this data."""
+        """Returns whether the program read this data."""
         known = self.known.get(digest)
         return known is not None and known.size == size
 
     def damage_of(self, data_sketch: bytes, size: int) -> str:
-        """What was done to data that the program read, if this is a damaged copy of it; else empty."""
+        """Returns how the data was damaged, in words, if it is a damaged copy of data that the program read; else an
+        empty string."""
         for good in self.known.values():
             if good.size >= size:
                 found = sketch.damage(data_sketch, size, good.sketch, good.size)
@@ -141,7 +142,7 @@ def read_attestations(
     start: int = format.FILE_HEADER.size,
     read_to: dict[str, int] | None = None,
 ) -> list[Attestation]:
-    """The records of a file that verify; ``read_to`` is told where they end."""
+    """Returns the attestations of a file that verify. Sets ``read_to[path]`` to the offset where they end."""
     try:
         reader = Reader(path)
     except FileNotFoundError:
@@ -167,7 +168,8 @@ def read_attestations(
 
 
 def _read_blob(path: str, identity_digest: bytes) -> Blob | None:
-    """A blob's file by its headers alone. They verify: a slot that is wrong would cost another slot's blob."""
+    """Returns the blob of a file, read from its headers alone, or None. The headers must verify: a blob with a wrong
+    slot would replace another slot's blob."""
     try:
         reader = Reader(path)
     except OSError:
@@ -187,7 +189,7 @@ def _read_blob(path: str, identity_digest: bytes) -> Blob | None:
 
 
 class Attestations:
-    """Of one program under one identity; read from the store when they are first asked for."""
+    """Attestations and blobs of one program under one identity. The constructor reads them from the store."""
 
     def __init__(
         self, folder: Folder, program: int, application: str, syncer: Syncer | None = None, read_only: bool = False
@@ -215,17 +217,17 @@ class Attestations:
             blob = _read_blob(path, self.folder.identity.digest)
             if blob is None:
                 continue
-            older = self.blobs.get(blob.slot)  # left by a process that died before it deleted it
+            older = self.blobs.get(blob.slot)  # left by a process that died before it deleted the file
             if older is not None:
                 blob.older = [older, *older.older]
             self.blobs[blob.slot] = blob
 
     def outcome(self, data_digest: bytes, size: int, data_sketch: bytes = b"") -> tuple[str, str]:
-        """One of ``OUTCOMES`` for initial data of a VkPipelineCache, and of altered data what was done to it. Without a
-        sketch none is altered."""
+        """Returns one of ``OUTCOMES`` for initial data of a VkPipelineCache, and for altered data how it was damaged.
+        Without a sketch no data is recognised as altered."""
         if self.history.has(data_digest, size):
             return "attested", ""
-        self.history.refresh(self.damage)  # by other processes, since this one read it
+        self.history.refresh(self.damage)  # other processes may have added records since
         if self.history.has(data_digest, size):
             return "attested", ""
         elsewhere = self._outcome_elsewhere(data_digest, size)
@@ -235,8 +237,9 @@ class Attestations:
         return ("altered", damage) if damage else ("unknown", "")
 
     def _outcome_elsewhere(self, data_digest: bytes, size: int) -> str:
-        """``attested`` where the program read it on a device that differs in the global key of its pipeline binaries
-        alone, which says nothing about a VkPipelineCache; ``stale`` where it did from another driver."""
+        """Returns ``attested`` if the program read the data on a device whose identity differs only in the global key
+        of pipeline binaries, which does not concern a VkPipelineCache. Returns ``stale`` if it read the data from
+        another driver, else an empty string."""
         fields = _without_key(self.folder.identity.fields)
         found = ""
         for name in identity_names(self.folder.root):
@@ -273,7 +276,7 @@ class Attestations:
         self.history.take(attestation)
 
     def attest(self, data_digest: bytes, size: int, slot: int, incomplete: bool, data_sketch: bytes = b"") -> None:
-        """The application has read this. Raises OSError."""
+        """Records that the application read this data. Raises OSError."""
         if data_digest in self.history.known:
             return
         attestation = Attestation(
@@ -282,11 +285,11 @@ class Attestations:
         self._append(attestation)
         older = self._newest.get(slot)
         if older is not None:
-            older.sketch = b""  # of a program that reads its cache every few seconds, memory would fill with them
+            older.sketch = b""  # a program that reads its cache every few seconds would fill the memory with sketches
         self._newest[slot] = attestation
 
     def note_load(self) -> None:
-        """The application gave data to vkCreatePipelineCache. Raises OSError."""
+        """Records that the application passed data to vkCreatePipelineCache. Raises OSError."""
         if not self.history.loads:
             self._append(Attestation(bytes(format.DIGEST_BYTES), 0, int(time.time()), 0, LOADS))
 
@@ -301,19 +304,20 @@ class Attestations:
         self._syncer.replaced(path, replaced)
 
     def last_good(self, slot: int, any_slot: bool) -> Blob | None:
-        """The blob of a slot; with ``any_slot`` the newest of another where it has none."""
+        """Returns the blob of a slot. If the slot has none, returns the newest blob of another slot with ``any_slot``,
+        else None."""
         blob = self.blobs.get(slot)
         if blob is None and any_slot and self.blobs:
             return max(self.blobs.values(), key=lambda blob: blob.path.rpartition("/")[2].partition("-")[2])
         return blob
 
     def has(self, data_digest: bytes) -> bool:
-        """Whether a blob with this content is kept."""
+        """Returns whether a blob with this content is kept."""
         return any(blob.digest == data_digest for blob in self.blobs.values())
 
     def read_blob(self, blob: Blob) -> bytes | None:
-        """A blob's data, verified, or that of the one before where it cannot be used; None, and what is wrong in
-        ``damage``, where none can."""
+        """Returns a blob's verified data. If the blob cannot be used, falls back to those that it replaces. Returns
+        None if none of them can be used. Adds what is wrong to ``damage``."""
         for one in (blob, *blob.older):
             data = self._read_one(one)
             if data is not None:
@@ -337,11 +341,11 @@ class Attestations:
         return found[1]
 
     def compact(self) -> None:
-        """Makes one file of those whose writers have ended, with the newest attestations. Raises OSError."""
+        """Combines the files whose writers have ended into one that has the newest attestations. Raises OSError."""
         ended = [path for path in self.folder.files(self.program, (".attest",)) if not _is_written(path)]
         if len(ended) <= MAX_FILES:
             return
-        # Read now: a writer that has ended may have added to its file since this process read it.
+        # Read the files again: a writer that has ended may have appended after this process read them.
         newest: dict[bytes, Attestation] = {}
         loads = False
         for path in ended:
@@ -366,7 +370,7 @@ class Attestations:
             remove(old)
 
     def close(self) -> None:
-        """Ends the journal of this process."""
+        """Closes the journal of this process."""
         if self._journal is not None:
             self._syncer.start(self._journal)
             self._journal.close()
@@ -381,4 +385,4 @@ def _is_written(path: str) -> bool:
     try:
         return has_writer(path)
     except OSError:
-        return True  # gone, or not to be read: not ours to delete
+        return True  # deleted or unreadable: not ours to delete

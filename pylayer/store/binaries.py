@@ -1,15 +1,16 @@
 """The data of a BINR record: all VkPipelineBinaryKHR of one pipeline (docs/format.md, 'Binaries').
 
-The layer makes it, and checks it again when it is loaded; here it is bytes, but for those who verify a store.
+The layer writes it and checks it again when it loads it. Python treats it as plain bytes, except where it verifies the
+store.
 """
 
 from __future__ import annotations
 
 import struct
 
-#: How many binaries, the pipeline key's size, and the key. Nothing stands in between.
+#: Number of binaries, size of the pipeline key, zero, and the key. The entries follow without a gap.
 HEADER = struct.Struct("<IIQ32s")
-#: Of each binary: its size, and its key.
+#: For each binary: its size, the size of its key, zero, and its key.
 ENTRY = struct.Struct("<QII32s")
 #: VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR
 MAX_KEY_BYTES = 32
@@ -22,7 +23,7 @@ def _is_key(size: int, key: bytes) -> bool:
 
 
 def problem(data: bytes | bytearray | memoryview) -> str:
-    """What cannot be in the data of a BINR record, in words; empty where nothing is wrong with it. Raises nothing."""
+    """Returns what is impossible in the data of a BINR record, in words; empty if nothing is. Raises nothing."""
     if len(data) < HEADER.size:
         return "binaries shorter than their header"
     count, key_size, zero, key = HEADER.unpack_from(data)

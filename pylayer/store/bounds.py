@@ -1,8 +1,8 @@
-"""What the store takes on the disk, and what leaves when it is too much: the least recently used first.
+"""Limits on the store's size on disk. The least recently used records are evicted first.
 
-A whole store, and each program in it, has a limit. What leaves is chosen by time of last use over all identities,
-so that records of a driver that is no longer installed leave before those of today's; files that hold nothing else
-are deleted, the others written anew without what leaves.
+The whole store has a limit, and so has each program in it. Records are evicted by time of last use over all identities,
+so those of a driver that is no longer installed go before those of today's. Files that hold nothing else are deleted;
+packs are rewritten without the evicted records.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
     from .fold import Planned
 
-#: Down to this part of a limit, so that the next record does not exceed it again.
+#: Eviction goes down to this fraction of a limit, so that the next record does not exceed it again.
 DOWN_TO = 0.9
 
 
 class StoreFile:
-    """A file of the store: to whom it belongs, and its size on the disk. ``program`` None: nobody's."""
+    """A file of the store: its program and its size on the disk. ``program`` is None if the name has no program."""
 
     __slots__ = ("mtime", "path", "program", "size")
 
@@ -41,7 +41,7 @@ class StoreFile:
 
 
 def files_of(root: str, identity_name: str) -> list[StoreFile]:
-    """Every file in an identity's folder, whatever it is."""
+    """Returns every file in an identity's folder, whatever it is."""
     found = []
     try:
         with os.scandir(os.path.join(root, "store", identity_name)) as entries:
@@ -64,7 +64,7 @@ def files_of(root: str, identity_name: str) -> list[StoreFile]:
 
 
 def total_bytes(root: str) -> int:
-    """What all identities' folders hold."""
+    """Returns the number of bytes in all identities' folders."""
     return sum(file.size for name in identity_names(root) for file in files_of(root, name))
 
 
@@ -79,7 +79,7 @@ def is_exceeded(root: str, max_store: int, max_program: int) -> bool:
 
 
 class _Ages:
-    """Bytes by time of last use: few distinct times, whatever the number of records."""
+    """Bytes by time of last use. There are few distinct times, however many records there are."""
 
     def __init__(self) -> None:
         self.by_time: dict[int, int] = {}
@@ -90,8 +90,8 @@ class _Ages:
         self.total += size
 
     def cut(self, limit: int) -> tuple[int, int]:
-        """(time, bytes): what was used before the time leaves, and of what was used at it so many bytes. (0, 0)
-        where nothing leaves."""
+        """Returns (time, bytes): evict everything last used before the time, and this many bytes of what was last used
+        at it. Returns (0, 0) if nothing is to be evicted."""
         if self.total <= limit:
             return 0, 0
         excess = self.total - int(limit * DOWN_TO)
@@ -103,7 +103,7 @@ class _Ages:
 
 
 class _Cut:
-    """What leaves, as a decision on one record after another."""
+    """Decides for one record after another whether it is evicted."""
 
     def __init__(self, ages: _Ages, limit: int) -> None:
         self.before, self.more = ages.cut(limit)
@@ -121,7 +121,7 @@ class _Cut:
 
 
 class Trimmed:
-    """What a trim did, or would do."""
+    """What a trim evicted, or would evict."""
 
     def __init__(self) -> None:
         self.bytes_before = 0
@@ -132,17 +132,18 @@ class Trimmed:
 
 
 class Survey:
-    """Sizes and ages of a store's records, for a decision what is evicted. Journals count by their file's time."""
+    """Sizes and ages of a store's records, from which eviction is decided. A journal counts as a whole, by the file's
+    modification time."""
 
     def __init__(self, root: str) -> None:
         self.root = root
         self.ages = _Ages()
         self.by_program: dict[int, _Ages] = {}
-        #: What USED records say, by identity and program.
+        #: The contents of USED records, by identity and program.
         self.uses: dict[tuple[str, int | None], Uses] = {}
-        #: Share of the disk that one byte of a pack's data takes, by pack.
+        #: Bytes on disk for each byte of a pack's uncompressed data, by pack.
         self.shares: dict[str, float] = {}
-        #: When the record of a pack was last used that was used least recently.
+        #: Last use of the least recently used record of each pack.
         self.oldest: dict[str, int] = {}
 
     def _add(self, program: int | None, when: int, size: int) -> None:
@@ -151,7 +152,7 @@ class Survey:
             self.by_program.setdefault(program, _Ages()).add(when, size)
 
     def read(self) -> Iterator[None]:
-        """Reads every pack; of other files the time and size count."""
+        """Reads every pack. Other files count by their modification time and size."""
         for name in identity_names(self.root):
             packs: dict[int | None, list[StoreFile]] = {}
             for file in files_of(self.root, name):
@@ -163,7 +164,7 @@ class Survey:
                 yield from self._read_packs(name, program, files)
 
     def _read_packs(self, name: str, program: int | None, files: list[StoreFile]) -> Iterator[None]:
-        """A use may be recorded in another pack than its record."""
+        """Reads all packs of a program together, because a use may be recorded in another pack than its record."""
         uses = self.uses[name, program] = Uses()
         records = []
         for file in files:
@@ -183,12 +184,12 @@ class Survey:
                     yield
 
 
-#: What a survey remembers of a record until all uses are known: fingerprint, last use, bytes.
+#: What a survey keeps of a record until all uses are known: fingerprint, last use, bytes.
 _RECORD = struct.Struct("=QQQ")
 
 
 def _collect(path: str, identity_digest: bytes, uses: Uses, found: bytearray) -> Iterator[None]:
-    """Appends a ``_RECORD`` for each record of a pack; what it says of uses goes to ``uses``."""
+    """Appends a ``_RECORD`` for each record of a pack, and adds its USED records to ``uses``."""
     try:
         for part in Reader(path).verified(identity_digest, []):
             for magic, _, _, start, size, _, _, fingerprint, last_used in part.records:
@@ -209,11 +210,11 @@ def enforce(
     compress: bool = True,
     dry_run: bool = False,
 ) -> Iterator[None]:
-    """Brings a store within its limits, in bytes; steps of about a millisecond. One pack after the other is written
-    without what is evicted, so that memory does not grow with the store; journals wait until they are folded. Raises
-    OSError; nothing is half done then.
+    """Brings a store within its limits, which are in bytes, in steps of about a millisecond. Rewrites one pack after
+    the other without the evicted records, so that memory does not grow with the store. Journals are not trimmed before
+    they are folded. Raises OSError; nothing is half done then.
 
-    ``dry_run``: only says in ``trimmed`` what would be evicted, journals included.
+    ``dry_run``: only records in ``trimmed`` what would be evicted, journals included.
     """
     trimmed.bytes_before = trimmed.bytes_after = total_bytes(root)
     survey = Survey(root)
@@ -242,7 +243,7 @@ def enforce(
 
 
 def _evict_files(root: str, name: str, whole: _Cut, cuts: dict[int, _Cut], trimmed: Trimmed, dry_run: bool) -> None:
-    """Deletes files that go whole."""
+    """Deletes files that are evicted as a whole."""
     for file in files_of(root, name):
         if not file.path.endswith((".snapshot", ".blob", ".attest", ".binaries")):
             continue
@@ -263,7 +264,7 @@ def _fold_without(
     trimmed: Trimmed,
     compress: bool,
 ) -> Iterator[None]:
-    """Writes one pack without what is evicted; for None a dry run over all files of the program."""
+    """Rewrites one pack without the evicted records. With ``path`` None, a dry run over all files of the program."""
     here = [share for pack_path, share in survey.shares.items() if os.path.dirname(pack_path) == folder.path]
     share = survey.shares.get(path, 1.0) if path is not None else max(here, default=1.0)
     uses = survey.uses.get((folder.identity.name, program), Uses())
@@ -287,13 +288,13 @@ def _fold_without(
         trimmed.bytes_after -= freed
 
 
-#: A program that ends at once has no time to rewrite packs; beyond this many times the limit whole files leave.
+#: A program that ends has no time to rewrite packs. Beyond this multiple of the limit it deletes whole files.
 HARD_LIMIT = 1.25
 
 
 def drop_oldest_files(root: str, max_store: int) -> int:
-    """Where a store is far beyond its limit, deletes the files that were written longest ago until it is within,
-    whatever is in them; returns how many. Journals that may have a writer stay."""
+    """If a store is far beyond its limit, deletes the files that were written longest ago until it is within, whatever
+    they contain; returns how many. Journals that may have a writer are kept."""
     files = [file for name in identity_names(root) for file in files_of(root, name)]
     total = sum(file.size for file in files)
     if total <= max_store * HARD_LIMIT:

@@ -1,7 +1,7 @@
-"""Verifying whole files: every record, and that it may stand in a file of that kind.
+"""Verifies whole files: every record, and whether a file of that kind may hold it.
 
-For the command line: loading verifies what it hands over and looks at nothing else. The padding between records,
-which nothing reads, is looked at by ``unclean_padding`` alone.
+Only the command line uses this. Loading verifies what it hands over and nothing else. Only ``unclean_padding`` checks
+the padding between records, which nothing reads.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from .reader import Record
 
-#: Records that may stand in a file of a kind. Packs have blocks, too, which ``Reader`` unpacks.
+#: Records that each kind of file may hold. Packs and exports also hold compressed blocks, which ``Reader`` unpacks.
 CONTENT = {
     format.JOURNAL: (*format.PIPELINES, format.NOTE, format.USED),
     format.PACK: (*format.PIPELINES, format.NOTE, format.USED),
@@ -30,7 +30,7 @@ CONTENT = {
 
 
 def _problem(magic: bytes, data: memoryview) -> str:
-    """Returns what cannot be in a record whose hash is right, in words; empty if nothing is wrong."""
+    """Returns what is impossible in a record whose hash is valid, in words; empty if nothing is."""
     if magic == format.BINARIES:
         return binaries.problem(data)
     return "" if application_binaries.parse(data) is not None else "no binary of an application"
@@ -47,23 +47,23 @@ class Checked:
     def __init__(self, path: str) -> None:
         self.path = path
         self.records = 0
-        #: Their data, as a driver or policy gets it.
+        #: Size of the records' data, as a driver or policy gets it.
         self.data_bytes = 0
-        #: Of the file.
+        #: Size of the file.
         self.file_bytes = 0
         self.damage: list[Damage] = []
 
     def wrong(self, detail: str, offset: int = 0, size: int = -1, outcome: str = "impossible") -> None:
-        """Adds to the damage."""
+        """Records damage."""
         self.damage.append(Damage(self.path, outcome, offset, size, detail))
 
 
 def check_file(
     path: str, kind: bytes, identity_digest: bytes | None, result: Checked, program: int | None = None
 ) -> Iterator[Part]:
-    """Reads a file byte by byte: yields what verifies, and adds the rest to ``result``.
+    """Reads a file to its end: yields the parts that verify, and adds counts and damage to ``result``.
 
-    ``kind`` is what the file's name says it is, ``program`` whose it is by its name. Raises OSError.
+    ``kind`` and ``program`` are the kind of the file and its program according to its name. Raises OSError.
     """
     reader = Reader(path, foreign=kind == format.EXPORT)
     header, outcome = reader.header(identity_digest)
@@ -96,8 +96,8 @@ def _is_impossible(part: Part, record: Record, result: Checked) -> bool:
 
 
 def unclean_padding(path: str) -> int | None:
-    """Returns where the padding behind a record of a file that verified is not zero; None if it always is. The file may
-    be anybody's, anywhere. Raises OSError."""
+    """Returns the offset at which padding after a record is not zero; None if all padding is zero. The file has been
+    verified, but may belong to anybody and lie anywhere. Raises OSError."""
     reader = Reader(path, foreign=True)
     at = format.FILE_HEADER.size
     while at < reader.size:

@@ -1,10 +1,10 @@
-"""Who folds a folder just now.
+"""Which process is folding a folder.
 
     <root>/store/<identity>/folding/<maker>
 
-A directory in which an empty directory is named after the process that holds the claim. Two calls decide, on network
-file systems too: a rename onto a directory that is not empty fails, so one of several processes gets the claim; and no
-name of a maker is ever made twice, so nobody removes another claim than the one that was found to be abandoned.
+A claim is a directory that holds an empty directory named after the claiming process. Two system calls decide, on
+network file systems too. A rename onto a directory that is not empty fails, so only one of several processes gets the
+claim. And no name of a maker is ever used twice, so nobody removes another claim than the one found to be abandoned.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from .folder import Folder
 
 
 class Claim:
-    """Says to other processes that this one folds a folder. Saves double work; nothing depends on it."""
+    """Tells other processes that this one is folding a folder. It saves double work; nothing depends on it."""
 
     def __init__(self, folder: Folder) -> None:
         self._path = os.path.join(folder.path, "folding")
         self._maker = ""
 
     def take(self) -> bool:
-        """False where a process that may live holds it. Raises OSError where the folder cannot be written."""
+        """Returns False if a process that may still be running holds the claim. Raises OSError if the folder cannot be
+        written."""
         if not self._remove_abandoned():
             return False
         self._maker = owner.maker()
@@ -43,13 +44,13 @@ class Claim:
         return True
 
     def _remove_abandoned(self) -> bool:
-        """Removes the claims of processes that have ended; False where there is another."""
+        """Removes the claims of processes that have ended. Returns False if another claim remains."""
         try:
             names = os.listdir(self._path)
         except FileNotFoundError:
             return True
         except NotADirectoryError:
-            return remove(self._path)  # an earlier pylayer made a file
+            return remove(self._path)  # an earlier pylayer made it a file
         for name in names:
             path = os.path.join(self._path, name)
             try:
@@ -57,11 +58,11 @@ class Claim:
                     return False
                 os.rmdir(path)
             except FileNotFoundError:
-                continue  # another process did it
+                continue  # another process removed it
         return True
 
     def drop(self) -> None:
-        """Others may fold. Leaves a claim that another process took meanwhile."""
+        """Releases the claim, so that others may fold. Does not remove a claim that another process has taken since."""
         for path in (os.path.join(self._path, self._maker), self._path):
             try:
                 os.rmdir(path)

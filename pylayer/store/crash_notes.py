@@ -1,4 +1,4 @@
-"""Notes of what processes died over, and of what was made anew since.
+"""Notes of what processes died over, and of what the driver made anew since.
 
 <root>/store/<identity>/<program>-<unique>.suspects    what one start found, as settings text in a NOTE record
 """
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from .sentinel import Death
 
 SUFFIX = ".suspects"
-#: The oldest notes are deleted beyond this.
+#: Beyond this many notes the oldest are deleted.
 MAX_NOTES = 200
 
 
 def note_of(death: Death, now: float) -> dict[str, Any] | None:
-    """Returns what is suspected of having ended a process; None if it had nothing in the driver. ``now``: when that was
-    found."""
+    """Returns a note of what is suspected of having ended a process; None if the driver was working on nothing then.
+    ``now``: when the death was found."""
     records: set[str] = set()
     pipelines: set[str] = set()
     applications: set[str] = set()
@@ -59,12 +59,12 @@ def note_of(death: Death, now: float) -> dict[str, Any] | None:
 
 
 def _text(number: int) -> str:
-    """Returns a digest's first bytes, which a mark has as a number."""
+    """Returns the first bytes of a digest, which a mark stores as a number, in hex."""
     return number.to_bytes(8, "little").hex()
 
 
 def _write(folder: Folder, program: int, application: str, note: dict[str, Any]) -> None:
-    """Raises OSError."""
+    """Writes a note to a file of its own. Raises OSError."""
     folder.prepare()
     path = os.path.join(folder.path, f"{program:016x}-{unique_name()}{SUFFIX}")
     salt = format.new_salt()
@@ -74,7 +74,7 @@ def _write(folder: Folder, program: int, application: str, note: dict[str, Any])
 
 
 def read(folder: Folder, keep: bool = False) -> Suspects:
-    """Returns what all notes come to; those that are too old or too many are deleted, unless they are to be kept."""
+    """Returns the suspects of all notes. Deletes notes that are too old or too many, unless ``keep`` is set."""
     suspects = Suspects()
     known: set[str] = set()
     now = time.time()
@@ -90,12 +90,12 @@ def read(folder: Folder, keep: bool = False) -> Suspects:
                     known.add(note.get("death", path))
                     suspects.add(note)
             except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError):
-                continue  # no note of ours
+                continue  # not a note of ours
     return suspects
 
 
 def _read_notes(path: str, folder: Folder) -> Iterable[dict[str, Any]]:
-    """What does not verify says nothing; `pylayer verify` names it."""
+    """Yields the notes that verify. `pylayer verify` reports the others."""
     try:
         for part in Reader(path).verified(folder.identity.digest, []):
             for record in part.records:
@@ -106,9 +106,8 @@ def _read_notes(path: str, folder: Folder) -> Iterable[dict[str, Any]]:
 
 
 def review(folder: Folder, read_only: bool = False) -> tuple[Suspects, list[dict[str, Any]]]:
-    """Writes down what processes died of since the last start, and reads all notes: returns the suspects, and the notes
-    that are new. A store that cannot be written still has its new suspects in this process, and one that is
-    ``read_only`` is left as it is."""
+    """Records what processes died of since the last start, and reads all notes. Returns the suspects and the new notes.
+    If the store cannot be written, this process still gets the new suspects. A ``read_only`` store is not changed."""
     fresh = []
     unwritten = []
     now = time.time()
@@ -135,7 +134,8 @@ def review(folder: Folder, read_only: bool = False) -> tuple[Suspects, list[dict
 
 
 def clear(folder: Folder, program: int, application: str, suspects: Suspects, made: set[bytes | int]) -> None:
-    """Writes down the names of data and the fingerprints that were made anew for the first time. Raises OSError."""
+    """Writes a note that clears suspects: names of data and fingerprints of pipelines that the driver made anew for the
+    first time. Raises OSError."""
     new = made - suspects.cleared.keys()
     if not new:
         return

@@ -1,4 +1,4 @@
-"""Files whose writers have ended: whoever finds one may fold or delete it."""
+"""Finds files whose writers have ended. Any process may fold or delete such a file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from .reader import Reader
 
 
 def journals_to_fold(folder: Folder, program: int) -> tuple[int, int]:
-    """Returns how many closed journals a program has, and their bytes: whether a fold is worth its while."""
+    """Returns how many closed journals a program has, and their bytes. Whether a fold is worthwhile follows from
+    both."""
     count = size = 0
     for path in folder.files(program, (CLOSED,)):
         try:
@@ -24,8 +25,8 @@ def journals_to_fold(folder: Folder, program: int) -> tuple[int, int]:
 
 
 def has_writer(path: str) -> bool:
-    """Whether a process may still append to a file. One whose header cannot be read has none: a file has its
-    header before it has its name. Raises OSError."""
+    """Returns whether a process may still append to a file. Returns False if the header cannot be read, because a file
+    gets its header before its name; a recently written file of a newer version is the exception. Raises OSError."""
     header, outcome = Reader(path).header()
     idle = time.time() - os.stat(path).st_mtime
     if header is None:
@@ -34,8 +35,8 @@ def has_writer(path: str) -> bool:
 
 
 def close_ended_journals(folder: Folder, program: int | None) -> int:
-    """Gives journals of a program, or of all for None, whose writers have ended the name of closed ones; returns how
-    many."""
+    """Renames journals whose writers have ended to closed ones, of one program or of all with ``program`` None; returns
+    how many."""
     closed = 0
     for path in folder.files(program, (OPEN,)):
         try:

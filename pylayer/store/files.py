@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Writes files that appear whole or not at all."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import time
 from ..common.paths import open_in_store
 from . import owner
 
-#: Pieces that Linux writes with one call.
+#: The most pieces that Linux writes with one call.
 IOV_MAX = 1024
 
-#: What the name of a file ends in that is still being written.
+#: Suffix of a file that is still being written.
 TEMPORARY = ".tmp"
 
 _FILE_TYPE, _PLAIN_FILE = 0o170000, 0o100000  # stat.S_IFMT, stat.S_IFREG
 
 
 def unique_name() -> str:
-    """A name that no other process makes, also on another machine or in another container that shares the
+    """Returns a name that no other process makes, not even on another machine or in another container that shares the
     directory: the time in nanoseconds, so that names sort by age, and 64 random bits."""
     return f"{time.time_ns():016x}-{os.urandom(8).hex()}"
 
@@ -26,7 +26,7 @@ def unique_name() -> str:
 def write_all(fd: int, parts: list[bytes | memoryview]) -> int:
     """Writes every byte of ``parts``; returns their number.
 
-    Raises OSError, after which the file may end in a part of them.
+    Raises OSError; the file may then end in a part of them.
     """
     total = sum(len(part) for part in parts)
     written = os.writev(fd, parts[:IOV_MAX])
@@ -38,9 +38,9 @@ def write_all(fd: int, parts: list[bytes | memoryview]) -> int:
 
 
 def append(path: str, parts: list[bytes | memoryview]) -> int:
-    """Appends to a file that this process made, which is open for this alone: a program may close every descriptor that
-    it finds, and one that stayed open would be the program's own file from then on. Returns the number of bytes. Raises
-    OSError, after which the file may end in a part of them."""
+    """Appends to a file that this process made; returns the number of bytes. The file is open during this call only: a
+    program may close every descriptor that it finds, and a number that we kept could then belong to a file of the
+    program's own. Raises OSError; the file may then end in a part of the data."""
     fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         return write_all(fd, parts)
@@ -49,7 +49,7 @@ def append(path: str, parts: list[bytes | memoryview]) -> int:
 
 
 def write_at_start(path: str, data: bytes) -> None:
-    """Replaces the first bytes of a file that this process made. Raises OSError."""
+    """Overwrites the first bytes of a file that this process made. Raises OSError."""
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
         write_all(fd, [data])
@@ -58,18 +58,19 @@ def write_at_start(path: str, data: bytes) -> None:
 
 
 def sync_file(path: str) -> None:
-    """Returns when a file's content, or a directory's entries, are on the disk. Raises OSError."""
+    """Waits until a file's content, or a directory's entries, are on the disk. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     status = os.fstat(fd)
     try:
         os.fsync(fd)
     finally:
-        if os.path.samestat(os.fstat(fd), status):  # a disk may take seconds, and the number be the program's by then
+        if os.path.samestat(os.fstat(fd), status):  # fsync may take seconds; the program may own the number by then
             os.close(fd)
 
 
 def read_small(path: str, limit: int) -> bytes:
-    """At most ``limit`` bytes of a file of the store. Raises OSError, also for no plain file and for another user's."""
+    """Returns at most ``limit`` bytes of a file of the store. Raises OSError, also if it is not a plain file or belongs
+    to another user."""
     fd = open_in_store(path)
     try:
         return os.read(fd, limit)
@@ -78,7 +79,7 @@ def read_small(path: str, limit: int) -> bytes:
 
 
 def open_foreign(path: str) -> int:
-    """A descriptor for reading a plain file that may be anybody's. Raises OSError."""
+    """Opens a plain file that may belong to anybody, for reading; returns the descriptor. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     if os.fstat(fd).st_mode & _FILE_TYPE != _PLAIN_FILE:
         os.close(fd)
@@ -87,8 +88,8 @@ def open_foreign(path: str) -> int:
 
 
 def create_temporary(path: str, anywhere: bool = False) -> tuple[int, str]:
-    """A new file beside ``path`` that is to become it: its descriptor and name. In the store, or ``anywhere``, such as
-    in a directory that others may write to. Raises OSError."""
+    """Creates a temporary file beside ``path``, to be renamed to it; returns its descriptor and name. ``anywhere``: the
+    file is not in the store and may be in a directory that others may write to. Raises OSError."""
     temporary = f"{path}.{owner.maker()}{TEMPORARY}"
     if anywhere:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -97,10 +98,10 @@ def create_temporary(path: str, anywhere: bool = False) -> tuple[int, str]:
 
 
 def replace_file(path: str, data: bytes | list[bytes | memoryview], sync: bool = False) -> None:
-    """Writes ``data`` to ``path``: temporary file in the same directory, then rename. ``sync``: it and its name
-    are on the disk when this returns.
+    """Writes ``data`` to a temporary file in the same directory and renames it to ``path``. With ``sync``, the file and
+    its name are on the disk when this returns.
 
-    Raises OSError; ``path`` is then what it was before.
+    Raises OSError; ``path`` is then unchanged.
     """
     fd, temporary = create_temporary(path)
     try:
@@ -119,8 +120,8 @@ def replace_file(path: str, data: bytes | list[bytes | memoryview], sync: bool =
 
 
 def rename_to_new(path: str, new: str) -> None:
-    """Gives a file a name that no file has. Raises FileExistsError where one has it, and OSError; the file then keeps
-    its name. Not by link(2), which FAT has not."""
+    """Renames a file to a name that no file has. Raises FileExistsError if the name is taken, and OSError; the file
+    then keeps its name. Does not use link(2), which FAT lacks."""
     os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
     try:
         os.rename(path, new)
@@ -130,7 +131,7 @@ def rename_to_new(path: str, new: str) -> None:
 
 
 def remove(path: str) -> bool:
-    """Deletes a file; False where it is not there or cannot be."""
+    """Deletes a file. Returns False if it does not exist or cannot be deleted."""
     try:
         os.unlink(path)
     except OSError:
@@ -139,7 +140,7 @@ def remove(path: str) -> bool:
 
 
 def remove_directory(path: str) -> bool:
-    """Deletes a directory and the empty ones in it; False where it is not there or cannot be."""
+    """Deletes a directory and the empty directories in it. Returns False if it does not exist or cannot be deleted."""
     try:
         for name in os.listdir(path):
             os.rmdir(os.path.join(path, name))
@@ -150,7 +151,7 @@ def remove_directory(path: str) -> bool:
 
 
 def remove_left_temporaries(directory: str) -> int:
-    """Deletes what processes that have ended were writing; returns how many files."""
+    """Deletes temporary files and directories of processes that have ended; returns how many."""
     removed = 0
     now = time.time()
     try:

@@ -1,12 +1,12 @@
-"""Folding: the journals of a program become packs, and its small packs become larger ones.
+"""Folding: a program's journals become packs, and its small packs become larger ones.
 
-Safe beside anything. A journal is folded when it is closed or its writer has ended; its name changes first, so that
-a writer taken for dead begins another. Everything is read, verified and written to a new pack, which is on the disk
-under its name before the first source is deleted; a process that dies in between leaves the sources, and content
-that is there twice is loaded once. Of two processes that fold at once one waits for nothing: it leaves the folder
-to the other (``Claim``), and if both fold all the same, their packs hold the same records.
+Folding is safe while other processes use the store. A journal is folded when it is closed or its writer has ended. Its
+name changes first, so a writer that was taken for dead begins another journal. Everything is read, verified and written
+to a new pack, which is on the disk under its name before the first source is deleted. If the process dies in between,
+the sources remain, and content that exists twice is loaded once. If two processes fold at once, neither waits: one
+leaves the folder to the other (``Claim``). If both fold all the same, their packs hold the same records.
 
-A source with damage goes to quarantine when what verified in it is in the new pack; if it cannot be moved, it stays.
+A source with damage goes to quarantine once what verified in it is in the new pack. If it cannot be moved, it stays.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-#: In a program's process, what one fold may read and how many records it may hold; `pylayer trim` has no limit.
-#: A planned record takes 0.5 KiB.
+#: In a program's process: the most bytes that one fold reads, and the most records it holds. `pylayer trim` has no
+#: limit. A planned record takes 0.5 KiB.
 PROCESS_BYTES = 64 << 20
 PROCESS_RECORDS = 20000
-#: Sources of one fold.
+#: The most sources of one fold.
 PROCESS_FILES = 64
 MOST_FILES = 512
-#: A fold is worth its while from so many journals, or so many bytes in them.
+#: A fold is worthwhile from this many journals, or this many bytes in them.
 WORTH_JOURNALS = 4
 WORTH_BYTES = 1 << 20
-#: Records of the plan that one step looks at: a millisecond or less.
+#: Records of the plan that one step handles: a millisecond or less.
 STEP_ENTRIES = 500
-#: A pack is taken into a fold when it is not larger than this many times what the fold has already: sizes grow by
-#: a factor, so a record is rewritten a few times in its life, not at every fold.
+#: A fold includes a pack that is at most this many times as large as what the fold has already. So sizes grow by a
+#: factor, and a record is rewritten a few times in its life instead of at every fold.
 PACK_FACTOR = 2
-#: A pack that reaches one of these is ended and another begun: whoever rewrites one holds its records' plan in memory.
+#: A pack that reaches one of these is finished and another begun: rewriting a pack holds its records' plan in memory.
 MAX_PACK_RECORDS = 32768
 MAX_PACK_BYTES = 128 << 20
-#: The order of a pack's records, behind those of USED: notes are few and stand outside the compressed blocks, and a
-#: block holds records of one magic, which may shrink where another's do not.
+#: Order of a pack's records, after the USED records. Notes are few and are not in compressed blocks. A block holds
+#: records of one magic, because one kind may shrink where another does not.
 ORDER = (format.NOTE, format.CELL, format.BINARIES)
 
 
 class Planned:
-    """A record on its way into the new pack."""
+    """A record that the new pack will hold."""
 
     __slots__ = ("fingerprint", "inner", "last_used", "magic", "offset", "size", "source")
 
@@ -67,7 +67,7 @@ class Planned:
 
 
 class Folded:
-    """What a fold did. ``claimed`` False: another process is folding, and nothing was done."""
+    """The result of a fold. ``claimed`` is False if another process was folding and nothing was done."""
 
     def __init__(self) -> None:
         self.claimed = True
@@ -77,25 +77,26 @@ class Folded:
         self.dropped = 0
         self.bytes_before = 0
         self.bytes_after = 0
-        #: Packs that were written; ``pack`` is the last of them.
+        #: Paths of the packs that were written; ``pack`` is the last of them.
         self.written: list[str] = []
         self.damage: list[Damage] = []
-        #: Files that went to quarantine.
+        #: Number of files that went to quarantine.
         self.quarantined = 0
 
     @property
     def pack(self) -> str | None:
-        """The last pack that was written, None if none was."""
+        """The last pack that was written; None if none was."""
         return self.written[-1] if self.written else None
 
 
 class Fold:
     """One fold of a program's files in a folder. ``steps`` does the work in pieces of about a millisecond; ``result``
-    says what came of it.
+    has the outcome.
 
-    ``everything``: all packs too, and no limits. ``drop``: whether a record is left out; by default none is.
-    ``must``: paths of packs to write anew whatever their size. ``only``: this pack and nothing else.
-    ``dry_run``: nothing is written, moved or deleted. ``most_bytes``: so much is read, without ``everything``.
+    ``everything``: folds all packs too, without limits. ``drop``: returns True for a record to leave out; by default
+    none is. ``must``: paths of packs to rewrite whatever their size. ``only``: folds this pack and nothing else.
+    ``dry_run``: writes, moves and deletes nothing. ``most_bytes``: the most bytes to read, unless ``everything`` is
+    set.
     """
 
     def __init__(
@@ -124,14 +125,15 @@ class Fold:
         self._application = ""
         self._sources: list[Reader] = []
         self._kept_sources: set[int] = set()
-        #: A source is gone. The process that folded it has its records in a pack, which may be one of the sources here.
+        #: A source disappeared: another process folded it into a pack, which may itself be a source here. So no source
+        #: may be deleted.
         self._others_fold = False
         self._damage: dict[int, list[Damage]] = {}
         self._plan: dict[bytes, Planned] = {}
         self._uses = Uses()
 
     def steps(self) -> Iterator[None]:
-        """Raises OSError; everything that was there is then still there."""
+        """Does the fold, one piece for each item yielded. Raises OSError; every source is then still there."""
         claim = Claim(self.folder)
         self.folder.check()
         if not self._dry_run and not claim.take():
@@ -140,7 +142,7 @@ class Fold:
         try:
             if not self._dry_run:
                 close_ended_journals(self.folder, self.program)
-                remove_left_temporaries(self.folder.path)  # half a pack of a process that died in a fold
+                remove_left_temporaries(self.folder.path)  # such as half a pack of a process that died in a fold
             for path in self._choose():
                 yield from self._read(path)
             yield from self._leave_out()
@@ -158,7 +160,7 @@ class Fold:
     # ---- reading ---------------------------------------------------------------------------------
 
     def _choose(self) -> list[str]:
-        """Returns journals, the oldest first, then packs, the smallest first."""
+        """Returns journals, oldest first, then packs, smallest first."""
         if self._only is not None:
             return [self._only]
         chosen: list[str] = []
@@ -168,7 +170,7 @@ class Fold:
         for path in self._journals()[:most]:
             bytes_there = _size(path)
             if size + bytes_there > limit and (chosen or limit < PROCESS_BYTES):
-                continue  # when time is short a large one must not keep the others from being folded
+                continue  # when time is short, a large journal must not keep the others from being folded
             chosen.append(path)
             size += bytes_there
         if not self._everything and not chosen and not self._must:
@@ -184,7 +186,7 @@ class Fold:
         full = sum(bytes_there >= MAX_PACK_BYTES // 2 for bytes_there, _ in packs)
         alone = self._everything and len(packs) == len(chosen) and len(packs) <= full + 1
         if alone and self._drop is None and not self._must:
-            return []  # one pack, or full ones, and nothing to add
+            return []  # one pack, or only full ones, and nothing to add
         self.result.bytes_before = size
         return chosen
 
@@ -192,7 +194,8 @@ class Fold:
         return self.folder.files(self.program, (".pack",))
 
     def _journals(self) -> list[str]:
-        """Returns journals that nobody appends to; a dry run does not give them their name first."""
+        """Returns journals that nobody appends to. A dry run finds those of ended writers without renaming them
+        first."""
         journals = self.folder.files(self.program, (CLOSED,))
         if self._dry_run:
             for path in self.folder.files(self.program, (OPEN,)):
@@ -235,8 +238,8 @@ class Fold:
         self.result.damage += damage
 
     def _whole_file(self, index: int, outcome: str) -> None:
-        """Nothing of a file can be used."""
-        if outcome == "foreign-version":  # a newer pylayer's
+        """Records damage because nothing in a file can be used. A file of a newer pylayer is kept instead."""
+        if outcome == "foreign-version":  # written by a newer pylayer
             self._kept_sources.add(index)
             return
         self._damage[index].append(Damage(self._sources[index].path, outcome))
@@ -260,14 +263,14 @@ class Fold:
             yield
 
     def _take(self, digest: bytes, found: Planned) -> None:
-        """Equal content is planned once, with the latest use."""
+        """Plans equal content once, with its latest use."""
         known = self._plan.setdefault(digest, found)
         if found.last_used > known.last_used:
             known.last_used = found.last_used
             known.fingerprint = found.fingerprint or known.fingerprint
 
     def _leave_out(self) -> Iterator[None]:
-        """Dates every record by its last use, and takes out of the plan what ``drop`` says."""
+        """Sets each record's time of last use, and removes the records that ``drop`` selects from the plan."""
         for number, (digest, planned) in enumerate(list(self._plan.items())):
             if number % STEP_ENTRIES == STEP_ENTRIES - 1:
                 yield
@@ -332,8 +335,7 @@ class Fold:
         writer.add(found[0], found[1], planned.fingerprint, planned.last_used)
 
     def _write_uses(self, writer: pack.PackWriter) -> None:
-        """Writes uses that the records written now do not carry, because their records are in other packs: by the day,
-        and the last run's time in any case."""
+        """Writes uses whose records are in other packs, dated by the day, and in any case the time of the last run."""
         last_run = self._uses.last_run
         if not last_run:
             return
@@ -352,11 +354,11 @@ class Fold:
 
     def _remove_sources(self) -> Iterator[None]:
         for index, reader in enumerate(self._sources):
-            yield  # a large file takes the system milliseconds
+            yield  # deleting a large file takes the system milliseconds
             if index in self._kept_sources or self._others_fold:
                 continue
             if _size(reader.path) != reader.size:
-                continue  # somebody appended all the same: folded next time
+                continue  # somebody appended after all: the next fold takes it
             damage = [what for what in self._damage[index] if not what.is_torn_end]
             if not damage:
                 remove(reader.path)

@@ -2,16 +2,16 @@
 
     <root>/store/<identity>/identity                     the identity's fields, as settings text
     <root>/store/<identity>/<program>-<unique>.journal   records of one process, which may still append
-    <root>/store/<identity>/<program>-<unique>.closed    the same, when it no longer does
+    <root>/store/<identity>/<program>-<unique>.closed    a journal to which nobody appends any more
     <root>/store/<identity>/<program>-<unique>.pack      journals of one program, folded
     <root>/store/<identity>/<program>-<unique>.snapshot  a whole VkPipelineCache of one process
     <root>/store/<identity>/<program>-<unique>.attest    digests of what one process read of its own caches
     <root>/store/<identity>/<program>-<unique>.blob      the last data that it read of one of them
     <root>/store/<identity>/<program>-<unique>.binaries  what one process read of its own pipeline binaries
-    <root>/store/<identity>/<program>-<unique>.live      what a process has in the driver just now (sentinel)
+    <root>/store/<identity>/<program>-<unique>.live      what the driver is working on for a process (sentinel)
     <root>/store/<identity>/<program>-<unique>.suspects  what a process died of (suspects)
 
-No file is ever changed by another process than the one that made it, so two processes need no lock.
+A process changes the content of its own files only, so two processes need no lock.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ if TYPE_CHECKING:
 
 #: Files whose records a device loads, oldest data first.
 LOADED = (".pack", ".closed", ".journal", ".snapshot")
-#: What the name of a folder ends in that an older pylayer made. Always the same: a process that is slower than another
-#: one cannot rename the folder that was made anew, because a rename to a folder that holds something fails.
+#: Suffix of a folder that an older pylayer made. It never varies: a process that comes late cannot rename the new
+#: folder that took its place, because a rename onto a directory that is not empty fails.
 OLDER = ".old"
-#: A load ends also where files keep appearing.
+#: Most listings of one load, so that it ends even while files keep appearing.
 MAX_LISTINGS = 8
-#: Longer notes are not ours; as mappings they would take a hundred times as much.
+#: Longer notes are not ours. Parsed into mappings, they would take a hundred times as much memory.
 MAX_NOTE_BYTES = 64 << 10
 
 
 class Loaded:
-    """What a load found: the digests of everything handed over, notes, totals and damage."""
+    """The result of a load: digests of everything handed over, notes, totals and damage."""
 
     def __init__(self) -> None:
         self.digests: set[bytes] = set()
@@ -60,29 +60,31 @@ class Loaded:
         self.create_ns = 0
         self.timed_cells = 0
         self.damage: list[Damage] = []
-        #: Tails that are still being written, or whose writer died; each loses only itself.
+        #: Tails that are still being written, or whose writer died. Each loses only itself.
         self.torn: list[Damage] = []
-        #: Snapshots that hold nothing which the device's cache lacks; ``Batch.snapshot`` are still to come.
+        #: Snapshots that hold nothing which the device's cache lacks. The loader adds each ``Batch.snapshot`` after the
+        #: driver has taken its data.
         self.snapshots: list[str] = []
-        #: Latest known use of fingerprints, in seconds since 1970, as far as it is recorded in USED.
+        #: Last use of fingerprints within RECENT_SECONDS according to USED records, in seconds since 1970.
         self.used: dict[int, int] = {}
-        #: When a run last recorded any.
+        #: When a run last wrote a USED record.
         self.last_run = 0
         self.now = int(time.time())
-        #: What is not used, if there is anything.
+        #: Suspects, whose records are left out; None if there are none.
         self.suspects: Suspects | None = None
 
     @property
     def mean_create_ns(self) -> float:
-        """What compiling one of the stored cells took, on average."""
+        """Mean time that it took to compile one of the stored cells or binaries."""
         return self.create_ns / self.timed_cells if self.timed_cells else 0.0
 
 
 class Batch:
-    """Records that verified, as places in a part of a file: what becomes VkPipelineCaches, and what pipeline binaries.
-    ``snapshot`` is the path of a snapshot's file; ``attested``, of the program's own binaries, stands alone.
+    """Verified records, as places in a part of a file: ``offsets`` become VkPipelineCaches, ``binary_offsets`` pipeline
+    binaries. ``snapshot`` is the path of a snapshot's file. A batch with ``attested``, the program's own binaries,
+    holds nothing else.
 
-    ``data`` is valid until the batch after the next is asked for, that of ``attested`` until the next.
+    ``data`` is valid until the batch after the next is requested, the data of ``attested`` until the next.
     """
 
     __slots__ = ("attested", "binary_offsets", "binary_sizes", "data", "digests", "offsets", "sizes", "snapshot")
@@ -100,7 +102,7 @@ class Batch:
 
 
 class Folder:
-    """The folder of one identity. Creating the object touches nothing on disk."""
+    """The folder of one identity. The constructor does not access the disk."""
 
     def __init__(self, root: str, identity: Identity) -> None:
         self.root = root
@@ -119,8 +121,8 @@ class Folder:
             replace_file(description, flat.dumps(fields).encode())
 
     def set_aside_older(self) -> str | None:
-        """Renames the folder if an older pylayer made it, and returns its new path. Returns None if there is nothing
-        to rename, or if another process did it."""
+        """Renames the folder if an older pylayer made it; returns its new path. Returns None if there is nothing to
+        rename, or if another process did it."""
         try:
             version = _description(self.root, self.identity.name).get("format", 0)
         except (OSError, ValueError):
@@ -134,12 +136,12 @@ class Folder:
         return self.path + OLDER
 
     def check(self) -> None:
-        """Raises OSError where the folder is missing or somebody else could have written to it."""
+        """Raises OSError if the folder is missing or somebody else could have written to it."""
         require_own_below(self.root, "store", self.identity.name)
 
     def files(self, program: int | None, suffixes: tuple[str, ...] = LOADED) -> list[str]:
-        """Returns paths of files of one program, or of all programs for None: by suffix in the order given, the oldest
-        first."""
+        """Returns paths of the files of one program, or of all programs with None: by suffix in the order given, then
+        oldest first."""
         try:
             names = os.listdir(self.path)
         except OSError:
@@ -153,19 +155,19 @@ class Folder:
         return found
 
     def programs(self) -> list[int]:
-        """Returns every program that has pipelines here, except in snapshots."""
+        """Returns every program that has pipelines here, except those that only have snapshots."""
         found = set()
         for path in self.files(None, (".pack", ".closed", ".journal")):
             try:
                 found.add(int(os.path.basename(path).partition("-")[0], 16))
             except ValueError:
-                continue  # nobody's
+                continue  # not named after a program
         return sorted(found)
 
     # ---- loading ---------------------------------------------------------------------------------
 
     def load(self, program: int | None, loaded: Loaded) -> Iterator[Batch]:
-        """Reads and verifies everything stored, in batches to hand over; fills ``loaded`` as it goes."""
+        """Reads and verifies everything stored, yields it in batches, and fills ``loaded`` meanwhile."""
         try:
             self.check()
             os.listdir(self.path)
@@ -179,8 +181,8 @@ class Folder:
             loaded.damage.append(Damage(self.path, "untrusted" if untrusted else "unreadable", detail=detail))
             return
         seen: set[str] = set()
-        # Another process may have folded a journal into a pack, or replaced a snapshot, while the names were read: then
-        # neither was among them. It is among the next.
+        # While the names were read, another process may have folded a journal into a pack or replaced a snapshot. Then
+        # neither the old nor the new name was listed; the next listing has the new one.
         for _ in range(MAX_LISTINGS):
             new = [path for path in self.files(program) if path not in seen]
             if not new:
@@ -214,9 +216,10 @@ class Folder:
             for part in reader.verified(self.identity.digest, damage):
                 batch = Batch(part.data, snapshot)
                 _take_records(part, batch, loaded)
-                # Not so a suspected snapshot: it is not in the batch either, but nothing else holds its data.
+                # A suspected snapshot is not in the batch either, but it does not count as contained: nothing else
+                # holds its data.
                 contained = contained and not batch.offsets and {record[6] for record in part.records} <= loaded.digests
-                yield batch  # an empty one too: what was published before lies where the next part is read to
+                yield batch  # yielded even if empty: the next part is read over the data of the batch before
             if snapshot and contained and not damage:
                 loaded.snapshots.append(snapshot)
         finally:
@@ -234,20 +237,20 @@ class Folder:
         return path
 
     def write_snapshot(self, program: int, application: str, data: bytes, create_ns: int) -> str:
-        """Keeps a whole VkPipelineCache; returns its path. The ones that it contains are the caller's to delete. Raises
-        OSError."""
+        """Stores the data of a whole VkPipelineCache; returns the file's path. The caller deletes snapshots that it
+        contains. Raises OSError."""
         record = format.record_parts(format.SNAPSHOT, data, create_ns=create_ns)
         return self._write_single(".snapshot", program, application, record)
 
     def write_blob(self, program: int, application: str, slot: int, data: bytes | memoryview) -> str:
-        """Keeps what an application read of its cache; the ones it replaces are the caller's to delete. Raises
-        OSError."""
+        """Stores what an application read of its cache; returns the file's path. The caller deletes the blobs that it
+        replaces. Raises OSError."""
         record = format.record_parts(format.BLOB, data, kind=min(slot, 0xFFFF))
         return self._write_single(".blob", program, application, record)
 
 
 def _take_records(part: Part, batch: Batch, loaded: Loaded) -> None:
-    """Puts what the store does not have twice into the batch. A program waits for this: 0.3 us a record."""
+    """Adds to the batch each record whose digest was not loaded yet. A program waits for this: 0.3 us a record."""
     cell, binaries, snapshot, digests = format.CELL, format.BINARIES, format.SNAPSHOT, loaded.digests
     offsets, sizes, names = batch.offsets, batch.sizes, batch.digests
     records = loaded.suspects.without(part.records) if loaded.suspects else part.records
@@ -284,7 +287,7 @@ def _take_records(part: Part, batch: Batch, loaded: Loaded) -> None:
 
 
 def note_parts(note: dict[str, Any]) -> list[bytes | memoryview]:
-    """A note as the pieces of a record."""
+    """Returns a note as the pieces of a record."""
     data = flat.dumps(note).encode()
     return format.record_parts(format.NOTE, data, xxhash.xxh3_128_digest(data))
 
@@ -312,7 +315,7 @@ def _read_used(data: bytes, when: int, loaded: Loaded) -> None:
 
 
 def identity_names(root: str) -> list[str]:
-    """Names of the identities' folders."""
+    """Returns the names of the identities' folders."""
     try:
         names = os.listdir(os.path.join(root, "store"))
     except OSError:
@@ -321,7 +324,7 @@ def identity_names(root: str) -> list[str]:
 
 
 def read_identity(root: str, name: str) -> Identity | None:
-    """The identity of a folder; None where its description is missing or is not of this folder."""
+    """Returns the identity of a folder; None if its description is missing or belongs to another folder."""
     try:
         values = _description(root, name)
         values.pop("format", None)
@@ -332,12 +335,12 @@ def read_identity(root: str, name: str) -> Identity | None:
 
 
 def _description(root: str, name: str) -> dict[str, Any]:
-    """Returns what the description in an identity's folder says. Raises OSError and ValueError."""
+    """Returns the fields of the description in an identity's folder. Raises OSError and ValueError."""
     return flat.loads(read_small(os.path.join(root, "store", name, "identity"), 1 << 16).decode())
 
 
 def has_packs(root: str) -> bool:
-    """Whether any identity's folder has a pack."""
+    """Returns whether any identity's folder has a pack."""
     for name in identity_names(root):
         try:
             if any(file.endswith(".pack") for file in os.listdir(os.path.join(root, "store", name))):

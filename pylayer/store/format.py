@@ -1,10 +1,10 @@
-"""The bytes of the store's files; docs/format.md describes the same for readers in other languages.
+"""The bytes of the store's files. docs/format.md describes the same for readers in other languages.
 
-Every file is a header of 256 bytes and records behind it, each at a multiple of 16 bytes, all little-endian.
-A record has a hash of its header, so that a length can be trusted before anything is read by it, and a hash of
-its data, which also names equal content.
+Every file is a header of 256 bytes followed by records, each at a multiple of 16 bytes. All numbers are little-endian.
+A record has a hash of its header, so that its length can be trusted before it is used, and a hash of its data, which
+also identifies equal content.
 
-When the meaning of a byte changes, ``VERSION`` rises; a test pins the bytes.
+When the meaning of a byte changes, raise ``VERSION``. A test pins the bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MAGIC = b"PYLCACHE"
 VERSION = 1
 
-#: Files by what they hold. The kind stands in the header, and the file's name ends accordingly.
+#: Kinds of files. The header has the kind, and the file's suffix follows from it.
 JOURNAL, PACK, SNAPSHOT_FILE, BLOB_FILE, ATTEST_FILE, EXPORT = b"JRNL", b"PACK", b"SNAP", b"BLOB", b"ATST", b"XPRT"
 APPLICATION_BINARIES_FILE, SUSPECTS_FILE, EVENTS_FILE = b"ABIN", b"SUSP", b"EVNT"
 #: ``.closed`` is a journal to which nobody appends any more.
@@ -39,12 +39,12 @@ KIND_OF_SUFFIX = {
     ".binaries": APPLICATION_BINARIES_FILE,
     ".suspects": SUSPECTS_FILE,
 }
-#: Files of which one process appends to each, beside journals.
+#: Suffixes of files to which one process appends, journals among them.
 APPENDED = (".journal", ".attest", ".binaries")
 
-#: Records. CELL, BINR and SNAP go to a driver; NOTE is settings text; BLOB is an application's cache as it read it and
-#: ABIN a pipeline binary; ATST an attestation; USED fingerprints of pipelines that a run created; ZSTD a block of
-#: compressed records; EVTS is what a run did when.
+#: Magics of records. CELL, BINR and SNAP go to a driver. NOTE is settings text, BLOB an application's cache as it read
+#: it, ABIN a pipeline binary as it read it, ATST an attestation. USED has fingerprints of the pipelines that a run
+#: created, ZSTD is a block of compressed records, EVTS has timed events of a run.
 CELL, SNAPSHOT, NOTE, BLOB, ATTEST, USED = b"CELL", b"SNAP", b"NOTE", b"BLOB", b"ATST", b"USED"
 BINARIES, APPLICATION_BINARY = b"BINR", b"ABIN"
 COMPRESSED, EVENTS = b"ZSTD", b"EVTS"
@@ -60,13 +60,14 @@ MAGICS = (
     COMPRESSED,
     EVENTS,
 )
-#: Records that are one pipeline each.
+#: Records that hold one pipeline each.
 PIPELINES = (CELL, BINARIES)
-#: Records that a driver is given when a device loads its store.
+#: Records that a driver gets when a device loads its store.
 LOADED = (*PIPELINES, SNAPSHOT)
 
-#: Flags of such a record: the driver's own cache had it; the driver compressed it, so that nothing is gained by
-#: compressing it again. The second stands in the record because whoever folds it knows no driver.
+#: Flags of these records. ADOPTED: the driver's own cache had the pipeline. DRIVER_COMPRESSED: the driver compressed
+#: the data, so compressing it again gains nothing. The record has this flag because the process that folds it knows no
+#: driver.
 ADOPTED, DRIVER_COMPRESSED = 1, 2
 
 FILE_HEADER = struct.Struct("<8sII4sI16sIIII16sBBH32s4xQQQ8x16sIIQ64sQQ")
@@ -77,23 +78,23 @@ HASHED_RECORD_HEADER = RECORD_HEADER.size - 8
 assert FILE_HEADER.size == 256 and RECORD_HEADER.size == 64
 
 DIGEST_BYTES = 16
-#: ATST: digest of the application's data, its size, when it was read, which cache of the device, flags. A sketch may
-#: follow (sketch.py).
+#: ATST: digest of the application's data, its size, when it was read, index of the cache on its device, flags. A sketch
+#: may follow (sketch.py).
 ATTESTATION = struct.Struct("<16sQQII")
 assert ATTESTATION.size == 40
 
-#: A journal that reaches this is closed and another one begun.
+#: A journal that reaches this size is closed and another one begun.
 MAX_JOURNAL_BYTES = 32 << 20
-#: Nothing larger is read: a file that big is not one of ours.
+#: Larger files are not read: they are not ours.
 MAX_FILE_BYTES = 8 << 30
 MAX_RECORD_BYTES = 1 << 30
-#: In a file that anybody may have made, less is taken: a record is in memory whole.
+#: The record limit for a file that anybody may have made. It is lower, because a record is in memory as a whole.
 MAX_FOREIGN_RECORD_BYTES = 128 << 20
-#: Records that are compressed together, before compression. RADV's cells shrink to a half one by one, to a
+#: Size of the records that are compressed together, before compression. RADV's cells shrink to a half one by one, to a
 #: quarter in blocks of this size (measured: 4112 bytes each, 560 of them, zstd level 3).
 BLOCK_BYTES = 256 << 10
-#: No block is larger before compression: it is full at BLOCK_BYTES, and the record that fills it is not larger than
-#: that. Larger records are stored as they are.
+#: No block is larger than this before compression: a block is full at BLOCK_BYTES, and the record that fills it is no
+#: larger than that. Larger records are stored uncompressed.
 MAX_BLOCK_BYTES = 2 * BLOCK_BYTES
 
 _PADDING = bytes(ALIGNMENT)
@@ -116,7 +117,8 @@ OUTCOMES = {
 
 
 class Damage:
-    """A part of a file that cannot be used, by its outcome: one of ``OUTCOMES``. ``size`` -1: to the end."""
+    """A part of a file that cannot be used. ``outcome`` is one of ``OUTCOMES``; ``size`` -1 means to the end of the
+    file."""
 
     __slots__ = ("detail", "offset", "outcome", "path", "size")
 
@@ -129,7 +131,7 @@ class Damage:
 
     @property
     def is_torn_end(self) -> bool:
-        """Whether this is the end of a file to which a process appends, or appended when it was killed."""
+        """Whether this is the torn end of a file to which a process appends, or appended when it was killed."""
         return self.outcome == "truncated" and self.offset > 0 and self.path.endswith((*APPENDED, ".closed"))
 
     @property
@@ -172,7 +174,7 @@ class FileHeader:
 
 
 def new_salt() -> int:
-    """A file's own number, which nobody can know beforehand, and never 0."""
+    """Returns a random number for one file, which nobody can predict and which is never 0."""
     return int.from_bytes(os.urandom(8), "little") | 1
 
 
@@ -185,8 +187,8 @@ def file_header(
     salt: int,
     size: int = 0,
 ) -> bytes:
-    """Returns the first 256 bytes of a file. ``salt``: what its records are sealed with. ``size``: bytes of a whole
-    pack or export, 0 of other files."""
+    """Returns the first 256 bytes of a file. ``salt``: the number that its records are sealed with. ``size``: bytes of
+    a whole pack or export, 0 for other files."""
     fields: dict[str, Any] = identity.fields
     abi = str(fields.get("abi", ""))
     global_key = bytes.fromhex(fields.get("global_key", ""))
@@ -222,12 +224,12 @@ def file_header(
 
 
 def cut_text(text: str, size: int) -> bytes:
-    """UTF-8 in at most ``size`` bytes, no character cut in two."""
+    """Returns the text as UTF-8 in at most ``size`` bytes, without a character cut in two."""
     return text.encode("utf-8", "replace")[:size].decode("utf-8", "ignore").encode()
 
 
 def read_file_header(data: bytes, identity_digest: bytes | None = None) -> tuple[FileHeader | None, str]:
-    """The header and ``ok``, or None and the outcome that says why nothing in the file can be used.
+    """Returns the header and ``ok``, or None and the outcome that says why nothing in the file can be used.
 
     Raises nothing, whatever ``data`` holds.
     """
@@ -240,7 +242,7 @@ def read_file_header(data: bytes, identity_digest: bytes | None = None) -> tuple
     fields = FILE_HEADER.unpack_from(data)
     if fields[0] != MAGIC:
         return None, "not-a-store-file"
-    # A newer version may hash another part, but its magic and version stand where they always stood.
+    # A newer version may hash another part of the header, but its magic and version are at the same place.
     if VERSION < fields[1] < 1000:
         return None, "foreign-version"
     if xxhash.xxh3_64_intdigest(data[:HASHED_FILE_HEADER]) != fields[-1]:
@@ -259,7 +261,7 @@ def read_file_header(data: bytes, identity_digest: bytes | None = None) -> tuple
 
 
 class RecordHead(bytes):
-    """The header of a record that is in no file yet: ``seal`` makes it one of a file's."""
+    """The header of a record that is not in a file yet. ``seal`` ties it to one file."""
 
 
 def record_header(
@@ -272,15 +274,16 @@ def record_header(
     fingerprint: int = 0,
     last_used: int = 0,
 ) -> RecordHead:
-    """Returns the 64 bytes before a record's data, as they stand in a compressed block."""
+    """Returns the 64 bytes before a record's data, as a compressed block has them."""
     head = RECORD_HEADER.pack(magic, kind, flags, size, create_ns, digest, fingerprint, last_used, 0)
     head = head[:HASHED_RECORD_HEADER]
     return RecordHead(head + struct.pack("<Q", xxhash.xxh3_64_intdigest(head)))
 
 
 def seal(parts: list[bytes | memoryview], salt: int) -> list[bytes | memoryview]:
-    """The pieces of records for a file with this salt. What looks like a record inside a record's data, or was another
-    file's until a file system mixed them up, does not verify there (measured: 0.3 us a record)."""
+    """Returns the pieces of records, with their headers hashed anew with the salt of one file. So bytes inside a
+    record's data that look like a record do not verify there, nor do records that a file system mixed in from another
+    file (measured: 0.3 us a record)."""
     sealed: list[bytes | memoryview] = []
     for part in parts:
         if type(part) is RecordHead:
@@ -291,7 +294,7 @@ def seal(parts: list[bytes | memoryview], salt: int) -> list[bytes | memoryview]
 
 
 def padding(size: int) -> bytes:
-    """The zeros that follow ``size`` bytes of data."""
+    """Returns the zeros that follow ``size`` bytes of data."""
     return _PADDING[: -size % ALIGNMENT]
 
 
@@ -305,12 +308,12 @@ def record_parts(
     fingerprint: int = 0,
     last_used: int = 0,
 ) -> list[bytes | memoryview]:
-    """A record as the three pieces to write: header, data, padding. ``digest`` is the XXH3-128 of ``data``."""
+    """Returns a record as the three pieces to write: header, data, padding. ``digest`` is the XXH3-128 of ``data``."""
     digest = xxhash.xxh3_128_digest(data) if digest is None else digest
     head = record_header(magic, len(data), digest, kind, flags, create_ns, fingerprint, last_used)
     return [head, data, padding(len(data))]
 
 
 def record_size(data_size: int) -> int:
-    """Bytes of a record on disk: header, data, padding."""
+    """Returns the bytes of a record on disk: header, data, padding."""
     return RECORD_HEADER.size + data_size + -data_size % ALIGNMENT

@@ -1,8 +1,9 @@
 """Journals: append-only files of one process, one program and one identity.
 
-While a process may append, the name ends in ``.journal``; closed, in ``.closed``. Whoever folds a journal gives it
-the second name first. So that nothing is lost to a process that takes a living writer for dead, the writer looks
-after each append whether its file still has its name, and writes the same records to a new journal if not.
+While a process may append, the name ends in ``.journal``; a closed journal's name ends in ``.closed``. A process that
+folds a journal renames it to that first. Another process may take a living writer for dead. So that nothing is lost
+then, the writer checks after each append whether its file still has its name, and otherwise writes the same records to
+a new journal.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ OPEN, CLOSED = ".journal", ".closed"
 
 
 class Journal:
-    """A journal being written. The file appears with its first record, its header already in it, and is open during
-    ``append`` alone.
+    """A journal being written. The file appears with its first record, after its header, and is open during ``append``
+    only.
 
-    ``path`` is None until then. Raises OSError from ``append``; everything appended before stays readable,
-    and the next ``append`` begins another file.
+    ``path`` is None until then. If ``append`` raises OSError, everything appended before stays readable, and the next
+    ``append`` begins another file.
     """
 
     def __init__(
@@ -83,7 +84,8 @@ class Journal:
         self._new_directory = self._directory
 
     def _append(self, parts: list[bytes | memoryview]) -> bool:
-        """Returns False if the file does not have its name any more: somebody folds it, or removed the directory."""
+        """Returns False if the file does not have its name any more, because somebody folds it or removed the
+        directory."""
         assert self.path is not None
         try:
             fd = open_in_store(self.path, os.O_WRONLY | os.O_APPEND)
@@ -101,7 +103,8 @@ class Journal:
             os.close(fd)
 
     def _write(self, fd: int, parts: list[bytes | memoryview]) -> int:
-        """Cuts off what a failed write left, so that it cannot be mistaken for a torn end of this run."""
+        """Writes the pieces, and truncates what a failed write left, so that it is not mistaken for a torn end of this
+        run."""
         try:
             return write_all(fd, parts)
         except OSError:
@@ -109,17 +112,17 @@ class Journal:
             raise
 
     def take_unsynced(self) -> str | None:
-        """Returns the path of the file if something was appended since the last call."""
+        """Returns the path of the file if something was appended since the last call, else None."""
         unsynced, self._unsynced = self._unsynced, False
         return self.path if unsynced else None
 
     def take_new_directory(self) -> str | None:
-        """Returns the directory if the file's name in it was not asked for since it appeared."""
+        """Returns the directory on the first call after a new file appeared in it, else None."""
         directory, self._new_directory = self._new_directory, None
         return directory
 
     def close(self) -> None:
-        """Ends the file: others may fold it."""
+        """Closes the journal, so that others may fold it."""
         if not self._is_open:
             return
         self._is_open = False
@@ -129,4 +132,4 @@ class Journal:
                 os.rename(self.path, closed)
                 self.path = closed
             except OSError:
-                pass  # folded when this process has ended
+                pass  # it is folded after this process has ended

@@ -1,7 +1,7 @@
-"""What a program's process does for the store when it has nothing else to do: fold, repair, keep to the limits.
+"""What a program's process does for the store while idle: fold, repair, keep the limits.
 
-In pieces of about a millisecond on the policy thread, between messages. Whatever is interrupted leaves the store as
-it was.
+It works on the policy thread between messages, in pieces of about a millisecond. An interruption leaves the store as it
+was.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-#: Files that are not folded: damaged, they go to quarantine whole.
+#: Files that are not folded. A damaged one goes to quarantine as a whole.
 WHOLE_FILES = (".snapshot", ".blob", ".attest", ".binaries", ".suspects")
 
-#: A program that ends folds within this time, and only from so many journals: short runs must not add up to a store
-#: of small files for ever.
+#: A program that exits folds for at most this time, and only if it has this many journals, so that short runs do not
+#: leave more and more small files.
 EXIT_SECONDS = 0.2
 EXIT_JOURNALS = 16
-#: Folded at most then: what needs longer than that time would be begun at every exit and never be done (measured:
-#: 64 MiB take 0.4 s).
+#: The most bytes that such a fold reads. A fold that takes longer than EXIT_SECONDS would begin at every exit and never
+#: end (measured: 64 MiB take 0.4 s).
 EXIT_BYTES = 4 << 20
 
 
 class Limits:
-    """Bytes that the store, one program, and the data of its own binaries may take, and whether packs are
+    """The most bytes that the store, one program, and the data of its own binaries may take, and whether packs are
     compressed."""
 
     __slots__ = ("application_binaries", "compress", "max_program", "max_store")
@@ -43,13 +43,13 @@ class Limits:
 
 
 def worth_folding(folder: Folder, program: int, journals: int = fold.WORTH_JOURNALS) -> bool:
-    """Whether a program has enough journals, or bytes in them."""
+    """Returns whether a program has enough journals, or enough bytes in them."""
     count, size = ended.journals_to_fold(folder, program)
     return count >= journals or (count > 0 and size >= fold.WORTH_BYTES and journals <= fold.WORTH_JOURNALS)
 
 
 def repair_whole_files(folder: Folder, damaged: list[Damage]) -> int:
-    """Moves snapshots, blobs and attestations that do not verify to quarantine; returns how many."""
+    """Moves damaged files that are not folded (``WHOLE_FILES``) to quarantine; returns how many."""
     moved = 0
     by_path: dict[str, list[Damage]] = {}
     for what in damaged:
@@ -61,16 +61,16 @@ def repair_whole_files(folder: Folder, damaged: list[Damage]) -> int:
             quarantine.move_file(folder.root, path, wrong)
             moved += 1
         except OSError:
-            pass  # it stays, and is not used
+            pass  # the file stays and is not used
     return moved
 
 
 def maintain(
     folder: Folder, damaged: list[Damage], limits: Limits, say: Callable[[str], None], at_exit: bool = False
 ) -> Generator[None, None, None]:
-    """Everything that one identity's folder needs now. Raises OSError; the store is then as it was."""
+    """Does everything that one identity's folder needs now. Raises OSError; the store is then as it was."""
     if not at_exit:
-        quarantine.prune(folder.root)  # first: what this pass puts there is there when it is told
+        quarantine.prune(folder.root)  # first, so that what this pass moves there is still there when the log names it
     quarantined = repair_whole_files(folder, damaged)
     ended.close_ended_journals(folder, None)
     for program in folder.programs():
@@ -79,7 +79,7 @@ def maintain(
         say(f"{quarantined} damaged files of the store are in quarantine; pylayer quarantine ls lists them")
     if at_exit:
         runs.prune(folder.root)
-        timeline.prune(folder.root)  # where every run is short, nobody else does it
+        timeline.prune(folder.root)  # if every run is short, no other process prunes
         removed = bounds.drop_oldest_files(folder.root, limits.max_store)
         if removed:
             say(f"the store was far beyond its limit: the {removed} oldest files left; pylayer trim chooses by use")
@@ -99,7 +99,7 @@ def maintain(
 def _fold(
     folder: Folder, program: int, damaged: list[Damage], limits: Limits, say: Callable[[str], None], at_exit: bool
 ) -> Generator[None, None, int]:
-    """Folds a program's files if that is worth its while; returns how many went to quarantine. Raises OSError."""
+    """Folds a program's files if that is worthwhile; returns how many went to quarantine. Raises OSError."""
     mine = [
         what.path
         for what in damaged
@@ -123,7 +123,7 @@ def _fold(
 
 
 def prune(root: str) -> None:
-    """Old runs and plans beyond their numbers, and what dead processes were writing."""
+    """Deletes runs and plans beyond their limits, and temporary files of ended processes."""
     runs.prune(root)
     timeline.prune(root)
     plans.prune(root)

@@ -1,8 +1,8 @@
-"""Who writes a file, and whether that process still lives.
+"""Identifies the process that writes a file, and tells whether it is still alive.
 
-A process is named by its machine (boot and pid namespace), pid and start time, so that neither a pid that was
-given out again nor another container or machine with the same store is mistaken for the writer. No locks: NFS
-and FUSE mounts may lack them.
+A process is identified by its machine (boot and pid namespace), pid and start time. So neither a reused pid nor a
+process of another container or machine that shares the store is mistaken for the writer. There are no locks, because
+NFS and FUSE mounts may lack them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 
 import xxhash
 
-#: What a writer never does after this many seconds by its monotonic clock: append to the same journal.
+#: A writer never appends to a journal that is older than this many seconds by its monotonic clock.
 APPEND_SECONDS = 3600.0
 #: A file of another machine that did not change for this long has no writer any more.
 FOREIGN_SECONDS = 24 * 3600.0
@@ -20,9 +20,9 @@ _this: tuple[int, tuple[bytes, int, int]] | None = None
 
 
 def _look_up(pid: int) -> tuple[int, bool]:
-    """Clock ticks from boot to the process's start, and whether it is dead and only its parent has not noticed yet:
-    fields 22, 3 and 20 of /proc/<pid>/stat. The state is that of its first thread, which may end before the others.
-    Raises OSError, ValueError, IndexError."""
+    """Returns the clock ticks from boot to the process's start, and whether it is dead and only its parent has not
+    noticed yet: fields 22, 3 and 20 of /proc/<pid>/stat. The state is that of the first thread, which may end before
+    the others. Raises OSError, ValueError, IndexError."""
     with open(f"/proc/{pid}/stat", "rb") as file:
         text = file.read(4096)
     fields = text[text.rindex(b")") + 2 :].split()
@@ -37,7 +37,7 @@ def _machine() -> bytes:
 
 
 def this_process() -> tuple[bytes, int, int]:
-    """Machine, pid and start time of this process; zeros where /proc does not tell."""
+    """Returns machine, pid and start time of this process. Machine and start time are zeros if /proc cannot be read."""
     global _this
     pid = os.getpid()
     if _this is None or _this[0] != pid:
@@ -49,8 +49,8 @@ def this_process() -> tuple[bytes, int, int]:
 
 
 def has_ended(machine: bytes, pid: int, start_ticks: int, idle_seconds: float) -> bool:
-    """Whether a file's writer is known to be gone. ``idle_seconds``: since the file last changed, by the clock of
-    this machine; negative where that clock went backwards, and then nothing is known."""
+    """Returns whether a file's writer is known to be gone. ``idle_seconds``: time since the file last changed, by this
+    machine's clock. It is negative if that clock went backwards; it then proves nothing."""
     here = this_process()
     if machine != here[0] or not any(machine):
         return idle_seconds > FOREIGN_SECONDS
@@ -68,15 +68,15 @@ def has_ended(machine: bytes, pid: int, start_ticks: int, idle_seconds: float) -
 
 
 def maker() -> str:
-    """A name with this process in it that is never made twice, for ``maker_has_ended``."""
+    """Returns a name that identifies this process and is never used twice, for ``maker_has_ended``."""
     machine, pid, start_ticks = this_process()
     return f"{machine.hex()}-{pid:x}-{start_ticks:x}-{os.urandom(8).hex()}"
 
 
 def maker_has_ended(name: str, idle_seconds: float) -> bool:
-    """Whether the process that made a name is known to be gone; as ``has_ended``, of any name."""
+    """Returns whether the process that made a name is known to be gone, like ``has_ended``. Accepts any name."""
     try:
         machine, pid, start_ticks, _ = name.split("-")
         return has_ended(bytes.fromhex(machine), int(pid, 16), int(start_ticks, 16), idle_seconds)
-    except ValueError:  # nobody's
+    except ValueError:  # not a name of ``maker``
         return idle_seconds > FOREIGN_SECONDS

@@ -1,7 +1,7 @@
 """Packs: immutable files into which the journals of one program are folded.
 
-A pack is a file header and records, like a journal. Most of its records stand in compressed blocks, and its header says
-how long the file is.
+A pack is a file header and records, like a journal. Most of its records are in compressed blocks, and its header has
+the length of the file.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
     from .reader import Record
 
-#: A block that shrinks by less than this is stored as it is, and after so many of them, of records of one
-#: magic, none is tried any more.
+#: A block that shrinks by less than this is stored uncompressed. After this many such blocks in a row, records of that
+#: magic are not compressed any more.
 WORTH_IT = 0.9
 VAIN_BLOCKS = 4
 
 
 class PackWriter:
-    """Writes a pack beside its final name; nothing is there before ``finish``. Raises OSError from every method.
+    """Writes a pack under a temporary name; the final name appears with ``finish``. Raises OSError from every method.
 
     At most one block and its compressed form are held in memory.
     """
@@ -46,7 +46,7 @@ class PackWriter:
         self._application = application
         self._kind = kind
         self._compress = compress
-        #: Blocks in vain one after another, by the magic of their records.
+        #: Blocks in a row that did not shrink enough, by the magic of their records.
         self._vain: dict[bytes, int] = {}
         self._block: list[bytes | memoryview] = []
         self._block_bytes = 0
@@ -62,7 +62,7 @@ class PackWriter:
             os.close(fd)
 
     def add(self, record: Record, data: bytes | memoryview, fingerprint: int, last_used: int) -> None:
-        """Adds one record; its magic, kind, flags, create_ns and digest are kept."""
+        """Adds one record with its magic, kind, flags, create_ns and digest."""
         magic, kind, flags, _, size, create_ns, digest, _, _ = record
         self.add_parts(
             magic, flags, size, format.record_parts(magic, data, digest, kind, flags, create_ns, fingerprint, last_used)
@@ -79,14 +79,14 @@ class PackWriter:
         if magic != self._block_magic:
             self._end_block()
             self._block_magic = magic
-        # The data is the caller's.
+        # The caller may reuse the memory of the data, so it is copied.
         self._block += [part if type(part) is format.RecordHead else bytes(part) for part in parts]
         self._block_bytes += whole
         if self._block_bytes >= format.BLOCK_BYTES:
             self._end_block()
 
     def _may_shrink(self, magic: bytes, flags: int) -> bool:
-        """Whether it is worth trying to compress a record."""
+        """Returns whether it is worth trying to compress a record."""
         if not self._compress or magic not in format.PIPELINES or flags & format.DRIVER_COMPRESSED:
             return False
         return self._vain.get(magic, 0) < VAIN_BLOCKS
@@ -110,13 +110,13 @@ class PackWriter:
         self.size += append(self._temporary, format.seal(parts, self._salt))
 
     def finish(self) -> str:
-        """Gives the file its name and returns it. The file is on the disk then."""
+        """Completes the file, waits until it is on the disk, and gives it its final name, which is returned."""
         for _ in self.finishing():
             pass
         return self.path
 
     def finishing(self) -> Iterator[None]:
-        """``finish`` in steps, because the disk may take its time."""
+        """``finish`` in steps, because the disk may take seconds."""
         from .syncing import fsync_in_steps
 
         self._end_block()
@@ -132,5 +132,5 @@ class PackWriter:
         yield from fsync_in_steps(os.path.dirname(self.path))
 
     def abandon(self) -> None:
-        """Leaves nothing."""
+        """Deletes the unfinished file."""
         remove(self._temporary)

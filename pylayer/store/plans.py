@@ -1,6 +1,6 @@
-"""Plans that the layer may take again without waiting for Python; shim/layer/policy/kept_plans.c reads them.
+"""Plans that the layer may reuse without waiting for Python. shim/layer/policy/kept_plans.c reads them.
 
-<root>/plans/<name>   XXH3-128 of the name and the plan, then the plan in native byte order, for this machine alone
+<root>/plans/<name>   XXH3-128 of the name and the plan, then the plan in native byte order, for this machine only
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import xxhash
 from ..common.paths import make_private_below
 from .files import replace_file
 
-#: Beyond this many the least recently made are deleted, a quarter at a time.
+#: Beyond this many plans the least recently made are deleted, a quarter at a time.
 MAX_PLANS = 1000
 
 

@@ -1,11 +1,12 @@
 """Files that carry pipelines of one driver from one store to another.
 
-A file of the kind XPRT. Its first record is a NOTE with the fields of the identity, so that whoever reads it computes
-the identity anew. Then, for each program, a NOTE with its number and name, and its records: CELL, BINR, NOTE and USED.
+An export is a file of the kind XPRT. Its first record is a NOTE with the fields of the identity, from which the reader
+computes the identity anew. Then, for each program, follow a NOTE with its number and name, and its records: CELL, BINR,
+NOTE and USED.
 
-For the command line. An export may come from anybody: nothing in it is believed that does not follow from its
-bytes, and the data of every cell must be headed by the device and driver that the file is for. Binaries have no such
-head: they are of the driver whose global key is in the identity.
+Only the command line uses this. An export may come from anybody, so an import trusts only what it can verify. The data
+of every cell must begin with the device and driver that the file is for. Binaries have no such header: they belong to
+the driver whose global key is in the identity.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
 
     from .reader import Part, Record
 
-#: Notes are short.
+#: Longer notes are refused.
 MAX_NOTE_BYTES = 1 << 16
-#: A program's name is cut to 64 bytes in the header of a file.
+#: The longest name of a program. The header of a file has the first 64 bytes of it.
 MAX_NAME = 4096
-#: Fields of an identity and their types; the global key is not always there.
+#: Fields of an identity and their types. The global key is optional and not listed here.
 FIELDS: dict[str, type] = {
     "abi": str,
     "device_id": int,
@@ -49,11 +50,11 @@ FIELDS: dict[str, type] = {
 
 
 class Refused(Exception):
-    """A file that is not taken over; the text says where and why."""
+    """An export that cannot be imported. The text says where and why."""
 
 
 class Moved:
-    """What an export or import carried."""
+    """The result of an export or import."""
 
     def __init__(self) -> None:
         self.programs: dict[int, str] = {}
@@ -65,7 +66,7 @@ class Moved:
         self.snapshots = 0
         #: Records that were left out because a process died over them.
         self.suspects = 0
-        #: The export, or the packs that an import made.
+        #: Path of the export, or of the packs that an import wrote.
         self.paths: list[str] = []
         self.damage: list[format.Damage] = []
 
@@ -74,7 +75,7 @@ class Moved:
 
 
 class _Wanted:
-    """A record on its way into an export."""
+    """A record that the export will hold."""
 
     __slots__ = ("fingerprint", "inner", "last_used", "magic", "offset", "source")
 
@@ -85,8 +86,8 @@ class _Wanted:
 
 
 class Export:
-    """Writes what some programs have under one identity into a file, without what is suspected of having crashed a
-    driver; snapshots and the programs' own caches stay."""
+    """Writes the records of some programs under one identity into a file, except those suspected of having crashed a
+    driver. Snapshots and the programs' own caches are not exported."""
 
     def __init__(self, folder: Folder, programs: dict[int, str], device: str = "") -> None:
         self.result = Moved()
@@ -99,7 +100,8 @@ class Export:
         self._suspects = crash_notes.review(folder, read_only=True)[0]
 
     def steps(self, path: str, compress: bool = True) -> Iterator[int]:
-        """Yields bytes read. Raises OSError; there is no file then."""
+        """Yields the number of bytes read. Raises OSError; no file is left then. Writes no file if there are no
+        pipelines."""
         for program in self.result.programs:
             for file in self._folder.files(program, (".pack", ".closed", ".journal")):
                 yield from self._read(program, file)
@@ -108,7 +110,7 @@ class Export:
         found = False
         for plan in self._plans.values():
             for digest in self._suspects.left_out:
-                plan.pop(digest, None)  # a copy of it without the fingerprint that is suspected
+                plan.pop(digest, None)  # a copy of the record without the suspected fingerprint
             found |= any(wanted.magic in format.PIPELINES for wanted in plan.values())
         if found:
             yield from self._write(path, compress)
@@ -181,12 +183,12 @@ def _add(writer: pack.PackWriter, magic: bytes, data: bytes, when: int) -> None:
 
 
 class _Section:
-    """What an import takes over for one program."""
+    """What is imported for one program."""
 
     def __init__(self, program: int, name: str, present: set[bytes]) -> None:
         self.program = program
         self.name = name
-        #: Digests of what the store has.
+        #: Digests of the records that the store has.
         self.present = present
         self.taken: set[bytes] = set()
         self.writer: pack.PackWriter | None = None
@@ -195,9 +197,9 @@ class _Section:
 
 
 class Import:
-    """Verifies an export, and takes it over into a store as a new pack for each program, whole or not at all: no pack
-    has its name before all of the file was verified. With ``recipient``, a program's number and name, everything
-    becomes that program's, whoever compiled it."""
+    """Verifies an export and imports it into a store as a new pack for each program, whole or not at all: no pack gets
+    its name before the entire file is verified. With ``recipient``, a program's number and name, that program gets all
+    records, whichever program compiled them."""
 
     def __init__(self, path: str, recipient: tuple[int, str] | None = None) -> None:
         self.path = path
@@ -212,7 +214,7 @@ class Import:
         return Refused(f"{reason}{place}")
 
     def _read_identity(self) -> Identity:
-        """Returns the identity that the file is for, from its fields. Raises Refused and OSError."""
+        """Returns the identity that the file is for, computed from its fields. Raises Refused and OSError."""
         reader = Reader(self.path, foreign=True)
         header, outcome = reader.header()
         if header is None:
@@ -249,7 +251,7 @@ class Import:
         return Identity(fields)
 
     def steps(self, root: str, compress: bool = True, dry_run: bool = False) -> Iterator[int]:
-        """Yields bytes done. Raises Refused and OSError; the store is then as it was."""
+        """Yields the number of bytes done. Raises Refused and OSError; the store is then as it was."""
         folder = Folder(root, self.identity)
         fresh = not os.path.isdir(folder.path)
         try:
@@ -283,7 +285,7 @@ class Import:
             for record in part.records:
                 data = memoryview(part.data)[record[3] : record[3] + record[4]]
                 place = part.place(record)[0]
-                if first:  # the identity's fields, read before
+                if first:  # the identity's fields, which ``_read_identity`` has read
                     first = False
                 elif record[0] == format.NOTE and (named := self._program_of(data, place)) is not None:
                     section = self._begin(folder, named, compress, dry_run)
@@ -298,7 +300,7 @@ class Import:
             raise self._refuse("bytes between the records", unclean)
 
     def _program_of(self, data: memoryview, place: int) -> tuple[int, str] | None:
-        """Returns number and name of the program that a NOTE record begins; None if it is another note."""
+        """Returns number and name of the program whose section a NOTE record begins; None if it is another note."""
         try:
             note = flat.loads(bytes(data[:MAX_NOTE_BYTES]).decode())
             if "program" not in note:
@@ -314,7 +316,7 @@ class Import:
         return program, name
 
     def _begin(self, folder: Folder, named: tuple[int, str], compress: bool, dry_run: bool) -> _Section:
-        """Returns the section that the following records go to; with a recipient always the same."""
+        """Returns the section that the following records go to. With a recipient it is always the same one."""
         program, name = self._recipient or named
         section = self._sections.get(program)
         if section is None:
@@ -352,7 +354,7 @@ class Import:
             raise self._refuse(f"{what.outcome}: {format.OUTCOMES[what.outcome]}{detail}", what.offset)
 
     def _judge(self, record: Record, data: memoryview, place: int) -> None:
-        """Raises Refused for what no pylayer writes into an export."""
+        """Raises Refused for records that no pylayer writes into an export."""
         magic, kind, flags = record[0], record[1], record[2]
         if magic in format.PIPELINES:
             known = format.ADOPTED | (format.DRIVER_COMPRESSED if magic == format.BINARIES else 0)
@@ -367,7 +369,7 @@ class Import:
             raise self._refuse("uses that are none", place)
 
     def _cell_problem(self, data: memoryview) -> str:
-        """What is wrong with the VkPipelineCacheHeaderVersionOne of a cell; empty where nothing is."""
+        """Returns what is wrong with the VkPipelineCacheHeaderVersionOne of a cell, in words; empty if nothing is."""
         fields = self.identity.fields
         if len(data) < HEADER.size:
             return "shorter than a pipeline cache header"
@@ -381,7 +383,8 @@ class Import:
         return ""
 
     def _binaries_problem(self) -> str:
-        """Their structure is checked with the file's."""
+        """Returns what is wrong with binaries, in words; empty if nothing is. ``checking`` has verified their
+        structure."""
         return "" if self.identity.fields.get("global_key") else "of binaries, for a driver without a global key"
 
     def _judge_note(self, data: memoryview, place: int) -> None:
@@ -396,7 +399,7 @@ class Import:
 
 
 def _present(folder: Folder, program: int) -> set[bytes]:
-    """Returns the digests of what a program has in the store."""
+    """Returns the digests of a program's records in the store."""
     present: set[bytes] = set()
     for file in folder.files(program, (".pack", ".closed", ".journal")):
         try:

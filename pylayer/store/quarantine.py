@@ -1,4 +1,4 @@
-"""What could not be used, kept aside with the reason, for somebody who wants to know why. Nothing reads it.
+"""Files that could not be used, kept with the reason so that a person can examine them. pylayer never loads them.
 
 <root>/quarantine/<unique>-<name>.data      a file of the store that was moved here
 <root>/quarantine/<unique>-<name>.reason    one line: where it was, and what is wrong with it
@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .format import Damage
 
-#: Beyond these the oldest files are deleted, but never the newest.
+#: Beyond these limits the oldest files are deleted, but never the newest.
 MAX_BYTES = 64 << 20
 MAX_FILES = 100
 DATA, REASON = ".data", ".reason"
@@ -36,7 +36,7 @@ class Item:
 
 
 def move_file(root: str, path: str, damage: list[Damage]) -> None:
-    """Moves a file here. Raises OSError; the file is then where it was."""
+    """Moves a file to quarantine and records the reason. Raises OSError; the file is then where it was."""
     make_private_below(root, "quarantine")
     base = os.path.join(root, "quarantine", f"{unique_name()}-{os.path.basename(path)}")
     more = f"; and {len(damage) - 1} more places" if len(damage) > 1 else ""
@@ -48,7 +48,7 @@ def move_file(root: str, path: str, damage: list[Damage]) -> None:
 
 
 def items(root: str) -> list[Item]:
-    """Returns everything in quarantine, the oldest first."""
+    """Returns everything in quarantine, oldest first."""
     directory = os.path.join(root, "quarantine")
     try:
         names = sorted(name for name in os.listdir(directory) if name.endswith(DATA))

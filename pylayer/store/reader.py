@@ -1,4 +1,4 @@
-"""Reading files of the store: every byte is verified, part by part, whatever the file holds."""
+"""Reads files of the store part by part and verifies every byte, whatever the file holds."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    #: One record: magic, kind, flags, where its data starts in the part, bytes, create_ns, digest, fingerprint,
+    #: One record: magic, kind, flags, offset of its data in the part, data size, create_ns, digest, fingerprint,
     #: last_used.
     Record = tuple[bytes, int, int, int, int, int, bytes, int, int]
 
-#: Read at once: small enough to be in the cache when it is hashed, large enough that few calls are made.
+#: Bytes read at once: small enough to be in the processor's cache when hashed, large enough for few system calls.
 PART_BYTES = 128 << 10
 
 
 class Part:
-    """Records that verified, in a piece of a file or in a compressed block of it. ``base``: where the piece, or the
-    block's record, stands in the file."""
+    """Verified records of a piece of a file or of a compressed block. ``base``: offset in the file of the piece, or of
+    the block's record."""
 
     __slots__ = ("base", "data", "in_block", "records")
 
@@ -36,32 +36,33 @@ class Part:
         self.in_block = in_block
 
     def place(self, record: Record) -> tuple[int, int]:
-        """Where a record of this part is: offset in the file, and within the block that starts there."""
+        """Returns the place of a record of this part: its offset in the file, and 0; in a block, the offset of the
+        block's record and the record's offset within the block."""
         if self.in_block:
             return self.base, record[3] - RECORD_HEADER.size
         return self.base + record[3] - RECORD_HEADER.size, 0
 
 
 class Reader:
-    """Reads a file part by part, into two buffers that take turns.
+    """Reads a file part by part, into two buffers by turns.
 
-    Copies, because a mapped file could change after it was verified, or be cut and raise SIGBUS in somebody's
-    program. Small buffers used again, because each page of fresh memory costs a fault (measured: reading 2.3 MB at
-    once took 2.0 ms, this way 0.3). Compressed blocks are unpacked into two more. What ``parts`` yielded is valid until
-    the part after the next is asked for.
+    It copies, because a mapped file could change after it was verified, or be truncated and raise SIGBUS in somebody's
+    program. The buffers are small and reused, because each page of fresh memory costs a fault (measured: reading 2.3 MB
+    at once took 2.0 ms, this way 0.3). Compressed blocks are unpacked into two more buffers. What ``parts`` yielded is
+    valid until the part after the next is requested.
 
-    The file is open during one read at a time (measured: 5 us a part). A program may close every descriptor that it
-    finds, and one that stayed open would be the program's own file from then on.
+    The file is open only during a read (measured: 5 us a part). A program may close every descriptor that it finds, and
+    a number that we kept could then belong to a file of the program's own.
 
-    ``foreign``: a file that anybody may have made, wherever it lies; of others nobody else could have written what is
-    read. Raises OSError, also for what is no plain file, or too large to be a file of the store.
+    ``foreign``: the file may be made by anybody and lie anywhere. Otherwise the reader makes sure that nobody else
+    could have written it. Raises OSError, also if it is not a plain file, or is too large for a file of the store.
     """
 
     def __init__(self, path: str, foreign: bool = False) -> None:
         self.path = path
         self.foreign = foreign
         self._most = format.MAX_FOREIGN_RECORD_BYTES if foreign else format.MAX_RECORD_BYTES
-        #: Two that take turns, made when the first compressed block is met.
+        #: Two buffers used by turns, made when the first compressed block is read.
         self._blocks: list[bytearray] = []
         self._salt: int | None = None
         fd = open_foreign(path) if foreign else open_in_store(path)
@@ -74,8 +75,8 @@ class Reader:
             raise OSError(f"{path} has {self.size} bytes, more than a file of the store can have")
 
     def _read(self, buffer: bytearray, offset: int) -> int:
-        """Fills ``buffer`` and returns how many bytes there were. Raises OSError, FileNotFoundError if another file has
-        the name by now."""
+        """Fills ``buffer`` and returns how many bytes were read. Raises OSError, and FileNotFoundError if another file
+        has the name by now."""
         fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
             if not os.path.samestat(os.fstat(fd), self._status):
@@ -85,21 +86,21 @@ class Reader:
             os.close(fd)
 
     def header(self, identity_digest: bytes | None = None) -> tuple[FileHeader | None, str]:
-        """The file's header and ``ok``, or None and the outcome."""
+        """Returns the file's header and ``ok``, or None and the outcome."""
         header, outcome = format.read_file_header(self.first_bytes(), identity_digest)
         self._salt = header.salt if header is not None else 0
         return header, outcome
 
     @property
     def salt(self) -> int:
-        """What the records of the file are sealed with. A header that does not verify has none."""
+        """The number that the file's records are sealed with; 0 if the header does not verify."""
         if self._salt is None:
             header, _ = self.header()
             self._salt = header.salt if header is not None else 0
         return self._salt
 
     def verified(self, identity_digest: bytes, damage: list[Damage]) -> Iterator[Part]:
-        """Reads a whole file of any kind: yields the records that verify, and adds to ``damage`` what does not."""
+        """Reads a whole file of any kind: yields the records that verify, and adds the rest to ``damage``."""
         header, outcome = self.header(identity_digest)
         if header is None:
             damage.append(Damage(self.path, outcome))
@@ -107,8 +108,8 @@ class Reader:
             yield from self.content(header, damage)
 
     def content(self, header: FileHeader, damage: list[Damage]) -> Iterator[Part]:
-        """Yields the records behind a header that ``header`` returned. The header of a pack and of an export says how
-        long the file is."""
+        """Yields the records of a file whose header ``header`` returned. For packs and exports it also checks the
+        length of the file, which their header has."""
         if header.kind not in (format.PACK, format.EXPORT):
             yield from self.parts(damage)
             return
@@ -120,12 +121,12 @@ class Reader:
             damage.append(Damage(self.path, "truncated", self.size, 0, f"{header.size - self.size} bytes are missing"))
 
     def first_bytes(self) -> bytes:
-        """What stands where the header should be."""
+        """Returns the bytes at the place of the header."""
         return self.bytes_at(0, format.FILE_HEADER.size)
 
     def bytes_at(self, offset: int, size: int) -> bytes:
-        """At most ``size`` bytes of the file."""
-        if offset >= self.size:  # which may be more than a file's offset can be
+        """Returns at most ``size`` bytes of the file."""
+        if offset >= self.size:  # it may exceed what a file offset can be
             return b""
         data = bytearray(max(min(size, self.size - offset), 0))
         return bytes(memoryview(data)[: self._read(data, offset)])
@@ -133,9 +134,9 @@ class Reader:
     def parts(
         self, damage: list[Damage], start: int = format.FILE_HEADER.size, end: int | None = None
     ) -> Iterator[Part]:
-        """The records that verify, compressed ones unpacked; what does not verify is added to ``damage``.
+        """Yields the records that verify, unpacking compressed ones, and adds the rest to ``damage``.
 
-        ``start`` and ``end`` are places where a record begins, by default the whole file's.
+        ``start`` and ``end`` are offsets at which a record begins; by default the whole file is read.
         """
         end = self.size if end is None else min(end, self.size)
         buffers = [bytearray(min(PART_BYTES, max(end - start, 1))) for _ in range(2)]
@@ -189,8 +190,8 @@ class Reader:
         return Part(data, records, place, True) if records else None
 
     def record_at(self, offset: int, inner: int, cache: dict[int, bytes]) -> tuple[Record, bytes] | None:
-        """One record by its place, verified, and its data; None where it does not verify. ``cache`` keeps the last
-        compressed block, for records that follow each other; one that does not verify as no bytes."""
+        """Returns a verified record and its data, by its place; None if it does not verify. ``cache`` keeps the last
+        compressed block for the records that follow. A block that does not verify is kept as no bytes."""
         if inner or cache.get(offset):
             return self._record_in_block(offset, inner, cache)
         head = self.bytes_at(offset, RECORD_HEADER.size)
@@ -222,7 +223,7 @@ class Reader:
             block = cache.get(offset)
             if block is None:
                 cache.clear()
-                cache[offset] = block = b""  # tried once, not for each of its records
+                cache[offset] = block = b""  # so that it is tried once, not for each of its records
         if inner + RECORD_HEADER.size > len(block):
             return None
         size = RECORD_HEADER.unpack_from(block, inner)[3]
@@ -235,8 +236,8 @@ class Reader:
 
 
 def _runs(found: list[Record]) -> Iterator[tuple[list[Record], Record | None]]:
-    """Yields records as they are, each time up to a compressed block, and that block: in the order of the file, because
-    a NOTE record of an export speaks of what follows it."""
+    """Yields the records before each compressed block together with that block, and at the end the remaining ones with
+    None. This keeps the order of the file, because a NOTE record of an export describes the records after it."""
     run: list[Record] = []
     for record in found:
         if record[0] == format.COMPRESSED:
@@ -248,9 +249,10 @@ def _runs(found: list[Record]) -> Iterator[tuple[list[Record], Record | None]]:
 
 
 class Scan:
-    """Finds records that verify in bytes that may hold anything. ``salt``: the file's; records in a compressed block
-    have none, because the block's own header has it. ``whole``: in bytes that verified as a whole, and so hold records
-    from their start to their end, or lies: behind the first of those nothing is looked for."""
+    """Finds records that verify in bytes that may hold anything. ``salt``: the salt of the file. It is 0 for records in
+    a compressed block, because the block's own header is sealed with it. ``whole``: the bytes verified as a whole, so
+    either they hold records without gaps, or their maker lied. The search then stops at the first thing that is not a
+    record."""
 
     def __init__(
         self,
@@ -267,11 +269,11 @@ class Scan:
         self._whole = whole
 
     def part(self, data: bytes | bytearray, end: int, base: int, limit: int | None, found: list[Record]) -> int:
-        """Appends every record in ``data[:end]`` that verifies; returns where the rest begins.
+        """Appends every record in ``data[:end]`` that verifies to ``found``; returns where the rest begins.
 
-        ``base`` is where ``data`` stands in the file. ``limit`` is None where ``end`` is the end of what is read;
-        elsewhere it is that end's place in the file, and a record that does not end before ``end`` is left for the
-        next part. Nothing is allocated from a length that was not checked against the file.
+        ``base`` is the offset of ``data`` in the file. ``limit`` is None if ``end`` is the end of what is read.
+        Otherwise it is the offset of that end in the file, and a record that does not end before ``end`` is left for
+        the next part. No memory is allocated from a length that was not checked against the file.
         """
         view = memoryview(data)
         unpack = RECORD_HEADER.unpack_from
@@ -309,13 +311,13 @@ class Scan:
                 self._damage.append(Damage(self._path, "damaged-data", base + at, format.record_size(size)))
             at = stop + -size % ALIGNMENT
         if limit is not None:
-            return at  # behind end where the padding of the last record goes on
+            return at  # beyond ``end`` if the padding of the last record continues
         if at < end:
             self._damage.append(Damage(self._path, "truncated", base + at, end - at))
         return end
 
     def _unverified(self, view: memoryview, at: int, next_one: int, base: int) -> None:
-        """A stretch without a record, which may go on from the part before."""
+        """Records damage for bytes without a record, which may continue the damage of the part before."""
         zeros = not any(view[at : min(next_one, at + 4096)])
         outcome = "zero-filled" if zeros else "damaged-header"
         last = self._damage[-1] if self._damage else None
@@ -327,11 +329,11 @@ class Scan:
 
 
 def next_record(data: bytes | bytearray, at: int, end: int, last: bool, places: dict[bytes, int], salt: int = 0) -> int:
-    """Where the next record header that verifies starts in ``data[at:end]``. Where there is none, the end, or
-    in a part that is not the last, the last place at which one could begin.
+    """Returns where the next record header that verifies begins in ``data[at:end]``. If there is none, returns the end,
+    or in a part that is not the last, the last place at which one could begin.
 
-    ``places`` is where each magic stands next, empty at first and the same for all calls with one ``data``: so each
-    byte is looked at once for each magic, whatever the data holds and however often the search begins again.
+    ``places`` is the next occurrence of each magic. It is empty at first, and all calls for one ``data`` share it. So
+    each byte is searched once for each magic, whatever the data holds and however often the search restarts.
     """
     nowhere = end if last else max(at, (end - RECORD_HEADER.size) // ALIGNMENT * ALIGNMENT + ALIGNMENT)
     while True:

@@ -1,11 +1,11 @@
-"""Which stored records are still in use.
+"""Determines which stored records are still in use.
 
-A hit never reaches policy, so the layer keeps the approximate fingerprints of the pipelines that a run created
-(shim/layer/shaders/seen.c), and a run writes them as one USED record when its device goes: 8 bytes each, and only
-those that no run recorded within the last day. A record's last use is the latest of its own time and of USED records
-with its fingerprint; a record without a fingerprint was used when its program last ran.
+A hit never reaches policy. So the layer collects the approximate fingerprints of the pipelines that a run created
+(shim/layer/shaders/seen.c), and the run writes them as one USED record when its device is destroyed: 8 bytes each, and
+only those that no run recorded within the last day. A record's last use is the latest of its own time and of USED
+records with its fingerprint. A record without a fingerprint was last used when its program last ran.
 
-Two pipelines with the same fingerprint keep each other's records; a pipeline whose record left too early is
+Two pipelines with the same fingerprint keep each other's records. A pipeline whose record was evicted too early is
 compiled and stored again under its present fingerprint.
 """
 
@@ -15,30 +15,30 @@ import struct
 
 from . import format
 
-#: Uses are recorded once in this time.
+#: A use is recorded once in this many seconds.
 RECENT_SECONDS = 24 * 3600
 
 
 def used_parts(fingerprints: list[int], when: int) -> list[bytes | memoryview]:
-    """A USED record as the pieces to write. ``when``: seconds since 1970."""
+    """Returns a USED record as the pieces to write. ``when``: seconds since 1970."""
     data = struct.pack(f"<{len(fingerprints)}Q", *fingerprints)
     return format.record_parts(format.USED, data, last_used=when)
 
 
 def fingerprints_of(data: bytes) -> tuple[int, ...]:
-    """The fingerprints in a USED record's data."""
+    """Returns the fingerprints in a USED record's data."""
     return struct.unpack(f"<{len(data) // 8}Q", data[: len(data) // 8 * 8])
 
 
 class Uses:
-    """What the USED records of one program say. ``last_run`` is 0 if there are none."""
+    """The contents of one program's USED records. ``last_run`` is 0 if there are none."""
 
     def __init__(self) -> None:
         self.by_fingerprint: dict[int, int] = {}
         self.last_run = 0
 
     def note(self, fingerprints: tuple[int, ...], when: int) -> None:
-        """Takes one USED record."""
+        """Adds one USED record."""
         self.last_run = max(self.last_run, when)
         for fingerprint in fingerprints:
             if when > self.by_fingerprint.get(fingerprint, -1):

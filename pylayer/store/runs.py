@@ -1,7 +1,7 @@
-"""One small file a run of a program and device: what `pylayer stats` adds up.
+"""One small file for each run of a program on a device. `pylayer stats` adds them up.
 
-``<root>/runs/<unique>.run`` is settings text, replaced whole while the program runs. What it did when is beside it,
-under the same name (``timeline``).
+``<root>/runs/<unique>.run`` is settings text, replaced as a whole while the program runs. The run's timeline is beside
+it, under the same name (``timeline``).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class RunFile:
     def __init__(self, root: str) -> None:
         self.root = root
         self.directory = os.path.join(root, "runs")
-        #: What the run's files are called, before their suffixes.
+        #: Name of the run's files without their suffixes.
         self.name = unique_name()
         self.path = os.path.join(self.directory, f"{self.name}.run")
         self._written = ""
 
     def write(self, values: dict[str, Any]) -> bool:
-        """Replaces the file's content; False where it is the same. Raises OSError."""
+        """Replaces the file's content. Returns False if the content is unchanged. Raises OSError."""
         text = flat.dumps(values)
         if text == self._written:
             return False
@@ -63,13 +63,13 @@ def prune(root: str) -> int:
 
 
 def read_all(root: str) -> Iterator[dict[str, Any]]:
-    """Every run that can be read, oldest first."""
+    """Yields every run that can be read, oldest first."""
     for _, values in read_named(root):
         yield values
 
 
 def read_named(root: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every run that can be read with its name, oldest first."""
+    """Yields the name and values of every run that can be read, oldest first."""
     directory = os.path.join(root, "runs")
     try:
         names = sorted(name for name in os.listdir(directory) if name.endswith(".run"))

@@ -1,11 +1,11 @@
-"""The crash sentinel: what a process had given to the driver when it died.
+"""The crash sentinel: what the driver was working on when a process died.
 
     <root>/store/<identity>/<program>-<unique>.live    one device of one process, while it runs
 
-The file is a file header, which names its process, and the marks of shim/boundary.h, which the layer writes into
-memory that is mapped. It is deleted when the device goes; one whose process has ended without that is read at the next
-start of the identity, and becomes a note of suspects. Where writing to a mapped file may fail for want of disk space,
-the files lie in the runtime directory instead.
+The file is a file header, which identifies its process, and the marks of shim/boundary.h, which the layer writes into
+mapped memory. It is deleted when the device is destroyed. If the process ended without that, the next start of the
+identity reads the file and writes a note of suspects. On file systems where a write to a mapped file may fail for lack
+of disk space, the files are in the runtime directory instead.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 SUFFIX = ".live"
 KIND = b"LIVE"
-#: PYLAYER_LIVE_BYTES, PYLAYER_MARKS_OFFSET and PylayerMark of shim/boundary.h; a test compares them.
+#: PYLAYER_LIVE_BYTES, PYLAYER_MARKS_OFFSET and PylayerMark of shim/boundary.h. A test compares them.
 BYTES, OFFSET = 8192, 256
 MARK = struct.Struct("<IHHQ14Q")
 #: PylayerMarkedCall.
 RECORDS, APPLICATION, MERGE, PIPELINES, COMPILE = 2, 3, 4, 5, 6
-#: What ``watch`` answers where a page of the file could be gone when it is written to.
+#: ``watch`` returns this if a page of the file could be missing when it is written to.
 UNFIT = -2
 
 
 class Mark:
-    """One call to the driver that never returned. ``ids``: numbers as PylayerMark has them."""
+    """One call to the driver that never returned. ``ids`` are those of PylayerMark."""
 
     __slots__ = ("cache", "call", "ids", "kind")
 
@@ -48,7 +48,8 @@ class Mark:
 
 
 class Death:
-    """A process that ended without a word, and what it had in the driver then; ``marks`` may be empty."""
+    """A process that ended without destroying its device, and what the driver was working on then. ``marks`` may be
+    empty."""
 
     __slots__ = ("application", "marks", "name", "path", "program", "started")
 
@@ -63,7 +64,8 @@ class Death:
 
 
 def _runtime_directory(folder: Folder) -> str | None:
-    """Where memory backs files: for stores on disks where a mapped file may not be writable any more."""
+    """Returns a directory whose files are in memory, for stores on disks where a mapped file may become unwritable;
+    None if there is none."""
     base = paths.getenv("XDG_RUNTIME_DIR", "")
     if base.startswith("/"):
         return f"{base}/pylayer-live"
@@ -71,14 +73,14 @@ def _runtime_directory(folder: Folder) -> str | None:
 
 
 def _names_there(folder: Folder) -> str:
-    """How a file of this folder begins in the runtime directory, which all stores share."""
+    """Returns the prefix of this folder's files in the runtime directory, which all stores share."""
     import xxhash
 
     return xxhash.xxh3_64_hexdigest(os.path.realpath(folder.path).encode("utf-8", "surrogateescape"))
 
 
 def _places(folder: Folder) -> list[tuple[str, str]]:
-    """Directory and beginning of the names, of each place where files of this folder can be."""
+    """Returns directory and name prefix for each place where files of this folder can be."""
     places = [(folder.path, "")]
     directory = _runtime_directory(folder)
     if directory is not None:
@@ -87,7 +89,7 @@ def _places(folder: Folder) -> list[tuple[str, str]]:
 
 
 def _create(directory: str, name: str, head: bytes) -> tuple[int, str]:
-    """The whole file is written: no block of it has to be found later. Raises OSError."""
+    """Creates the file and writes all of it, so that no block of it has to be allocated later. Raises OSError."""
     path = os.path.join(directory, name)
     fd = paths.open_in_store(path, os.O_RDWR | os.O_CREAT | os.O_EXCL)
     try:
@@ -102,10 +104,10 @@ def _create(directory: str, name: str, head: bytes) -> tuple[int, str]:
 def open_sentinel(
     folder: Folder, program: int, application: str, watch: Callable[[int], int], outside: bool = False
 ) -> str | None:
-    """Makes the file and has the layer map it, ``watch(descriptor)``; returns its path, None where it is not mapped.
-    ``outside``: in the runtime directory, not in the store.
+    """Makes the file and has the layer map it with ``watch(descriptor)``. Returns its path, or None if it is not
+    mapped. ``outside``: uses the runtime directory, not the store.
 
-    Raises OSError where nothing can be written.
+    Raises OSError if nothing can be written.
     """
     if not outside:
         folder.prepare()
@@ -129,12 +131,12 @@ def open_sentinel(
 
 
 def _read(path: str, folder: Folder) -> Death | None:
-    """None while its process may live."""
+    """Returns None while the file's process may be alive."""
     when = os.stat(path, follow_symlinks=False).st_mtime
     data = read_small(path, BYTES)
     header, outcome = format.read_file_header(data, folder.identity.digest)
     if header is None or header.kind != KIND:
-        # Its writer died over it, or it is not ours to read.
+        # Either the writer died over it, or we may not read it.
         return None if outcome in ("foreign-version", "foreign-identity") else Death(path, 0, "", when, [])
     if not owner.has_ended(header.machine, header.pid, header.start_ticks, time.time() - when):
         return None
@@ -147,7 +149,8 @@ def _read(path: str, folder: Folder) -> Death | None:
 
 
 def deaths(folder: Folder) -> list[Death]:
-    """What processes left that ended without closing their device. Delete ``path`` when it is written down."""
+    """Returns what processes left that ended without destroying their device. Delete ``path`` once the death is
+    recorded."""
     found = []
     for directory, beginning in _places(folder):
         try:
@@ -159,7 +162,7 @@ def deaths(folder: Folder) -> list[Death]:
                 try:
                     death = _read(os.path.join(directory, name), folder)
                 except OSError:
-                    continue  # another process is done with it
+                    continue  # another process has handled and deleted it
                 if death is not None:
                     found.append(death)
     return found

@@ -1,11 +1,11 @@
-"""What is not given to the driver because a process died over it: the store has it, and keeps it, and does not use it.
+"""Suspects: what a process died over. The store keeps it, but the driver does not get it.
 
-What is suspected can be innocent: a process that was killed, or crashed in another thread, while it created a
-pipeline, leaves the same mark as one that the driver crashed. So the least that explains the death is set aside: eight
-records, a pipeline, the data of one application cache. Such a pipeline is compiled anew, without anything stored, and
-what comes of it clears it: other data takes the place of what was suspected, and the same data, which the driver
-has just made, was not damaged and is used again. What a process died over that began after that stays set aside.
-Suspicion ends with SUSPECTED_SECONDS, or with ``pylayer quarantine forget``.
+A suspect can be innocent. A process that was killed, or that crashed in another thread, while it created a pipeline
+leaves the same mark as one that the driver crashed. So as little as possible is set aside for a death: eight records, a
+pipeline, the data of one application cache. Such a pipeline is compiled anew without stored data, and the result clears
+it. Different data replaces the suspected data. The same data, which the driver has just made, was not damaged and is
+used again. If a process that began after that dies over it again, it stays set aside. Suspicion ends after
+SUSPECTED_SECONDS, or with ``pylayer quarantine forget``.
 """
 
 from __future__ import annotations
@@ -22,52 +22,54 @@ if TYPE_CHECKING:
     from .reader import Record
 
 SUSPECTED_SECONDS = 14 * 24 * 3600
-#: After so many starts that found deaths which nothing has cleared: if they were at the creation of pipelines, the
-#: snapshots of before are set aside too, for they may hold any pipeline; the layer leaves the device alone.
+#: Numbers of starts that found deaths which nothing has cleared. From SNAPSHOT_DEATHS of them at the creation of
+#: pipelines, snapshots that existed then are set aside too, because they may hold any pipeline. From MANY_DEATHS the
+#: layer leaves the device alone.
 SNAPSHOT_DEATHS, MANY_DEATHS = 2, 3
 
 
 class Suspects:
-    """What all notes of a folder come to. Digests are named by their first eight bytes, pipelines by fingerprint."""
+    """The content of all notes of a folder. Digests are named by their first eight bytes, pipelines by fingerprint."""
 
     def __init__(self) -> None:
-        #: When the last process began that died over each.
+        #: For each suspect, when the last process that died over it began.
         self.records: dict[bytes, float] = {}
         self.pipelines: dict[int, float] = {}
         self.applications: dict[bytes, float] = {}
-        #: Bit mask of PylayerPipelineKind, of pipelines without a fingerprint.
+        #: Bit mask of PylayerPipelineKind, for pipelines without a fingerprint.
         self.kinds = 0
-        #: When each was first made anew.
+        #: When the driver first made each of them anew.
         self.cleared: dict[bytes | int, float] = {}
-        #: Records of the last load that were left out.
+        #: Digests of the records that the last load left out.
         self.left_out: set[bytes] = set()
-        #: Names of processes, when they died and of what, for people.
+        #: Notes of deaths for people: which process died, when, and over what.
         self.notes: list[dict[str, Any]] = []
 
     def __bool__(self) -> bool:
         return bool(self.records or self.pipelines or self.applications or self.kinds)
 
     def _is_aside(self, started: float | None, name: bytes | int) -> bool:
-        """Whether something is set aside. ``started``: when the last process began that died over it."""
+        """Returns whether something is set aside. ``started``: when the last process that died over it began."""
         return started is not None and started > self.cleared.get(name, float("-inf"))
 
     # ---- questions -------------------------------------------------------------------------------
 
     def takes_record(self, digest: bytes, fingerprint: int) -> bool:
-        """Whether a record is to be left out."""
+        """Returns whether to leave a record out."""
         name = digest[:8]
         return self._is_aside(self.records.get(name), name) or self._is_aside(self.pipelines.get(fingerprint), name)
 
     def takes_pipeline(self, fingerprint: int) -> bool:
-        """Whether a pipeline is to be created without anything stored."""
+        """Returns whether to create a pipeline without stored data."""
         return self._is_aside(self.pipelines.get(fingerprint), fingerprint)
 
     def takes_application_data(self, digest: bytes) -> bool:
-        """Whether an application's data is to be refused."""
+        """Returns whether to refuse an application's data."""
         return self._is_aside(self.applications.get(digest[:8]), digest[:8])
 
     def takes_snapshot(self, path: str) -> bool:
-        """Whether a snapshot was there when processes died that may have died of it."""
+        """Returns whether to leave a snapshot out: enough processes died at the creation of pipelines, and it existed
+        when the last of these deaths was found."""
         deaths = [note["time"] for note in self.notes if _created(note) and not self.is_cleared(note)]
         if len(set(deaths)) < SNAPSHOT_DEATHS:
             return False
@@ -78,17 +80,18 @@ class Suspects:
 
     @property
     def pipelines_alone(self) -> list[int]:
-        """Fingerprints of pipelines that are created without anything stored, in ascending order."""
+        """Fingerprints of pipelines that are created without stored data, in ascending order."""
         return sorted(fingerprint for fingerprint in self.pipelines if self.takes_pipeline(fingerprint))
 
     @property
     def too_many(self) -> bool:
         """Whether processes died so often, each time over something else, that the fault is not in single records.
-        Deaths that one start found count once: whoever kills several processes at once kills them over nothing."""
+        Deaths that one start found count once: processes that somebody killed all at once did not die of stored
+        records."""
         return len({note["time"] for note in self.notes if not self.is_cleared(note)}) >= MANY_DEATHS
 
     def is_cleared(self, note: Mapping[str, Any]) -> bool:
-        """Whether everything that a process was thought to have died of is used again, or was not of the store."""
+        """Returns whether everything that a process may have died over is used again or is not in the store."""
         if note.get("kinds"):
             return False
         records = (name_of(text) for text in note.get("records", []))
@@ -97,7 +100,7 @@ class Suspects:
         return not aside and not any(map(self.takes_pipeline, pipelines))
 
     def without(self, records: list[Record]) -> list[Record]:
-        """Returns those that are not left out."""
+        """Returns the records that are not suspects."""
         kept = []
         for record in records:
             if record[0] in format.LOADED and self.takes_record(record[6], record[7]):
@@ -109,7 +112,8 @@ class Suspects:
     # ---- notes -----------------------------------------------------------------------------------
 
     def add(self, note: dict[str, Any]) -> None:
-        """Takes one note, the oldest first. Raises ValueError, TypeError, KeyError if it is none."""
+        """Adds one note. The oldest must come first. Raises ValueError, TypeError or KeyError if it is not a valid
+        note."""
         note["time"] = float(note["time"])
         pipelines = [int(text, 16) for text in note.get("pipelines", [])]
         if "cleared" in note:
@@ -128,7 +132,7 @@ class Suspects:
 
 
 def _created(note: Mapping[str, Any]) -> bool:
-    """Whether a process died while it created pipelines."""
+    """Returns whether a process died while it created pipelines."""
     return bool(note.get("pipelines") or note.get("kinds"))
 
 
@@ -141,7 +145,7 @@ def name_of(text: str) -> bytes:
 
 
 def describe(note: Mapping[str, Any]) -> str:
-    """Returns a note in words: who died, and what is set aside for it."""
+    """Returns a note in words: which program died, and what is set aside for it."""
     parts = []
     if note.get("records"):
         parts.append(_counted(len(note["records"]), "stored record"))

@@ -1,7 +1,7 @@
-"""Putting written records on the disk itself, without keeping the policy thread from its messages.
+"""Puts written records on the disk itself without keeping the policy thread from its messages.
 
-fsync waits for the disk, for seconds if that is slow. One thread at a time does it, and a process may end at any moment
-of it.
+fsync waits for the disk, for seconds if that is slow. One thread at a time does it for journals, and a process may end
+at any moment of it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def fsync_in_steps(path: str) -> Iterator[None]:
-    """fsync of a file or directory, elsewhere; steps of a millisecond until it is done. Raises OSError. A caller that
-    ends before leaves it to itself."""
+    """Runs fsync on a file or directory in another thread; yields about every millisecond until it is done. Raises
+    OSError. If the caller stops early, the fsync goes on by itself."""
     errors: list[OSError] = []
     done = _thread.allocate_lock()
     done.acquire()
@@ -35,7 +35,7 @@ def fsync_in_steps(path: str) -> Iterator[None]:
 
     try:
         _thread.start_new_thread(in_thread, ())
-    except RuntimeError:  # no thread to be had
+    except RuntimeError:  # no thread can be started
         in_thread()
     while not done.acquire(timeout=0.001):
         yield
@@ -44,8 +44,8 @@ def fsync_in_steps(path: str) -> Iterator[None]:
 
 
 class Syncer:
-    """The fsync policy of one device. ``interval``: seconds, 0 for each write, None for never. ``failed`` is told of
-    the first failure, on whatever thread."""
+    """Applies the fsync policy of one device. ``interval``: seconds, 0 for each write, None for never. ``failed`` is
+    called with the first failure, on any thread."""
 
     def __init__(self, interval: float | None, failed: Callable[[OSError], None]) -> None:
         self._interval = interval
@@ -55,12 +55,12 @@ class Syncer:
         self._jobs: list[Callable[[], None]] = []
 
     def written(self, journal: Journal) -> None:
-        """Called after every write."""
+        """Call this after every write. It starts a sync if the interval has passed."""
         if self._interval is not None and time.monotonic() - self._last >= self._interval:
             self.start(journal)
 
     def start(self, journal: Journal) -> None:
-        """Puts what was appended since the last time on the disk, and a new journal's name."""
+        """Puts what was appended since the last call on the disk, and the name of a new journal."""
         if self._interval is None:
             return
         self._last = time.monotonic()
@@ -70,18 +70,18 @@ class Syncer:
             self._add(lambda: self._sync_journal(path, directory))
 
     def replaced(self, path: str, older: list[str]) -> None:
-        """A file that was written whole takes the place of older ones: these go when it is on the disk, else a power
-        failure could take both."""
+        """Call this when a file written as a whole replaces older ones. Deletes the older files once the new one is on
+        the disk; otherwise a power failure could lose both."""
         if self._interval is None:
             _delete(older)
         elif self._interval == 0:
             self._do(lambda: self._sync_file(path, older))
-        else:  # in a thread of its own: it may be large, and journals do not wait for it
+        else:  # in a thread of its own: the file may be large, and journals must not wait for it
             self._start_thread(lambda: self._do(lambda: self._sync_file(path, older)))
 
     def wait(self, seconds: float) -> None:
-        """Until journals are on the disk, at most so long. Nobody need wait for whole files: what they replace is
-        still there."""
+        """Waits until journals are on the disk, at most this many seconds. Nobody needs to wait for whole files: what
+        they replace still exists."""
         if self._busy.acquire(timeout=seconds):
             self._busy.release()
 
@@ -96,7 +96,7 @@ class Syncer:
     def _start_thread(function: Callable[[], None]) -> None:
         try:
             _thread.start_new_thread(function, ())
-        except RuntimeError:  # no thread to be had
+        except RuntimeError:  # no thread can be started
             function()
 
     def _in_thread(self) -> None:
@@ -105,7 +105,7 @@ class Syncer:
                 self._work()
             finally:
                 self._busy.release()
-            # One that was added while the lock was still held has nobody else to do it.
+            # A job that was added while the lock was still held has no other thread to run it.
             if not self._jobs or not self._busy.acquire(False):
                 return
 
@@ -116,14 +116,14 @@ class Syncer:
     def _do(self, job: Callable[[], None]) -> None:
         try:
             job()
-        except OSError as error:  # the write itself succeeded; what the disk does with it shows when it is read
+        except OSError as error:  # the write succeeded; what the disk makes of it shows when it is read
             failed, self._failed = self._failed, None
             if failed is not None:
                 failed(error)
 
     @staticmethod
     def _sync_journal(path: str, directory: str | None) -> None:
-        for name in (path, path.removesuffix(OPEN) + CLOSED):  # what is in neither is in a pack, which is on the disk
+        for name in (path, path.removesuffix(OPEN) + CLOSED):  # if neither exists, a pack on the disk has the records
             try:
                 sync_file(name)
                 break
@@ -141,4 +141,4 @@ class Syncer:
 
 def _delete(paths: list[str]) -> None:
     for path in paths:
-        remove(path)  # another process deleted it, or it stays and is found again
+        remove(path)  # if it fails, another process deleted it, or a later run finds it again

@@ -1,8 +1,8 @@
-"""What a run did when: one file of events beside the file of its statistics.
+"""The timeline of a run: one file of events beside the file of its statistics.
 
-``<root>/runs/<run>.events`` is a file of the store like a journal: a header, and records to which one process appends.
-Events wait in memory until ``flush``, so a program that is killed loses those since the last one.
-docs/format.md, 'Timelines', has the bytes.
+``<root>/runs/<run>.events`` is a file of the store like a journal: a header, and records that one process appends.
+Events wait in memory until ``flush``, so a program that is killed loses those since the last flush. docs/format.md,
+'Timelines', describes the bytes.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ if TYPE_CHECKING:
 
 SUFFIX = ".events"
 
-#: Files that are kept, and their bytes in all; the oldest go first.
+#: Most timelines that are kept, and most bytes of them in all. The oldest are deleted first.
 MAX_FILES = 50
 MAX_TOTAL_BYTES = 64 << 20
-#: Nothing larger is read: no setting makes one.
+#: Larger files are not read: no setting produces one.
 MAX_FILE_BYTES = 17 << 20
 MAX_NOTE_BYTES = 1 << 20
-#: Events that wait for ``flush`` in memory; what comes after them is dropped and counted.
+#: Most events that wait in memory for ``flush``. Later ones are dropped and counted.
 MAX_WAITING = 16384
-#: Texts and names of threads in one file; what comes after them is left empty.
+#: Most texts, and most names of threads, in one file. Later ones are left empty.
 MAX_TEXTS = 1024
 MAX_TEXT = 64
 
 EVENT = struct.Struct("<QQQQIIIIHBBIQ")
 assert EVENT.size == 64
 
-#: By their numbers in the file, from 1.
+#: Types of events. The file has their numbers, from 1.
 TYPES = ("pipeline", "hits", "count", "cache", "load", "wait", "device", "end")
-#: Of pipelines, by their numbers.
+#: Outcomes of pipelines. The file has their numbers.
 OUTCOMES = ("compiled", "adopted", "uncacheable", "plain", "passed", "slow", "failed")
-#: Those of them that are compilations.
+#: The outcomes that are compilations.
 COMPILES = ("compiled", "uncacheable", "plain", "passed")
-#: Of an application's cache data, by their numbers.
+#: Outcomes of an application's cache data. The file has their numbers.
 CACHE_OUTCOMES = ("passed", "emptied", "refused")
 _WORDS = {"pipeline": OUTCOMES, "cache": CACHE_OUTCOMES, "device": CARRIER_NAMES}
 
 
 class Event:
-    """Something that happened. Times in nanoseconds of CLOCK_MONOTONIC; what the others mean depends on ``type``."""
+    """One event. Times are nanoseconds of CLOCK_MONOTONIC. The meaning of the other fields depends on ``type``."""
 
     __slots__ = (
         "duration_ns",
@@ -100,7 +100,7 @@ class Event:
 
 
 def _thread_name(thread: int) -> str:
-    """Of a thread of this process; empty where it has ended."""
+    """Returns the name of a thread of this process; empty if the thread has ended."""
     try:
         with open(f"/proc/self/task/{thread}/comm", "rb") as file:
             return file.read(32).strip().decode("utf-8", "replace")
@@ -109,14 +109,14 @@ def _thread_name(thread: int) -> str:
 
 
 class TimelineFile:
-    """The events of one run on one device, being written. ``limit``: bytes that the file may have."""
+    """Writes the events of one run on one device. ``limit``: the most bytes that the file may have."""
 
     def __init__(
         self, root: str, name: str, identity: Identity, program: int = 0, application: str = "", limit: int = 4 << 20
     ) -> None:
         self.path = os.path.join(root, "runs", name + SUFFIX)
         self.events = 0
-        #: Events that found no room.
+        #: Events for which there was no room.
         self.dropped = 0
         self._root = root
         self.identity = identity
@@ -125,7 +125,7 @@ class TimelineFile:
         self._limit = limit
         self._waiting: list[Event] = []
         self._texts: dict[str, int] = {}
-        #: Names of threads that events are of, and those that are in the file.
+        #: Names of the threads that events refer to, and the threads whose names are in the file.
         self._threads: dict[int, str] = {}
         self._threads_written: set[int] = set()
         self._salt = 0
@@ -135,14 +135,15 @@ class TimelineFile:
     def add(self, event: Event) -> None:
         """Keeps an event until the next ``flush``."""
         if event.thread and event.thread not in self._threads and len(self._threads) < MAX_TEXTS:
-            self._threads[event.thread] = _thread_name(event.thread)  # at once: it may end before the next flush
+            self._threads[event.thread] = _thread_name(event.thread)  # now, because it may end before the next flush
         if len(self._waiting) >= MAX_WAITING or self._failed:
             self.dropped += 1
         else:
             self._waiting.append(event)
 
     def flush(self) -> None:
-        """Appends what waits. Raises OSError once, where that cannot be written; no more is tried then."""
+        """Appends the events that wait. Raises OSError once if they cannot be written; later calls then write
+        nothing."""
         waiting, self._waiting = self._waiting, []
         if not waiting or self._failed:
             return
@@ -204,25 +205,25 @@ class TimelineFile:
         )
 
     def close(self) -> None:
-        """Ends the file: what is added from here on is dropped. May be called twice."""
+        """Ends the file: later events are dropped. May be called twice."""
         self._failed = True
 
 
 class Timeline:
-    """The events of a run as they were read, in the order in which they were written. ``outcome`` is ``ok`` or says why
-    not all of them could be: one of ``format.OUTCOMES``."""
+    """The events of a run, in the order in which they were written. ``outcome`` is ``ok``, or one of
+    ``format.OUTCOMES`` that says why not all of them could be read."""
 
     def __init__(self) -> None:
         self.outcome = "ok"
         self.events: list[Event] = []
-        #: Names of threads where they are known. Hostile text, like all texts of events.
+        #: Names of threads where they are known. The text is untrusted, like all texts of events.
         self.threads: dict[int, str] = {}
         self._texts: dict[int, str] = {}
 
     def take_part(self, part: Part) -> int:
-        """Appends what verified in a part of a file; returns where in the file that ends."""
+        """Appends what verified in a part of a file; returns the file offset where that ends."""
         if part.in_block:
-            return 0  # nothing of a timeline is compressed, and a small file must not become many events
+            return 0  # a timeline has no compressed blocks, and a small file must not become many events
         end = 0
         for magic, _, _, start, size, *_ in part.records:
             data = bytes(memoryview(part.data)[start : start + size])
@@ -234,7 +235,7 @@ class Timeline:
         return end
 
     def take_note(self, data: bytes) -> None:
-        """Texts and names of threads that the events behind it use."""
+        """Adds the texts and thread names of a note. The events after it use them."""
         try:
             if len(data) > MAX_NOTE_BYTES:
                 raise ValueError("too long")
@@ -249,7 +250,7 @@ class Timeline:
                     into[int(number[:20])] = str(text)[:MAX_TEXT]
 
     def take_events(self, data: bytes) -> None:
-        """Appends what a record holds; what cannot be an event is left out."""
+        """Appends the events in a record, except those that are impossible."""
         for fields in EVENT.iter_unpack(data[: len(data) - len(data) % EVENT.size]):
             start, duration, fingerprint, value, thread, number, stages, text, type, kind, outcome, *_ = fields
             if not 0 < type <= len(TYPES):
@@ -264,12 +265,12 @@ class Timeline:
 
 
 def read(root: str, name: str) -> Timeline | None:
-    """The timeline of the run of this name; None where it has none that can be read."""
+    """Returns the timeline of the run with this name; None if it has none that can be read."""
     return read_file(os.path.join(root, "runs", name + SUFFIX))
 
 
 def read_file(path: str) -> Timeline | None:
-    """The timeline in a file of the store; None where there is no such file, or it is not to be trusted."""
+    """Returns the timeline in a file of the store; None if there is no such file, or it cannot be trusted."""
     try:
         reader = Reader(path)
     except OSError:
@@ -292,7 +293,7 @@ def read_file(path: str) -> Timeline | None:
 
 
 class Follower:
-    """Reads what a run appends to its timeline, while it does."""
+    """Reads what a run appends to its timeline while it runs."""
 
     def __init__(self, root: str, name: str) -> None:
         self.line = Timeline()
@@ -300,7 +301,7 @@ class Follower:
         self._at = format.FILE_HEADER.size
 
     def new(self) -> list[Event]:
-        """Events that were appended since the last call; none where there is no such file."""
+        """Returns the events that were appended since the last call; empty if there is no such file."""
         self.line.events = []
         try:
             reader = Reader(self._path)
@@ -347,5 +348,5 @@ def prune(root: str) -> int:
 
 
 def as_dict(event: Event) -> dict[str, Any]:
-    """Names and values."""
+    """Returns the event's fields by name."""
     return {name: getattr(event, name) for name in Event.__slots__}

@@ -1,10 +1,10 @@
 /*
  * interpreter.c - a private interpreter in somebody else's process.
  *
- * Compiled into the cffi-built policy library, which links a copy of libpython under a name of its own
- * (shim/policy/private_python.py says why). CPython is initialised isolated before cffi or any extension
- * module is touched: no environment variables, no user site, no site module, no signal handlers
- * (CPython, 'Python Initialization Configuration').
+ * This file is compiled into the cffi-built policy library, which links a copy of libpython under a name of its own
+ * (shim/policy/private_python.py says why). CPython is initialised isolated before cffi or any extension module is
+ * used: no environment variables, no user site, no site module, no signal handlers (CPython, 'Python Initialization
+ * Configuration').
  */
 #define _GNU_SOURCE
 #define PY_SSIZE_T_CLEAN
@@ -17,7 +17,7 @@
 #include "build/frozen_modules.h"
 #include "interpreter.h"
 
-/* The private Python, below the directory that the package is in (shim/policy/private_python.py). */
+/* The private Python's directory, below the package's parent (shim/policy/private_python.py). */
 #define PRIVATE "pylayer/_private"
 
 static const PylayerShim *shim;
@@ -27,12 +27,12 @@ const PylayerShim *pylayer_shim(void)
     return shim;
 }
 
-/* The package's modules are frozen (shim/policy/freeze.py); what is not is found in its directory. The rest
- * of site-packages, whose extension modules are bound to no particular libpython, stays out of reach. So does the
- * standard library of the Python that pylayer was built with: a container may lack it, or have another version's.
+/* The package's modules are frozen (shim/policy/freeze.py). Others are found in the package's directory. The rest
+ * of site-packages is not on the path, because its extension modules are bound to no particular libpython. Neither
+ * is the standard library of the Python that built pylayer: a container may lack it or have another version.
  *
- * A program that closes all descriptors while a directory is read, or has them all for a moment, makes that fail (6 of
- * 1,080 that did so right behind vkCreateInstance): it is read again. */
+ * Reading a directory fails if the program closes all descriptors meanwhile, or has none left for a moment (6 of
+ * 1,080 that did so right after vkCreateInstance). So the import is tried again. */
 /* clang-format off */
 static const char bootstrap[] =
     "def start(site, stdlib, dlopen_flags):\n"
@@ -63,7 +63,7 @@ static void log_text(int level, const char *what, const char *detail)
     shim->log(level, line);
 }
 
-/* The pending exception as one line; clears it. SystemExit is an exception like any other here. */
+/* Logs the pending exception as one line and clears it. SystemExit is treated like any other exception. */
 static void log_exception(const char *what)
 {
     PyObject *type, *value, *traceback;
@@ -171,7 +171,7 @@ static int initialise(const char *site)
     return 1;
 }
 
-/* What pylayer.inhost.host.prepare returns, or NULL with an exception set. */
+/* Returns what pylayer.inhost.host.prepare returns, or NULL with an exception set. */
 static PyObject *load_policy(const char *site, int dlopen_flags)
 {
     PyObject *names = PyDict_New();
@@ -214,10 +214,10 @@ __attribute__((visibility("default"))) int pylayer_policy_run(const PylayerShim 
     isolation_begin();
     if (!initialise(site))
         return -1;
-    /* The program's Python stands first in the search for symbols; ours has to look at itself first. */
+    /* The program's Python comes first in the search for symbols, so our libraries must search themselves first. */
     run_policy(site, python_in_process ? RTLD_NOW | RTLD_DEEPBIND : 0);
-    /* Never finalized: with C threads alive that crashed 3 of 40 programs at exit (measured, 3.13). The thread only
-     * lets go. */
+    /* Never finalize: with C threads alive that crashed 3 of 40 programs at exit (measured, 3.13). The thread only
+     * releases the GIL. */
     PyEval_SaveThread();
     return 0;
 }

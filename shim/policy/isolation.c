@@ -1,11 +1,10 @@
 /*
- * isolation.c - what the private libpython calls in place of functions that change, or read, what belongs to the
- * whole process.
+ * isolation.c - replaces functions that change or read state of the whole process, for the private libpython.
  *
  * shim/policy/private_python.py renames these symbols in the copy of libpython: sigaction to pylayer_sigaction and so
- * on. So it does not matter what a policy imports or calls. Without that, `import signal` replaces a default SIGINT
- * handler, `import time` has the C library read TZ before the program has set it, os.environ is read while the program
- * changes it, and os._exit or a fatal error of Python ends the program.
+ * on. So it does not matter what a policy class imports or calls. Without this, `import signal` replaces a default
+ * SIGINT handler, `import time` makes the C library read TZ before the program has set it, os.environ is read while
+ * the program changes it, and os._exit or a fatal error of Python ends the program.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -21,8 +20,8 @@
 
 #define REPLACEMENT __attribute__((visibility("default")))
 
-/* Set by the layer before the interpreter starts: a copy of the environment, whether the program has a Python just now,
- * and what to do when policy ends. */
+/* The layer sets these before the interpreter starts: a copy of the environment, whether the program has a Python
+ * now, what to call when policy ends, and what brackets each dlopen. */
 REPLACEMENT char **pylayer_environ;
 REPLACEMENT bool (*pylayer_another_python)(void);
 REPLACEMENT void (*pylayer_policy_ended)(void);
@@ -44,7 +43,7 @@ REPLACEMENT char *pylayer_getenv(const char *name)
     return NULL;
 }
 
-/* os.environ keeps what a policy sets; the program's environment stays what it is. */
+/* os.environ keeps what a policy class sets. The program's environment stays unchanged. */
 REPLACEMENT int pylayer_setenv(const char *name, const char *value, int overwrite)
 {
     (void)name;
@@ -59,11 +58,11 @@ REPLACEMENT int pylayer_unsetenv(const char *name)
     return 0;
 }
 
-/* Extension modules are opened when they are imported first, which may be long after the start; by then the program may
- * have loaded a Python of its own, to whose symbols they would bind (policy_thread.c says more). */
+/* Extension modules are opened at their first import, possibly long after the start. By then the program may have
+ * loaded its own Python, and they would bind to its symbols (see policy_thread.c). */
 REPLACEMENT void *pylayer_dlopen(const char *path, int flags)
 {
-    /* A child that policy forked has this thread alone, and the mutex may be held by one that forked too. */
+    /* A child that policy forked has this thread only. A thread that does not exist there may hold the mutex. */
     bool links = pylayer_links && getpid() == process;
     if (links)
         pylayer_links(true);
@@ -74,7 +73,7 @@ REPLACEMENT void *pylayer_dlopen(const char *path, int flags)
     return library;
 }
 
-/* How the program handles signals is the program's. */
+/* Refuses to change a handler in the program's process: signal handling is the program's. */
 REPLACEMENT int pylayer_sigaction(int number, const struct sigaction *action, struct sigaction *previous)
 {
     if (action && getpid() == process) {
@@ -86,15 +85,15 @@ REPLACEMENT int pylayer_sigaction(int number, const struct sigaction *action, st
     return sigaction(number, action, previous);
 }
 
-/* The first function of the C library that knows time zones, gmtime_r and timegm among them, reads TZ and keeps it;
- * programs set it before their own first use. Policy has UTC, computed here. */
+/* The first time zone function called, gmtime_r and timegm among them, makes the C library read TZ and keep it.
+ * Programs set TZ before their own first use. So policy has only UTC, computed here. */
 REPLACEMENT void pylayer_tzset(void)
 {
 }
 
 #define DAY_SECONDS 86400
 
-/* Days from 1970 to the first of March of a year, where the year begins: then leap days come last. */
+/* Returns the days from 1970 to the first of March of a year. Years begin there, so that leap days come last. */
 static int64_t days_before_march(int64_t year)
 {
     int64_t era = (year >= 0 ? year : year - 399) / 400, of_era = year - era * 400;
@@ -148,8 +147,8 @@ REPLACEMENT time_t pylayer_mktime(struct tm *when)
     return pylayer_gmtime_r(&seconds, when) ? seconds : -1;
 }
 
-/* Policy is over, the program is not. The thread holds the interpreter's lock for ever, so no other one of it goes on;
- * unwinding a stack of which nobody knows where it stands could do harm. A child that policy made ends as it wants. */
+/* Ends policy but not the program. This thread holds the GIL for ever, so no other Python thread runs on. It does
+ * not unwind its stack, which could do harm at an unknown point. A child that policy forked ends as it wants. */
 static _Noreturn void end_policy(int status)
 {
     if (getpid() != process)

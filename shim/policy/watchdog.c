@@ -1,11 +1,11 @@
 /*
  * watchdog.c - breaks off a call of the user's policy class that does not return.
  *
- * Python writes down when such a call began and when it ended. A thread of this library, which no program without a
- * policy class has, looks at that and raises pylayer.policy.PolicyTimeout in the policy thread when a call has lasted
- * too long. It takes the GIL for that: Py_AddPendingCall needs none, but where a thread without a thread state calls it,
- * Python 3.11 does not stop a loop that never lets go of the GIL (COMPUTE_EVAL_BREAKER asks who calls). No thread of the
- * program has a part in this.
+ * Python writes down when such a call began and when it ended. A thread of this library checks that. It exists only in
+ * processes with a policy class. When a call lasts too long, it raises pylayer.policy.PolicyTimeout in the policy
+ * thread. It takes the GIL for that. Py_AddPendingCall needs no GIL, but if a thread without a thread state calls it,
+ * Python 3.11 does not interrupt a loop that never releases the GIL (COMPUTE_EVAL_BREAKER asks who calls). No thread
+ * of the program takes part in this.
  *
  * The exception is raised between two bytecodes. A blocking call in C ends first, or never: then the program goes on
  * without policy.
@@ -19,9 +19,9 @@
 
 #include "interpreter.h"
 
-#define STACK_BYTES (256u << 10) /* it looks up a class and raises it */
+#define STACK_BYTES (256u << 10) /* enough to look up a class and raise it */
 
-/* Written by the policy thread; 0: no call. began also tells calls apart. */
+/* Written by the policy thread. 0: no call. The start time also distinguishes calls. */
 int64_t pylayer_call_began_ns;
 int64_t pylayer_call_limit_ns;
 const char *pylayer_call_name;
@@ -56,7 +56,8 @@ static void sleep_until_locked(int64_t time_ns)
     pthread_cond_timedwait(&woken, &mutex, &wake);
 }
 
-/* The policy class may have done anything to sys.modules. A new reference. */
+/* Returns a new reference to the exception. Falls back to KeyboardInterrupt, because the policy class may have
+ * changed sys.modules. */
 static PyObject *exception_class(void)
 {
     PyObject *name = PyUnicode_FromString("pylayer.policy");
@@ -72,12 +73,13 @@ static PyObject *exception_class(void)
     return PyExc_KeyboardInterrupt;
 }
 
-/* By a thread of its own: a call in C that does not let go of the GIL keeps it. */
+/* Raises the exception, on a thread of its own: a call in C that never releases the GIL blocks that thread and not
+ * the watchdog. */
 static void *break_off(void *unused)
 {
     (void)unused;
     PyGILState_STATE state = PyGILState_Ensure();
-    /* With the GIL held the policy thread does not leave the call. */
+    /* While this thread holds the GIL, the policy thread cannot leave the call. */
     int64_t call = began();
     if (call && clock_ns() >= call + limit()) {
         PyObject *exception = exception_class();
@@ -89,7 +91,7 @@ static void *break_off(void *unused)
     return NULL;
 }
 
-/* Signals are blocked as they are in the policy thread. */
+/* Creates a detached thread. It inherits the policy thread's blocked signals. */
 static int start_thread(void *(*run)(void *), const char *name)
 {
     pthread_attr_t attributes;
@@ -114,8 +116,8 @@ static void say_stuck(int64_t call, int64_t now)
     pylayer_shim()->log(PYLAYER_LOG_WARN, line);
 }
 
-/* Nobody is in a call: until the next one. Looks once more by itself, because the policy thread reads 'watching' without
- * a lock, maybe just before it becomes 0. */
+/* Sleeps until the next call. It checks once more after a timeout, because the policy thread reads 'watching'
+ * without a lock, maybe just before it becomes 0. */
 static void rest_locked(void)
 {
     __atomic_store_n(&pylayer_watching, 0, __ATOMIC_SEQ_CST);

@@ -1,76 +1,78 @@
-/* A Vulkan driver without a GPU: a test scripts what it does wrong, and it checks every byte that it is given.
+/* A Vulkan driver without a GPU. A test scripts its faults, and the driver checks every byte that it is given.
  *
  * It compiles nothing, but its caches and binaries have real contents: an entry for each pipeline, under a hash of the
  * create info's contents, that later processes find again.
  *
- * PYLAYER_TEST_DRIVER holds statements separated by ';'. What it cannot read ends the process with a line on stderr.
+ * PYLAYER_TEST_DRIVER holds statements separated by ';'. A statement that the driver cannot read ends the process with
+ * a line on stderr.
  *
- * What the driver is, with the defaults. A/B gives the first device A, and the second and later ones B.
- *   devices=1            physical devices
+ * Statements that say what the driver is, with their defaults. A/B gives the first device A, and every other device B.
+ *   devices=1            number of physical devices
  *   vendor-id=0x10005 device-id=0x7e57 (and one more for each further device) device-type=2 api=1.3
  *   driver-version=1 driver-id=0 driver-name=test driver-info=build-1 uuid=7e57 (hexadecimal, zeros follow)
- *   build=1              the build of its compiler, in all data; Vulkan's properties tell nothing of it
- *   abi=64               or 32: the size of a word, in all data; Vulkan's properties tell nothing of it
- *   cache-control=yes    no: not there; unfeatured: the extension without its feature
- *   maintenance5=yes, maintenance8=yes, libraries=yes (VK_EXT_graphics_pipeline_library), ray-tracing=yes, the same
+ *   build=1              the build of its compiler, in all data; no Vulkan property shows it
+ *   abi=64               or 32: the size of a word, in all data; no Vulkan property shows it
+ *   cache-control=yes    no: the extension is missing; unfeatured: the extension without its feature
+ *   maintenance5=yes, maintenance8=yes, libraries=yes (VK_EXT_graphics_pipeline_library), ray-tracing=yes: the same
  *   extended-flags=no    VK_KHR_extended_flags, the same; incremental-cache=no  VK_SEC_pipeline_cache_incremental_mode
  *   binaries=yes         VK_KHR_pipeline_binary, the same; null: enabled, but its commands are NULL
- *   more-pipelines=no    VK_NV_ray_tracing, VK_AMDX_shader_enqueue and VK_ARM_data_graph, whose pipelines take a cache too
- *   internal-cache=yes internal-cache-control=yes   its own cache: of a device, in memory
- *   prefers-internal-cache=no precompiled-internal-cache=no compressed-binaries=no   what its properties say
- *   deferral=at-once     a deferred operation is done, and said to be deferred; to-join: threads that join it do it;
- *                        never: it is done, and VK_OPERATION_NOT_DEFERRED_KHR says so
- *   feedback=yes         no: creation feedback is left unwritten; no-hits: it never tells of a hit
- *   payload=256          bytes of a pipeline's code, about
- *   guilty=0             the number of the compiled pipeline, in this process, whose entry is marked as guilty and has
- *                        the text GUILTY in its code
+ *   more-pipelines=no    VK_NV_ray_tracing, VK_AMDX_shader_enqueue and VK_ARM_data_graph, which take a cache too
+ *   internal-cache=yes internal-cache-control=yes   its internal cache: one for each device, in memory
+ *   prefers-internal-cache=no precompiled-internal-cache=no compressed-binaries=no   properties that it reports
+ *   deferral=at-once     the driver does a deferred operation at once and returns VK_OPERATION_DEFERRED_KHR;
+ *                        to-join: the threads that join do it;
+ *                        never: the driver does it at once and returns VK_OPERATION_NOT_DEFERRED_KHR
+ *   feedback=yes         no: creation feedback is left unwritten; no-hits: feedback never reports a hit
+ *   payload=256          approximate size of a pipeline's code in bytes
+ *   guilty=0             the number of the pipeline, among those compiled in this process, whose entry is marked as
+ *                        guilty and has the text GUILTY in its code
  *
- * What it does, command by command:   COMMAND=ACTION[:ARGUMENT][?CONDITION]...[@WHEN]
- * The first statement that applies is done; slow is done and goes on to the next.
+ * Statements that say what it does wrong, for each command:   COMMAND=ACTION[:ARGUMENT][?CONDITION]...[@WHEN]
+ * Only the first statement that applies is carried out, but slow and wait continue with the next one.
  *
- * COMMAND  create-instance, create-device, create-object (modules, layouts, render passes), create-cache, destroy-cache,
- *          get-data, merge, create-pipelines (a call), pipeline (one create info of it), get-key, create-binaries,
- *          binary-data, release-captured, create-more (a call for more-pipelines), join and get-result (of a deferred
- *          operation), allocate (each time it needs memory), any (each command of a device that returns a VkResult)
- * ACTION   error:RESULT       it returns that; RESULT is a number or a name such as out-of-host-memory
+ * COMMAND  create-instance, create-device, create-object (modules, layouts, render passes), create-cache,
+ *          destroy-cache, get-data, merge, create-pipelines (a call), pipeline (one create info of a call), get-key,
+ *          create-binaries, binary-data, release-captured, create-more (a call for more-pipelines), join and get-result (of a
+ *          deferred operation), allocate (each time it needs memory), any (each command of a device that returns a VkResult)
+ * ACTION   error:RESULT       the command returns RESULT, a number or a name such as out-of-host-memory
  *          crash, abort, kill SIGSEGV, SIGABRT, SIGKILL
- *          hang               for ever;  slow:MS  so many milliseconds
- *          wait:COMMAND       until two calls of that command have begun since: all of what lies between them was done
- *                             beside this one
+ *          hang               never returns;  slow:MS  takes this many milliseconds longer
+ *          wait:COMMAND       until two more calls of that command have begun: everything between them was done
+ *                             while this call waited
  *          wait:COUNTER       until that counter of counts.c has grown
- *          null               VK_SUCCESS, and VK_NULL_HANDLE: create-cache, pipeline
- *          ignore             VK_SUCCESS, and nothing done: the initial data of create-cache, a merge, the pipeline that
- *                             would be added to the cache
- *          of get-data:  empty (no bytes at all), grow (the cache has more when it is read than when asked its size),
- *                        incomplete (VK_INCOMPLETE, always, with what entries there is room for but one), overstate (it
- *                        says that it wrote 64 bytes more than there is room for), shrink (it writes less than it said),
- *                        header:short, version, vendor, device, uuid, length or zero (which part is wrong),
- *                        garbage (the header, and no entry that it could read again), stub (the header alone)
- *          of create-binaries:  missing (VK_PIPELINE_BINARY_MISSING_KHR), incomplete (one less than there are),
+ *          null               returns VK_SUCCESS and VK_NULL_HANDLE: create-cache, pipeline
+ *          ignore             returns VK_SUCCESS without using the initial data (create-cache), without merging
+ *                             (merge), or without adding the pipeline to the cache (pipeline)
+ *          for get-data:  empty (no bytes at all), grow (the cache has more when it is read than when asked its size),
+ *                        incomplete (always VK_INCOMPLETE, and one entry is missing), overstate (reports 64 bytes more
+ *                        than the buffer has room for), shrink (writes less than the size it reported),
+ *                        header:short, version, vendor, device, uuid, length or zero (the part that is wrong),
+ *                        garbage (the header, and no entry that the driver could read), stub (only the header)
+ *          for create-binaries:  missing (VK_PIPELINE_BINARY_MISSING_KHR), incomplete (one binary less than there are),
  *                        partial:N (the Nth is VK_NULL_HANDLE, and VK_ERROR_OUT_OF_HOST_MEMORY)
- *          of binary-data:  grow, garbage;  of get-key:  zero, long (a keySize beyond its limit)
- *          of join:  late (the thread that completes the operation waits until its result was asked for twice)
- * CONDITION, of which all must hold; !CONDITION for the opposite
+ *          for binary-data:  grow, garbage;  for get-key:  zero, long (a keySize beyond its limit)
+ *          for join:  late (the thread that completes the operation waits until its result was asked for twice)
+ * CONDITION  All must hold. !CONDITION is the opposite.
  *          data               there are initial data, or a buffer
- *          stale              of another build, ABI or device than the driver's;  guilty  marked as such
- *          damaged            not as the driver gave it out;  has:HEX  it has these bytes
- *                             (of create-cache: in the initial data; of pipeline and create-binaries: in what is used)
- *          hit                of pipeline: found in the cache of the call, internal-hit, compile, probe (not found, and
- *                             not to be compiled), from-binaries, capture, compute, graphics, ray-tracing,
+ *          stale              data of another build, ABI or device than the driver's;  guilty  marked as guilty
+ *          damaged            not as the driver returned it;  has:HEX  contains these bytes
+ *                             (for create-cache: the initial data; for pipeline and create-binaries: what is used)
+ *          for pipeline:      hit (found in the cache of the call), internal-hit, compile, probe (not found, and must
+ *                             not be compiled), from-binaries, capture, compute, graphics, ray-tracing,
  *                             may-not-compile (it has FAIL_ON_PIPELINE_COMPILE_REQUIRED), chosen (about one pipeline
  *                             in four, the same ones in every process), first-cache (with the device's first cache)
- *          from-data, from-pipeline, from-create-info, count, fetch   of create-binaries;  global  of get-key
- *          cache-control, binaries   of create-device: that is enabled on it
- *          main-thread        the process's first thread calls
- * WHEN     N: the Nth time that the conditions hold in this process; N+: from then on; N-M; /M: each Mth
+ *          for create-binaries:  from-data, from-pipeline, from-create-info, count, fetch;  for get-key:  global
+ *          for create-device:  cache-control, binaries (enabled on the device)
+ *          main-thread        the process's first thread makes the call
+ * WHEN     N: the Nth time that the conditions hold in this process; N+: from then on; N-M; /M: every Mth time
  *
- * PYLAYER_TEST_DRIVER_WITNESS names a file that remembers what the driver gave out, for all processes that are given
- * it. A line VIOLATION says that initial data or binaries were used that the driver did not give out under the same
- * identity, or that the driver was used as Vulkan forbids. A line 'device' says how vkCreateDevice was called.
- * PYLAYER_TEST_DRIVER_COUNTS names a file of counters, mapped: right whatever becomes of the process. Each is a name of 24
- * bytes and a number of 8.
+ * PYLAYER_TEST_DRIVER_WITNESS names a file that records what the driver returned, for all processes that get its name.
+ * A line VIOLATION says that initial data or binaries were used that the driver did not return under the same identity,
+ * or that the driver was used in a way that Vulkan forbids. A line 'device' says how vkCreateDevice was called.
+ * PYLAYER_TEST_DRIVER_COUNTS names a file of counters. It is mapped, so the counters are right even if the process
+ * crashes. Each is a name of 24 bytes and a number of 8.
  *
- * It serves the tests of this repository only, and is no part of the product. */
+ * Only the tests of this repository use this driver. It is no part of the product. */
 #ifndef DRIVER_H
 #define DRIVER_H
 
@@ -101,7 +103,7 @@ typedef struct {
     Part ray_tracing, maintenance8;
     bool internal_cache, internal_cache_control, prefers_internal_cache, precompiled_internal_cache, compressed;
     uint32_t payload;
-    uint64_t identity; /* a hash of all that makes data the driver's own */
+    uint64_t identity; /* a hash of everything that data must share to be usable by this driver */
 } DeviceSettings;
 
 typedef struct {
@@ -113,7 +115,7 @@ typedef struct {
 } DriverSettings;
 
 extern DriverSettings settings;
-/* True where it is a statement of what the driver is. */
+/* Returns false if the statement is not about what the driver is. */
 bool settings_read(const char *name, const char *value);
 void settings_complete(void);
 _Noreturn void wrong_script(const char *what, const char *where);
@@ -204,17 +206,17 @@ enum { TRAITS(TRAIT_BIT) };
 
 typedef struct {
     Action action;
-    VkResult result;      /* of ACT_ERROR */
-    const char *argument; /* NULL: none was given */
+    VkResult result;      /* only for ACT_ERROR */
+    const char *argument; /* NULL if there is none */
 } Verdict;
 
-/* Counts the call and says what is to be done instead of what Vulkan says; crashes, hangs and waits are done in it. */
+/* Counts the call and returns what to do wrong. Crashes, hangs and waits happen in this function. */
 Verdict act(Command command, unsigned traits, const void *bytes, size_t size);
-/* The same where errors are all that can be asked. */
+/* Like act, for commands of which a script can only ask for errors. Returns VK_SUCCESS if there is none. */
 VkResult act_or_error(Command command);
-/* A script had a thread hang: it is in the driver for ever. */
+/* Returns true if a script made a thread hang: that thread never leaves the driver. */
 bool somebody_hangs(void);
-/* NULL as the script has it. Released with free. */
+/* Returns zeroed memory, or NULL if the script says so or there is none. The caller frees it. */
 void *allocate(size_t size);
 
 /* ---- counts.c ---- */
@@ -243,7 +245,7 @@ typedef enum { COUNTERS(COUNTER_NUMBER) COUNTER_COUNT } Counter;
 
 void count(Counter counter, uint64_t by);
 void count_call(Command command);
-/* A counter or the calls of a command, by name. -1 if there is none. */
+/* Returns the number of a counter, or of a command's calls, by name. Returns -1 if there is none. */
 int counter_of(const char *name);
 uint64_t value_of(int counter);
 extern const char *const command_names[COMMAND_COUNT];
@@ -251,12 +253,12 @@ extern const char *const command_names[COMMAND_COUNT];
 /* ---- witness.c ---- */
 
 void violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* What Vulkan allows and a driver is known to do wrong. */
+/* Writes a line about a call that Vulkan allows and that a real driver is known to get wrong. */
 void hazard(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Of a cache's data, or of a binary's under its key. */
+/* Records data that the driver returned: a cache's, or a binary's with its key. */
 void given_out(uint64_t identity, const void *key, const void *data, size_t size);
 bool was_given_out(uint64_t identity, const void *key, const void *data, size_t size);
-/* How a device was asked for: a line that tests compare. */
+/* Writes a line that tests compare: how vkCreateDevice was called. */
 void note_device(const VkDeviceCreateInfo *info, VkResult result);
 
 /* ---- hash.c ---- */
@@ -276,7 +278,7 @@ uint64_t hash_folded(const Hash *of);
 typedef struct {
     Hash key;
     uint64_t flags;
-    const VkPipelineBinaryInfoKHR *binaries; /* NULL: none */
+    const VkPipelineBinaryInfoKHR *binaries; /* NULL if there are none */
     const VkPipelineCreationFeedbackCreateInfo *feedback;
     VkPipeline base;
     int32_t base_index;
@@ -286,15 +288,15 @@ typedef struct {
     uint32_t binary_count; /* how many binaries such a pipeline has */
 } PipelineRequest;
 
-/* A create info's place among others of its kind. */
+/* Reads the create info with this index from an array of one kind. */
 typedef PipelineRequest (*Reader)(const void *infos, uint32_t index);
 
 PipelineRequest read_compute(const VkComputePipelineCreateInfo *info);
 PipelineRequest read_graphics(const VkGraphicsPipelineCreateInfo *info);
 PipelineRequest read_rays(const VkRayTracingPipelineCreateInfoKHR *info);
-/* A structure stands in a chain once (VUIDs sType-unique). */
+/* Writes a violation if a structure is in the chain twice (VUIDs sType-unique). */
 void check_chain(const void *chain, const char *where);
-/* The pipeline that this one derives from: an earlier element of the call, or one that exists. */
+/* Writes a violation unless the parent is an earlier element of the call, or a pipeline that exists. */
 void check_base(const PipelineRequest *request, uint32_t index);
 
 /* ---- objects ---- */
@@ -315,21 +317,21 @@ typedef struct DriverDevice DriverDevice;
 
 /* The first bytes of all objects that are not dispatchable. */
 typedef struct {
-    uint64_t magic; /* of the kind; another value once the object is destroyed */
+    uint64_t magic; /* depends on the kind; another value once the object is destroyed */
     Hash contents;
     DriverDevice *device;
     ObjectKind kind;
     bool has_allocator;
 } Object;
 
-/* Writes a violation and aborts where the handle is no such object. */
+/* Writes a violation and aborts if the handle is no object of this kind. */
 void *object_of(uint64_t handle, ObjectKind kind);
-/* All bytes behind the Object are zero. NULL if there is no memory. */
+/* All bytes after the Object are zero. Returns NULL if there is no memory. */
 void *object_make(DriverDevice *device, ObjectKind kind, size_t size, const VkAllocationCallbacks *allocator);
 void object_check_allocator(const Object *object, const VkAllocationCallbacks *allocator);
 void object_free(DriverDevice *device, Object *object, const VkAllocationCallbacks *allocator);
 
-/* While a command is under way nobody may destroy its device or end the process. */
+/* A violation is written if the device is destroyed, or the process exits, between command_begin and command_end. */
 DriverDevice *command_begin(VkDevice device);
 void command_end(DriverDevice **device);
 #define COMMAND_OF(handle, name)                                                                                       \
@@ -340,18 +342,18 @@ void watch_exit(void);
 typedef struct DriverPhysical {
     VK_LOADER_DATA loader;
     const DeviceSettings *settings;
-    uint32_t index, api; /* of the instance and the device */
+    uint32_t index, api; /* api: the lower of the instance's and the device's */
 } DriverPhysical;
 
 /* ---- caches.c ---- */
 
 enum { ENTRY_GUILTY = 1 };
 
-/* What a compiled pipeline is in a cache, in its data and in binaries. */
+/* A compiled pipeline in a cache, in cache data and in binaries. */
 typedef struct {
     Hash key;
     uint32_t build, abi, flags, size;
-    uint64_t checksum; /* of all members before it, and of the code */
+    uint64_t checksum; /* over all members before it, and the code */
     uint8_t code[];
 } Entry;
 
@@ -364,28 +366,30 @@ typedef struct Cache {
     Object object;
     pthread_mutex_t mutex;
     VkPipelineCacheCreateFlags flags;
-    atomic_uint users; /* commands that use it; one that must be alone with it counts ALONE */
+    atomic_uint users; /* commands that use it; a command that needs exclusive use counts as ALONE */
     SharedEntry **table;
-    size_t room, used, padding; /* padding: bytes at the end of the data, which a cache has that grew */
+    size_t room, used, padding; /* padding: extra bytes at the end of the data of a cache that grew */
 } Cache;
 
 enum { ALONE = 0x10000 };
 #define SYNCHRONIZED_MERGE 0x8u /* VK_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE_BIT_KHR */
 
-/* Around a use of a cache; as writer where Vulkan wants the cache externally synchronized. NULL for VK_NULL_HANDLE. */
+/* Begins a use of a cache; as_writer if Vulkan requires external synchronization. Writes a violation if another
+ * thread's use conflicts. Returns NULL for VK_NULL_HANDLE. */
 Cache *cache_use_begin(VkPipelineCache handle, bool as_writer);
 void cache_use_end(Cache *cache, bool as_writer);
-/* Creating a pipeline with a cache needs to be alone with it only where its user synchronizes it. */
+/* Returns true if the cache is externally synchronized, so that creating a pipeline with it needs exclusive use. */
 bool cache_needs_synchronization(VkPipelineCache handle);
 bool cache_init(Cache *cache);
 void cache_clear(Cache *cache);
-/* Both with one more user of what they return. NULL: not there; no memory. */
+/* Both add a user to the entry that they return. cache_find returns NULL if there is none, entry_make if there is no
+ * memory. */
 SharedEntry *cache_find(Cache *cache, const Hash *key);
 SharedEntry *entry_make(const DeviceSettings *device, const Hash *key, bool guilty);
 bool cache_add(Cache *cache, SharedEntry *entry);
 void entry_leave(SharedEntry *entry);
 size_t entry_bytes(const Entry *entry);
-/* Reads an entry out of data that can be anything. NULL: it is none. */
+/* Reads an entry from untrusted data. Returns NULL if the data is too short or there is no memory. */
 SharedEntry *entry_read(const uint8_t *data, size_t size, size_t *used);
 unsigned entry_traits(const DeviceSettings *device, const Entry *entry);
 
@@ -397,7 +401,7 @@ struct DriverDevice {
     } queue;
     Cache internal;
     _Atomic(uint64_t) first_cache;
-    bool internal_cache; /* there is one, and it is not disabled */
+    bool internal_cache; /* it exists and is not disabled */
     bool cache_control, maintenance5, extended_flags, binaries, more_pipelines, ray_tracing, feedback;
     atomic_int calls, alive[KIND_COUNT];
 };
@@ -410,13 +414,13 @@ static inline DriverDevice *device_of(VkDevice device)
 /* ---- pipelines.c ---- */
 
 typedef struct {
-    Object object; /* its contents are the key */
+    Object object; /* object.contents is the key */
     SharedEntry *entry;
     uint32_t binary_count;
     bool captured, released;
 } Pipeline;
 
-/* A call of vkCreate*Pipelines. */
+/* One call of vkCreate*Pipelines. */
 typedef struct {
     DriverDevice *device;
     VkPipelineCache cache;
@@ -427,15 +431,15 @@ typedef struct {
     VkPipeline *pipelines;
 } CreateCall;
 
-/* One of its pipelines. */
+/* Creates one of the call's pipelines. */
 VkResult create_element(const CreateCall *call, uint32_t index);
-/* Returns the first error, or the first other result that is not VK_SUCCESS. */
+/* Creates all of the call's pipelines. Returns the last error, or else the first result other than VK_SUCCESS. */
 VkResult create_elements(const CreateCall *call);
 
 /* ---- binaries.c ---- */
 
 typedef struct {
-    Object object; /* its contents are the key of the pipeline */
+    Object object; /* object.contents is the key of the pipeline */
     SharedEntry *entry;
     uint32_t index, count;
 } Binary;
@@ -457,7 +461,7 @@ PFN_vkVoidFunction VKAPI_CALL get_device_command(VkDevice device, const char *na
 
 /* ---- properties.c ---- */
 
-/* Whether a device may be created so. */
+/* Checks a vkCreateDevice call and fills in what it enables. Returns the result of the call. */
 VkResult check_device(const DriverPhysical *physical, const VkDeviceCreateInfo *info, DriverDevice *out);
 
 #endif

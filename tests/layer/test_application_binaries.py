@@ -1,7 +1,7 @@
 """Programs that use VK_KHR_pipeline_binary themselves, under the layer.
 
-What they read back they may bring again, byte for byte; what was altered never reaches the driver, which would crash on
-it or run it. tests/layer/test_radv_binaries.py says what they get without the layer.
+They may bring back the bytes that they read. Altered data never reaches the driver, which would crash on it or execute
+it. tests/layer/test_radv_binaries.py shows what happens without the layer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from world import BUILD, LAYER_NAME, World
 
 REFUSED = -3  # VK_ERROR_INITIALIZATION_FAILED
 
-#: What was counted of the binaries that the program brought.
+#: Counters of the binaries that the program brought.
 OUTCOMES = ("application_binaries", "binaries_attested", "binaries_altered", "binaries_stale", "binaries_restored")
 
 
@@ -35,7 +35,8 @@ def count_of(path: Path) -> int:
 
 @pytest.mark.parametrize("carrier", ["auto", "binaries", "off"])
 def test_every_command_answers_as_without_the_layer(world: World, driver: ScriptedDriver, carrier: str) -> None:
-    """Every way of calling the extension's commands gives the same results, sizes, keys and bytes, in two runs."""
+    """Every way of calling the extension's commands gives the same results, sizes, keys and bytes as without the layer,
+    in two runs."""
     calls = [str(BUILD / "tests" / "binary_calls")]
     without = world.run(calls, VK_INSTANCE_LAYERS=None).stdout
     driver.settings(carrier=carrier)
@@ -45,7 +46,8 @@ def test_every_command_answers_as_without_the_layer(world: World, driver: Script
 
 @pytest.mark.parametrize("carrier", ["cells", "snapshot"])
 def test_other_carriers_only_have_their_own_cache(world: World, driver: ScriptedDriver, carrier: str) -> None:
-    """What is created in a cell is not in the internal cache, which may lack anything; the rest is the same."""
+    """A pipeline compiled into a cell is not in the internal cache, which Vulkan allows. All other answers are the
+    same."""
     calls = [str(BUILD / "tests" / "binary_calls")]
     without = world.run(calls, VK_INSTANCE_LAYERS=None).stdout.partition("from the create info")[0]
     driver.settings(carrier=carrier)
@@ -60,7 +62,7 @@ def test_other_carriers_only_have_their_own_cache(world: World, driver: Scripted
 def test_program_gets_the_drivers_binaries(
     driver: ScriptedDriver, tmp_path: Path, kind: str, source: str, carrier: str
 ) -> None:
-    """However a program gets binaries, they are byte for byte what it gets without the layer, in two runs."""
+    """However a program gets binaries, they are byte for byte the same as without the layer, in two runs."""
     arguments = ["--source", source, "--count", 6, *([] if kind == "mixed" else [f"--{kind}"])]
     alone = driver.application(*arguments, "--archive", tmp_path / "alone", layered=False)
     driver.settings(carrier=carrier)
@@ -69,14 +71,14 @@ def test_program_gets_the_drivers_binaries(
         assert under["created"] == alone["created"]
         if kind != "gpl":
             assert under["archive_digest"] == alone["archive_digest"]
-        else:  # some libraries go the way of cells, and the internal cache has nothing of them
+        else:  # some libraries are compiled into cells, so the internal cache does not have them
             read = Archive.read(tmp_path / f"under-{number}").binaries
             assert read and all(binary in Archive.read(tmp_path / "alone").binaries for binary in read)
 
 
 @pytest.mark.parametrize("carrier", ["auto", "binaries"])
 def test_program_with_an_archive(world: World, driver: ScriptedDriver, tmp_path: Path, carrier: str) -> None:
-    """What the program read back in its first run it brings in its second, and nothing is refused or changed."""
+    """The program brings in its second run what it read back in its first, and nothing is refused or changed."""
     driver.settings(carrier=carrier)
     archive = ["--archive", tmp_path / "archive"]
     first = driver.application(*archive)
@@ -88,7 +90,7 @@ def test_program_with_an_archive(world: World, driver: ScriptedDriver, tmp_path:
 
 
 def test_program_calls_reach_the_driver_as_made(driver: ScriptedDriver, tmp_path: Path) -> None:
-    """The driver creates, imports and releases what it does without the layer; the layer only reads more."""
+    """The driver creates, imports and releases the same as without the layer. The layer only reads more."""
     for _ in range(2):
         driver.application("--archive", tmp_path / "alone", layered=False)
         alone = driver.counts
@@ -121,7 +123,7 @@ CHANGES: list[Change] = [flipped, cut, lengthened, replaced, zeroed]
 
 
 def change_all(path: Path, change: Change, stride: int = 1) -> int:
-    """Changes every n-th binary of a file. How many."""
+    """Changes every n-th binary of a file. Returns how many."""
     archive = Archive.read(path)
     chosen = archive.binaries[::stride]
     for binary in chosen:
@@ -132,7 +134,8 @@ def change_all(path: Path, change: Change, stride: int = 1) -> int:
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_altered_binaries_are_restored(world: World, driver: ScriptedDriver, tmp_path: Path, change: Change) -> None:
-    """By default the driver gets the bytes that were read back, and the program all pipelines from its archive."""
+    """By default the driver gets the bytes that the program once read, and the program gets all pipelines from its
+    archive."""
     archive = ["--archive", tmp_path / "archive"]
     driver.application(*archive)
     changed = change_all(tmp_path / "archive", change, stride=3)
@@ -149,7 +152,7 @@ def test_altered_binaries_are_restored(world: World, driver: ScriptedDriver, tmp
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_altered_binaries_are_refused(world: World, driver: ScriptedDriver, tmp_path: Path, change: Change) -> None:
-    """With application_binaries: attest the program gets an error for what it altered, and compiles."""
+    """With application_binaries: attest the program gets an error for altered data, and compiles."""
     driver.settings(application_binaries="attest")
     archive = ["--archive", tmp_path / "archive"]
     driver.application(*archive)
@@ -164,7 +167,7 @@ def test_altered_binaries_are_refused(world: World, driver: ScriptedDriver, tmp_
 
 
 def test_one_altered_binary_of_several(world: World, driver: ScriptedDriver, tmp_path: Path) -> None:
-    """With application_binaries: attest only the pipeline is compiled of which one binary is refused."""
+    """With application_binaries: attest only the pipeline with the refused binary is compiled."""
     driver.settings(application_binaries="attest")
     arguments = ["--graphics", "--source", "capture", "--archive", tmp_path / "archive"]
     driver.application(*arguments)
@@ -178,7 +181,7 @@ def test_one_altered_binary_of_several(world: World, driver: ScriptedDriver, tmp
 
 
 def test_swapped_binaries(world: World, driver: ScriptedDriver, tmp_path: Path) -> None:
-    """Good bytes under another binary's key are altered data too, and are put right."""
+    """Good bytes under another binary's key count as altered data and are restored."""
     archive = Archive.read(first_archive(driver, tmp_path, "--compute"))
     one, other = archive.binaries[:2]
     one.data, other.data = other.data, one.data
@@ -194,7 +197,8 @@ def first_archive(driver: ScriptedDriver, directory: Path, *arguments: str | int
 
 
 def test_ambiguous_binaries_are_refused(world: World, driver: ScriptedDriver, tmp_path: Path) -> None:
-    """Where several contents are known under a key nobody can say which one was altered: it is an error."""
+    """If several contents are known under a key, altered data under it is an error, because nobody can say which
+    content it was."""
     archive = Archive.read(first_archive(driver, tmp_path, "--ray-tracing"))
     contents = archive.contents_of_keys()
     entry = next(entry for entry in archive.entries if any(len(contents[binary.key]) > 1 for binary in entry.binaries))
@@ -207,7 +211,7 @@ def test_ambiguous_binaries_are_refused(world: World, driver: ScriptedDriver, tm
 
 
 def test_colliding_keys_are_no_alteration(world: World, driver: ScriptedDriver, tmp_path: Path) -> None:
-    """RADV gives several ray tracing binaries one key: each of the contents that were read is good."""
+    """RADV gives several ray tracing binaries one key, and each content that was read under it is attested."""
     path = first_archive(driver, tmp_path, "--ray-tracing")
     result = driver.application("--ray-tracing", "--archive", path)
     assert result["from_archive"] == 24
@@ -215,7 +219,7 @@ def test_colliding_keys_are_no_alteration(world: World, driver: ScriptedDriver, 
 
 
 def test_altered_binaries_pass_where_nobody_looks(world: World, driver: ScriptedDriver, tmp_path: Path) -> None:
-    """With application_binaries: pass the driver gets what the program brings."""
+    """With application_binaries: pass the driver gets whatever the program brings."""
     driver.settings(application_binaries="pass")
     change_all(first_archive(driver, tmp_path), flipped, stride=100)
     driver.application("--archive", tmp_path / "archive", allow=True)
@@ -224,7 +228,7 @@ def test_altered_binaries_pass_where_nobody_looks(world: World, driver: Scripted
 
 
 def test_unknown_binaries_pass(world: World, driver: ScriptedDriver, tmp_path: Path) -> None:
-    """What a program brings that it read without the layer is as good as without it."""
+    """Binaries that a program read without the layer pass."""
     driver.application("--archive", tmp_path / "archive", layered=False)
     result = driver.application("--archive", tmp_path / "archive")
     assert result["from_archive"] == 24
@@ -232,7 +236,7 @@ def test_unknown_binaries_pass(world: World, driver: ScriptedDriver, tmp_path: P
 
 
 def test_history_says_nothing_of_other_keys(world: World, driver: ScriptedDriver, tmp_path: Path) -> None:
-    """Binaries under keys that the program never read pass, whatever else it has read."""
+    """Binaries under keys that the program never read pass, whatever else it read."""
     driver.application("--archive", tmp_path / "known")
     driver.application("--archive", tmp_path / "foreign", "--seed", 2, layered=False)
     result = driver.application("--archive", tmp_path / "foreign", "--seed", 2)
@@ -241,7 +245,7 @@ def test_history_says_nothing_of_other_keys(world: World, driver: ScriptedDriver
 
 
 def test_empty_binaries_never_reach_the_driver(driver: ScriptedDriver, tmp_path: Path) -> None:
-    """Data of no length, on which RADV crashes, is refused also where nothing is known of it."""
+    """Empty data, on which RADV crashes, is refused even if nothing is known under its key."""
     driver.application("--archive", tmp_path / "archive", layered=False)
     change_all(tmp_path / "archive", lambda data: b"", stride=100)
     result = driver.application("--archive", tmp_path / "archive")
@@ -252,7 +256,7 @@ def test_empty_binaries_never_reach_the_driver(driver: ScriptedDriver, tmp_path:
 def test_stale_binaries_are_refused(
     world: World, driver: ScriptedDriver, tmp_path: Path, settings: dict[str, str]
 ) -> None:
-    """What was read under another global key is refused, although the program brings it as its own."""
+    """Binaries read under another global key are refused, although the program presents them as current."""
     driver.settings(**settings)
     other = {"RADV_PERFTEST": "rtwave64"}
     first = driver.application("--archive", tmp_path / "archive", **other)
@@ -265,7 +269,7 @@ def test_stale_binaries_are_refused(
 
 
 def test_well_written_program_has_no_stale_binaries(world: World, driver: ScriptedDriver, tmp_path: Path) -> None:
-    """A program that compares global keys brings nothing after a change, and loses nothing when it is changed back."""
+    """A program that compares global keys brings no binaries after the key changed."""
     other = {"RADV_PERFTEST": "rtwave64"}
     driver.application("--archive", tmp_path / "archive")
     result = driver.application("--archive", tmp_path / "archive", **other)
@@ -273,13 +277,13 @@ def test_well_written_program_has_no_stale_binaries(world: World, driver: Script
 
 
 def test_outcomes_are_logged(driver: ScriptedDriver, tmp_path: Path) -> None:
-    """A run in which data was altered says so."""
+    """If a program brings altered data, the log says so."""
     change_all(first_archive(driver, tmp_path), flipped)
     assert "are not as it read them" in driver.application("--archive", tmp_path / "archive").stderr
 
 
 def test_restored_bytes_survive_folding(world: World, driver: ScriptedDriver, tmp_path: Path) -> None:
-    """The bytes of an earlier run are restored many runs later."""
+    """The bytes that an early run read can be restored several runs later."""
     path = first_archive(driver, tmp_path)
     for _ in range(3):
         driver.application("--archive", path)
@@ -292,7 +296,7 @@ def test_restored_bytes_survive_folding(world: World, driver: ScriptedDriver, tm
 
 
 def test_create_infos_are_answered_from_the_store(world: World, driver: ScriptedDriver) -> None:
-    """With a filled store the program gets from its create infos what the layer has, and the driver is not asked."""
+    """With a filled store the layer answers the program's create infos, and the driver is not asked."""
     driver.settings(carrier="binaries")
     alone = driver.application("--source", "capture", layered=False)
     driver.application("--source", "plain")
@@ -303,7 +307,7 @@ def test_create_infos_are_answered_from_the_store(world: World, driver: Scripted
 
 
 def test_captured_pipelines_are_kept(world: World, driver: ScriptedDriver) -> None:
-    """What a program itself compiles with CAPTURE_DATA is in the store too: its next run is answered from there."""
+    """Pipelines that a program compiles with CAPTURE_DATA are stored, and its next run is answered from the store."""
     driver.settings(carrier="binaries")
     first = driver.application("--source", "internal")
     assert (first["from_internal"], first["captured"]) == (0, 24)
@@ -312,7 +316,8 @@ def test_captured_pipelines_are_kept(world: World, driver: ScriptedDriver) -> No
 
 
 def test_layer_has_an_internal_cache_where_the_driver_has_none(scripted: ScriptedDriver) -> None:
-    """A driver without an internal cache has one under the layer, and is never asked for it."""
+    """Under the layer, a driver without an internal cache appears to have one, and the layer never asks the driver for
+    it."""
     script = "internal-cache=no;internal-cache-control=no"
     alone = scripted.application("--source", "internal", layered=False, script=script)
     assert (alone["internal_cache"], alone["missing"]) == (0, 0)
@@ -325,7 +330,7 @@ def test_layer_has_an_internal_cache_where_the_driver_has_none(scripted: Scripte
 
 
 def test_cells_answer_no_create_infos(scripted: ScriptedDriver) -> None:
-    """With another carrier the layer says of internal caches what the driver says."""
+    """With another carrier the layer reports the driver's internal cache properties unchanged."""
     scripted.settings(carrier="cells")
     script = "internal-cache=no;internal-cache-control=no"
     for _ in range(2):
@@ -336,7 +341,7 @@ def test_cells_answer_no_create_infos(scripted: ScriptedDriver) -> None:
 @pytest.mark.parametrize("script", ["", "prefers-internal-cache=yes;precompiled-internal-cache=yes"])
 @pytest.mark.parametrize(("value", "reported"), [("driver", None), ("yes", 1), ("no", 0)])
 def test_hints_are_what_policy_says(scripted: ScriptedDriver, script: str, value: str, reported: int | None) -> None:
-    """Programs are told of a filled store where the user says so, else what the driver says."""
+    """Programs get the hints that the user's settings give, or else the driver's."""
     scripted.settings(carrier="binaries", prefers_internal_cache=value, precompiled_internal_cache=value)
     result = scripted.application("--count", 1, script=script)
     expected = int(bool(script)) if reported is None else reported
@@ -344,7 +349,7 @@ def test_hints_are_what_policy_says(scripted: ScriptedDriver, script: str, value
 
 
 def test_alias_tells_the_same(world: World, driver: ScriptedDriver) -> None:
-    """vkGetPhysicalDeviceProperties2KHR says what vkGetPhysicalDeviceProperties2 says, in Vulkan 1.1 and 1.0."""
+    """vkGetPhysicalDeviceProperties2KHR returns what vkGetPhysicalDeviceProperties2 returns, in Vulkan 1.1 and 1.0."""
     program = [str(BUILD / "tests" / "binary_properties")]
     assert "prefers=0" in world.run(program, VK_INSTANCE_LAYERS=None).stdout
     driver.settings(prefers_internal_cache="yes")
@@ -354,7 +359,8 @@ def test_alias_tells_the_same(world: World, driver: ScriptedDriver) -> None:
 
 
 def test_program_that_takes_the_hint(world: World, driver: ScriptedDriver) -> None:
-    """A program that is told to prefer the internal cache compiles plainly, and in its second run nothing."""
+    """A program that is told to prefer the internal cache compiles without CAPTURE_DATA, and its second run compiles
+    nothing."""
     driver.settings(carrier="binaries", prefers_internal_cache="yes")
     first = driver.application("--source", "internal")
     assert (first["captured"], first["compiled"]) == (0, 24)
@@ -376,7 +382,7 @@ def test_internal_cache_is_disabled(world: World, driver: ScriptedDriver) -> Non
 
 
 def test_control_that_the_driver_lacks_is_stripped(scripted: ScriptedDriver) -> None:
-    """Where only the layer offers the control, the driver never sees it, and the layer obeys it."""
+    """If only the layer offers the internal cache control, the driver never sees it, and the layer obeys it."""
     scripted.settings(carrier="binaries")
     script = "internal-cache=no;internal-cache-control=no"
     scripted.application("--source", "plain", script=script)
@@ -407,7 +413,7 @@ def test_control_that_the_driver_lacks_is_stripped(scripted: ScriptedDriver) -> 
     ],
 )
 def test_program_sees_the_drivers_failures(scripted: ScriptedDriver, tmp_path: Path, script: str, carrier: str) -> None:
-    """What the driver answers to the program's own calls the program gets; nothing is hidden."""
+    """The program gets every failure that the driver returns for the program's own calls."""
     failures = ("created", "failed", "import_failed", "import_result", "from_binaries_failed", "read_failed")
     scripted.settings(carrier=carrier)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Initial data of vkCreatePipelineCache: what is not this driver's becomes an empty cache."""
+"""Initial data of vkCreatePipelineCache: data that is not from this driver becomes an empty cache."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HEADER = struct.Struct("<IIII16s")
 
 @pytest.fixture
 def saved(world: World, tmp_path: Path) -> Path:
-    """A cache file that this driver wrote for 20 pipelines, without the layer."""
+    """Returns a cache file that this driver wrote for 20 pipelines, without the layer."""
     path = tmp_path / "application.cache"
     world.demo("--count", 20, "--cache", "object", "--cache-save", path, layers=None)
     return path
@@ -27,7 +27,7 @@ def change(path: Path, **fields: object) -> None:
 
 
 def test_good_data_reaches_the_driver(world: World, saved: Path) -> None:
-    """An application's own intact cache is used as it is: every pipeline is a hit, and truly the application's."""
+    """An application's intact cache reaches the driver: every pipeline is an application cache hit."""
     result = world.demo("--count", 20, "--cache", saved, "--feedback")
     assert result["feedback"]["application_cache_hit"] == 20
     counters = world.last()
@@ -48,7 +48,7 @@ def test_good_data_reaches_the_driver(world: World, saved: Path) -> None:
     ],
 )
 def test_wrong_header(world: World, saved: Path, fields: dict[str, object], outcome: str) -> None:
-    """Data with a wrong header becomes an empty cache, named in the log and counted."""
+    """Data with a wrong header becomes an empty cache, which is logged and counted."""
     change(saved, **fields)
     result = world.demo("--count", 20, "--cache", saved)
     assert result["created"] == 20
@@ -67,14 +67,14 @@ def test_truncated_header(world: World, saved: Path, size: int) -> None:
 
 
 def test_header_only(world: World, saved: Path) -> None:
-    """A header without entries is what an empty cache gives out, and passes."""
+    """A header without entries passes, because it is what an empty cache returns."""
     saved.write_bytes(saved.read_bytes()[:32])
     result = world.demo("--count", 4, "--cache", saved)
     assert result["created"] == 4 and world.last()["caches_emptied"] == 0
 
 
 def test_refused_cache_is_filled_again(world: World, saved: Path, tmp_path: Path) -> None:
-    """After its data was refused, the application's cache holds everything when it is saved."""
+    """After its data was refused, the application's cache holds all pipelines when it is saved."""
     change(saved, uuid=bytes(16))
     repaired = tmp_path / "repaired.cache"
     world.demo("--count", 20, "--cache", saved, "--cache-save", repaired)
@@ -83,7 +83,7 @@ def test_refused_cache_is_filled_again(world: World, saved: Path, tmp_path: Path
 
 
 def test_policy_may_let_everything_pass(world: World, saved: Path) -> None:
-    """With application_caches: pass the driver gets the data unseen."""
+    """With application_caches: pass the driver gets the data unchecked."""
     change(saved, uuid=bytes(16))
     config = world.directory / "policy.yaml"
     config.write_text("settings: {application_caches: pass}\n")
@@ -92,7 +92,7 @@ def test_policy_may_let_everything_pass(world: World, saved: Path) -> None:
 
 
 def test_checked_also_where_nothing_is_kept(world: World, saved: Path) -> None:
-    """With the carrier off an application's cache is still checked."""
+    """With the carrier off, an application's cache data is still checked."""
     change(saved, device=1)
     config = world.directory / "policy.yaml"
     config.write_text("settings: {carrier: 'off'}\n")
@@ -102,7 +102,7 @@ def test_checked_also_where_nothing_is_kept(world: World, saved: Path) -> None:
 
 
 def test_zero_length_with_a_pointer(world: World) -> None:
-    """A pointer to no data becomes an empty cache."""
+    """A pointer with a length of zero becomes an empty cache."""
     from world import BUILD
 
     process = world.run([str(BUILD / "tests" / "zero_length_cache")])

@@ -1,6 +1,6 @@
-"""Programs with a cache file of their own: what they load is what they once read, or an empty cache with the last
-good data merged in. RADV takes altered data without a word and crashes on some of it when a pipeline is created, so
-these programs would not have ended well."""
+"""Programs with a cache file of their own. The driver gets only data that passed the check against the history; refused
+data becomes an empty cache with the last good data merged in. RADV accepts altered data without an error and crashes on
+some of it when a pipeline is created."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Change = Callable[[bytes], bytes]
 
 @pytest.fixture
 def file(world: World) -> Path:
-    """The program's cache file, from a first run."""
+    """Returns the program's cache file, saved by a first run."""
     world.configure()
     path = world.directory / "program.cache"
     first = with_file(world, path)
@@ -30,7 +30,7 @@ def with_file(world: World, path: Path, **environment: str) -> Run:
 
 
 def forget_pipelines(world: World) -> None:
-    """Everything but what the program read of its cache."""
+    """Deletes the stored pipelines, but not the history and the copy of the program's cache."""
     for path in world.stored_files(".journal", ".closed", ".pack"):
         path.unlink()
 
@@ -41,7 +41,7 @@ def outcomes(world: World) -> dict[str, int]:
 
 
 def test_attested(world: World, file: Path) -> None:
-    """What the program saved is known again, and hits come from it without the store."""
+    """Data that the program saved is attested, and its pipelines are hits without the store."""
     forget_pipelines(world)
     result = with_file(world, file)
     assert outcomes(world) == {"attested": 1}
@@ -50,9 +50,9 @@ def test_attested(world: World, file: Path) -> None:
 
 
 def test_attested_after_many_runs(world: World, file: Path) -> None:
-    """A driver that writes its data in another order after each load is believed each time."""
+    """Data is attested each time although the driver writes it in another order after each load."""
     config = world.directory / "policy.yaml"
-    config.write_text("settings: {fsync_interval_ms: 0}\n")  # else a process may end before the old one is deleted
+    config.write_text("settings: {fsync_interval_ms: 0}\n")  # else a process may end before the old blob is deleted
     for _ in range(4):
         with_file(world, file, PYLAYER_CONFIG=str(config))
         assert outcomes(world) == {"attested": 1}
@@ -66,7 +66,7 @@ DAMAGED = {
     "zeros": lambda data: data[:200] + bytes(len(data) - 200),
     "erased flash": lambda data: data[:5000] + b"\xff" * (len(data) - 5000),
 }
-#: Nobody can tell this from what the driver gave out in a run without the layer. RADV takes it for less than it says.
+#: Such data could come from a run without the layer. RADV loads fewer pipelines than the data says.
 OTHER = {
     "one byte more": lambda data: data + b"\0",
     "shuffled": lambda data: data[:32] + data[32:][::-1],
@@ -75,7 +75,7 @@ OTHER = {
 
 @pytest.mark.parametrize("change", DAMAGED.values(), ids=DAMAGED.keys())
 def test_altered(world: World, file: Path, change: Change) -> None:
-    """A damaged copy of what the program read becomes an empty cache with the last good data."""
+    """Data that is a damaged copy of what the program read becomes an empty cache with the last good data merged in."""
     forget_pipelines(world)
     file.write_bytes(change(file.read_bytes()))
     result = with_file(world, file)
@@ -89,7 +89,7 @@ def test_altered(world: World, file: Path, change: Change) -> None:
 
 @pytest.mark.parametrize("change", OTHER.values(), ids=OTHER.keys())
 def test_not_known_to_be_damaged(world: World, file: Path, change: Change) -> None:
-    """Data that is none of what the program read, and no damaged copy of it, passes as the program made it."""
+    """Data that the program never read, and that is no damaged copy of such data, passes unchanged."""
     file.write_bytes(change(file.read_bytes()))
     with_file(world, file)
     assert outcomes(world) == {"unknown": 1}
@@ -98,7 +98,7 @@ def test_not_known_to_be_damaged(world: World, file: Path, change: Change) -> No
 
 @pytest.mark.parametrize("change", (DAMAGED | OTHER).values(), ids=(DAMAGED | OTHER).keys())
 def test_strict(world: World, file: Path, change: Change) -> None:
-    """With application_caches: strict only what the program read passes, and all else becomes an empty cache."""
+    """With application_caches: strict only data that the program read passes. All other data becomes an empty cache."""
     world.configure(application_caches="strict")
     good = file.read_bytes()
     with_file(world, file)
@@ -109,7 +109,7 @@ def test_strict(world: World, file: Path, change: Change) -> None:
 
 
 def test_gone(world: World, file: Path) -> None:
-    """A program that lost its file gets its pipelines back, and has a whole file again afterwards."""
+    """A program that lost its cache file gets its pipelines back, and the file that it saves then is complete."""
     with_file(world, file)
     forget_pipelines(world)
     size = file.stat().st_size
@@ -123,14 +123,14 @@ def test_gone(world: World, file: Path) -> None:
 
 
 def test_never_loaded(world: World, file: Path) -> None:
-    """A program that saves its cache and never loads it is not said to have lost it."""
+    """A program that saves its cache and never loads it does not count as one that lost its cache."""
     for _ in range(2):
         world.demo("--count", COUNT, "--cache", "object", "--cache-save", file)
         assert (world.runs()[-1]["restored_caches"], outcomes(world)) == (0, {})
 
 
 def test_stale(world: World, file: Path) -> None:
-    """The file of another device is stale, by name; going back, it is attested."""
+    """A cache file from another device is stale. Back on the first device, the file saved there is attested."""
     kept = file.read_bytes()
     with_file(world, file, RADV_FORCE_FAMILY="navi31")
     assert outcomes(world) == {"stale": 1}
@@ -141,7 +141,7 @@ def test_stale(world: World, file: Path) -> None:
 
 
 def test_unknown(world: World, tmp_path: Path) -> None:
-    """A file from the time before the layer passes, as there is nothing to compare it with."""
+    """A file saved without the layer passes as unknown, because there is no record to compare it with."""
     path = tmp_path / "from before"
     world.demo("--count", COUNT, "--cache", "object", "--cache-save", path, layers=None)
     with_file(world, path)
@@ -150,7 +150,7 @@ def test_unknown(world: World, tmp_path: Path) -> None:
 
 
 def test_snapshot_carrier_restores_too(world: World, file: Path) -> None:
-    """Also where the driver's cache control is missing, the last good data reaches the program's cache."""
+    """The snapshot carrier, too, merges the last good data into the program's cache."""
     world.configure(carrier="snapshot")
     forget_pipelines(world)
     data = bytearray(file.read_bytes())
@@ -162,7 +162,8 @@ def test_snapshot_carrier_restores_too(world: World, file: Path) -> None:
 
 
 def test_damaged_copy_is_not_restored(world: World, file: Path) -> None:
-    """Where the program's file and the copy are both damaged, the program compiles, and nothing else happens."""
+    """If the program's file and the stored copy are both damaged, the program compiles, and the log names the
+    damage."""
     forget_pipelines(world)
     (blob,) = world.stored_files(".blob")
     for path in (file, blob):

@@ -1,7 +1,7 @@
-"""The binaries carrier: pipelines of programs that know nothing of VK_KHR_pipeline_binary, kept by their keys.
+"""The binaries carrier: stores pipelines by their keys for programs that do not use VK_KHR_pipeline_binary.
 
-A witness stands below every run, in the scripted driver or in front of RADV: no byte that the driver did not give out
-gets past it.
+Every run has a witness below the layer, in the scripted driver or above RADV. The test fails if a byte reaches the
+driver that the driver never returned.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pipeline_binaries import Archive, bytes_on_disk, with_disk_cache
 from scripted_driver import ScriptedDriver
 from world import World, seen
 
-#: Errors that a driver may give.
+#: Errors that a driver may return.
 ERRORS = [
     "out-of-host-memory",
     "out-of-device-memory",
@@ -26,7 +26,7 @@ ERRORS = [
 MISSING = "create-binaries=missing?from-create-info"
 NO_CAPTURE = "pipeline=error:unknown?capture"
 
-#: Faults with which the carrier works: the second run only hits.
+#: Faults under which the carrier works: the second run only hits.
 WITHOUT_CONSEQUENCE = [
     "internal-cache=no;internal-cache-control=no",
     "internal-cache-control=no",
@@ -38,7 +38,7 @@ WITHOUT_CONSEQUENCE = [
     "feedback=no",
 ]
 
-#: Ways of a driver to give no binaries of any pipeline.
+#: Faults under which the driver returns no binaries of any pipeline.
 UNREADABLE = [
     f"{MISSING};{NO_CAPTURE}",
     f"{MISSING};create-binaries=error:out-of-host-memory?from-pipeline",
@@ -47,7 +47,7 @@ UNREADABLE = [
     "binary-data=grow",
 ]
 
-#: The carrier of devices that cannot have it. Refused, a device is made as the program asked.
+#: The carrier of devices that cannot have binaries. A device that the driver refuses is created as the program asked.
 REFUSED = "create-device=error:feature-not-present?binaries"
 INSTEAD = {
     "binaries=no": "cells",
@@ -57,7 +57,7 @@ INSTEAD = {
     "cache-control=no": "snapshot",
 }
 
-#: With these, a device of the program can have pipeline binaries.
+#: With these arguments a device of the program can have pipeline binaries.
 API = ["--api", "1.3"]
 
 
@@ -91,7 +91,7 @@ def faulty(scripted: ScriptedDriver) -> ScriptedDriver:
     ids=lambda arguments: " ".join(map(str, arguments)),
 )
 def test_second_run_creates_from_binaries(world: World, carrier: ScriptedDriver, arguments: list[str | int]) -> None:
-    """The second run compiles nothing and creates every pipeline from binaries; the program sees no difference."""
+    """The second run compiles nothing and creates every pipeline from binaries. The program sees no difference."""
     count = arguments[1]
     alone = carrier.demo(*arguments, *API, layered=False)
     first = carrier.demo(*arguments, *API)
@@ -108,13 +108,13 @@ def test_second_run_creates_from_binaries(world: World, carrier: ScriptedDriver,
 
 
 def test_first_run_captures_nothing(world: World, carrier: ScriptedDriver) -> None:
-    """Where the internal cache has what was compiled, nothing is created with CAPTURE_DATA, which skips all caches."""
+    """If the internal cache holds what was compiled, nothing is created with CAPTURE_DATA, which skips all caches."""
     carrier.demo("--count", 24, *API)
     assert carrier.counts["captured"] == world.last()["binaries_captured"] == 0
 
 
 def test_warm_driver_cache_is_adopted(world: World, carrier: ScriptedDriver, tmp_path: Path) -> None:
-    """A first run over the driver's warm disk cache compiles nothing and captures nothing, and the store has it all."""
+    """A first run with the driver's warm disk cache compiles and captures nothing and stores every pipeline."""
     disk = with_disk_cache(tmp_path / "mesa")
     carrier.demo("--count", 24, *API, layered=False, **disk)
     carrier.demo("--count", 24, *API, **disk)
@@ -127,7 +127,8 @@ def test_warm_driver_cache_is_adopted(world: World, carrier: ScriptedDriver, tmp
 
 
 def test_driver_disk_cache_that_forgets_is_captured_from(faulty: ScriptedDriver) -> None:
-    """Where the internal cache has no binaries each pipeline is captured, and at most one a kind is compiled twice."""
+    """If the internal cache has no binaries, each pipeline is captured, and at most one of each kind is compiled
+    twice."""
     faulty.demo("--count", 24, *API, script=MISSING)
     counters = faulty.world.last()
     assert (counters["compiled"], counters["binaries_kept"], counters["binaries_captured"]) == (24, 24, 24)
@@ -136,7 +137,8 @@ def test_driver_disk_cache_that_forgets_is_captured_from(faulty: ScriptedDriver)
 
 
 def test_hit_needs_no_bytes_of_the_program(world: World, carrier: ScriptedDriver) -> None:
-    """FAIL_ON_PIPELINE_COMPILE_REQUIRED gives every pipeline that the store has, and none that it lacks."""
+    """With FAIL_ON_PIPELINE_COMPILE_REQUIRED the program gets every pipeline that the store has, and none that it
+    lacks."""
     arguments = ["--count", 8, "--batch", 4, "--fail-on-compile-required", "--early-return", *API]
     alone = seen(carrier.demo(*arguments, layered=False))
     assert alone["created"] == 0
@@ -147,7 +149,7 @@ def test_hit_needs_no_bytes_of_the_program(world: World, carrier: ScriptedDriver
 
 
 def test_own_cache_of_the_program(world: World, carrier: ScriptedDriver) -> None:
-    """A call with a VkPipelineCache goes the way of cells, for binaries are forbidden beside one."""
+    """A call with a VkPipelineCache uses cells, because Vulkan forbids binaries beside a cache."""
     for compiled in (12, 0):
         carrier.demo("--count", 12, "--cache", "object", *API)
         assert world.last()["compiled"] == compiled
@@ -155,7 +157,7 @@ def test_own_cache_of_the_program(world: World, carrier: ScriptedDriver) -> None
 
 
 def test_cells_are_used(world: World, carrier: ScriptedDriver) -> None:
-    """What is stored as cells, beside a VkPipelineCache of the program, is found without one too."""
+    """Pipelines stored as cells, because the program passed a VkPipelineCache, are also found when it passes none."""
     carrier.demo("--count", 12, "--cache", "object", *API)
     for _ in range(2):
         carrier.demo("--count", 12, *API)
@@ -164,7 +166,7 @@ def test_cells_are_used(world: World, carrier: ScriptedDriver) -> None:
 
 
 def test_binaries_do_not_grow(world: World, carrier: ScriptedDriver) -> None:
-    """Later runs store nothing again, and what two threads compile at once is stored once."""
+    """Later runs store nothing that is already stored."""
     carrier.demo("--count", 12, *API)
     for _ in range(2):
         carrier.demo("--count", 12, *API)
@@ -172,7 +174,7 @@ def test_binaries_do_not_grow(world: World, carrier: ScriptedDriver) -> None:
 
 
 def test_memory_is_bounded(world: World, carrier: ScriptedDriver) -> None:
-    """What finds no room in the index is counted, and the pipelines are created all the same."""
+    """Binaries that do not fit into the index are counted, and every pipeline is still created."""
     carrier.settings(carrier="binaries", binaries_mib=1)
     for _ in range(2):
         assert carrier.demo("--count", 60, "--ray-tracing", *API)["created"] == 60
@@ -182,20 +184,21 @@ def test_memory_is_bounded(world: World, carrier: ScriptedDriver) -> None:
 
 
 def test_small_instances_get_cells(world: World, carrier: ScriptedDriver) -> None:
-    """A program of Vulkan 1.1 cannot have VK_KHR_maintenance5: its device is as the cells carrier makes it."""
+    """A Vulkan 1.1 program cannot have VK_KHR_maintenance5, so its device gets the cells carrier."""
     for compiled in (12, 0):
         carrier.demo("--count", 12, "--api", "1.1")
         assert world.runs()[-1]["carrier"] == "cells" and world.last()["compiled"] == compiled
 
 
 def test_program_may_switch_the_internal_cache_off(world: World, carrier: ScriptedDriver) -> None:
-    """A program that disables internal caches gets nothing of the layer's: the carrier is off."""
+    """For a program that disables internal caches the carrier is off."""
     arguments = ["--source", "capture", "--disable-internal-cache"]
     carrier.application(*arguments, layered=False)
     alone = carrier.counts
     for _ in range(2):
         carrier.application(*arguments)
-        # The layer asks for the global key: what the program read is of this identity.
+        # The layer asks for the global key, because it is part of the identity under which it notes what the program
+        # read.
         own = ("get-key", "get-data", "create-cache")
         assert carrier.counts["get-key"] == alone["get-key"] + 1
         assert {name: count for name, count in carrier.counts.items() if name not in own} == {
@@ -209,7 +212,7 @@ def test_program_may_switch_the_internal_cache_off(world: World, carrier: Script
 
 
 def test_fast_links_are_not_keyed(world: World, carrier: ScriptedDriver) -> None:
-    """RADV crashes on the key of a fast-linked pipeline, or gives all the same: they go the way of cells."""
+    """RADV crashes on the key of a fast-linked pipeline, or gives all of them one key, so these use cells."""
     alone = seen(carrier.demo("--count", 4, "--gpl", *API, layered=False))
     for _ in range(2):
         result = carrier.demo("--count", 4, "--gpl", "--feedback", *API)
@@ -218,7 +221,8 @@ def test_fast_links_are_not_keyed(world: World, carrier: ScriptedDriver) -> None
 
 
 def test_libraries_that_retain_are_not_made_from_binaries(world: World, carrier: ScriptedDriver) -> None:
-    """RADV links otherwise when such libraries came from binaries: optimized links are as without the layer."""
+    """RADV links differently if such libraries came from binaries. With the layer, optimized links are as without
+    it."""
     arguments = ["--gpl", "--count", 3, "--executables", "--source", "plain"]
     alone = carrier.application(*arguments, layered=False)
     for _ in range(3):
@@ -228,7 +232,7 @@ def test_libraries_that_retain_are_not_made_from_binaries(world: World, carrier:
 
 
 def test_optimized_links_are_made_from_binaries(world: World, carrier: ScriptedDriver) -> None:
-    """An optimized link of libraries that were not made from binaries is one of those that are."""
+    """An optimized link of libraries that were not created from binaries is itself created from binaries."""
     for _ in range(2):
         carrier.demo("--count", 4, "--gpl", *API)
     assert world.last()["compiled"] == 0
@@ -236,12 +240,12 @@ def test_optimized_links_are_made_from_binaries(world: World, carrier: ScriptedD
 
 
 def test_colliding_binary_keys(world: World, carrier: ScriptedDriver, tmp_path: Path) -> None:
-    """RADV gives several ray tracing binaries one key: each pipeline gets its own bytes all the same."""
+    """RADV gives several ray tracing binaries one key. Each pipeline still gets its own bytes."""
     arguments = ["--ray-tracing", "--count", 12]
     carrier.settings(carrier="off")
     carrier.application(*arguments, "--source", "capture", "--archive", tmp_path / "archive", layered=False)
     binaries = Archive.read(tmp_path / "archive").contents_of_keys()
-    assert any(len(contents) > 1 for contents in binaries.values())  # otherwise this shows nothing
+    assert any(len(contents) > 1 for contents in binaries.values())  # otherwise this test shows nothing
     carrier.settings(carrier="binaries")
     for hits in (0, 12):
         result = carrier.application(*arguments, "--source", "plain")
@@ -249,21 +253,21 @@ def test_colliding_binary_keys(world: World, carrier: ScriptedDriver, tmp_path: 
 
 
 def test_counts_begin_with_zero(faulty: ScriptedDriver) -> None:
-    """RADV adds the number of binaries to what is there: a query begins with zero."""
-    # The layer counts where there are more than it has prepared for.
+    """RADV adds the number of binaries to the count it is given, so the layer's count queries begin with zero."""
+    # The layer asks for the count if there are more binaries than it has room for.
     faulty.demo("--count", 8, *API, script="create-binaries=incomplete")
     assert faulty.counts["create-binaries"] > 0 and not faulty.hazards
 
 
 def test_feedback_is_written(carrier: ScriptedDriver) -> None:
-    """RADV writes no feedback for pipelines from binaries: the layer does, and claims no hit in the program's cache."""
+    """RADV writes no feedback for pipelines from binaries. The layer does, and reports no application cache hit."""
     for _ in range(2):
         result = carrier.demo("--count", 12, "--feedback", *API)
         assert result["feedback"] == {"valid": 12, "application_cache_hit": 0, "untouched": 0}
 
 
 def test_executables_are_shown(carrier: ScriptedDriver) -> None:
-    """RADV crashes on the internal representations of a pipeline from binaries: such go the way of cells."""
+    """RADV crashes on the internal representations of a pipeline from binaries, so such pipelines use cells."""
     arguments = ["--executables", "--count", 8, "--source", "plain"]
     alone = carrier.application(*arguments, layered=False)
     for _ in range(2):
@@ -273,7 +277,8 @@ def test_executables_are_shown(carrier: ScriptedDriver) -> None:
 
 
 def test_modules_are_not_needed(carrier: ScriptedDriver, tmp_path: Path) -> None:
-    """RADV crashes on the key of a stage without a shader: what the program makes of binaries is not keyed."""
+    """RADV crashes on the key of a stage without a shader, so the layer asks for no key of a pipeline that the program
+    creates from binaries."""
     archive = ["--archive", tmp_path / "archive"]
     carrier.application(*archive)
     result = carrier.application(*archive, "--no-modules")
@@ -282,7 +287,8 @@ def test_modules_are_not_needed(carrier: ScriptedDriver, tmp_path: Path) -> None
 
 
 def test_handles_for_replay_are_not_made_from_binaries(carrier: ScriptedDriver) -> None:
-    """RADV makes no handles for capture and replay of a pipeline from binaries: such go the way of cells."""
+    """RADV makes no capture and replay handles for a pipeline from binaries, so such pipelines are not created from
+    binaries."""
     for _ in range(2):
         result = carrier.application("--ray-tracing", "--count", 4, "--capture-replay", "--source", "plain")
         assert result["created"] == 4
@@ -294,7 +300,7 @@ def test_handles_for_replay_are_not_made_from_binaries(carrier: ScriptedDriver) 
 
 @pytest.mark.parametrize("script", WITHOUT_CONSEQUENCE)
 def test_faults_without_consequence(faulty: ScriptedDriver, script: str) -> None:
-    """Where the layer can do without what is missing, the second run creates all from binaries."""
+    """If the layer can do without what is missing, the second run creates all pipelines from binaries."""
     for _ in range(2):
         faulty.demo("--count", 18, *API, script=script)
     counters = faulty.world.last()
@@ -303,7 +309,7 @@ def test_faults_without_consequence(faulty: ScriptedDriver, script: str) -> None
 
 @pytest.mark.parametrize("script", UNREADABLE)
 def test_kinds_without_binaries_are_kept_as_cells(faulty: ScriptedDriver, script: str) -> None:
-    """Where the driver gives no binaries, all but the first of a kind go the way of cells, and the second run hits."""
+    """If the driver returns no binaries, all but the first pipeline of a kind use cells, and the second run hits."""
     for _ in range(2):
         faulty.demo("--count", 18, *API, script=script)
     counters = faulty.world.last()
@@ -313,7 +319,7 @@ def test_kinds_without_binaries_are_kept_as_cells(faulty: ScriptedDriver, script
 
 @pytest.mark.parametrize("script", INSTEAD)
 def test_devices_without_the_carrier_get_another(faulty: ScriptedDriver, script: str) -> None:
-    """Where a device cannot have this carrier its pipelines are kept in another way, and the second run hits."""
+    """A device that cannot have this carrier gets another one, and the second run compiles nothing."""
     for compiled in (12, 0):
         faulty.demo("--count", 12, *API, script=script)
         counters = faulty.world.last()
@@ -324,7 +330,8 @@ def test_devices_without_the_carrier_get_another(faulty: ScriptedDriver, script:
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("fault", ["pipeline=error:{}?from-binaries", "create-binaries=error:{}?from-data"])
 def test_binaries_that_fail_are_evicted(faulty: ScriptedDriver, fault: str, error: str) -> None:
-    """Where the driver creates nothing from binaries all is created as asked; four of a kind are enough to see it."""
+    """If the driver creates nothing from binaries, all pipelines are created as asked. The layer stops trying after
+    four of a kind."""
     arguments = ["--count", 12, "--batch", 3, "--feedback", *API]
     alone = faulty.demo(*arguments, layered=False)
     faulty.demo(*arguments)
@@ -337,7 +344,7 @@ def test_binaries_that_fail_are_evicted(faulty: ScriptedDriver, fault: str, erro
 
 
 def test_one_failure_costs_one_pipeline(faulty: ScriptedDriver) -> None:
-    """Where one binary of a pipeline cannot be made, only that pipeline is compiled."""
+    """If one binary of a pipeline cannot be created, only that pipeline is compiled."""
     arguments = ["--graphics", "--count", 12, *API]
     faulty.demo(*arguments)
     faulty.demo(*arguments, script="create-binaries=partial:1?from-data@6")
@@ -348,7 +355,8 @@ def test_one_failure_costs_one_pipeline(faulty: ScriptedDriver) -> None:
 
 
 def test_eviction_obeys_the_programs_flags(faulty: ScriptedDriver) -> None:
-    """A program that may not compile is told so where the driver creates nothing from what is stored."""
+    """If the driver creates nothing from stored binaries, a program that may not compile gets
+    VK_PIPELINE_COMPILE_REQUIRED."""
     faulty.demo("--count", 6, *API)
     arguments = ["--count", 6, "--batch", 3, "--fail-on-compile-required", *API]
     alone = faulty.demo(*arguments, layered=False)
@@ -356,7 +364,7 @@ def test_eviction_obeys_the_programs_flags(faulty: ScriptedDriver) -> None:
 
 
 def test_programs_own_failures_stay(faulty: ScriptedDriver) -> None:
-    """Pipelines that the driver refuses fail as without the layer, in batches too."""
+    """Pipelines that the driver refuses fail as without the layer, also in batches."""
     arguments = ["--count", 24, "--batch", 4, *API]
     alone = faulty.demo(*arguments, layered=False, script="pipeline=error:unknown?chosen", check=False)
     assert alone["failed"] > 0
@@ -365,7 +373,8 @@ def test_programs_own_failures_stay(faulty: ScriptedDriver) -> None:
 
 
 def test_device_is_created_as_the_program_made_it(faulty: ScriptedDriver) -> None:
-    """A device refused with pipeline binaries is asked for again with the program's own chain and extensions."""
+    """If the driver refuses a device with pipeline binaries, the layer creates it with the program's own chain and
+    extensions."""
     faulty.demo("--count", 1, *API, layered=False)
     (alone,) = faulty.devices
     faulty.demo("--count", 1, *API, script=REFUSED)
@@ -377,7 +386,7 @@ def test_device_is_created_as_the_program_made_it(faulty: ScriptedDriver) -> Non
 
 
 def test_driver_cache_is_kept(carrier: ScriptedDriver, tmp_path: Path) -> None:
-    """With driver_cache: keep the driver's internal cache stays on, and it writes to the disk."""
+    """With driver_cache: keep the driver's internal cache stays on and writes to the disk."""
     carrier.settings(carrier="binaries", driver_cache="keep")
     carrier.demo("--count", 12, *API, **with_disk_cache(tmp_path / "mesa"))
     assert "internal-cache=off" not in carrier.devices[-1]
@@ -396,7 +405,7 @@ def test_driver_cache_is_replaced(world: World, carrier: ScriptedDriver, tmp_pat
 
 
 def test_driver_cache_cannot_be_replaced(faulty: ScriptedDriver) -> None:
-    """Where the driver's cache cannot be switched off the device is made without saying so."""
+    """If the driver's cache cannot be switched off, the device is created without disableInternalCache."""
     faulty.settings(carrier="binaries", driver_cache="replace")
     for compiled in (12, 0):
         faulty.demo("--count", 12, *API, script="internal-cache-control=no")

@@ -1,4 +1,5 @@
-"""What the layer tells policy: fingerprints of pipelines, digests and copies of cache data, keys; and later loads."""
+"""What the layer sends to policy: fingerprints of pipelines, digests and copies of cache data, and keys. Also loads
+that begin after device creation."""
 
 from __future__ import annotations
 
@@ -28,14 +29,15 @@ KEY_BYTES = 32
     ("count", "how"),
     [
         (200, ()),
-        (40, ("--ray-tracing",)),  # of which each takes the driver longest
+        (40, ("--ray-tracing",)),  # the pipelines that take the driver longest
         (100, ("--threads", 4)),
         (100, ("--batch", 16)),
         (100, ("--cache", "object")),
     ],
 )
 def test_fingerprints_are_the_same_in_every_run(world: World, count: int, how: tuple[str | int, ...]) -> None:
-    """A run that compiles and one that only hits see the same set, and nearly each pipeline has its own."""
+    """A run that compiles and a run that only hits see the same set of fingerprints, and nearly each pipeline has its
+    own."""
     wanted = record(world)
     world.demo("--count", count, *how)
     cold = wanted.take()
@@ -52,7 +54,7 @@ def test_fingerprints_are_the_same_in_every_run(world: World, count: int, how: t
 
 @pytest.mark.parametrize("carrier", ["snapshot", "off"])
 def test_fingerprints_of_other_carriers(world: World, carrier: str) -> None:
-    """Pipelines created plainly count too; without a carrier nothing is looked at."""
+    """Pipelines created without a probe have fingerprints too. Without a carrier none are made."""
     cells = record(world)
     world.demo("--count", 20)
     seen = only(cells.take(), "destroyed")[0]["seen"]
@@ -63,7 +65,8 @@ def test_fingerprints_of_other_carriers(world: World, carrier: str) -> None:
 
 
 def test_links_have_none_and_libraries_have(world: World) -> None:
-    """A link of libraries says nothing about shaders; the libraries with shaders do."""
+    """Pipelines linked from libraries have no fingerprint, because they have no shaders of their own. Libraries with
+    shaders have one."""
     wanted = record(world)
     world.demo("--count", 12, "--gpl")
     found = wanted.take()
@@ -76,21 +79,22 @@ def test_links_have_none_and_libraries_have(world: World) -> None:
 
 @pytest.mark.parametrize(("mode", "expected"), [("alike", 1), ("apart", 6), ("garbage", 1)])
 def test_what_makes_a_fingerprint(world: World, mode: str, expected: int) -> None:
-    """The code, wherever it comes from, the entry point and the constants; no handle, and no pointer to be ignored."""
+    """A fingerprint depends on the code, wherever it comes from, the entry point and the constants, but not on handles
+    or on pointers that Vulkan ignores."""
     wanted = record(world)
     world.run([str(BUILD / "tests" / "fingerprints"), mode])
     assert len(only(wanted.take(), "destroyed")[0]["seen"]) == expected
 
 
 def test_tables() -> None:
-    """Each fingerprint is kept once, whoever notes it, up to 786432 of them; what is beyond is counted. Modules are
-    told apart when handles come again."""
+    """Each fingerprint is kept once, whichever thread notes it, up to 786432 of them. The rest is counted. Modules are
+    told apart when a handle value is reused."""
     done = subprocess.run([str(BUILD / "tests" / "fingerprint_tables")], capture_output=True, text=True, check=True)
     found = json.loads(done.stdout)
     assert found["kept"][:2] == [4000, 200000]
     assert found["kept"][2] == 786432
     assert found["dropped"][:2] == [0, 0]
-    # Of two million, each noted twice.
+    # Two million fingerprints, each noted twice.
     assert found["dropped"][2] == 2 * (2000000 - found["kept"][2])
 
 
@@ -98,22 +102,23 @@ def test_tables() -> None:
 
 
 def test_binary_tables() -> None:
-    """The index, read and filled by four threads, gives back each pipeline's own binaries within its bound; a record
-    that is let in points nowhere outside itself; of the application's binaries only those read before are attested."""
+    """The index, read and filled by four threads, returns each pipeline's own binaries and stays within its bound. An
+    accepted record points nowhere outside itself. Of the application's binaries only those read before are attested."""
     done = subprocess.run([str(BUILD / "tests" / "binary_tables")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert 0 < json.loads(done.stdout)["altered_records_accepted"] < 100_000
 
 
 def test_mailbox() -> None:
-    """Whether an answer came in time is the same for the sender and for policy. While no message comes, policy sleeps
-    where the main thread tells of its end, elsewhere it wakes once a minute; it ends with the program's last thread."""
+    """Sender and policy agree on whether an answer came in time. While no message comes, policy sleeps if the main
+    thread will tell of its end; otherwise it wakes once a minute. It ends with the program's last thread."""
     done = subprocess.run([str(BUILD / "tests" / "mailbox")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
 def test_cache_data(world: World, tmp_path: Path) -> None:
-    """What a program reads out of a cache comes with its digest, whole data once, and no more when it is fed again."""
+    """Data that a program reads from a cache is sent with its digest. Complete data is copied once, and not again when
+    the program passes it back."""
     wanted = record(world)
     path = tmp_path / "saved.cache"
     size = int(world.run([str(BUILD / "tests" / "cache_reads"), str(path)]).stdout.split()[0])
@@ -140,7 +145,7 @@ Recorder.admit_cache = lambda self, data, facts, settings: (VERDICT_PASS_KEPT, "
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_data_that_policy_has_is_not_sent(world: World, tmp_path: Path, kept: bool) -> None:
-    """Data admitted with PASS_KEPT and read again unchanged comes without a copy; the driver gets it all the same."""
+    """Data admitted with PASS_KEPT and read again unchanged is sent without a copy. The driver still gets the data."""
     path = tmp_path / "saved.cache"
     command = [str(BUILD / "tests" / "cache_reads"), str(path)]
     size = int(world.run(command, VK_INSTANCE_LAYERS=None).stdout.split()[0])
@@ -168,8 +173,8 @@ Recorder.plan_device = plan_device
     ("field", "value"), [("keep_cache_bytes", 0), ("keep_cache_bytes", 4000), ("queue_bytes", 6000)]
 )
 def test_no_copy_of_large_data(world: World, tmp_path: Path, field: str, value: int) -> None:
-    """Data larger than the plan allows to copy, or than the queue, is told of without a copy."""
-    # Without cells and what is told of creations, which would fill the queue.
+    """Data larger than the plan allows to copy, or larger than the queue, is sent without a copy."""
+    # Without cells and creation messages, which would fill the queue.
     settings = "{carrier: snapshot, timeline_mib: 0}"
     wanted = record(world, LIMITS.format(field=field, value=value), settings=settings)
     path = tmp_path / "application.cache"
@@ -181,7 +186,7 @@ def test_no_copy_of_large_data(world: World, tmp_path: Path, field: str, value: 
 
 
 def test_unchecked_caches_are_not_told_of(world: World, tmp_path: Path) -> None:
-    """With application_caches: pass policy hears nothing of them."""
+    """With application_caches: pass policy gets no messages about application caches."""
     wanted = record(world, settings="{application_caches: pass}")
     world.run([str(BUILD / "tests" / "cache_reads"), str(tmp_path / "saved.cache")])
     assert {one["what"] for one in wanted.take()} <= {"facts", "created", "cell", "destroyed"}
@@ -192,7 +197,7 @@ def test_unchecked_caches_are_not_told_of(world: World, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("arguments", [[], ["no-feature"]])
 def test_global_key(world: World, arguments: list[str]) -> None:
-    """The driver's global key comes with the device where the program enabled the feature, and only there."""
+    """Policy gets the driver's global key only for devices where the program enabled the feature."""
     wanted = record(world)
     key = world.run([str(BUILD / "tests" / "global_key"), *arguments]).stdout.strip()
     found = wanted.take()
@@ -202,7 +207,7 @@ def test_global_key(world: World, arguments: list[str]) -> None:
 
 
 def test_no_global_key_without_the_extension(world: World) -> None:
-    """A device that does not enable VK_KHR_pipeline_binary has none."""
+    """A device that does not enable VK_KHR_pipeline_binary has no global key."""
     wanted = record(world)
     world.demo("--count", 1)
     assert [one["global_key"] for one in only(wanted.take(), "created")] == [""]
@@ -210,8 +215,8 @@ def test_no_global_key_without_the_extension(world: World) -> None:
 
 # ---- a later load --------------------------------------------------------------------------------
 
-#: Loads what {journals} hold, one after the other, when the program creates its empty cache: the device's own load is
-#: over then.
+#: Loads the records of {journals}, one journal after the other, when the program creates its empty cache: the device's
+#: own load is over then.
 LATER_LOADS = """
 from pylayer.store.reader import Reader
 
@@ -237,7 +242,8 @@ host.Host.handle = handle_and_load
 
 
 def later_in(world: World) -> Later:
-    """Runs the demo in a store that is empty but for the loads of two journals with 30 pipelines each."""
+    """Returns a function that runs the demo on an empty store, with two later loads of a journal with 30 pipelines
+    each."""
     world.demo("--count", 30)
     world.demo("--count", 60)
     journals = [str(path) for path in world.stored_files(".closed")]
@@ -255,13 +261,13 @@ def later_in(world: World) -> Later:
 
 @pytest.mark.parametrize("carrier", ["cells", "snapshot"])
 def test_later_loads(world: World, carrier: str) -> None:
-    """Records that are loaded after the device's load are found by the pipelines created after them, though these are
-    created with the program's own cache."""
+    """Records loaded after the device's own load give hits to pipelines created later, even with the program's own
+    cache."""
     result, found = later_in(world)(carrier)
     assert [one["taken"] for one in only(found, "later")] == [[[30, 30], [30, 30]]]
     counters = only(found, "destroyed")[0]["counters"]
     assert counters["load_failed"] == 0 and counters["pipelines"] == 60
-    # A few are compiled meanwhile; the loads take less time than one of them.
+    # A few pipelines are compiled meanwhile. The loads take less time than one compile.
     if carrier == "cells":
         assert counters["compiled"] < 20 and counters["hits"] > 40
     else:
@@ -269,7 +275,7 @@ def test_later_loads(world: World, carrier: str) -> None:
 
 
 def test_later_loads_that_the_driver_refuses(scripted: ScriptedDriver) -> None:
-    """Refused records are counted, and change nothing else."""
+    """Records that the driver refuses in a later load are counted and have no other effect."""
     refuses = {"PYLAYER_TEST_DRIVER": "create-cache=error:initialization-failed?data;pipeline=slow:20?compile"}
     _, found = later_in(scripted.world)("cells", **refuses)
     assert [one["taken"] for one in only(found, "later")] == [[[30, 0], [30, 0]]]
@@ -277,7 +283,7 @@ def test_later_loads_that_the_driver_refuses(scripted: ScriptedDriver) -> None:
     assert (counters["load_failed"], counters["compiled"]) == (60, 60)
 
 
-#: device_created: goes on when the program is in vkDestroyDevice.
+#: The body of device_created, which returns when the program is in vkDestroyDevice.
 WAITS_FOR_FLUSH = """
         import time
         from pylayer.inhost import boundary
@@ -287,7 +293,7 @@ PRINTS_PUBLISHED = "from pylayer.inhost import boundary; print('published:', lis
 
 
 def test_device_destroyed_before_its_load_ends(world: World) -> None:
-    """The records that a device was loading are released when the device is destroyed before the load has ended."""
+    """If a device is destroyed before its load has ended, the records that it was loading are released."""
     world.demo("--count", 4)
     environment = write_policy(world, device_created=WAITS_FOR_FLUSH, device_destroyed=PRINTS_PUBLISHED)
     with (world.directory / "policy.yaml").open("a") as file:

@@ -1,7 +1,7 @@
-"""Valid caches of programs are never refused, whatever is missing from what the layer remembers of them.
+"""The layer never refuses a program's valid cache, whatever is missing from the history.
 
-Each program here has many caches, and loads what it, or another process of it, saved. Without the layer none is
-emptied, so none may be with it.
+Each program here has many caches, and loads what it or another of its processes saved. Without the layer no cache is
+emptied, so the layer may empty none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PROCESSES = 8
 
 @pytest.fixture
 def caches(world: World, tmp_path: Path) -> Path:
-    """Where the program keeps its caches."""
+    """Returns the directory of the program's caches."""
     world.configure()
     directory = tmp_path / "caches"
     directory.mkdir()
@@ -29,13 +29,13 @@ def caches(world: World, tmp_path: Path) -> Path:
 
 
 def run(world: World, caches: Path, count: int, turns: int = 1, **environment: str | None) -> tuple[int, int]:
-    """How many caches the program loaded, and how many of those were empty."""
+    """Returns how many caches the program loaded, and how many of those were empty."""
     loaded, emptied = world.run([PROGRAM, str(caches), str(count), str(turns)], **environment).stdout.split()
     return int(loaded), int(emptied)
 
 
 def run_at_once(world: World, caches: Path, count: int, turns: int = 1) -> int:
-    """Eight processes with the same caches; how many of those were empty."""
+    """Runs eight processes with the same caches. Returns how many of the caches that they loaded were empty."""
     command = [PROGRAM, str(caches), str(count), str(turns)]
     processes = [
         subprocess.Popen(command, env=world.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -47,7 +47,7 @@ def run_at_once(world: World, caches: Path, count: int, turns: int = 1) -> int:
 
 
 def refused(world: World) -> dict[str, int]:
-    """Data refused in all runs, by outcome."""
+    """Returns how often data was refused in all runs, by outcome."""
     found: dict[str, int] = {}
     for one in world.runs():
         for outcome, count in one["refused"].items():
@@ -63,7 +63,7 @@ def change_one_byte(caches: Path, at: int = 100) -> None:
 
 
 def test_thousand_caches(world: World, caches: Path) -> None:
-    """A program with a thousand caches gets each of them in every run, and none in which one byte was changed."""
+    """A program with a thousand caches gets all of them in every run, and none in which one byte was changed."""
     for turn in range(3):
         assert run(world, caches, 1000) == (1000 if turn else 0, 0)
     assert refused(world) == {}
@@ -74,7 +74,8 @@ def test_thousand_caches(world: World, caches: Path) -> None:
 
 
 def test_processes_that_share_their_caches(world: World, caches: Path) -> None:
-    """Eight processes that load and save the same caches at once get each of them, and none with one byte changed."""
+    """Eight processes that load and save the same caches at once get all of them, and none in which one byte was
+    changed."""
     for _ in range(3):
         assert run_at_once(world, caches, 50) == 0
     assert refused(world) == {}
@@ -84,14 +85,14 @@ def test_processes_that_share_their_caches(world: World, caches: Path) -> None:
 
 
 def without_the_layer(world: World, caches: Path) -> None:
-    """All caches are made anew."""
+    """Deletes all caches and saves new ones."""
     for path in caches.iterdir():
         path.unlink()
     assert run(world, caches, 50, VK_INSTANCE_LAYERS=None) == (0, 0)
 
 
 def more_without_the_layer(world: World, caches: Path) -> None:
-    """Caches are loaded, used and saved again, and there are more of them."""
+    """Loads, uses and saves the caches, and adds more of them."""
     assert run(world, caches, 60, VK_INSTANCE_LAYERS=None)[1] == 0
 
 
@@ -115,7 +116,7 @@ def after_the_store_was_cleared(world: World, caches: Path) -> None:
 
 
 def after_attestations_went(world: World, caches: Path) -> None:
-    """As an eviction does, or quarantine."""
+    """Deletes every other history file, as an eviction or quarantine might."""
     for path in world.stored_files(".attest")[::2]:
         path.unlink()
 
@@ -132,7 +133,7 @@ def after_attestations_went(world: World, caches: Path) -> None:
     ],
 )
 def test_history_with_a_gap(world: World, caches: Path, between: Callable[[World, Path], None]) -> None:
-    """Whatever happened that the layer knows nothing of, the program's caches stay its own."""
+    """The program gets all its caches, whatever happened to them or to the history without the layer's knowledge."""
     for turn in range(2):
         assert run(world, caches, 50) == (50 if turn else 0, 0)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""pNext chains: flags that moved into a struct, structs nobody knows, and calls that must pass untouched."""
+"""pNext chains: flags that moved into a structure, unknown structures, and calls that must pass untouched."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from world import BUILD, World
 CHAINS = [str(BUILD / "tests" / "chains")]
 MADE_UP = str(BUILD / "tests" / "made_up")
 
-#: What the log says of a structure that the layer does not know.
+#: The log's text about a structure that the layer does not know.
 UNKNOWN = "has a structure that the layer does not know (sType 19999990"
 
 
@@ -20,7 +20,8 @@ def lines(output: str) -> dict[str, str]:
 
 
 def test_results_are_the_drivers(world: World) -> None:
-    """Every chain gives the result that it gives without the layer, and nothing of the program's is written to."""
+    """Every chain gives the same result as without the layer, and the layer writes to none of the program's
+    structures."""
     alone = lines(world.run(CHAINS, VK_INSTANCE_LAYERS=None).stdout)
     cold = lines(world.run(CHAINS).stdout)
     assert alone == cold
@@ -30,13 +31,13 @@ def test_results_are_the_drivers(world: World) -> None:
 
 
 def test_captures_pass_untouched(world: World) -> None:
-    """A call with CAPTURE_DATA reaches the driver as it was made, and is counted as passed."""
+    """A call with CAPTURE_DATA reaches the driver unchanged and is counted as passed."""
     policy = world.directory / "policy.yaml"
     policy.write_text("settings: {carrier: cells}")
     world.run(CHAINS, PYLAYER_CONFIG=str(policy))
     counters = world.last()
     assert counters["passed"] == 1
-    # Two compile (optimized and not); what stands behind an unknown struct cannot be asked and is made plainly.
+    # Two compile (optimized and not). The pipeline whose flags follow an unknown structure cannot be probed.
     assert counters["compiled"] == 2
     assert counters["plain"] == 1
     assert counters["compile_required"] == 1
@@ -44,7 +45,7 @@ def test_captures_pass_untouched(world: World) -> None:
 
 
 def test_captures_are_kept(world: World) -> None:
-    """What such a program captures itself is where its other pipelines come from."""
+    """Pipelines that a program captures itself are stored, and its other pipelines are created from them."""
     world.run(CHAINS)
     counters = world.last()
     assert (counters["passed"], counters["binaries_kept"], counters["compile_required"]) == (1, 2, 1)
@@ -52,7 +53,7 @@ def test_captures_are_kept(world: World) -> None:
 
 
 def test_warm_chains_hit(world: World) -> None:
-    """The second run compiles nothing, whatever stands in the chains."""
+    """The second run compiles nothing, whatever is in the chains."""
     world.run(CHAINS)
     warm = lines(world.run(CHAINS).stdout)
     counters = world.last()
@@ -61,12 +62,13 @@ def test_warm_chains_hit(world: World) -> None:
 
 
 def test_empty_binaries(scripted: ScriptedDriver) -> None:
-    """Where a program's own VkPipelineBinaryInfoKHR gives no binaries, those of the store take its place: no structure
-    stands twice in a chain. Behind a struct nobody knows it cannot be replaced, and a cache has the pipeline."""
+    """If a program's own VkPipelineBinaryInfoKHR has no binaries, the layer replaces it by one with the stored
+    binaries, so that no structure is in the chain twice. After an unknown structure it cannot be replaced, and the
+    pipeline comes from a cache."""
     alone = scripted.program("chains", "empty-binaries", layered=False).stdout
     scripted.settings(carrier="binaries")
     cold = scripted.program("chains", "empty-binaries").stdout
-    # By then two of them need not be compiled; the driver alone finds them in its own cache.
+    # By then two of them need not be compiled; without the layer the driver finds them in its own cache.
     assert lines(cold) == lines(alone)
     warm = lines(scripted.program("chains", "empty-binaries").stdout)
     assert {line.split(" ", 1)[0] for line in warm.values()} == {"result=0"}
@@ -75,24 +77,24 @@ def test_empty_binaries(scripted: ScriptedDriver) -> None:
 
 @pytest.mark.parametrize("carrier", ["cells", "binaries"])
 def test_parent_that_does_not_come(scripted: ScriptedDriver, carrier: str) -> None:
-    """A pipeline whose parent is not created is none of its derivatives any more, wherever its flags stand: in its
-    key, in its creation and in what is asked of the driver's own cache."""
+    """A pipeline whose parent is not created is no longer a derivative, wherever its flags are: in its key, in its
+    creation and in queries of the driver's own cache."""
     alone = scripted.program("chains", "derivatives", layered=False).stdout
     scripted.settings(carrier=carrier)
     for _ in range(2):
         assert scripted.program("chains", "derivatives").stdout == alone
-    # The flags of the third stand behind an unknown struct: the call is the driver's.
+    # The flags of the third pipeline follow an unknown structure, so the call is passed to the driver.
     assert (scripted.counts["compiles"], scripted.world.last()["passed"]) == (1, 2)
 
 
 def places(chain: str) -> list[str]:
-    """The chain, and the chain with one made-up structure in each place."""
+    """Returns the chain, and the chain with a made-up structure at each position."""
     names = chain.split(",")
     return [chain, *(",".join([*names[:i], "made-up", *names[i:]]) for i in range(len(names) + 1))]
 
 
 def stands_behind(chain: str, *names: str) -> bool:
-    """One of these structures is in the chain, behind one that is made up."""
+    """Returns whether one of these structures follows the made-up one in the chain."""
     _, _, behind = chain.partition("made-up")
     return any(name in behind.split(",") for name in names)
 
@@ -109,8 +111,8 @@ DEVICE_CHAINS = ["vulkan13", "control", "maintenance5,vulkan13", "vulkan13,maint
 @pytest.mark.parametrize("chain", [place for chain in DEVICE_CHAINS for place in places(chain)])
 @pytest.mark.parametrize("carrier", ["cells", "binaries"])
 def test_device_with_made_up_structures(scripted: ScriptedDriver, chain: str, carrier: str) -> None:
-    """A structure that nobody knows, in any place of a device's chain, costs what would have to change behind it, and
-    one line says so; all else is enabled, and the second run compiles nothing."""
+    """An unknown structure anywhere in a device's chain prevents changes to the structures after it, and one line says
+    what is not enabled. Everything else is enabled, and the second run compiles nothing."""
     scripted.settings(carrier=carrier)
     no_control = stands_behind(chain, "vulkan13", "control")
     no_binaries = carrier == "binaries" and not no_control and stands_behind(chain, "maintenance5", "binary")
@@ -136,7 +138,7 @@ def test_device_with_made_up_structures(scripted: ScriptedDriver, chain: str, ca
     ],
 )
 def test_device_of_a_real_driver(world: World, chain: str, carrier: str) -> None:
-    """The same for Vulkan 1.4, on RADV."""
+    """An unknown structure in a device's chain has the same effect with Vulkan 1.4 on RADV."""
     config = world.directory / "policy.yaml"
     config.write_text(f"settings: {{carrier: {carrier}}}")
     no_control = stands_behind(chain, "vulkan13")
@@ -151,15 +153,15 @@ def test_device_of_a_real_driver(world: World, chain: str, carrier: str) -> None
 
 
 def test_what_the_program_enables_is_enough(scripted: ScriptedDriver) -> None:
-    """What stands behind a made-up structure and is on already costs nothing, and nobody says anything."""
+    """If the feature is already on in the structure after the made-up one, nothing is lost and nothing is logged."""
     result = scripted.program("made_up", "1.3", "made-up,control-on", "compute", "-", "-")
     assert scripted.world.runs()[-1]["carrier"] == "cells"
     assert given_up(result.stderr) == []
 
 
 def test_binaries_without_cache_control(scripted: ScriptedDriver, tmp_path: Path) -> None:
-    """A program enables pipeline binaries, and cache control cannot be enabled: nothing is probed, in the program's own
-    cache neither (VUID 02878)."""
+    """If a program enables pipeline binaries and cache control cannot be enabled, the layer probes nothing, not even
+    the program's own cache (VUID 02878)."""
     chain = "made-up,vulkan13,maintenance5-on,binary-on"
     for _ in range(2):
         result = scripted.program("made_up", "cache", tmp_path / "cache", chain)
@@ -169,8 +171,8 @@ def test_binaries_without_cache_control(scripted: ScriptedDriver, tmp_path: Path
 
 
 def test_what_the_driver_does_not_know(scripted: ScriptedDriver) -> None:
-    """disableInternalCache, which the driver lacks and the layer may have promised, is taken out of the chain. Where it
-    stands behind a made-up structure, one line says that the driver gets it."""
+    """The layer removes disableInternalCache from the chain if the driver lacks it, because the layer may have
+    advertised it. After a made-up structure it cannot be removed, and one line says that the driver gets it."""
     script = "internal-cache-control=no"
     result = scripted.program("made_up", "1.3", "internal-cache-off,made-up", script=script)
     assert given_up(result.stderr) == []
@@ -183,7 +185,7 @@ def test_what_the_driver_does_not_know(scripted: ScriptedDriver) -> None:
 
 # ---- Pipelines ------------------------------------------------------------------------------------------------
 
-#: Of compute pipelines a made-up structure in any place; of the others in front of the flags and behind them.
+#: Compute pipelines have the made-up structure at every position, the others before the flags and after them.
 PIPELINE_CHAINS = [("compute", place) for place in (*places("feedback"), *places("robustness,flags2,feedback"))]
 PIPELINE_CHAINS += [
     (kind, chain) for kind in ("graphics", "rays") for chain in ("made-up,flags2,feedback", "flags2,made-up,feedback")
@@ -193,8 +195,8 @@ PIPELINE_CHAINS += [
 @pytest.mark.parametrize(("kind", "chain"), PIPELINE_CHAINS)
 @pytest.mark.parametrize("carrier", ["cells", "binaries"])
 def test_pipeline_with_made_up_structures(world: World, kind: str, carrier: str, chain: str) -> None:
-    """A structure that nobody knows, in any place of a pipeline's chain and in its stage's, costs the probe where flags
-    stand behind it, and one line says so. The program has its feedback, and the second run compiles nothing."""
+    """An unknown structure, anywhere in a pipeline's chain and in its stage's, prevents the probe if the flags follow
+    it, and one line says so. The program gets its feedback, and the second run compiles nothing."""
     config = world.directory / "policy.yaml"
     config.write_text(f"settings: {{carrier: {carrier}}}")
     command = [MADE_UP, "1.3", "maintenance5-on,binary-on", kind, "made-up,code", chain]
@@ -205,7 +207,7 @@ def test_pipeline_with_made_up_structures(world: World, kind: str, carrier: str,
         result = world.run(command, PYLAYER_CONFIG=str(config))
         assert result.stdout == alone
         assert world.runs()[-1]["carrier"] == carrier
-        # With its key, the second run needs no probe.
+        # In the second run the pipeline is found by its key, without a probe.
         assert len(given_up(result.stderr)) == (unprobed and (carrier == "cells" or number == 0))
     counters = world.last()
     assert counters["pipelines"] == 1
@@ -215,20 +217,21 @@ def test_pipeline_with_made_up_structures(world: World, kind: str, carrier: str,
 
 @pytest.mark.parametrize("chain", places("capture,feedback"))
 def test_capture_with_made_up_structures(world: World, chain: str) -> None:
-    """What the program captures is kept, wherever a made-up structure stands, and found in the next run."""
+    """Pipelines that the program captures are stored, wherever the made-up structure is. The next run finds them unless
+    the structure precedes the capture flag."""
     command = [MADE_UP, "1.3", "maintenance5-on,binary-on", "compute", "-", chain]
     for _ in range(2):
         world.run(command)
     counters = world.last()
     assert counters["passed"] == 1
     world.run([*command[:-1], "-"])
-    # The key cannot be asked for where CAPTURE_DATA cannot be taken out of the chain.
+    # The layer cannot ask for the key if it cannot take CAPTURE_DATA out of the chain.
     assert world.last()["binary_hits"] == (not stands_behind(chain, "capture"))
 
 
 def test_one_pipeline_costs_no_other_its_capture(scripted: ScriptedDriver) -> None:
-    """A pipeline that cannot be captured, because its flags stand behind a made-up structure, is compiled; the next one
-    of its kind is captured all the same. The line about it comes once."""
+    """A pipeline whose flags follow a made-up structure cannot be captured and is compiled. The next one of its kind is
+    still captured. One line says so, once."""
     scripted.settings(carrier="binaries")
     chains = ["made-up,flags2", "-", "made-up,flags2"]
     result = scripted.program(
@@ -239,7 +242,7 @@ def test_one_pipeline_costs_no_other_its_capture(scripted: ScriptedDriver) -> No
 
 
 def test_cache_with_a_made_up_structure(scripted: ScriptedDriver, tmp_path: Path) -> None:
-    """A structure chained to a VkPipelineCacheCreateInfo passes, and the data is checked as always: altered data never
+    """A structure chained to a VkPipelineCacheCreateInfo passes, and the data is checked as usual: altered data never
     reaches the driver."""
     file = tmp_path / "cache"
     for _ in range(2):
@@ -254,7 +257,8 @@ def test_cache_with_a_made_up_structure(scripted: ScriptedDriver, tmp_path: Path
 
 
 def test_incremental_mode_is_left_alone(scripted: ScriptedDriver) -> None:
-    """A device whose caches give parts of their data (VK_SEC_pipeline_cache_incremental_mode) has no layer."""
+    """The layer does nothing for a device whose caches return parts of their data
+    (VK_SEC_pipeline_cache_incremental_mode)."""
     arguments = ["1.3", "made-up,incremental", "compute", "-", "-"]
     script = "incremental-cache=yes"
     alone = scripted.program("made_up", *arguments, layered=False, script=script).stdout
@@ -276,7 +280,8 @@ def test_incremental_mode_is_left_alone(scripted: ScriptedDriver) -> None:
     ],
 )
 def test_what_binaries_depend_on(scripted: ScriptedDriver, api: str, script: str, expected: str) -> None:
-    """VK_KHR_extended_flags does for VK_KHR_pipeline_binary what VK_KHR_maintenance5 does, and needs no Vulkan 1.3."""
+    """VK_KHR_extended_flags can replace VK_KHR_maintenance5 as a dependency of VK_KHR_pipeline_binary, and does not
+    need Vulkan 1.3."""
     scripted.settings(carrier="binaries")
     for _ in range(2):
         scripted.program("made_up", api, "-", "compute", "-", "-", script=script)

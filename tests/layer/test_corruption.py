@@ -1,4 +1,4 @@
-"""Corrupted data of every kind: few pieces of each; `make corruption` gives 10,000."""
+"""Corrupted data of every kind, a few pieces of each. `make corruption` runs 10,000."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from world import ROOT, World, clean_environment
 
 
 def test_no_corrupted_data_reaches_the_driver() -> None:
-    """Of a program's own files and of the store's, corrupted in every way, nothing altered reaches the driver."""
+    """A program's own files and the store's files are corrupted in every way, and no altered data reaches the
+    driver."""
     done = subprocess.run(
         [sys.executable, str(ROOT / "tests" / "corruption" / "run.py"), "--inputs", "25"],
         capture_output=True,
@@ -21,7 +22,7 @@ def test_no_corrupted_data_reaches_the_driver() -> None:
 
 
 def test_records_of_another_driver_in_a_file(world: World) -> None:
-    """A file system that puts another driver's records into a file does not make them this driver's."""
+    """If a file system puts another driver's records into a file, the layer does not load them."""
     world.demo("--count", 8, RADV_FORCE_FAMILY="navi31")
     (foreign,) = world.stored_files(".closed")
     records = foreign.read_bytes()[256:]

@@ -1,5 +1,5 @@
-"""Ray tracing pipelines in deferred operations: on RADV, and on drivers that have done everything when they say that
-they deferred, that defer to the threads that join, and that never defer."""
+"""Ray tracing pipelines in deferred operations. The drivers are RADV and scripted drivers that have done all work when
+they return VK_OPERATION_DEFERRED_KHR, that leave it to the threads that join, or that never defer."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ DEFERRALS = ["at-once", "to-join", "never"]
 
 
 class Deferring:
-    """Programs on a driver that defers in one of these ways, or on RADV."""
+    """Programs on a scripted driver that defers in one of these ways, or on RADV."""
 
     def __init__(self, world: World, deferral: str, scripted: ScriptedDriver | None) -> None:
         self.world = world
         self.deferral = deferral
         self.scripted = scripted
-        #: As RADV without its cache on disk, with pipelines of about the same size.
+        #: Like RADV without its disk cache, with pipelines of about the same size.
         self.script = f"payload=2000;internal-cache=no;binaries=no;deferral={deferral}"
 
     def program(self, *arguments: str, layered: bool = True, script: str = "", **options: Any) -> Calls:
-        """What tests/layer/deferred.c printed, by name of the call."""
+        """Runs tests/layer/deferred.c. Returns what it printed, by name of the call."""
         if self.scripted:
             script = f"{self.script};binaries=yes;{script}"
             output = self.scripted.program("deferred", *arguments, layered=layered, script=script, **options).stdout
@@ -63,12 +63,13 @@ def scriptable(request: pytest.FixtureRequest, scripted: ScriptedDriver) -> Defe
 
 @pytest.fixture
 def deferring(scripted: ScriptedDriver) -> Deferring:
-    """The driver that really defers."""
+    """The driver that leaves the work to the threads that join."""
     return Deferring(scripted.world, "to-join", scripted)
 
 
 def results(calls: Calls) -> Calls:
-    """Without the returned value of a call, which may be DEFERRED or NOT_DEFERRED wherever either may be."""
+    """Returns the calls without the value that each returned at once, because both DEFERRED and NOT_DEFERRED are
+    allowed."""
     return {name: {key: value for key, value in call.items() if key != "begin"} for name, call in calls.items()}
 
 
@@ -76,8 +77,8 @@ def results(calls: Calls) -> Calls:
 
 
 def test_results_are_the_drivers(driver: Deferring) -> None:
-    """The operations of a first run give the results, pipelines and group handles that they give without the layer,
-    but for one that need not compile any more."""
+    """In a first run, operations give the same results, pipelines and group handles as without the layer, except one
+    that need not compile any more."""
     alone, cold = results(driver.program(layered=False)), results(driver.program())
     assert alone.pop("then-found")["result"] == COMPILE_REQUIRED
     assert cold.pop("then-found")["result"] == SUCCESS
@@ -87,7 +88,7 @@ def test_results_are_the_drivers(driver: Deferring) -> None:
 
 
 def test_results_of_a_second_run(driver: Deferring) -> None:
-    """What comes from the store is what came from the compiler, and what may not be compiled comes too."""
+    """Pipelines from the store equal those that were compiled, and those that may not be compiled are found as well."""
     cold = results(driver.program())
     warm = results(driver.program())
     assert cold.pop("may-not-compile")["pipelines"] == "10"
@@ -97,8 +98,8 @@ def test_results_of_a_second_run(driver: Deferring) -> None:
 
 
 def test_second_run_compiles_nothing(driver: Deferring) -> None:
-    """Every deferred operation of a second run is answered from the store. Those with CAPTURE_DATA or with handles that
-    can be replayed are the driver's, which gets a copy of the program's cache where there is one."""
+    """Every deferred operation of a second run is answered from the store. Those with CAPTURE_DATA or with replayable
+    handles go to the driver, with a copy of the program's cache if the program passed one."""
     driver.program()
     cold = driver.world.last()
     driver.program()
@@ -106,15 +107,15 @@ def test_second_run_compiles_nothing(driver: Deferring) -> None:
     assert (cold["compiled"], cold["compile_required"], cold["passed"], cold["plain"]) == (19, 1, 3, 1)
     assert warm["compiled"] == warm["adopted"] == warm["compile_required"] == warm["failed"] == 0
     assert (warm["pipelines"], warm["hits"], warm["passed"], warm["plain"]) == (30, 29, 3, 1)
-    # All but the one that is created without a deferred operation, and which the program's own cache has.
+    # Every pipeline but one, which is created without a deferred operation and is in the program's own cache.
     assert (cold["deferred"], warm["deferred"]) == (cold["pipelines"] - 1, warm["pipelines"] - 1)
-    # The first of two in one call is found in the layer's cache, which is then merged into the program's.
+    # The first pipeline of two in one call is found in the layer's cache, which is then merged into the program's.
     assert (cold["application_hits"], warm["application_hits"]) == (1, 2)
 
 
 def test_what_is_found_counts_as_deferred(driver: Deferring) -> None:
-    """A call that finds all its pipelines says that it deferred, for programs that cannot deal with another answer, and
-    the driver's own operation is complete with the right result."""
+    """A call that finds all its pipelines returns VK_OPERATION_DEFERRED_KHR, because some programs cannot deal with
+    another answer. The driver's operation is then complete with VK_SUCCESS."""
     driver.program()
     warm = driver.program()
     own = NOT_DEFERRED if driver.deferral == "never" else DEFERRED
@@ -126,7 +127,8 @@ def test_what_is_found_counts_as_deferred(driver: Deferring) -> None:
 
 
 def test_found_after_a_failure_is_not_deferred(deferring: Deferring) -> None:
-    """An operation whose last use failed would go on saying so: it is not claimed for pipelines that were found."""
+    """An operation whose last use failed would keep returning that failure, so a call whose pipelines were found
+    returns VK_OPERATION_NOT_DEFERRED_KHR for it."""
     cold = deferring.program()
     assert cold["may-not-compile"]["begin"] == DEFERRED
     assert cold["may-not-compile"]["result"] == COMPILE_REQUIRED
@@ -135,15 +137,15 @@ def test_found_after_a_failure_is_not_deferred(deferring: Deferring) -> None:
 
 
 def test_driver_defers_what_must_be_compiled(driver: Deferring) -> None:
-    """A call that misses is deferred, or not, as the driver does it without the layer."""
+    """A call that misses returns what the driver returns without the layer, deferred or not."""
     alone, cold = driver.program(layered=False), driver.program()
     for name in ("one", "batch", "partly", "threads", "cache", "feedback", "captured", "replayable", "then-may"):
         assert cold[name]["begin"] == alone[name]["begin"]
 
 
 def test_who_asks_first_finds_all_pipelines(deferring: Deferring) -> None:
-    """A thread that asks for the result, while the one that completed the operation is still in its join, finds all
-    its pipelines."""
+    """A thread that asks for the result finds all pipelines, even while the thread that completed the operation is
+    still in its join."""
     calls = deferring.program("asked", script="join=late")
     assert calls["found"]["pipelines"] == calls["asked"]["pipelines"] == "11"
     assert deferring.world.last()["compiled"] == 2
@@ -153,10 +155,11 @@ def test_who_asks_first_finds_all_pipelines(deferring: Deferring) -> None:
 
 
 def test_operation_destroyed_without_asking_for_its_result(driver: Deferring) -> None:
-    """What was compiled is kept, and handed out, when the operation was joined and never asked for its result."""
+    """The pipelines of an operation that was joined and never asked for its result are stored and returned to the
+    program."""
     alone, cold = results(driver.program("unasked", layered=False)), results(driver.program("unasked"))
     assert cold["unasked"]["pipelines"] == "11"
-    # A driver that does everything at once has also handed it out by then.
+    # A driver that does everything at once has also returned the pipelines by then.
     assert cold == alone
     assert driver.world.last()["compiled"] == 2
     driver.program("unasked")
@@ -164,7 +167,7 @@ def test_operation_destroyed_without_asking_for_its_result(driver: Deferring) ->
 
 
 def test_operation_that_is_never_joined(deferring: Deferring) -> None:
-    """A program that ends its device with a pending operation ends as it does without the layer."""
+    """A program that destroys its device with a pending operation ends as it does without the layer."""
     for layered in (False, True):
         deferring.program("unjoined", layered=layered, allow=True)
         assert deferring.scripted and "objects alive: VkDeferredOperationKHR" in deferring.scripted.violations[-1]
@@ -179,7 +182,8 @@ def test_operation_that_is_never_joined(deferring: Deferring) -> None:
     "how", [(), ("--batch", 5), ("--cache", "object", "--feedback"), ("--derivatives", "--batch", 4)]
 )
 def test_threads_share_the_work(scriptable: Deferring, how: tuple[str | int, ...]) -> None:
-    """Threads that each defer and join with two more see what they see without the layer, and hit in a second run."""
+    """Threads that each defer and join with two more see what they see without the layer, and get only hits in a second
+    run."""
     arguments = ["--count", 10, "--threads", 2, "--deferred", 3, *how]
     alone = seen(scriptable.demo(*arguments, layered=False))
     assert seen(scriptable.demo(*arguments)) == alone
@@ -206,7 +210,7 @@ FAILING = "pipeline=error:unknown?chosen?!may-not-compile"
 )
 @pytest.mark.parametrize("how", [(), ("--cache", "object")], ids=["alone", "cache"])
 def test_faults_go_unnoticed(scriptable: Deferring, script: str, how: tuple[str, ...]) -> None:
-    """With any of the driver's faults a program that defers sees what it sees without the layer."""
+    """A program that defers sees what it sees without the layer, whichever fault the driver has."""
     arguments = ["--count", 6, "--batch", 3, "--deferred", 2, *how]
     alone = seen(scriptable.demo(*arguments, script=script, layered=False, check=False))
     for _ in range(2):
@@ -215,7 +219,7 @@ def test_faults_go_unnoticed(scriptable: Deferring, script: str, how: tuple[str,
 
 @pytest.mark.parametrize("how", [(), ("--cache", "object")], ids=["alone", "cache"])
 def test_snapshot_keeps_what_was_deferred(scriptable: Deferring, how: tuple[str, ...]) -> None:
-    """Without cache control a copy of the cache serves the operation, and what it compiled is in the snapshot."""
+    """Without cache control the operation uses a copy of the cache, and what it compiled is in the snapshot."""
     arguments = ["--count", 4, "--batch", 2, "--deferred", 2, *how]
     scriptable.demo(*arguments, script="cache-control=no")
     assert scriptable.world.last()["plain_compiled"] == 4
@@ -225,7 +229,8 @@ def test_snapshot_keeps_what_was_deferred(scriptable: Deferring, how: tuple[str,
 
 
 def test_pipeline_that_fails_fails_the_operation(scriptable: Deferring) -> None:
-    """A pipeline that the driver refuses is missing, the others of its operation are kept and found again."""
+    """A pipeline that the driver refuses is missing. The others of its operation are stored and are hits in the next
+    run."""
     arguments = ["--count", 9, "--batch", 3, "--deferred", 2]
     first = scriptable.demo(*arguments, script=FAILING, check=False)
     assert 0 < first["failed"] < 9

@@ -1,5 +1,5 @@
-"""A driver whose VK_KHR_pipeline_binary fails, lies or is half there: the program sees what it sees without the layer,
-and afterwards the store is whole and the pipelines are found again."""
+"""A driver whose VK_KHR_pipeline_binary fails, lies or is incomplete. The program sees what it sees without the layer.
+Afterwards the store is whole and the pipelines are hits."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FAULTS = [
     "feedback=no",
 ]
 
-#: The extension in part: what it depends on, its feature or its commands are missing.
+#: The extension is incomplete: its dependencies, its feature or its commands are missing.
 PARTS = [
     "binaries=no",
     "binaries=unfeatured",
@@ -60,7 +60,8 @@ PARTS = [
 
 @pytest.mark.parametrize("script", FAULTS)
 def test_program_notices_nothing(scripted: ScriptedDriver, script: str) -> None:
-    """Threads with batches see what they see without the layer; without the fault everything is found again."""
+    """Threads that create pipelines in batches see what they see without the layer. Once the fault is gone, every
+    pipeline is a hit."""
     scripted.settings(carrier="binaries")
     assert scripted.compiles_after(script, "--count", 9, "--threads", 3, "--batch", 3, "--api", "1.3") == 0
 
@@ -69,20 +70,20 @@ def test_program_notices_nothing(scripted: ScriptedDriver, script: str) -> None:
     ("script", "carrier"),
     [
         *[(script, "binaries") for script in PARTS],
-        # The carrier is chosen by pipelineCreationCacheControl and by the driver's own cache.
+        # pipelineCreationCacheControl and the driver's own cache decide which carrier is chosen.
         *[(script, "auto") for script in PARTS if "cache" in script],
     ],
 )
 def test_extension_in_part(scripted: ScriptedDriver, script: str, carrier: str) -> None:
-    """What is advertised and not there, or without its feature, is done without; the second run compiles nothing."""
+    """The layer does without an extension that is incomplete or lacks its feature. The second run compiles nothing."""
     scripted.settings(carrier=carrier)
     assert scripted.compiles_after(script, *ARGUMENTS) == 0
     assert scripted.counts_under_fault["compiles"] == 0
 
 
 def test_bad_binaries_do_not_hide_good_ones(scripted: ScriptedDriver) -> None:
-    """Binaries that the driver cannot use stay in the store beside those that were made in their place; from then on
-    nothing is compiled, whichever of the two comes first."""
+    """Binaries that the driver cannot use stay in the store beside the good ones that replace them. Later runs compile
+    nothing, whichever of the two is tried first."""
     scripted.settings(carrier="binaries")
     scripted.demo(*ARGUMENTS, script="binary-data=garbage")
     scripted.demo(*ARGUMENTS)
@@ -93,8 +94,8 @@ def test_bad_binaries_do_not_hide_good_ones(scripted: ScriptedDriver) -> None:
 
 
 def test_the_newest_binaries_are_bad(scripted: ScriptedDriver) -> None:
-    """Good binaries are stored, and bad ones after them under the same keys: those are tried first, and then the good
-    ones, without compiling."""
+    """If the newest binaries under a key are bad, they are tried first and evicted, and the older good ones are used
+    without compiling."""
     scripted.settings(carrier="binaries")
     scripted.demo("--count", 3, *ARGUMENTS[2:])
     scripted.demo("--count", 3, *ARGUMENTS[2:], script="binary-data=garbage;pipeline=error:unknown?from-binaries")
@@ -108,7 +109,8 @@ def test_the_newest_binaries_are_bad(scripted: ScriptedDriver) -> None:
     "script", ["", "create-binaries=missing?fetch?from-create-info", "create-binaries=error:unknown?from-create-info"]
 )
 def test_program_with_binaries_of_its_own(scripted: ScriptedDriver, script: str, source: str, tmp_path: Path) -> None:
-    """A program that uses the extension itself gets its pipelines, from its own file where it could."""
+    """A program that uses the extension itself gets its pipelines, at least as many from its own file as without the
+    layer."""
     arguments = ["--count", 6, "--source", source]
     alone = [
         json.loads(

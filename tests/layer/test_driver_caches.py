@@ -1,5 +1,5 @@
-"""A driver whose VkPipelineCache fails, lies or gives too little: the program sees what it sees without the layer, and
-afterwards the store is whole and the pipelines are found again."""
+"""A driver whose VkPipelineCache fails, lies or returns too little. The program sees what it sees without the layer.
+Afterwards the store is whole and the pipelines are cache hits."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import pytest
 from scripted_driver import ScriptedDriver
 from world import seen
 
-#: What vkCreatePipelineCache can fail with. The layer tells success from the rest; the values are an error of Vulkan's,
-#: the one that pipelines may not be tried again after, a success, and what no version of Vulkan knows yet.
+#: Results of vkCreatePipelineCache. The layer only tells VK_SUCCESS from the rest. The values are an ordinary error,
+#: the error after which pipelines may not be tried again, a success code, and two results that no version of Vulkan
+#: knows.
 RESULTS = ["out-of-host-memory", "device-lost", "incomplete", "1000999999", "-1000999999"]
 
-#: Each with 'always' or 'now and then', and each way a get-data can lie. After these nothing is missing: the next run
-#: without faults compiles what the faults kept from the store, the one after that nothing.
+#: Faults that happen always or sometimes, with each way in which get-data can lie. The next run without faults compiles
+#: what the faults kept from the store, and the run after that compiles nothing.
 FAULTS = [
     "create-cache=null",
     "create-cache=null@2+",
@@ -38,7 +39,7 @@ FAULTS = [
     "merge=ignore",
 ]
 
-#: Of each command a failure, and what the program would see of a lie.
+#: For each command a failure, and the lies that the program could see.
 FAULTS_WITH_A_CACHE = [
     "create-cache=null",
     "create-cache=ignore",
@@ -55,32 +56,34 @@ OWN_CACHE: list[str | int] = ["--count", 8, "--cache", "object", "--feedback"]
 
 @pytest.mark.parametrize("result", RESULTS)
 def test_no_cache_can_be_created(scripted: ScriptedDriver, result: str) -> None:
-    """vkCreatePipelineCache fails, always, in every way: the layer says once that it keeps nothing, and keeps out."""
+    """If vkCreatePipelineCache always fails, the layer warns once that the driver refused an empty cache, and passes
+    all calls."""
     assert scripted.compiles_after(f"create-cache=error:{result}", "--count", 8) == 0
     assert scripted.warnings(scripted.under_fault).count("the driver refused an empty pipeline cache") == 1
 
 
 @pytest.mark.parametrize("result", ["device-lost", "1000999999"])
 def test_stored_data_is_refused(scripted: ScriptedDriver, result: str) -> None:
-    """vkCreatePipelineCache fails where it is given data: what is stored stays, for the day when it is taken."""
+    """If vkCreatePipelineCache fails for all initial data, stored records remain until the driver accepts them
+    again."""
     assert scripted.compiles_after(f"create-cache=error:{result}?data", "--count", 8) == 0
 
 
 @pytest.mark.parametrize("script", FAULTS)
 def test_program_notices_nothing(scripted: ScriptedDriver, script: str) -> None:
-    """The program sees what it sees without the layer; without the fault everything is found again."""
+    """The program sees what it sees without the layer. Once the fault is gone, every pipeline is a cache hit."""
     assert scripted.compiles_after(script, "--count", 8) == 0
 
 
 @pytest.mark.parametrize("script", FAULTS_WITH_A_CACHE)
 def test_program_with_a_cache_notices_nothing(scripted: ScriptedDriver, script: str) -> None:
-    """So does a program with a VkPipelineCache of its own; where it fails by itself it fails alike."""
+    """A program with a VkPipelineCache of its own sees what it sees without the layer, including its failures."""
     assert scripted.compiles_after(script, *OWN_CACHE) == 0
 
 
 @pytest.mark.parametrize("script", ["get-data=stub", "get-data=shrink", "get-data=header:short", "pipeline=ignore"])
 def test_driver_that_keeps_nothing(scripted: ScriptedDriver, script: str) -> None:
-    """Caches that stay empty whatever is compiled: the layer finds out, says so, and stays out from then on."""
+    """If the driver's caches stay empty, the layer notices, says so, and stays out from then on."""
     alone = seen(scripted.demo("--count", 8, layered=False, script=script))
     for _ in range(2):
         result = scripted.demo("--count", 8, script=script, verify=True)
@@ -89,7 +92,7 @@ def test_driver_that_keeps_nothing(scripted: ScriptedDriver, script: str) -> Non
 
 
 def test_one_refused_record_costs_one_compile(scripted: ScriptedDriver) -> None:
-    """Of eight stored pipelines the driver refuses one: the others are found."""
+    """If the driver refuses one of eight stored records, one pipeline is compiled and the others are cache hits."""
     scripted.demo("--count", 8)
     result = scripted.demo("--count", 8, script="create-cache=error:initialization-failed?data@5")
     assert (scripted.counts["compiles"], scripted.counts["hits"]) == (1, 7)
@@ -98,15 +101,15 @@ def test_one_refused_record_costs_one_compile(scripted: ScriptedDriver) -> None:
 
 @pytest.mark.parametrize("carrier", ["auto", "binaries", "snapshot"])
 def test_memory_ends_at_any_allocation(scripted: ScriptedDriver, carrier: str) -> None:
-    """The driver has no memory at one time or another: at worst a command of the program fails, as it may; the store is
-    whole afterwards. It is complete, too, but for snapshots: a driver without memory may load part of one and say
-    VK_SUCCESS, and the next snapshot lacks the rest, which is compiled once more."""
+    """If any one allocation of the driver fails, at worst a command of the program returns VK_ERROR_OUT_OF_HOST_MEMORY.
+    The store verifies afterwards and is complete, except with snapshots: the driver may load part of one and return
+    VK_SUCCESS, so the next snapshot lacks the rest, which is compiled once more."""
     scripted.settings(carrier=carrier)
     arguments: list[str | int] = ["--count", 4, "--compute", "--api", "1.3"]
     scripted.demo(*arguments)
     scripted.demo(*arguments)
     reached = 0
-    # Each third, with what is stored and with other pipelines in turn.
+    # Every third allocation fails, in turn with stored pipelines and with others.
     for number in range(2, scripted.counts["allocate"] + 1, 3):
         seed = 1 if number % 2 else number
         script = f"allocate=error:out-of-host-memory@{number}"
@@ -132,13 +135,15 @@ def test_memory_ends_at_any_allocation(scripted: ScriptedDriver, carrier: str) -
     ],
 )
 def test_every_command_fails(scripted: ScriptedDriver, script: str, arguments: list[str | int]) -> None:
-    """Every command of the device fails, from the first or a later one on: the program ends as without the layer."""
+    """If every device command fails, from the first or a later one on, the program ends as it does without the
+    layer."""
     assert scripted.compiles_after(script, *arguments) == 0
 
 
 @pytest.mark.parametrize("number", [20, 48, 76])
 def test_device_is_lost(scripted: ScriptedDriver, number: int) -> None:
-    """The device is lost while the program creates pipelines: it hears of it, and nothing else is amiss."""
+    """If the device is lost while the program creates pipelines, the program gets VK_ERROR_DEVICE_LOST, and later runs
+    compile nothing twice."""
     for _ in range(2):
         result: Any = scripted.demo("--count", 12, script=f"any=error:device-lost@{number}+", check=False)
         assert result.returncode in (0, 1)
@@ -149,13 +154,14 @@ def test_device_is_lost(scripted: ScriptedDriver, number: int) -> None:
     assert scripted.counts["compiles"] == 0
 
 
-# What the layer does next depends on neither the carrier nor the result.
+# One case of each is enough: what the layer does next depends on neither the carrier nor the result.
 @pytest.mark.parametrize(
     ("carrier", "result"),
     [("auto", "out-of-host-memory"), ("binaries", "feature-not-present"), ("snapshot", "device-lost")],
 )
 def test_device_with_more_than_was_asked_for(scripted: ScriptedDriver, carrier: str, result: str) -> None:
-    """vkCreateDevice fails with what the layer adds to it: the program gets the device that it asked for."""
+    """If vkCreateDevice fails with what the layer adds to the create info, the program gets the device that it asked
+    for."""
     scripted.settings(carrier=carrier)
     script = f"create-device=error:{result}?cache-control;create-device=error:{result}?binaries"
     assert scripted.compiles_after(script, "--count", 8, "--api", "1.3") == 0

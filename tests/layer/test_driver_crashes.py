@@ -1,5 +1,5 @@
-"""A driver that crashes or hangs over what it is given: once, and never again over the same data. Where the crash has
-nothing to do with what is stored, all of it stays in use."""
+"""A driver that crashes or hangs over data crashes or hangs once, and never again over the same data. If the crash has
+nothing to do with stored data, all stored data stays in use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from world import BUILD, LAYER_NAME, Run, seen
 
 from pylayer.store import sentinel
 
-#: Carrier, where the driver crashes over the entry of the third pipeline, and how the program creates pipelines.
+#: The carrier, the command in which the driver crashes over the entry of the third pipeline, and how the program
+#: creates its pipelines.
 CRASHES: list[tuple[str, str, list[str | int]]] = [
     ("auto", "create-cache=crash?guilty", ["--count", 8]),
     ("auto", "merge=abort?guilty", ["--count", 8]),
@@ -36,8 +37,8 @@ CRASHES: list[tuple[str, str, list[str | int]]] = [
 
 @pytest.mark.parametrize(("carrier", "script", "arguments"), CRASHES)
 def test_crashes_once(scripted: ScriptedDriver, carrier: str, script: str, arguments: list[str | int]) -> None:
-    """The driver crashes over stored data; the next start says what is set aside and has all pipelines, and the one
-    after that compiles nothing, though the driver would still crash."""
+    """After the driver crashed over stored data, the next run says what is set aside and creates all pipelines. The run
+    after that compiles nothing, although the driver would still crash over the old data."""
     scripted.settings(carrier=carrier)
     healthy = seen(scripted.demo(*arguments, script="guilty=3"))
     crashed = scripted.demo(*arguments, script=script, check=False)
@@ -53,8 +54,8 @@ def test_crashes_once(scripted: ScriptedDriver, carrier: str, script: str, argum
     ("way", "guilty"), [(["--count", 8], 1), (["--count", 8], 3), (["--count", 8, "--cache", "object"], 1)]
 )
 def test_snapshot_with_a_guilty_pipeline(scripted: ScriptedDriver, way: list[str | int], guilty: int) -> None:
-    """The driver crashes at the use of one pipeline of a whole cache: that one is compiled from then on, the others are
-    found."""
+    """If the driver crashes over one pipeline of a snapshot, that pipeline is compiled from then on and the others are
+    cache hits."""
     scripted.settings(carrier="snapshot")
     scripted.demo(*way, script=f"guilty={guilty}")
     assert scripted.demo(*way, script="pipeline=crash?guilty", check=False).returncode == -signal.SIGSEGV
@@ -66,14 +67,14 @@ def test_snapshot_with_a_guilty_pipeline(scripted: ScriptedDriver, way: list[str
 @pytest.mark.parametrize(
     ("how", "script"),
     [
-        ("unprobeable", ""),  # its flags stand behind a struct nobody knows
+        ("unprobeable", ""),  # its flags follow a struct of unknown size
         ("same", ";pipeline=error:unknown?compile@1"),  # it cannot be compiled into a cell
-        ("inseparable", ""),  # the call goes to the driver as it is
+        ("inseparable", ""),  # the call goes to the driver unchanged
     ],
 )
 def test_suspect_with_a_seeded_cache(scripted: ScriptedDriver, how: str, script: str) -> None:
-    """What is stored is in the program's own cache by the time that the pipeline is created of which the driver died,
-    and the driver still has it under another name: the pipeline is compiled all the same, without any cache."""
+    """The suspected pipeline is created after stored data was merged into the program's own cache, which holds the
+    fatal entry under another name. The pipeline is still compiled, without any cache."""
     scripted.settings(carrier="cells")
     scripted.program("chains", "stored", script="guilty=2")
     fatal = "internal-cache=no;pipeline=crash?guilty"
@@ -85,8 +86,8 @@ def test_suspect_with_a_seeded_cache(scripted: ScriptedDriver, how: str, script:
 
 @pytest.mark.parametrize("carrier", ["auto", "snapshot"])
 def test_cache_file_that_crashes_the_driver(scripted: ScriptedDriver, carrier: str, tmp_path: Path) -> None:
-    """A program's own cache file, good by all that can be checked, crashes the driver at use, each time without the
-    layer: with it once."""
+    """A program's own cache file that passes every check crashes the driver when it is used: in each run without the
+    layer, once with it."""
     scripted.settings(carrier=carrier)
     file, script = tmp_path / "cache", "pipeline=crash?guilty"
     scripted.demo("--count", 8, "--cache", "object", "--cache-save", file, script="guilty=3")
@@ -100,8 +101,8 @@ def test_cache_file_that_crashes_the_driver(scripted: ScriptedDriver, carrier: s
 
 
 def test_binaries_that_a_program_asks_for(scripted: ScriptedDriver, tmp_path: Path) -> None:
-    """A program asks for binaries by its create infos, the layer answers out of the store, and the driver crashes over
-    what it is given for that: once."""
+    """A program asks for binaries by its create infos, and the layer answers from the store. The driver crashes over
+    those binaries only once."""
     arguments = ["--count", 6, "--source", "internal", "--archive"]
     scripted.program("binaries", *arguments, tmp_path / "first", script="guilty=3")
     script = "create-binaries=crash?guilty?from-data"
@@ -122,7 +123,7 @@ def test_binaries_that_a_program_asks_for(scripted: ScriptedDriver, tmp_path: Pa
     ],
 )
 def test_crash_that_is_none_of_the_stores(scripted: ScriptedDriver, carrier: str, script: str) -> None:
-    """The driver crashes where nothing stored is in its hands, again and again: all that is stored stays in use."""
+    """If the driver crashes repeatedly while it handles no stored data, all stored data stays in use."""
     scripted.settings(carrier=carrier)
     scripted.demo("--count", 8, "--api", "1.3")
     for _ in range(4):
@@ -132,7 +133,7 @@ def test_crash_that_is_none_of_the_stores(scripted: ScriptedDriver, carrier: str
 
 
 def test_driver_that_crashes_on_everything(scripted: ScriptedDriver) -> None:
-    """A driver that crashes at every use of what is stored: after three crashes the layer leaves the device alone."""
+    """If the driver crashes at every use of stored data, the layer leaves the device alone after three crashes."""
     scripted.demo("--count", 8)
     script = "pipeline=crash?hit@4"
     crashes = 0
@@ -152,8 +153,8 @@ def start(scripted: ScriptedDriver, script: str, *arguments: str) -> subprocess.
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-#: What never returns on the policy thread, and how the program creates pipelines meanwhile. The program's thread takes
-#: its part of the work where it comes first, and the driver answers that.
+#: The command that never returns on the policy thread, and how the program creates pipelines meanwhile. The hang
+#: excludes the main thread because the program's thread may take a slice of the load first.
 IN_A_LOAD, IN_A_MERGE = "create-cache=hang?data?!main-thread", "merge=hang?!main-thread"
 HANGS: list[tuple[str, list[str | int]]] = [
     (IN_A_LOAD, ["--count", 8]),
@@ -164,7 +165,8 @@ HANGS: list[tuple[str, list[str | int]]] = [
 
 
 def run_into(hang: str, arguments: list[str | int], directory: Path) -> tuple[ScriptedDriver, Run]:
-    """A program on a driver that hangs over what is stored: it has its pipelines, and all that it calls comes back."""
+    """Runs a program on a driver that hangs over stored data. Asserts that all pipelines are created and every call
+    returns."""
     directory.mkdir()
     scripted = ScriptedDriver(directory)
     scripted.settings(load_wait_ms=500, flush_wait_ms=1000)
@@ -183,11 +185,11 @@ def run_into(hang: str, arguments: list[str | int], directory: Path) -> tuple[Sc
 
 
 def test_stored_data_hangs_the_driver(tmp_path: Path) -> None:
-    """vkCreatePipelineCache never returns on the policy thread: the program ends, by exit() too, and the next start
-    sets aside what the driver hung in. vkMergePipelineCaches never returns, and nobody else can merge or look into that
-    cache: one line says why the pipelines were compiled.
+    """If vkCreatePipelineCache never returns on the policy thread, the program still ends, also by exit(), and the next
+    start sets aside the data that the driver hung in. If vkMergePipelineCaches never returns, nobody can merge into
+    that cache or probe it, and one warning says why the pipelines were compiled.
 
-    All at once, since the layer waits for seconds before it abandons a driver that hangs."""
+    All cases run at once, because the layer waits for seconds before it abandons a driver that hangs."""
     with ThreadPoolExecutor(len(HANGS)) as pool:
         waits = [pool.submit(run_into, *how, tmp_path / str(number)) for number, how in enumerate(HANGS)]
     for (hang, arguments), wait in zip(HANGS, waits, strict=True):
@@ -203,8 +205,8 @@ def test_stored_data_hangs_the_driver(tmp_path: Path) -> None:
 
 
 def test_stored_pipeline_hangs_the_driver(scripted: ScriptedDriver) -> None:
-    """The driver never returns from the creation of a pipeline, on the program's own thread: nobody can help, and the
-    user ends it. The next start compiles that pipeline, and the driver hangs no more."""
+    """If the driver hangs in the creation of a pipeline on the program's own thread, the user has to kill the program.
+    The next run compiles that pipeline, and the driver no longer hangs."""
     scripted.demo("--count", 8, script="guilty=3")
     process = start(scripted, "pipeline=hang?guilty", "--count", "8")
     while read_counts(scripted.counts_file).get("acts", 0) == 0 and process.poll() is None:

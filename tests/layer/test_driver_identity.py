@@ -1,5 +1,5 @@
-"""Drivers of different builds that look alike: data crosses between them under no circumstances, whichever of the
-properties tells them apart; the witness below the layer sees every byte."""
+"""Drivers of different builds that look alike. No data ever reaches the driver of another build, whichever property
+tells them apart. The witness below the layer sees every byte."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from scripted_driver import ScriptedDriver
 
-#: Another driver, another build of one, another device: each differs from the default in one property that Vulkan
-#: reports, and in data that only its own build may be given. The pipelineCacheUUID is equal in all but one.
+#: Another driver, another build of it, another device. Each differs from the default in one property that Vulkan
+#: reports, and in its data, which only its own build may get. The pipelineCacheUUID is equal in all but one.
 OTHERS = [
     "build=2;driver-version=2",
     "build=3;uuid=7e58",
@@ -24,7 +24,7 @@ OTHERS = [
 
 Change = Callable[[bytes], bytes]
 
-#: Every use of another build's data ends the process.
+#: The driver crashes on any data of another build.
 STRICT = ";create-cache=crash?stale;create-binaries=crash?stale;pipeline=crash?stale"
 
 OUTCOMES: dict[str, tuple[Change, str]] = {
@@ -38,13 +38,13 @@ OUTCOMES: dict[str, tuple[Change, str]] = {
     "wrong device": (lambda data: data[:12] + b"\x00" + data[13:], "wrong-device"),
     "wrong UUID": (lambda data: data[:31] + b"\x01" + data[32:], "wrong-uuid"),
 }
-#: Not known to be damaged: a strict policy refuses it all the same.
+#: Data that is not known to be damaged. With application_caches: strict it is still refused.
 UNKNOWN: dict[str, Change] = {"header alone": lambda data: data[:32], "twice": lambda data: data + data}
 
 
 @pytest.mark.parametrize(("carrier", "others"), [("auto", OTHERS), ("binaries", OTHERS[:2]), ("snapshot", OTHERS[:2])])
 def test_nothing_crosses_to_another_build(scripted: ScriptedDriver, others: list[str], carrier: str) -> None:
-    """Builds in turn on one store: each finds its own pipelines again and nothing of the others."""
+    """Several builds use one store in turn. Each finds its own pipelines and none of the others'."""
     scripted.settings(carrier=carrier)
     arguments = ["--count", 6, "--api", "1.3"]
     for compiled in (6, 0):
@@ -55,7 +55,8 @@ def test_nothing_crosses_to_another_build(scripted: ScriptedDriver, others: list
 
 
 def test_nothing_crosses_between_devices_of_one_process(scripted: ScriptedDriver) -> None:
-    """Two devices of equal UUID, vendor and device number whose drivers are of different builds: each has its own."""
+    """Two devices with equal UUID, vendor and device number and drivers of different builds each have their own folder
+    in the store."""
     script = "devices=2;device-id=9/9;build=1/2;driver-info=one/two" + STRICT
     for device in (0, 1, 0, 1):
         scripted.demo("--count", 6, "--device", device, script=script)
@@ -64,9 +65,10 @@ def test_nothing_crosses_between_devices_of_one_process(scripted: ScriptedDriver
 
 
 def test_nothing_crosses_between_programs_of_32_and_64_bits(scripted: ScriptedDriver, tmp_path: Path) -> None:
-    """A driver of equal properties for programs of 32 bits, whose data differs: pointer size is part of the identity.
+    """Drivers for 32-bit and 64-bit programs have equal properties and different data. The pointer size is part of the
+    identity, so no data crosses.
 
-    The program of 32 bits is one of 64 bits whose policy says that it is not."""
+    The 32-bit program is a 64-bit one whose policy says that it is not."""
     (tmp_path / "narrow.py").write_text(
         "from pylayer.common import identity\nfrom pylayer.policy import Policy\n"
         'identity.ABI = "32-bit little-endian"\n\n\nclass Narrow(Policy):\n    pass\n'
@@ -83,7 +85,8 @@ def test_nothing_crosses_between_programs_of_32_and_64_bits(scripted: ScriptedDr
 
 
 def test_cache_file_of_another_build(scripted: ScriptedDriver, tmp_path: Path) -> None:
-    """A program's own cache file, written under another build: it gets an empty cache; its own build takes it again."""
+    """A program whose cache file was written under another build gets an empty cache. The build that wrote it accepts
+    it again."""
     file = tmp_path / "cache"
     scripted.demo("--count", 6, "--cache", "object", "--cache-save", file)
     for other in OTHERS:
@@ -95,8 +98,8 @@ def test_cache_file_of_another_build(scripted: ScriptedDriver, tmp_path: Path) -
 
 
 def load_changed(scripted: ScriptedDriver, file: Path, changes: dict[str, tuple[Change, str]]) -> None:
-    """A program loads its cache file, changed in each of these ways: the driver, which would crash on it, never sees
-    it, and the program has its pipelines from the last good data."""
+    """Loads a program's cache file, changed in each of these ways. Asserts that the driver, which would crash on the
+    data, never sees it, and that the program gets its pipelines from the last good data."""
     scripted.demo("--count", 6, "--cache", "object", "--cache-save", file)
     good = file.read_bytes()
     for name, (change, outcome) in changes.items():
@@ -107,19 +110,19 @@ def load_changed(scripted: ScriptedDriver, file: Path, changes: dict[str, tuple[
 
 
 def test_damaged_cache_file(scripted: ScriptedDriver, tmp_path: Path) -> None:
-    """A program's own cache file that was damaged: the program gets an empty cache."""
+    """A program whose own cache file was damaged gets an empty cache."""
     load_changed(scripted, tmp_path / "cache", OUTCOMES)
 
 
 def test_cache_file_that_nobody_knows(scripted: ScriptedDriver, tmp_path: Path) -> None:
-    """Where only what the program read may pass, the driver sees nothing else, whatever it would do with it."""
+    """With application_caches: strict the driver gets only data that the program once read."""
     scripted.settings(application_caches="strict")
     load_changed(scripted, tmp_path / "cache", {name: (change, "unknown") for name, change in UNKNOWN.items()})
 
 
 def test_binaries_of_another_build(scripted: ScriptedDriver, tmp_path: Path) -> None:
-    """A program that keeps pipeline binaries of another build, and uses them as it should not: the driver is given
-    none of them, and the program compiles."""
+    """If a program wrongly brings pipeline binaries of another build, the driver gets none of them, and the program
+    compiles."""
     file = tmp_path / "archive"
     arguments = ["--archive", file, "--any-global-key", "--count", 4]
     scripted.program("binaries", *arguments)

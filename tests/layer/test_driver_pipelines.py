@@ -1,4 +1,4 @@
-"""A driver that creates no pipeline, or the wrong one, from what was stored: the program gets its pipelines."""
+"""A driver that fails to create pipelines from stored data. The program still gets its pipelines."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from world import seen
 
 PROGRAMS = modes(only=("Vulkan 1.3", "early return", "own cache, feedback"))
 
-#: What only a driver does that was given stored data, as a VkPipelineCache or as binaries: without the layer it never
-#: happens.
+#: Faults when a pipeline is created from stored data, in a VkPipelineCache or as binaries. Without the layer they never
+#: happen.
 FROM_CACHE = [
     "pipeline=error:out-of-host-memory?hit",
     "pipeline=error:unknown?hit@3",
@@ -37,8 +37,8 @@ WAYS = [
 def test_what_is_stored_cannot_be_used(
     scripted: ScriptedDriver, carrier: str, program: str, scripts: list[str]
 ) -> None:
-    """Creating a pipeline from stored data fails, or gives VK_SUCCESS and no pipeline: it is compiled, and the program
-    sees that it was created."""
+    """If creating a pipeline from stored data fails, or returns VK_SUCCESS and no pipeline, it is compiled, and the
+    program gets it."""
     scripted.settings(carrier=carrier)
     first = seen(scripted.demo(*PROGRAMS[program], layered=False))
     assert seen(scripted.demo(*PROGRAMS[program])) == first
@@ -52,8 +52,8 @@ def test_what_is_stored_cannot_be_used(
 
 @pytest.mark.parametrize("script", ["pipeline=null?hit", "pipeline=error:out-of-host-memory?hit"])
 def test_kinds_that_are_not_probed(scripted: ScriptedDriver, script: str) -> None:
-    """The same once the layer has learnt that probes of the kind are of no use, and the program has a cache of its own,
-    into which the store was merged."""
+    """The program also gets its pipelines after the layer has stopped probing their kind, with a cache of its own into
+    which the store was merged."""
     first = seen(scripted.demo(*PROGRAMS["own cache, feedback"], layered=False))
     for _ in range(4):
         assert seen(scripted.demo(*PROGRAMS["own cache, feedback"], script=script)) == first
@@ -62,7 +62,7 @@ def test_kinds_that_are_not_probed(scripted: ScriptedDriver, script: str) -> Non
 
 @pytest.mark.parametrize("script", ["pipeline=error:out-of-host-memory?probe", "pipeline=error:1000999999?probe"])
 def test_probe_fails(scripted: ScriptedDriver, script: str) -> None:
-    """FAIL_ON_PIPELINE_COMPILE_REQUIRED gives an error instead of VK_PIPELINE_COMPILE_REQUIRED: it is compiled."""
+    """If a probe returns an error instead of VK_PIPELINE_COMPILE_REQUIRED, the pipeline is compiled."""
     assert scripted.compiles_after(script, "--count", 8) == 0
 
 
@@ -79,7 +79,8 @@ def test_probe_fails(scripted: ScriptedDriver, script: str) -> None:
     ],
 )
 def test_no_pipeline_can_be_created(scripted: ScriptedDriver, script: str, carrier: str) -> None:
-    """Nothing can be compiled, or gives VK_SUCCESS and no pipeline: the program sees just that."""
+    """If every compile fails, or returns VK_SUCCESS and no pipeline, the program sees what it sees without the
+    layer."""
     scripted.settings(carrier=carrier)
     assert scripted.compiles_after(script, *PROGRAMS["early return"]) == 0
 
@@ -87,7 +88,7 @@ def test_no_pipeline_can_be_created(scripted: ScriptedDriver, script: str, carri
 @pytest.mark.parametrize("carrier", ["auto", "binaries", "snapshot"])
 @pytest.mark.parametrize("result", ["out-of-host-memory", "1000999999"])
 def test_one_pipeline_fails_once(scripted: ScriptedDriver, result: str, carrier: str) -> None:
-    """A failure that does not come again is not the program's any more: the layer tries a second time."""
+    """A failure that does not repeat does not reach the program, because the layer tries a second time."""
     scripted.settings(carrier=carrier)
     script = f"pipeline=error:{result}?compile@3"
     assert seen(scripted.demo("--count", 8, layered=False, script=script, check=False))["failed"] == 1
@@ -97,7 +98,7 @@ def test_one_pipeline_fails_once(scripted: ScriptedDriver, result: str, carrier:
 
 @pytest.mark.parametrize("carrier", ["auto", "binaries", "snapshot"])
 def test_lost_device_is_not_tried_again(scripted: ScriptedDriver, carrier: str) -> None:
-    """VK_ERROR_DEVICE_LOST is the program's to know, whichever call of the layer's brought it."""
+    """VK_ERROR_DEVICE_LOST reaches the program, whichever call of the layer returned it."""
     scripted.settings(carrier=carrier)
     arguments = ["--count", 8, "--api", "1.3"]
     scripted.demo(*arguments)

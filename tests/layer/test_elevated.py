@@ -1,4 +1,4 @@
-"""Elevated processes: the loader activates installed layers in them too, and the layer does nothing there."""
+"""Elevated processes: the loader activates installed layers in them too, but this layer does nothing there."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from world import BUILD, PACKAGE, World
 NOBODY = 65534
 LAYER = "libVkLayer_pylayer_pipeline_cache.so"
 
-#: What makes a process elevated; only root can make the first three. "told": the layer is told so by getauxval, though
-#: secure_getenv gives it every variable.
+#: What makes a process elevated. Only root can make the first three. With "told", getauxval says so to the layer,
+#: although secure_getenv returns every variable.
 KINDS = ["setuid", "setgid", "capability"] if os.geteuid() == 0 else []
 
 IN_ACCESS, IN_MODIFY, IN_OPEN, IN_CREATE = 1, 2, 0x20, 0x100
@@ -26,7 +26,7 @@ CAP_NET_BIND_SERVICE = 10
 
 
 class Watch:
-    """Names in some directories that anybody opened, read, wrote or made since."""
+    """Watches some directories for names that are opened, read, written or created."""
 
     def __init__(self, *directories: Path) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
@@ -40,7 +40,7 @@ class Watch:
             self._directories[number] = directory
 
     def seen(self) -> set[str]:
-        """Paths; that of the directory itself where it was opened."""
+        """Returns the paths, including a directory's own if it was opened."""
         found = set()
         try:
             while data := os.read(self._fd, 1 << 16):
@@ -60,7 +60,7 @@ class Watch:
 
 @pytest.fixture(scope="module")
 def public() -> Iterator[Path]:
-    """A directory that every user may look into, with the package in it."""
+    """A directory that every user may read, with the package in it."""
     directory = Path(tempfile.mkdtemp(prefix="elevated-"))
     directory.chmod(0o755)
     shutil.copytree(PACKAGE, directory / "site" / "pylayer")
@@ -70,7 +70,7 @@ def public() -> Iterator[Path]:
 
 @pytest.fixture
 def world(public: Path) -> World:
-    """Where every user may look, so that nothing is left alone for want of permission."""
+    """A world that every user may read, so that missing permissions cannot be the reason that a file is not opened."""
     directory = Path(tempfile.mkdtemp(dir=public))
     directory.chmod(0o755)
     return World(directory)
@@ -88,7 +88,7 @@ def elevated_program(directory: Path, kind: str) -> Path:
 
 
 def start(public: Path, world: World, program: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs the program so that everything of ours is where it would look, and asks it to log."""
+    """Runs the program with the store, policy file, layer settings and log file where the layer would find them."""
     other = NOBODY if program.name in KINDS else None
     own = world.directory / "own"
     if not own.exists():
@@ -116,7 +116,8 @@ def start(public: Path, world: World, program: Path, *arguments: str) -> subproc
 
 
 def test_the_same_program_not_elevated(public: Path, world: World) -> None:
-    """The counterpart: without privileges the same program loads policy, reads its file, stores and logs."""
+    """Without elevated rights the same program loads policy, reads its file, stores and logs: the test below can
+    fail."""
     done = start(public, world, elevated_program(public, "plain"))
     assert done.returncode == 0 and "elevated 0\nresult 0\n" in done.stdout, done.stdout + done.stderr
     assert "_policy" in done.stdout
@@ -126,14 +127,14 @@ def test_the_same_program_not_elevated(public: Path, world: World) -> None:
 
 @pytest.mark.parametrize("kind", [*KINDS, "told"])
 def test_nothing_is_loaded_read_or_written(public: Path, world: World, kind: str) -> None:
-    """With more rights than its caller a program gets no interpreter, and no file of ours is opened or made; its
-    pipelines are created, and neither PYLAYER_LOG nor a log file's name has any effect on it."""
+    """A program with more rights than its caller gets no interpreter, and the layer opens and creates no file. Its
+    pipelines are created, and neither PYLAYER_LOG nor PYLAYER_LOG_FILE has any effect."""
     first = start(public, world, elevated_program(public, "plain"))  # a store, with a kept plan
     assert first.returncode == 0 and world.stored_files(), first.stdout + first.stderr
     log = world.directory / "own" / "log"
     log.unlink()
     before = sorted(world.store.rglob("*"))
-    if kind in KINDS:  # whoever starts the program may read and write all of it
+    if kind in KINDS:  # the user who starts the program may read and write all of it
         for path in [world.store, *before]:
             path.chmod(0o777 if path.is_dir() else 0o666)
         log.parent.chmod(0o777)

@@ -1,5 +1,5 @@
-"""Drivers that fail, lie or know little, in programs of every kind: the program sees what it sees without the layer, or
-something better. tests/layer/test_driver_*.py takes each command of the driver by itself."""
+"""Drivers that fail, lie or lack features, with programs of every kind. The program sees what it sees without the
+layer, or something better. tests/layer/test_driver_*.py tests each command of the driver by itself."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from world import BUILD, LAYER_NAME, seen
 
 NO_CACHE_CONTROL = "cache-control=no"
 REFUSED_CACHE_CONTROL = "create-device=error:feature-not-present?cache-control"
-#: Ways to the snapshot carrier: the feature is not there, or only said to be.
+#: Drivers that get the snapshot carrier: the feature is missing, or it is advertised and refused.
 WITHOUT_CACHE_CONTROL = [NO_CACHE_CONTROL, REFUSED_CACHE_CONTROL]
-#: A probe never finds anything; pipelines of one kind, or all.
+#: No probe ever hits, for pipelines of one kind or for all.
 PROBE_MISSES = "pipeline=error:compile-required?may-not-compile"
 NO_INITIAL_DATA = "create-cache=error:initialization-failed?data"
-#: A driver that has nothing else but VkPipelineCache to find a pipeline again.
+#: A driver that can find pipelines only in a VkPipelineCache.
 ONLY_CACHES = "internal-cache=no;binaries=no"
-#: A compile takes so long that the layer learns from the first ones while the program creates the others.
+#: A compile takes so long that the layer learns from the first pipelines while the program creates the others.
 SLOW_COMPILES = "internal-cache=no;binaries=no;pipeline=slow:5?compile"
 SLOW = "create-cache=slow:2;get-data=slow:2;merge=slow:2"
 
-#: Faults under which every call of the program itself still succeeds without the layer. For more of
-#: VkPipelineCache see test_driver_caches.py.
+#: Faults under which every call of the program still succeeds without the layer. test_driver_caches.py has more faults
+#: of VkPipelineCache.
 HARMLESS = [
     "",
     *WITHOUT_CACHE_CONTROL,
@@ -41,7 +41,7 @@ HARMLESS = [
     SLOW,
 ]
 
-#: Of those, and of others, the ones that make no difference to the cells carrier: the second run only hits.
+#: Faults, some of them from HARMLESS, that make no difference to the cells carrier: the second run only hits.
 WITHOUT_CONSEQUENCE = [
     "get-data=grow@1",
     "get-data=error:out-of-host-memory?data@1",
@@ -57,7 +57,7 @@ WITHOUT_CONSEQUENCE = [
 
 @pytest.mark.parametrize("script", HARMLESS)
 def test_program_notices_nothing(scripted: ScriptedDriver, script: str) -> None:
-    """In two runs of threads with batches the program sees what it sees without the layer."""
+    """A program whose threads create pipelines in batches sees in two runs what it sees without the layer."""
     arguments = ["--count", 24, "--threads", 3, "--batch", 4]
     alone = seen(scripted.demo(*arguments, script=script, layered=False))
     for _ in range(2):
@@ -66,7 +66,7 @@ def test_program_notices_nothing(scripted: ScriptedDriver, script: str) -> None:
 
 @pytest.mark.parametrize("script", HARMLESS)
 def test_program_with_a_cache_notices_nothing(scripted: ScriptedDriver, script: str) -> None:
-    """With a VkPipelineCache object of its own the program sees what it sees without the layer."""
+    """A program with a VkPipelineCache of its own sees what it sees without the layer."""
     arguments = ["--count", 12, "--threads", 2, "--cache", "object", "--feedback"]
     alone = seen(scripted.demo(*arguments, script=script, layered=False))
     for _ in range(2):
@@ -75,7 +75,8 @@ def test_program_with_a_cache_notices_nothing(scripted: ScriptedDriver, script: 
 
 @pytest.mark.parametrize("script", [script for script in HARMLESS if script not in WITHOUT_CACHE_CONTROL])
 def test_program_that_may_not_compile_notices_nothing(scripted: ScriptedDriver, script: str) -> None:
-    """FAIL_ON_PIPELINE_COMPILE_REQUIRED set by the program is obeyed under every fault that leaves it the flag."""
+    """FAIL_ON_PIPELINE_COMPILE_REQUIRED set by the program is obeyed under every fault of a driver that has the
+    flag."""
     arguments = ["--count", 8, "--batch", 4, "--fail-on-compile-required", "--early-return"]
     alone = seen(scripted.demo(*arguments, script=script, layered=False))
     assert seen(scripted.demo(*arguments, script=script)) == alone
@@ -83,7 +84,7 @@ def test_program_that_may_not_compile_notices_nothing(scripted: ScriptedDriver, 
 
 @pytest.mark.parametrize("script", WITHOUT_CONSEQUENCE)
 def test_second_run_compiles_nothing(scripted: ScriptedDriver, script: str) -> None:
-    """Where the layer can do without what is missing, the second run hits all pipelines."""
+    """If the layer can do without what is missing, all pipelines of the second run are cache hits."""
     arguments = ["--count", 24, "--threads", 3, "--api", "1.3"]
     scripted.settings(carrier="cells")
     scripted.demo(*arguments, script=script)
@@ -95,7 +96,7 @@ def test_second_run_compiles_nothing(scripted: ScriptedDriver, script: str) -> N
 
 
 def test_feedback_that_never_tells_of_hits(scripted: ScriptedDriver) -> None:
-    """The program is told by the layer what it is told without it: its own cache had nothing."""
+    """As without the layer, the program's feedback reports no application cache hit."""
     scripted.demo("--count", 12, script="feedback=no-hits")
     for layered in (False, True):
         result = scripted.demo("--count", 12, "--feedback", script="feedback=no-hits", layered=layered)
@@ -128,7 +129,7 @@ SNAPSHOT_MODES = modes(
 @pytest.mark.parametrize("script", WITHOUT_CACHE_CONTROL)
 @pytest.mark.parametrize("mode", SNAPSHOT_MODES)
 def test_snapshot_carrier(scripted: ScriptedDriver, mode: str, script: str) -> None:
-    """Without cache control the second run compiles nothing either, in every mode and however the program ends."""
+    """Without cache control, too, the second run compiles nothing, in every mode and however the program ends."""
     cold = scripted.demo(*SNAPSHOT_MODES[mode], script=script)
     run = scripted.world.runs()[-1]
     assert run["carrier"] == "snapshot" and run["stored_records"] == 1
@@ -140,7 +141,7 @@ def test_snapshot_carrier(scripted: ScriptedDriver, mode: str, script: str) -> N
 
 
 def test_snapshots_of_two_processes(scripted: ScriptedDriver) -> None:
-    """Two processes that write snapshots at the same time leave a store with the pipelines of both."""
+    """When two processes write snapshots at the same time, the store holds the pipelines of both."""
     environment = {**scripted.world.environment, **scripted.environment(NO_CACHE_CONTROL)}
     environment["VK_INSTANCE_LAYERS"] = LAYER_NAME
     command = [str(BUILD / "demo" / "pipelines"), "--count", "24", "--seed"]
@@ -153,7 +154,7 @@ def test_snapshots_of_two_processes(scripted: ScriptedDriver) -> None:
 
 @pytest.mark.parametrize("ending", ["_exit", "abort"])
 def test_snapshot_of_a_program_that_just_stops(scripted: ScriptedDriver, ending: str) -> None:
-    """A program that stops without exit() loses at most what it compiled, never what was stored before."""
+    """A program that ends without exit() loses at most what it compiled, never what was stored before."""
     scripted.demo("--count", 12, script=NO_CACHE_CONTROL)
     scripted.demo("--count", 24, "--exit", ending, script=NO_CACHE_CONTROL, check=False)
     scripted.demo("--count", 12, script=NO_CACHE_CONTROL)
@@ -161,8 +162,8 @@ def test_snapshot_of_a_program_that_just_stops(scripted: ScriptedDriver, ending:
 
 
 def test_snapshot_grows(scripted: ScriptedDriver) -> None:
-    """A later run's snapshot holds what earlier ones held, and takes their place."""
-    scripted.settings(fsync_interval_ms=0)  # else a process may end before the old one is deleted
+    """A later run's snapshot holds what the earlier ones held, and replaces them."""
+    scripted.settings(fsync_interval_ms=0)  # else a process may end before the old snapshot is deleted
     for count in (8, 16, 24):
         scripted.demo("--count", count, script=NO_CACHE_CONTROL)
         assert scripted.counts["compiles"] == 8
@@ -172,7 +173,7 @@ def test_snapshot_grows(scripted: ScriptedDriver) -> None:
 
 
 def test_snapshot_without_any_feedback(scripted: ScriptedDriver) -> None:
-    """A driver that has creation feedback and leaves it unwritten gets its snapshot all the same."""
+    """A snapshot is stored even if the driver has creation feedback and leaves it unwritten."""
     arguments = ["--count", 12, "--api", "1.3"]
     scripted.demo(*arguments, script=f"{NO_CACHE_CONTROL};feedback=no")
     assert scripted.world.runs()[-1]["stored_records"] == 1
@@ -191,7 +192,8 @@ DEVICES: list[Arguments] = [
 
 @pytest.mark.parametrize("arguments", DEVICES, ids=lambda arguments: " ".join(map(str, arguments)))
 def test_device_is_created_as_the_program_made_it(scripted: ScriptedDriver, arguments: Arguments) -> None:
-    """A device refused with cache control is asked for again with the program's own chain and extensions."""
+    """If the driver refuses a device with cache control, the layer creates it with the program's own chain and
+    extensions."""
     scripted.demo("--count", 2, *arguments, script=REFUSED_CACHE_CONTROL, layered=False)
     (alone,) = scripted.devices
     scripted.demo("--count", 2, *arguments, script=REFUSED_CACHE_CONTROL)
@@ -200,7 +202,7 @@ def test_device_is_created_as_the_program_made_it(scripted: ScriptedDriver, argu
 
 
 def test_device_that_cannot_be_created(scripted: ScriptedDriver) -> None:
-    """The program gets the driver's own error when no device can be created at all."""
+    """If no device can be created at all, the program gets the driver's error."""
     script = "create-device=error:initialization-failed"
     alone = scripted.demo("--count", 1, script=script, layered=False, check=False)
     layered = scripted.demo("--count", 1, script=script, check=False)
@@ -213,7 +215,8 @@ def test_device_that_cannot_be_created(scripted: ScriptedDriver) -> None:
 
 @pytest.mark.parametrize("kind", ["compute", "graphics"])
 def test_probe_misses_are_noticed(scripted: ScriptedDriver, kind: str) -> None:
-    """The second run learns that this kind cannot be probed, the third compiles nothing."""
+    """In the second run the layer learns that pipelines of this kind cannot be probed, and the third run compiles
+    nothing."""
     arguments, script = ["--count", 40, "--api", "1.3"], f"{SLOW_COMPILES};{PROBE_MISSES}?{kind}"
     scripted.demo(*arguments, script=script)
     assert scripted.world.last()["compiled"] == 40
@@ -228,7 +231,7 @@ def test_probe_misses_are_noticed(scripted: ScriptedDriver, kind: str) -> None:
 
 
 def test_probe_misses_with_own_cache(scripted: ScriptedDriver) -> None:
-    """A program with its own cache gets right results where probes never hit, and stores each pipeline once."""
+    """If probes never hit, a program with its own cache gets all its pipelines, and each is stored once."""
     script = f"{ONLY_CACHES};{PROBE_MISSES}"
     for _ in range(3):
         assert scripted.demo("--count", 12, "--cache", "object", script=script)["created"] == 12
@@ -239,7 +242,7 @@ def test_probe_misses_with_own_cache(scripted: ScriptedDriver) -> None:
 
 
 def test_driver_fails_on_initial_data(scripted: ScriptedDriver, tmp_path: Path) -> None:
-    """Where the driver fails on a program's own good data the program gets an empty cache and works."""
+    """If the driver fails on a program's own good data, the program gets an empty cache and works."""
     saved = tmp_path / "application.cache"
     scripted.demo("--count", 12, "--cache", "object", "--cache-save", saved, layered=False)
     alone = scripted.demo("--count", 12, "--cache", saved, script=NO_INITIAL_DATA, layered=False, check=False)
@@ -252,7 +255,8 @@ def test_driver_fails_on_initial_data(scripted: ScriptedDriver, tmp_path: Path) 
 
 @pytest.mark.parametrize("script", [NO_INITIAL_DATA, "merge=error:out-of-device-memory"])
 def test_refused_records_say_nothing_about_probes(scripted: ScriptedDriver, script: str) -> None:
-    """Records that the driver refused in one run are used in the next: nothing is noted, nothing is lost."""
+    """Records that the driver refused in one run are used in the next. The layer notes nothing about probes and loses
+    nothing."""
     scripted.demo("--count", 24)
     refused = scripted.demo("--count", 24, script=script)
     counters = scripted.world.last()
@@ -266,7 +270,8 @@ def test_refused_records_say_nothing_about_probes(scripted: ScriptedDriver, scri
 
 
 def test_no_cache_can_be_made(scripted: ScriptedDriver) -> None:
-    """Where the driver makes no cache at all the layer is off and the pipelines are the driver's own."""
+    """If the driver can create no cache at all, the carrier is off and the program sees what it sees without the
+    layer."""
     script = "create-cache=error:out-of-host-memory"
     alone = seen(scripted.demo("--count", 12, "--batch", 4, script=script, layered=False))
     assert seen(scripted.demo("--count", 12, "--batch", 4, script=script)) == alone
@@ -275,7 +280,7 @@ def test_no_cache_can_be_made(scripted: ScriptedDriver) -> None:
 
 @pytest.mark.parametrize("made", [1, 2, 7])
 def test_no_more_caches_can_be_made(scripted: ScriptedDriver, made: int) -> None:
-    """Where the driver stops making caches the pipelines are still created."""
+    """If the driver can create no more caches from some moment on, the pipelines are still created."""
     script = f"{ONLY_CACHES};create-cache=error:out-of-host-memory@{made + 1}+"
     alone = seen(scripted.demo("--count", 12, "--threads", 2, script=script, layered=False))
     assert seen(scripted.demo("--count", 12, "--threads", 2, script=script)) == alone
@@ -289,8 +294,8 @@ def test_no_more_caches_can_be_made(scripted: ScriptedDriver, made: int) -> None
 
 @pytest.mark.parametrize("script", ["get-data=stub", "pipeline=ignore"])
 def test_stub_cache(scripted: ScriptedDriver, script: str) -> None:
-    """Of a cache that keeps nothing, and of one of which only the header is given, the layer says so in one line and
-    stays out, from the start the next time."""
+    """If caches keep nothing, or the driver returns only their header, the layer says so in one line and stays out. In
+    the next run it stays out from the start."""
     script = f"{SLOW_COMPILES};{script}"
     first = scripted.demo("--count", 40, script=script, PYLAYER_LOG="info")
     assert first.stderr.count("nothing can be stored; the layer stays out") == 1
@@ -303,7 +308,7 @@ def test_stub_cache(scripted: ScriptedDriver, script: str) -> None:
 
 @pytest.mark.parametrize("script", ["get-data=incomplete", "get-data=error:out-of-host-memory?data"])
 def test_unreadable_cache(scripted: ScriptedDriver, script: str) -> None:
-    """Of a driver that does not give its data the layer says so once, counts what is lost, and stores nothing."""
+    """If the driver does not return cache data, the layer says so once, counts what is lost, and stores nothing."""
     result = scripted.demo("--count", 12, "--threads", 2, script=script, PYLAYER_LOG="warn")
     assert result.stderr.count("the driver does not give the data of a pipeline cache") == 1
     assert scripted.world.last()["events_dropped"] == 12
@@ -311,7 +316,7 @@ def test_unreadable_cache(scripted: ScriptedDriver, script: str) -> None:
 
 
 def test_empty_cache_that_cannot_be_read(scripted: ScriptedDriver) -> None:
-    """Where only the first read fails, that of the layer's empty cache, nothing is compared with it."""
+    """If only the first read fails, that of the layer's empty cache, no data is compared with it."""
     script = f"{ONLY_CACHES};pipeline=ignore;get-data=error:out-of-host-memory?data@1"
     assert scripted.demo("--count", 12, "--api", "1.3", script=script)["created"] == 12
     assert scripted.world.last()["compiled"] == 12
@@ -327,7 +332,7 @@ def test_empty_cache_that_cannot_be_read(scripted: ScriptedDriver) -> None:
     ],
 )
 def test_snapshot_that_cannot_be_taken(scripted: ScriptedDriver, script: str) -> None:
-    """Without cache control, too, such drivers cost nothing but the store."""
+    """With such drivers and no cache control, too, the program loses only the stored pipelines."""
     for _ in range(2):
         assert scripted.demo("--count", 12, script=f"{NO_CACHE_CONTROL};{script}")["created"] == 12
         assert scripted.world.runs()[-1]["carrier"] in ("snapshot", "off")
@@ -348,7 +353,8 @@ FAILING_MODES: dict[str, Arguments] = {
 
 @pytest.mark.parametrize("mode", FAILING_MODES)
 def test_failing_pipelines(scripted: ScriptedDriver, mode: str) -> None:
-    """Pipelines that the driver refuses fail with its result, cold and warm; the others are there."""
+    """Pipelines that the driver refuses fail with its result, with an empty store and a full one. The others are
+    created."""
     script = f"{ONLY_CACHES};{FAILING}"
     alone = scripted.demo(*FAILING_MODES[mode], script=script, layered=False, check=False)
     assert alone["failed"] > 0 and "VK_ERROR_UNKNOWN" in alone["results"]
@@ -360,7 +366,7 @@ def test_failing_pipelines(scripted: ScriptedDriver, mode: str) -> None:
 
 @pytest.mark.parametrize("mode", [mode for mode in FAILING_MODES if "early return" not in mode])
 def test_failing_pipelines_without_cache_control(scripted: ScriptedDriver, mode: str) -> None:
-    """The snapshot carrier passes the driver's failures on unchanged."""
+    """The snapshot carrier returns the driver's failures unchanged."""
     script = f"{ONLY_CACHES};{NO_CACHE_CONTROL};{FAILING}"
     alone = scripted.demo(*FAILING_MODES[mode], script=script, layered=False, check=False)
     for _ in range(2):
@@ -369,7 +375,7 @@ def test_failing_pipelines_without_cache_control(scripted: ScriptedDriver, mode:
 
 @pytest.mark.parametrize("number", [1, 7, 12])
 def test_pipeline_that_fails_once(scripted: ScriptedDriver, number: int) -> None:
-    """A failure that passes, such as memory that is short for a moment, does not reach the program."""
+    """A temporary failure, such as memory that is short for a moment, does not reach the program."""
     arguments, script = ["--count", 12, "--batch", 4], f"pipeline=error:out-of-device-memory?compile@{number}"
     alone = scripted.demo(*arguments, script=script, layered=False, check=False)
     assert alone["failed"] == 1
@@ -383,7 +389,7 @@ def test_pipeline_that_fails_once(scripted: ScriptedDriver, number: int) -> None
 
 @pytest.mark.parametrize("ending", [["--exit", "exit"], ["--no-destroy"], []], ids=["exit", "return", "destroy"])
 def test_end_while_loading(scripted: ScriptedDriver, ending: list[str]) -> None:
-    """A program that ends while its store is still being loaded ends at once, with no thread in the driver."""
+    """A program that ends while the store is still being loaded ends at once, with no thread in the driver."""
     scripted.demo("--count", 60)
     scripted.settings(load_wait_ms=0)
     result = scripted.demo("--count", 1, *ending, script=SLOW.replace(":2", ":100"))
@@ -395,7 +401,8 @@ def test_end_while_loading(scripted: ScriptedDriver, ending: list[str]) -> None:
 
 
 def test_merges_and_reads_that_meet(scripted: ScriptedDriver, tmp_path: Path) -> None:
-    """Many threads with one cache of their own, on a driver slow enough to make them meet, break no rule."""
+    """Many threads with one application cache break no rule of Vulkan, on a driver slow enough to make their calls
+    overlap."""
     saved, slow = tmp_path / "application.cache", SLOW.replace(":2", ":3")
     arguments = ["--threads", 8, "--cache", "object"]
     scripted.demo("--count", 40, *arguments, "--cache-save", saved, script=slow)

@@ -1,4 +1,5 @@
-"""Folding in the program's own process: it happens, and whoever dies or comes in between, nothing is lost."""
+"""Folding in the program's own process. Nothing is lost if a process dies during a fold or two processes fold at
+once."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ DEMO = [str(BUILD / "demo" / "pipelines"), "--count", "40"]
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with 40 pipelines in more closed journals than a program leaves behind when it ends."""
+    """Returns a store with 40 pipelines in more closed journals than a program leaves unfolded at exit."""
     world = World(tmp_path_factory.mktemp("filled"))
     world.demo("--count", 40)
     split_journals(world, EXIT_JOURNALS + 1)
@@ -42,7 +43,8 @@ def journals(world: World, filled: Path) -> Iterator[World]:
 
 
 def run_until_folded(world: World) -> None:
-    """A program folds for a short while only when it ends; on a slow machine the next one goes on."""
+    """Runs the demo until a pack exists. At exit a program folds only for a short time, so a slow machine takes several
+    runs."""
     for _ in range(50):
         world.demo("--count", 40)
         if world.stored_files(".pack"):
@@ -51,7 +53,7 @@ def run_until_folded(world: World) -> None:
 
 
 def assert_whole(world: World, before: dict[tuple[str, int], set[bytes]]) -> None:
-    """Nothing is lost or damaged, and runs work as always: they compile nothing and fold what is there to fold."""
+    """Asserts that nothing is lost or damaged, that runs compile nothing, and that a fold leaves only packs."""
     assert loses_nothing(before, content_of(world))
     world.demo("--count", 40)
     assert world.last()["compiled"] == 0
@@ -64,7 +66,7 @@ def assert_whole(world: World, before: dict[tuple[str, int], set[bytes]]) -> Non
 
 
 def test_short_runs_are_folded(journals: World) -> None:
-    """Programs that only run for a moment do not leave ever more journals: when they end, they fold them."""
+    """Short runs fold their journals at exit, so journals do not accumulate."""
     before = content_of(journals)
     run_until_folded(journals)
     assert len(journals.stored_files(".closed", ".journal")) < EXIT_JOURNALS
@@ -74,7 +76,7 @@ def test_short_runs_are_folded(journals: World) -> None:
 
 @pytest.mark.parametrize("ending", [[], ["--no-destroy"]])
 def test_statistics_of_short_runs_are_pruned(world: World, ending: list[str]) -> None:
-    """Programs that only run for a moment do not leave ever more statistics either."""
+    """Short runs delete old statistics, so their files do not accumulate."""
     world.demo("--count", 1)
     (one,) = world.store.glob("runs/*.run")
     for number in range(runs.MAX_RUNS):
@@ -103,7 +105,7 @@ def test_statistics_of_short_runs_are_pruned(world: World, ending: list[str]) ->
     ],
 )
 def test_killed_while_folding(journals: World, moment: str) -> None:
-    """A process that is killed at any moment of a fold leaves content twice at most, and the next ones go on."""
+    """If a process is killed during a fold, no content is lost, and later processes finish the fold."""
     before = content_of(journals)
     for _ in range(50):
         if journals.demo("--count", 40, check=False, **FailingDisk(journals, moment).environment).returncode:
@@ -116,8 +118,8 @@ def test_killed_while_folding(journals: World, moment: str) -> None:
 @pytest.mark.parametrize("claim_is_lost", [False, True])
 @pytest.mark.parametrize("moment", ["write:STOP:path=.pack:nth=2", "unlink:STOP:path=.closed:nth=2"])
 def test_two_processes_end_at_once(journals: World, moment: str, claim_is_lost: bool) -> None:
-    """While one process is in the middle of a fold, another one ends and wants to fold too: it leaves it to the
-    first, or, where the first one's claim was lost, does the same work."""
+    """A process that ends while another one folds does not fold. If the first one's claim was lost, both do the same
+    work. Nothing is lost either way."""
     before = content_of(journals)
     for _ in range(50):
         environment = journals.environment | FailingDisk(journals, moment).environment
@@ -144,7 +146,7 @@ def test_two_processes_end_at_once(journals: World, moment: str, claim_is_lost: 
 
 
 def test_processes_that_end_together(journals: World) -> None:
-    """Four processes that end at the same time, with enough journals to fold for each, lose nothing."""
+    """Four processes that end at the same time, each with enough journals to fold, lose nothing."""
     before = content_of(journals)
     both = [subprocess.Popen(DEMO, env=journals.environment, stderr=subprocess.DEVNULL) for _ in range(4)]
     assert [process.wait(60) for process in both] == [0] * 4

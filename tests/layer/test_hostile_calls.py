@@ -1,4 +1,4 @@
-"""The layer's entry points and hostile programs, drivers and policies, under sanitizers: tests/fuzz/shim/fuzz.h."""
+"""The layer's entry points with hostile programs, drivers and policies, under sanitizers: tests/fuzz/shim/fuzz.h."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def replay(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("path", FAILED_ONCE, ids=lambda path: path.name)
 def test_what_failed_once(path: Path) -> None:
-    """An input on which the layer once failed ends well: nothing is read that a program may leave undefined, what
-    reaches the driver is valid, and no memory is lost."""
+    """An input on which the layer once failed now passes: the layer reads nothing that a program may leave undefined,
+    the driver gets only valid calls, and no memory leaks."""
     done = replay(str(path))
     assert done.returncode == 0, done.stderr
     assert done.stdout == "1 files\n"
 
 
 def test_programs_at_random() -> None:
-    """So do ten thousand programs made of bytes at random, the same each time."""
+    """Ten thousand programs made of random bytes, the same each time, pass too."""
     done = replay("--random", "10000")
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Names of programs are anybody's text: they become no path, no line of a log of their own, and no order to a
+"""Names of programs are untrusted text: they become no path, no log line of their own, and no control sequence for a
 terminal."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from world import BUILD, World
 
-#: What a terminal would obey: escape sequences, C1's, and characters that turn the direction of writing around.
+#: Text that a terminal would obey: escape sequences, C1 controls, and characters that reverse the direction of writing.
 EVIL = "\x1b[2J\x1b]0;owned\x07\r\n\x9b2J\u202egnp.exe\x7f"
 NAMES = {
     "path": "../../../../tmp/pwned",
@@ -26,7 +26,7 @@ NAMES = {
     "empty": "",
 }
 UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-#: Names of files and directories of a store: digits of a hash, a time, and what they are.
+#: Names of files and directories of a store: digits of a hash, a time, and a suffix.
 STORED = re.compile(
     r"store|runs|plans|policy|quarantine|[0-9a-f]{32}|identity|[0-9a-f]{16}(-[0-9a-f]{16}){2}\.(journal|closed|attest)"
     r"|[0-9a-f]{16}-[0-9a-f]{16}\.(run|events|pack)|[0-9a-f]{32}\.plan|[0-9a-f]{32}\.flat"
@@ -44,7 +44,7 @@ def assert_harmless(text: str) -> None:
 
 
 def evil_program(world: World, name: str) -> str:
-    """The program under a name as far as a file can have it."""
+    """Returns a copy of the program under this name, as far as a file can have it."""
     file = name.replace("/", "\\").replace("\0", "")[:200] or "empty"
     path = os.fsencode(world.directory) + b"/" + os.fsencode(file)
     shutil.copy(BUILD / "tests" / "named", path)
@@ -52,8 +52,8 @@ def evil_program(world: World, name: str) -> str:
 
 
 def run_evil_program(world: World, name: str) -> None:
-    """Runs the program of which the executable, the application and the engine have this name: the log prints nothing
-    that a terminal would obey."""
+    """Runs a program whose executable, application and engine have this name. Asserts that the log holds nothing that a
+    terminal would obey."""
     command = [evil_program(world, name), name, name]
     done = subprocess.run(
         command, env=world.environment, capture_output=True, cwd=world.directory, timeout=60, check=False
@@ -66,7 +66,7 @@ def run_evil_program(world: World, name: str) -> None:
 
 
 def test_names(world: World) -> None:
-    """Whatever program, application and engine are called: the pipeline is stored under a number, nothing is made
+    """Whatever program, application and engine are called, the pipeline is stored under a number, nothing is created
     outside the store, and neither the log nor any command prints what a terminal would obey."""
     programs = {world.directory / os.path.basename(evil_program(world, name)) for name in NAMES.values()}
     before = set(world.directory.rglob("*"))
@@ -87,7 +87,7 @@ def test_names(world: World) -> None:
 
 
 def test_names_of_files(world: World) -> None:
-    """Files that somebody put into the store under such names are reported without them."""
+    """Commands report files with such names in the store without printing what a terminal would obey."""
     world.demo("--count", 2)
     for directory in {path.parent for path in world.stored_files()} | {world.store / "runs"}:
         for suffix in (".pack", ".closed", ".run", ""):
@@ -104,7 +104,7 @@ def test_names_of_files(world: World) -> None:
 
 @pytest.mark.parametrize("arguments", [("ls", EVIL), ("run", "--", EVIL), (EVIL,)])
 def test_names_on_the_command_line(world: World, arguments: tuple[str, ...]) -> None:
-    """An error that repeats what the user typed repeats nothing that a terminal would obey."""
+    """An error that repeats the user's arguments prints nothing that a terminal would obey."""
     told = world.run([sys.executable, "-m", "pylayer", *arguments], check=False)
     assert told.returncode != 0
     assert_harmless(told.stdout + told.stderr)

@@ -1,4 +1,5 @@
-"""Code comes from the installed package and from policy_path, whatever lies in the working directory or the store."""
+"""Code comes only from the installed package and from policy_path, whatever files are in the working directory or the
+store."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ __attribute__((constructor)) static void loaded(void) { close(open(MARK, O_CREAT
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A shared library that leaves a file ``<itself>.mark`` behind when it is loaded."""
+    """A shared library that creates the file ``mark`` in its directory when it is loaded."""
     directory = tmp_path_factory.mktemp("library")
     (directory / "x.c").write_text(LIBRARY)
     mark = f'-DMARK="{directory / "mark"}"'
@@ -36,7 +37,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def plant(directory: Path, library: Path) -> None:
-    """Everything that a careless program would take its code from."""
+    """Puts everything into the directory that a careless program would load code from."""
     directory.mkdir(parents=True, exist_ok=True)
     ran = f"open({str(library.parent / 'mark')!r}, 'w').close()\n"
     for name in MODULES:
@@ -54,7 +55,7 @@ def plant(directory: Path, library: Path) -> None:
 
 
 def test_the_library_tells(library: Path) -> None:
-    """The counterpart: what is planted would be noticed."""
+    """Planted code that runs leaves the mark: the tests below can fail."""
     mark = library.parent / "mark"
     subprocess.run([sys.executable, "-c", "import ctypes, sys; ctypes.CDLL(sys.argv[1])", library], check=True)
     assert mark.exists()
@@ -66,8 +67,8 @@ def test_the_library_tells(library: Path) -> None:
 
 
 def test_no_code_from_working_directory_or_store(world: World, library: Path) -> None:
-    """Modules, packages, extension modules and libraries beside the program, in its home and all over the store, named
-    by Python's own variables too: none of it runs, and pipelines are stored as ever."""
+    """Modules, packages, extension modules and libraries are beside the program, in its home and all over the store,
+    and PYTHON* variables name them. None of them runs, and pipelines are stored as usual."""
     config = world.directory / "config" / "policy.yaml"
     world.demo("--count", 2)
     identity = world.stored_files()[0].parent
@@ -76,7 +77,7 @@ def test_no_code_from_working_directory_or_store(world: World, library: Path) ->
     places = [world.directory, world.store, world.store / "policy", world.store / "runs", identity, home, user_site]
     for place in (*places, config.parent):
         plant(place, library)
-    config.write_text("settings: {compress: false}\n")  # not known yet: PyYAML is imported
+    config.write_text("settings: {compress: false}\n")  # a new policy file, so PyYAML is imported
     planted = str(world.directory)
     world.demo(
         "--count",
@@ -96,8 +97,8 @@ def test_no_code_from_working_directory_or_store(world: World, library: Path) ->
 
 
 def test_layer_by_a_relative_path(world: World, library: Path) -> None:
-    """A layer that was named by a relative path takes the rest of its code from where it was itself, though the program
-    goes to a directory in which that path leads to other files."""
+    """A layer loaded by a relative path takes the rest of its code from its own directory, even if the program changes
+    to a directory in which that path leads to other files."""
     shutil.copytree(PACKAGE, world.directory / "site" / "pylayer")
     manifest = world.directory / "layers" / "layer.json"
     manifest.parent.mkdir()
@@ -118,7 +119,7 @@ def test_layer_by_a_relative_path(world: World, library: Path) -> None:
 
 
 def test_the_command_line_takes_none_either(world: World, library: Path) -> None:
-    """The installed command in a directory full of such files runs none of them."""
+    """The installed command runs no planted code in its working directory."""
     plant(world.directory, library)
     command = Path(sys.executable).parent / "pylayer"
     for arguments in (["ls"], ["stats", "--json"], ["doctor"], ["run", "--", "true"]):
@@ -136,7 +137,7 @@ def test_the_command_line_takes_none_either(world: World, library: Path) -> None
     ],
 )
 def test_policy_file_is_no_code(world: World, tmp_path: Path, text: str) -> None:
-    """YAML that asks for objects of Python is refused with one line, and the defaults are in force."""
+    """YAML that asks for Python objects is refused with one line, and the defaults apply."""
     mark = tmp_path / "mark"
     config = world.directory / "policy.yaml"
     config.write_text(text.format(mark=mark))
@@ -155,7 +156,7 @@ def test_policy_file_is_no_code(world: World, tmp_path: Path, text: str) -> None
     ],
 )
 def test_policy_file_that_cannot_be_read(world: World, place: str, reason: str) -> None:
-    """A PYLAYER_CONFIG that names no readable file is one warning with path and reason; the defaults are in force."""
+    """If PYLAYER_CONFIG names no readable file, one warning gives path and reason, and the defaults apply."""
     world.store.mkdir(mode=0o700)
     config = world.directory / place
     result = world.demo("--count", 2, PYLAYER_CONFIG=str(config), PYLAYER_LOG="warn")

@@ -12,20 +12,20 @@ from pylayer import LAYER_NAME
 
 
 def test_all_signals_blocked(world: World) -> None:
-    """A program that blocks all signals is served as any other."""
+    """The layer works in a program that blocks all signals."""
     run_host(world, "block-signals", "instance", "device", "pipelines", 3, *END)
     hits_again(world, 3)
 
 
 def test_no_handler_and_no_mask_is_changed(world: World) -> None:
-    """The layer leaves the handling and the mask of every signal as they are."""
+    """The layer changes neither the handler nor the mask of any signal."""
     process = run_host(world, "check-all-default", *STORED, "check-all-default", *END, "check-all-default")
     assert process.stdout.count("handlers: 0, blocked: 0") == 3
 
 
 @pytest.mark.parametrize("signal", ["int", "chld", "alrm", "usr1", "term"])
 def test_own_handlers(world: World, signal: str) -> None:
-    """A signal sent to the process is handled on a thread of the program's, before kill() returns."""
+    """A signal sent to the process is handled on one of the program's threads, before kill() returns."""
     steps = ["handle", signal, *STORED, "send", signal, "check-handler", signal, *END, "send", signal]
     process = run_host(world, *steps)
     assert process.stdout.count("handled 1") == 2
@@ -55,7 +55,7 @@ class Mine(Policy):
 
 
 def write_policy(world: World, text: str) -> dict[str, str | None]:
-    """The environment that switches a policy class Mine on."""
+    """Returns an environment with the policy class Mine."""
     directory = world.directory / "policies"
     directory.mkdir(mode=0o700)
     (directory / "mine.py").write_text(text)
@@ -65,7 +65,7 @@ def write_policy(world: World, text: str) -> dict[str, str | None]:
 
 
 def test_policy_cannot_change_handlers(world: World) -> None:
-    """A policy that imports signal late, or sets handlers, changes nothing: SIGINT keeps its default."""
+    """A policy class that imports signal late, or sets handlers, changes nothing: SIGINT keeps its default."""
     steps = [*STORED, "check-handler", "int", "check-all-default", *END, "check-handler", "int"]
     process = run_host(world, *steps, **write_policy(world, LATE))
     assert process.stderr.count("refused: Operation not permitted") == 3
@@ -75,7 +75,8 @@ def test_policy_cannot_change_handlers(world: World) -> None:
 @pytest.mark.parametrize("ending", ["os._exit(3)", "os.abort()"])
 @pytest.mark.parametrize("method", ["device_created", "plan_device"])
 def test_policy_that_ends_the_process(world: World, method: str, ending: str) -> None:
-    """A policy that ends its process ends policy: the program goes on without, and a line says so."""
+    """A policy class that ends the process ends only policy. The program goes on without policy, and one line says
+    so."""
     parameters = {"device_created": "program, facts, state", "plan_device": "program, facts, settings"}[method]
     text = f"import os\nfrom pylayer.policy import Policy\nclass Mine(Policy):\n    def {method}(self, {parameters}):\n"
     process = run_host(
@@ -85,7 +86,7 @@ def test_policy_that_ends_the_process(world: World, method: str, ending: str) ->
 
 
 def test_policy_may_have_children(world: World) -> None:
-    """A child that policy makes ends as it wants, and policy goes on."""
+    """A child process of policy ends with its own status, and policy goes on."""
     text = """
 import os, subprocess
 from pylayer.policy import Policy
@@ -104,32 +105,32 @@ class Mine(Policy):
 
 
 def test_timers(world: World) -> None:
-    """A timer that interrupts the program every 200 us breaks nothing."""
+    """A timer that interrupts the program every 200 us does no harm: every pipeline is compiled."""
     run_host(world, "timer", 200, "instance", "device", "pipelines", 200, *END, "stop-timer")
     assert world.last()["compiled"] == 200
 
 
 def test_children_and_sigchld(world: World) -> None:
-    """Children that end while pipelines compile, and a handler for them."""
+    """Children may end while pipelines compile, with a handler of SIGCHLD. Every pipeline is stored."""
     run_host(world, "handle", "chld", "instance", "device", "children", 20, *END)
     hits_again(world, 20)
 
 
 @pytest.mark.parametrize("ending", ["exit", "_exit", "quick_exit", "abort", "kill"])
 def test_endings(world: World, ending: str) -> None:
-    """However a program ends, what was in its journal is there."""
+    """However a program ends, the pipelines in its journal are found in the next run."""
     run_host(world, *STORED, "end", ending)
     hits_again(world, 3)
 
 
 def test_exit_without_a_pause(world: World) -> None:
-    """exit() right behind the last pipeline stores it."""
+    """exit() right after the last pipeline still stores it."""
     run_host(world, "instance", "device", "pipelines", 5, "end", "exit")
     hits_again(world, 5)
 
 
 def test_exit_in_a_thread(world: World) -> None:
-    """exit() in a thread, while main creates pipelines and policy stores them, ends the program with its status."""
+    """exit() in a thread ends the program with its status, while main creates pipelines and policy stores them."""
     for _ in range(3):
         assert run_host(world, "instance", "device", "pipelines", 3, "exit-in-thread").returncode == 4
     run_host(world, "instance", "device", "pipelines", 3, *END)
@@ -137,7 +138,7 @@ def test_exit_in_a_thread(world: World) -> None:
 
 
 def test_exit_in_a_handler(world: World) -> None:
-    """exit() in a handler that interrupts pipeline creation anywhere ends the program."""
+    """exit() in a signal handler ends the program, wherever the signal interrupts pipeline creation."""
     for microseconds in range(2000, 12000, 1000):
         steps = ["instance", "device", "pipelines", 3, "exit-in-handler", microseconds]
         assert run_host(world, *steps).returncode == 4
@@ -145,7 +146,8 @@ def test_exit_in_a_handler(world: World) -> None:
 
 @pytest.mark.parametrize("steps", [["device", "arm"], ["arm", "device"], ["device", "pipelines", "3", "arm"]])
 def test_exit_in_a_handler_with_a_lock_held(world: World, steps: list[str]) -> None:
-    """exit() in a handler that came while this thread held a lock of the layer's does not wait for that lock."""
+    """exit() in a signal handler does not wait for a lock of the layer that the interrupted code of the same thread
+    holds."""
     words = [step if step != "arm" else "exit-under-lock" for step in steps]
     preload = str(BUILD / "tests" / "libsignal_under_lock.so")
     process = world.run(
@@ -161,8 +163,8 @@ def test_exit_in_a_handler_with_a_lock_held(world: World, steps: list[str]) -> N
 @pytest.mark.parametrize("ending", [[], list(END)])
 @pytest.mark.parametrize("when", [0, 1, 2])
 def test_main_thread_ends(world: World, when: int, ending: list[str]) -> None:
-    """A process whose main thread called pthread_exit, before or after it used the layer, ends with its last thread, as
-    without the layer, and what it compiled is stored."""
+    """If the main thread calls pthread_exit, before or after it used the layer, the process ends with its last thread,
+    as without the layer, and what it compiled is stored."""
     steps = ["instance", "device", "pipelines", "3", *ending]
     steps.insert(when, "main-thread-ends")
     assert run_host(world, *steps).returncode == 0
@@ -170,8 +172,8 @@ def test_main_thread_ends(world: World, when: int, ending: list[str]) -> None:
 
 
 def test_main_thread_ends_last(world: World) -> None:
-    """A process whose main thread goes last ends when that does, also with a policy class, which the layer watches in
-    another thread."""
+    """If the main thread is the last to call pthread_exit, the process ends, also with a policy class, which the layer
+    watches in another thread."""
     policy = "from pylayer.policy import Policy\nclass Mine(Policy):\n    pass\n"
     run_host(world, *STORED, *END, "main-thread-ends", **write_policy(world, policy))
     hits_again(world, 3)
@@ -187,15 +189,14 @@ def test_main_thread_ends_last(world: World) -> None:
     ids=["handler before the instance", "handler behind the device", "destructor"],
 )
 def test_vulkan_at_exit(world: World, steps: list[str]) -> None:
-    """Pipelines created, and a device destroyed, by handlers of exit() and by destructors work; what was stored before
-    is whole."""
+    """Handlers of exit() and destructors can create pipelines and destroy a device. What was stored before is whole."""
     process = run_host(world, *steps)
     assert "at exit: pipelines 0" in process.stdout
     hits_again(world, 3)
 
 
 def test_loader_closed_and_opened(world: World) -> None:
-    """A program that opens and closes the Vulkan loader twenty times compiles once."""
+    """A program that opens and closes the Vulkan loader twenty times compiles its pipeline once."""
     run_host(world, "reload", "libvulkan.so.1", 20)
     runs = [run["counters"] for run in world.runs()]
     assert [run["compiled"] for run in runs] == [1] + [0] * 19
@@ -213,7 +214,7 @@ def test_two_loaders(world: World) -> None:
 
 
 def test_malloc_of_the_programs(world: World) -> None:
-    """With a malloc that was preloaded, every block that the layer, its Python and the driver free came from it, and
+    """With a preloaded malloc, every block that the layer, its Python and the driver free came from that malloc, and
     none is used after it was freed."""
     preload = str(BUILD / "tests" / "libmalloc_of_its_own.so")
     for _ in range(2):

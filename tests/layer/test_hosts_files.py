@@ -1,4 +1,4 @@
-"""Programs that close descriptors they did not open, and that leave the directory and the root they started in."""
+"""Programs that close descriptors they did not open, and that change their working directory or root directory."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from world import BUILD, World
 
 @pytest.fixture
 def own(world: World) -> Path:
-    """Where the program has files of its own."""
+    """Returns the directory for the program's own files."""
     return world.directory / "own"
 
 
 def test_descriptors_closed_and_used_again(world: World, own: Path) -> None:
-    """A program that closes every descriptor and gets the journal's number for its own file keeps that file whole and
-    open, and every pipeline is stored."""
+    """A program closes every descriptor and gets the journal's number for its own file. That file stays whole and open,
+    and every pipeline is stored."""
     steps = ["limit", "nofile", 256, *STORED, "close-from", 3, "own-files", own, "free-some", 20]
     process = run_host(
         world, *steps, "pipelines", 5, "destroy-device", "check-files", "destroy-instance", "check-files"
@@ -30,7 +30,7 @@ def test_descriptors_closed_and_used_again(world: World, own: Path) -> None:
 
 
 def test_descriptors_closed_before_the_device(world: World, own: Path) -> None:
-    """A program that closes every descriptor between instance and device loses nothing."""
+    """If a program closes every descriptor between vkCreateInstance and vkCreateDevice, every pipeline is stored."""
     steps = ["limit", "nofile", 256, "instance", "close-from", 3, "own-files", own, "free-some", 20, "device"]
     process = run_host(world, *steps, "pipelines", 5, *END, "check-files")
     assert "own files: 0 wrong\n" in process.stdout
@@ -38,8 +38,8 @@ def test_descriptors_closed_before_the_device(world: World, own: Path) -> None:
 
 
 def test_libraries_are_mapped_before_the_program_goes_on(world: World) -> None:
-    """Or a file of the program's could take the number of a descriptor that the dynamic linker has just opened, and be
-    mapped in the library's place."""
+    """vkCreateInstance returns after policy's libraries are mapped. Otherwise a file of the program could take the
+    number of a descriptor that the dynamic linker has just opened, and be mapped in the library's place."""
     libraries = ("_policy.", "_cffi_backend.", "_xxhash.", "backend_c.", "_struct.", "fcntl.")
     looks = [word for library in libraries for word in ("mapped", library)]
     process = run_host(
@@ -49,7 +49,7 @@ def test_libraries_are_mapped_before_the_program_goes_on(world: World) -> None:
 
 
 def test_descriptors_closed_and_device_destroyed(world: World, own: Path) -> None:
-    """Ending the journal leaves alone what has its number by then."""
+    """Closing the journal does not touch the program's file that has the journal's number by then."""
     steps = ["limit", "nofile", 256, *STORED, "close-from", 3, "own-files", own, "destroy-device", "check-files"]
     process = run_host(world, *steps, "destroy-instance")
     assert "own files: 0 wrong\n" in process.stdout
@@ -57,7 +57,7 @@ def test_descriptors_closed_and_device_destroyed(world: World, own: Path) -> Non
 
 
 def test_descriptors_closed_one_by_one(world: World) -> None:
-    """A program that closes all descriptors again and again has every pipeline stored, each time in a new file."""
+    """If a program closes all descriptors again and again, every pipeline is stored, each time in a new file."""
     steps = list(STORED)
     for _ in range(5):
         steps += ["close-from", "3", "pipelines", "1", "sleep", "40"]
@@ -67,8 +67,8 @@ def test_descriptors_closed_one_by_one(world: World) -> None:
 
 
 def test_all_descriptors_used(world: World, own: Path) -> None:
-    """Where no descriptor is to be had the program goes on, one line says that nothing can be stored, and storing goes
-    on when there is one again."""
+    """If no descriptor is free, the program goes on and its files stay whole. At most one line says that nothing can be
+    stored."""
     steps = ["limit", "nofile", 64, "instance", "device", "own-files", own, "pipelines", 3, "destroy-device"]
     process = run_host(world, *steps, "check-files", "destroy-instance")
     assert "own files: 0 wrong\n" in process.stdout
@@ -77,8 +77,8 @@ def test_all_descriptors_used(world: World, own: Path) -> None:
 
 @pytest.mark.parametrize("fsync_interval_ms", [0, 5000])
 def test_started_without_standard_streams(world: World, fsync_interval_ms: int) -> None:
-    """In a program that was started with its first three descriptors closed, what it writes to them does not end up in
-    a file of the layer's, and what it compiles reaches the disk."""
+    """If a program starts with its first three descriptors closed, what it writes to them does not end up in a file of
+    the layer, and what it compiles is stored."""
     log, config = world.directory / "log.txt", world.directory / "policy.yaml"
     config.write_text(f"settings: {{fsync_interval_ms: {fsync_interval_ms}}}")
     environment = {"PYLAYER_LOG": "warn", "PYLAYER_LOG_FILE": str(log), "PYLAYER_CONFIG": str(config)}
@@ -91,7 +91,7 @@ def test_started_without_standard_streams(world: World, fsync_interval_ms: int) 
 
 
 def test_log_file_that_the_program_closes(world: World, own: Path) -> None:
-    """Lines of the log do not go into a file of the program's that has the log file's number, and are not lost."""
+    """Log lines are neither lost nor written to a file of the program that has the log file's number."""
     log = world.directory / "log.txt"
     steps = ["limit", "nofile", 256, *STORED, "close-from", 3, "own-files", own, "free-some", 20, "pipelines", 2]
     process = run_host(world, *steps, *END, "check-files", "instance", "device", *END, PYLAYER_LOG_FILE=str(log))
@@ -100,7 +100,7 @@ def test_log_file_that_the_program_closes(world: World, own: Path) -> None:
 
 
 def test_log_and_a_stderr_that_is_data(world: World) -> None:
-    """A daemon that closes standard error and opens its data there gets no line of the log into its data."""
+    """If a daemon closes standard error and opens its data file under that number, no log line goes into the data."""
     data = world.directory / "data"
     run_host(world, "instance", "data-as-stderr", data, "device", "pipelines", 2, *END, "show-file", data)
     assert "pylayer" not in data.read_text()  # the driver has something to say there
@@ -108,14 +108,15 @@ def test_log_and_a_stderr_that_is_data(world: World) -> None:
 
 
 def test_log_follows_a_terminal_or_appended_file(world: World) -> None:
-    """A program that sends its standard error to a file of messages finds the log's lines there."""
+    """If a program redirects standard error to a file of messages, the log lines are in that file."""
     messages = world.directory / "messages"
     run_host(world, "instance", "append-stderr", messages, "device", "pipelines", 2, *END)
     assert "carrier cells" in messages.read_text()
 
 
 def test_change_of_directory(world: World) -> None:
-    """A relative PYLAYER_STORE is below the directory that the program started in, wherever it goes."""
+    """A relative PYLAYER_STORE is resolved against the directory in which the program started, even after it changes
+    its directory."""
     (world.directory / "elsewhere").mkdir()
     for when in range(2):
         steps = ["instance", "device", "pipelines", 3, *END]
@@ -128,8 +129,8 @@ def test_change_of_directory(world: World) -> None:
 
 
 def test_relative_store_with_a_kept_plan(world: World) -> None:
-    """A plan that was kept is found again below a relative PYLAYER_STORE after the program changed its directory, and
-    nothing is read from the new directory."""
+    """With a relative PYLAYER_STORE a kept plan is found after the program changed its directory, and nothing is
+    created in the new directory."""
     (world.directory / "elsewhere").mkdir()
     for _ in range(3):
         run_host(world, "instance", "chdir", "elsewhere", "device", "pipelines", 3, *END, PYLAYER_STORE="store")
@@ -140,8 +141,8 @@ def test_relative_store_with_a_kept_plan(world: World) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may change the root directory")
 @pytest.mark.parametrize("when", [1, 2, 6])
 def test_chroot(world: World, when: int) -> None:
-    """A program that shuts itself into an empty directory finds nothing of the layer's in it. What it compiled before
-    is stored, and one line says that the rest is not."""
+    """If a program calls chroot into an empty directory, the layer creates nothing there. What was compiled before is
+    stored, and at most one line says that the rest is not."""
     jail = world.directory / "jail"
     jail.mkdir()
     steps = ["instance", "device", "pipelines", "3", "await-journal", "3", "pipelines", "2", *END]
@@ -156,7 +157,7 @@ def test_chroot(world: World, when: int) -> None:
 
 
 def test_read_only_home(world: World) -> None:
-    """Where the home directory cannot be written the program goes on as without the layer, with one line."""
+    """If the home directory cannot be written, the program runs as without the layer, and one line says so."""
     blocker = world.directory / "home"
     blocker.write_text("a file, which nobody can make directories in, root included\n")
     process = run_host(world, "instance", "device", "pipelines", 3, *END, PYLAYER_STORE=None)

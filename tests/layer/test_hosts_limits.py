@@ -1,4 +1,4 @@
-"""Programs with little of everything, and in a sandbox."""
+"""Programs with resource limits, and programs in a sandbox."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ RUN = ["instance", "device", "pipelines", "3", *END]
 
 @pytest.mark.parametrize("way", ["no-more", "refuse"])
 def test_no_threads(world: World, way: str) -> None:
-    """Where no thread can be made the program runs as without the layer, and a line says so."""
+    """If no thread can be created, the program runs as without the layer, and one line says so."""
     process = run_host(world, way, "thread", *RUN)
     assert "no thread for policy" in process.stderr
     assert not world.store.exists()
 
 
 def test_no_threads_later(world: World) -> None:
-    """Without further threads, what waits for the disk is done on policy's own: everything is stored."""
+    """If no further thread can be created, the policy thread itself waits for the disk, and everything is stored."""
     run_host(world, "instance", "device", "no-more", "thread", "pipelines", 3, *END)
     hits_again(world, 3)
 
 
 def runs_alone(world: World, kib: int) -> bool:
-    """Whether that much address space is enough without the layer."""
+    """Returns whether the program runs without the layer in this much address space."""
     command = [str(HOST), "limit", "as", str(kib << 10), *RUN]
     return world.run(command, check=False, VK_INSTANCE_LAYERS=None).returncode == 0
 
 
 def test_a_mebibyte_of_address_space_to_spare(world: World) -> None:
-    """A program that has 1 MiB more than it needs without the layer runs under it too, and a line says that policy did
-    not start; so it is with more, up to where there is enough for both."""
+    """A program with 1 MiB of address space more than it needs without the layer also runs under it, and one line says
+    that policy did not start. The same holds with up to 256 MiB more. With 2 GiB more policy starts."""
     too_little, enough = 16 << 10, 4 << 20
     while enough - too_little > 256:
         middle = (too_little + enough) // 2
@@ -54,7 +54,7 @@ def test_a_mebibyte_of_address_space_to_spare(world: World) -> None:
 @pytest.mark.parametrize("spare_mib", [48, 64, 96, 160])
 @pytest.mark.parametrize("when", [0, 1, 2, 4])
 def test_address_space_that_shrinks(world: World, when: int, spare_mib: int) -> None:
-    """A program whose address space is limited while policy is at work does what it does without the layer."""
+    """If the address space is limited while policy works, the program runs as without the layer."""
     steps = ["instance", "device", "pipelines", "3", "pipelines", "3", *END]
     spare = spare_mib << 10 if when else spare_mib + 256 << 10
     steps[when:when] = ["spare-memory", str(spare)]
@@ -65,29 +65,28 @@ def test_address_space_that_shrinks(world: World, when: int, spare_mib: int) -> 
 
 
 def test_no_bytes_in_files(world: World) -> None:
-    """RLIMIT_FSIZE raises SIGXFSZ, which ends a program: what the layer writes never does. One line says that nothing
-    can be stored."""
+    """The layer's writes never end a program by the SIGXFSZ of RLIMIT_FSIZE. One line says that pipelines cannot be
+    stored."""
     process = run_host(world, "limit", "fsize", 0, *RUN)
     assert sum("pipelines cannot be stored" in line for line in lines(process)) == 1
 
 
 def test_few_bytes_in_files(world: World) -> None:
-    """What was stored before files reached their limit stays."""
+    """Pipelines stored before files reached RLIMIT_FSIZE remain."""
     run_host(world, *STORED, "limit", "fsize", 100, "pipelines", 3, *END)
     hits_again(world, 3)
 
 
 def test_small_stack_limit(world: World) -> None:
-    """RLIMIT_STACK of 96 KiB, which is also what new threads get by default, is enough; RADV itself needs 62 in
-    vkEnumeratePhysicalDevices."""
+    """An RLIMIT_STACK of 96 KiB, which is also the default stack size of new threads, is enough. RADV itself needs 62
+    KiB in vkEnumeratePhysicalDevices."""
     run_host(world, *RUN, command=("sh", "-c", 'ulimit -s 96; exec "$@"', "sh"))
     hits_again(world, 3)
 
 
 @pytest.mark.parametrize("kind", ["misses", "hits"])
 def test_stack_of_application_threads(world: World, kind: str) -> None:
-    """The layer takes at most 4 KiB of a thread's stack beside what the driver does: a thread with so little that the
-    driver just fits has to have no more."""
+    """The layer uses at most 4 KiB of a thread's stack beyond what the driver uses."""
     steps = ["instance", "device", "pipelines", "4", "stack", "262144", kind, "4", *END]
     alone = world.run([str(HOST), *steps], VK_INSTANCE_LAYERS=None)
     under = run_host(world, *steps)
@@ -96,7 +95,7 @@ def test_stack_of_application_threads(world: World, kind: str) -> None:
 
 
 def test_stack_of_device_creation(world: World) -> None:
-    """Creating a device takes no more than 4 KiB of stack beside what the driver does, with and without a kept plan."""
+    """Creating a device uses at most 4 KiB of stack beyond what the driver uses, with and without a kept plan."""
     used = []
     for layers in (None, LAYER_NAME, LAYER_NAME):
         run = world.run([str(HOST), "instance", "device-on-stack", "262144", *END], VK_INSTANCE_LAYERS=layers)
@@ -105,7 +104,7 @@ def test_stack_of_device_creation(world: World) -> None:
 
 
 def test_small_stack_that_hits(world: World) -> None:
-    """A thread with 32 KiB of stack, of which the driver takes 22, creates pipelines that the layer has."""
+    """A thread with 32 KiB of stack, of which the driver uses 22, gets hits."""
     steps = ["instance", "device", "pipelines", "3", "await-journal", "3", "stack", "32768", "hits", "3", *END]
     run_host(world, *steps)
     assert world.last()["hits"] == 3
@@ -118,8 +117,8 @@ def test_small_stack_that_hits(world: World) -> None:
 @pytest.mark.parametrize("what", ["open", "socket", "sync", "stat"])
 @pytest.mark.parametrize("when", [1, 2, 6])
 def test_sandbox(world: World, how: str, what: str, when: int) -> None:
-    """A program that enters a sandbox for all its threads goes on as without the layer, whether system calls are
-    refused, unknown, or answered by its own handler of SIGSYS; what was stored before is whole."""
+    """A program that enters a sandbox with all its threads runs as without the layer, whether system calls are refused,
+    unknown, or answered by the program's SIGSYS handler. What was stored before is whole."""
     steps = [*STORED, "pipelines", "3", *END]
     if when < 6:
         del steps[4:6]
@@ -132,7 +131,8 @@ def test_sandbox(world: World, how: str, what: str, when: int) -> None:
 
 
 def test_sandbox_without_files(world: World) -> None:
-    """In a sandbox that lets nobody open files nothing more is stored, and a line says so; what was stored stays."""
+    """In a sandbox that forbids opening files nothing more is stored, and a line says so. What was stored before
+    remains."""
     process = run_host(world, *STORED, "refuse", "open", "pipelines", 3, *END)
     assert 1 <= len(lines(process)) <= 2
     hits_again(world, 3)

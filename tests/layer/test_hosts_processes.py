@@ -1,4 +1,4 @@
-"""Programs that fork, change their user, and change their environment behind the layer's back."""
+"""Programs that fork, change their user or change their environment while the layer works."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ FORKED = "this process was forked"
 @pytest.mark.parametrize("way", ["fork", "fork-exit", "raw-fork"])
 @pytest.mark.parametrize("child", IN_CHILD)
 def test_fork_without_exec(world: World, way: str, child: str) -> None:
-    """A child of fork() creates pipelines as without the layer, also one that the C library knows nothing of; the
-    parent's are stored, and nothing else is."""
+    """A forked child creates pipelines as without the layer, also a child of a raw system call, which the C library
+    does not know of. Only the parent's pipelines are stored."""
     steps = [*STORED, way, *IN_CHILD[child], "join", "pipelines", 2, *END]
     process = run_host(world, *steps)
     assert lines(process) == []
@@ -36,16 +36,16 @@ def test_fork_without_exec(world: World, way: str, child: str) -> None:
 
 @pytest.mark.parametrize("way", [[], ["fork"], ["raw-fork"]], ids=["parent", "fork", "raw-fork"])
 def test_children_fork(world: World, way: list[str]) -> None:
-    """Children of children fork as fast as without the layer, however they came to be."""
+    """Children of children fork as fast as without the layer, however they were created."""
     others = ["vfork", "exit 3", "spawn", "exit 4"]
-    # Policy is at rest then: a child that the C library knows nothing of may find memory locked by any other thread.
+    # Policy is idle by then. In a child of a raw system call, malloc may be locked for ever by any other thread.
     process = run_host(world, *STORED, *way, "generations", 20, *others, *way and ["join"], *END)
     assert "generations: in time" in process.stdout
 
 
 @pytest.mark.parametrize("way", ["fork", "raw-fork"])
 def test_fork_between_instances(world: World, way: str) -> None:
-    """A program that forks while it has no instance goes on in both processes; the parent's layer works as before."""
+    """A program that forks while it has no instance goes on in both processes. The parent's layer works as before."""
     once = ["instance", "device", "pipelines", 2, *END]
     process = run_host(world, *once, way, *once, "join", *once)
     assert lines(process) == []
@@ -54,7 +54,7 @@ def test_fork_between_instances(world: World, way: str) -> None:
 
 
 def test_fork_before_the_first_instance(world: World) -> None:
-    """Where the parent had no instance yet, the layer works in both."""
+    """If the program forks before its first instance, the layer works in both processes."""
     once = ["instance", "device", "pipelines", 2, *END]
     process = run_host(world, "fork-exit", *once, "join", *once)
     assert FORKED not in process.stderr
@@ -62,14 +62,14 @@ def test_fork_before_the_first_instance(world: World) -> None:
 
 
 def test_other_processes_are_started(world: World) -> None:
-    """vfork, posix_spawn and children that are reaped while pipelines compile work as without the layer."""
+    """vfork, posix_spawn, and children reaped while pipelines compile work as without the layer."""
     run_host(world, *STORED, "vfork", "exit 3", "spawn", "exit 4", "children", 20, *END)
     hits_again(world, 23)
 
 
 @pytest.fixture
 def open_world(world: World) -> Iterator[World]:
-    """One whose store everybody may read."""
+    """A world whose store is below a directory that every user may read."""
     directory = Path(tempfile.mkdtemp(prefix="pylayer-test-"))
     directory.chmod(0o755)
     world.store = directory / "store"
@@ -81,15 +81,15 @@ def open_world(world: World) -> Iterator[World]:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 @pytest.mark.parametrize("when", ["before the device", "before the first pipeline", "while the journal is open"])
 def test_setuid(open_world: World, when: str) -> None:
-    """A program that gives its privileges up goes on; what it cannot store any more is said in one line, and what was
-    stored before is whole."""
+    """A program that gives up its privileges goes on. At most one line says that pipelines can no longer be stored, and
+    what was stored before is whole."""
     at = {"before the device": 1, "before the first pipeline": 2, "while the journal is open": 6}[when]
     steps = ["instance", "device", "pipelines", "3", "await-journal", "3", "pipelines", "3", *END]
     if at < 6:
         del steps[4:6]
     steps.insert(at, "become-nobody")
     process = run_host(open_world, *steps)
-    # Statistics and pipelines are two matters.
+    # Statistics and pipelines each have a line of their own.
     assert sum("pipelines cannot be stored" in line for line in lines(process)) <= 1
     assert len(lines(process)) <= 2, lines(process)
     if at == 6:
@@ -98,7 +98,7 @@ def test_setuid(open_world: World, when: str) -> None:
 
 def test_environment_that_changes(world: World) -> None:
     """A program may change its environment as soon as vkCreateInstance has returned: the policy thread, which is still
-    starting, reads none of it. Memory that is freed is overwritten here, so reading it would show."""
+    starting, does not read it. The preloaded malloc overwrites freed memory, so a read would show."""
     storm = ["environment-storm", "60"]
     preload = str(BUILD / "tests" / "libmalloc_of_its_own.so")
     for _ in range(3):
@@ -110,8 +110,8 @@ def test_environment_that_changes(world: World) -> None:
 
 
 def test_environment_is_read_on_the_programs_thread(world: World) -> None:
-    """Policy asks the C library for no variable, from its start to the end of the device. What is left is the driver's:
-    RADV asks for one in each vkCreatePipelineCache."""
+    """Policy asks the C library for no variable, from its start to the end of the device. The only variable asked for
+    is RADV's, in each vkCreatePipelineCache."""
     for _ in range(2):
         run = ["instance", "device", "pipelines", 3, *END]
         process = run_host(world, *run, LD_PRELOAD=str(BUILD / "tests" / "libwatch_environment.so"))
@@ -121,20 +121,20 @@ def test_environment_is_read_on_the_programs_thread(world: World) -> None:
 
 
 def test_cleared_environment(world: World) -> None:
-    """A program that clears its environment keeps the store that it started with."""
+    """A program that clears its environment keeps using the store that it started with."""
     for _ in range(2):
         run_host(world, "instance", "device", "clearenv", "pipelines", 3, *END)
     assert world.last()["hits"] == 3
 
 
 def test_environment_without_home(world: World) -> None:
-    """Without HOME and PYLAYER_STORE the program goes on, one line says that nothing is stored."""
+    """Without HOME and PYLAYER_STORE the program goes on, and one line says that nothing is stored."""
     process = run_host(world, "instance", "device", "pipelines", 3, *END, HOME=None, PYLAYER_STORE=None)
     assert len(lines(process)) == 1 and "nothing is stored" in lines(process)[0]
 
 
 def test_store_is_the_one_at_the_start(world: World) -> None:
-    """PYLAYER_STORE and HOME that the program sets later change nothing."""
+    """If the program sets PYLAYER_STORE and HOME after vkCreateInstance, the store stays where it was."""
     other = world.directory / "other"
     steps = ["instance", "setenv", "PYLAYER_STORE", other, "setenv", "HOME", other, "device", "pipelines", 3, *END]
     run_host(world, *steps)
@@ -143,7 +143,8 @@ def test_store_is_the_one_at_the_start(world: World) -> None:
 
 
 def test_calendar_of_policy(world: World) -> None:
-    """Policy has UTC, whatever the program's time zone is, and the calendar that Python has elsewhere."""
+    """Policy uses UTC, whatever the program's time zone is, and its calendar functions return what Python's return
+    elsewhere."""
     moments = [0, 951782400, 1709164799, 4107542400, -1, -2203977600, -62135596800, 253402300799]
     directory = world.directory / "policies"
     directory.mkdir(mode=0o700)
@@ -165,7 +166,8 @@ def test_calendar_of_policy(world: World) -> None:
 
 @pytest.mark.parametrize("policy", ["", "import time, datetime; time.localtime(); time.mktime(time.gmtime())"])
 def test_time_zone_is_the_programs(world: World, policy: str) -> None:
-    """The C library reads TZ at the first use of a time zone and keeps it; that use is the program's own."""
+    """The C library reads TZ at the first use of a time zone and keeps it. Policy must not make that first use: a TZ
+    that the program sets later applies."""
     environment: dict[str, str | None] = {}
     if policy:
         directory = world.directory / "policies"

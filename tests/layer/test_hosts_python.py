@@ -1,4 +1,4 @@
-"""Programs that load a Python of their own while the layer's is at work."""
+"""Programs that load a Python of their own while the layer's Python works."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ PLACES = (
 LIBRARIES = sorted(path for place in PLACES for path in glob.glob(place))
 CODE = "import sys; assert 'pylayer' not in sys.modules; print('mine', sys.version_info[:2], flush=True)"
 MORE = "print('more', len('text'), flush=True)"
-#: Extension modules find their Python only where it is visible to all.
+#: Extension modules find their Python only if it was loaded with RTLD_GLOBAL.
 WITH_MODULES = "; import math, json, threading, struct, zlib; print(math.pi, zlib.crc32(b'x'), flush=True)"
 
 
 def home(library: str) -> str:
-    """PYTHONHOME for a libpython."""
+    """Returns the PYTHONHOME for a libpython."""
     return library.partition("/lib/")[0]
 
 
@@ -32,7 +32,7 @@ def test_there_are_libraries() -> None:
     assert LIBRARIES
 
 
-#: When the program loads its Python, and with which scope. Global symbols can collide with the layer's at any moment,
+#: When the program loads its Python, and with which scope. Global symbols can collide with the layer's at any moment;
 #: local ones cannot.
 WAYS = [("before the instance", "global"), ("while it starts", "global"), ("between", "global")]
 WAYS += [("behind pipelines", "global"), ("while it starts", "local")]
@@ -41,8 +41,8 @@ WAYS += [("behind pipelines", "global"), ("while it starts", "local")]
 @pytest.mark.parametrize(("when", "scope"), WAYS, ids="-".join)
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_python_of_the_programs(world: World, library: str, scope: str, when: str) -> None:
-    """A program that loads a libpython, of whatever version, visible to all or not, before, between and after its
-    pipelines, runs its own code in it, and the layer's Python goes on beside it."""
+    """A program that loads a libpython of any version, with either scope, before, between or after its pipelines, runs
+    its own code in it, and the layer's Python works beside it."""
     modules = WITH_MODULES if scope == "global" else ""
     python, more = ["python", library, scope, CODE + modules], ["python", library, scope, MORE + modules]
     steps = {
@@ -57,7 +57,7 @@ def test_python_of_the_programs(world: World, library: str, scope: str, when: st
 
 
 def test_no_symbols_of_python(world: World) -> None:
-    """The layer's Python is visible to nobody: RTLD_DEFAULT has no symbol of it."""
+    """The layer's Python is invisible to the program: RTLD_DEFAULT has none of its symbols."""
     process = run_host(world, "no-python-symbols", *STORED, "no-python-symbols", *END, "no-python-symbols")
     assert process.stdout.count("symbols of Python: 0") == 3
     assert os.path.exists(world.store)

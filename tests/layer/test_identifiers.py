@@ -1,5 +1,5 @@
 """VK_EXT_shader_module_identifier: programs that keep identifiers of their shaders and no SPIR-V get their pipelines
-out of the store. The modes are those of tests/paths/identifiers.c."""
+from the store. tests/paths/identifiers.c defines the modes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMPILE_REQUIRED = 1000297000
 WAYS = {"plain": (), "feedback": ("--feedback",), "own cache": ("--cache",)}
 
 
-#: Each way with the carrier that most devices have, and with the others those that make a difference to them.
+#: Every way with the carrier that most devices have; with the others only the ways that make a difference to them.
 WAYS_OF_CARRIERS = {"cells": tuple(WAYS), "snapshot": ("plain", "own cache"), "binaries": ("plain", "feedback")}
 EACH_WAY = pytest.mark.parametrize(
     ("carrier", "way"),
@@ -36,14 +36,16 @@ def carrier(world: World, request: pytest.FixtureRequest) -> str:
 
 
 def run(world: World, mode: str, *options: str, **environment: str | None) -> list[str]:
-    """What the program saw, by call and in order: its name without the mode's, its result and its handles."""
+    """Returns what the program saw, a line for each call in order: the call's name without the mode's, its result and
+    its handles."""
     output = world.run([PROGRAM, *options, mode, str(world.directory / "identifiers")], **environment).stdout
     return [line.partition(".")[2].partition(" feedback")[0] for line in output.splitlines()]
 
 
 @functools.cache
 def recorded_alone() -> bytes:
-    """The identifiers that a run without the layer recorded: the driver's, and the same in every run."""
+    """Returns the identifiers that a run without the layer recorded. They are the driver's, and the same in every
+    run."""
     with tempfile.TemporaryDirectory() as directory:
         world = World(Path(directory))
         run(world, "record", VK_INSTANCE_LAYERS=None)
@@ -51,13 +53,13 @@ def recorded_alone() -> bytes:
 
 
 def take_identifiers(world: World) -> None:
-    """As if the program had recorded its identifiers without the layer."""
+    """Gives the program the identifiers that it would have recorded without the layer."""
     (world.directory / "identifiers").write_bytes(recorded_alone())
 
 
 @functools.cache
 def run_alone(mode: str, *options: str) -> list[str]:
-    """This mode without the layer, after its identifiers were recorded. Do not change what it returns."""
+    """Runs this mode without the layer, after its identifiers were recorded. Do not change the returned list."""
     with tempfile.TemporaryDirectory() as directory:
         world = World(Path(directory))
         take_identifiers(world)
@@ -66,7 +68,7 @@ def run_alone(mode: str, *options: str) -> list[str]:
 
 @functools.cache
 def run_on_warm_driver(mode: str) -> list[str]:
-    """This mode without the layer, where the driver's own disk cache knows what was recorded."""
+    """Runs this mode without the layer, with the driver's own disk cache filled by the recording run."""
     with tempfile.TemporaryDirectory() as directory:
         world = World(Path(directory))
         disk = {"MESA_SHADER_CACHE_DISABLE": "0", "MESA_SHADER_CACHE_DIR": str(world.directory / "mesa")}
@@ -78,28 +80,28 @@ def compiled(counters: dict[str, int]) -> int:
 
 
 def required(lines: list[str]) -> list[str]:
-    """The names of calls that would have had to compile."""
+    """Returns the names of calls that returned VK_PIPELINE_COMPILE_REQUIRED."""
     return [line.split()[0] for line in lines if f"result={COMPILE_REQUIRED}" in line]
 
 
 @EACH_WAY
 def test_hits_without_code(world: World, carrier: str, way: str) -> None:
-    """What was created from modules is found by their identifiers alone, just as in a driver's own warm cache."""
+    """Pipelines created from modules are found by identifiers alone, as in the driver's own warm cache."""
     expected = run_on_warm_driver("replay")
     recorded = run(world, "record", *WAYS[way])
     assert all(line.endswith("agree=1") for line in recorded if line.startswith("identifier"))
     assert run(world, "replay", *WAYS[way]) == expected
     counters = world.last()
     assert compiled(counters) == 0
-    # Libraries that keep what an optimized link needs, RADV makes from code alone.
+    # RADV creates libraries that retain what an optimized link needs only from code.
     assert required(expected) == ["retained-pre-rasterization"]
     assert sum("handles=1" in line for line in expected) == counters["pipelines"] == 12
 
 
 @EACH_WAY
 def test_what_is_created_after_a_miss_is_kept(world: World, carrier: str, way: str) -> None:
-    """On an empty store an identifier gives VK_PIPELINE_COMPILE_REQUIRED, and what is then created in full is found by
-    its identifier in the next run."""
+    """With an empty store an identifier gives VK_PIPELINE_COMPILE_REQUIRED. The pipeline that is then created from code
+    is found by its identifier in the next run."""
     take_identifiers(world)
     alone = run_alone("translate", *WAYS[way])
     assert len(required(alone)) == 11
@@ -112,7 +114,8 @@ def test_what_is_created_after_a_miss_is_kept(world: World, carrier: str, way: s
 
 @EACH_CARRIER
 def test_miss_leaves_nothing(world: World, carrier: str) -> None:
-    """Identifiers of what is nowhere give what they give without the layer, run after run, and nothing is stored."""
+    """Identifiers that nothing knows give the same result as without the layer in every run, and nothing is
+    compiled."""
     take_identifiers(world)
     alone = run_alone("replay")
     assert required(alone) == ["kernel"] * 3 + ["scene", "patches", "tiles", "pre-rasterization"] + [
@@ -125,8 +128,8 @@ def test_miss_leaves_nothing(world: World, carrier: str) -> None:
 
 @EACH_WAY
 def test_mixed_batches(world: World, carrier: str, way: str) -> None:
-    """Identifiers and modules in one call: each gives what it gives by itself, and EARLY_RETURN_ON_FAILURE ends the
-    call where it ends without the layer."""
+    """With identifiers and modules in one call, each gives the same result as by itself, and EARLY_RETURN_ON_FAILURE
+    ends the call at the same pipeline as without the layer."""
     take_identifiers(world)
     alone = run_alone("mixed", *WAYS[way])
     assert [line.split("handles=")[1] for line in alone] == ["0101", "0000"]
@@ -141,7 +144,7 @@ def test_mixed_batches(world: World, carrier: str, way: str) -> None:
 
 @EACH_WAY
 def test_garbage(world: World, carrier: str, way: str) -> None:
-    """Bytes that are no identifier, of every size that is allowed, are what they are without the layer: unknown."""
+    """Bytes that are no identifier, of every allowed size, are unknown, as without the layer."""
     run(world, "record", *WAYS[way])
     alone = run_alone("garbage", *WAYS[way])
     assert len(required(alone)) == 3 * 32 * 2 + 1 + 31
@@ -151,7 +154,7 @@ def test_garbage(world: World, carrier: str, way: str) -> None:
 
 @EACH_CARRIER
 def test_extension_not_enabled(world: World, carrier: str) -> None:
-    """A program that chains identifiers without asking for the extension gets what the driver makes of them."""
+    """A program that chains identifiers without enabling the extension sees what it sees without the layer."""
     expected = run_on_warm_driver("replay")
     run(world, "record")
     assert run(world, "replay", "--without-extension") == expected
@@ -172,13 +175,13 @@ def test_module_and_identifier_have_one_fingerprint(world: World) -> None:
         stored[mode] = {cell["fingerprint"] for cell in only(found, "cell")} - {0}
     assert stored["record"] == seen["record"] and len(seen["record"]) == 10
     assert seen["inline"] == seen["translate"] == seen["record"]
-    # Without the two libraries that RADV makes from code alone.
+    # Without the two libraries that RADV creates only from code.
     assert seen["replay"] < seen["record"] and len(seen["replay"]) == 8
     assert not stored["inline"] | stored["replay"] | stored["translate"]
 
 
 def test_identifier_of_no_bytes(world: World) -> None:
-    """An identifier of no bytes is as if it were not there: the code beside or behind it counts."""
+    """An empty identifier is ignored, and the code that comes with it counts."""
     wanted = record(world)
     run(world, "record")
     recorded = set(only(wanted.take(), "destroyed")[0]["seen"])
@@ -192,7 +195,7 @@ def test_identifier_of_no_bytes(world: World) -> None:
 
 
 def test_lavapipe_has_no_identifiers(lavapipe: World) -> None:
-    """Lavapipe lacks the extension, and the layer does not offer what the driver has not."""
+    """Lavapipe lacks the extension, and the layer does not advertise it."""
     for layers in (None, LAYER_NAME):
         process = lavapipe.run([PROGRAM, "record", "identifiers"], check=False, VK_INSTANCE_LAYERS=layers)
         assert process.returncode == 1 and "no VK_EXT_shader_module_identifier" in process.stderr
@@ -200,7 +203,7 @@ def test_lavapipe_has_no_identifiers(lavapipe: World) -> None:
 
 @pytest.mark.parametrize("mode", ["record", "inline", "replay", "translate", "mixed", "garbage"])
 def test_validation(world: World, tmp_path: Path, mode: str) -> None:
-    """Validation below the layer says nothing that it does not say of the program, cold and warm."""
+    """Validation below the layer reports the same as without the layer, with an empty store and a full one."""
     log = tmp_path / "validation.txt"
     file = str(world.directory / "identifiers")
     take_identifiers(world)

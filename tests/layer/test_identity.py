@@ -1,4 +1,4 @@
-"""Stored pipelines reach a driver only under the identity that they were compiled under."""
+"""A driver gets stored pipelines only under the identity under which they were compiled."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def compiled_and_hits(world: World) -> tuple[int, int]:
 
 
 def test_other_device(world: World) -> None:
-    """A GPU that was swapped starts anew; with the old one back, its pipelines are there."""
+    """Another GPU starts with an empty store. Once the old GPU is back, its pipelines are hits."""
     world.demo("--count", 12)
     first = identity(world)
     world.demo("--count", 12, RADV_FORCE_FAMILY="navi31")
@@ -29,7 +29,7 @@ def test_other_device(world: World) -> None:
 
 
 def test_two_devices_in_one_machine(world: World) -> None:
-    """A machine with two drivers keeps their pipelines apart, each program's device by its own identity."""
+    """On a machine with two drivers each device has an identity of its own, and their pipelines are kept apart."""
     drivers = f"{icd_file('radeon')}:{icd_file('lvp')}"
     both = {"VK_DRIVER_FILES": drivers, "VK_ICD_FILENAMES": drivers}
     world.demo("--count", 12, "--device", "NAVI21", **both)
@@ -41,7 +41,8 @@ def test_two_devices_in_one_machine(world: World) -> None:
 
 
 def test_moved_home(world: World) -> None:
-    """A home directory that was moved, or copied to another machine with the same driver, brings its pipelines."""
+    """Pipelines are found after the home directory was moved, as after a copy to another machine with the same
+    driver."""
     home = world.directory / "home"
     old = {"PYLAYER_STORE": None, "HOME": str(home), "XDG_CACHE_HOME": None}
     world.demo("--count", 12, **old)
@@ -53,7 +54,7 @@ def test_moved_home(world: World) -> None:
 
 
 def test_global_key(world: World) -> None:
-    """A program that enables pipeline binaries has an identity with the driver's global key in it."""
+    """If a program enables pipeline binaries, the identity includes the driver's global key."""
     world.demo("--count", 1)
     without = read_identity(str(world.store), identity(world))
     assert without is not None

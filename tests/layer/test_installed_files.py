@@ -1,4 +1,4 @@
-"""What the installed package needs of the machine: the C library, and none of the Python that built it."""
+"""What the installed package needs of the machine: the C library, and nothing of the Python that built it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ LIBRARIES = sorted(path for path in PACKAGE.rglob("*.so*") if path.is_file())
 
 
 def dynamic(library: Path, tag: str) -> list[str]:
-    """The values of one tag of the dynamic section."""
+    """Returns the values of one tag of the dynamic section."""
     text = subprocess.run(["readelf", "-dW", library], capture_output=True, text=True, check=True).stdout
     return re.findall(rf"\({tag}\).*\[(.*)\]", text)
 
 
 def test_nothing_of_the_building_machine() -> None:
-    """No library looks for others in directories outside the package: on another machine they are anybody's."""
+    """No library searches directories outside the package for others, because on another machine anybody may own
+    them."""
     assert len(LIBRARIES) > 10
     found = [(path.name, text) for path in LIBRARIES for tag in ("RUNPATH", "RPATH") for text in dynamic(path, tag)]
     directories = [(name, directory) for name, text in found for directory in re.split("[,:]", text)]
@@ -27,20 +28,20 @@ def test_nothing_of_the_building_machine() -> None:
 
 
 def test_needs_of_the_start() -> None:
-    """What starts in every program needs the C library alone: containers have few others."""
+    """The libraries that every program loads need only the C library, because containers have few others."""
     (policy,) = PACKAGE.glob("_policy*.so")
     (python,) = (PACKAGE / "_private" / "lib").glob("libpylayer-python*")
     layer = PACKAGE / "libVkLayer_pylayer_pipeline_cache.so"
     system = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "libutil.so.1", "ld-linux-x86-64.so.2"}
-    # Debian's libpython has these modules inside.
+    # Debian's libpython has modules built in that need these.
     system |= {"libz.so.1", "libexpat.so.1"}
     for library in (layer, policy, python):
         assert set(dynamic(library, "NEEDED")) <= system | {python.name}, library
 
 
 def test_a_library_reached_by_a_link(world: World, tmp_path: Path) -> None:
-    """A manifest may lead to a link to the library, as those that Steam's containers make: policy is found where the
-    library itself is."""
+    """A manifest may name a link to the library, as in Steam's containers. Policy is found beside the library
+    itself."""
     links = tmp_path / "links" / "package"
     links.mkdir(parents=True)
     (links / "libVkLayer_pylayer_pipeline_cache.so").symlink_to(PACKAGE / "libVkLayer_pylayer_pipeline_cache.so")
@@ -50,8 +51,8 @@ def test_a_library_reached_by_a_link(world: World, tmp_path: Path) -> None:
 
 
 def test_the_standard_library_is_the_packages(world: World) -> None:
-    """Nothing is read of another Python's standard library, which a container need not have; a policy class finds
-    modules of it all the same, with their extension modules."""
+    """A policy class can import the standard library, with its extension modules, from the package alone. No other
+    Python's is read, because a container need not have one."""
     own = world.directory / "own"
     own.mkdir()
     (own / "mine.py").write_text(

@@ -1,4 +1,4 @@
-"""Whatever becomes of Python in the process, the program runs on, and one line says why the layer does nothing."""
+"""Whatever happens to the layer's Python, the program goes on, and one line says why the layer does nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOST = Path(__file__).parent / "python_host.py"
 
 
 def assert_unharmed(world: World, reason: str, seconds: float = 10, **environment: str) -> None:
-    """The demo runs to its end as without the layer, and a line of the log has the reason."""
+    """Asserts that the demo runs as without the layer, and that a log line has the reason."""
     result = world.demo("--count", 8, PYLAYER_LOG="info", **environment)
     assert result["created"] == 8 and result["results"] == ["VK_SUCCESS"]
     lines = [line for line in result.stderr.splitlines() if line.startswith("pylayer:")]
@@ -26,14 +26,14 @@ def assert_unharmed(world: World, reason: str, seconds: float = 10, **environmen
 
 
 def assert_silent(world: World, **environment: str) -> None:
-    """Without PYLAYER_LOG the demo runs to its end and nothing is written."""
+    """Asserts that without PYLAYER_LOG the demo runs to its end and the layer writes nothing."""
     silent = world.demo("--count", 8, PYLAYER_LOG=None, **environment)
     assert silent["created"] == 8 and "pylayer" not in silent.stderr
 
 
 @pytest.fixture
 def broken(world: World, tmp_path: Path) -> Path:
-    """A copy of the installed package that a test may damage, with the manifest pointing to it."""
+    """Returns a copy of the installed package that a test may damage, with the manifest pointing to it."""
     copy = tmp_path / "site" / "pylayer"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("cli", "report"))
     world.install_manifest(copy)
@@ -41,7 +41,7 @@ def broken(world: World, tmp_path: Path) -> Path:
 
 
 def test_copied_package_works(world: World, broken: Path) -> None:
-    """The package works wherever it lies, so the tests below fail for the damage that they do."""
+    """The package works in another directory, so in the tests below only the damage keeps it from working."""
     world.demo("--count", 8)
     assert world.last()["compiled"] == 8
 
@@ -55,7 +55,7 @@ def test_missing_libpython(world: World, broken: Path) -> None:
 
 
 def test_wrong_libpython(world: World, broken: Path) -> None:
-    """A library that is not libpython in its place is refused by the dynamic linker, in one line."""
+    """If another library is in libpython's place, policy cannot start, and one line says so."""
     (library,) = (broken / "_private" / "lib").iterdir()
     source = broken / "wrong.c"
     source.write_text("int Py_IsInitialized(void) { return 0; }\n")
@@ -64,7 +64,7 @@ def test_wrong_libpython(world: World, broken: Path) -> None:
 
 
 def test_truncated_libpython(world: World, broken: Path) -> None:
-    """Half a libpython is refused."""
+    """If libpython is truncated, policy cannot start, and one line says so."""
     (library,) = (broken / "_private" / "lib").iterdir()
     library.write_bytes(library.read_bytes()[:4000])
     assert_unharmed(world, "policy cannot start")
@@ -78,7 +78,7 @@ def test_missing_policy_library(world: World, broken: Path) -> None:
 
 
 def test_policy_library_of_another_build(world: World, broken: Path, tmp_path: Path) -> None:
-    """A policy library without the entry point is no policy library."""
+    """If the policy library lacks its entry point, policy cannot start, and one line says so."""
     (library,) = broken.glob("_policy*.so")
     source = tmp_path / "empty.c"
     source.write_text("int nothing;\n")
@@ -88,13 +88,13 @@ def test_policy_library_of_another_build(world: World, broken: Path, tmp_path: P
 
 
 def test_missing_package_inside(world: World, broken: Path) -> None:
-    """A missing extension module ends policy with the module's name."""
+    """If an extension module is missing, policy ends, and a line has the module's name."""
     shutil.rmtree(broken / "_private" / "site")
     assert_unharmed(world, "_cffi_backend")
 
 
 def test_missing_standard_library(world: World, broken: Path) -> None:
-    """Damaged modules of the private interpreter end policy, not the program."""
+    """Missing modules of the private interpreter end policy, not the program."""
     shutil.rmtree(broken / "_private" / "dynload")
     result = world.demo("--count", 8, PYLAYER_LOG="info")
     assert result["created"] == 8
@@ -131,7 +131,7 @@ BODIES = {
 
 
 def write_policy(world: World, plan: str = "", top: str = "", **methods: str) -> dict[str, str]:
-    """A policy class with these bodies, and the environment that switches it on."""
+    """Writes a policy class whose methods have these bodies. Returns the environment that enables it."""
     directory = world.directory / "policies"
     directory.mkdir(mode=0o700)
     bodies = {"plan_device": ("program, facts, settings", plan)} if plan else {}
@@ -148,8 +148,8 @@ def write_policy(world: World, plan: str = "", top: str = "", **methods: str) ->
 
 
 def test_policy_that_fails_to_plan(world: World) -> None:
-    """A policy that cannot plan a device leaves the device as if the layer were not there, in whatever way it fails."""
-    # One after another, a device each; fewer than switch the class off.
+    """If plan_device fails, in whatever way, the program runs as without the layer."""
+    # One body for each device, in turn. They are fewer failures than switch the class off.
     functions = [f"def plan{n}(self, program, facts, settings):\n    {body}" for n, body in enumerate(BODIES.values())]
     names = ", ".join(f"plan{n}" for n in range(len(BODIES)))
     top = "\n".join([*functions, f"PLANS = iter([{names}])"])
@@ -162,21 +162,21 @@ def test_policy_that_fails_to_plan(world: World) -> None:
 
 
 def test_policy_that_sleeps_for_ever(world: World) -> None:
-    """A policy that never answers costs one deadline, and the program runs as without the layer."""
+    """A policy class that never answers costs one deadline, and the program runs as without the layer."""
     assert_unharmed(world, "gave no plan for the device", **write_policy(world, "import time; time.sleep(1000)"))
 
 
 def test_policy_that_computes_for_ever(world: World) -> None:
-    """A policy that never returns costs one deadline."""
+    """A policy class that computes for ever costs one deadline."""
     environment = write_policy(world, "while True: pass")
     result = world.demo("--count", 8, "--repeat-instances", 3, **environment)
     assert result["created"] == 8
-    # Four devices were created; only the first waited.
+    # The program created four devices, and only the first one waited.
     assert result["create_device_ns"] < 1e9
 
 
 def test_policy_that_raises_for_each_cell(world: World) -> None:
-    """A policy that fails for each cell is replaced by the built-in one, which keeps what follows."""
+    """A policy class that fails for each cell is replaced by the built-in policy, which stores the cells after that."""
     environment = write_policy(world, keep_cell="raise SystemExit(5)")
     result = world.demo("--count", 40, **environment)
     assert result["created"] == 40
@@ -186,7 +186,7 @@ def test_policy_that_raises_for_each_cell(world: World) -> None:
 
 @pytest.mark.parametrize("top", ["raise SystemExit(6)", "import nonexistent_module", "def broken(:"])
 def test_policy_module_that_cannot_be_imported(world: World, top: str) -> None:
-    """A policy module that fails to import leaves the built-in policy in force, with one line."""
+    """If a policy module cannot be imported, the built-in policy decides, and a line says so."""
     environment = write_policy(world, top=top)
     result = world.demo("--count", 8, **environment)
     assert "cannot be used" in result.stderr and "built-in one is in force" in result.stderr
@@ -194,7 +194,8 @@ def test_policy_module_that_cannot_be_imported(world: World, top: str) -> None:
 
 
 def test_policy_that_imports_in_a_method(world: World) -> None:
-    """A method can import a module from the directory of its class, but none that hides one of the standard library."""
+    """A method can import a module from the directory of its class, but no module there hides one of the standard
+    library."""
     environment = write_policy(world, keep_cell="import mine_too, colorsys; return mine_too.wants(colorsys.rgb_to_hsv)")
     (world.directory / "policies" / "mine_too.py").write_text("def wants(function): return True\n")
     (world.directory / "policies" / "colorsys.py").write_text("")
@@ -204,7 +205,7 @@ def test_policy_that_imports_in_a_method(world: World) -> None:
 
 
 def test_policy_prints_nowhere(world: World) -> None:
-    """What a policy prints goes to the log, not to the program's output."""
+    """What a policy class prints goes to the log, not to the program's output."""
     environment = write_policy(world, device_created="print('hello from policy')")
     result = world.demo("--count", 8, **environment)
     assert "hello from policy" not in result.stdout
@@ -212,7 +213,7 @@ def test_policy_prints_nowhere(world: World) -> None:
 
 
 def test_policy_file_with_an_error(world: World) -> None:
-    """A policy file that cannot be used is reported with file and line, and the defaults hold."""
+    """A policy file that cannot be used is reported with file and line, and the defaults apply."""
     config = world.directory / "policy.yaml"
     config.write_text("settings:\n  carrier: fast\n")
     result = world.demo("--count", 8, PYLAYER_CONFIG=str(config))
@@ -221,7 +222,7 @@ def test_policy_file_with_an_error(world: World) -> None:
 
 
 def test_policy_file_switches_off(world: World) -> None:
-    """A rule that switches the carrier off for this program does just that."""
+    """A rule can switch the carrier off for this program."""
     config = world.directory / "policy.yaml"
     config.write_text('rules:\n  - match: {executable: "pipe*"}\n    set: {carrier: "off"}\n')
     result = world.demo("--count", 8, PYLAYER_CONFIG=str(config))
@@ -232,7 +233,7 @@ def test_policy_file_switches_off(world: World) -> None:
 # ---- programs that are Python -------------------------------------------------------------------
 
 
-#: Each version at its most demanding; one of them and the layer's own version in the other ways too.
+#: Every version in the most demanding way; one of them and the layer's own version in the other ways too.
 PYTHONS = [
     *[("busy", interpreter) for interpreter in python_hosts()],
     *[(gil, interpreter) for gil in ("gil", "nogil") for interpreter in (python_hosts()[0], sys.executable)],
@@ -241,7 +242,8 @@ PYTHONS = [
 
 @pytest.mark.parametrize(("gil", "interpreter"), PYTHONS)
 def test_program_is_python(world: World, interpreter: str, gil: str) -> None:
-    """A Python program of the same or another version, holding the GIL or not, compiles once and lives on."""
+    """A Python program of the same or another version, holding the GIL or not, compiles its pipelines once and ends
+    normally."""
     words = ["nogil", "busy"] if gil == "busy" else [gil]
     command = [interpreter, str(HOST), str(BUILD / "demo" / "libpipelines.so"), *words, "--count", "12"]
     for _ in range(2):
@@ -254,7 +256,7 @@ def test_program_is_python(world: World, interpreter: str, gil: str) -> None:
 
 
 def test_python_that_comes_later(world: World, tmp_path: Path) -> None:
-    """A program that embeds Python after the layer started its own gets its own Python, and the layer works."""
+    """A program that embeds Python after the layer started its own gets its own Python, and both work."""
     import sysconfig
 
     source = tmp_path / "embed.c"
@@ -299,20 +301,20 @@ def test_python_that_comes_later(world: World, tmp_path: Path) -> None:
 
 
 def test_two_instances_at_once(world: World) -> None:
-    """Two instances with a device each work beside each other."""
+    """Two instances with a device each work at the same time."""
     process = world.run([str(BUILD / "tests" / "two_instances")])
     assert "two instances" in process.stdout
     assert [run["counters"]["compiled"] for run in world.runs()] in ([1, 1], [1, 0], [0, 1])
 
 
 def test_functions_that_are_not_intercepted(world: World) -> None:
-    """vkGetDeviceProcAddr gives the driver's own pointer for what the layer does not intercept."""
+    """vkGetDeviceProcAddr returns the driver's pointer for commands that the layer does not intercept."""
     command = [str(BUILD / "tests" / "pointers")]
     alone = json.loads(world.run(command, VK_INSTANCE_LAYERS=None).stdout)
     under = json.loads(world.run(command).stdout)
     different = {name for name in alone if alone[name] != under[name]}
     assert different == {
-        # vkGetDeviceProcAddr and vkDestroyDevice are the loader's own either way.
+        # vkGetDeviceProcAddr and vkDestroyDevice are the loader's with and without the layer.
         "vkCreateShaderModule",
         "vkDestroyShaderModule",
         "vkCreatePipelineCache",
@@ -326,10 +328,11 @@ def test_functions_that_are_not_intercepted(world: World) -> None:
 
 @pytest.mark.parametrize("top", ["", "import signal, subprocess"])
 def test_signal_handlers_stay(world: World, top: str) -> None:
-    """The program's handling of SIGINT is what it was, whatever a policy imports: interrupting it ends it."""
+    """Whatever a policy class imports, the program's handling of SIGINT does not change: the signal ends the
+    program."""
     command = [str(BUILD / "demo" / "pipelines"), "--count", "4000"]
     environment = world.environment | write_policy(world, top=top)
-    # A shell that runs the tests in the background has its children ignore SIGINT.
+    # If a shell runs the tests in the background, its children ignore SIGINT.
     default = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL, preexec_fn=default)
     try:

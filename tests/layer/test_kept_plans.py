@@ -1,4 +1,4 @@
-"""Plans that policy made before: taken without waiting for Python, and only for the very same request."""
+"""Kept plans: the layer uses them without waiting for Python, and only for exactly the same request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def carriers(world: World) -> list[str]:
 
 
 def test_second_run_takes_the_kept_plan(world: World, tmp_path: Path) -> None:
-    """The second run has its plan at once: a policy thread that cannot start does not matter to vkCreateDevice."""
+    """The second run uses the kept plan and does not write it again."""
     world.demo("--count", 4)
     assert len(plans(world)) == 1
     before = plans(world)[0].stat().st_ino
@@ -29,7 +29,7 @@ def test_second_run_takes_the_kept_plan(world: World, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["file appears", "file changes", "file goes"])
 def test_policy_file_is_obeyed_at_once(world: World, how: str) -> None:
-    """A policy file that appears, changes or goes makes another plan in the next run."""
+    """If a policy file appears, changes or is deleted, the next run gets a new plan."""
     config = world.directory / "policy.yaml"
     environment = {"PYLAYER_CONFIG": str(config)}
     on, off = "settings: {carrier: cells}\n", "settings: {carrier: 'off'}\n"
@@ -46,14 +46,14 @@ def test_policy_file_is_obeyed_at_once(world: World, how: str) -> None:
 
 
 def test_programs_share_a_plan_that_no_rule_made(world: World) -> None:
-    """Without rules one plan serves all programs on a device."""
+    """Without rules in the policy file one plan serves all programs on a device."""
     world.demo("--count", 4)
     world.demo("--count", 5, "--api", "1.2")
     assert len(plans(world)) == 1
 
 
 def test_program_that_a_rule_may_match_gets_its_own(world: World) -> None:
-    """With rules another command line is another request."""
+    """With rules in the policy file, each command line has a plan of its own."""
     config = world.directory / "policy.yaml"
     config.write_text('rules:\n  - match: {executable: "nobody"}\n    set: {carrier: "off"}\n')
     for count in (4, 5, 4):
@@ -62,7 +62,7 @@ def test_program_that_a_rule_may_match_gets_its_own(world: World) -> None:
 
 
 def test_rule_for_one_program_leaves_others_alone(world: World) -> None:
-    """A plan made for one program is not taken for another."""
+    """A plan made for one program is not used for another."""
     config = world.directory / "policy.yaml"
     config.write_text('rules:\n  - match: {application: "pipelines"}\n    set: {carrier: "off"}\n')
     environment = {"PYLAYER_CONFIG": str(config)}
@@ -73,7 +73,7 @@ def test_rule_for_one_program_leaves_others_alone(world: World) -> None:
 
 
 def test_policy_class_is_asked_every_time(world: World) -> None:
-    """A policy class of the user's own decides in every run; its plans are not kept."""
+    """A policy class of the user decides in every run. Its plans are not kept."""
     directory = world.directory / "policies"
     directory.mkdir(mode=0o700)
     (directory / "mine.py").write_text(
@@ -91,7 +91,7 @@ def test_policy_class_is_asked_every_time(world: World) -> None:
 
 
 def test_damaged_plans_are_not_taken(world: World) -> None:
-    """A plan with any byte changed, cut or added is not taken: the program waits for a new one."""
+    """A damaged plan, with bytes changed, removed or added, is not used: policy makes and keeps a new one."""
     world.demo("--count", 1)
     (path,) = plans(world)
     good = path.read_bytes()
@@ -108,7 +108,7 @@ def test_damaged_plans_are_not_taken(world: World) -> None:
 
 
 def test_plan_of_others_is_not_taken(world: World) -> None:
-    """A plan that others could have written is not taken."""
+    """A plan that other users could have written is not used: policy makes and keeps a new one."""
     world.demo("--count", 1)
     (path,) = plans(world)
     good = path.read_bytes()
@@ -118,7 +118,7 @@ def test_plan_of_others_is_not_taken(world: World) -> None:
 
 
 def test_kept_plan_and_no_python(world: World, tmp_path: Path) -> None:
-    """With a kept plan and a Python that went missing, the program runs on and waits for nothing."""
+    """With a kept plan and a missing Python the program goes on and does not wait for the store."""
     copy = tmp_path / "site" / "pylayer"
     shutil.copytree(PACKAGE, copy)
     world.install_manifest(copy)

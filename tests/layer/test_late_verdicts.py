@@ -29,7 +29,7 @@ INPUTS = 3
 
 
 def policy_that_hangs(world: World, tmp_path: Path, **settings: object) -> str:
-    """A policy file; its class is asked once, so that the next plan comes soon."""
+    """Returns a policy file. One run calls its class before the test, so that the next plan comes soon."""
     policies = tmp_path / "policies"
     policies.mkdir(0o700)
     (policies / "hangs.py").write_text(HANGS.format(asked=str(tmp_path / "asked")))
@@ -44,7 +44,7 @@ def policy_that_hangs(world: World, tmp_path: Path, **settings: object) -> str:
 
 @pytest.mark.parametrize("carrier", ["cells", "off"])
 def test_valid_data_passes_without_a_verdict(world: World, tmp_path: Path, carrier: str) -> None:
-    """A program's own data that nothing is known to be wrong with reaches the driver where policy is late."""
+    """If policy is late, a program's valid data reaches the driver."""
     config = policy_that_hangs(world, tmp_path, carrier=carrier)
     saved = tmp_path / "program.cache"
     world.demo("--count", 20, "--cache", "object", "--cache-save", saved)
@@ -54,8 +54,8 @@ def test_valid_data_passes_without_a_verdict(world: World, tmp_path: Path, carri
 
 @pytest.mark.parametrize("kind", ["one bit", "random payloads", "intact"])
 def test_strict_data_needs_a_verdict(driver: ScriptedDriver, tmp_path: Path, kind: str) -> None:
-    """Where only known data may pass and no verdict comes, the program gets an empty cache, and its pipelines from the
-    store."""
+    """With application_caches: strict and no verdict in time, the program gets an empty cache, and its pipelines from
+    the store."""
     driver.program("corruption", "prepare", tmp_path)
     config = policy_that_hangs(driver.world, tmp_path, application_caches="strict")
     arguments = [str(tmp_path), kind, "0", str(INPUTS), "1", str(tmp_path / "status")]

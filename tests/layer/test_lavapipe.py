@@ -1,6 +1,6 @@
-"""Lavapipe: a driver whose VkPipelineCache keeps nothing, and that renders. Everything passes through.
+"""Lavapipe: a driver that renders and whose VkPipelineCache keeps nothing. The layer passes every call.
 
-tests/layer/test_paths.py has it on every path of pipeline creation, tests/layer/test_programs.py in front of a picture.
+tests/layer/test_paths.py tests it on every path of pipeline creation, tests/layer/test_programs.py with a picture.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 from programs.modes import modes
 from world import World, seen
 
-#: The demo program's ways that tests/paths has not.
+#: The demo program's modes that tests/paths lacks.
 MODES = modes(
     only=(
         "mixed",
@@ -30,14 +30,15 @@ MODES = modes(
 )
 
 
-#: Policy knows Lavapipe by its driver id, in every run before the first pipeline. The second run takes the plan that
-#: the first one kept.
+#: Modes that run twice. Policy recognizes Lavapipe by its driver id, in every run before the first pipeline. The second
+#: run uses the plan that the first one kept.
 TWICE = ("mixed", "deferred ray tracing", "own cache")
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_same_results(lavapipe: World, mode: str) -> None:
-    """Results and feedback are those without the layer, in the first run and in the next; nothing is stored."""
+    """Results and feedback are the same as without the layer, in the first run and in the next, and nothing is
+    stored."""
     alone = lavapipe.demo(*MODES[mode], layers=None)
     for _ in range(2 if mode in TWICE else 1):
         layered = lavapipe.demo(*MODES[mode])
@@ -47,7 +48,7 @@ def test_same_results(lavapipe: World, mode: str) -> None:
 
 
 def test_own_cache_file(lavapipe: World, tmp_path: Path) -> None:
-    """What the program reads of its caches and loads again is the driver's own data, and is still checked."""
+    """The program reads the driver's own cache data, and the layer still checks the data that it loads."""
     file = tmp_path / "application.cache"
     arguments = ["--count", 4, "--cache", file, "--cache-save", file]
     lavapipe.demo(*arguments, layers=None)

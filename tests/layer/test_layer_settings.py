@@ -1,4 +1,4 @@
-"""VK_EXT_layer_settings, vk_layer_settings.txt and variables, and what they overrule."""
+"""Layer settings from VK_EXT_layer_settings, vk_layer_settings.txt and variables, and which take precedence."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ PREFIX = "pylayer_pipeline_cache."
 
 
 def run(world: World, *settings: str, **environment: str | None) -> subprocess.CompletedProcess[str]:
-    """A program that gives these settings itself: layer, name, type, value of each. It creates a device and nothing
-    else, so where policy takes longer to start than that waits, it is run again."""
+    """Runs a program that passes these settings itself: layer, name, type and value of each. It only creates a device,
+    so it runs again if policy takes longer to start than vkCreateDevice waits."""
     for _ in range(20):
         done = world.run([str(BUILD / "tests" / "layer_settings"), *settings], **environment)
         if "policy gave no plan" not in done.stderr:
@@ -24,7 +24,7 @@ def run(world: World, *settings: str, **environment: str | None) -> subprocess.C
 
 
 def in_force(done: subprocess.CompletedProcess[str]) -> str:
-    """What the log says of them; empty where it says nothing."""
+    """Returns the settings that the log lists, or an empty string."""
     start = "pylayer: info: layer settings: "
     lines = [line.removeprefix(start) for line in done.stderr.splitlines() if line.startswith(start)]
     assert len(lines) <= 1
@@ -56,7 +56,7 @@ def home_file(world: World) -> Path:
 
 
 def test_variable(world: World) -> None:
-    """A variable of the layer's name and the setting's changes what the layer does."""
+    """A variable with the layer's name and a setting's name changes that setting."""
     done = world.demo("--count", 2, VK_PYLAYER_PIPELINE_CACHE_CARRIER="snapshot")
     assert world.runs()[-1]["carrier"] == "snapshot"
     assert "carrier snapshot for pipelines, chosen by the policy file or a layer setting" in done.stderr
@@ -65,7 +65,8 @@ def test_variable(world: World) -> None:
 
 
 def test_shorter_variables(world: World) -> None:
-    """The vendor, and the layer's whole name, may be left out; the longer name goes before. An empty one is none."""
+    """A variable's name may omit the vendor, or the layer's whole name. The longer name takes precedence. An empty
+    variable is ignored."""
     short = {"VK_CARRIER": "off", "VK_QUEUE_MIB": "2", "VK_COMPRESS": "false", "VK_PIPELINE_CACHE_STORE": ""}
     middle = {"VK_PIPELINE_CACHE_CARRIER": "snapshot", "VK_PIPELINE_CACHE_QUEUE_MIB": "3"}
     long = {"VK_PYLAYER_PIPELINE_CACHE_CARRIER": "cells"}
@@ -74,7 +75,8 @@ def test_shorter_variables(world: World) -> None:
 
 
 def test_variables_of_others(world: World) -> None:
-    """Only a variable with the layer's whole name is taken for a mistake; others' variables are others'."""
+    """An unknown setting is reported only if the variable has the layer's whole name. Other variables may belong to
+    others."""
     done = run(world, VK_LOADER_DEBUG="", VK_ICD="x", VK_PIPELINE_CACHE_FOO="1", VK_PYLAYER_PIPELINE_CACHE_CARIER="off")
     assert refused(done) == ["carier from an environment variable is none that pylayer has; it is not used"]
     assert in_force(done) == ""
@@ -93,7 +95,7 @@ def test_variables_of_others(world: World) -> None:
     ],
 )
 def test_values(world: World, name: str, value: str, found: str) -> None:
-    """Values are written as other layers' are."""
+    """Values are written as for other layers."""
     assert in_force(run(world, **{f"VK_PYLAYER_PIPELINE_CACHE_{name.upper()}": value})) == found
 
 
@@ -121,8 +123,8 @@ def test_wrong_values(world: World, name: str, value: str, allowed: str) -> None
 
 
 def test_file_in_the_working_directory(world: World) -> None:
-    """vk_layer_settings.txt in the working directory counts; comments, spaces and other layers' lines do not matter; of
-    two lines of one setting the last one counts."""
+    """vk_layer_settings.txt in the working directory is used. Comments, spaces and other layers' lines are ignored. If
+    a setting has two lines, the last one counts."""
     settings_file(
         world.directory / "vk_layer_settings.txt",
         "# a comment",
@@ -139,8 +141,8 @@ def test_file_in_the_working_directory(world: World) -> None:
 
 
 def test_which_file(world: World) -> None:
-    """The user's own settings directory goes before VK_LAYER_SETTINGS_PATH, a file or a directory, and that before the
-    working directory. One file counts, whole."""
+    """The user's settings directory takes precedence over VK_LAYER_SETTINGS_PATH, a file or a directory, and that over
+    the working directory. Only one file is used."""
     settings_file(world.directory / "vk_layer_settings.txt", f"{PREFIX}queue_mib = 2", f"{PREFIX}compress = false")
     named = settings_file(world.directory / "elsewhere" / "mine.txt", f"{PREFIX}queue_mib = 3")
     settings_file(named.with_name("vk_layer_settings.txt"), f"{PREFIX}queue_mib = 4")
@@ -156,8 +158,8 @@ def test_which_file(world: World) -> None:
 
 
 def test_what_the_working_directory_may_not_set(world: World) -> None:
-    """Whoever controls the working directory switches no check off, names no code and no place; the same file, named by
-    the user, may switch checks off."""
+    """A file in the working directory can switch off no check and name no code and no path. If the user names the same
+    file, it can switch checks off."""
     path = settings_file(
         world.directory / "vk_layer_settings.txt",
         f"{PREFIX}application_caches = pass",
@@ -184,13 +186,13 @@ def test_what_the_working_directory_may_not_set(world: World) -> None:
 def give_away(path: Path) -> None:
     if os.geteuid() == 0:
         os.chown(path, STRANGER, -1)
-    else:  # only root can give a file away; that others may write to it is judged in the same place
+    else:  # only root can give a file away; write permission for others is checked at the same place
         path.chmod(0o666)
 
 
 @pytest.mark.parametrize("fault", ["stranger", "group", "directory", "pipe"])
 def test_file_of_others(world: World, fault: str) -> None:
-    """A file that somebody else could have written is not read, and one line says so."""
+    """A file that another user could have written is not used, and one line says so."""
     path = settings_file(world.directory / "elsewhere" / "vk_layer_settings.txt", f"{PREFIX}carrier = off")
     if fault == "stranger":
         give_away(path)
@@ -208,7 +210,7 @@ def test_file_of_others(world: World, fault: str) -> None:
 
 
 def test_file_that_is_too_long(world: World) -> None:
-    """A file beyond a MiB is not used; one with more settings than anybody has is used as far as it goes."""
+    """A file larger than 1 MiB is not used. Of a file with too many settings, those that fit are used."""
     path = settings_file(world.directory / "vk_layer_settings.txt", f"{PREFIX}carrier = off", "#" * (1 << 20))
     done = run(world)
     assert in_force(done) == "" and "longer than a MiB" in done.stderr
@@ -218,7 +220,7 @@ def test_file_that_is_too_long(world: World) -> None:
 
 
 def test_defaults_in_a_file_say_nothing(world: World) -> None:
-    """What vkconfig writes has every setting in it: those that nobody changed leave the policy file in force."""
+    """vkconfig writes every setting. Those with their default value do not override the policy file."""
     policy(world, "settings: {carrier: snapshot, compress: false}\n")
     settings_file(home_file(world), f"{PREFIX}carrier = auto", f"{PREFIX}compress = true", f"{PREFIX}queue_mib = 7")
     assert in_force(run(world)) == "queue_mib=7"
@@ -232,15 +234,15 @@ def test_defaults_in_a_file_say_nothing(world: World) -> None:
 
 
 def test_extension(world: World) -> None:
-    """The layer lists VK_EXT_layer_settings, and an instance can be created that enables it. Older loaders do
-    not know it (1.3.239), and let through what they do not know where this variable asks for it."""
+    """The layer lists VK_EXT_layer_settings, and an instance can enable it. Older loaders (1.3.239) do not know the
+    extension and pass it on only with this variable."""
     done = run(world, "enable", LAYER_NAME, "queue_mib", "int", "2", VK_LOADER_DISABLE_INST_EXT_FILTER="1")
     assert done.stdout == "VK_EXT_layer_settings 2\n"
     assert in_force(done).startswith("queue_mib=2")
 
 
 def test_settings_of_the_application(world: World) -> None:
-    """Values of every type are taken, of this layer's alone; of two of one name the first counts."""
+    """Values of every type are used, but only for this layer. Of two settings with one name the first counts."""
     done = run(
         world,
         *(LAYER_NAME, "compress", "bool", "false"),
@@ -261,7 +263,7 @@ def test_settings_of_the_application(world: World) -> None:
 
 
 def test_wrong_settings_of_the_application(world: World) -> None:
-    """Names and values that are none, several values, ends of lines and endless text are each refused in one line."""
+    """Invalid names and values, several values, line ends and overlong text are each refused in one line."""
     done = run(
         world,
         *(LAYER_NAME, "carrier", "text", "cells,off"),
@@ -276,11 +278,12 @@ def test_wrong_settings_of_the_application(world: World) -> None:
     assert in_force(done) == "" and all(len(line) < 400 for line in lines)
 
 
-# ---- what goes before what ---------------------------------------------------------------------------
+# ---- precedence ---------------------------------------------------------------------------
 
 
 def test_precedence(world: World) -> None:
-    """Application, the policy file's settings, its rules, vk_layer_settings.txt, variables: the later goes before."""
+    """In rising precedence: the application, the policy file's settings, its rules, vk_layer_settings.txt,
+    variables."""
     asked = (LAYER_NAME, "carrier", "text", "off")
 
     def carrier(*settings: str, **environment: str) -> str:
@@ -299,7 +302,7 @@ def test_precedence(world: World) -> None:
 
 
 def test_kept_plans_know_them(world: World) -> None:
-    """A plan that was made with settings is not taken without them, nor with others."""
+    """A plan made with layer settings is not used without them, nor with others."""
     for value in (None, "off", None, "snapshot", "off"):
         done = world.demo("--count", 1, VK_PYLAYER_PIPELINE_CACHE_CARRIER=value)
         assert f"carrier {value or 'cells'}" in done.stderr
@@ -309,7 +312,7 @@ def test_kept_plans_know_them(world: World) -> None:
 
 
 def test_log_level(world: World) -> None:
-    """log_level stands for PYLAYER_LOG where that is not set, PYLAYER_LOG_FILE included."""
+    """log_level replaces PYLAYER_LOG if that is not set, also with PYLAYER_LOG_FILE."""
     quiet: dict[str, str | None] = {"PYLAYER_LOG": None}
     assert run(world, **quiet).stderr.count("pylayer") == 0
     assert "carrier cells" in run(world, **quiet, VK_PYLAYER_PIPELINE_CACHE_LOG_LEVEL="info").stderr
@@ -323,7 +326,7 @@ def test_log_level(world: World) -> None:
 
 
 def test_skipped_process_reads_none(world: World) -> None:
-    """A process that a skip rule leaves alone reads no settings."""
+    """In a process that a skip rule leaves alone, the layer reads no settings."""
     settings_file(world.directory / "vk_layer_settings.txt", f"{PREFIX}log_level = debug", f"{PREFIX}x = 1")
     policy(world, "skip: [{executable: layer_settings}]\n")
     run(world)

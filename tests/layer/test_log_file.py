@@ -1,4 +1,4 @@
-"""PYLAYER_LOG_FILE: a file of the user's own, and never the reason that a program hangs, ends or writes elsewhere."""
+"""PYLAYER_LOG_FILE: it must be the user's own file, and it never makes a program hang, end or write elsewhere."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def lines(text: str) -> list[str]:
 
 
 def test_file_is_made_for_its_owner(world: World) -> None:
-    """A log file that is not there is made for the user alone, and one that is there is appended to."""
+    """A missing log file is created with mode 0600, and an existing one is appended to."""
     log = world.directory / "log"
     assert lines(world.run(DEMO, PYLAYER_LOG_FILE=str(log), PYLAYER_LOG="info").stderr) == []
     first = lines(log.read_text())
@@ -31,15 +31,15 @@ def test_file_is_made_for_its_owner(world: World) -> None:
 
 
 def test_silent_unless_asked(world: World) -> None:
-    """Without PYLAYER_LOG no log file is made."""
+    """Without PYLAYER_LOG no log file is created."""
     log = world.directory / "log"
     world.run(DEMO, PYLAYER_LOG_FILE=str(log), PYLAYER_LOG=None)
     assert not log.exists()
 
 
 def test_file_of_another_user(world: World) -> None:
-    """A file that somebody else put in that place, as anybody can in /tmp, gets no line of the log; standard error gets
-    it, and one line that says why."""
+    """The log is not written to another user's file, which anybody can create in /tmp. It goes to standard error, and
+    one line says why."""
     log = world.directory / "log"
     log.touch()
     log.chmod(0o666)
@@ -54,8 +54,8 @@ def test_file_of_another_user(world: World) -> None:
 
 @pytest.mark.parametrize("what", ["fifo", "directory", "nowhere"])
 def test_no_file(world: World, what: str) -> None:
-    """A pipe that nobody reads, a directory, or a place that does not exist: the program waits for nothing, and
-    standard error has the log."""
+    """If the log file is a pipe that nobody reads, a directory, or a missing path, the program does not wait, and the
+    log goes to standard error."""
     path = world.directory / "log"
     if what == "fifo":
         os.mkfifo(path)
@@ -68,7 +68,7 @@ def test_no_file(world: World, what: str) -> None:
 
 
 def test_pipe_with_a_reader(world: World) -> None:
-    """A pipe that is read has the log; when it is full, lines are lost and the program goes on."""
+    """A pipe with a reader gets the log. When it is full, lines are lost and the program goes on."""
     path = world.directory / "log"
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -91,7 +91,7 @@ def popen(world: World, **more: Any) -> subprocess.CompletedProcess[bytes]:
 
 
 def test_reader_that_has_gone(tmp_path: Path) -> None:
-    """Standard error that is a pipe without a reader costs the lines; SIGPIPE does not end the program."""
+    """If standard error is a pipe without a reader, lines are lost, and SIGPIPE does not end the program."""
     world = World(tmp_path, "lavapipe")  # RADV writes to standard error itself
     read, write = os.pipe()
     os.close(read)
@@ -101,7 +101,7 @@ def test_reader_that_has_gone(tmp_path: Path) -> None:
 
 
 def test_file_at_its_size_limit(world: World) -> None:
-    """A log that has reached RLIMIT_FSIZE loses lines; SIGXFSZ does not end the program."""
+    """If the log file has reached RLIMIT_FSIZE, lines are lost, and SIGXFSZ does not end the program."""
     log = world.directory / "log"
     log.write_bytes(bytes(4096))
 
@@ -113,7 +113,7 @@ def test_file_at_its_size_limit(world: World) -> None:
 
 
 def test_form(world: World) -> None:
-    """Level, time in UTC, a sentence, and what is in it as key=value, the process last."""
+    """A log line has a level, the time in UTC, a sentence, and its facts as key=value, with the pid last."""
     before = datetime.now(UTC)
     world.run(DEMO, PYLAYER_LOG="debug")
     found = lines(world.raw_stderr)
@@ -144,7 +144,7 @@ class Loud(Policy):
 
 
 def test_rate(world: World) -> None:
-    """What says the same again and again does not fill a disk: a burst is written, the rest counted."""
+    """A message that repeats does not fill the disk: a burst of lines is written, and the rest is counted."""
     module = world.directory / "loud.py"
     module.write_text(POLICY)
     config = world.directory / "policy.yaml"
@@ -160,7 +160,7 @@ def test_rate(world: World) -> None:
 
 
 def test_long_names(world: World) -> None:
-    """A line is cut, and still ends as every line does."""
+    """A line that is too long is cut and still ends with the pid."""
     world.run(DEMO, PYLAYER_LOG="warn", PYLAYER_CONFIG="/" + "x" * 3000)
     for line in lines(world.raw_stderr):
         assert len(line.encode()) < 2048 and re.search(r" pid=\d+$", line)

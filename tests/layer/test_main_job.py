@@ -1,4 +1,4 @@
-"""A program started twice compiles its pipelines once: the demo program in all its modes."""
+"""The main job: a program that runs twice compiles its pipelines once. The demo program runs in all its modes."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import pytest
 from programs.modes import modes
 from world import BUILD, World, seen
 
-#: Each runs without the layer, cold and warm. Libraries, and pipelines that may not be compiled, have tests below.
+#: Each mode runs without the layer, with an empty store and with a full one. Libraries, and pipelines that may not be
+#: compiled, have tests below.
 MODES = modes("libraries", "libraries, feedback", "may not compile")
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_second_run_compiles_nothing(world: World, mode: str) -> None:
-    """The second run under the layer compiles nothing, and results are those of the driver alone."""
+    """The second run under the layer compiles nothing, and the program sees the same results as without the layer."""
     alone = world.demo(*MODES[mode], layers=None)
     cold = world.demo(*MODES[mode])
     counters = world.last()
@@ -30,7 +31,7 @@ def test_second_run_compiles_nothing(world: World, mode: str) -> None:
 
 
 def test_pipeline_libraries(world: World) -> None:
-    """Graphics pipeline libraries and both kinds of linked pipeline compile nothing in the second run."""
+    """The second run compiles no graphics pipeline library and neither kind of linked pipeline."""
     arguments = ["--gpl", "--count", 6]
     alone = world.demo(*arguments, layers=None)
     cold = world.demo(*arguments)
@@ -42,7 +43,8 @@ def test_pipeline_libraries(world: World) -> None:
 
 
 def test_feedback_tells_the_truth(world: World) -> None:
-    """A program that passed no cache never reads APPLICATION_PIPELINE_CACHE_HIT, and all feedback is written."""
+    """A program that passes no cache never reads APPLICATION_PIPELINE_CACHE_HIT, and all its creation feedback is
+    written."""
     for _ in range(2):
         result = world.demo("--count", 24, "--batch", 4, "--feedback")
         assert result["feedback"]["valid"] == 24
@@ -51,7 +53,8 @@ def test_feedback_tells_the_truth(world: World) -> None:
 
 
 def test_program_that_may_not_compile(world: World) -> None:
-    """FAIL_ON_PIPELINE_COMPILE_REQUIRED set by the program gives COMPILE_REQUIRED until the store has it."""
+    """A program that sets FAIL_ON_PIPELINE_COMPILE_REQUIRED gets COMPILE_REQUIRED until the store holds the
+    pipeline."""
     arguments = ["--count", 16, "--fail-on-compile-required"]
     alone = world.demo(*arguments, layers=None)
     cold = world.demo(*arguments)
@@ -64,7 +67,7 @@ def test_program_that_may_not_compile(world: World) -> None:
 
 
 def test_may_not_compile_and_early_return(world: World) -> None:
-    """With EARLY_RETURN_ON_FAILURE the slots behind the first missing pipeline stay empty, as without the layer."""
+    """With EARLY_RETURN_ON_FAILURE the elements after the first missing pipeline stay empty, as without the layer."""
     arguments = ["--count", 16, "--batch", 8, "--fail-on-compile-required", "--early-return"]
     alone = world.demo(*arguments, layers=None)
     cold = world.demo(*arguments)
@@ -72,7 +75,7 @@ def test_may_not_compile_and_early_return(world: World) -> None:
 
 
 def test_half_stored_batches(world: World) -> None:
-    """Hits and misses in one call each come out: a batch half of which is stored compiles the other half."""
+    """If half of the pipelines of one call are stored, the call compiles only the other half."""
     world.demo("--count", 20)
     result = world.demo("--count", 40, "--batch", 40)
     counters = world.last()
@@ -82,17 +85,17 @@ def test_half_stored_batches(world: World) -> None:
 
 @pytest.mark.parametrize("ending", ["_exit", "abort"])
 def test_abrupt_end_loses_little(world: World, ending: str) -> None:
-    """A program that ends without exit() loses at most the pipelines of its last moments."""
+    """A program that ends without exit() loses at most the pipelines that it compiled last."""
     world.demo("--count", 60, "--no-destroy", "--exit", ending, check=False)
     world.demo("--count", 60)
-    # A cell waits 20 ms for company; a pipeline takes 3 ms and more.
+    # A cell waits 20 ms for others to be written with it. A pipeline takes 3 ms and more.
     assert world.last()["compiled"] <= 40
     world.demo("--count", 60)
     assert world.last()["compiled"] == 0
 
 
 def test_what_the_application_saves_is_complete(world: World, tmp_path: Path) -> None:
-    """An application's own cache holds every pipeline it created, also those that came from the store."""
+    """An application's own cache holds every pipeline that the application created, including those from the store."""
     world.demo("--count", 30)
     saved = tmp_path / "saved.bin"
     world.demo("--count", 30, "--cache", "object", "--cache-save", saved)
@@ -103,7 +106,7 @@ def test_what_the_application_saves_is_complete(world: World, tmp_path: Path) ->
 
 
 def test_cold_application_cache_is_complete(world: World, tmp_path: Path) -> None:
-    """Pipelines compiled into cells are in the application's own cache when it saves it."""
+    """When the application saves its own cache, the cache holds the pipelines that were compiled into cells."""
     saved = tmp_path / "saved.bin"
     world.demo("--count", 30, "--cache", "object", "--cache-save", saved, "--threads", 3)
     alone = world.demo("--count", 30, "--cache", saved, "--feedback", layers=None)
@@ -111,7 +114,7 @@ def test_cold_application_cache_is_complete(world: World, tmp_path: Path) -> Non
 
 
 def test_driver_disk_cache_is_adopted_once(world: World, tmp_path: Path) -> None:
-    """What the driver's own disk cache answers goes into the store, once."""
+    """Pipelines that the driver finds in its own disk cache are adopted into the store once."""
     disk = {"MESA_SHADER_CACHE_DISABLE": None, "MESA_SHADER_CACHE_DIR": str(tmp_path / "mesa")}
     world.demo("--count", 24, layers=None, **disk)
     world.demo("--count", 24, **disk)
@@ -125,7 +128,7 @@ def test_driver_disk_cache_is_adopted_once(world: World, tmp_path: Path) -> None
 
 
 def test_two_processes_at_once_lose_nothing(world: World) -> None:
-    """Two processes that store at the same time leave a store that holds the pipelines of both."""
+    """When two processes store pipelines at the same time, the store holds the pipelines of both."""
     command = [str(BUILD / "demo" / "pipelines"), "--count", "40", "--seed"]
     both = [subprocess.Popen([*command, seed], env=world.environment, stderr=subprocess.DEVNULL) for seed in "12"]
     assert [process.wait(120) for process in both] == [0, 0]
@@ -135,7 +138,8 @@ def test_two_processes_at_once_lose_nothing(world: World) -> None:
 
 
 def test_program_whose_own_device_is_lavapipe(lavapipe: World) -> None:
-    """On a driver whose cache keeps nothing the layer says so and stays out of the way."""
+    """With a driver whose caches keep nothing, the layer says so, stores nothing, and the program gets its
+    pipelines."""
     result = lavapipe.demo("--count", 8)
     assert "stub" in result.stderr
     assert result["created"] == 8

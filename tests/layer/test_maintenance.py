@@ -1,4 +1,4 @@
-"""Folding in a program's own process, where Python is the layer's."""
+"""Folding in a program's own process, in the layer's Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pylayer.store.maintenance import EXIT_JOURNALS
 
 
 def test_short_runs_do_not_leave_ever_more_files(world: World, demo: Callable[..., Run]) -> None:
-    """The modules that fold are not frozen into the policy library: they have to be found as files."""
+    """Short runs fold their journals. The modules for that are not frozen into the policy library and must be found as
+    files."""
     for seed in range(EXIT_JOURNALS):
         demo("--compute", "--count", 1, "--seed", 100 + seed)
     run = demo("--compute", "--count", 1, "--seed", 99)

@@ -1,5 +1,5 @@
-"""Commands that take a VkPipelineCache and create what no carrier knows: they reach the driver as they were made, and
-nobody merges into the cache while they use it."""
+"""Commands that take a VkPipelineCache and create pipelines that no carrier supports. They reach the driver unchanged,
+and nobody merges into the cache while they use it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ HAS = "more-pipelines=yes"
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_cache_in_use_is_not_merged_into(scripted: ScriptedDriver, command: str) -> None:
-    """While one thread is in the command, what another one compiles for the same cache does not go into it, and is
-    there afterwards."""
+    """While one thread is in the command, pipelines that another thread compiles for the same cache are not merged into
+    it. Afterwards they are."""
     scripted.settings(carrier="cells")
     script = f"{HAS};create-more=wait:destroy-cache"
     scripted.program("more_pipelines", "beside", command, script=script)
@@ -23,13 +23,13 @@ def test_cache_in_use_is_not_merged_into(scripted: ScriptedDriver, command: str)
 
 
 def test_cache_of_a_deferred_operation_is_not_merged_into(scripted: ScriptedDriver) -> None:
-    """A deferred operation uses the cache for longer than its command takes: from then on nothing goes into it, and
-    what is compiled is stored all the same."""
+    """A deferred operation uses the cache after its command has returned, so nothing is merged into that cache any
+    more. What is compiled is still stored."""
     scripted.settings(carrier="cells")
     for compiled in (3, 0):
         scripted.program("more_pipelines", "deferred", script=HAS, allow=True)
         assert scripted.counts["compiles"] == compiled
-        # The program's own, and no other: nobody joins the operation before its cache is destroyed.
+        # The only violation is the program's own: nobody joins the operation before its cache is destroyed.
         assert scripted.violations == ["VIOLATION vkDestroyPipelineCache of a cache that is in use"]
 
 
@@ -37,12 +37,12 @@ def test_cache_of_a_deferred_operation_is_not_merged_into(scripted: ScriptedDriv
     ("settings", "library"),
     [
         ({"carrier": "cells"}, "libVkLayer_pylayer_pipeline_cache.so"),
-        ({"carrier": "off"}, "libVkLayer_pylayer_pipeline_cache.so"),  # caches are checked
+        ({"carrier": "off"}, "libVkLayer_pylayer_pipeline_cache.so"),  # the layer checks caches
         ({"carrier": "off", "application_caches": "pass"}, "libvulkan_test_driver.so"),
     ],
 )
 def test_commands_where_the_driver_has_them(scripted: ScriptedDriver, settings: dict[str, str], library: str) -> None:
-    """The layer has the commands that the driver has, where it has to do with caches at all, and no others."""
+    """If the layer handles caches, it provides the same commands as the driver and no others."""
     scripted.settings(**settings)
     names = scripted.program("more_pipelines", "names", script=HAS).stdout
     assert names.splitlines() == [f"{command} {library}" for command in COMMANDS]

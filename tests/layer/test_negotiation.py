@@ -1,4 +1,4 @@
-"""What the layer says to the loader before there is an instance, and of itself."""
+"""What the layer tells the loader before there is an instance, and what it lists of itself."""
 
 from __future__ import annotations
 
@@ -63,19 +63,19 @@ def command(library: ctypes.CDLL, name: str, *types: type) -> ctypes._CFunctionT
     ("offered", "result", "agreed"), [(1, VK_ERROR_INITIALIZATION_FAILED, 1), (2, 0, 2), (7, 0, 2)]
 )
 def test_interface_version(library: ctypes.CDLL, offered: int, result: int, agreed: int) -> None:
-    """Version 2 of the loader's interface is the one that the layer speaks."""
+    """The layer supports version 2 of the loader's interface."""
     said, interface = negotiate(library, offered)
     assert (said, interface.loaderLayerInterfaceVersion) == (result, agreed)
 
 
 def test_only_the_negotiation_is_exported(library: ctypes.CDLL) -> None:
-    """No other name of Vulkan can be found in the library by a program that links to it."""
+    """The library exports no other Vulkan command."""
     assert not hasattr(library, "vkGetInstanceProcAddr") and not hasattr(library, "vkCreateInstance")
 
 
 @pytest.mark.parametrize("of_device", [False, True])
 def test_layer_lists_itself(library: ctypes.CDLL, of_device: bool) -> None:
-    """vkEnumerate*LayerProperties give the layer alone, in the two-call idiom."""
+    """vkEnumerate*LayerProperties return only this layer, in the two-call idiom."""
     name = "vkEnumerateDeviceLayerProperties" if of_device else "vkEnumerateInstanceLayerProperties"
     types = (POINTER(c_uint32), POINTER(LayerProperties))
     enumerate_layers = command(library, name, *((c_void_p, *types) if of_device else types))
@@ -89,7 +89,7 @@ def test_layer_lists_itself(library: ctypes.CDLL, of_device: bool) -> None:
 
 
 def test_extensions(library: ctypes.CDLL) -> None:
-    """The layer has VK_EXT_layer_settings and no device extension, and does not speak for other layers."""
+    """The layer lists VK_EXT_layer_settings and no device extension, and does not answer for other layers."""
     types = (c_char_p, POINTER(c_uint32), c_void_p)
     of_instance = command(library, "vkEnumerateInstanceExtensionProperties", *types)
     of_device = command(library, "vkEnumerateDeviceExtensionProperties", c_void_p, *types)
@@ -106,7 +106,7 @@ def test_extensions(library: ctypes.CDLL) -> None:
 
 
 def test_commands_before_an_instance(library: ctypes.CDLL) -> None:
-    """Without an instance there is vkCreateInstance and nothing that needs one."""
+    """Without an instance the layer returns vkCreateInstance and no command that needs an instance."""
     _, interface = negotiate(library, 2)
     assert interface.pfnGetInstanceProcAddr(None, b"vkCreateInstance")
     assert not interface.pfnGetInstanceProcAddr(None, b"vkCreateGraphicsPipelines")
@@ -115,8 +115,8 @@ def test_commands_before_an_instance(library: ctypes.CDLL) -> None:
 
 @pytest.mark.parametrize("settings", ["{carrier: binaries}", "{carrier: cells, driver_cache: replace}"])
 def test_commands_of_what_the_layer_enables(world: World, settings: str) -> None:
-    """A program that enables no pipeline binaries has none of their commands, though the layer enables them; one that
-    does has those that it has without the layer."""
+    """A program that does not enable pipeline binaries gets none of their commands, although the layer enables them.
+    One that does gets the same commands as without the layer."""
     policy = world.directory / "policy.yaml"
     policy.write_text(f"settings: {settings}")
     command = str(BUILD / "tests" / "hidden_commands")
@@ -127,8 +127,8 @@ def test_commands_of_what_the_layer_enables(world: World, settings: str) -> None
 
 
 def test_extended_queries_of_vulkan_1_0(world: World) -> None:
-    """A program of Vulkan 1.0 that enables no extension can call what it finds of
-    VK_KHR_get_physical_device_properties2, as without the layer."""
+    """A Vulkan 1.0 program that enables no extension can call the commands of VK_KHR_get_physical_device_properties2
+    that it finds, as without the layer."""
     command = [str(BUILD / "tests" / "first_version")]
     alone = world.run(command, VK_INSTANCE_LAYERS=None).stdout
     assert world.run(command).stdout == alone

@@ -1,4 +1,5 @@
-"""``carrier: observe`` and ``application_caches: report``: what a program compiles is recorded, and nothing changes."""
+"""``carrier: observe`` and ``application_caches: report``: the layer records what a program compiles and changes
+nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from scripted_driver import ScriptedDriver
 from world import World, seen
 
 OBSERVE: dict[str, Any] = {"carrier": "observe", "application_caches": "report", "application_binaries": "pass"}
-#: Commands of a driver that a program's own work does not need, asked by whoever looks at a device.
+#: Prefixes of queries, which the layer may add without changing the program's work.
 QUESTIONS = ("vkGet", "vkEnumerate")
 
 MODES = modes(
@@ -40,7 +41,7 @@ def observing(world: World, **settings: Any) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_program_and_driver_notice_nothing(driver: ScriptedDriver, mode: str) -> None:
-    """The program sees what it sees without the layer, and its device is created as it asked for it."""
+    """The program sees what it sees without the layer, and its device is created as it asked."""
     observing(driver.world)
     alone = driver.demo(*MODES[mode], layered=False)
     devices = driver.devices
@@ -59,7 +60,7 @@ def test_program_and_driver_notice_nothing(driver: ScriptedDriver, mode: str) ->
 
 @pytest.mark.parametrize("arguments", [["--count", 12], ["--count", 12, "--cache", "object"]], ids=["plain", "cache"])
 def test_driver_gets_the_same_calls(scripted: ScriptedDriver, arguments: list[str | int]) -> None:
-    """The driver's own count of what it was asked to do is the same, command by command."""
+    """The driver gets the same number of calls of each command as without the layer, except queries."""
     scripted.settings(**OBSERVE)
     scripted.demo(*arguments, layered=False)
     alone = {name: count for name, count in scripted.counts.items() if not name.startswith(QUESTIONS)}
@@ -69,8 +70,8 @@ def test_driver_gets_the_same_calls(scripted: ScriptedDriver, arguments: list[st
 
 
 def test_what_is_recorded(world: World) -> None:
-    """A run tells how many pipelines were created and compiled and how long that took; a run whose cache has them
-    tells of hits."""
+    """A run records how many pipelines were created and compiled and how long that took. If the program's cache has
+    them, it records hits."""
     observing(world)
     cache = world.directory / "engine.cache"
     world.demo("--count", 12, "--api", "1.3", "--cache", cache, "--cache-save", cache)
@@ -84,7 +85,8 @@ def test_what_is_recorded(world: World) -> None:
 
 
 def test_without_feedback(world: World) -> None:
-    """On a device without creation feedback the layer enables none: pipelines and their time are recorded."""
+    """On a device without creation feedback the layer does not enable it, and still records pipelines and their
+    time."""
     observing(world)
     world.demo("--count", 12, "--api", "1.1")
     counters = world.last()
@@ -93,14 +95,14 @@ def test_without_feedback(world: World) -> None:
 
 
 def test_altered_cache_is_reported(world: World) -> None:
-    """An engine's cache file that is not as it was read reaches the driver all the same, and a line says so."""
+    """An engine's altered cache file still reaches the driver, and a line says so."""
     observing(world)
     cache = world.directory / "engine.cache"
     world.demo("--count", 6, "--cache", cache, "--cache-save", cache)
     data = bytearray(cache.read_bytes())
     data[0x200] ^= 1
     cache.write_bytes(data)
-    # Other pipelines than those in it: RADV may crash on what it is given.
+    # Creates other pipelines than those in the file, because RADV may crash on the altered ones.
     result = world.demo("--count", 6, "--seed", 5, "--cache", cache)
     assert result["cache_loaded_bytes"] == len(data)
     assert (
@@ -110,7 +112,7 @@ def test_altered_cache_is_reported(world: World) -> None:
 
 
 def test_foreign_header_is_reported(world: World) -> None:
-    """A cache of another driver, which the driver ignores, is named."""
+    """A cache file of another driver, which this driver ignores, is reported."""
     observing(world)
     cache = world.directory / "engine.cache"
     world.demo("--count", 6, "--cache", cache, "--cache-save", cache)
@@ -122,7 +124,7 @@ def test_foreign_header_is_reported(world: World) -> None:
 
 
 def test_program_does_not_wait_for_the_verdict(world: World) -> None:
-    """A policy that is slow to judge costs an observed program no time: the verdict comes when it comes."""
+    """A policy class that is slow to judge cache data costs an observed program no time."""
     directory = world.directory / "policies"
     directory.mkdir()
     (directory / "slow.py").write_text(
@@ -147,7 +149,7 @@ def test_program_does_not_wait_for_the_verdict(world: World) -> None:
 
 
 def test_statistics_stay_bounded(lavapipe: World) -> None:
-    """Where no program ever stores anything, old statistics leave all the same."""
+    """Old statistics are deleted even if no program ever stores anything."""
     lavapipe.demo("--count", 1)
     (example,) = (lavapipe.store / "runs").glob("*.run")
     for number in range(2001):

@@ -1,5 +1,5 @@
-"""Every way to create a pipeline, through the real layer: the program sees what it sees without the layer, and the
-second run compiles nothing. The modes are those of tests/paths, a file each."""
+"""Every way to create a pipeline, through the real layer. The program sees what it sees without the layer, and the
+second run compiles nothing. Each mode is a file of tests/paths."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MODES = (
     "subgroups",
 )
 
-#: How every mode can be taken.
+#: Ways in which every mode can run.
 WAYS = {
     "plain": (),
     "feedback": ("--feedback",),
@@ -41,18 +41,18 @@ WAYS = {
     "own cache, feedback": ("--cache", "--feedback"),
 }
 
-#: Pipelines that RADV creates anew each time and puts into no cache: those whose internal representations are captured,
-#: and a library that is only made of others (where nothing is left to compile).
+#: How many pipelines RADV puts into no cache and creates again each time: those whose internal representations are
+#: captured, and a library made only of other libraries (for which nothing is left to compile).
 NEVER_KEPT = {"executables": 14, "libraries": 1}
 
-#: Creation feedback, in flags; a driver that writes nothing leaves UNTOUCHED.
+#: Flags of creation feedback. UNTOUCHED is what a driver leaves that writes nothing.
 VALID, APPLICATION_HIT, BASE_ACCELERATION = 1, 2, 4
 UNTOUCHED = -1
 
 
 @dataclass
 class Feedback:
-    """What one create info was told: of the pipeline first, then of each of its stages."""
+    """Feedback of one create info: first of the pipeline, then of each of its stages."""
 
     flags: list[int]
 
@@ -63,7 +63,7 @@ class Feedback:
 
 @dataclass
 class Line:
-    """What the program printed about one call: its results, or something else that it saw."""
+    """What the program printed about one call: its results, or what else it saw."""
 
     name: str
     seen: str
@@ -85,7 +85,8 @@ def seen(lines: list[Line]) -> list[tuple[str, str]]:
 
 
 def check_feedback(alone: list[Line], layered: list[Line], own_cache: bool) -> None:
-    """The rules of VkPipelineCreationFeedback, and nothing is left unwritten that the driver writes."""
+    """Asserts the rules of VkPipelineCreationFeedback, and that the layer leaves nothing unwritten that the driver
+    writes."""
     for line, without in zip(layered, alone, strict=True):
         for told, expected in zip(line.feedback, without.feedback, strict=True):
             for flags, driver in zip(told.flags, expected.flags, strict=True):
@@ -94,7 +95,7 @@ def check_feedback(alone: list[Line], layered: list[Line], own_cache: bool) -> N
                     continue
                 assert flags & ~(VALID | APPLICATION_HIT | BASE_ACCELERATION) == 0, line
                 assert flags == 0 or flags & VALID, line
-                # It is said of the cache that the program passed, and of no other.
+                # The flag is only about the cache that the program passed.
                 assert own_cache or line.name.startswith("caches.") or not flags & APPLICATION_HIT, line
 
 
@@ -102,7 +103,7 @@ def compiled(counters: dict[str, int]) -> int:
     return sum(counters[name] for name in ("compiled", "plain_compiled", "uncacheable", "failed"))
 
 
-#: All ways with the carrier that most devices have, and with the others those that make a difference to them.
+#: All ways with the carrier that most devices have; with the others only the ways that make a difference to them.
 CARRIERS = {
     "cells": tuple(WAYS),
     "snapshot": ("plain", "own cache, feedback"),
@@ -118,7 +119,7 @@ EACH_CARRIER = pytest.mark.parametrize(
 @pytest.fixture
 def carrier(world: World, request: pytest.FixtureRequest) -> str:
     config = world.directory / "policy.yaml"
-    # A busy machine writes what a run was later than vkDestroyDevice waits for it by default.
+    # On a busy machine a run's statistics are written later than vkDestroyDevice waits by default.
     config.write_text(f"settings: {{carrier: {request.param}, flush_wait_ms: 60000}}\n")
     world.environment["PYLAYER_CONFIG"] = str(config)
     return str(request.param)
@@ -126,13 +127,14 @@ def carrier(world: World, request: pytest.FixtureRequest) -> str:
 
 @functools.cache
 def run_alone(*arguments: str) -> list[Line]:
-    """What the program prints without the layer. Do not change what it returns."""
+    """Returns what the program prints without the layer. Do not change the returned list."""
     with tempfile.TemporaryDirectory() as directory:
         return run(World(Path(directory)), *arguments, VK_INSTANCE_LAYERS=None)
 
 
 def check_cold_and_warm(world: World, carrier: str, own_cache: bool, never_kept: int, *arguments: str) -> None:
-    """Cold and warm the program sees what it sees without the layer, and warm nothing is compiled."""
+    """Asserts that the program sees in two runs what it sees without the layer, and that the second run compiles only
+    ``never_kept`` pipelines."""
     alone = run_alone(*arguments)
     for _ in range(2):
         layered = run(world, *arguments)
@@ -148,18 +150,18 @@ def check_cold_and_warm(world: World, carrier: str, own_cache: bool, never_kept:
 @pytest.mark.parametrize("carrier", CARRIERS, indirect=True)
 @pytest.mark.parametrize("mode", MODES)
 def test_path(world: World, carrier: str, mode: str) -> None:
-    """Each mode by itself; ``test_paths_at_the_same_time`` takes them all in the other ways."""
+    """Each mode by itself, in two runs. ``test_paths_at_the_same_time`` runs all modes in the other ways."""
     assert any("result=0" in line.seen for line in run_alone(mode)), "the driver lacks what this mode is about"
     check_cold_and_warm(world, carrier, False, NEVER_KEPT.get(mode, 0), mode)
 
 
 def test_nothing_is_missing(world: World) -> None:
-    """RADV without hardware has everything that the modes ask for: none of them tests nothing."""
+    """RADV without hardware has everything that the modes need, so none of them is empty."""
     assert not [line for line in run(world, "all", VK_INSTANCE_LAYERS=None) if line.seen == "not there"]
 
 
 def test_chains_that_can_be_copied(world: World) -> None:
-    """Only flags behind a struct that nobody knows keep the layer from asking whether a pipeline is there."""
+    """The layer probes every pipeline except one whose flags follow an unknown structure."""
     run(world, "flags")
     counters = world.last()
     assert counters["plain"] == 1 and counters["compiled"] == 10
@@ -167,7 +169,7 @@ def test_chains_that_can_be_copied(world: World) -> None:
 
 @EACH_CARRIER
 def test_paths_at_the_same_time(world: World, carrier: str, way: str) -> None:
-    """All modes three times over, each in a thread of its own on one device."""
+    """All modes run three times at once, each in a thread of its own on one device, with the same results as alone."""
     arguments = (*WAYS[way], "--times", "3", "all")
     assert len(run_alone(*arguments)) > 3 * 100
     check_cold_and_warm(world, carrier, "cache" in way, 3 * sum(NEVER_KEPT.values()), *arguments)
@@ -178,7 +180,8 @@ def test_paths_at_the_same_time(world: World, carrier: str, way: str) -> None:
     [*[(way, "told") for way in WAYS], ("plain", "not told"), ("own cache, feedback", "not told")],
 )
 def test_paths_on_lavapipe(lavapipe: World, way: str, timeline: str) -> None:
-    """A driver whose cache keeps nothing is left alone, whatever the program asks of it; creations are timed alone."""
+    """With a driver whose caches keep nothing, the layer passes every call, whatever the program does, and only times
+    creations."""
     arguments = (*WAYS[way], "all")
     if timeline == "not told":
         policy = lavapipe.directory / "policy.yaml"
@@ -193,13 +196,13 @@ def test_paths_on_lavapipe(lavapipe: World, way: str, timeline: str) -> None:
     assert first["carrier"] == second["carrier"] == "off"
     assert first["stored_records"] == second["stored_records"] == 0
     assert second["counters"]["pipelines"] == 0
-    # They pass through the layer: the program's own cache data is watched.
+    # They pass through the layer, because it checks the program's own cache data.
     assert second["counters"]["passed"] > 100
     assert (second["timeline_events"] > 10) is (timeline == "told")
 
 
 def messages(world: World, log: Path, arguments: tuple[str, ...], layers: str | None) -> set[str]:
-    """The rules that validation below the layer says are broken."""
+    """Runs the program with validation below the layer. Returns the lines about broken rules."""
     command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--", PROGRAM, *arguments]
     world.run(command, VK_INSTANCE_LAYERS=layers)
     return {line for line in without_mistakes(log.read_text()).splitlines() if "VUID" in line}
@@ -207,7 +210,8 @@ def messages(world: World, log: Path, arguments: tuple[str, ...], layers: str | 
 
 @EACH_CARRIER
 def test_validation_of_paths(world: World, tmp_path: Path, carrier: str, way: str) -> None:
-    """Cold and warm, validation below the layer says nothing that it does not say of the program."""
+    """Validation below the layer reports nothing that it does not report without the layer, with an empty store and a
+    full one."""
     log, arguments = tmp_path / "validation.txt", (*WAYS[way], "all")
     alone = messages(world, log, arguments, None)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""VkPipelineCache objects of a program: read, merged and destroyed under the layer as without it."""
+"""A program's VkPipelineCache objects are read, merged and destroyed under the layer as without it."""
 
 from __future__ import annotations
 
@@ -14,22 +14,23 @@ CARRIERS = ["cells", "snapshot", "off"]
 @pytest.mark.parametrize("carrier", CARRIERS)
 @pytest.mark.parametrize("what", ["sizes", "growth", "merges"])
 def test_same_as_without_the_layer(driver: ScriptedDriver, what: str, carrier: str) -> None:
-    """Sizes, VK_INCOMPLETE, partial data and merges of every mix come out as they do without the layer, where that does
-    not seed caches: buffers are not written beyond their end, and a cache can be made of whatever was read."""
+    """If the layer does not seed caches, sizes, VK_INCOMPLETE, partial data and merges of every mix are as without it.
+    No buffer is written beyond its end, and a cache can be created from whatever was read."""
     driver.settings(carrier=carrier, seed_application_caches=False)
     alone = driver.program("cache_objects", what, layered=False).stdout
     assert driver.program("cache_objects", what).stdout == alone
 
 
 def test_small_reads(driver: ScriptedDriver) -> None:
-    """A buffer without room for the header gets nothing and VK_INCOMPLETE; one with room for all gets all."""
+    """A buffer too small for the header gets no data and VK_INCOMPLETE. A buffer with room for all data gets all of
+    it."""
     lines = [line.split() for line in driver.program("cache_objects", "sizes").stdout.splitlines()]
     assert [line[:2] for line in lines] == [["incomplete", "within"]] * 6 + [["success", "within"]] * 2
     assert [line[2] for line in lines[:3]] == ["0", "0", "0"] and lines[6][2] == lines[7][2]
 
 
 def test_partial_data_is_told_as_such(driver: ScriptedDriver) -> None:
-    """Policy hears of data that was cut off that it is incomplete, and nothing of a read that gave nothing."""
+    """Policy is told that partial data is incomplete, and is not told of a read that returned no data."""
     records = record(driver.world)
     lines = [line.split() for line in driver.program("cache_objects", "growth").stdout.splitlines()]
     reads = only(records.take(), "read")
@@ -41,7 +42,8 @@ def test_partial_data_is_told_as_such(driver: ScriptedDriver) -> None:
 
 @pytest.mark.parametrize("carrier", CARRIERS)
 def test_pipelines_are_found_after_merges(driver: ScriptedDriver, carrier: str) -> None:
-    """What was compiled in one cache is found in those that it was merged into, once compiled and ever after."""
+    """Pipelines compiled with one cache are found in the caches that it was merged into, in the run that compiles and
+    later."""
     driver.settings(carrier=carrier)
     for compiled in (2, 0):
         driver.program("cache_objects", "merges")
@@ -61,12 +63,13 @@ def check_callbacks(driver: ScriptedDriver, script: str = "") -> None:
 
 
 def test_allocation_callbacks(driver: ScriptedDriver) -> None:
-    """A program's allocation callbacks are called on the thread and during the command that was given them, get back
-    what they gave, and as often as without the layer or in addition for pipelines that the layer creates for it."""
+    """Allocation callbacks are called only on the thread and during the command that got them, and they get back what
+    they allocated. They are called as often as without the layer, except for more calls for pipelines that the layer
+    creates."""
     check_callbacks(driver)
 
 
 @pytest.mark.parametrize("script", ["", "cache-control=no", "feedback=no-hits", "pipeline=ignore"])
 def test_allocation_callbacks_of_other_drivers(scripted: ScriptedDriver, script: str) -> None:
-    """The same where the layer creates pipelines in other ways."""
+    """The rules of allocation callbacks also hold where the layer creates pipelines in other ways."""
     check_callbacks(scripted, script)

@@ -1,4 +1,5 @@
-"""docs/policy-class.md: each class on the page, as it stands there, under the real layer; what it says of the API."""
+"""docs/policy-class.md: runs each class on the page unchanged under the real layer, and checks what the page says of
+the API."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from pylayer.store import format
 from pylayer.store.reader import Reader
 
 PAGE = (ROOT / "docs" / "policy-class.md").read_text()
-#: Modules by name: each begins with a comment that is its file's.
+#: The page's modules by name. Each begins with a comment that has its file's name.
 MODULES = dict(re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```", PAGE, re.M | re.S))
 FILES = re.findall(r"^```yaml\n(.*?)^```", PAGE, re.M | re.S)
 PLACE = "/home/ada/.config/pylayer/policies"
@@ -26,7 +27,7 @@ PLACE = "/home/ada/.config/pylayer/policies"
 
 @pytest.fixture
 def policies(world: World) -> Path:
-    """What a reader of the page has in policy_path."""
+    """Returns a policy_path with the modules of the page."""
     directory = world.directory / "policies"
     directory.mkdir(mode=0o700)
     for name, source in MODULES.items():
@@ -43,13 +44,13 @@ def use(world: World, policies: Path, module: str) -> None:
 
 
 def unharmed(world: World) -> None:
-    """The class did not fail once in the newest run."""
+    """Asserts that the class did not fail in the newest run."""
     facts = world.runs()[-1]["policy"]
     assert facts["failures"] == 0 and facts["switched_off"] == ""
 
 
 def stored_times(world: World) -> list[int]:
-    """How long each stored pipeline took to create, in nanoseconds."""
+    """Returns how long each stored pipeline took to create, in nanoseconds, in ascending order."""
     times = []
     for path in world.stored_files(".closed", ".journal", ".pack"):
         reader = Reader(str(path))
@@ -58,13 +59,13 @@ def stored_times(world: World) -> list[int]:
 
 
 def test_blocks() -> None:
-    """Every block of Python on the page is a module that these tests run."""
+    """These tests run every Python block of the page."""
     assert set(MODULES) == {"small_programs.py", "longest.py", "test_longest.py"}
     assert len(MODULES) == PAGE.count("```python") and len(FILES) == PAGE.count("```yaml") == 2
 
 
 def run_padded(world: World, directory: Path, size: int) -> Run:
-    """The demo, in a file of at least so many bytes."""
+    """Runs a copy of the demo whose file has at least this many bytes."""
     shutil.copytree(BUILD / "demo", directory)
     program = directory / "pipelines"
     with program.open("r+b") as file:
@@ -76,7 +77,8 @@ def run_padded(world: World, directory: Path, size: int) -> Run:
 
 
 def test_small_programs(world: World, policies: Path, tmp_path: Path) -> None:
-    """A small program is left alone and says why; a large one has its pipelines stored and found again."""
+    """A small program is left alone, and the log says why. A large program's pipelines are stored and are hits in the
+    next run."""
     use(world, policies, "small_programs")
     assert (BUILD / "demo" / "pipelines").stat().st_size < 1 << 20
     small = run_padded(world, tmp_path / "small", 0)
@@ -91,8 +93,8 @@ def test_small_programs(world: World, policies: Path, tmp_path: Path) -> None:
 
 
 def test_longest(world: World, policies: Path) -> None:
-    """Of more pipelines than are kept, the store gets those that took longest; the next run compiles the others again
-    and keeps none that is faster than those."""
+    """If there are more pipelines than the class keeps, the store gets those that took longest. The next run compiles
+    the others again and stores none that is faster than those."""
     use(world, policies, "longest")
     kept = 6
     (policies / "longest.py").write_text(MODULES["longest.py"].replace("KEPT = 100", f"KEPT = {kept}"))
@@ -114,14 +116,14 @@ def test_longest(world: World, policies: Path) -> None:
 
 
 def test_longest_without_driver(policies: Path) -> None:
-    """The test on the page passes where it says so: with pytest, in the directory of the class."""
+    """The test on the page passes as the page says: with pytest, in the directory of the class."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(policies)]
     done = subprocess.run([*command, "test_longest.py"], cwd=policies, capture_output=True, text=True)
     assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr
 
 
 def test_class_is_explained(world: World, policies: Path) -> None:
-    """The two commands that the page gives for a new class take it, and show what it decides."""
+    """The two commands that the page names for a new class accept it and show what it decides."""
     use(world, policies, "longest")
     unset = {"VK_INSTANCE_LAYERS": None, "VK_ADD_LAYER_PATH": None}
     for arguments in (["check"], ["explain", "anything"]):
@@ -130,7 +132,7 @@ def test_class_is_explained(world: World, policies: Path) -> None:
 
 
 def test_everything_is_listed() -> None:
-    """The page lists each method of Policy, each field of what they get, and each of the plan."""
+    """The page lists each method of Policy, each field of the methods' arguments, and each field of the plan."""
     methods = [name for name, _ in inspect.getmembers(Policy, inspect.isfunction) if not name.startswith("_")]
     for name in methods:
         arguments = ", ".join(list(inspect.signature(getattr(Policy, name)).parameters)[1:])

@@ -1,4 +1,4 @@
-"""The presets in config/, each with a real program that shows what it promises."""
+"""The presets in config/: a real program shows that each does what it promises."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from pylayer.common import config
 
 
 def choose(world: World, preset: str, **own: Any) -> None:
-    """The preset is in force, with keys of the user's own laid over it."""
+    """Writes a policy file with this preset and with the user's own keys."""
     path = world.directory / "policy.yaml"
     path.write_text(json.dumps({"preset": preset, **own}))
     world.environment["PYLAYER_CONFIG"] = str(path)
 
 
 def pylayer(world: World, *arguments: str | Path, check: bool = True) -> str:
-    """Runs the command on the world's store; its output, errors included."""
+    """Runs the command on the world's store. Returns its output, including errors."""
     command = [sys.executable, "-m", "pylayer", *map(str, arguments)]
     done = world.run(command, check=check, VK_INSTANCE_LAYERS=None, VK_ADD_LAYER_PATH=None)
     return done.stdout + done.stderr
@@ -34,14 +34,14 @@ def pylayer(world: World, *arguments: str | Path, check: bool = True) -> str:
 
 @pytest.mark.parametrize("preset", config.preset_names())
 def test_preset_by_its_path(world: World, preset: str) -> None:
-    """A preset is a policy file that the layer takes without a word."""
+    """The layer accepts a preset as a policy file without a warning."""
     result = world.demo("--count", 2, PYLAYER_CONFIG=config.preset_path(preset), PYLAYER_LOG="warn")
     assert result["created"] == 2
     assert [line for line in result.stderr.splitlines() if line.startswith("pylayer: ")] == []
 
 
 def test_players(world: World, tmp_path: Path) -> None:
-    """What one program compiled another one finds, under another name too."""
+    """Pipelines that one program compiled are hits in another program with another name."""
     choose(world, "players")
     world.demo("--count", 16, "--cache", "object")
     game = tmp_path / "the-game"
@@ -54,7 +54,8 @@ def test_players(world: World, tmp_path: Path) -> None:
 
 
 def test_engine_developers(world: World, driver: ScriptedDriver) -> None:
-    """The engine's device and caches are its own, what it compiled is recorded, and nothing is stored but digests."""
+    """The layer changes neither the engine's device nor its caches, records what it compiles, and stores only
+    digests."""
     choose(world, "engine-developers")
     cache = world.directory / "engine.cache"
     arguments = ("--count", 12, "--api", "1.3", "--cache", cache, "--cache-save", cache)
@@ -74,8 +75,8 @@ def test_engine_developers(world: World, driver: ScriptedDriver) -> None:
 
 
 def test_fleets(world: World, tmp_path: Path) -> None:
-    """A store of imported pipelines serves programs from a file system that is read-only, and only what the fleet's own
-    key signed is imported."""
+    """A store of imported pipelines gives hits from a read-only file system, and only exports signed with the fleet's
+    key can be imported."""
     pylayer(world, "key", "new", tmp_path / "farm.key")
     shown = pylayer(world, "key", "show", tmp_path / "farm.key")
     (key,) = (word for word in shown.split() if word.startswith("pylayer-ed25519:"))
@@ -99,8 +100,8 @@ def test_fleets(world: World, tmp_path: Path) -> None:
 
 
 def test_hardening(world: World, driver: ScriptedDriver) -> None:
-    """A program's cache file that somebody altered reaches no driver; the program's device is as it asked for it, and
-    no pipelines are stored."""
+    """A program's altered cache file never reaches the driver. The program's device is created as it asked, and no
+    pipelines are stored."""
     choose(world, "hardening")
     cache = world.directory / "program.cache"
     arguments = ("--count", 12, "--cache", cache, "--cache-save", cache)
@@ -121,8 +122,8 @@ def test_hardening(world: World, driver: ScriptedDriver) -> None:
 
 
 def test_hardening_against_what_crashes(world: World) -> None:
-    """A cache file that pylayer never saw before, with a right header and a content over which the driver crashes when
-    a pipeline is created, reaches no driver."""
+    """A cache file that pylayer never saw, with a valid header and contents that crash the driver when a pipeline is
+    created, never reaches the driver."""
     choose(world, "hardening")
     cache = world.directory / "program.cache"
     world.demo("--count", 12, "--cache", cache, "--cache-save", cache, layers=None)
@@ -133,7 +134,7 @@ def test_hardening_against_what_crashes(world: World) -> None:
 
 
 def test_what_crashes_does_so_once(world: World) -> None:
-    """By default such a file crashes one process; the next ones get an empty cache."""
+    """By default such a file crashes one process, and later processes get an empty cache."""
     cache = world.directory / "program.cache"
     world.demo("--count", 12, "--cache", cache, "--cache-save", cache, layers=None)
     cache.write_bytes(poison_cache(cache.read_bytes()))
@@ -145,7 +146,7 @@ def test_what_crashes_does_so_once(world: World) -> None:
 
 
 def test_own_keys_win(world: World) -> None:
-    """What the user's file says holds over the preset, and the preset for the rest."""
+    """The user's own keys take precedence over the preset, and the preset decides the rest."""
     choose(world, "players", share="program", settings={"carrier": "snapshot"})
     world.demo("--count", 4)
     assert world.runs()[-1]["carrier"] == "snapshot"

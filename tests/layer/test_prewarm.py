@@ -1,4 +1,4 @@
-"""Pipelines that one program compiled are there for another: what a replayer prepares, the game finds."""
+"""Prewarming: a game finds the pipelines that a replayer compiled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COUNT = 30
 
 
 class Prewarmed:
-    """A store in which ``replayer`` compiled what ``game``, another executable, is going to create."""
+    """A store in which ``replayer`` compiled the pipelines that ``game``, another executable, will create."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -24,7 +24,7 @@ class Prewarmed:
         self.create("replayer", COUNT)
 
     def create(self, program: str, count: int, **environment: str) -> dict[str, int]:
-        """Runs a program; the counters of its run."""
+        """Runs a program. Returns the counters of its run."""
         command = [str(self.world.directory / program), "--json", "--count", str(count)]
         done = self.world.run(command, **environment)
         assert json.loads(done.stdout.splitlines()[-1])["created"] == count
@@ -43,12 +43,12 @@ def prewarmed(world: World) -> Prewarmed:
 
 
 def test_programs_are_apart(prewarmed: Prewarmed) -> None:
-    """By default a program loads what it compiled itself, and nothing of another one."""
+    """By default a program loads only the pipelines that it compiled itself."""
     assert prewarmed.create("game", COUNT)["compiled"] == COUNT
 
 
 def test_programs_that_share(prewarmed: Prewarmed, tmp_path: Path) -> None:
-    """With `share: all` the game finds all that the other program compiled."""
+    """With `share: all` the game finds every pipeline that the other program compiled."""
     policy = tmp_path / "policy.yaml"
     policy.write_text("share: all\n")
     counters = prewarmed.create("game", COUNT, PYLAYER_CONFIG=str(policy))
@@ -56,13 +56,13 @@ def test_programs_that_share(prewarmed: Prewarmed, tmp_path: Path) -> None:
 
 
 def test_pipelines_given_to_the_game(prewarmed: Prewarmed) -> None:
-    """An export of the other program, imported for the game, is found by the game, with the default policy; what the
-    game had compiled itself is not imported again."""
+    """With the default policy the game finds the other program's pipelines once they are exported and imported for the
+    game. Pipelines that the game had compiled itself are not imported again."""
     assert prewarmed.create("game", 5)["compiled"] == 5
     prewarmed.pylayer("export", "replayed.pylayer", "--app", "replayer*")
     done = json.loads(prewarmed.pylayer("import", "replayed.pylayer", "--for", "game*", "--json"))
     assert (done["pipelines"], done["known_records"]) == (COUNT - 5, 5)
-    for _ in range(2):  # of the pack that was imported, and of one that it was folded into
+    for _ in range(2):  # from the imported pack, and from the pack that it was folded into
         counters = prewarmed.create("game", COUNT)
         assert (counters["hits"], counters["compiled"]) == (COUNT, 0)
         prewarmed.pylayer("trim")

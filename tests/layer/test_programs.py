@@ -1,4 +1,4 @@
-"""Programs that nobody here wrote, each twice under the layer: the second run compiles nothing."""
+"""Third-party programs, each run twice under the layer: the second run compiles nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ UNDER_BOTH = f"{LAYER_NAME}:{NULL_HARDWARE}"
 
 
 def twice(world: World, command: list[str], least: int, **environment: str | None) -> list[dict[str, int]]:
-    """Counters of two runs; the first compiles at least ``least`` pipelines, the second none."""
+    """Runs the program twice and returns the counters of both runs. Asserts that the first compiles at least ``least``
+    pipelines and the second none."""
     for _ in range(2):
         world.run(command, VK_INSTANCE_LAYERS=UNDER_BOTH, **environment)
     first, second = (run["counters"] for run in world.runs())
@@ -35,7 +36,7 @@ def test_wgpu(world: World, script: str, least: int) -> None:
 
 @pytest.mark.parametrize(("script", "least"), [("wgpu_compute.py", 10), ("wgpu_render.py", 8)])
 def test_wgpu_from_binaries(world: World, script: str, least: int) -> None:
-    """With the binaries carrier all of wgpu's pipelines come from binaries in its second run."""
+    """With the binaries carrier, wgpu's second run creates all pipelines from binaries."""
     policy = world.directory / "policy.yaml"
     policy.write_text("settings: {carrier: binaries}")
     command = [sys.executable, str(PROGRAMS / script)]
@@ -45,8 +46,7 @@ def test_wgpu_from_binaries(world: World, script: str, least: int) -> None:
 
 
 def test_ncnn(world: World, tmp_path: Path) -> None:
-    """ncnn, which uses an empty VkPipelineCache and holds Python's GIL throughout, compiles nothing in its second
-    run."""
+    """ncnn, which uses an empty VkPipelineCache and always holds the GIL, compiles nothing in its second run."""
     drivers = tmp_path / "data" / "vulkan" / "icd.d"
     drivers.mkdir(parents=True)
     shutil.copy(icd_file("radeon"), drivers)
@@ -54,7 +54,7 @@ def test_ncnn(world: World, tmp_path: Path) -> None:
         world,
         [sys.executable, str(PROGRAMS / "ncnn_inference.py")],
         30,
-        # ncnn opens the driver itself, past all layers, when one of these is set.
+        # ncnn opens the driver itself, without any layer, if one of these is set.
         VK_DRIVER_FILES=None,
         VK_ICD_FILENAMES=None,
         XDG_DATA_DIRS=str(tmp_path / "data"),
@@ -62,8 +62,8 @@ def test_ncnn(world: World, tmp_path: Path) -> None:
 
 
 def test_qt_quick(world: World, tmp_path: Path) -> None:
-    """Qt Quick, which saves and loads a cache file of its own, compiles nothing in its second run, nor when its
-    file is lost."""
+    """Qt Quick, which saves and loads a cache file of its own, compiles nothing in its second run, nor after its file
+    is lost."""
     cache = tmp_path / "qt.cache"
     command = ["xvfb-run", "-a", sys.executable, str(PROGRAMS / "qt_quick.py"), str(cache)]
     home = {"XDG_CACHE_HOME": str(tmp_path / "qt")}
@@ -77,7 +77,7 @@ def test_qt_quick(world: World, tmp_path: Path) -> None:
 
 
 def colours(picture: bytes) -> set[int]:
-    """Byte values in a PNG's image."""
+    """Returns the byte values in a PNG's image."""
     assert picture.startswith(b"\x89PNG\r\n\x1a\n")
     pixels = b""
     at = 8
@@ -90,8 +90,8 @@ def colours(picture: bytes) -> set[int]:
 
 
 def test_vkcube_draws_the_same_picture(lavapipe: World, tmp_path: Path) -> None:
-    """vkcube on Lavapipe draws the same picture with and without the layer, which reports a stub cache. The picture
-    shows something: a blank one would always be equal."""
+    """vkcube on Lavapipe draws the same picture with and without the layer, which reports a stub cache. The picture is
+    not blank, because blank pictures would always be equal."""
     pictures = []
     for name, layers in (("without", None), ("with", LAYER_NAME)):
         picture = tmp_path / f"{name}.png"

@@ -1,6 +1,6 @@
-"""VK_KHR_pipeline_binary of RADV without the layer: what the driver does, and what the witness sees of it.
+"""RADV's VK_KHR_pipeline_binary without the layer: what the driver does, and what the witness reports.
 
-The tests with the layer compare with this.
+The tests with the layer rely on this.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ def test_program_compiles_once(driver: ScriptedDriver, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("source", ["internal", "create"])
 def test_all_sources_give_the_same_binaries(driver: ScriptedDriver, source: str) -> None:
-    """What the internal cache gives beside a pipeline is byte for byte what CAPTURE_DATA gives."""
+    """The internal cache returns byte for byte the same binaries as CAPTURE_DATA."""
     assert alone(driver, "--source", source)["archive_digest"] == alone(driver, "--source", "capture")["archive_digest"]
 
 
 def test_witness_changes_nothing(driver: ScriptedDriver, world: World) -> None:
-    """Every command answers every way of calling it as it does without the test layer."""
+    """Every way of calling every command gives the same answer with the witness layer as without it."""
     calls = [str(BUILD / "tests" / "binary_calls")]
     without = world.run(calls, VK_INSTANCE_LAYERS=None).stdout
     assert without.count("\n") == 29
@@ -46,14 +46,15 @@ def test_witness_changes_nothing(driver: ScriptedDriver, world: World) -> None:
 
 
 def test_witness_tells(driver: ScriptedDriver) -> None:
-    """What RADV is known to do wrong is written down, and what it never gave out."""
+    """The witness writes down RADV's known mistakes, and data that RADV never returned."""
     driver.program("invalid_binaries", layered=False, allow=True)
     assert "HAZARD a count query that begins with 41" in driver.hazards
     assert any("did not give out under their key" in line for line in driver.violations)
 
 
 def test_witness_knows_what_the_driver_gave_out(driver: ScriptedDriver, tmp_path: Path) -> None:
-    """One bit of one binary of a file is enough for the witness; what the driver gave out in another process is not."""
+    """The witness reports one changed bit of one binary, and does not report data that the driver returned in another
+    process."""
     path = tmp_path / "archive"
     alone(driver, "--archive", path)
     alone(driver, "--archive", path)
@@ -62,18 +63,18 @@ def test_witness_knows_what_the_driver_gave_out(driver: ScriptedDriver, tmp_path
     archive.write(path)
     result = alone(driver, "--archive", path, allow=True)
     assert len(driver.violations) == 1 and "did not give out" in driver.violations[0]
-    assert result["from_archive"] == 24  # and the driver did not mind
+    assert result["from_archive"] == 24  # and the driver accepted the altered data
 
 
 def test_driver_gives_ray_tracing_binaries_one_key(driver: ScriptedDriver, tmp_path: Path) -> None:
-    """RADV 25.0.7 makes the key of a ray tracing binary of one byte: several contents have the same key."""
+    """RADV 25.0.7 makes a ray tracing binary's key from one byte, so several contents have the same key."""
     alone(driver, "--ray-tracing", "--archive", tmp_path / "archive")
     contents = Archive.read(tmp_path / "archive").contents_of_keys()
     assert any(len(of_key) > 1 for of_key in contents.values())
 
 
 def test_driver_loses_optimized_links(driver: ScriptedDriver, tmp_path: Path) -> None:
-    """RADV 25.0.7 links otherwise when libraries that retain what links need were created from binaries."""
+    """RADV 25.0.7 links differently if libraries that retain link-time information were created from binaries."""
     arguments = ["--gpl", "--count", 3, "--executables", "--archive", tmp_path / "archive"]
     first, second = alone(driver, *arguments), alone(driver, *arguments)
     assert first["executables_digest"] != second["executables_digest"]
@@ -81,13 +82,13 @@ def test_driver_loses_optimized_links(driver: ScriptedDriver, tmp_path: Path) ->
 
 
 def test_driver_leaves_feedback_unwritten(driver: ScriptedDriver, tmp_path: Path) -> None:
-    """RADV 25.0.7 writes no creation feedback where a pipeline is created from binaries."""
+    """RADV 25.0.7 writes no creation feedback for a pipeline created from binaries."""
     alone(driver, "--feedback", "--archive", tmp_path / "archive")
     assert alone(driver, "--feedback", "--archive", tmp_path / "archive")["feedback_untouched"] == 24
 
 
 def test_binaries_need_no_modules(driver: ScriptedDriver, tmp_path: Path) -> None:
-    """A pipeline is created from binaries without its shader modules."""
+    """A pipeline can be created from binaries without its shader modules."""
     alone(driver, "--archive", tmp_path / "archive")
     result = alone(driver, "--archive", tmp_path / "archive", "--no-modules")
     assert (result["from_archive"], result["created"]) == (24, 24)

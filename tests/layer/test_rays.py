@@ -1,4 +1,4 @@
-"""Ray tracing pipelines with each of their states, of libraries, and with group handles that can be replayed."""
+"""Ray tracing pipelines with each of their states, linked from libraries, and with replayable group handles."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ RAYS = [str(BUILD / "tests" / "rays")]
 
 
 def test_results_and_handles_are_the_drivers(driver: ScriptedDriver) -> None:
-    """Every pipeline has, from the compiler and from the store, the group handles and stack sizes that it has without
-    the layer."""
+    """Every pipeline, compiled or from the store, has the same group handles and stack sizes as without the layer."""
     alone = driver.program("rays", layered=False).stdout
     assert alone.count("result=0 pipeline=1") == 18
     for _ in range(2):
@@ -18,7 +17,7 @@ def test_results_and_handles_are_the_drivers(driver: ScriptedDriver) -> None:
 
 
 def test_second_run_compiles_nothing(world: World) -> None:
-    """Libraries, libraries of libraries and what is linked of them are found in the store like any other pipeline."""
+    """Libraries, libraries of libraries, and pipelines linked from them are found in the store."""
     world.run(RAYS)
     assert world.last()["compiled"] > 0
     world.run(RAYS)
@@ -28,7 +27,7 @@ def test_second_run_compiles_nothing(world: World) -> None:
 
 
 def test_replayable_handles_pass_untouched(world: World) -> None:
-    """Pipelines whose handles are captured or replayed are the driver's alone, and make no other kind plain."""
+    """Pipelines whose handles are captured or replayed are passed to the driver, and other kinds are still probed."""
     for _ in range(3):
         world.run(RAYS)
         assert world.last()["passed"] == 2

@@ -1,4 +1,4 @@
-"""``store: read-only``: what is stored is used, and the store stays as it is, to the byte."""
+"""``store: read-only``: stored pipelines are used, and not a byte of the store changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from disk import FailingDisk
 from poison import poison_records
 from world import Run, World
 
-#: Below the store's root: what a read-only store is.
+#: Directories below the store's root that a read-only run must not change.
 KEPT = ("store", "quarantine")
 
 
@@ -24,7 +24,7 @@ def read_only(world: World, **settings: Any) -> None:
 
 
 def contents(world: World) -> dict[str, str]:
-    """Every file and directory of the store, with what is in it."""
+    """Returns a digest and the modification time of every file and directory in KEPT, by path."""
     found = {}
     for part in KEPT:
         for path in sorted((world.store / part).rglob("*")):
@@ -39,7 +39,7 @@ def warnings(result: Run) -> list[str]:
 
 @pytest.mark.parametrize("carrier", ["cells", "binaries", "snapshot"])
 def test_store_stays_as_it_is(world: World, carrier: str) -> None:
-    """Stored pipelines are hits, others are compiled in every run, and not a byte of the store changes."""
+    """Stored pipelines are hits, the others are compiled in every run, and not a byte of the store changes."""
     arguments = ["--api", "1.3", "--cache", "object"]
     config = world.directory / "filling.yaml"
     config.write_text(json.dumps({"settings": {"carrier": carrier}}))
@@ -61,7 +61,7 @@ def test_store_stays_as_it_is(world: World, carrier: str) -> None:
 
 
 def test_many_short_runs_fold_nothing(world: World) -> None:
-    """Journals that would be folded, and a store beyond its limits, are left alone."""
+    """Journals that would otherwise be folded, and a store beyond its limits, stay unchanged."""
     for seed in range(5):
         world.demo("--count", 8, "--seed", seed)
     config = world.directory / "policy.yaml"
@@ -75,7 +75,7 @@ def test_many_short_runs_fold_nothing(world: World) -> None:
 
 
 def test_empty_store_is_not_begun(world: World) -> None:
-    """Where nothing is stored nothing is created but statistics."""
+    """If the store is empty, only statistics are created."""
     read_only(world)
     world.demo("--count", 8, "--cache", "object", "--cache-save", world.directory / "saved")
     world.demo("--count", 8, "--cache", world.directory / "saved")
@@ -85,7 +85,7 @@ def test_empty_store_is_not_begun(world: World) -> None:
 
 @pytest.mark.parametrize("rules", ["change:EROFS", "change:EACCES"])
 def test_file_system_that_is_read_only(world: World, rules: str) -> None:
-    """On a file system that cannot be written the program's pipelines are hits, and there is nothing to complain of."""
+    """On a read-only file system the program's pipelines are hits, and there is no warning."""
     world.demo("--count", 12)
     before = contents(world)
     read_only(world)
@@ -96,7 +96,7 @@ def test_file_system_that_is_read_only(world: World, rules: str) -> None:
 
 
 def test_rule_may_choose_who_writes(world: World) -> None:
-    """One program fills a store that all others only read."""
+    """With a rule, one program can write to a store that all others only read."""
     config = world.directory / "policy.yaml"
     rule = {"match": {"executable": "pipelines"}, "set": {"store": "read-write"}}
     config.write_text(json.dumps({"settings": {"store": "read-only"}, "rules": [rule]}))
@@ -106,7 +106,7 @@ def test_rule_may_choose_who_writes(world: World) -> None:
 
 
 def test_attestations_are_used_and_not_added_to(world: World) -> None:
-    """A program's cache data is judged by what was attested before; what it reads now is not remembered."""
+    """A program's cache data is compared with the existing history, and nothing is added to the history."""
     cache = world.directory / "program.cache"
     world.demo("--count", 8, "--cache", cache, "--cache-save", cache)
     good = cache.read_bytes()
@@ -123,8 +123,8 @@ def test_attestations_are_used_and_not_added_to(world: World) -> None:
 
 
 def test_crash_is_seen_without_a_word_in_the_store(world: World, tmp_path: Path) -> None:
-    """A driver that dies on a stored pipeline does so once, and in each later run that pipeline is compiled, until the
-    runtime directory is emptied; the store is left alone."""
+    """A stored pipeline crashes the driver once. Each later run compiles that pipeline, until the runtime directory is
+    emptied. The store does not change."""
     world.demo("--count", 12)
     (path,) = world.stored_files(".closed")
     assert poison_records(path, lambda number, record: number == 3)

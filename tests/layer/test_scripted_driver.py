@@ -1,4 +1,5 @@
-"""The scripted driver itself: it does what a driver does and what a script says, and it sees what it is given."""
+"""The scripted driver itself: it behaves as a driver and as its script says, and its witness checks what it is
+given."""
 
 from __future__ import annotations
 
@@ -11,18 +12,18 @@ from programs.modes import Arguments, modes
 from scripted_driver import ScriptedDriver
 from world import seen
 
-#: Every way, and another device than the first.
+#: Every mode, and one that uses the second device.
 MODES: dict[str, Arguments] = {**modes(), "second device": ["--count", 12, "--device", "1"]}
 
 
 @pytest.mark.parametrize("script", ["nonsense", "create-cache=fly", "create-cache=error", "create-cache=crash?odd"])
 def test_wrong_script_is_an_error(scripted: ScriptedDriver, script: str) -> None:
-    """A script that the driver does not understand ends the program, so that no test injects nothing."""
+    """An invalid script ends the program, so that a misspelt one cannot pass a test by injecting nothing."""
     result = scripted.demo("--count", 1, script=script, layered=False, check=False)
     assert result.returncode != 0 and "test driver: " in result.stderr
 
 
-#: Modes that are alike to every carrier: how devices come and go.
+#: Modes about creating and destroying devices, which do not depend on the carrier.
 ALIKE = ("several instances", "no destroy", "second device")
 
 
@@ -36,7 +37,7 @@ ALIKE = ("several instances", "no destroy", "second device")
     ],
 )
 def test_program_notices_nothing(scripted: ScriptedDriver, mode: str, carrier: str) -> None:
-    """In two runs with each carrier the program sees what it sees without the layer."""
+    """With each carrier the program sees in two runs what it sees without the layer."""
     scripted.settings(carrier=carrier)
     alone = seen(scripted.demo(*MODES[mode], layered=False, script="devices=2"))
     assert alone["returncode"] == 0
@@ -46,7 +47,7 @@ def test_program_notices_nothing(scripted: ScriptedDriver, mode: str, carrier: s
 
 @pytest.mark.parametrize("carrier", ["auto", "binaries", "snapshot"])
 def test_second_run_compiles_nothing(scripted: ScriptedDriver, carrier: str) -> None:
-    """What the driver compiled in one process it finds in the next one, and the store verifies."""
+    """Pipelines that the driver compiled in one process are found in the next one, and the store verifies."""
     scripted.settings(carrier=carrier)
     scripted.demo("--count", 24, "--api", "1.3")
     assert scripted.counts["compiles"] == 24
@@ -68,27 +69,27 @@ def test_second_run_compiles_nothing(scripted: ScriptedDriver, carrier: str) -> 
     ids=" ".join,
 )
 def test_small_programs(scripted: ScriptedDriver, program: list[str]) -> None:
-    """The small programs of this directory print the same with the layer and without, where that has nothing to add to
-    their caches."""
+    """The small programs of this directory print the same with and without the layer, if the layer does not seed their
+    caches."""
     scripted.settings(seed_application_caches=False)
     assert scripted.program(*program).stdout == scripted.program(*program, layered=False).stdout
 
 
 def test_commands_of_binaries(scripted: ScriptedDriver) -> None:
-    """Each command of VK_KHR_pipeline_binary answers the same with the layer and without."""
+    """Each command of VK_KHR_pipeline_binary returns the same with and without the layer."""
     alone = scripted.program("binary_calls", layered=False).stdout
     assert "from the imported binary: 0, a pipeline" in alone
     assert scripted.program("binary_calls").stdout == alone
 
 
 def test_witness_sees_leaks(scripted: ScriptedDriver) -> None:
-    """A program that leaks a pipeline cache is written down."""
+    """The witness reports a program that leaks a pipeline cache."""
     scripted.program("invalid", layered=False, allow=True)
     assert "VIOLATION vkDestroyDevice with 1 objects alive: VkPipelineCache" in scripted.violations
 
 
 def test_witness_sees_misused_binaries(scripted: ScriptedDriver) -> None:
-    """Each rule of VK_KHR_pipeline_binary that a program breaks is written down."""
+    """The witness reports each rule of VK_KHR_pipeline_binary that a program breaks."""
     scripted.program("invalid_binaries", layered=False, allow=True)
     for words in (
         "with binaries and a VkPipelineCache",
@@ -103,7 +104,8 @@ def test_witness_sees_misused_binaries(scripted: ScriptedDriver) -> None:
 
 
 def test_witness_sees_foreign_bytes(scripted: ScriptedDriver, tmp_path: Path) -> None:
-    """Without the layer, a cache file with one byte changed is a violation, and used; data of its own is none."""
+    """Without the layer, a cache file with one byte changed is used and is a violation. The driver's own data is
+    not."""
     file = tmp_path / "cache"
     scripted.demo("--count", 4, "--cache", "object", "--cache-save", file, layered=False)
     scripted.demo("--count", 4, "--cache", file, layered=False)
@@ -128,13 +130,13 @@ def test_witness_sees_binaries_of_another_build(scripted: ScriptedDriver, tmp_pa
     ("action", "status"), [("crash", -11), ("abort", -6), ("kill", -9)], ids=["crash", "abort", "kill"]
 )
 def test_counters_outlive_the_process(scripted: ScriptedDriver, action: str, status: int) -> None:
-    """The counters of a process that a signal ended are right."""
+    """The counters are right after a signal ended the process."""
     result = scripted.demo("--count", 8, script=f"pipeline={action}@5", layered=False, check=False)
     assert (result.returncode, scripted.counts["pipeline"], scripted.counts["compiles"]) == (status, 5, 5)
 
 
 def test_guilty_entry_is_found_again(scripted: ScriptedDriver, tmp_path: Path) -> None:
-    """An entry that is marked as guilty says so in every process that uses it: the driver can crash at its use."""
+    """A guilty entry is recognized in every process that uses it, so the driver can crash at its use."""
     file, arguments = tmp_path / "cache", ["--count", 6, "--cache"]
     scripted.demo(*arguments, "object", "--cache-save", file, layered=False, script="guilty=4")
     crashed: Any = scripted.demo(*arguments, file, layered=False, check=False, script="pipeline=crash?guilty?hit")

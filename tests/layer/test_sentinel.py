@@ -1,5 +1,6 @@
-"""The crash sentinel: a process that dies over what is stored dies once, and one that dies of something else takes
-nothing with it. RADV crashes at the creation of poisoned pipelines; the scripted driver wherever it is told to."""
+"""The crash sentinel. Stored data that crashes the driver ends one process and is then set aside. A crash with another
+cause sets nothing aside. RADV crashes when it creates poisoned pipelines; the scripted driver crashes where a test
+tells it to."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ COUNT = 24
 
 @functools.cache
 def warm_directory(driver: str) -> tempfile.TemporaryDirectory[str]:
-    """A directory with a store that one run filled; it goes when the process ends."""
+    """Returns a directory with a store that one run filled. It is deleted when the process ends."""
     directory = tempfile.TemporaryDirectory()
     world = World(Path(directory.name), driver)
     assert world.demo("--count", COUNT)["created"] == COUNT and world.last()["compiled"] == COUNT
@@ -38,19 +39,19 @@ def warm_directory(driver: str) -> tempfile.TemporaryDirectory[str]:
 
 
 def warm(world: World) -> None:
-    """Gives the world a store that one run filled."""
+    """Copies a store that one run filled into the world."""
     driver = "test" if "test_driver" in world.environment["VK_DRIVER_FILES"] else "radv"
     shutil.copytree(Path(warm_directory(driver).name) / "store", world.store)
 
 
 def poison(world: World, *numbers: int, suffix: str = ".closed") -> None:
-    """Poisons the n-th records of the store's one file of a kind."""
+    """Poisons the records with these numbers in the store's only file with this suffix."""
     (path,) = world.stored_files(suffix)
     assert len(poison_records(path, lambda number, record: number in numbers)) == len(numbers)
 
 
 def again(world: World, *arguments: str | float, **environment: str) -> Run:
-    """A run that must work."""
+    """Runs the demo and fails unless it creates all its pipelines."""
     result = world.demo("--count", COUNT, *arguments, **environment)
     assert (result["created"], result["failed"]) == (COUNT, 0)
     return result
@@ -74,7 +75,7 @@ def suspects(world: World) -> Suspects:
 
 
 def reviewed(world: World) -> Suspects:
-    """With what the last process died of."""
+    """Returns the suspects after a review, which adds what the last process died of."""
     return review(folder(world))[0]
 
 
@@ -82,12 +83,13 @@ def live_files(world: World) -> list[Path]:
     return sorted(world.store.glob(f"store/*/*{sentinel.SUFFIX}"))
 
 
-# ---- what the driver dies of ---------------------------------------------------------------------
+# ---- stored data that crashes ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("number", [0, 7, COUNT - 1])
 def test_poisoned_record_crashes_once(world: World, number: int) -> None:
-    """A record that the driver crashes on ends one process; the next one compiles that pipeline, the one after none."""
+    """A record that crashes the driver ends one process. The next run compiles that pipeline, and the run after it
+    none."""
     warm(world)
     poison(world, number)
     dies(world)
@@ -98,7 +100,7 @@ def test_poisoned_record_crashes_once(world: World, number: int) -> None:
 
 
 def test_suspects_are_not_exported(world: World) -> None:
-    """An export leaves out what a process died over, also where no start has written that down yet, and says so."""
+    """An export leaves out suspected records, also before a start has reviewed the crash, and says so."""
     warm(world)
     poison(world, 3)
     dies(world)
@@ -117,7 +119,8 @@ def test_suspects_are_not_exported(world: World) -> None:
 
 
 def test_same_record_without_the_sentinel(world: World) -> None:
-    """Without its mark the same record crashes each process: it is the sentinel that ends it."""
+    """If the sentinel file is deleted after each crash, the same record crashes every run: only the sentinel prevents
+    it."""
     warm(world)
     poison(world, 3)
     for _ in range(3):
@@ -127,7 +130,7 @@ def test_same_record_without_the_sentinel(world: World) -> None:
 
 
 def test_poisoned_binaries_crash_once(world: World) -> None:
-    """The same for pipelines created from stored binaries."""
+    """A crash over stored binaries ends one process. The next run compiles that pipeline, and the run after it none."""
     policy = world.directory / "policy.yaml"
     policy.write_text("settings: {carrier: binaries}\n")
     world.demo("--count", COUNT, "--api", 1.3, PYLAYER_CONFIG=str(policy))
@@ -140,7 +143,7 @@ def test_poisoned_binaries_crash_once(world: World) -> None:
 
 
 def test_poisoned_snapshot(world: World) -> None:
-    """A whole cache over which the driver crashes at each pipeline crashes two processes, and the third begins anew."""
+    """A snapshot that crashes the driver at every pipeline ends two processes. The third run starts without it."""
     policy = world.directory / "policy.yaml"
     policy.write_text("settings: {carrier: snapshot}\n")
     world.demo("--count", COUNT, PYLAYER_CONFIG=str(policy))
@@ -149,12 +152,12 @@ def test_poisoned_snapshot(world: World) -> None:
     dies(world, PYLAYER_CONFIG=str(policy))
     again(world, PYLAYER_CONFIG=str(policy))
     again(world, PYLAYER_CONFIG=str(policy))
-    assert world.last()["plain_compiled"] <= 2  # the two at which they died are created as the program asks
+    assert world.last()["plain_compiled"] <= 2  # the two suspected pipelines are created as the program asks
 
 
 def test_suspect_in_a_deferred_operation(world: World) -> None:
-    """A ray-tracing pipeline over which the driver died in a whole cache is created without it in a deferred operation
-    too, although there the driver works with a copy of the cache."""
+    """A ray-tracing pipeline that crashed the driver from a snapshot is created without the snapshot, also in a
+    deferred operation, where the driver works with a copy of the cache."""
     policy = world.directory / "policy.yaml"
     policy.write_text("settings: {carrier: snapshot}\n")
     arguments: list[str | int] = ["--ray-tracing", "--count", 1]
@@ -166,7 +169,8 @@ def test_suspect_in_a_deferred_operation(world: World) -> None:
 
 
 def test_everything_poisoned(world: World) -> None:
-    """Where one record after another crashes the driver, the layer leaves the device alone after three, and says so."""
+    """If one record after another crashes the driver, the layer leaves the device alone after three crashes, and says
+    so."""
     warm(world)
     poison(world, *range(COUNT))
     for _ in range(3):
@@ -177,7 +181,7 @@ def test_everything_poisoned(world: World) -> None:
 
 
 def test_several_processes_die_at_once(world: World) -> None:
-    """Processes that die at the same time, of several records, leave one mark each, and all of it is set aside."""
+    """Several processes that crash at the same time each leave a mark, and the next start sets all of it aside."""
     warm(world)
     poison(world, 2)
     with ThreadPoolExecutor(4) as pool:
@@ -190,7 +194,8 @@ def test_several_processes_die_at_once(world: World) -> None:
 
 
 def test_several_threads_in_the_driver(world: World) -> None:
-    """Each thread's pipeline is suspected, the guilty one among them, and the innocent ones are used again."""
+    """After a crash with several threads in the driver, each thread's pipeline is suspected. The innocent ones are used
+    again later."""
     warm(world)
     poison(world, 4)
     dies(world, "--threads", 4)
@@ -200,13 +205,13 @@ def test_several_threads_in_the_driver(world: World) -> None:
 
 
 def test_marks_outlast_threads() -> None:
-    """However many threads have ended, as many calls at once are watched as there are marks."""
+    """As many calls at once are watched as there are marks, however many threads have ended."""
     done = subprocess.run([str(BUILD / "tests" / "marks")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
 def test_pipelines_in_one_call(world: World) -> None:
-    """Of a call with more pipelines than a mark has room for, the guilty one is found all the same."""
+    """The guilty pipeline is found in a call with more pipelines than one mark has room for."""
     warm(world)
     poison(world, COUNT - 2)
     dies(world, "--batch", COUNT)
@@ -219,11 +224,12 @@ def test_pipelines_in_one_call(world: World) -> None:
     "moment", ["create-cache=crash?data@1", "create-cache=crash?data@2", "merge=crash@1", "merge=crash@2"]
 )
 def test_crash_while_the_store_is_loaded(scripted: ScriptedDriver, moment: str) -> None:
-    """Records that were being loaded or merged when the process died are left out of the next run, and compiled."""
+    """Records that were being loaded or merged when the process died are not loaded in the next run, which compiles
+    them."""
     world = scripted.world
     warm(world)
     dies(world, PYLAYER_TEST_DRIVER=moment)
-    assert 1 <= len(reviewed(world).records) <= 16  # a slice of 8, or two: the program's thread may help to load
+    assert 1 <= len(reviewed(world).records) <= 16  # one slice of 8, or two if the program's thread helps to load
     again(world)
     assert 1 <= world.last()["compiled"] <= 16
     again(world)
@@ -231,7 +237,7 @@ def test_crash_while_the_store_is_loaded(scripted: ScriptedDriver, moment: str) 
 
 
 def test_crash_while_a_snapshot_is_loaded(scripted: ScriptedDriver) -> None:
-    """A snapshot that is set aside is not replaced by the next run's snapshot, which holds less."""
+    """The next run's snapshot, which holds less, does not replace a snapshot that is set aside."""
     world = scripted.world
     scripted.settings(carrier="snapshot", fsync_interval_ms=None)  # replaced at once
     world.demo("--count", COUNT)
@@ -246,13 +252,13 @@ def test_crash_while_a_snapshot_is_loaded(scripted: ScriptedDriver) -> None:
 
 
 def test_crash_over_the_programs_own_cache(scripted: ScriptedDriver) -> None:
-    """Data that the program loads and the driver crashes on is refused the next time, although the program once read
-    it; the program goes on with an empty cache that is filled from the store."""
+    """Application cache data that crashed the driver is refused in the next run although it is attested. The program
+    gets an empty cache that is filled from the store."""
     world = scripted.world
     file = world.directory / "program.cache"
     with_file = ("--cache", file, "--cache-save", file)
     world.demo("--count", COUNT, *with_file)
-    scripted.settings(carrier="off")  # nothing but the program's data is loaded
+    scripted.settings(carrier="off")  # only the program's data is loaded
     dies(world, *with_file, PYLAYER_TEST_DRIVER="create-cache=crash?data")
     scripted.settings()
     result = world.demo("--count", COUNT, *with_file)
@@ -263,12 +269,12 @@ def test_crash_over_the_programs_own_cache(scripted: ScriptedDriver) -> None:
     assert world.runs()[-1]["refused"] == {}
 
 
-# ---- what it does not die of ---------------------------------------------------------------------
+# ---- crashes with other causes ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("end", ["abort", "_exit"])
 def test_program_ends_badly(world: World, end: str) -> None:
-    """A program that crashes by itself, or leaves without a word, leaves no suspicion and loses nothing."""
+    """A program that crashes by itself or calls _exit causes no suspicion and loses nothing."""
     warm(world)
     world.demo("--count", COUNT, "--no-destroy", "--exit", end, check=False)
     assert len(live_files(world)) == 1
@@ -279,8 +285,7 @@ def test_program_ends_badly(world: World, end: str) -> None:
 
 @pytest.mark.parametrize("how", ["pipeline=crash?compile@3", "pipeline=kill?compile@3"])
 def test_crash_in_a_compile(scripted: ScriptedDriver, how: str) -> None:
-    """A driver that crashes while it compiles, or a process killed there, says nothing about the store: nothing stored
-    is in a cell."""
+    """A crash or a kill while the driver compiles suspects nothing, because a cell holds no stored data."""
     world = scripted.world
     warm(world)
     end = signal.SIGKILL if "kill" in how else signal.SIGSEGV
@@ -291,8 +296,8 @@ def test_crash_in_a_compile(scripted: ScriptedDriver, how: str) -> None:
 
 
 def test_nobody_waits_for_the_dead(world: World) -> None:
-    """A process that crashed and that its parent has not waited for is dead: what it crashed on is set aside, and its
-    journal is closed."""
+    """A crashed process that its parent has not waited for counts as dead: what it crashed on is set aside, and its
+    sentinel file is removed."""
     warm(world)
     poison(world, 7)
     dead = subprocess.Popen(
@@ -305,8 +310,8 @@ def test_nobody_waits_for_the_dead(world: World) -> None:
 
 
 def test_killed_in_a_hit(scripted: ScriptedDriver) -> None:
-    """Killed in a look into the cache, which cannot be told from a crash there: that one pipeline is compiled once
-    more, and is then used again, because the driver made the same bytes."""
+    """A kill during a probe cannot be told from a crash there. That one pipeline is compiled once more and then used
+    again, because the driver made the same bytes."""
     world = scripted.world
     warm(world)
     dies(world, with_signal=signal.SIGKILL, PYLAYER_TEST_DRIVER="pipeline=kill?may-not-compile@5")
@@ -319,7 +324,8 @@ def test_killed_in_a_hit(scripted: ScriptedDriver) -> None:
 
 
 def test_suspected_twice(scripted: ScriptedDriver) -> None:
-    """A pipeline at which processes died twice stays without what is stored, and nothing is stored of it again."""
+    """A pipeline at which processes died twice is compiled in every run: nothing stored is used for it, and nothing new
+    is stored for it."""
     world = scripted.world
     warm(world)
     for _ in range(2):
@@ -331,7 +337,7 @@ def test_suspected_twice(scripted: ScriptedDriver) -> None:
 
 
 def test_nothing_is_left_of_a_good_end(world: World) -> None:
-    """A process that ends as it should leaves no sentinel, with vkDestroyDevice and without."""
+    """A process that ends normally leaves no sentinel file, with or without vkDestroyDevice."""
     warm(world)
     assert not live_files(world)
     world.demo("--count", COUNT, "--no-destroy")
@@ -339,13 +345,13 @@ def test_nothing_is_left_of_a_good_end(world: World) -> None:
 
 
 def test_pid_given_out_again(world: World) -> None:
-    """The mark of a dead process counts although its pid is another process's now, which started later."""
+    """The mark of a dead process counts even if another process, started later, has its pid now."""
     warm(world)
     poison(world, 3)
     dies(world)
     (path,) = live_files(world)
     data = bytearray(path.read_bytes())
-    # Our own pid, with the start time of the process that died: docs/format.md, 'File header'.
+    # Writes our own pid beside the start time of the process that died: docs/format.md, 'File header'.
     data[160:164] = os.getpid().to_bytes(4, "little")
     data[248:256] = xxhash.xxh3_64_intdigest(bytes(data[:248])).to_bytes(8, "little")
     path.write_bytes(bytes(data))
@@ -354,7 +360,7 @@ def test_pid_given_out_again(world: World) -> None:
 
 
 def test_damaged_sentinel(world: World) -> None:
-    """A sentinel that says nothing sensible is cleaned away, and nothing is suspected."""
+    """A damaged sentinel file is deleted, and nothing is suspected."""
     warm(world)
     poison(world, 3)
     dies(world)
@@ -369,5 +375,5 @@ def test_damaged_sentinel(world: World) -> None:
 
 
 def test_store_that_cannot_be_written(world: World) -> None:
-    """Without a place for the sentinel the layer works as before."""
+    """The layer works without a sentinel if the store cannot be written."""
     again(world, PYLAYER_STORE="/proc/self/none")

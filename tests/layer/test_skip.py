@@ -1,4 +1,5 @@
-"""Processes that a skip rule leaves alone: no interpreter, no thread and no file of pylayer's is in them."""
+"""Processes that a skip rule leaves alone: the layer starts no interpreter and no thread in them and creates no
+file."""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ STRANGER = 12345
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    """The driver of tests/driver, which is loaded in a tenth of RADV's time: a rule does not see the driver."""
+    """Uses the driver of tests/driver, which loads in a tenth of RADV's time. Rules do not depend on the driver."""
     return World(tmp_path, "test")
 
 
 class Seen:
-    """One process: what it held, what the layer said, and whether it was left alone."""
+    """One process: its libraries and threads, the layer's log lines, and whether a rule left it alone."""
 
     def __init__(self, stdout: str, stderr: str) -> None:
         lines = stdout.splitlines()
@@ -35,7 +36,7 @@ class Seen:
 
 
 def run_as(world: World, executable: str, *arguments: str, argv0: str | None = None, **environment: str) -> Seen:
-    """A program of this name; ``argv0``: what it is started with, as Wine does."""
+    """Runs a program of this name. ``argv0`` is its argument zero, which Wine changes."""
     program = world.directory / "bin" / executable
     program.parent.mkdir(exist_ok=True)
     if not program.exists():
@@ -60,7 +61,8 @@ def copies(world: World) -> list[Path]:
 
 
 def compile_policy(world: World) -> Path:
-    """Has the layer's policy make its copy of the policy file; a program that ends before does not wait for that."""
+    """Runs programs until policy has written the compiled copy of the policy file, and returns it. A program does not
+    wait for that when it ends."""
     for _ in range(20):
         run_as(world, "program")
         if copies(world):
@@ -69,13 +71,13 @@ def compile_policy(world: World) -> Path:
 
 
 def assert_untouched(seen: Seen) -> None:
-    """The layer is there and does nothing."""
+    """Asserts that the layer is loaded and does nothing."""
     assert seen.layer and not seen.interpreter and seen.skipped
     assert not any(name.startswith("pylayer") for name in seen.threads)
 
 
 def test_others_are_not_left_alone(world: World) -> None:
-    """The program that the other tests start under other names has an interpreter, a thread and a store by itself."""
+    """Without a matching rule the same program has an interpreter, a thread and a store: the other tests can fail."""
     seen = run_as(world, "vkcube")
     assert seen.interpreter and not seen.skipped
     assert any(name.startswith("pylayer") for name in seen.threads)
@@ -86,7 +88,7 @@ def test_others_are_not_left_alone(world: World) -> None:
     "executable", ["vulkaninfo", "steam", "steamwebhelper", "Xwayland", "XORG", "gamescope-wl", "bash"]
 )
 def test_built_in_rules(world: World, executable: str) -> None:
-    """A process of the built-in list has no interpreter, no thread and no store, and one line says so."""
+    """A process on the built-in list has no interpreter, no thread and no store, and one line says so."""
     seen = run_as(world, executable)
     assert_untouched(seen)
     assert not world.store.exists()
@@ -97,14 +99,14 @@ def test_built_in_rules(world: World, executable: str) -> None:
 
 
 def test_wine(world: World) -> None:
-    """Under Wine, whose executable is always the same, the Windows program counts."""
+    """Under Wine, whose executable is always the same, rules match the Windows program's name."""
     assert_untouched(run_as(world, "wine64-preloader", argv0="C:\\windows\\system32\\explorer.exe"))
     assert_untouched(run_as(world, "wine", "C:\\windows\\system32\\Services.exe"))
     assert not run_as(world, "wine64-preloader", argv0="Z:\\games\\Game.exe").skipped
 
 
 def test_every_built_in_rule(world: World) -> None:
-    """Each rule of default.yaml leaves alone what it names."""
+    """Each skip rule of default.yaml leaves alone the programs that it names."""
     rules = read(str(ROOT / "config" / "default.yaml"))["skip"]
     assert len(rules) > 40
     for rule in rules:
@@ -114,7 +116,8 @@ def test_every_built_in_rule(world: World) -> None:
 
 
 def test_rule_of_the_user(world: World) -> None:
-    """A rule that the user adds holds: at once with policy's help, from the next time on without an interpreter."""
+    """A rule that the user adds applies at once. The first time policy decides; later the layer decides without an
+    interpreter."""
     policy_file(world, "skip: [{executable: 'my launch*', application: 'Launcher ?'}]\n")
     first = run_as(world, "My Launcher", "launcher 2")
     assert first.skipped and first.interpreter
@@ -125,7 +128,7 @@ def test_rule_of_the_user(world: World) -> None:
 
 
 def test_application_and_engine(world: World) -> None:
-    """Rules can name the application and the engine as the program gives them to vkCreateInstance."""
+    """Rules can name the application and the engine that the program passes to vkCreateInstance."""
     policy_file(world, "skip: [{application: 'Äpfel*'}, {engine: 'web*'}]\n")
     compile_policy(world)
     assert_untouched(run_as(world, "program", "ÄPFEL und Birnen"))
@@ -134,7 +137,7 @@ def test_application_and_engine(world: World) -> None:
 
 
 def test_built_in_rule_undone(world: World) -> None:
-    """never_skip wins over the built-in rules and the user's own, at once and from then on."""
+    """never_skip takes precedence over the built-in rules and the user's, at once and in later runs."""
     policy_file(
         world, "skip: [{executable: 'mine*'}]\nnever_skip: [{executable: vulkaninfo}, {executable: mine-too}]\n"
     )
@@ -146,7 +149,7 @@ def test_built_in_rule_undone(world: World) -> None:
 
 
 def test_change_of_the_policy_file(world: World) -> None:
-    """After a change the new rules hold at once; the interpreter starts one more time."""
+    """After a change of the policy file the new rules apply at once, and the interpreter starts one more time."""
     path = policy_file(world, "skip: [{executable: program}]\n")
     run_as(world, "program")
     assert_untouched(run_as(world, "program"))
@@ -160,7 +163,7 @@ def test_change_of_the_policy_file(world: World) -> None:
 
 
 def test_policy_file_without_skip_rules(world: World) -> None:
-    """A policy file about other things leaves the built-in rules in force."""
+    """With a policy file without skip rules the built-in rules apply."""
     policy_file(world, "settings: {compress: false}\n")
     assert run_as(world, "vulkaninfo").skipped
     compile_policy(world)
@@ -169,14 +172,14 @@ def test_policy_file_without_skip_rules(world: World) -> None:
 
 
 def test_carrier_off_is_not_skipped(world: World) -> None:
-    """A rule that switches a carrier off leaves the interpreter where it is: application caches are still checked."""
+    """A rule that switches the carrier off does not skip the process: application caches are still checked."""
     policy_file(world, "rules: [{match: {executable: program}, set: {carrier: 'off'}}]\n")
     for _ in range(2):
         assert run_as(world, "program").interpreter
 
 
 def test_policy_file_with_an_error(world: World) -> None:
-    """With a policy file that cannot be used the built-in rules hold, though policy has to start to say so."""
+    """With an invalid policy file the built-in rules apply, but policy has to start to say so."""
     policy_file(world, "skip: all\n")
     for _ in range(2):
         seen = run_as(world, "vulkaninfo")
@@ -186,7 +189,7 @@ def test_policy_file_with_an_error(world: World) -> None:
 
 
 def test_kept_plan_is_not_taken_undecided(world: World) -> None:
-    """Where the copy is gone and a plan for all programs is there, a rule of the user holds all the same."""
+    """If the compiled copy is missing and a kept plan for all programs exists, the user's rule still applies."""
     policy_file(world, "skip: [{executable: mine}]\n")
     compile_policy(world)
     for _ in range(20):
@@ -204,7 +207,7 @@ def damage(path: Path) -> None:
 def give_away(path: Path) -> None:
     if os.geteuid() == 0:
         os.chown(path, STRANGER, -1)
-    else:  # only root can give a file away; that others may write to it is judged in the same place
+    else:  # only root can give a file away; write permission for others is checked at the same place
         path.chmod(0o666)
 
 
@@ -222,8 +225,8 @@ def pipe(path: Path) -> None:
     "fault", [damage, lambda path: path.write_bytes(b""), give_away, lambda path: path.chmod(0o620), by_link, pipe]
 )
 def test_copy_that_is_not_believed(world: World, fault: object) -> None:
-    """A compiled copy that is damaged, or that somebody else could have written, is not read by the layer: policy is
-    started, which judges by the policy file."""
+    """The layer does not use a compiled copy that is damaged or that another user could have written. Policy starts and
+    decides by the policy file."""
     policy_file(world, "skip: [{executable: mine}]\n")
     copy = compile_policy(world)
     assert_untouched(run_as(world, "mine"))
@@ -233,7 +236,7 @@ def test_copy_that_is_not_believed(world: World, fault: object) -> None:
 
 
 def test_directory_of_copies_that_is_not_believed(world: World) -> None:
-    """So is one in a directory that others may write to."""
+    """The layer does not use a compiled copy in a directory that others may write to."""
     policy_file(world, "skip: [{executable: mine}]\n")
     compile_policy(world)
     (world.store / "policy").chmod(0o777)
@@ -241,8 +244,8 @@ def test_directory_of_copies_that_is_not_believed(world: World) -> None:
 
 
 def test_policy_file_of_a_stranger(world: World) -> None:
-    """A policy file that somebody else could have written leaves nobody alone and un-skips nothing, though a copy of
-    the same bytes is there."""
+    """The rules of a policy file that another user could have written do not apply, although a compiled copy of the
+    same bytes exists."""
     path = policy_file(world, "skip: [{executable: mine}]\nnever_skip: [{executable: vulkaninfo}]\n")
     compile_policy(world)
     give_away(path)
@@ -251,7 +254,7 @@ def test_policy_file_of_a_stranger(world: World) -> None:
 
 
 def test_store_that_cannot_be_written(world: World) -> None:
-    """Without a place for the copy, policy is started each time and decides the same."""
+    """If the compiled copy cannot be written, policy starts each time and decides the same."""
     policy_file(world, "skip: [{executable: mine}]\n")
     world.store.write_text("a file where the store should be")
     for _ in range(2):
@@ -261,7 +264,7 @@ def test_store_that_cannot_be_written(world: World) -> None:
 
 
 def test_second_instance_is_judged_by_itself(world: World) -> None:
-    """An application name that a rule leaves alone does so for its own instance."""
+    """A rule that matches an application name applies only to the instance with that name."""
     policy_file(world, "skip: [{application: 'nobody*'}]\n")
     done = world.run([str(BUILD / "tests" / "two_instances")])
     assert "carrier cells" in done.stderr

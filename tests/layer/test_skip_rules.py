@@ -1,4 +1,5 @@
-"""Skip rules as the layer's C decides them: as Python does, whatever patterns, names and compiled copies are."""
+"""Skip rules in the layer's C give the same result as in Python, whatever the patterns, names and compiled copies
+are."""
 
 from __future__ import annotations
 
@@ -19,12 +20,12 @@ from pylayer.values import Program
 
 NO, YES, UNDECIDED = "0", "1", "2"
 
-#: Of one to four bytes, in both cases; and what is no letter.
+#: Letters of one to four bytes, in both cases, and characters that are no letters.
 LETTERS = "aAbBzZ@[`{*?. äÄ\u4e2d\U00010400\U00010428\0\n%\U0001f600"
 
 
 def answers(*commands: tuple[str, *tuple[bytes, ...]]) -> list[str]:
-    """What tests/rules/rules.c says to each."""
+    """Returns the answer of tests/rules/rules.c to each command."""
     text = b"".join(
         letter.encode() + b"".join(struct.pack("<I", len(part)) + part for part in parts) for letter, *parts in commands
     )
@@ -49,7 +50,8 @@ def words(source: random.Random, letters: str, longest: int) -> bytes:
 
 
 def test_globs_alike() -> None:
-    """Generated patterns match the same generated texts in C and in Python: either case of A to Z, any other letter."""
+    """Generated patterns match the same generated texts in C and in Python, with A to Z in either case and with other
+    characters."""
     source = random.Random(6)
     cases = [(words(source, "aB*?*", 8), words(source, "aAb", 10)) for _ in range(20000)]
     cases += [(words(source, LETTERS, 6), words(source, LETTERS, 6)) for _ in range(20000)]
@@ -85,13 +87,14 @@ def named(executable: str, command_line: bytes) -> str:
     ],
 )
 def test_program_name(executable: str, command_line: list[str], name: str) -> None:
-    """Interpreters are called by their script; other programs by their executable, whatever their arguments."""
+    """An interpreter's name includes its script. Other programs have the name of their executable, whatever their
+    arguments."""
     line = b"".join(os.fsencode(argument) + b"\0" for argument in command_line)
     assert named(executable, line) == name
 
 
 def test_names_at_random() -> None:
-    """Any command line gives a name that begins with the executable's and is made of no more than one argument."""
+    """For any command line, the name begins with the executable's name and includes at most one argument."""
     source = random.Random(8)
     arguments = [
         b"",
@@ -116,7 +119,7 @@ def test_names_at_random() -> None:
 
 
 def copy_of(document: dict[str, Any]) -> bytes:
-    """As ``compiled.write_copy`` writes it."""
+    """Returns a compiled copy as ``compiled.write_copy`` writes it."""
     return sealed(flat.dumps(document).encode())
 
 
@@ -141,7 +144,7 @@ def ask(copy: bytes, of: Program, built_in: bool) -> tuple[str, *tuple[bytes, ..
 
 
 def test_rules_alike() -> None:
-    """Generated lists of rules, with what else stands in a policy file, skip the same processes in both."""
+    """Generated rules, beside other keys of a policy file, skip the same processes in C and in Python."""
     source = random.Random(9)
 
     def rules() -> list[dict[str, str]]:
@@ -168,7 +171,7 @@ def test_rules_alike() -> None:
 
 
 def test_damaged_copies_decide_nothing() -> None:
-    """A copy with any bit changed, cut anywhere or with bytes behind it decides nothing."""
+    """A copy with any bit changed, cut anywhere, or with bytes appended decides nothing."""
     good = copy_of({"skip": [{"executable": "a"}], "never_skip": [{"executable": "b*", "engine": "x"}]})
     damaged = [good[:size] for size in range(len(good))] + [good + b"\0", good + good, b"", b"\0" * 64]
     for at in range(8 * len(good)):
@@ -199,13 +202,13 @@ def test_damaged_copies_decide_nothing() -> None:
     ],
 )
 def test_copies_that_policy_does_not_write(line: bytes) -> None:
-    """A copy with a right digest and a line that is none of ours decides nothing."""
+    """A copy with a valid digest and a line that policy does not write decides nothing."""
     assert answers(ask(sealed(line + b"\n"), program("a"), True)) == [UNDECIDED]
     assert answers(ask(sealed(b"share=s:all\n" + line), program("a"), True)) == [UNDECIDED]
 
 
 def test_copies_at_random() -> None:
-    """Copies with a right digest and made of anything are read without an error, and no longer than they are."""
+    """Random copies with a valid digest are read without an error and never beyond their end."""
     source = random.Random(10)
     pieces = [b"skip", b"never_skip", b".[", b"0", b"1", b".", b"executable=s:", b"engine=s:", b"=l:", b"\n"]
     pieces += [b"%25", b"%", b"*", b"a", b"\xff", b"\0", b"=", b"s:"]
@@ -215,8 +218,8 @@ def test_copies_at_random() -> None:
 
 
 def test_settings_at_random() -> None:
-    """Files and variables of layer settings are read the same way whatever is in them: lines that are whole, of one
-    source and key each, and no longer than there is room."""
+    """Layer settings from random files and variables give only whole lines, with one source and key each, that fit into
+    the buffer."""
     source = random.Random(11)
     pieces = [b"pylayer_pipeline_cache.", b"carrier", b"queue_mib", b"=", b" ", b"\n", b"#", b"\r", b"\0", b"x" * 300]
     pieces += [b"\xff", b"VK_", b"PYLAYER_PIPELINE_CACHE_", b"CARRIER", b"environment a=b", b"\x1b[31m"]

@@ -1,4 +1,4 @@
-"""A short soak; `make soak` runs it for ten minutes."""
+"""A short soak test. `make soak` runs it for ten minutes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from world import ROOT, clean_environment
 
 
 def test_soak() -> None:
-    """Eight processes with faulty drivers, failing disks and kills on one store: none crashes, the store verifies."""
-    # In so short a time processes still grow into what they need.
+    """Eight processes with faulty drivers, failing disks and kills share one store. None crashes, and the store
+    verifies."""
+    # In such a short time the processes have not yet reached their final memory size.
     done = subprocess.run(
         [sys.executable, str(ROOT / "tests" / "soak" / "run.py"), "--minutes", "0.15", "--seed", "1", "--growth", "64"],
         capture_output=True,

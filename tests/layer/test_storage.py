@@ -1,6 +1,6 @@
-"""Disks that are full, broken, read-only or gone: the program notices nothing, and earlier pipelines stay.
+"""Disks that are full, broken, read-only or gone. The program notices nothing, and pipelines stored earlier remain.
 
-A library for LD_PRELOAD (tests/storage) makes file operations below the store fail in the program's process.
+An LD_PRELOAD library (tests/storage) makes file operations below the store fail in the program's process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from disk import FailingDisk, content_of, fold_everything, leftovers, loses_noth
 from world import BUILD, Run, World, seen
 
 STORING = "pipelines cannot be stored"
-#: What fails, and the only line at warn: no pipelines are kept in this run, or not all.
+#: Faults under which this run stores no pipelines, or not all, and the text of the only warning.
 NOT_STORED = {
     "write:ENOSPC": "No space left on device",
     "write:ENOSPC:after=5000": "No space left on device",
@@ -33,7 +33,7 @@ NOT_STORED = {
     "rename:EIO:path=.journal": "Input/output error",
     "stat:EIO:path=.journal": "Input/output error",
 }
-#: What fails while everything is stored all the same, and the line that says what is amiss, if anything is.
+#: Faults under which every pipeline is still stored, and the warning, or None if there is none.
 STORED = {
     "write:SHORT=100": None,
     "read:SHORT=1000": None,
@@ -43,7 +43,7 @@ STORED = {
     "read:EIO:path=plans": None,
     "unlink:EIO": None,
 }
-#: What fails while the store is read, before everything in it is compiled again.
+#: Faults that keep the store from being read, so that everything in it is compiled again, and the warning.
 NOT_READ = {
     "read:EIO:path=.closed": "unreadable: the file could not be read (Input/output error)",
     "read:EIO:path=.pack": "unreadable: the file could not be read (Input/output error)",
@@ -63,13 +63,14 @@ Check = Callable[..., Run]
 
 @pytest.fixture(scope="module")
 def alone() -> dict[tuple[str, ...], Run]:
-    """Runs without the layer, which no disk makes a difference to."""
+    """Caches the results of runs without the layer, which do not depend on the disk."""
     return {}
 
 
 @pytest.fixture
 def unnoticed(world: World, alone: dict[tuple[str, ...], Run]) -> Check:
-    """Runs the demo on a failing disk and without the layer: the program sees the same."""
+    """Returns a function that runs the demo on a failing disk and asserts that the program sees what it sees without
+    the layer."""
 
     def run(rules: str, *arguments: str | int, **environment: Any) -> Run:
         disk = FailingDisk(world, rules)
@@ -84,19 +85,19 @@ def unnoticed(world: World, alone: dict[tuple[str, ...], Run]) -> Check:
     return run
 
 
-#: Stores made by ``fill``, by its arguments.
+#: Stores that ``fill`` made, by its arguments.
 FILLED: dict[tuple[int, bool], Path] = {}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def forget_filled() -> Iterator[None]:
-    """Their directories last as long as this module."""
+    """Forgets the filled stores with this module, because their directories last no longer."""
     yield
     FILLED.clear()
 
 
 def fill(world: World, files: int = 1, packed: bool = False) -> None:
-    """What earlier runs stored."""
+    """Fills the store as earlier runs would."""
     if (files, packed) not in FILLED:
         world.demo("--count", 20, "--seed", 9)
         if files > 1:
@@ -110,7 +111,7 @@ def fill(world: World, files: int = 1, packed: bool = False) -> None:
 
 
 def assert_works(world: World, before: Any) -> None:
-    """After the fault: nothing of earlier runs is lost, nothing useless lies about, and runs work as ever."""
+    """Asserts that after the fault nothing of earlier runs is lost, no useless files remain, and runs work normally."""
     assert loses_nothing(before, content_of(world))
     assert leftovers(world.store) == []
     result = world.demo("--count", 20, "--seed", 9, PYLAYER_LOG="warn")
@@ -125,7 +126,7 @@ def assert_works(world: World, before: Any) -> None:
 
 
 def test_unknown_fault_is_an_error(world: World) -> None:
-    """A fault that does not exist ends the program, so that no test injects nothing."""
+    """An unknown fault ends the program, so that a misspelt one cannot pass a test by injecting nothing."""
     for rules in ("write:ENOSUCH", "erase:EIO", "write", "write:EIO:nth=", "write:EIO:sometimes"):
         result = world.demo("--count", 1, check=False, **FailingDisk(world, rules).environment)
         assert result.returncode != 0 and "no such fault" in result.stderr
@@ -133,7 +134,7 @@ def test_unknown_fault_is_an_error(world: World) -> None:
 
 @pytest.mark.parametrize("rules", NOT_STORED)
 def test_store_cannot_be_written(world: World, unnoticed: Check, rules: str) -> None:
-    """A disk that takes nothing more costs what would have been stored, and one line says so."""
+    """If the disk accepts no more data, only new pipelines are lost, and one warning says so."""
     fill(world)
     before = content_of(world)
     result = unnoticed(rules, "--count", 20)
@@ -146,7 +147,7 @@ def test_store_cannot_be_written(world: World, unnoticed: Check, rules: str) -> 
 
 @pytest.mark.parametrize("rules", ["write:ENOSPC", "change:EROFS", "open:EMFILE", "mkdir:ENOSPC", "rename:EIO"])
 def test_store_cannot_be_begun(world: World, unnoticed: Check, rules: str) -> None:
-    """The same where there is no store yet: nothing of the attempt stays behind."""
+    """If a new store cannot be created, one warning says so, and the attempt leaves no files."""
     result = unnoticed(rules, "--count", 20)
     assert result["struck"]
     (line,) = warnings(result)
@@ -158,7 +159,7 @@ def test_store_cannot_be_begun(world: World, unnoticed: Check, rules: str) -> No
 
 @pytest.mark.parametrize("rules", STORED)
 def test_disk_with_flaws(world: World, unnoticed: Check, rules: str) -> None:
-    """What touches no pipeline keeps none from being stored; lost statistics are named."""
+    """A fault that affects no pipeline file keeps no pipeline from being stored. A warning names lost statistics."""
     fill(world)
     before = content_of(world)
     result = unnoticed(rules, "--count", 20)
@@ -171,13 +172,14 @@ def test_disk_with_flaws(world: World, unnoticed: Check, rules: str) -> None:
 
 @pytest.mark.parametrize("rules", NOT_READ)
 def test_store_cannot_be_read(world: World, unnoticed: Check, rules: str) -> None:
-    """Of a store that cannot be read nothing is used, one line says so however many files there are, and nothing is
-    thrown away: the next run reads it."""
+    """An unreadable store is not used. One warning says so, however many files there are. Nothing is deleted, and the
+    next run reads it."""
     fill(world, files=6, packed=".pack" in rules)
     before = content_of(world)
     result = unnoticed(rules, "--count", 20, "--seed", 9)
     assert result["struck"]
-    # What is stored is synced by its name, which a program without descriptors cannot open.
+    # Another warning may say that stored data was not synced: fsync opens the file by name, which fails without
+    # descriptors.
     (line,) = [line for line in warnings(result) if "may not be on the disk" not in line]
     assert line.startswith(f"pylayer: warn: not used: {world.store}") and NOT_READ[rules] in line
     assert line.endswith("their pipelines are compiled again")
@@ -188,9 +190,9 @@ def test_store_cannot_be_read(world: World, unnoticed: Check, rules: str) -> Non
 
 
 def test_everything_stored_on_a_read_only_disk(world: World, unnoticed: Check) -> None:
-    """A store that cannot be written serves what is in it; that nothing is counted is said once."""
+    """A store on a read-only disk still gives hits. One warning says that statistics cannot be written."""
     fill(world)
-    world.demo("--count", 20, "--seed", 9)  # notes which pipelines are in use
+    world.demo("--count", 20, "--seed", 9)  # writes down which pipelines are in use
     before = content_of(world)
     result = unnoticed("change:EROFS", "--count", 20, "--seed", 9, PYLAYER_LOG="info")
     assert "loaded 20 records" in result.stderr
@@ -201,8 +203,8 @@ def test_everything_stored_on_a_read_only_disk(world: World, unnoticed: Check) -
 
 @pytest.mark.parametrize("first", [1, 3, 5, 6, 7, 9, 12, 16])
 def test_program_without_free_descriptors(world: World, unnoticed: Check, first: int) -> None:
-    """A program that has no descriptor to spare from some moment on sees no difference; what cannot be read and what
-    cannot be stored is named once each."""
+    """A program that has no free descriptor from some moment on sees no difference. One warning at most says what
+    cannot be read, and one what cannot be stored."""
     fill(world, files=2)
     before = content_of(world)
     result = unnoticed(f"open:EMFILE:from={first},dup:EMFILE", "--count", 20)
@@ -220,7 +222,8 @@ def test_program_without_free_descriptors(world: World, unnoticed: Check, first:
     ],
 )
 def test_fsync_fails(world: World, unnoticed: Check, rules: str, line: str | None) -> None:
-    """What was written is stored whether or not it can be put on the disk itself; one line says that it was not."""
+    """If fsync fails, what was written still counts as stored, and one warning says that a power failure may lose
+    it."""
     config = world.directory / "policy.yaml"
     config.write_text("settings: {fsync_interval_ms: 0}\n")
     fill(world)
@@ -250,7 +253,7 @@ def test_fsync_fails(world: World, unnoticed: Check, rules: str, line: str | Non
     ],
 )
 def test_fold_fails(world: World, unnoticed: Check, rules: str) -> None:
-    """A fold that the disk does not allow leaves what was there, and the next one works."""
+    """If a fold fails, the files it was to fold remain, and the next fold works."""
     fill(world, files=20)
     before = content_of(world)
     unnoticed(rules, "--count", 20, "--seed", 9)
@@ -259,7 +262,7 @@ def test_fold_fails(world: World, unnoticed: Check, rules: str) -> None:
 
 
 def test_unreadable_journal_does_not_stop_folding(world: World, unnoticed: Check) -> None:
-    """One journal on a bad sector stays where it is, and the others are folded."""
+    """An unreadable journal stays where it is, and the others are folded."""
     fill(world, files=20)
     bad = world.stored_files(".closed")[3]
     for _ in range(50):
@@ -273,7 +276,7 @@ def test_unreadable_journal_does_not_stop_folding(world: World, unnoticed: Check
 
 
 def stopped_at(world: World, rules: str, *arguments: str) -> subprocess.Popen[bytes]:
-    """The demo, stopped by a STOP rule."""
+    """Starts the demo and returns it once a STOP rule has stopped it."""
     environment = world.environment | {"PYLAYER_LOG": "warn"} | FailingDisk(world, rules).environment
     process = subprocess.Popen(
         [str(BUILD / "demo" / "pipelines"), *arguments], env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE
@@ -292,7 +295,7 @@ def go_on(process: subprocess.Popen[bytes]) -> list[str]:
 
 @pytest.mark.parametrize("moment", ["write:STOP:path=.journal:nth=2", "write:STOP:path=.journal:nth=4"])
 def test_store_is_deleted_while_in_use(world: World, moment: str) -> None:
-    """What somebody deletes is gone; what is compiled after that is stored, without a word."""
+    """If somebody deletes the store, what is compiled after that is stored again, and no line is logged."""
     # Batches, so that there is more than one write however slow the machine is.
     process = stopped_at(world, moment, "--count", "40")
     shutil.rmtree(world.store)
@@ -306,7 +309,7 @@ def test_store_is_deleted_while_in_use(world: World, moment: str) -> None:
 
 
 def test_store_becomes_a_file(world: World) -> None:
-    """A file in the place of the store is left alone; one line says that nothing is stored."""
+    """The layer does not touch a file at the store's path. One warning says that pipelines cannot be stored."""
     process = stopped_at(world, "write:STOP:path=.journal:nth=3", "--count", "40")
     shutil.rmtree(world.store)
     world.store.write_text("mine")
@@ -317,7 +320,7 @@ def test_store_becomes_a_file(world: World) -> None:
 
 @pytest.mark.parametrize("below", ["", "store", "runs", "plans", "quarantine"])
 def test_file_in_the_place_of_a_directory(world: World, unnoticed: Check, below: str) -> None:
-    """A file where a directory should be is left alone, and one line says what that costs, if anything."""
+    """The layer does not touch a file where a directory should be. One warning says what is lost, if anything is."""
     path = world.store / below if below else world.store
     path.parent.mkdir(mode=0o700, exist_ok=True)
     path.write_text("mine")
@@ -333,7 +336,7 @@ def test_file_in_the_place_of_a_directory(world: World, unnoticed: Check, below:
 
 @pytest.mark.parametrize("rules", ["clock:BACK=864000:from=20", "clock:BACK=864000:from=60", "clock:BACK=3:from=30"])
 def test_clock_goes_back_in_a_run(world: World, unnoticed: Check, rules: str) -> None:
-    """A clock that jumps back while the program runs changes nothing."""
+    """A clock that jumps back while the program runs has no effect."""
     fill(world)
     before = content_of(world)
     result = unnoticed(rules, "--count", 20)
@@ -344,7 +347,7 @@ def test_clock_goes_back_in_a_run(world: World, unnoticed: Check, rules: str) ->
 
 
 def test_clock_goes_back_between_runs(world: World, unnoticed: Check) -> None:
-    """Runs ten days before what the store holds use it, add to it and fold it."""
+    """Runs whose clock is ten days behind the store's records use the store, add to it and fold it."""
     fill(world, files=20)
     before = content_of(world)
     result = unnoticed("clock:BACK=864000", "--count", 20)
@@ -359,7 +362,7 @@ def test_clock_goes_back_between_runs(world: World, unnoticed: Check) -> None:
 
 
 def test_clock_that_was_never_set(world: World, unnoticed: Check) -> None:
-    """A clock that says 1970 stores what a right one does."""
+    """With a clock that was never set (1970), the same is stored as with a correct one."""
     result = unnoticed(f"clock:BACK={int(time.time()) - 60}", "--count", 20, "--seed", 9)
     assert warnings(result) == []
     assert_works(world, content_of(world))
@@ -370,7 +373,8 @@ def test_clock_that_was_never_set(world: World, unnoticed: Check) -> None:
 
 @pytest.mark.parametrize("rules", ["write:ENOSPC", "read:EIO", "change:EROFS", "open:EMFILE", "write:SHORT=100"])
 def test_own_cache_on_a_failing_disk(world: World, unnoticed: Check, tmp_path: Path, rules: str) -> None:
-    """A program with a cache file of its own has the same cache after the fault."""
+    """A program with a cache file of its own gets its whole cache despite the fault, and nothing is compiled after
+    it."""
     saved = tmp_path / "own.cache"
     world.demo("--count", 20, "--cache", saved, "--cache-save", saved)
     size = saved.stat().st_size

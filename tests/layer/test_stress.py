@@ -1,4 +1,4 @@
-"""Short runs of tests/stress, which `make stress` runs for longer."""
+"""Short runs of tests/stress. `make stress` runs it for longer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STRESS = ROOT / "tests" / "stress"
     ],
 )
 def test_stress(script: str, options: list[str]) -> None:
-    """Processes that are killed, and many at once, lose nothing that was stored."""
+    """Killed processes, and many processes at once, lose nothing that was stored."""
     done = subprocess.run(
         [sys.executable, str(STRESS / script), *options],
         capture_output=True,

@@ -1,4 +1,5 @@
-"""Switching the layer on and off: every way that the loader has, in every mixture, and DISABLE_PYLAYER over all."""
+"""Switching the layer on and off: every way that the loader has, in every mixture, and DISABLE_PYLAYER, which overrides
+them all."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from pylayer.cli.layer_files import manifest_text
 PROGRAM = str(BUILD / "tests" / "asked")
 MANIFEST = "VkLayer_pylayer_pipeline_cache.json"
 
-#: Ways to ask: the environment, and the layers that the program names itself.
+#: Ways to enable the layer: the environment, and the layers that the program names itself.
 WAYS = {
     "VK_INSTANCE_LAYERS": ({"VK_INSTANCE_LAYERS": LAYER_NAME}, []),
     "VK_LOADER_LAYERS_ENABLE": ({"VK_LOADER_LAYERS_ENABLE": LAYER_NAME}, []),
@@ -28,7 +29,7 @@ WAYS = {
 
 @pytest.fixture
 def implicit(world: World) -> World:
-    """A world in which the implicit layer is installed, beside the explicit one that every world has."""
+    """A world with the implicit layer installed beside the explicit one that every world has."""
     directory = Path(world.environment["HOME"]) / ".local" / "share" / "vulkan" / "implicit_layer.d"
     directory.mkdir(parents=True)
     (directory / MANIFEST).write_text(manifest_text("implicit"))
@@ -37,14 +38,14 @@ def implicit(world: World) -> World:
 
 
 def once(world: World) -> None:
-    """The pipeline went through the layer, and through it one time."""
+    """Asserts that the pipeline went through the layer exactly once."""
     (run,) = world.runs()
     assert run["counters"]["compiled"] == 1
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_explicit(world: World, way: str) -> None:
-    """Each way to ask for an explicit layer gives it to the program, once."""
+    """Each way to enable the explicit layer puts it into the chain once."""
     environment, names = WAYS[way]
     done = world.run([PROGRAM, *names], **{"VK_INSTANCE_LAYERS": None, **environment})
     assert "result 0\n" in done.stdout and "python 1\n" in done.stdout
@@ -53,14 +54,14 @@ def test_explicit(world: World, way: str) -> None:
 
 @pytest.mark.parametrize("way", [*WAYS, "nothing else"])
 def test_with_implicit(implicit: World, way: str) -> None:
-    """Where both manifests are there and several ways are used, the layer is in the chain once."""
+    """With both manifests and several ways to enable it, the layer is in the chain once."""
     environment, names = WAYS.get(way, ({}, []))
     implicit.run([PROGRAM, *names], ENABLE_PYLAYER="1", **environment)
     once(implicit)
 
 
 def test_implicit_is_off(implicit: World) -> None:
-    """An implicit layer that nobody asked for is not even loaded."""
+    """An implicit layer that nobody enabled is not loaded."""
     done = implicit.run([PROGRAM])
     assert "python 0\n" in done.stdout and "pylayer" not in done.stderr
     assert not implicit.store.exists()
@@ -69,8 +70,8 @@ def test_implicit_is_off(implicit: World) -> None:
 @pytest.mark.parametrize("value", ["1", "0", ""])
 @pytest.mark.parametrize("way", WAYS)
 def test_disabled(implicit: World, way: str, value: str) -> None:
-    """With DISABLE_PYLAYER set, to whatever, no way of asking starts an interpreter, a thread or a store; and a program
-    that names the layer itself does not fail over it."""
+    """With DISABLE_PYLAYER set to any value, no way to enable the layer starts an interpreter, a thread or a store. A
+    program that names the layer itself does not fail."""
     environment, names = WAYS[way]
     alone = implicit.run([PROGRAM])
     done = implicit.run([PROGRAM, *names], ENABLE_PYLAYER="1", DISABLE_PYLAYER=value, **environment)
@@ -79,7 +80,7 @@ def test_disabled(implicit: World, way: str, value: str) -> None:
 
 
 def test_disabled_says_so(world: World) -> None:
-    """The log says why nothing happens, to those who ask for it."""
+    """With PYLAYER_LOG, the log says that DISABLE_PYLAYER is set."""
     assert "DISABLE_PYLAYER is set" in world.run([PROGRAM], DISABLE_PYLAYER="1").stderr
     assert (
         world.run([PROGRAM], DISABLE_PYLAYER="1", PYLAYER_LOG=None).stderr
@@ -88,13 +89,13 @@ def test_disabled_says_so(world: World) -> None:
 
 
 def test_without_manifest(world: World) -> None:
-    """A program that names the layer where no manifest leads to it is told by the loader, not by us."""
+    """If no manifest leads to the layer, a program that names it gets the loader's error."""
     done = world.run([PROGRAM, LAYER_NAME], VK_INSTANCE_LAYERS=None, VK_ADD_LAYER_PATH=None)
     assert done.stdout == "result -6\n"
 
 
 def test_manifests() -> None:
-    """Both kinds describe the same layer; Steam's containers read file_format_version up to 1.2.0 only."""
+    """Both manifests describe the same layer. Steam's containers read file_format_version only up to 1.2.0."""
     explicit, implicit = (json.loads(manifest_text(kind)) for kind in ("explicit", "implicit"))
     assert tuple(map(int, explicit["file_format_version"].split("."))) <= (1, 2, 0)
     assert implicit["layer"].pop("enable_environment") == {"ENABLE_PYLAYER": "1"}

@@ -1,4 +1,4 @@
-"""Threads that create pipelines and merge caches at the same time wait for each other only where Vulkan wants it."""
+"""Threads that create pipelines and merge caches at the same time wait for each other only where Vulkan requires it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from scripted_driver import ScriptedDriver
 
 SLOW = "create-cache=slow:1;get-data=slow:1;merge=slow:1"
-#: A driver without a cache of its own in which a pipeline could be found.
+#: A driver that can find pipelines only in a VkPipelineCache.
 ONLY_CACHES = "internal-cache=no;binaries=no"
 
 
@@ -14,14 +14,15 @@ ONLY_CACHES = "internal-cache=no;binaries=no"
 
 
 def test_compile_into_a_cell_keeps_no_hit_waiting(scripted: ScriptedDriver) -> None:
-    """While one thread compiles, another one with the same cache compiles, merges, and finds its pipeline again."""
+    """While one thread compiles, another thread with the same cache compiles, merges, and gets a cache hit."""
     scripted.program("compile_beside", "shared", script=f"{ONLY_CACHES};pipeline=wait:hits?compile@1")
     counters = scripted.world.last()
     assert (counters["compiled"], counters["hits"], counters["failed"]) == (2, 2, 0)
 
 
 def test_compile_with_the_layers_cache_keeps_no_merge_waiting(scripted: ScriptedDriver) -> None:
-    """While the snapshot carrier compiles with the layer's cache, caches that end are merged; nothing of it is lost."""
+    """While the snapshot carrier compiles with the layer's cache, caches that are destroyed are merged, and no pipeline
+    is lost."""
     snapshot = f"{ONLY_CACHES};cache-control=no"
     scripted.program("compile_beside", "none", script=f"{snapshot};pipeline=wait:merge?compile?first-cache@1")
     assert scripted.world.last()["absorbed"] > 0
@@ -34,19 +35,21 @@ def test_compile_with_the_layers_cache_keeps_no_merge_waiting(scripted: Scripted
 
 @pytest.mark.parametrize("script", ["", SLOW, "cache-control=no"])
 def test_merges_in_opposite_directions(scripted: ScriptedDriver, script: str) -> None:
-    """A merged into B beside B into A: the driver never sees both at once, so none waits for the other."""
+    """One thread merges A into B while another merges B into A. The driver never sees both merges at once, so they
+    cannot deadlock."""
     scripted.program("merge_threads", "opposite", "20" if script == SLOW else "1000", script=script)
 
 
 def test_merges_in_opposite_directions_reach_the_driver_together(scripted: ScriptedDriver) -> None:
-    """Without the layer the same program does merge both ways at once: the test above can fail."""
+    """Without the layer the driver does see both merges at once: the test above can fail."""
     scripted.program("merge_threads", "opposite", "20", script=SLOW, layered=False, allow=True)
     assert any("a cache is used while another thread" in line for line in scripted.violations)
 
 
 @pytest.mark.parametrize("script", [ONLY_CACHES, f"{ONLY_CACHES};{SLOW}"], ids=["quick", "slow"])
 def test_internally_synchronized_merge(scripted: ScriptedDriver, script: str) -> None:
-    """Into a cache of VK_KHR_maintenance8's kind threads merge while others create pipelines in it; all are kept."""
+    """Threads merge into an internally synchronized cache (VK_KHR_maintenance8) while others create pipelines with it,
+    and no pipeline is lost."""
     for layered in (False, True):
         scripted.program("merge_threads", "one", "20", script=script, layered=layered)
     counters = scripted.world.last()

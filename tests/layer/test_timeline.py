@@ -1,4 +1,4 @@
-"""The timeline of a run: what was compiled, when, by which thread, and what became of it, for every carrier."""
+"""The timeline of a run: what was compiled, when, by which thread, and with which outcome, for every carrier."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def policy(world: World, settings: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("carrier", ["cells", "binaries"])
 def test_compiled_then_hit(world: World, carrier: str) -> None:
-    """The first run compiles each pipeline, by its fingerprint; the second finds them all and tells how many."""
+    """The first run's timeline has each compiled pipeline with its fingerprint. The second run hits them all and
+    records how many."""
     config = policy(world, f"carrier: {carrier}")
     arguments = ("--count", COUNT, "--api", "1.3")
     before = time.monotonic_ns()
@@ -64,7 +65,7 @@ def test_compiled_then_hit(world: World, carrier: str) -> None:
 
 
 def test_clock(world: World) -> None:
-    """The run's start says what an event's time is on the calendar."""
+    """The run's start time converts an event's time into calendar time."""
     before = time.time()
     world.demo("--count", 2)
     after = time.time()
@@ -77,7 +78,7 @@ def test_clock(world: World) -> None:
 
 
 def test_threads(world: World) -> None:
-    """Each pipeline is told with the thread that created it."""
+    """Each pipeline is recorded with the thread that created it."""
     world.demo("--count", 30, "--threads", 3)
     found = pipelines(world)
     assert len(found) == 30 and len({event.thread for event in found}) == 3
@@ -95,15 +96,15 @@ def test_threads(world: World) -> None:
     ],
 )
 def test_ways(world: World, arguments: list[str], settings: str, expected: list[str]) -> None:
-    """Pipelines that leave no cell are told too: of those made in one call together, how many it was."""
+    """Pipelines without a cell are recorded too. For those created together in one call, the event has their number."""
     world.demo(*arguments, **policy(world, settings))
     assert outcomes(world) == expected
     assert sum(event.number for event in pipelines(world)) == (int(arguments[1]) if expected else 0)
 
 
 def test_observed(world: World) -> None:
-    """With the carrier observe nothing is stored or added, and creations are told, under the fingerprints that they
-    have anywhere."""
+    """With the carrier observe nothing is stored, and creations are recorded with the same fingerprints as with other
+    carriers."""
     world.demo("--count", COUNT, "--seed", 7)
     expected = {event.fingerprint for event in pipelines(world)}
     stored = world.stored_files()
@@ -115,7 +116,8 @@ def test_observed(world: World) -> None:
 
 
 def test_off(world: World) -> None:
-    """Where the policy file switches the layer off, no creation is told; without a check of caches nothing is seen."""
+    """With carrier: off in the policy file no creation is recorded. If caches are not checked either, there is no run
+    at all."""
     world.demo("--count", COUNT, **policy(world, "carrier: 'off', application_caches: pass"))
     assert world.runs() == []
     world.demo("--count", COUNT, **policy(world, "carrier: 'off'"))
@@ -123,7 +125,7 @@ def test_off(world: World) -> None:
 
 
 def test_stub_driver(lavapipe: World) -> None:
-    """Of a driver whose pipelines cannot be stored it is seen what it compiled."""
+    """With a driver whose pipelines cannot be stored, what it compiled is still recorded."""
     lavapipe.demo("--count", COUNT)
     assert set(outcomes(lavapipe)) == {"passed"}
     assert all(event.fingerprint and event.duration_ns >= 100_000 for event in pipelines(lavapipe))
@@ -131,14 +133,14 @@ def test_stub_driver(lavapipe: World) -> None:
 
 @pytest.mark.parametrize("carrier", ["cells", "snapshot", "'off'"])
 def test_switched_off(world: World, carrier: str) -> None:
-    """With timeline_mib 0 no file is written, and nothing is told."""
+    """With timeline_mib 0 no timeline is written and no event is sent."""
     world.demo("--count", COUNT, **policy(world, f"timeline_mib: 0, carrier: {carrier}"))
     assert not list(world.store.glob("runs/*.events"))
     assert world.runs()[-1]["timeline_events"] == world.runs()[-1]["timeline_dropped"] == 0
 
 
 def test_cache_verdicts(world: World) -> None:
-    """What the program gave to vkCreatePipelineCache is told with the verdict and its reason."""
+    """Data that the program passes to vkCreatePipelineCache is recorded with the verdict and its reason."""
     file = world.directory / "program.cache"
     arguments = ("--count", 4, "--cache", file, "--cache-save", file)
     world.demo(*arguments)
@@ -156,7 +158,7 @@ def test_cache_verdicts(world: World) -> None:
 
 
 def test_load(world: World) -> None:
-    """A wait for the store and the device's way are there in a run that reads a store."""
+    """A run that reads a store records the load and the device's carrier with its reason."""
     world.demo("--count", COUNT)
     world.demo("--count", COUNT)
     _, line = newest(world)
@@ -167,7 +169,7 @@ def test_load(world: World) -> None:
 
 
 def test_killed(world: World) -> None:
-    """A program that is killed leaves what was told until its last flush, and no end."""
+    """The timeline of a killed program has the events until the last flush, and no end."""
     command = [str(BUILD / "demo" / "pipelines"), "--count", "14336"]
     with subprocess.Popen(command, env=world.environment, stderr=subprocess.DEVNULL) as process:
         while not any(b"EVTS" in path.read_bytes() for path in Path(world.store).glob("runs/*.events")):
@@ -184,7 +186,7 @@ def test_killed(world: World) -> None:
 
 
 def test_exit_without_destroy(world: World) -> None:
-    """A program that ends without destroying its device has an end too."""
+    """The timeline of a program that ends without destroying its device also has an end."""
     world.demo("--count", 4, "--no-destroy")
     values, line = newest(world)
     assert values["ended"] and line.events[-1].type in ("end", "hits", "count")

@@ -1,4 +1,5 @@
-"""Stores and policy that others could have written: the program runs, nothing of it is used, and one line says why."""
+"""Stores and policy files that other users could have written. The program runs, none of them is used, and one line
+says why."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import pytest
 from world import World
 
 STRANGER = 12345
-#: What a run says of itself, in a place of its own in the store.
+#: Suffixes of the files with a run's statistics, which have a directory of their own in the store.
 RUNS = {".run", ".events"}
 
 
@@ -24,7 +25,7 @@ def warnings(world: World, **environment: str) -> list[str]:
 def own(path: Path) -> None:
     if os.geteuid() == 0:
         os.chown(path, STRANGER, -1)
-    else:  # only root can give a file away; that others may write to it is judged in the same place
+    else:  # only root can give a file away; write permission for others is checked at the same place
         path.chmod(0o777 if path.is_dir() else 0o666)
 
 
@@ -51,7 +52,7 @@ def journal(world: World) -> Path:
 
 
 Fault = tuple[Callable[[World], Path], Callable[[Path], None], str]
-#: What is changed, how, and what the line says. Whether anything is stored in the end: not where the directory is bad.
+#: What is changed, how, and what the line says. Nothing is stored if the directory is bad.
 DIRECTORIES: dict[str, Fault] = {
     "root of a stranger": (root, own, "it is not used"),
     "root for a group": (root, lambda path: path.chmod(0o770), "chmod go-w"),
@@ -71,7 +72,7 @@ FILES: dict[str, Fault] = {
 
 @pytest.mark.parametrize("fault", DIRECTORIES)
 def test_directory_of_the_store(world: World, fault: str) -> None:
-    """Nothing is read from it and nothing written to it; one line says which it is and what to do."""
+    """The layer neither reads nor writes an untrusted directory of the store. One line names it and says what to do."""
     world.demo("--count", 4)
     place, change, words = DIRECTORIES[fault]
     change(place(world))
@@ -84,7 +85,8 @@ def test_directory_of_the_store(world: World, fault: str) -> None:
 
 @pytest.mark.parametrize("fault", FILES)
 def test_file_of_the_store(world: World, fault: str) -> None:
-    """A file is left alone and named in one line; its pipelines are compiled and stored again beside it."""
+    """An untrusted file is neither used nor changed, and one line names it. Its pipelines are compiled and stored again
+    in another file."""
     world.demo("--count", 4)
     place, change, words = FILES[fault]
     change(place(world))
@@ -97,7 +99,7 @@ def test_file_of_the_store(world: World, fault: str) -> None:
 
 @pytest.mark.parametrize("what", ["directory", "file"])
 def test_kept_plan(world: World, what: str) -> None:
-    """A plan that others could have written is not taken: policy is asked again."""
+    """A kept plan that others could have written is not used: policy is asked again."""
     config = world.directory / "policy.yaml"
     config.write_text("settings: {carrier: 'off'}\n")
     world.demo("--count", 4, PYLAYER_CONFIG=str(config))
@@ -108,7 +110,7 @@ def test_kept_plan(world: World, what: str) -> None:
     kept = plan.stat().st_ino
     own(plan if what == "file" else plan.parent)
     world.demo("--count", 4, PYLAYER_CONFIG=str(config))
-    # Taken, it would be left as it is; made anew, it is another file where the directory may be written to.
+    # A plan that is used keeps its inode. A new plan is another file, if the directory may be written to.
     assert (plan.stat().st_ino == kept) is (what == "directory")
     assert [run["carrier"] for run in world.runs()] == ["off"] * 3
 
@@ -120,7 +122,7 @@ POLICY = (
 
 @pytest.mark.parametrize("what", ["directory", "module", "policy file", "policy file's directory"])
 def test_policy(world: World, what: str) -> None:
-    """A policy class or policy file that others could have written leaves the built-in policy in force."""
+    """A policy class or policy file that others could have written is not used, and the built-in policy decides."""
     place = world.directory / "policy"
     place.mkdir()
     (place / "mine.py").write_text(POLICY)
@@ -135,7 +137,7 @@ def test_policy(world: World, what: str) -> None:
 
 
 def test_home_of_another_user(world: World) -> None:
-    """Root with a user's HOME makes nothing in it; the line says why nothing is stored."""
+    """If root runs with another user's HOME, nothing is created in it, and the line says why nothing is stored."""
     home = world.directory / "home"
     home.mkdir()
     own(home)
@@ -146,7 +148,7 @@ def test_home_of_another_user(world: World) -> None:
 
 
 def test_modes_of_a_store(world: World) -> None:
-    """Whatever the program's umask: directories 0700, files 0600."""
+    """Whatever the program's umask is, directories have mode 0700 and files 0600."""
     before = os.umask(0)
     try:
         world.demo("--count", 4, PYLAYER_CONFIG=None)
@@ -159,7 +161,7 @@ def test_modes_of_a_store(world: World) -> None:
 
 
 def test_store_behind_a_link(world: World) -> None:
-    """A cache directory that is a link to another disk is used as ever."""
+    """A cache directory that is a link to another disk is used as usual."""
     disk = world.directory / "disk"
     disk.mkdir()
     world.store.symlink_to(disk)

@@ -1,4 +1,5 @@
-"""What the layer hands down is valid Vulkan, and what it hands up: the Khronos validation layer has nothing to say."""
+"""The Khronos validation layer reports nothing about what the layer passes to the driver, nor about what it returns to
+the program."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from programs.modes import Arguments, modes
 from scripted_driver import ScriptedDriver
 from world import BUILD, LAYER_NAME, NULL_HARDWARE, ROOT, WITNESS, World
 
-#: Modes of the demo program, cold and warm. The program alone is clean in all of them.
+#: Modes of the demo program. Without the layer, validation reports nothing in any of them.
 MODES = modes(
     only=(
         "mixed",
@@ -37,7 +38,7 @@ MODES = modes(
 
 
 def messages(world: World, arguments: Arguments, tmp_path: Path, **environment: str) -> str:
-    """The demo with validation below the layer; what validation said."""
+    """Runs the demo with validation below the layer. Returns what validation reported."""
     log = tmp_path / "validation.txt"
     command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--"]
     world.run([*command, str(BUILD / "demo" / "pipelines"), *map(str, arguments)], **environment)
@@ -46,7 +47,7 @@ def messages(world: World, arguments: Arguments, tmp_path: Path, **environment: 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_validation_has_nothing_to_say(world: World, tmp_path: Path, mode: str) -> None:
-    """Cold and warm, with the cells carrier, validation reports nothing."""
+    """With the cells carrier validation reports nothing, with an empty store and a full one."""
     assert messages(world, MODES[mode], tmp_path) == ""
     assert messages(world, MODES[mode], tmp_path) == ""
     assert world.runs()[-1]["carrier"] == "cells"
@@ -54,7 +55,7 @@ def test_validation_has_nothing_to_say(world: World, tmp_path: Path, mode: str) 
 
 @pytest.mark.parametrize("mode", ["mixed", "own cache, threads", "threads"])
 def test_validation_of_the_snapshot_carrier(world: World, tmp_path: Path, mode: str) -> None:
-    """Cold and warm, with the snapshot carrier, validation reports nothing."""
+    """With the snapshot carrier validation reports nothing, with an empty store and a full one."""
     config = tmp_path / "policy.yaml"
     config.write_text("settings: {carrier: snapshot}\n")
     for _ in range(2):
@@ -63,7 +64,7 @@ def test_validation_of_the_snapshot_carrier(world: World, tmp_path: Path, mode: 
 
 
 def test_validation_of_driver_disk_cache(world: World, tmp_path: Path) -> None:
-    """Adopting what the driver's disk cache answers is valid too."""
+    """Adopting pipelines from the driver's disk cache is valid."""
     disk = {"MESA_SHADER_CACHE_DISABLE": "0", "MESA_SHADER_CACHE_DIR": str(tmp_path / "mesa")}
     world.demo("--count", 12, "--feedback", layers=None, **disk)
     assert messages(world, ["--count", 12, "--feedback", "--batch", 3], tmp_path, **disk) == ""
@@ -78,7 +79,7 @@ FOR_BINARIES: dict[str, Arguments] = {
 }
 
 
-#: Modes of the program that uses VK_KHR_pipeline_binary. It is clean in all of them, by itself.
+#: Modes of the program that uses VK_KHR_pipeline_binary. Without the layer, validation reports nothing in any of them.
 USING_BINARIES: dict[str, Arguments] = {
     "capture": ["--source", "capture"],
     "internal cache": ["--source", "internal"],
@@ -101,8 +102,8 @@ def validated(
     script: str | None = None,
     layered: bool = True,
 ) -> str:
-    """The program with validation above the layer, or below; the script is the scripted driver's. What validation
-    said."""
+    """Runs the program with validation above or below the layer; ``script`` is the scripted driver's. Returns what
+    validation reported."""
     log, config = tmp_path / "validation.txt", tmp_path / "policy.yaml"
     config.write_text(f"settings: {settings}\n")
     command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log)]
@@ -117,8 +118,8 @@ def validated(
     return without_mistakes(log.read_text())
 
 
-#: Above the layer validation sees what the program gets: handles, results, and data of caches, which threads and chains
-#: of a device do not change.
+#: Modes for validation above the layer, which sees what the program gets: handles, results and cache data. Threads and
+#: device chains do not change these.
 SEEN_ABOVE = ("mixed", "ray tracing", "libraries, feedback", "early return", "own cache, threads")
 
 
@@ -126,7 +127,8 @@ SEEN_ABOVE = ("mixed", "ray tracing", "libraries, feedback", "early return", "ow
     ("mode", "above"), [(mode, False) for mode in FOR_BINARIES] + [(mode, True) for mode in SEEN_ABOVE]
 )
 def test_validation_of_the_binaries_carrier(world: World, tmp_path: Path, mode: str, above: bool) -> None:
-    """Cold and warm, with the binaries carrier, validation reports nothing, below the layer and above it."""
+    """With the binaries carrier validation reports nothing, below the layer and above it, with an empty store and a
+    full one."""
     program = [str(BUILD / "demo" / "pipelines"), *map(str, FOR_BINARIES[mode])]
     for _ in range(2):
         assert validated(world, program, tmp_path, above, "{carrier: binaries}") == ""
@@ -145,8 +147,8 @@ def test_validation_of_the_binaries_carrier(world: World, tmp_path: Path, mode: 
     ],
 )
 def test_validation_over_a_driver_with_faults(scripted: ScriptedDriver, tmp_path: Path, script: str) -> None:
-    """Captures, retries and what is created instead are valid too, cold and warm. The driver's limits are all zero: of
-    the program's shaders validation says what it says without the layer."""
+    """Captures, retries and replacements are valid, with an empty store and a full one. The driver's limits are all
+    zero, so validation reports errors of the program's shaders, the same as without the layer."""
     program = [str(BUILD / "demo" / "pipelines"), *map(str, FOR_BINARIES["feedback in batches"])]
 
     def rules(under: str, layered: bool) -> set[str]:
@@ -162,7 +164,7 @@ def test_validation_over_a_driver_with_faults(scripted: ScriptedDriver, tmp_path
 
 @pytest.mark.parametrize("above", [False, True], ids=["below", "above"])
 def test_validation_of_hits_that_may_not_compile(world: World, tmp_path: Path, above: bool) -> None:
-    """FAIL_ON_PIPELINE_COMPILE_REQUIRED, which is forbidden beside binaries, does not reach them."""
+    """The layer never combines binaries with FAIL_ON_PIPELINE_COMPILE_REQUIRED, which Vulkan forbids."""
     program = [str(BUILD / "demo" / "pipelines"), "--count", "8", "--batch", "4", "--api", "1.3"]
     assert validated(world, program, tmp_path, above, "{carrier: binaries}") == ""
     refusing = [*program, "--fail-on-compile-required", "--early-return"]
@@ -180,7 +182,8 @@ def test_validation_of_hits_that_may_not_compile(world: World, tmp_path: Path, a
 def test_validation_of_programs_with_binaries(
     world: World, tmp_path: Path, mode: str, carrier: str, above: bool
 ) -> None:
-    """With an archive and without, cold and warm, validation reports nothing of a program with pipeline binaries."""
+    """Validation reports nothing about a program with pipeline binaries, with an archive and without, with an empty
+    store and a full one."""
     program = [APPLICATION, *map(str, USING_BINARIES[mode])]
     archive = ["--archive", str(tmp_path / "archive")]
     for arguments in (archive, archive, []):
@@ -189,14 +192,14 @@ def test_validation_of_programs_with_binaries(
 
 @pytest.mark.parametrize("above", [False, True], ids=["below", "above"])
 def test_validation_of_a_replaced_driver_cache(world: World, tmp_path: Path, above: bool) -> None:
-    """Switching the driver's internal cache off is valid."""
+    """Switching off the driver's internal cache is valid."""
     program = [str(BUILD / "demo" / "pipelines"), *map(str, FOR_BINARIES["mixed"])]
     for _ in range(2):
         assert validated(world, program, tmp_path, above, "{carrier: binaries, driver_cache: replace}") == ""
 
 
 def test_validation_knows_pipeline_binaries(world: World, tmp_path: Path) -> None:
-    """A program that breaks the rules of VK_KHR_pipeline_binary is reported: silence means something."""
+    """Validation reports a program that breaks the rules of VK_KHR_pipeline_binary: the tests above can fail."""
     said = validated(world, [str(BUILD / "tests" / "invalid_binaries")], tmp_path, False, "{}")
     for rule in ("pNext-09616", "pNext-09617", "binaryCount-09622", "pipeline-09607", "device-09610"):
         assert rule in said
@@ -204,8 +207,8 @@ def test_validation_knows_pipeline_binaries(world: World, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("program", ["rays", "deferred"])
 def test_validation_of_rays(world: World, tmp_path: Path, program: str) -> None:
-    """Under programs with every kind of ray tracing pipeline, cold and warm, validation says nothing that it does not
-    say without the layer."""
+    """For programs with every kind of ray tracing pipeline validation reports nothing that it does not report without
+    the layer, with an empty store and a full one."""
     log = tmp_path / "validation.txt"
     command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--"]
     said = []
@@ -218,7 +221,7 @@ def test_validation_of_rays(world: World, tmp_path: Path, program: str) -> None:
 
 @pytest.mark.parametrize("script", ["wgpu_compute.py", "wgpu_render.py"])
 def test_validation_of_a_program(world: World, tmp_path: Path, script: str) -> None:
-    """Under wgpu's programs, cold and warm, validation says nothing that it does not say without the layer."""
+    """For wgpu's programs validation reports the same as without the layer, with an empty store and a full one."""
     log = tmp_path / "validation.txt"
     command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--below", NULL_HARDWARE, "--"]
     command += [sys.executable, str(ROOT / "tests" / "programs" / script)]
@@ -242,7 +245,7 @@ def test_validation_of_a_program(world: World, tmp_path: Path, script: str) -> N
 def test_validation_stands_where_it_should(
     world: World, tmp_path: Path, above: str | None, below: str | None, order: list[str]
 ) -> None:
-    """The loader has the layers in the order in which run.sh was given them, as its own account of the device says."""
+    """The loader's log shows the layers in the order that run.sh asked for."""
     command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(tmp_path / "validation.txt")]
     command += ["--below", below] if below else []
     program = [str(BUILD / "demo" / "pipelines"), "--count", "1"]
@@ -252,7 +255,7 @@ def test_validation_stands_where_it_should(
 
 
 def test_validation_is_really_there(world: World, tmp_path: Path) -> None:
-    """A program that breaks a rule is reported: silence means something."""
+    """Validation reports a program that breaks a rule: the tests above can fail."""
     log = tmp_path / "validation.txt"
     command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--"]
     world.run([*command, str(BUILD / "tests" / "invalid")], VK_INSTANCE_LAYERS=LAYER_NAME, check=False)

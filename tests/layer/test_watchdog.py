@@ -1,4 +1,4 @@
-"""A policy class that misbehaves, in a real process: the program sees what it sees without the layer, the store stays
+"""A policy class that misbehaves in a real process. The program sees what it sees without the layer, the store stays
 whole, and the next run finds what was stored."""
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ COUNT = 24
 NO_PLAN = "policy gave no plan for the device"
 
 
-#: Where policy gets out again, the program waits for it as long as that takes.
+#: The program waits for policy at vkDestroyDevice as long as it takes, in tests where policy comes back.
 PATIENT = "flush_wait_ms: 60000"
 
 
 def watched(world: World, limits: str = "", settings: str = PATIENT, **arguments: str) -> dict[str, str]:
-    """The environment with a policy class, these limits (``call_ms: 5000``) and these settings."""
+    """Returns an environment with a policy class, these watchdog limits (``call_ms: 5000``) and these settings."""
     environment = write_policy(world, **arguments)
     with open(world.directory / "policy.yaml", "a") as file:
         file.write(f"watchdog: {{{limits}}}\nsettings: {{{settings}}}\n")
@@ -36,26 +36,27 @@ def watched(world: World, limits: str = "", settings: str = PATIENT, **arguments
 
 
 def seen(run: Run) -> tuple[Any, ...]:
-    """What the program itself could tell of its run."""
+    """Returns what the program itself can observe of its run."""
     return run.returncode, run["created"], run["failed"], run["results"]
 
 
 @functools.cache
 def seen_alone() -> tuple[Any, ...]:
-    """What the program sees without the layer, which needs one run for all tests."""
+    """Returns what the program sees without the layer, from one run for all tests."""
     with tempfile.TemporaryDirectory() as directory:
         return seen(World(Path(directory)).demo("--count", COUNT, layers=None))
 
 
 def run_unharmed(world: World, environment: dict[str, str], **more: str) -> Run:
-    """Runs the demo; results are those without the layer."""
+    """Runs the demo and asserts that the program sees what it sees without the layer."""
     result = world.demo("--count", COUNT, **environment, **more)
     assert seen(result) == seen_alone()
     return result
 
 
 def assert_next_run_hits(world: World, stored: int) -> None:
-    """So many pipelines are found by a run without the class, and the rest is compiled and found by the next."""
+    """Asserts that a run without the class finds this many pipelines and compiles the rest, and that the next run finds
+    all."""
     world.demo("--count", COUNT)
     assert (world.last()["hits"], world.last()["compiled"]) == (stored, COUNT - stored)
     if stored < COUNT:
@@ -81,7 +82,8 @@ LOOPS = {
 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_event_that_loops(world: World, loop: str) -> None:
-    """A loop in keep_cell is broken off: one cell is lost, the class is off, and the other cells are stored."""
+    """A loop in keep_cell is broken off. One cell is lost, the class is switched off, and the other cells are
+    stored."""
     result = run_unharmed(world, watched(world, keep_cell=LOOPS[loop]))
     (line,) = off_lines(result)
     assert "keep_cell did not return within 500 ms, PolicyTimeout (mine.py, line " in line
@@ -92,7 +94,7 @@ def test_event_that_loops(world: World, loop: str) -> None:
 
 
 def test_plan_that_loops(world: World) -> None:
-    """A loop in plan_device costs the first device its plan; the others are planned by the built-in policy."""
+    """A loop in plan_device costs the first device its plan. The built-in policy plans the other devices."""
     environment = watched(world, plan="while True: pass")
     result = world.demo("--count", COUNT, "--repeat-instances", 2, **environment)
     assert result["created"] == COUNT
@@ -104,10 +106,10 @@ def test_plan_that_loops(world: World) -> None:
 
 
 def test_verdict_that_loops(world: World, tmp_path: Path) -> None:
-    """A loop in admit_cache is broken off; the program's data passes, or is judged by the built-in policy."""
+    """A loop in admit_cache is broken off, and the program's cache data still reaches the driver."""
     blob = str(tmp_path / "blob")
     world.demo("--count", COUNT, "--cache", blob, "--cache-save", blob, layers=None)
-    # With less the program would have gone on, and not wait at vkDestroyDevice either.
+    # With a shorter answer_wait_ms the program would go on, and would not wait at vkDestroyDevice either.
     environment = watched(world, settings=f"answer_wait_ms: 10000, {PATIENT}", admit_cache="while True: pass")
     result = world.demo("--count", COUNT, "--cache", blob, **environment)
     assert (result["created"], result["results"]) == (COUNT, ["VK_SUCCESS"])
@@ -115,9 +117,9 @@ def test_verdict_that_loops(world: World, tmp_path: Path) -> None:
     assert world.last()["application_hits"] == COUNT
 
 
-#: Calls that do not stop when told: a class that catches even PolicyTimeout (Python 3.11 does not catch what is raised
-#: in a loop that is the very first thing in a try), a blocking call in C, and one that keeps Python's lock and with it
-#: the watchdog's thread.
+#: Calls that cannot be broken off: one that catches even PolicyTimeout (Python 3.11 does not catch what is raised in a
+#: loop that is the very first thing in a try), one that blocks in C, and one that holds the GIL, which the watchdog's
+#: thread needs.
 STUCK = {
     "swallows": "while True:\n            try:\n                n = 0\n                while True: n += 1\n"
     "            except BaseException: pass",
@@ -127,9 +129,9 @@ STUCK = {
 
 
 def test_policy_that_is_stuck(tmp_path: Path) -> None:
-    """A class that is not broken off keeps the policy thread; the program goes on, and one line says so.
+    """A class that cannot be broken off blocks the policy thread. The program goes on, and one line says so.
 
-    All at once, since the program waits for seconds before it goes on."""
+    All cases run at once, because the program waits for seconds before it goes on."""
 
     def run(way: str) -> tuple[World, Run]:
         (tmp_path / way).mkdir()
@@ -149,7 +151,7 @@ def test_policy_that_is_stuck(tmp_path: Path) -> None:
 
 
 def test_event_that_blocks_for_a_while(world: World) -> None:
-    """A blocking call in C is not broken off: what comes after it is stored if it ends in time."""
+    """A blocking call in C cannot be broken off. If it ends in time, the cells after it are stored."""
     result = run_unharmed(world, watched(world, keep_cell="import time; time.sleep(2)"))
     assert sum("the policy class has been in keep_cell for " in line for line in warnings(result)) == 1
     assert len(off_lines(result)) == 1
@@ -157,7 +159,8 @@ def test_event_that_blocks_for_a_while(world: World) -> None:
 
 
 def test_verdict_that_comes_too_late(world: World, tmp_path: Path) -> None:
-    """An answer that comes when the program has gone on counts as a failure of the class, although nothing failed."""
+    """An answer that comes after the program has gone on counts as a failure of the class, although nothing was
+    raised."""
     blob = str(tmp_path / "blob")
     world.demo("--count", COUNT, "--cache", blob, "--cache-save", blob, layers=None)
     body = (
@@ -166,7 +169,8 @@ def test_verdict_that_comes_too_late(world: World, tmp_path: Path) -> None:
     )
     settings = f"answer_wait_ms: 2000, {PATIENT}"
     environment = watched(world, "failures: 1, call_ms: 60000", settings, admit_cache=body)
-    # More pipelines than the cache has: policy is there again before they are compiled, and vkDestroyDevice waits.
+    # The program creates more pipelines than the cache has, so policy is back before they are compiled, and
+    # vkDestroyDevice waits.
     result = world.demo("--count", 200, "--cache", blob, **environment)
     assert (result["created"], result["results"]) == (200, ["VK_SUCCESS"])
     assert "1 failure one after another, the last in admit_cache answered too late" in off_lines(result)[0]
@@ -174,7 +178,7 @@ def test_verdict_that_comes_too_late(world: World, tmp_path: Path) -> None:
 
 
 def test_queue_is_full_while_policy_is_stuck(scripted: ScriptedDriver) -> None:
-    """While a hook blocks, compiled pipelines wait in the queue as far as it goes; the rest is dropped and counted."""
+    """While a hook blocks, compiled pipelines wait in the queue. Those that do not fit are dropped and counted."""
     body = (
         "import time; from pylayer.inhost import boundary\n"
         "        while boundary.counters(1)['events_dropped'] == 0: time.sleep(0.01)\n        return True"
@@ -191,11 +195,11 @@ def test_queue_is_full_while_policy_is_stuck(scripted: ScriptedDriver) -> None:
     assert scripted.world.last()["hits"] == stored
 
 
-# Another version and the layer's own; test_interpreter.py has them all.
+# One other Python version and the layer's own. test_interpreter.py runs them all.
 @pytest.mark.parametrize("interpreter", [python_hosts()[0], sys.executable])
 def test_program_that_is_python(world: World, interpreter: str) -> None:
-    """Where the program is Python itself, the class is broken off in its own interpreter, and the program's is left
-    alone, which is busy meanwhile."""
+    """If the program is Python itself, the class is broken off in policy's interpreter, and the program's interpreter,
+    which is busy meanwhile, is not disturbed."""
     environment = watched(world, keep_cell="while True: pass")
     library = str(BUILD / "demo" / "libpipelines.so")
     process = world.run([interpreter, str(HOST), library, "nogil", "busy", "--count", "12"], **environment)
@@ -206,7 +210,7 @@ def test_program_that_is_python(world: World, interpreter: str) -> None:
 
 @pytest.mark.parametrize("method", ["device_created", "device_destroyed"])
 def test_other_events_that_loop(world: World, method: str) -> None:
-    """A loop in the hooks of a device's life costs the class, and no pipeline."""
+    """A loop in device_created or device_destroyed switches the class off and costs no pipeline."""
     result = run_unharmed(world, watched(world, **{method: "while True: pass"}))
     assert f"{method} did not return within 500 ms" in off_lines(result)[0]
     assert world.runs()[-1]["policy"]["switched_off"].startswith(method)
@@ -215,7 +219,8 @@ def test_other_events_that_loop(world: World, method: str) -> None:
 
 @pytest.mark.parametrize("body", ["while True: pass", "import time; time.sleep(1000)"])
 def test_hook_that_hangs_at_exit(world: World, body: str) -> None:
-    """exit() with a device alive: its pipelines are stored and their file is closed before the class is asked."""
+    """At exit() with a device alive, its pipelines are stored and their journal is closed before the class is
+    called."""
     alone = world.demo("--count", COUNT, "--no-destroy", layers=None)
     result = world.demo("--count", COUNT, "--no-destroy", **watched(world, device_destroyed=body))
     assert seen(result) == seen(alone)
@@ -224,7 +229,7 @@ def test_hook_that_hangs_at_exit(world: World, body: str) -> None:
 
 
 def test_events_over_budget(world: World) -> None:
-    """A hook that sleeps in every event is switched off when it had its share; all cells are stored."""
+    """A class that sleeps in every event is switched off when it is over budget. All cells are stored."""
     environment = watched(
         world, "event_percent: 1, call_ms: 5000", keep_cell="import time; time.sleep(0.1); return True"
     )
@@ -235,7 +240,8 @@ def test_events_over_budget(world: World) -> None:
 
 
 def test_class_that_fails_always(world: World) -> None:
-    """Eight failures in a row, one line, and the built-in policy keeps the rest."""
+    """After eight failures in a row one line says that the class is switched off, and the built-in policy stores the
+    rest."""
     result = run_unharmed(world, watched(world, keep_cell="raise ValueError('no')"))
     (line,) = off_lines(result)
     assert "8 failures one after another, the last in keep_cell: ValueError: no (mine.py, line " in line
@@ -247,7 +253,7 @@ def test_class_that_fails_always(world: World) -> None:
 
 
 def test_import_that_loops(world: World) -> None:
-    """An import that does not end is broken off in time for the first device to be planned by the built-in policy."""
+    """An import that does not end is broken off in time, and the built-in policy plans the first device."""
     result = run_unharmed(world, watched(world, "import_ms: 200", top="while True: pass"))
     assert (
         "policy mine:Mine cannot be used: PolicyTimeout (mine.py, line 2); the built-in one is in force"
@@ -258,7 +264,7 @@ def test_import_that_loops(world: World) -> None:
 
 
 def test_import_that_blocks(world: World) -> None:
-    """An import that sleeps longer than vkCreateDevice waits: the program runs as without the layer."""
+    """If an import blocks longer than vkCreateDevice waits, the program runs as without the layer."""
     result = run_unharmed(world, watched(world, top="import time; time.sleep(1000)"))
     assert NO_PLAN in result.stderr
     assert world.stored_files() == []
@@ -266,7 +272,7 @@ def test_import_that_blocks(world: World) -> None:
 
 
 def test_import_that_is_slow(world: World) -> None:
-    """After an import that took longer than vkCreateDevice waits, devices have the layer, with the built-in policy."""
+    """If an import takes longer than vkCreateDevice waits, later devices have the layer, with the built-in policy."""
     environment = watched(world, top="import time; time.sleep(2.2)")
     result = world.demo("--count", COUNT, "--repeat-instances", 150, **environment)
     assert result["created"] == COUNT
@@ -276,7 +282,7 @@ def test_import_that_is_slow(world: World) -> None:
 
 @pytest.mark.parametrize("top", ["import os; os.fork()", "import os\nif os.fork() == 0: raise SystemExit(3)"])
 def test_import_that_forks(world: World, top: str) -> None:
-    """The child of a fork during the import ends there, and the program and its policy go on."""
+    """A child forked during the import ends there, and the program and its policy go on."""
     result = run_unharmed(world, watched(world, top=top))
     assert result.stdout.count('"created"') == 1
     assert world.runs()[-1]["policy"]["failures"] == 0
@@ -285,7 +291,7 @@ def test_import_that_forks(world: World, top: str) -> None:
 
 # ---- what else code in the process can do -----------------------------------------------------------
 
-#: Each fails, whatever it is that it raises.
+#: Bodies of keep_cell that fail, each in another way.
 FAILING = (
     "import sys; sys.exit(5)",
     "raise BaseException('x')",
@@ -297,7 +303,7 @@ FAILING = (
     "import _thread; _thread.exit()",
     "return type('A', (), {'__bool__': lambda self: 1 // 0})()",
 )
-#: Each answers, and what it leaves behind stays for those after it.
+#: Bodies of keep_cell that answer. What one changes in the process stays for those after it.
 ANSWERING = (
     "settings.clear(); return True",
     "program.executable = '../../x'; program.application = None; return True",
@@ -313,7 +319,7 @@ ANSWERING = (
 
 
 def one_after_another(deeds: tuple[str, ...]) -> dict[str, str]:
-    """A keep_cell that does one of these at each call, and the last one from then on."""
+    """Returns a policy class whose keep_cell does the next of these at each call, and the last one from then on."""
     functions = [f"def deed{n}(cell, program, settings):\n    {body}\n" for n, body in enumerate(deeds)]
     table = f"DEEDS = [{', '.join(f'deed{n}' for n in range(len(deeds)))}]"
     body = (
@@ -324,7 +330,7 @@ def one_after_another(deeds: tuple[str, ...]) -> dict[str, str]:
 
 
 def test_deeds_that_fail(world: World) -> None:
-    """Whatever keep_cell raises, the program sees what it sees without the layer, and each time costs one cell, until
+    """Whatever keep_cell raises, the program sees what it sees without the layer. Each failure costs one cell, until
     the class is switched off."""
     limits = f"call_ms: 5000, event_percent: 100, failures: {len(FAILING)}"
     result = run_unharmed(world, watched(world, limits, **one_after_another(FAILING)), PYLAYER_LOG="info")
@@ -334,7 +340,7 @@ def test_deeds_that_fail(world: World) -> None:
 
 
 def test_deeds_that_answer(world: World) -> None:
-    """Whatever keep_cell does and leaves behind, where it answers every cell is stored."""
+    """As long as keep_cell answers, every cell is stored, whatever it changes in the process."""
     limits = "call_ms: 5000, event_percent: 100"
     result = run_unharmed(world, watched(world, limits, **one_after_another(ANSWERING)), PYLAYER_LOG="info")
     assert off_lines(result) == []
@@ -342,7 +348,7 @@ def test_deeds_that_answer(world: World) -> None:
     assert_next_run_hits(world, COUNT)
 
 
-#: What goes on after the call.
+#: Bodies of keep_cell whose effect goes on after the call, and how many pipelines are stored.
 LASTING = {
     "traces": ("import sys; sys.settrace(lambda *_: 1 // 0); return True", COUNT - 8),
     "prints without end": ("print('x' * 100000); print('line\\n' * 5000); return True", COUNT),
@@ -356,7 +362,7 @@ LASTING = {
 
 @pytest.mark.parametrize("deed", LASTING)
 def test_deeds_that_last(world: World, deed: str) -> None:
-    """Where the class goes on tracing, printing or computing the program sees what it sees without the layer."""
+    """If the class goes on tracing, printing or computing, the program sees what it sees without the layer."""
     body, stored = LASTING[deed]
     environment = watched(world, "call_ms: 5000, event_percent: 100", keep_cell=body)
     result = run_unharmed(world, environment, PYLAYER_LOG="info")
@@ -374,7 +380,7 @@ COMPARES_DATA = 'print(len(self.kept), "kept,", sum(bytes(data) == copy for data
 
 
 def test_data_that_is_kept(world: World) -> None:
-    """The data of cells that a class keeps, and slices and views of it, stay unchanged after the cells are gone."""
+    """Cell data that a class keeps, and slices and views of it, stay unchanged after the cells are gone."""
     environment = watched(world, keep_cell=KEEPS_DATA, device_destroyed=COMPARES_DATA)
     result = run_unharmed(world, environment, PYLAYER_LOG="info", MALLOC_PERTURB_="165")
     assert f"{5 * COUNT} kept, {5 * COUNT} unchanged" in result.stderr
@@ -392,7 +398,7 @@ DAMAGE = {
 
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_damage_in_an_event(world: World, damage: str) -> None:
-    """What a class does to Python itself, to the process or to the store costs stored pipelines at most: the program
+    """Damage that a class does to Python, to the process or to the store costs at most stored pipelines. The program
     goes on, and what is stored afterwards is whole."""
     run_unharmed(world, watched(world, keep_cell=f"{DAMAGE[damage]}; return True"))
     world.demo("--count", COUNT)
@@ -402,7 +408,7 @@ def test_damage_in_an_event(world: World, damage: str) -> None:
 
 
 def test_policy_ends_itself(world: World) -> None:
-    """os._exit in a policy ends policy for this process, and not the program; the next run has policy again."""
+    """os._exit in a policy class ends policy for this process, not the program. The next run has policy again."""
     run_unharmed(world, watched(world, keep_cell="import os; os._exit(9)"))
     for _ in range(2):
         world.demo("--count", COUNT)
@@ -413,7 +419,7 @@ def test_policy_ends_itself(world: World) -> None:
 
 
 def test_stats_say_it(world: World) -> None:
-    """`pylayer stats` has one line for a class that was switched off, and all counts as JSON."""
+    """`pylayer stats` shows one line for a class that was switched off, and `--json` has all counts."""
     world.demo("--count", COUNT, **watched(world, keep_cell="while True: pass"))
     command = [str(Path(os.sys.executable).parent / "pylayer"), "stats"]  # type: ignore[attr-defined]
     text = " ".join(world.run(command, VK_INSTANCE_LAYERS=None, COLUMNS="80").stdout.split())
@@ -429,7 +435,7 @@ def test_stats_say_it(world: World) -> None:
 
 
 def test_layer_is_silent(world: World) -> None:
-    """Without PYLAYER_LOG nothing is written, whatever the class does."""
+    """Without PYLAYER_LOG the layer writes nothing to stderr, whatever the class does."""
     environment = watched(world, keep_cell="print('x'); raise SystemExit", top="print('top')")
     alone = world.demo("--count", COUNT, layers=None)
     result = world.demo("--count", COUNT, PYLAYER_LOG=None, **environment)
@@ -441,8 +447,8 @@ def test_layer_is_silent(world: World) -> None:
 
 
 def test_policy_file_with_a_thousand_rules(world: World) -> None:
-    """A policy file with 1,000 rules may take longer to read than vkCreateDevice waits; once there is a compiled copy,
-    the last rule that matches holds."""
+    """A policy file with 1,000 rules may take longer to read than vkCreateDevice waits. Once it has a compiled copy,
+    the last rule that matches applies."""
     rules = "".join(f'  - match: {{executable: "game{n}*"}}\n    set: {{carrier: snapshot}}\n' for n in range(1000))
     config = world.directory / "policy.yaml"
     config.write_text(f'rules:\n{rules}  - match: {{executable: "pipe*"}}\n    set: {{carrier: "off"}}\n')
@@ -454,8 +460,8 @@ def test_policy_file_with_a_thousand_rules(world: World) -> None:
 
 
 def test_policy_file_that_is_deep(world: World) -> None:
-    """YAML nested a hundred thousand levels deep takes a second, and costs the program at most its layer. On a busy
-    machine the plan is late, too, and both sides say so."""
+    """YAML nested a hundred thousand levels deep takes a second to read, and at worst the program runs without the
+    layer. On a busy machine the plan is also late, and both sides log that."""
     config = world.directory / "policy.yaml"
     config.write_text("[" * 100_000)
     result = run_unharmed(world, {"PYLAYER_CONFIG": str(config)})

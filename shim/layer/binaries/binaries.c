@@ -10,18 +10,19 @@
 #define CAPTURE_STATISTICS ((uint64_t)VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR)
 #define CAPTURE_REPRESENTATIONS ((uint64_t)VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR)
 
-/* Binaries asked for at once; a pipeline without ray tracing has fewer. */
+/* Room for the first attempt. A pipeline without ray tracing has fewer binaries. */
 #define FEW_HANDLES 16
 #define MAX_HANDLES 65536u
 
 /*
- * What drivers do wrong, so that these go the way of cells. All were seen with RADV 25.0.7:
- * - vkGetPipelineKeyKHR crashes on fast-linked pipelines; after Mesa's 044e7f60 all of them have one key.
- * - A library with RETAIN_LINK_TIME_OPTIMIZATION_INFO that is made from binaries loses what it was to retain: the
+ * Driver faults because of which some pipelines are created with cells instead of binaries. All were seen with RADV
+ * 25.0.7:
+ * - vkGetPipelineKeyKHR crashes on fast-linked pipelines. After Mesa's 044e7f60 all of them have one key.
+ * - A library with RETAIN_LINK_TIME_OPTIMIZATION_INFO that is created from binaries loses what it should retain: the
  *   optimized link has the sizes of the unoptimized one, and another key.
- * - vkGetPipelineExecutableInternalRepresentationsKHR crashes on a pipeline made from binaries.
- * - Creation from binaries leaves out the capture and replay of shader group handles.
- * - What is linked of ray-tracing libraries that were made from binaries is compiled again in each run.
+ * - vkGetPipelineExecutableInternalRepresentationsKHR crashes on a pipeline created from binaries.
+ * - Creation from binaries omits the capture and replay of shader group handles.
+ * - Pipelines linked from ray-tracing libraries that were created from binaries are compiled again in each run.
  */
 static bool is_bypassed(const Element *element)
 {
@@ -38,8 +39,8 @@ static bool is_bypassed(const Element *element)
     }
 }
 
-/* NVIDIA's driver (580.159.04) gives eight zero bytes as the key of every ray-tracing pipeline, and makes none of them
- * from its binaries (measured). */
+/* Returns false if the key cannot identify a pipeline. NVIDIA's driver (580.159.04) gives eight zero bytes as the key
+ * of every ray-tracing pipeline, and creates none of them from its binaries (measured). */
 static bool tells_apart(const VkPipelineBinaryKeyKHR *key)
 {
     for (uint32_t i = 0; i < key->keySize && i < PYLAYER_BINARY_KEY_BYTES; i++)
@@ -52,12 +53,12 @@ bool binaries_key(PipelineCall *call, uint32_t index, Element *element, VkPipeli
 {
     Device *device = call->device;
     unsigned without = atomic_load_explicit(&device->kinds_without_binaries, memory_order_relaxed);
-    /* RADV crashes on the key of a stage without code (measured). */
+    /* RADV crashes when it makes the key of a stage without code (measured). */
     if (is_bypassed(element) || without >> element->kind & 1 || !create_info_has_code(call, index, element->kind))
         return false;
     static const VkPipelineBinaryInfoKHR none = {.binaryCount = 0};
-    /* Keys may depend on flags, and these say nothing about the pipeline. Where the application chains no binaries, others
-     * are to stand there later. */
+    /* Keys may depend on flags, and these flags say nothing about the pipeline. An empty VkPipelineBinaryInfoKHR of the
+     * application's is replaced here, as it is later by one with binaries. */
     Change change = {.clear = FAIL_ON_COMPILE | EARLY_RETURN | CAPTURE_DATA,
                      .alone = true,
                      .binaries = element->app_binaries ? &none : NULL};
@@ -86,7 +87,7 @@ static VkResult create_without_cache(PipelineCall *call, uint32_t index, Element
     if (element_build(element, call, index, change, &info)) {
         Mark mark = mark_pipelines(call->device, element, 1, NULL, from != NULL, false);
         uint64_t start = now_ns();
-        /* VUID-vkCreateGraphicsPipelines-pNext-09616, -09617: no VkPipelineCache beside binaries or a capture. */
+        /* VUID-vkCreateGraphicsPipelines-pNext-09616, -09617: no VkPipelineCache with binaries or a capture. */
         result = call_driver(call, VK_NULL_HANDLE, 1, &info, pipeline);
         *duration_ns = now_ns() - start;
         mark_end(mark);
@@ -95,7 +96,7 @@ static VkResult create_without_cache(PipelineCall *call, uint32_t index, Element
     return result;
 }
 
-/* So many failures of one kind after another, and pipelines of that kind go the way of cells. */
+/* After this many consecutive failures, pipelines of the kind are created with cells. */
 #define MAX_FAILURES 4
 
 static void note_failure(Device *device, const Element *element)
@@ -138,15 +139,15 @@ bool binaries_create(PipelineCall *call, uint32_t index, Element *element, const
     if (!entry)
         return false;
     atomic_store_explicit(&device->binary_failures[element->kind], 0, memory_order_relaxed);
-    /* RADV leaves feedback unwritten when it creates from binaries (measured); nothing was found in a cache that the
-     * application passed (VUID-vkCreateGraphicsPipelines-binaryCount-09620). */
+    /* RADV leaves feedback unwritten when it creates from binaries (measured). The feedback must not report a hit in a
+     * cache that the application passed (VUID-vkCreateGraphicsPipelines-binaryCount-09620). */
     element_fill_feedback(element, *duration_ns);
     return true;
 }
 
 /* ---- reading binaries -------------------------------------------------------------------------- */
 
-/* VkPipelineBinaryKHR objects of a pipeline that exists. */
+/* The VkPipelineBinaryKHR objects of an existing pipeline. */
 typedef struct Handles {
     VkPipelineBinaryKHR few[FEW_HANDLES], *all;
     uint32_t count;
@@ -182,19 +183,19 @@ static VkResult fetch(Device *device, const VkPipelineBinaryCreateInfoKHR *of, u
         if (whole)
             return VK_SUCCESS;
     }
-    /* What was made in spite of it goes again: VK_INCOMPLETE, a failure in part, a driver that errs. */
+    /* Destroy what was created all the same: after VK_INCOMPLETE, a partial failure, or a driver error. */
     destroy_handles(device, handles);
     return result == VK_SUCCESS ? VK_ERROR_UNKNOWN : result;
 }
 
-/* All of them; false, and none is left, where the driver does not give them. */
+/* Fetches all binaries. Returns false, and keeps no handle, if the driver does not give all of them. */
 static bool fetch_all(Device *device, const VkPipelineBinaryCreateInfoKHR *of, Handles *handles)
 {
     handles->all = handles->few;
     VkResult result = fetch(device, of, FEW_HANDLES, handles);
     if (result != VK_INCOMPLETE)
         return result == VK_SUCCESS;
-    /* RADV adds to the count that it is given (measured). */
+    /* The count begins at 0, because RADV adds to the count that it is given (measured). */
     VkPipelineBinaryHandlesInfoKHR count = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_HANDLES_INFO_KHR};
     result = device->create_pipeline_binaries(device->handle, of, NULL, &count);
     if (result != VK_SUCCESS || count.pipelineBinaryCount == 0 || count.pipelineBinaryCount > MAX_HANDLES)
@@ -227,7 +228,7 @@ static bool tell_policy(Device *device, PylayerCell about, BinaryRecord *record,
     return false;
 }
 
-/* Puts the binaries into the index and gives them to policy. */
+/* Puts the binaries into the index and sends them to policy. Returns false if the driver does not give them. */
 static bool keep(Device *device, const VkPipelineBinaryCreateInfoKHR *of, const VkPipelineBinaryKeyKHR *key,
                  PylayerCell about)
 {
@@ -240,7 +241,7 @@ static bool keep(Device *device, const VkPipelineBinaryCreateInfoKHR *of, const 
         bool known;
         BinaryEntry *entry = binary_index_add(device, key, size, handles.count, handles.all, &known);
         if (entry)
-            handles.count = 0; /* the entry's, from here on */
+            handles.count = 0; /* they are the entry's now */
         if (known) {           /* another thread created the same pipeline meanwhile */
             free(record);
             creation_tell_about(device, about, PYLAYER_OUTCOME_COMPILED);
@@ -310,7 +311,7 @@ bool binaries_capture(PipelineCall *call, uint32_t index, Element *element, cons
     }
     VkReleaseCapturedPipelineDataInfoKHR release = {.sType = VK_STRUCTURE_TYPE_RELEASE_CAPTURED_PIPELINE_DATA_INFO_KHR,
                                                     .pipeline = *pipeline};
-    /* VUID-vkReleaseCapturedPipelineDataKHR-pipeline-09611: the pipeline's allocator */
+    /* VUID-vkReleaseCapturedPipelineDataKHR-pipeline-09611 requires the pipeline's allocator. */
     device->release_captured_pipeline_data(device->handle, &release, call->allocator);
     return true;
 }

@@ -1,7 +1,7 @@
 /*
- * binary_history.c - the data of VkPipelineBinaryKHR objects that the application read, in this run or in earlier ones:
- * what it brings back is compared with that, because drivers run altered binaries without a word (RADV took 641 of 942
- * and crashed in 301, measured).
+ * binary_history.c - the data of VkPipelineBinaryKHR objects that the application read, in this run or in earlier ones.
+ * Data that the application brings back is compared with it, because drivers execute altered binaries without reporting
+ * an error (RADV took 641 of 942 and crashed in 301, measured).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ typedef struct KnownBinary {
     uint8_t key[PYLAYER_BINARY_KEY_BYTES];
     uint8_t digest[PYLAYER_DIGEST_BYTES];
     uint64_t size;
-    uint8_t *data; /* NULL: only its digest is known */
+    uint8_t *data; /* NULL: only the digest is known */
 } KnownBinary;
 
 static KnownBinary **bucket_of(BinaryHistory *history, const uint8_t *key, uint32_t key_size)
@@ -40,7 +40,7 @@ static KnownBinary *find_locked(BinaryHistory *history, const PylayerAttested *a
     return known;
 }
 
-/* Data is kept where it may be restored and there is room. */
+/* Keeps the data if altered copies of it are to be restored and there is room. */
 static void keep_data_locked(Device *device, KnownBinary *known, const PylayerAttested *attested)
 {
     BinaryHistory *history = &device->history;

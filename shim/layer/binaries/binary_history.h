@@ -1,4 +1,4 @@
-/* binary_history.h - what the application read of its own binaries */
+/* binary_history.h - the data that the application read from its own binaries */
 #ifndef PYLAYER_BINARY_HISTORY_H
 #define PYLAYER_BINARY_HISTORY_H
 
@@ -14,10 +14,10 @@ typedef struct BinaryHistory {
 
 enum BinaryOutcome { BINARY_UNKNOWN, BINARY_ATTESTED, BINARY_ALTERED, BINARY_STALE };
 
-/* Copies it; true when it was not known before. data, where there is room for it, is what restoring needs. */
+/* Copies `attested`, with its data if it may be restored and there is room. Returns true if it was not known before. */
 bool binary_history_add(Device *device, const PylayerAttested *attested);
-/* What is known of data that an application brings. restored: of altered data, the one content known under that key,
- * valid until the device goes; else NULL. */
+/* Compares data that an application brings with what is known under its key. restored: for altered data, the content
+ * known under that key, if there is only one, valid until the device is destroyed; else pData is NULL. */
 enum BinaryOutcome binary_history_judge(Device *device, const VkPipelineBinaryKeyKHR *key,
                                         const VkPipelineBinaryDataKHR *data, VkPipelineBinaryDataKHR *restored);
 void binary_history_free(Device *device);

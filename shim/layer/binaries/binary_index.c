@@ -2,10 +2,9 @@
  * binary_index.c - the binaries that a device has in memory, by pipeline key: those that policy loaded, and those of
  * pipelines that were created since.
  *
- * An entry, once found, stays until the device goes, also when it was evicted meanwhile, so a reader holds no lock while it
- * uses one. Its VkPipelineBinaryKHR objects are made when it is
- * first used, and kept: nothing in Vulkan says that they may be destroyed before the pipelines made from them
- * ('Object Lifetime' lists what may).
+ * Entries stay in memory until the device is destroyed, even evicted ones, so a reader holds no lock while it uses an
+ * entry. An entry's VkPipelineBinaryKHR objects are created at its first use, and kept: nothing in Vulkan says that
+ * they may be destroyed before the pipelines created from them ('Object Lifetime' lists what may).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +13,14 @@
 
 struct BinaryEntry {
     BinaryEntry *next;  /* BinaryIndex::entries */
-    BinaryEntry *older; /* of the same hash: what is left when this one is evicted */
+    BinaryEntry *older; /* of the same hash: used once this one is evicted */
     uint64_t hash;      /* of the key */
     uint32_t key_size, count;
     uint8_t key[PYLAYER_BINARY_KEY_BYTES];
-    uint64_t bytes; /* that count against the bound */
+    uint64_t bytes; /* these count against PylayerPlan::index_bytes */
     atomic_bool evicted;
     _Atomic(VkPipelineBinaryKHR *) handles;
-    BinaryRecord *record; /* entry lock; NULL where there are handles, from which it can be read again */
+    BinaryRecord *record; /* under the entry's lock; NULL if there are handles, from which it can be read again */
 };
 
 static pthread_mutex_t *lock_of(Device *device, const BinaryEntry *entry)
@@ -94,7 +93,7 @@ BinaryEntry *binary_index_find(Device *device, const VkPipelineBinaryKeyKHR *key
     return entry;
 }
 
-/* Returns an entry that is not in the index yet; NULL without memory. */
+/* Returns an entry that is not in the index yet, or NULL if there is no memory. */
 static BinaryEntry *new_entry(const uint8_t *key, uint32_t key_size, uint32_t count, uint64_t size)
 {
     BinaryEntry *entry = calloc(1, sizeof *entry);
@@ -108,7 +107,8 @@ static BinaryEntry *new_entry(const uint8_t *key, uint32_t key_size, uint32_t co
     return entry;
 }
 
-/* Returns false if the key is there and may not be there once more, which `known` tells, or if there is no room. */
+/* Returns false if there is no room, or if the key is in the index already and `once_more` does not allow another
+ * entry. Sets *known if the key is in the index already. */
 static bool publish(Device *device, BinaryEntry *entry, bool once_more, bool *known)
 {
     BinaryIndex *index = &device->index;
@@ -138,8 +138,8 @@ bool binary_index_load(Device *device, const void *data, uint64_t size)
     BinaryEntry *entry = new_entry(record->key, record->key_size, record->count, size);
     if (entry && (entry->record = malloc((size_t)size)))
         memcpy(entry->record, data, (size_t)size);
-    /* What was evicted in an earlier run is in the store still, and what was made in its place is there too, under the
-     * same key: both are taken, the newer one goes first. */
+    /* A record that was evicted in an earlier run is still in the store, and so is its replacement, under the same key.
+     * Both are taken; the newer one is tried first. */
     bool taken = entry && entry->record && publish(device, entry, true, &known);
     if (entry && !taken) {
         free(entry->record);

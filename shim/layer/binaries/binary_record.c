@@ -1,9 +1,9 @@
 /*
  * binary_record.c - the VkPipelineBinaryKHR objects of one pipeline as bytes, and back.
  *
- * Count, order, keys and data together are what the driver wants back
- * (VUID-VkPipelineBinaryInfoKHR-binaryCount-09603), so they are one record. Keys alone name nothing: RADV hashes one
- * byte into those of ray-tracing binaries, 1080 of which had 252 different keys and 963 contents (measured).
+ * The driver must get back the same count, order, keys and data (VUID-VkPipelineBinaryInfoKHR-binaryCount-09603), so
+ * one record holds all of them. Keys alone identify nothing: RADV hashes one byte into the keys of ray-tracing
+ * binaries, and 1080 of these had 252 different keys and 963 contents (measured).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 #define MAX_BINARIES 65536u
 #define MAX_BINARY_BYTES (1ull << 30)
-/* Binaries of a pipeline without ray tracing: one a stage, and a few for what the driver adds. */
+/* A pipeline without ray tracing has one binary for each stage, and a few for what the driver adds. */
 #define FEW_BINARIES 8
 
 static uint64_t padded(uint64_t size)
@@ -70,7 +70,7 @@ static bool read_data(Device *device, uint32_t count, const VkPipelineBinaryKHR 
                                             .pipelineBinary = handles[i]};
         VkPipelineBinaryKeyKHR key = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
         size_t bytes = (size_t)record->entries[i].size;
-        /* Unlike a cache's, a binary's data does not grow: VK_ERROR_NOT_ENOUGH_SPACE_KHR is a driver that errs. */
+        /* Unlike a cache's data, a binary's does not grow, so VK_ERROR_NOT_ENOUGH_SPACE_KHR is a driver's fault. */
         if (device->get_pipeline_binary_data(device->handle, &info, &key, &bytes, (char *)record + at) != VK_SUCCESS ||
             bytes == 0 || bytes > record->entries[i].size || key.keySize == 0 || key.keySize > PYLAYER_BINARY_KEY_BYTES)
             return false;
@@ -138,7 +138,7 @@ VkResult binary_record_create(Device *device, const BinaryRecord *record, const 
     free(heap);
     if (result == VK_SUCCESS && out.pipelineBinaryCount == handle_count)
         return VK_SUCCESS;
-    /* What failed is VK_NULL_HANDLE; the rest was made (Vulkan, vkCreatePipelineBinariesKHR). */
+    /* Binaries that failed are VK_NULL_HANDLE; the others were created (Vulkan, vkCreatePipelineBinariesKHR). */
     for (uint32_t i = 0; i < handle_count; i++)
         if (handles[i] != VK_NULL_HANDLE)
             device->destroy_pipeline_binary(device->handle, handles[i], allocator);

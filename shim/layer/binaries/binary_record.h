@@ -4,8 +4,8 @@
 
 #include "base.h"
 
-/* The bytes of all VkPipelineBinaryKHR of one pipeline (docs/format.md, 'Binaries'): this, an entry for each, and each
- * one's data at a multiple of 16. Little-endian, as every machine that this runs on. */
+/* All VkPipelineBinaryKHR of one pipeline as bytes (docs/format.md, 'Binaries'): this head, an entry for each binary,
+ * and each binary's data at a multiple of 16. Little-endian, like every machine that the layer runs on. */
 typedef struct BinaryRecord {
     uint32_t count, key_size;
     uint64_t zero;
@@ -17,12 +17,12 @@ typedef struct BinaryRecord {
     } entries[];
 } BinaryRecord;
 
-/* A record that says only what its size has room for. NULL: none. */
+/* Returns data as a record, or NULL if the counts and sizes in it do not match its size. */
 const BinaryRecord *binary_record_check(const void *data, uint64_t size);
-/* Reads the data of the handles, malloc'ed; NULL where the driver or memory fails. */
+/* Returns a malloc'ed record with the data of the handles, or NULL if the driver fails or there is no memory. */
 BinaryRecord *binary_record_read(Device *device, const VkPipelineBinaryKeyKHR *key, uint32_t handle_count,
                                  const VkPipelineBinaryKHR *handles, uint64_t *size);
-/* vkCreatePipelineBinariesKHR of the next layer with the record's keys and data. */
+/* Calls vkCreatePipelineBinariesKHR of the next layer with the record's keys and data. */
 VkResult binary_record_create(Device *device, const BinaryRecord *record, const VkAllocationCallbacks *allocator,
                               uint32_t handle_count, VkPipelineBinaryKHR *handles);
 

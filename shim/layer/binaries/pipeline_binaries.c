@@ -1,7 +1,7 @@
 /*
- * pipeline_binaries.c - VkPipelineBinaryKHR objects that the application makes itself. They are the driver's, and
- * remain so: what the application brings as data is compared with what it read before, and what it asks for by a
- * create info comes from the layer's index where that has it.
+ * pipeline_binaries.c - VkPipelineBinaryKHR objects that the application creates itself. The application uses the
+ * driver's handles. Data that it brings is compared with what it read before. Binaries that it asks for by a create
+ * info come from the layer's index, if the index has them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static Device *find_device(VkDevice handle)
 
 /* ---- data -------------------------------------------------------------------------------------- */
 
-/* Whether this data may reach the driver, and as what. */
+/* Returns true if the driver may get this data. Replaces altered data that can be restored. */
 static bool admit(Device *device, const VkPipelineBinaryKeyKHR *key, VkPipelineBinaryDataKHR *data)
 {
     VkPipelineBinaryDataKHR restored;
@@ -33,7 +33,7 @@ static bool admit(Device *device, const VkPipelineBinaryKeyKHR *key, VkPipelineB
         count(&counters_of(device)->totals.binaries_attested, 1);
         return true;
     case BINARY_UNKNOWN:
-        /* No driver makes such, and RADV crashes on it (measured). */
+        /* No driver gives empty data, and RADV crashes on it (measured). */
         return data->dataSize > 0 && data->pData;
     case BINARY_STALE:
         count(&counters_of(device)->totals.binaries_stale, 1);
@@ -49,7 +49,7 @@ static bool admit(Device *device, const VkPipelineBinaryKeyKHR *key, VkPipelineB
     return true;
 }
 
-/* The places of what was admitted, in the application's order. */
+/* The admitted binaries, in the application's order, and their places in its arrays. */
 typedef struct Admitted {
     uint32_t count;
     uint32_t *places;
@@ -83,8 +83,8 @@ static void *admit_all(Device *device, const VkPipelineBinaryKeysAndDataKHR *fro
     return memory;
 }
 
-/* Everything that may be made is made; what may not is VK_NULL_HANDLE, and the result that of the first such one (Vulkan,
- * vkCreatePipelineBinariesKHR). */
+/* Creates all binaries that are admitted. The others become VK_NULL_HANDLE, and the result is that of the first binary
+ * that was not created (Vulkan, vkCreatePipelineBinariesKHR). */
 static VkResult create_from_data(Device *device, const VkPipelineBinaryCreateInfoKHR *info,
                                  const VkAllocationCallbacks *allocator, VkPipelineBinaryHandlesInfoKHR *out)
 {
@@ -94,7 +94,7 @@ static VkResult create_from_data(Device *device, const VkPipelineBinaryCreateInf
         return VK_SUCCESS;
     }
     uint32_t room = out->pipelineBinaryCount < from->binaryCount ? out->pipelineBinaryCount : from->binaryCount;
-    /* The digests of earlier runs come with the store. */
+    /* The load of the store brings the digests of earlier runs. */
     loading_wait(device);
     Admitted admitted;
     void *memory = admit_all(device, from, room, &admitted);
@@ -117,7 +117,7 @@ static VkResult create_from_data(Device *device, const VkPipelineBinaryCreateInf
         uint32_t refused = 0;
         while (refused < admitted.count && admitted.places[refused] == refused)
             refused++;
-        /* The driver's own failure counts where it came first. */
+        /* If a failure of the driver's precedes the first refusal, the driver's result stands. */
         bool driver_first = false;
         for (uint32_t i = 0; i < refused && result < 0; i++)
             driver_first |= admitted.handles[i] == VK_NULL_HANDLE;
@@ -198,8 +198,8 @@ static VkResult create_from_create_info(Device *device, const VkPipelineBinaryCr
         binary_entry_evict(device, entry);
         out->pipelineBinaryCount = room;
     }
-    /* VUID-VkPipelineBinaryCreateInfoKHR-pipelineBinaryInternalCache-09609, -device-09610: the layer may have said that
-     * there is an internal cache, or have switched the driver's off. */
+    /* VUID-VkPipelineBinaryCreateInfoKHR-pipelineBinaryInternalCache-09609, -device-09610: the layer may have reported
+     * an internal cache that the driver lacks, or have switched the driver's off. */
     if (device->internal_cache)
         return device->create_pipeline_binaries(device->handle, info, allocator, out);
     out->pipelineBinaryCount = 0;
@@ -231,7 +231,7 @@ static void tell_read(Device *device, const VkPipelineBinaryKeyKHR *key, const v
     memcpy(attested.key, key->key, key->keySize);
     digest128(data, size, attested.digest);
     if (!binary_history_add(device, &attested))
-        return; /* policy was told before */
+        return; /* policy knows it already */
     PylayerMessage *message = message_new(PYLAYER_MSG_BINARY_READ, device->serial);
     uint8_t *copy = message && size <= device->plan.keep_cache_bytes ? malloc(size) : NULL;
     if (copy)

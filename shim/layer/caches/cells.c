@@ -1,8 +1,8 @@
 /*
  * cells.c - the layer's own VkPipelineCache ("merged") and the cells that go into it.
  *
- * A cell is a VkPipelineCache into which exactly one pipeline was compiled. Its data is stored by itself;
- * merged into the device's cache it is found by the driver's own keys, so the layer needs none.
+ * A cell is a VkPipelineCache into which exactly one pipeline was compiled. The store has the data of each cell
+ * separately. The layer needs no keys: once a cell is merged into the device's cache, the driver finds it by its own.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ void cells_close(Device *device)
     device->empty_data = NULL;
 }
 
-/* merge_mutex is held. */
+/* The caller holds merge_mutex. */
 static bool merge_into_layer_locked(Device *device, uint32_t source_count, const VkPipelineCache *sources)
 {
     VkResult result = cache_merge_locked(device, &device->merged_use, device->merged, source_count, sources);
@@ -90,7 +90,7 @@ bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, Pyla
     return !empty;
 }
 
-/* All that the layer's cache holds, or is about to. merge_mutex is held. */
+/* Copies all that the layer's cache and its annex hold. The caller holds merge_mutex. */
 static void copy_merged_locked(Device *device, VkPipelineCache into)
 {
     const VkPipelineCache sources[] = {device->merged, device->merged_use.annex};
@@ -104,7 +104,7 @@ void cells_seed(Device *device, AppCache *app_cache)
         return;
     if (!patient_lock(&device->merge_mutex))
         return;
-    /* Not while a thread compiles with it: the next one that lacks a pipeline will do. */
+    /* Not while a thread compiles with the cache: the next miss tries again. */
     if (cache_try_alone_locked(&app_cache->use)) {
         copy_merged_locked(device, atomic_load(&app_cache->handle));
         cache_alone_end_locked(&app_cache->use);
@@ -123,7 +123,7 @@ void cells_absorb(Device *device, AppCache *app_cache, bool at_its_end)
         const VkPipelineCache sources[] = {source, app_cache->use.annex};
         merge_into_layer_locked(device, app_cache->use.annex != VK_NULL_HANDLE ? 2 : 1, sources);
         count(&counters_of(device)->totals.absorbed, at_its_end);
-        /* What was added came from there: no reason to seed it again. */
+        /* What was added came from this cache, so it need not be seeded with it. */
         if (up_to_date)
             atomic_store(&app_cache->seeded, atomic_load(&device->cells_generation));
     }
@@ -189,7 +189,7 @@ int64_t cells_read_merged(Device *device, uint8_t *data, uint64_t size)
         return -1;
     size_t bytes = data ? (size_t)size : 0;
     cache_take_over_annex(device, &device->merged_use, device->merged);
-    /* A snapshot replaces those that were loaded, so it must not lack what is still in the annex. */
+    /* A snapshot replaces the loaded ones, so it must not lack what is still in the annex. */
     if (atomic_load(&device->merged_use.has_annex) || !cache_use_begin(&device->merged_use, true))
         return -1;
     VkResult result = device->get_pipeline_cache_data(device->handle, device->merged, &bytes, data);

@@ -7,8 +7,8 @@
 
 static VkPipelineCache create_cache(Device *device, const void *data, size_t size, bool one_thread)
 {
-    /* Cells belong to one thread. VUID-VkPipelineCacheCreateInfo-pipelineCreationCacheControl-02892: the
-     * flag needs the feature. */
+    /* One thread at a time uses a cell, so the driver need not lock it. The flag needs the feature
+     * (VUID-VkPipelineCacheCreateInfo-pipelineCreationCacheControl-02892). */
     VkPipelineCacheCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
         .flags = one_thread && device->cache_control ? VK_PIPELINE_CACHE_CREATE_EXTERNALLY_SYNCHRONIZED_BIT_EXT : 0,
@@ -16,8 +16,8 @@ static VkPipelineCache create_cache(Device *device, const void *data, size_t siz
         .pInitialData = data,
     };
     VkPipelineCache cache = VK_NULL_HANDLE;
-    /* No application allocator: an application's callbacks may be called during its own calls only,
-     * and this object outlives the call (Vulkan, 'Host Memory'). */
+    /* Not the application's allocator: its callbacks may be called only during the application's calls, and this
+     * object outlives the call (Vulkan, 'Host Memory'). */
     if (device->create_pipeline_cache(device->handle, &info, NULL, &cache) != VK_SUCCESS)
         return VK_NULL_HANDLE;
     return cache;

@@ -4,11 +4,11 @@
 
 #include "base.h"
 
-/* An empty cache. one_thread: used by one thread at a time. Returns VK_NULL_HANDLE if the driver refuses. */
+/* Creates an empty cache. one_thread: one thread at a time uses it. Returns VK_NULL_HANDLE if the driver refuses. */
 VkPipelineCache driver_cache_create(Device *device, bool one_thread);
-/* A cache with these data, for one thread. Returns VK_NULL_HANDLE if the driver refuses. */
+/* Creates a cache from data, for one thread at a time. Returns VK_NULL_HANDLE if the driver refuses. */
 VkPipelineCache driver_cache_create_from(Device *device, const void *data, size_t size);
-/* All data of a cache. The caller frees it. Returns NULL, and a size of 0, if it cannot be read. */
+/* Returns all data of a cache, which the caller frees. Returns NULL, and a size of 0, if it cannot be read. */
 uint8_t *driver_cache_read(Device *device, VkPipelineCache cache, size_t *size);
 
 #endif

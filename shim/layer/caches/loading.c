@@ -1,8 +1,8 @@
 /*
- * loading.c - stored records on their way into the layer's cache.
+ * loading.c - merges stored records into the layer's cache.
  *
- * Policy publishes records that it verified, and verifies the next ones meanwhile; they become caches and are
- * merged in slices. Threads that wait for the store, because the application creates a pipeline, take slices
+ * Policy publishes records that it verified, and verifies the next ones meanwhile. The published records become caches,
+ * which are merged in slices. Application threads that wait for the store before they create a pipeline merge slices
  * too: nobody else is in a hurry, and a thread made for it would cost 60 us and an allocator arena of its own
  * (measured: a fresh arena makes vkCreatePipelineCache 1.6 times slower than the main thread's).
  */
@@ -14,8 +14,8 @@
 #include "pipelines/creations.h"
 #include "caches/cells.h"
 
-/* While a load goes on, the next records come within tens of microseconds; waking a thread that sleeps takes
- * longer (measured in a virtual machine: 50 us and more, for each of 18 publications). */
+/* During a load, the next records come within tens of microseconds. Waking a sleeping thread takes longer (measured in
+ * a virtual machine: 50 us and more, for each of 18 publications). */
 #define SPIN_NS 200000
 
 static void changed_locked(Loading *loading)
@@ -24,7 +24,7 @@ static void changed_locked(Loading *loading)
     pthread_cond_broadcast(&loading->changed);
 }
 
-/* The load mutex is held and, on return, too. True when something changed meanwhile. */
+/* Releases the load mutex while it waits; the caller holds it. Returns true if something changed meanwhile. */
 static bool spin_locked(Loading *loading)
 {
     unsigned seen = atomic_load_explicit(&loading->changes, memory_order_relaxed);
@@ -33,11 +33,11 @@ static bool spin_locked(Loading *loading)
     while (atomic_load_explicit(&loading->changes, memory_order_relaxed) == seen && now_ns() < give_up)
         sched_yield();
     pthread_mutex_lock(&loading->mutex);
-    /* Read with the mutex held, so that a caller who now waits has missed nothing. */
+    /* Read with the mutex held, so that a caller that waits next misses no change. */
     return atomic_load_explicit(&loading->changes, memory_order_relaxed) != seen;
 }
 
-/* The load mutex is held and, on return, too. True when a slice was worked on. */
+/* Releases the load mutex while it merges; the caller holds it. Returns false if no slice was left. */
 static bool work_on_slice_locked(Device *device)
 {
     Loading *loading = &device->loading;
@@ -136,7 +136,7 @@ int64_t loading_done(Device *device)
     finish_published_locked(device);
     loading->count = loading->next = loading->finished = 0;
     int64_t taken = atomic_load(&loading->abandoned) ? -1 : (int64_t)loading->taken;
-    /* Before anybody hears that the store is merged. */
+    /* Before the load ends: threads read `refused` once they see that it is done. */
     if (taken >= 0 && loading->taken < loading->published) {
         count(&counters_of(device)->totals.load_failed, loading->published - loading->taken);
         atomic_store(&loading->refused, true);
@@ -163,7 +163,8 @@ void loading_abandon(Device *device)
     pthread_mutex_unlock(&loading->mutex);
 }
 
-/* A pipeline whose record the driver refused is compiled again, which says nothing about probes. */
+/* Returns false if the driver refused a record: its pipeline is compiled again, and that miss says nothing about
+ * probes. */
 static bool wholly_merged(Device *device)
 {
     const Loading *loading = &device->loading;

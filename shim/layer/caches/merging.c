@@ -1,14 +1,14 @@
 /*
  * merging.c - merging into a VkPipelineCache that threads create pipelines with.
  *
- * Vulkan lets threads create pipelines with one cache, read it and merge out of it at the same time, and wants
- * nobody else in a cache that is merged into (vkMergePipelineCaches: dstCache is externally synchronized), which an
- * application that does not know of the layer's merges cannot see to. A lookup takes microseconds, so a merge waits
- * for lookups, and they for it. A compile takes up to seconds, and reading all data milliseconds. A merge that meets
- * one of these goes into an annex of the cache; whoever was in the way takes it over when it leaves.
+ * Vulkan lets threads create pipelines with one cache, read it and merge out of it at the same time. Nobody else may
+ * use a cache that is merged into (vkMergePipelineCaches: dstCache is externally synchronized). An application that
+ * does not know of the layer's merges cannot ensure that, so the layer does. A lookup takes microseconds, so merges and
+ * lookups wait for each other. A compile takes up to seconds, and reading all data milliseconds. A merge that meets one
+ * of these goes into an annex of the cache. The thread that was in the way merges the annex when it is done.
  *
- * Device::merge_mutex is held for every merge of the device. So nobody merges into the sources meanwhile, and they
- * need no lock.
+ * Device::merge_mutex is held for every merge of the device. So nobody merges into the sources meanwhile, and they need
+ * no lock.
  */
 #include "caches/driver_cache.h"
 #include "device/device.h"
@@ -30,7 +30,7 @@ static void drop_annex_locked(Device *device, CacheUse *use)
     atomic_store(&use->has_annex, false);
 }
 
-/* Where the driver has no memory for the merge, the annex stays for the next attempt. */
+/* If the driver has no memory for the merge, the annex stays for the next attempt. */
 static void take_over_annex_locked(Device *device, CacheUse *use, VkPipelineCache cache)
 {
     if (use->annex == VK_NULL_HANDLE || !cache_try_alone_locked(use))
@@ -64,7 +64,7 @@ VkResult cache_merge_locked(Device *device, CacheUse *use, VkPipelineCache cache
     }
     VkResult result = device->merge_pipeline_caches(device->handle, use->annex, source_count, sources);
     atomic_store(&use->has_annex, true);
-    /* Who was in the way may have left before the flag was there to be seen. */
+    /* The thread that was in the way may have left before it could see the flag. */
     take_over_annex_locked(device, use, cache);
     return result;
 }
@@ -94,7 +94,7 @@ void cache_use_for_ever(CacheUse *use)
 
 bool cache_try_alone_locked(CacheUse *use)
 {
-    /* VK_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE_BIT_KHR: the driver does it. */
+    /* VK_PIPELINE_CACHE_CREATE_INTERNALLY_SYNCHRONIZED_MERGE_BIT_KHR: the driver synchronizes merges. */
     if (use->synchronized_merge)
         return true;
     if (!spread_try_write(&use->lock))

@@ -1,6 +1,6 @@
 /*
- * pipeline_cache.c - the application's own VkPipelineCache objects. They stay the driver's handles; beside
- * each stands an AppCache with what merging into it needs.
+ * pipeline_cache.c - the application's own VkPipelineCache objects. The application keeps the driver's handles. For
+ * each, the layer keeps an AppCache with what merging into the cache needs.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>
@@ -31,7 +31,7 @@ AppCache *app_cache_find(Device *device, VkPipelineCache handle)
     return cache;
 }
 
-/* The n-th vkCreatePipelineCache of the process and of the device. */
+/* Number of a vkCreatePipelineCache call: `serial` in the process, `slot` in the device. */
 typedef struct CacheNumber {
     uint64_t serial;
     uint32_t slot;
@@ -59,14 +59,14 @@ static AppCache *new_app_cache(void)
     return cache;
 }
 
-/* A cache that cannot be remembered is used as it is, never seeded or merged into. */
+/* Returns NULL if there is no memory. The cache is then used as it is, and never seeded or merged into. */
 static AppCache *app_cache_add(Device *device, VkPipelineCache handle, CacheNumber number,
                                VkPipelineCacheCreateFlags flags, bool from_data, uint64_t data_id)
 {
     unsigned bucket = bucket_of(handle);
     pthread_mutex_lock(&device->app_caches_mutex);
     AppCache *cache = atomic_load_explicit(&device->app_caches[bucket], memory_order_relaxed);
-    /* What the thread that destroyed its cache last read of the entry, it read before. */
+    /* Acquire: the thread that destroyed the entry's cache read the entry for the last time before this. */
     while (cache && atomic_load_explicit(&cache->handle, memory_order_acquire) != VK_NULL_HANDLE)
         cache = cache->next;
     if (cache) {
@@ -84,7 +84,8 @@ static AppCache *app_cache_add(Device *device, VkPipelineCache handle, CacheNumb
     return cache;
 }
 
-/* Under the cells carrier nearly everything that an application's cache holds is in a cell. */
+/* Returns true if the layer has to keep the whole cache. Under the cells carrier, cells hold nearly everything that an
+ * application's cache holds. */
 static bool is_kept_whole(Device *device, AppCache *cache)
 {
     return atomic_load(&device->carrier) == PYLAYER_CARRIER_SNAPSHOT || atomic_load(&cache->holds_plain);
@@ -153,7 +154,7 @@ static bool post_read(const Device *device, const PylayerCacheRead *read, const 
     return mailbox_post(message, device->plan.queue_bytes);
 }
 
-/* Tells policy what the application has read, with the data where policy lacks it. */
+/* Tells policy what the application has read, with the data if policy lacks it. */
 static void tell_read(Device *device, PylayerCacheRead read, const void *data)
 {
     const PylayerPlan *plan = &device->plan;
@@ -195,8 +196,8 @@ static bool without_data(const VkPipelineCacheCreateInfo *info)
     return info->initialDataSize == 0 && !info->pInitialData;
 }
 
-/* The application's cache begins empty, by itself or because the driver failed on its data. What policy has for it is
- * on its way before the first pipeline that misses can be compiled. */
+/* The application's cache begins empty: the application gave no data, or the driver failed on it. If policy has data
+ * for the cache, its load begins here, before the first pipeline that misses can be compiled. */
 static void tell_policy_of_empty(Device *device, enum PylayerMessageType type, CacheNumber number,
                                  const VkPipelineCacheCreateInfo *info, VkResult result)
 {
@@ -213,22 +214,22 @@ static void tell_policy_of_empty(Device *device, enum PylayerMessageType type, C
         loading_cancel(device);
 }
 
-/* A message without a sketch is judged without one. */
+/* Without memory there is no sketch, and policy decides without one. */
 static void add_sketch(PylayerMessage *message, const VkPipelineCacheCreateInfo *info)
 {
     if (message && info->pInitialData)
         message->cache.sketch = sketch_of(info->pInitialData, info->initialDataSize, &message->cache.sketch_size);
 }
 
-/* Without an answer nothing is known, and data passes as the application made it. A strict policy trusts only what was
- * read in this run, or judged in it. */
+/* Without an answer nothing is known of the data, and it passes unchanged. A strict policy lets only data pass that was
+ * read or judged in this run. */
 static int32_t late_verdict(Device *device, const PylayerMessage *message)
 {
     bool is_known = message && is_kept(device, message->cache.digest);
     return device->plan.strict_caches && !is_known ? PYLAYER_VERDICT_EMPTY : PYLAYER_VERDICT_NONE;
 }
 
-/* data_id: of data that policy let pass. */
+/* Sets *data_id, unless policy refuses the data. */
 static int32_t ask_for_verdict(Device *device, CacheNumber number, const VkPipelineCacheCreateInfo *info, bool sketched,
                                uint64_t *data_id)
 {
@@ -298,7 +299,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice handle, const 
         tell_policy_of_empty(device, PYLAYER_MSG_CACHE_EMPTY, number, info, VK_SUCCESS);
     AppCache *app_cache =
         app_cache_add(device, *cache, number, info->flags, info->initialDataSize > 0 && !refused, data_id);
-    /* Without a probe a miss cannot be seen, so the snapshot carrier seeds beforehand. */
+    /* Without a probe a miss cannot be detected, so the snapshot carrier seeds beforehand. */
     if (app_cache && device->plan.seed_caches && atomic_load(&device->carrier) == PYLAYER_CARRIER_SNAPSHOT) {
         loading_wait(device);
         cells_seed(device, app_cache);
@@ -314,9 +315,9 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyPipelineCache(VkDevice handle, VkPipelin
     if (app_cache) {
         if (is_kept_whole(device, app_cache))
             cells_absorb(device, app_cache, true);
-        /* A snapshot that is being taken merges it to the end. */
+        /* A snapshot that is being taken may be merging this cache: wait for its end. */
         if (!patient_lock(&device->merge_mutex))
-            return; /* the driver is in a merge for ever, perhaps with this cache: it and its entry stay */
+            return; /* a merge hangs, perhaps with this cache: the cache and its entry stay */
         cache_drop_annex(device, &app_cache->use);
         atomic_store_explicit(&app_cache->handle, VK_NULL_HANDLE, memory_order_release);
         patient_unlock(&device->merge_mutex);
@@ -346,7 +347,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineCacheData(VkDevice handle, VkPip
     return result;
 }
 
-/* Pipelines of the application that are not yet in its cache because another thread still compiles there. */
+/* The source's annex has pipelines that the source lacks because another thread still compiles with the source. */
 static void merge_annex_of(Device *device, VkPipelineCache destination, VkPipelineCache source)
 {
     AppCache *from = app_cache_find(device, source);
@@ -373,8 +374,8 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_MergePipelineCaches(VkDevice handle, VkPipe
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
     if (process_is_forked_child())
         return device->merge_pipeline_caches(handle, destination, source_count, sources);
-    /* The application keeps its own threads out of the destination, or asked the driver to; of the layer's, only one
-     * that holds this mutex gets in. */
+    /* The application keeps its own threads out of the destination, or asked the driver to. Threads of
+     * the layer's use it only while they hold this mutex. */
     if (!patient_lock(&device->merge_mutex))
         return device->merge_pipeline_caches(handle, destination, source_count, sources);
     Mark mark = mark_merged_data(device, destination, source_count, sources);

@@ -4,24 +4,24 @@
 
 #include "caches/merging.h"
 
-/* The application's VkPipelineCache, beside the driver's handle that it keeps using. */
+/* What the layer knows of an application's VkPipelineCache. The application uses the driver's handle. */
 typedef struct AppCache {
-    _Atomic(VkPipelineCache) handle; /* VK_NULL_HANDLE: free, may be reused */
-    struct AppCache *next;           /* same bucket; never unlinked before the device goes */
+    _Atomic(VkPipelineCache) handle; /* VK_NULL_HANDLE: the entry is free and may be reused */
+    struct AppCache *next;           /* same bucket; never unlinked before the device is destroyed */
     uint64_t serial;                 /* PylayerCacheInfo::cache */
     uint32_t slot;                   /* PylayerCacheInfo::slot */
     CacheUse use;
-    uint64_t data_id;        /* first bytes of that data's digest, 0: none, or not known */
-    bool from_data;          /* created with initial data: not known to be this driver's own work */
-    bool app_synchronized;   /* EXTERNALLY_SYNCHRONIZED: used within the application's own calls only */
-    atomic_uint seeded;      /* Device::cells_generation when last seeded, 0: never */
-    atomic_bool holds_plain; /* something was compiled into it that is in no cell */
+    uint64_t data_id;        /* first bytes of the initial data's digest; 0: no data, or not known */
+    bool from_data;          /* created with initial data, which may not be this driver's own work */
+    bool app_synchronized;   /* EXTERNALLY_SYNCHRONIZED: used only within the application's own calls */
+    atomic_uint seeded;      /* Device::cells_generation when last seeded; 0: never */
+    atomic_bool holds_plain; /* a pipeline was compiled into it that is in no cell */
 } AppCache;
 
 #define APP_CACHE_BUCKETS 64
 
-/* Digests of application cache data of which policy has a copy, the oldest replaced first: an application that
- * writes its cache every few seconds mostly writes the same. */
+/* Digests of application cache data of which policy has a copy. The oldest is replaced first. An application that
+ * writes its cache every few seconds mostly writes the same data. */
 #define KEPT_DIGESTS 16
 typedef struct KeptDigests {
     pthread_mutex_t mutex;
@@ -36,7 +36,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineCacheData(VkDevice, VkPipelineCa
 VKAPI_ATTR VkResult VKAPI_CALL layer_MergePipelineCaches(VkDevice, VkPipelineCache, uint32_t, const VkPipelineCache *);
 AppCache *app_cache_find(Device *device, VkPipelineCache handle);
 void app_caches_free(Device *device);
-/* Takes over what is in the application's caches now and in no cell, for a snapshot before they are destroyed. */
+/* Merges into the layer's cache what the application's caches now hold and no cell has, for a snapshot. */
 void app_caches_absorb(Device *device);
 
 #endif

@@ -1,11 +1,12 @@
 /*
- * sketch.c - a summary of a program's cache data, kept with its digest, by which a damaged copy can be recognised
- * (pylayer/store/sketch.py). A digest alone tells only that two blobs differ. That is no proof of damage: the program may
- * have run without the layer, or the store may not have been writable; no record shows either.
+ * sketch.c - summarizes a program's cache data. The sketch is kept with the data's digest, and a damaged copy can be
+ * recognised by it (pylayer/store/sketch.py). A digest alone tells only that two blobs differ. That is no proof of
+ * damage: the program may have run without the layer, or the store may not have been writable. No record shows either.
  *
- * Layout, in the machine's byte order: three sums of all 64-bit words, which find a single changed one; the offset of the
- * equal bytes at the end; then 32 bits of XXH3-64 for each whole piece. Piece boundaries do not depend on the blob's size, so that
- * a cut blob's pieces are a prefix of the original's. See docs/format.md, 'Sketches'; sketch.py uses the same boundaries.
+ * Layout, in the machine's byte order: three sums of all 64-bit words, which find a single changed word; the offset of
+ * the equal bytes at the end; then 32 bits of XXH3-64 for each whole piece. Piece boundaries do not depend on the
+ * blob's size, so a cut blob's pieces are a prefix of the original's. See docs/format.md, 'Sketches'. sketch.py uses
+ * the same boundaries.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #define FIRST_PIECE_BYTES 256u
 #define PIECES_PER_DOUBLING 64u
 
-/* The bytes of the piece that begins here. */
+/* Returns the size of the piece that begins at this offset. */
 static uint64_t piece_bytes(uint64_t offset)
 {
     if (offset < FIRST_PIECE_BYTES * PIECES_PER_DOUBLING)
@@ -23,7 +24,7 @@ static uint64_t piece_bytes(uint64_t offset)
     return (1ull << (63 - __builtin_clzll(offset))) / PIECES_PER_DOUBLING;
 }
 
-/* Sums modulo 2^64 of each word, of each word times its index, and times the index squared. */
+/* Three sums modulo 2^64: of each word, of each word times its index, and of each word times its index squared. */
 static void sum_words(const uint8_t *data, uint64_t size, uint64_t sums[3])
 {
     uint64_t count = (size + 7) / 8;

@@ -4,7 +4,7 @@
 
 #include "base.h"
 
-/* The caller frees it. Returns NULL if there is no memory. */
+/* Returns the sketch, which the caller frees, or NULL if there is no memory. */
 uint8_t *sketch_of(const void *data, uint64_t size, uint64_t *sketch_size);
 
 #endif

@@ -16,8 +16,9 @@
 _Static_assert(sizeof(PylayerMark) == 128, "policy reads marks with Python's struct");
 _Static_assert(PYLAYER_MARKS_OFFSET + PYLAYER_MARK_COUNT * sizeof(PylayerMark) == PYLAYER_LIVE_BYTES, "no gap");
 
-/* Blocks that were written once are written in place here. Where each write takes a new block (btrfs, f2fs, ZFS), or
- * goes over a network, a full disk makes the store into a mapped page raise SIGBUS in the program. */
+/* Returns false if this file system does not write a file's blocks in place. If each write takes a new block
+ * (btrfs, f2fs, ZFS) or goes over a network, storing into a mapped page raises SIGBUS in the program when the disk
+ * is full. */
 static bool writes_in_place(int fd)
 {
     struct statfs file_system;
@@ -43,7 +44,8 @@ int sentinel_open(Device *device, int fd)
     uint8_t *mapped = mmap(NULL, PYLAYER_LIVE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (mapped == MAP_FAILED)
         return -1;
-    /* A page that was written back and taken away would be read again, from a disk that may fail meanwhile: SIGBUS. */
+    /* Without mlock a page that was written back and evicted would be read again, from a disk that may have failed:
+     * SIGBUS. */
     mlock(mapped, PYLAYER_LIVE_BYTES);
     atomic_store(&device->marks, (PylayerMark *)(void *)(mapped + PYLAYER_MARKS_OFFSET));
     return 0;
@@ -68,9 +70,9 @@ static void set_call(PylayerMark *mark, uint32_t call)
     __atomic_store_n(&mark->call, call, __ATOMIC_RELEASE);
 }
 
-/* Threads begin at different places, so that each mostly takes the mark that it had before: 30 ns more than a mark that
- * belongs to the thread (measured), but threads that end cost none. NULL: more calls are in the driver than there are
- * marks, and this one is not watched. */
+/* Threads begin at different places, so each usually gets the mark that it had before. That takes 30 ns more than a
+ * mark owned by the thread (measured), but threads that end need no cleanup. Returns NULL if all marks are in use:
+ * then this call is not watched. */
 static PylayerMark *take_mark(PylayerMark *marks)
 {
     unsigned first = thread_number();
@@ -85,7 +87,7 @@ static PylayerMark *take_mark(PylayerMark *marks)
     return NULL;
 }
 
-/* The process of a fork shares the file, and passes everything to the driver as it is. */
+/* A forked child shares the file and passes every call unchanged, so it must not mark. */
 static PylayerMark *marks_of(Device *device)
 {
     PylayerMark *marks = atomic_load_explicit(&device->marks, memory_order_acquire);

@@ -1,6 +1,6 @@
 /*
- * suspects.c - pipelines at whose creation a process died before. They are created with nothing that is stored: their
- * records are not loaded, and no cache is asked that may hold what the driver died of under another name.
+ * suspects.c - pipelines during whose creation an earlier process died. They are created without stored data: their
+ * records are not loaded, and no cache is probed that may hold, under another name, what the driver crashed on.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "crash/suspects.h"
 
 typedef struct Suspects {
-    uint32_t kinds; /* of those with an unknown fingerprint */
+    uint32_t kinds; /* bit mask of the kinds of suspects whose fingerprint is unknown */
     uint64_t count;
     uint64_t fingerprints[]; /* ascending */
 } Suspects;
@@ -27,7 +27,7 @@ bool suspects_set(Device *device, const uint64_t *fingerprints, uint64_t count, 
     struct Suspects *none = NULL;
     if (atomic_compare_exchange_strong(&device->suspects, &none, suspects))
         return true;
-    free(suspects); /* a thread may be looking into the first ones */
+    free(suspects); /* threads may be reading the first list */
     return false;
 }
 

@@ -1,10 +1,10 @@
-/* suspects.h - pipelines at whose creation a process died */
+/* suspects.h - pipelines during whose creation an earlier process died */
 #ifndef PYLAYER_SUSPECTS_H
 #define PYLAYER_SUSPECTS_H
 
 #include "device/device.h"
 
-/* Copies them. False: no memory, or it was done before. */
+/* Copies the list. Returns false if memory is short or a list was set before. */
 bool suspects_set(Device *device, const uint64_t *fingerprints, uint64_t count, uint32_t kinds);
 bool suspects_find(const Device *device, uint64_t fingerprint, enum PylayerPipelineKind kind);
 void suspects_free(Device *device);

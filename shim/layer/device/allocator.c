@@ -1,11 +1,11 @@
 /*
- * allocator.c - memory for a driver's device that is not the application's.
+ * allocator.c - the memory that the driver's device uses in place of the application's callbacks.
  *
- * An application's callbacks may only be called during a command of the application and from the thread that called it
- * (Vulkan, 'Host Memory'). What the layer does on the policy thread is no such command, and a driver takes memory for it
- * from the device's callbacks, or the instance's where the device has none, whatever allocator the call itself names:
- * Mesa does for all that a VkPipelineCache holds. So the driver gets a device with these instead. The application's
- * callbacks are used for the objects that it creates with them.
+ * An application's callbacks may only be called during one of its commands and on the thread that called it (Vulkan,
+ * 'Host Memory'). The layer's work on the policy thread is no such command. The driver takes memory for that work from
+ * the callbacks of the device, or of the instance if the device has none, whichever allocator the call itself names.
+ * Mesa does so for everything that a VkPipelineCache holds. So the layer creates the driver's device with these
+ * callbacks. The application's are used for the objects that it creates with them.
  */
 #define _GNU_SOURCE
 #include <malloc.h>

@@ -1,4 +1,4 @@
-/* allocator.h - memory for the driver's device that is not the application's */
+/* allocator.h - the memory that the driver's device uses in place of the application's callbacks */
 #ifndef PYLAYER_ALLOCATOR_H
 #define PYLAYER_ALLOCATOR_H
 

@@ -1,6 +1,6 @@
 /*
- * device.c - vkCreateDevice asks policy for a plan and enables what the plan needs; vkDestroyDevice
- * waits, within its bound, for what is still to be written.
+ * device.c - vkCreateDevice asks policy for a plan and enables what the plan needs. vkDestroyDevice waits, up to a
+ * limit, until policy has written what is queued.
  */
 #define _GNU_SOURCE /* dladdr */
 #include <dlfcn.h>
@@ -20,12 +20,12 @@
 #include "crash/sentinel.h"
 #include "crash/suspects.h"
 
-/* Covers an interpreter that is still booting on a busy machine. A policy that hangs costs it once. */
+/* Long enough for an interpreter that is still booting on a busy machine. A policy that hangs costs this wait once. */
 #define PLAN_WAIT_NS 2000000000ll
 
 static atomic_ullong next_serial = 1;
-/* The policy thread is in the driver and does not come back. The application goes on; what the thread may still use
- * stays: the device with all that belongs to it, and the code that the thread is in. */
+/* The policy thread is in the driver and does not return. The application goes on. The layer keeps what that thread
+ * may still use: the device with all that belongs to it, and the driver's code. */
 static void leave_to_driver(Device *device)
 {
     log_line(PYLAYER_LOG_ERROR, "the driver hangs in what it was given from the store; its device is not destroyed");
@@ -44,13 +44,13 @@ static VkLayerDeviceCreateInfo *find_link(const VkDeviceCreateInfo *info)
     return (VkLayerDeviceCreateInfo *)(uintptr_t)node;
 }
 
-/* What Python makes the identity from. */
+/* Fills in what Python computes the identity from. */
 static void describe_physical_device(PylayerDeviceInfo *out, const Instance *instance, VkPhysicalDevice physical)
 {
     VkPhysicalDeviceDriverProperties driver = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
     VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
                                               .pNext = &driver};
-    /* A driver that does not know the driver struct leaves it zeroed. */
+    /* A driver that does not know VkPhysicalDeviceDriverProperties leaves it zeroed. */
     if (instance->get_properties2)
         instance->get_properties2(physical, &properties);
     else
@@ -109,7 +109,7 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
     describe_device(&message->info, device->instance, device->physical, info, support);
     describe_instance(message, device->instance);
     kept_plans_describe(message);
-    /* A plan may be there that leaves nothing alone. */
+    /* A kept plan may be one for a process that is not skipped, so use none while policy must still decide that. */
     message->kept = message->skip == PYLAYER_SKIP_NO && kept_plans_find(message, &device->plan);
     if (message->kept) {
         device->planned = mailbox_post(message, UINT64_MAX);
@@ -130,7 +130,7 @@ static VkResult call_down(Device *device, VkLayerDeviceLink *mine, const VkDevic
 {
     PFN_vkCreateDevice create =
         (PFN_vkCreateDevice)mine->pfnNextGetInstanceProcAddr(device->instance->handle, "vkCreateDevice");
-    /* In the chain that is passed down, which may hold our copy of the loader's node. */
+    /* The link is in the chain that is passed down, which may hold our copy of the loader's node. */
     VkLayerDeviceCreateInfo *link = find_link(info);
     link->u.pLayerInfo = mine->pNext;
     return create ? create(device->physical, info, allocator, handle) : VK_ERROR_INITIALIZATION_FAILED;
@@ -215,7 +215,7 @@ static void init_locks(Device *device)
     cache_use_init(&device->merged_use);
 }
 
-/* Without a create info the command gives the global key (Vulkan, vkGetPipelineKeyKHR). */
+/* Without a create info the command returns the global key (Vulkan, vkGetPipelineKeyKHR). */
 static void read_global_key(Device *device, PylayerDeviceCreated *created)
 {
     VkPipelineBinaryKeyKHR key = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
@@ -230,18 +230,18 @@ static bool checks_binaries(const Device *device)
     return device->plan.check_binaries && device->app_binaries && device->binaries;
 }
 
-/* Whether the layer does anything at all on this device. */
+/* Returns false if the layer does nothing on this device. */
 static bool is_watched(const Device *device)
 {
     return device->plan.carrier != PYLAYER_CARRIER_OFF || device->plan.check_caches || device->plan.tell_creations ||
            checks_binaries(device);
 }
 
-/* The carrier in force: what the plan wants where this device can do it. */
+/* Selects the carrier: the plan's if this device supports it, otherwise the fallback. */
 static void open_carrier(Device *device)
 {
     int carrier = device->plan.carrier;
-    /* What cannot be a binary goes the way of cells. */
+    /* Binaries need cache control too: a pipeline that cannot be a binary is kept as a cell. */
     if ((carrier == PYLAYER_CARRIER_CELLS && !device->cache_control) ||
         (carrier == PYLAYER_CARRIER_BINARIES && !(device->binaries && device->cache_control)))
         carrier = device->plan.fallback_carrier;
@@ -264,7 +264,7 @@ static void open_carrier(Device *device)
         if (device->binaries)
             read_global_key(device, &message->created);
     }
-    /* Without a carrier, what an application read of its binaries is still to come. */
+    /* Without a carrier a load is still expected if binaries are checked: what the application read of them before. */
     bool loads = carrier_keeps(carrier) || checks_binaries(device);
     if (!mailbox_post(message, UINT64_MAX) || !loads)
         loading_end(device);
@@ -289,7 +289,7 @@ static void device_free(Device *device)
     free(device);
 }
 
-/* There is nothing to wait for, but policy forgets the device and what it read for it. */
+/* Nobody waits, but policy frees what it holds for the device. */
 static void tell_end(const Device *device)
 {
     if (device->planned)

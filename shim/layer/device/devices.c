@@ -13,7 +13,7 @@ static struct DeviceNode {
 } *devices;
 static bool commands_ended;
 
-/* exit() does not wait longer for a command than this; the driver hangs then. */
+/* exit() waits no longer than this for a command. A command that takes longer hangs in the driver. */
 #define COMMAND_END_SECONDS 1
 
 Device *device_command_begin(uint64_t serial)
@@ -80,8 +80,8 @@ bool devices_add(Device *device)
     return true;
 }
 
-/* When policy's command on a device has not come back so long after vkDestroyDevice was called and loading was stopped,
- * the driver hangs in it. */
+/* If policy's command on a device has not returned this long after vkDestroyDevice stopped loading, the driver
+ * hangs in it. */
 #define COMMAND_WAIT_SECONDS 5
 
 bool devices_remove(Device *device)

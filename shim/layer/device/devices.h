@@ -6,14 +6,15 @@
 
 /* Returns false if memory is short. */
 bool devices_add(Device *device);
-/* Nobody finds the device any more. Returns false if a command that found it before is still in the driver. */
+/* Removes the device from the list. Returns false if a command that began before is still in the driver. */
 bool devices_remove(Device *device);
-/* Device by serial number, its command mutex held; NULL if it is gone. Policy thread only. */
+/* Returns the device with its command mutex held; NULL if it is gone. Policy thread only. */
 Device *device_command_begin(uint64_t serial);
 void device_command_end(Device *device);
 /* Returns false if a thread that will never run again holds a lock of the list or of a device. */
 bool devices_can_be_used(void);
-/* At exit(): no device is loaded any further; afterwards, no command reaches a driver that runs its exit handlers. */
+/* For exit(). The first stops loading on all devices. After the second, no command reaches a driver that runs its
+ * exit handlers. */
 void devices_stop_loading(void);
 void devices_end_commands(void);
 

@@ -1,6 +1,6 @@
 /*
  * features.c - what the layer adds to a VkDeviceCreateInfo: creation feedback, pipelineCreationCacheControl, and
- * pipelineBinaries with what it depends on. Nothing is added that the next layer does not offer
+ * pipelineBinaries with what it depends on. It adds only what the next layer offers
  * (VUID-vkCreateDevice-ppEnabledExtensionNames-01387).
  */
 #include <stdio.h>
@@ -22,15 +22,15 @@ static bool requests_extension(const VkDeviceCreateInfo *info, const char *name)
 
 /* ---- features by struct ------------------------------------------------------------------------ */
 
-/* A feature stands in the struct of its extension or in that of the core version that took it in; where the latter is
- * chained the former must not be (VUID-VkDeviceCreateInfo-pNext-06532, -10360). */
+/* A feature is a member of its extension's struct, or of the struct of the core version that includes it. If the
+ * latter is chained, the former must not be (VUID-VkDeviceCreateInfo-pNext-06532, -10360). */
 typedef struct Feature {
-    VkStructureType core_struct; /* 0: none */
+    VkStructureType core_struct; /* 0: not in core */
     size_t core_offset;
     VkStructureType own_struct;
 } Feature;
 
-#define OWN_OFFSET sizeof(VkBaseOutStructure) /* of the one VkBool32 of an extension's struct */
+#define OWN_OFFSET sizeof(VkBaseOutStructure) /* offset of the only VkBool32 in an extension's struct */
 
 static const Feature cache_control_feature = {
     VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES,
@@ -41,7 +41,8 @@ static const Feature binaries_feature = {
     .own_struct = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_FEATURES_KHR,
 };
 
-/* VK_KHR_pipeline_binary depends on one of them (the registry's 'depends'): they have VkPipelineCreateFlags2CreateInfo. */
+/* VK_KHR_pipeline_binary depends on one of these extensions (the registry's 'depends'). They have
+ * VkPipelineCreateFlags2CreateInfo. */
 struct WideFlags {
     const char *extension;
     Feature feature;
@@ -56,7 +57,7 @@ static const WideFlags extended_flags = {
     {.own_struct = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTENDED_FLAGS_FEATURES_KHR},
 };
 
-/* The chained struct in which a feature stands, and where in it; NULL: none is chained. */
+/* Returns the chained struct that contains a feature, and the feature's offset in it; NULL if none is chained. */
 static const VkBaseInStructure *find_feature(const void *chain, const Feature *feature, size_t *offset)
 {
     *offset = feature->core_offset;
@@ -74,7 +75,7 @@ static bool enables_feature(const VkDeviceCreateInfo *info, const Feature *featu
     return found && *(const VkBool32 *)(const void *)((const char *)found + offset);
 }
 
-/* ---- what there is ----------------------------------------------------------------------------- */
+/* ---- what the device supports ------------------------------------------------------------------ */
 
 typedef struct OfferedExtensions {
     bool cache_control, feedback, pipeline_binary, maintenance5, extended_flags;
@@ -129,8 +130,8 @@ bool features_partial_cache_data(const VkDeviceCreateInfo *info)
     return mode && mode->pipelineCacheIncrementalMode;
 }
 
-/* VK_KHR_maintenance5 depends on Vulkan 1.3, or on 1.1 and VK_KHR_dynamic_rendering: an application that enables it has
- * seen to that. */
+/* VK_KHR_maintenance5 depends on Vulkan 1.3, or on 1.1 and VK_KHR_dynamic_rendering. An application that enables it
+ * meets that. */
 static const WideFlags *find_wide_flags(const FeatureSupport *support, const OfferedExtensions *offered, uint32_t api)
 {
     if (support->maintenance5_core ||
@@ -142,7 +143,7 @@ static const WideFlags *find_wide_flags(const FeatureSupport *support, const Off
 FeatureSupport features_query(const Instance *instance, VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
                               uint32_t device_api_version)
 {
-    /* The version in force is the lower of what the application asked for and what the device has. */
+    /* The effective version is the lower of what the application requested and what the device supports. */
     uint32_t api = instance->info.api_version < device_api_version ? instance->info.api_version : device_api_version;
     bool core = api >= VK_API_VERSION_1_3;
     OfferedExtensions offered = offered_extensions(instance, physical);
@@ -186,12 +187,12 @@ FeatureSupport features_query(const Instance *instance, VkPhysicalDevice physica
     return support;
 }
 
-/* ---- what is added ----------------------------------------------------------------------------- */
+/* ---- what the layer adds ----------------------------------------------------------------------- */
 
-/* A change to a struct that the application chained: a member set, or the struct taken out. */
+/* A change to a struct that the application chained: set a member, or remove the struct. */
 typedef struct Edit {
     const void *node;
-    size_t offset; /* 0: taken out */
+    size_t offset; /* 0: remove the struct */
 } Edit;
 
 #define MAX_EDITS 4
@@ -199,12 +200,12 @@ typedef struct Edit {
 typedef struct Edits {
     Edit edits[MAX_EDITS];
     uint32_t count;
-    VkBaseOutStructure *own[MAX_EDITS]; /* go in front */
+    VkBaseOutStructure *own[MAX_EDITS]; /* own structs, put in front of the chain */
     uint32_t own_count;
     unsigned given_up; /* bit mask of Cost */
 } Edits;
 
-/* What is given up where a struct of unknown size stands in front of one that had to change. */
+/* What the layer cannot do because a struct of unknown size precedes the one to change. */
 enum Cost { NO_CACHE_CONTROL, NO_BINARIES, NO_REMOVAL, COST_COUNT };
 
 static const char *const costs[COST_COUNT] = {
@@ -224,7 +225,7 @@ static void say_given_up(const VkBaseInStructure *unknown, unsigned given_up)
              (unsigned)unknown->sType, text);
 }
 
-/* The value is the only member behind sType and pNext. */
+/* The value is the only member after sType and pNext. */
 static void put_in_front(Edits *edits, VkStructureType type, void *own, VkBool32 *value)
 {
     VkBaseOutStructure *head = own;
@@ -233,7 +234,7 @@ static void put_in_front(Edits *edits, VkStructureType type, void *own, VkBool32
     edits->own[edits->own_count++] = head;
 }
 
-/* Sets the feature where it is chained, else in its own struct. */
+/* Sets the feature in the chained struct that has it, otherwise in a struct of our own. */
 static void set_feature(Edits *edits, const VkDeviceCreateInfo *info, const Feature *feature, void *own,
                         VkBool32 *value)
 {
@@ -245,7 +246,7 @@ static void set_feature(Edits *edits, const VkDeviceCreateInfo *info, const Feat
         put_in_front(edits, feature->own_struct, own, value);
 }
 
-/* The feature is on, or set_feature can set it. */
+/* Returns false if the feature is off and set_feature cannot set it. */
 static bool can_set(const VkDeviceCreateInfo *info, const Feature *feature)
 {
     size_t offset;
@@ -253,7 +254,7 @@ static bool can_set(const VkDeviceCreateInfo *info, const Feature *feature)
     return !found || enables_feature(info, feature) || !pnext_unknown_until(info->pNext, found);
 }
 
-/* Takes a struct out of the copies. */
+/* Removes a struct from the copies. */
 static void remove_copy(DeviceRequest *request, VkBaseOutStructure *previous, VkBaseOutStructure *copy)
 {
     if (previous)
@@ -267,7 +268,7 @@ static void remove_copy(DeviceRequest *request, VkBaseOutStructure *previous, Vk
     free(copy);
 }
 
-/* Makes the edits in a copy of the chain up to the last of them. False: memory is short. */
+/* Makes the edits in a copy of the chain up to the last edited struct. Returns false if memory is short. */
 static bool edit_chain(DeviceRequest *request, const Edits *edits)
 {
     const VkBaseInStructure *last = NULL;
@@ -349,7 +350,7 @@ static void add_cache_control(DeviceRequest *request, const VkDeviceCreateInfo *
         add_extension(request, info, CACHE_CONTROL_EXTENSION);
 }
 
-/* The extension by itself is enough to say VkDevicePipelineBinaryInternalCacheControlKHR. */
+/* The extension alone, without its feature, allows VkDevicePipelineBinaryInternalCacheControlKHR. */
 static void add_binary_extension(DeviceRequest *request, const VkDeviceCreateInfo *info, const FeatureSupport *support)
 {
     for (uint32_t i = 0; i < request->added_count; i++)
@@ -392,7 +393,7 @@ void device_request_build(DeviceRequest *request, const VkDeviceCreateInfo *info
     device_request_plain(request, info, support);
     const VkDevicePipelineBinaryInternalCacheControlKHR *control = support->internal_cache_control;
     bool driver_has_control = support->binary_properties.pipelineBinaryInternalCacheControl;
-    /* The application was told that it may say this, but the driver does not know it
+    /* The layer told the application that it may chain this struct, but the driver does not support it
      * (VUID-VkDevicePipelineBinaryInternalCacheControlKHR-disableInternalCache-09602). */
     if (control && !driver_has_control) {
         if (pnext_unknown_until(info->pNext, control)) {
@@ -409,7 +410,7 @@ void device_request_build(DeviceRequest *request, const VkDeviceCreateInfo *info
     }
     if (wishes.cache_control && support->cache_control && !support->cache_control_requested)
         add_cache_control(request, info, support, &edits);
-    /* What cannot be a binary goes the way of cells, which need cache control. */
+    /* A pipeline that cannot be a binary is kept as a cell, and cells need cache control. */
     if (wishes.binaries && request->cache_control && support->binaries && !support->binaries_requested)
         add_binaries(request, info, support, &edits);
     if (wishes.driver_cache_off && support->binaries && driver_has_control && !control) {

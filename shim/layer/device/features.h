@@ -1,10 +1,10 @@
-/* features.h - what is added to VkDeviceCreateInfo */
+/* features.h - what the layer adds to VkDeviceCreateInfo */
 #ifndef PYLAYER_FEATURES_H
 #define PYLAYER_FEATURES_H
 
 #include "base.h"
 
-/* A struct whose one member behind sType and pNext is a feature. */
+/* A struct whose only member after sType and pNext is a feature. */
 typedef struct OneFeature {
     VkStructureType sType;
     void *pNext;
@@ -17,28 +17,28 @@ typedef struct FeatureSupport {
     bool cache_control;           /* the driver has pipelineCreationCacheControl */
     bool cache_control_requested; /* the application enables it */
     bool cache_control_core;      /* Vulkan 1.3: needs no extension name */
-    bool feedback;                /* VkPipelineCreationFeedback can be had */
+    bool feedback;                /* VkPipelineCreationFeedback can be enabled */
     bool feedback_enabled;        /* by Vulkan 1.3 or by the application */
     bool pipeline_binary;         /* the driver has VK_KHR_pipeline_binary */
-    bool binaries;                /* pipelineBinaries can be enabled here, with what it depends on */
+    bool binaries;                /* pipelineBinaries can be enabled, with what it depends on */
     bool binaries_requested;      /* the application enables it */
     bool binary_extension;        /* the application enables VK_KHR_pipeline_binary, with or without the feature */
     bool maintenance5_core;       /* Vulkan 1.4 */
     bool maintenance5_requested;  /* the application enables the extension or the feature */
-    const WideFlags *wide_flags;  /* what pipelineBinaries can be enabled with; NULL: nothing */
-    /* disableInternalCache in the application's chain; NULL: none. */
+    const WideFlags *wide_flags;  /* the feature that lets pipelineBinaries be enabled; NULL if there is none */
+    /* The struct with disableInternalCache in the application's chain; NULL if it is not there. */
     const VkDevicePipelineBinaryInternalCacheControlKHR *internal_cache_control;
     VkPhysicalDevicePipelineBinaryPropertiesKHR binary_properties;
 } FeatureSupport;
 
-/* What the layer wants to have on a device. */
+/* What the layer wants enabled on a device. */
 typedef struct FeatureWishes {
     bool cache_control, binaries, driver_cache_off;
 } FeatureWishes;
 
 #define MAX_ADDED_EXTENSIONS 4
 
-/* A VkDeviceCreateInfo made from the application's. What it points to lives until device_request_free. */
+/* A VkDeviceCreateInfo made from the application's. What it points to is valid until device_request_free. */
 typedef struct DeviceRequest {
     VkDeviceCreateInfo info;
     bool changed;       /* differs from the application's */
@@ -53,21 +53,21 @@ typedef struct DeviceRequest {
     const char *added[MAX_ADDED_EXTENSIONS];
     uint32_t added_count;
     const char **extensions;
-    VkBaseOutStructure *copies, *last_copy; /* chain copied up to the last struct that had to change */
+    VkBaseOutStructure *copies, *last_copy; /* the chain, copied up to the last struct that had to change */
 } DeviceRequest;
 
-/* What the layer can enable, and what the application enables by itself; info NULL: nothing. */
+/* Returns what the layer can enable, and what the application enables; info may be NULL, which enables nothing. */
 FeatureSupport features_query(const Instance *instance, VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
                               uint32_t device_api_version);
-/* The application enables shaderModuleIdentifier. */
+/* Returns true if the application enables shaderModuleIdentifier. */
 bool features_shader_module_identifiers(const VkDeviceCreateInfo *info);
-/* The application enables pipelineCacheIncrementalMode (VK_SEC_pipeline_cache_incremental_mode): what
- * vkGetPipelineCacheData gives is what came since the last time. */
+/* Returns true if the application enables pipelineCacheIncrementalMode (VK_SEC_pipeline_cache_incremental_mode).
+ * vkGetPipelineCacheData then returns only what was added since the last call. */
 bool features_partial_cache_data(const VkDeviceCreateInfo *info);
-/* Adds creation feedback where it can be had, and what is wished where that can be had. */
+/* Adds creation feedback and what is wished for, each if it is supported. */
 void device_request_build(DeviceRequest *request, const VkDeviceCreateInfo *info, const FeatureSupport *support,
                           FeatureWishes wishes);
-/* As the application made it. */
+/* Makes a request with nothing added. */
 void device_request_plain(DeviceRequest *request, const VkDeviceCreateInfo *info, const FeatureSupport *support);
 void device_request_free(DeviceRequest *request);
 

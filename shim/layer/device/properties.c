@@ -1,9 +1,9 @@
 /*
- * properties.c - vkGetPhysicalDeviceProperties2: what an application is told of pipeline binaries.
+ * properties.c - vkGetPhysicalDeviceProperties2: what the application is told about pipeline binaries.
  *
- * Where the layer itself answers VkPipelineBinaryCreateInfoKHR::pPipelineCreateInfo it may say that there is an internal
- * cache, and where the user installed a filled store, that asking it is better than keeping files ('a layer may decide
- * to set this property', VkPhysicalDevicePipelineBinaryPropertiesKHR).
+ * Where the layer itself answers VkPipelineBinaryCreateInfoKHR::pPipelineCreateInfo, it may report an internal cache.
+ * If the user installed a filled store, it may also report that asking this cache is better than keeping files ('a
+ * layer may decide to set this property', VkPhysicalDevicePipelineBinaryPropertiesKHR).
  */
 #include "loader/dispatch.h"
 #include "policy/mailbox.h"
@@ -11,7 +11,8 @@
 #include "vulkan/pnext.h"
 #include "device/properties.h"
 
-/* Covers an interpreter that is still booting; the answer 'as the driver says' is always right too. */
+/* Long enough for an interpreter that is still booting. Without an answer the driver's values stand, which are
+ * correct too. */
 #define PROPERTIES_WAIT_NS 1000000000ll
 
 static void take_answer(VkPhysicalDevicePipelineBinaryPropertiesKHR *out, const PylayerProperties *answer)
@@ -19,7 +20,7 @@ static void take_answer(VkPhysicalDevicePipelineBinaryPropertiesKHR *out, const 
     if (!answer->answered)
         return;
     out->pipelineBinaryInternalCache |= answer->internal_cache != 0;
-    /* An application must be able to switch off what it is told there is. */
+    /* An application must be able to disable the internal cache that it is told of. */
     out->pipelineBinaryInternalCacheControl |= answer->internal_cache != 0 && answer->internal_cache_control != 0;
     out->pipelineBinaryPrefersInternalCache = answer->prefers_internal_cache != 0;
     out->pipelineBinaryPrecompiledInternalCache = answer->precompiled_internal_cache != 0;
@@ -40,7 +41,7 @@ VKAPI_ATTR void VKAPI_CALL layer_GetPhysicalDeviceProperties2(VkPhysicalDevice p
     FeatureSupport support;
     describe_device(&message->info, instance, physical, NULL, &support);
     describe_instance(message, instance);
-    /* A driver without the extension leaves the struct as it was, and so does the layer. */
+    /* A driver without the extension leaves the struct unchanged, and so does the layer. */
     if (support.pipeline_binary && mailbox_request(message, PROPERTIES_WAIT_NS))
         take_answer(binary, &message->properties);
     message_done(message);

@@ -1,4 +1,4 @@
-/* properties.h - vkGetPhysicalDeviceProperties2: what is said of pipeline binaries */
+/* properties.h - vkGetPhysicalDeviceProperties2: what the application is told about pipeline binaries */
 #ifndef PYLAYER_PROPERTIES_H
 #define PYLAYER_PROPERTIES_H
 

@@ -1,6 +1,6 @@
 /*
- * instance.c - vkCreateInstance and vkDestroyInstance. Creating the first instance starts policy, whose
- * interpreter then boots while the driver does its own start-up.
+ * instance.c - vkCreateInstance and vkDestroyInstance. Creating the first instance starts policy, whose interpreter
+ * then boots while the driver initializes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,9 +46,9 @@ static void describe_program(PylayerInstanceInfo *out, const VkApplicationInfo *
 }
 
 /*
- * A Vulkan 1.0 instance can tell the driver's identity and features only with
- * VK_KHR_get_physical_device_properties2, on which the device extensions depend too
- * (VUID-vkCreateDevice-ppEnabledExtensionNames-01387). The loader itself implements it.
+ * A Vulkan 1.0 instance reports the driver's identity and features only with VK_KHR_get_physical_device_properties2.
+ * The device extensions depend on it too (VUID-vkCreateDevice-ppEnabledExtensionNames-01387). The loader itself
+ * implements it.
  */
 static bool wants_properties2(const VkInstanceCreateInfo *info, uint32_t api_version)
 {
@@ -90,7 +90,7 @@ static VkResult create_below(VkLayerInstanceCreateInfo *link, const VkInstanceCr
         VkResult result = create_with_properties2(create, info, allocator, handle);
         if (result == VK_SUCCESS)
             return result;
-        /* Exactly as the application made it; the layers below advanced the link too. */
+        /* Call again exactly as the application did. Reset the link, because the layers below advanced it too. */
         link->u.pLayerInfo = mine->pNext;
         *handle = untouched;
     }
@@ -117,9 +117,9 @@ static void resolve(Instance *instance, const VkLayerInstanceLink *link)
 }
 
 /*
- * The manifest of the implicit layer has the loader look at this variable; nobody does for an explicit one, which
- * VK_INSTANCE_LAYERS or the program itself may have asked for. As with the loader, any value counts, also an empty one.
- * The layer stays in the chain: to refuse would fail a program that named it (VK_ERROR_LAYER_NOT_PRESENT).
+ * The manifest makes the loader check this variable for the implicit layer. Nobody checks it for an explicit layer,
+ * which VK_INSTANCE_LAYERS or the program itself may have requested. As with the loader, any value counts, even an
+ * empty one. The layer stays in the chain: refusing would fail a program that named it (VK_ERROR_LAYER_NOT_PRESENT).
  */
 static bool switched_off(void)
 {
@@ -143,7 +143,8 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *
         return VK_ERROR_INITIALIZATION_FAILED;
     VkLayerInstanceLink *mine = link->u.pLayerInfo;
 
-    /* The loader activates installed layers in setuid programs too: it reads VK_INSTANCE_LAYERS with plain getenv. */
+    /* The loader activates installed layers in setuid programs too, because it reads VK_INSTANCE_LAYERS with plain
+     * getenv. */
     bool elevated = getauxval(AT_SECURE) != 0;
     PylayerInstanceInfo program;
     describe_program(&program, info->pApplicationInfo);

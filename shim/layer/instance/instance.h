@@ -7,10 +7,10 @@
 struct Instance {
     VkInstance handle;
     PylayerInstanceInfo info;
-    bool active;                /* false: policy has no part in it; every call below passes */
+    bool active;                /* false: policy does not run for it, and every call below it goes to the driver */
     uint8_t skip;               /* PylayerSkip */
-    char *layer_settings;       /* layer_settings.h; NULL: none */
-    bool application_allocates; /* it gave allocation callbacks to vkCreateInstance */
+    char *layer_settings;       /* from layer_settings_gather; NULL if there are none */
+    bool application_allocates; /* the application passed allocation callbacks to vkCreateInstance */
     PFN_vkGetInstanceProcAddr get_instance_proc_addr;
     PFN_GetPhysicalDeviceProcAddr get_physical_device_proc_addr;
     PFN_vkDestroyInstance destroy_instance;

@@ -1,9 +1,9 @@
 /*
- * layer_settings.c - VkLayerSettingsCreateInfoEXT, vk_layer_settings.txt and variables, named and found as
- * Vulkan-Utility-Libraries has it (vk_layer_settings.h), which other layers and vkconfig use.
+ * layer_settings.c - reads VkLayerSettingsCreateInfoEXT, vk_layer_settings.txt and environment variables. Names and
+ * places follow Vulkan-Utility-Libraries (vk_layer_settings.h), which other layers and vkconfig use.
  *
- * Nothing is judged here but who could have written the file: pylayer/layer_settings.py says which source may set what,
- * and which values there are.
+ * This file checks only who could have written the settings file. pylayer/common/layer_settings.py decides which
+ * source may set what, and which values are valid.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "process/process.h"
 #include "process/trusted.h"
 
-/* The file's prefix, and the variables' with less and less of the layer's name. */
+/* The prefix of names in the file, and those of variables, which leave out more and more of the layer's name. */
 #define FILE_PREFIX "pylayer_pipeline_cache."
 #define ENVIRONMENT_PREFIX "VK_PYLAYER_PIPELINE_CACHE_"
 #define ENVIRONMENT_PREFIX_NO_VENDOR "VK_PIPELINE_CACHE_"
@@ -31,7 +31,7 @@
 
 /* ---- lines ------------------------------------------------------------------------------------------ */
 
-/* What would end the line, or the key, is no part of a name or value that there is. */
+/* Replaces bytes that would end the line or the key. No valid name or value contains them. */
 static size_t put(char *to, const char *from, size_t size, bool key)
 {
     for (size_t i = 0; i < size; i++) {
@@ -46,13 +46,14 @@ static size_t put(char *to, const char *from, size_t size, bool key)
 static void add(LayerSettings *settings, const char *source, const char *key, size_t key_size, const char *value,
                 size_t value_size)
 {
-    /* A value that is cut is none, and policy's line about it has its beginning. */
+    /* A value cut to this length is not valid for any setting. Policy refuses it in a log line that shows its
+     * beginning. */
     if (value_size > LAYER_SETTING_VALUE_BYTES)
         value_size = LAYER_SETTING_VALUE_BYTES;
     if (key_size > MAX_KEY_BYTES)
         key_size = MAX_KEY_BYTES;
     size_t source_size = strlen(source);
-    /* A space, an equals sign, a line's end; and a zero behind the last one. */
+    /* Room for a space, an equals sign, a newline, and the zero at the end. */
     if (settings->used + source_size + key_size + value_size + 4 > sizeof settings->text) {
         settings->incomplete = true;
         return;
@@ -111,7 +112,7 @@ void layer_settings_from_file(LayerSettings *settings, const char *source, const
     }
 }
 
-/* The first that is there, and only that. Empty: none. */
+/* Finds the first existing settings file; later places are not read. Returns its source. */
 static const char *find_file(char path[PATH_BYTES])
 {
     const char *data = environment_get("XDG_DATA_HOME"), *home = environment_get("HOME");
@@ -156,7 +157,8 @@ static void from_files(LayerSettings *settings)
 
 /* ---- variables -------------------------------------------------------------------------------------------- */
 
-/* The name in a variable behind a prefix, in lower case; 0: it is none. */
+/* Writes the setting's name, in lower case, from a variable whose name begins with the prefix. Returns its size, or
+ * 0 if the variable does not name a setting. */
 static size_t key_of(const char *variable, const char *prefix, char key[MAX_KEY_BYTES])
 {
     size_t start = strlen(prefix), size = 0;
@@ -188,7 +190,7 @@ void layer_settings_from_environment(LayerSettings *settings, char **variables)
             char key[MAX_KEY_BYTES];
             const char *equals = strchr(*variable, '=');
             size_t size = equals && equals[1] ? key_of(*variable, prefixes[i], key) : 0;
-            /* Only the whole prefix says that the variable is meant for this layer. */
+            /* Only the full prefix says that the variable is meant for this layer. */
             if (size && (is_setting(key, size) || i == 2))
                 add(settings, "environment", key, size, equals + 1, strlen(equals + 1));
         }
@@ -210,7 +212,7 @@ static int print_value(char *out, size_t room, const VkLayerSettingEXT *setting,
         return snprintf(out, room, "%u", ((const uint32_t *)values)[index]);
     case VK_LAYER_SETTING_TYPE_UINT64_EXT:
         return snprintf(out, room, "%llu", (unsigned long long)((const uint64_t *)values)[index]);
-    /* No %g: its point is the locale's. */
+    /* No %g: its decimal point depends on the locale. */
     case VK_LAYER_SETTING_TYPE_FLOAT32_EXT:
     case VK_LAYER_SETTING_TYPE_FLOAT64_EXT: {
         double number = setting->type == VK_LAYER_SETTING_TYPE_FLOAT32_EXT ? (double)((const float *)values)[index]
@@ -232,7 +234,7 @@ static int print_value(char *out, size_t room, const VkLayerSettingEXT *setting,
 
 static void take_setting(LayerSettings *settings, const VkLayerSettingEXT *setting)
 {
-    /* One more than a value may have, so that policy refuses what does not fit. */
+    /* Room for one byte more than a value may have, so that policy refuses a value that is too long. */
     char value[LAYER_SETTING_VALUE_BYTES + 2];
     size_t used = 0;
     if (!setting->pLayerName || strcmp(setting->pLayerName, LAYER_NAME) != 0 || !setting->pSettingName)
@@ -260,9 +262,9 @@ static void from_application(LayerSettings *settings, const void *chain)
     }
 }
 
-/* ---- all of it ------------------------------------------------------------------------------------------------- */
+/* ---- all sources ----------------------------------------------------------------------------------------------- */
 
-/* The log is written to before there is a policy, so its level is nobody else's. */
+/* Only log_level is applied here, because the log is written before policy runs. */
 static void set_log_level(const LayerSettings *settings)
 {
     bool by_application = false;
@@ -274,7 +276,7 @@ static void set_log_level(const LayerSettings *settings)
         by_application = application;
         char level[16];
         snprintf(level, sizeof level, "%.*s", (int)strcspn(key + 10, "\n"), key + 10);
-        /* The default in a file says nothing: pylayer/layer_settings.py. */
+        /* "off" is the default, so it has no effect unless a variable sets it: pylayer/common/layer_settings.py. */
         if (strcmp(level, "off") != 0 || strncmp(line, "environment ", 12) == 0)
             log_set_level(level);
     }

@@ -16,7 +16,7 @@ static bool starts_with(const char *text, const char *start)
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* Interpreters whose scripts are the programs; a version may follow. */
+/* Interpreters that run a script or another program. A version may follow the name. */
 static bool runs_scripts(const char *executable)
 {
     static const char *const starts[] = {"python", "pypy", "wine", "ld-linux", "ld-musl"};
@@ -51,7 +51,7 @@ void program_name(char out[NAME_ROOM], const char *executable, const char *comma
     for (const char *argument = command_line; scripts && argument <= end;) {
         const char *stop = argument < end ? memchr(argument, '\0', (size_t)(end - argument)) : NULL;
         size_t length = (size_t)((stop ? stop : end) - argument);
-        /* Wine takes its own name out of the command line, which then begins with the Windows program. */
+        /* Wine removes its own name from the command line, which then begins with the Windows program. */
         bool counts = argument > command_line || (length >= 4 && strncasecmp(argument + length - 4, ".exe", 4) == 0);
         if (counts && length == 2 && (memcmp(argument, "-c", 2) == 0 || memcmp(argument, "-e", 2) == 0))
             return join(out, executable, argument, length);

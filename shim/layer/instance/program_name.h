@@ -1,4 +1,4 @@
-/* program_name.h - what program this is, as rules name it */
+/* program_name.h - the name of this program, as rules use it */
 #ifndef PYLAYER_PROGRAM_NAME_H
 #define PYLAYER_PROGRAM_NAME_H
 
@@ -7,11 +7,12 @@
 #define COMMAND_LINE_BYTES 65536
 #define NAME_ROOM (COMMAND_LINE_BYTES + 4096 + 8)
 
-/* Writes the executable's name, for interpreters and Wine with the script's. A zero ends each of the command line's
- * arguments. */
+/* Writes the executable's name. For interpreters and Wine the script's or program's name follows it. Each argument
+ * in the command line ends with a zero. */
 void program_name(char out[NAME_ROOM], const char *executable, const char *command_line, size_t size);
-/* Returns the name of this process's program, malloc'd: "unknown" where /proc says nothing, NULL without memory. It comes
- * from /proc, because argv[0] can be anything: of this thread, since main may have ended. */
+/* Returns the name of this process's program, malloc'd: "unknown" if /proc says nothing, NULL if memory is short.
+ * Reads /proc, because argv[0] can be anything, and there this thread's entry, because the main thread may have
+ * ended. */
 char *executable_name(void);
 
 #endif

@@ -1,10 +1,11 @@
 /*
  * skip.c - see skip.h.
  *
- * The compiled copy is the one that policy reads instead of YAML (pylayer/compiled.py): its name is the digest of the
- * policy file's bytes, so it can be missing but never old, and its first line is the digest of the rest. Policy makes
- * it when it first reads a policy file. So the interpreter starts once after a change, in whatever process comes first,
- * and in each process where there can be no copy: a policy file with errors, a store that cannot be written to.
+ * Policy reads the same compiled copy instead of YAML (pylayer/common/compiled.py). The copy's name contains the
+ * digest of the policy file's bytes, so a copy can be missing but never out of date. Its first line is the digest of
+ * the rest. Policy writes the copy when it first reads a policy file. So after a change the interpreter starts once,
+ * in whichever process comes first. It starts in every process if there can be no copy: the policy file has errors, or
+ * the store cannot be written to.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -20,7 +21,8 @@
 
 #include "../../../build/layer_tables.h"
 
-/* What pylayer/compiled.py takes of a policy file, and what this file reads of a copy: more is policy's to read. */
+/* The largest policy file that pylayer/common/compiled.py accepts, and the largest copy read here. Policy reads
+ * larger ones. */
 #define MAX_POLICY_BYTES (1u << 20)
 #define MAX_COPY_BYTES (1u << 20)
 
@@ -31,7 +33,7 @@ static char lower(char letter)
     return letter >= 'A' && letter <= 'Z' ? (char)(letter + ('a' - 'A')) : letter;
 }
 
-/* Where the next character of UTF-8 begins. */
+/* Returns the offset of the next UTF-8 character. */
 static size_t after_character(const char *text, size_t size, size_t at)
 {
     do
@@ -83,7 +85,8 @@ static bool built_in_rules_hold(const SkipProgram *program)
 
 /* ---- the compiled copy ------------------------------------------------------------------------------ */
 
-/* A line of a copy is <list>.[<index>.<condition>=s:<pattern>; pylayer/flat.py. Those of one rule follow each other. */
+/* A line of a copy is <list>.[<index>.<condition>=s:<pattern> (pylayer/common/flat.py). The lines of one rule are
+ * adjacent. */
 typedef struct CopyRule {
     bool begun, never, holds;
     size_t index_size;
@@ -101,7 +104,7 @@ static void end_rule(CopyRule *rule, CopyResult *result)
     rule->begun = false;
 }
 
-/* %25, %0A and %0D, in place. False: another escape. */
+/* Decodes %25, %0A and %0D in place. Returns false if there is another escape. */
 static bool unescape(char *text, size_t *size)
 {
     size_t to = 0;
@@ -135,7 +138,7 @@ static bool take_prefix(char **text, size_t *size, const char *prefix)
     return true;
 }
 
-/* What stands behind the list's name. False: not as policy writes it. */
+/* Reads the part of a line after the list's name. Returns false if policy would not write it like this. */
 static bool take_condition(char *line, size_t size, bool never, CopyRule *rule, CopyResult *result,
                            const SkipProgram *program)
 {
@@ -171,7 +174,7 @@ static bool is_whole(const char *copy, size_t size)
 {
     uint8_t digest[PYLAYER_DIGEST_BYTES];
     char hex[DIGEST_HEX_BYTES];
-    size_t head = sizeof hex; /* its zero is the line's end */
+    size_t head = sizeof hex; /* the zero of the hex string stands for the newline */
     if (size < head || copy[head - 1] != '\n')
         return false;
     digest128(copy + head, size - head, digest);
@@ -201,7 +204,7 @@ SkipDecision skip_by_copy(char *copy, size_t size, const SkipProgram *program, b
 
 /* ---- the policy file ------------------------------------------------------------------------------------ */
 
-/* The name of the copy of a policy file: pylayer.compiled.copy_path. */
+/* Writes the name of a policy file's copy, as pylayer/common/compiled.py names it. */
 static bool name_copy(char name[DIGEST_HEX_BYTES + 5], const char *policy_file)
 {
     static const char suffix[] = COPY_NAME_SUFFIX;

@@ -1,20 +1,20 @@
 /*
- * skip.h - processes that policy leaves alone, decided without an interpreter: the rules that are built in, and those of
- * the policy file from its compiled copy.
+ * skip.h - decides without an interpreter which processes policy skips: by the built-in rules, and by the policy
+ * file's rules, read from its compiled copy.
  */
 #ifndef PYLAYER_SKIP_H
 #define PYLAYER_SKIP_H
 
 #include "base.h"
 
-/* What a rule may ask for: names and order in shim/policy/layer_tables.py. */
+/* The conditions of a rule. Their names and order are in shim/policy/layer_tables.py. */
 #define SKIP_CONDITIONS 3
 
 typedef struct SkipRule {
-    const char *patterns[SKIP_CONDITIONS]; /* NULL: anything */
+    const char *patterns[SKIP_CONDITIONS]; /* NULL matches anything */
 } SkipRule;
 
-/* A process as rules see it: UTF-8, or what is taken for it. */
+/* A process as rules see it. Texts are treated as UTF-8. */
 typedef struct SkipProgram {
     const char *texts[SKIP_CONDITIONS];
     size_t sizes[SKIP_CONDITIONS];
@@ -23,17 +23,18 @@ typedef struct SkipProgram {
 typedef enum SkipDecision {
     SKIP_NO,
     SKIP_YES,
-    /* There is a policy file and no copy of it that can be used: policy decides, after it has made one. */
+    /* There is a policy file but no usable copy of it. Policy decides, after it has written one. */
     SKIP_UNDECIDED,
 } SkipDecision;
 
-/* For an instance; `built_in`: what the built-in rules alone say. */
+/* Decides for an instance. Sets `built_in` if a built-in rule alone would skip it. */
 SkipDecision skip_decide(const PylayerInstanceInfo *application, bool *built_in);
 
-/* What a compiled copy says, whole as it was read; it is changed. SKIP_UNDECIDED: damaged. */
+/* Decides by a compiled copy, passed complete as it was read. Changes its bytes. Returns SKIP_UNDECIDED if it is
+ * damaged. */
 SkipDecision skip_by_copy(char *copy, size_t size, const SkipProgram *program, bool built_in);
 
-/* Whether a pattern of a rule matches a whole text, as pylayer.settings.glob_matches decides. */
+/* Returns true if a rule's pattern matches the whole text, as glob_matches in pylayer/common/settings.py does. */
 bool glob_matches(const char *pattern, size_t pattern_size, const char *text, size_t text_size);
 
 #endif

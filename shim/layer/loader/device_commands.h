@@ -1,21 +1,21 @@
 /*
  * device_commands.h - the one list of the device commands that the layer hooks or calls.
  *
- * HOOKED(group, member, type, name): layer_<name> is what vkGetDeviceProcAddr gives out where the group is hooked
- * (is_hooked in loader.c). CALLED: the layer only calls it. Device::member is the next layer's function, NULL where it has
- * none. To support a command, add its line here and, if it is hooked, declare layer_<name>.
+ * HOOKED(group, member, type, name): vkGetDeviceProcAddr returns layer_<name> if the device hooks the group (is_hooked
+ * in loader.c). CALLED: the layer only calls the command. Device::member is the next layer's function, or NULL if it
+ * has none. To support a command, add its line here. If it is hooked, declare layer_<name> too.
  */
 #ifndef PYLAYER_DEVICE_COMMANDS_H
 #define PYLAYER_DEVICE_COMMANDS_H
 
 enum CommandGroup {
     COMMANDS_DEVICE,    /* hooked on every device */
-    COMMANDS_CACHES,    /* hooked where the device has a carrier, or the program's caches are checked */
-    COMMANDS_PIPELINES, /* hooked where the device has a carrier, or policy wants to know what is created */
-    COMMANDS_BINARIES,  /* VK_KHR_pipeline_binary: hooked where the program has it, hidden where only the layer has */
+    COMMANDS_CACHES,    /* hooked if the carrier keeps pipelines, or the program's caches are checked */
+    COMMANDS_PIPELINES, /* hooked if the device has a carrier, policy wants creations told, or cache data is checked */
+    COMMANDS_BINARIES,  /* VK_KHR_pipeline_binary: hooked if the program enabled it, hidden if only the layer did */
 };
 
-/* Commands with a VkPipelineCache that create pipelines of which the layer knows nothing else. */
+/* Commands that take a VkPipelineCache and create pipelines of which the layer knows nothing else. */
 typedef VkResult(VKAPI_PTR *CreateUnknownPipelines)(VkDevice, VkPipelineCache, uint32_t, const void *,
                                                     const VkAllocationCallbacks *, VkPipeline *);
 typedef VkResult(VKAPI_PTR *CreateUnknownPipelinesDeferred)(VkDevice, VkDeferredOperationKHR, VkPipelineCache, uint32_t,

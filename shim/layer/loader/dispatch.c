@@ -1,9 +1,9 @@
 /*
- * dispatch.c - dispatch key to Instance or Device, read without a lock on every intercepted call.
+ * dispatch.c - maps a dispatch key to its Instance or Device, and is read without a lock on every intercepted call.
  *
- * Open addressing over a fixed table. A removed slot keeps its place as a tombstone, so that a probe
- * sequence which passed it still finds what lies behind. Keys are pointers that the loader reuses after
- * destruction, hence removal is explicit.
+ * The table is fixed and uses open addressing. A removed slot remains as a tombstone, so that a probe sequence that
+ * passed it still finds the entries after it. Keys are pointers that the loader reuses after destruction, so entries
+ * must be removed explicitly.
  */
 #include "loader/dispatch.h"
 #include "process/process.h"
@@ -12,7 +12,8 @@ DispatchTable instance_table, device_table;
 
 static pthread_mutex_t write_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* The child of a fork has one thread, and the mutex may have been held by one that it lacks. */
+/* In the child of a fork, a thread that does not exist there may hold the mutex. The child has one thread and needs
+ * no lock. */
 static void lock(void)
 {
     if (!process_is_forked_child())

@@ -1,11 +1,11 @@
-/* dispatch.h - dispatch key to Instance or Device */
+/* dispatch.h - maps a dispatch key to its Instance or Device */
 #ifndef PYLAYER_DISPATCH_H
 #define PYLAYER_DISPATCH_H
 
 #include "base.h"
 
-/* Instances and devices alive at once in one process. The table never grows, so that readers need
- * no lock; creating an object that does not fit fails with VK_ERROR_TOO_MANY_OBJECTS. */
+/* The most instances, and the most devices, alive at once in one process. The table never grows, so readers need no
+ * lock. Creating an object that does not fit fails with VK_ERROR_TOO_MANY_OBJECTS. */
 #define MAX_DISPATCH_OBJECTS 4096
 
 /* The dispatch key: the loader's table pointer at the start of every dispatchable handle. */

@@ -1,8 +1,8 @@
 /*
- * loader.c - the loader's way in: negotiation, vkGetInstanceProcAddr, vkGetDeviceProcAddr.
+ * loader.c - what the loader calls: negotiation, vkGetInstanceProcAddr, vkGetDeviceProcAddr.
  *
- * What is not in the tables below is answered with the next layer's pointer, so that a call which the
- * layer does not intercept costs nothing.
+ * A command that is not in the tables below gets the next layer's pointer, so a call that the layer does not intercept
+ * costs nothing.
  */
 #include <string.h>
 
@@ -28,7 +28,7 @@ static const VkLayerProperties layer_properties = {
     .description = "Pipeline caching that survives: validated, transparent, visible",
 };
 
-/* LLP_LAYER_15/16: a layer lists itself and its extensions; this one has no device extension. */
+/* LLP_LAYER_15/16: a layer lists itself and its extensions. This one has no device extension. */
 static VkResult list_one_layer(uint32_t *property_count, VkLayerProperties *properties)
 {
     if (!properties) {
@@ -100,7 +100,7 @@ static const Hook instance_hooks[] = {
     HOOK(EnumerateDeviceExtensionProperties),
 };
 
-/* Intercepted where policy runs, and the next layer has the command. */
+/* Intercepted if policy runs and the next layer has the command. */
 static const Hook properties_hooks[] = {
     {"vkGetPhysicalDeviceProperties2", (PFN_vkVoidFunction)layer_GetPhysicalDeviceProperties2},
     {"vkGetPhysicalDeviceProperties2KHR", (PFN_vkVoidFunction)layer_GetPhysicalDeviceProperties2},
@@ -116,8 +116,8 @@ typedef struct DeviceCommand {
 #define ROW_CALLED(group, member, type, name) {"vk" #name, NULL, COMMANDS_##group},
 static const DeviceCommand device_commands[] = {DEVICE_COMMANDS(ROW_HOOKED, ROW_CALLED)};
 
-/* The layer may have enabled VK_KHR_maintenance5 by itself. A program that did not gets none of its commands
- * (LLP_LAYER_18), nor those of VK_KHR_pipeline_binary. */
+/* The layer may have enabled VK_KHR_maintenance5 and VK_KHR_pipeline_binary by itself. A program that did not
+ * enable them gets none of their commands (LLP_LAYER_18). */
 static const char *const maintenance5_commands[] = {
     "vkCmdBindIndexBuffer2KHR",
     "vkGetRenderingAreaGranularityKHR",
@@ -150,7 +150,8 @@ static bool is_hooked(const Device *device, enum CommandGroup group)
     case COMMANDS_CACHES:
         return carrier_keeps(plan->carrier) || plan->check_caches;
     case COMMANDS_PIPELINES:
-        /* Without a carrier too, the program's data may be what a driver crashes on, and mostly here: the sentinel. */
+        /* Also without a carrier: the driver may crash on the program's own cache data, and mostly does so in these
+         * commands. The crash sentinel marks them. */
         return plan->carrier != PYLAYER_CARRIER_OFF || plan->tell_creations ||
                (plan->check_caches && !plan->report_caches);
     case COMMANDS_BINARIES:
@@ -177,17 +178,17 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetInstanceProcAddr(VkInst
     Instance *instance = handle ? dispatch_find(&instance_table, dispatch_key(handle)) : NULL;
     if (!instance)
         return NULL;
-    /* Commands of VK_KHR_get_physical_device_properties2 are answered even where the layer alone enabled it, against
-     * LLP_LAYER_18. The loader keeps one list of enabled extensions for above and below the layers, so its
-     * vkGetPhysicalDeviceProperties2 then calls what is answered here. NULL would crash a program of Vulkan 1.0. */
+    /* Commands of VK_KHR_get_physical_device_properties2 are returned even if only the layer enabled it, against
+     * LLP_LAYER_18. The loader keeps one list of enabled extensions for above and below the layers, so its own
+     * vkGetPhysicalDeviceProperties2 calls the pointer returned here. NULL would crash a Vulkan 1.0 program. */
     PFN_vkVoidFunction next = instance->get_instance_proc_addr(instance->handle, name);
     if (!next)
         return next;
     hook = instance->active && instance->get_properties2 ? FIND(properties_hooks, name) : NULL;
     if (hook)
         return hook;
-    /* Device commands asked of the instance: the hook finds its device at each call. LLP_LAYER_18: only
-     * what the next layer knows too. */
+    /* Device commands queried through the instance: the hook finds its device at each call. LLP_LAYER_18: return a
+     * hook only if the next layer knows the command too. */
     if (strcmp(name, "vkGetDeviceProcAddr") == 0)
         return (PFN_vkVoidFunction)layer_GetDeviceProcAddr;
     const DeviceCommand *command = find_device_command(name);
@@ -216,7 +217,7 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetDeviceProcAddr(VkDevice
     return hooked ? command->hook : next;
 }
 
-/* Physical-device commands unknown to the loader: none of them are ours. */
+/* Physical-device commands that the loader does not know. The layer has none of its own. */
 static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetPhysicalDeviceProcAddr(VkInstance handle, const char *name)
 {
     Instance *instance = handle ? dispatch_find(&instance_table, dispatch_key(handle)) : NULL;
@@ -225,7 +226,7 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetPhysicalDeviceProcAddr(
     return instance->get_physical_device_proc_addr(instance->handle, name);
 }
 
-/* The only exported name besides what the C runtime needs (LLP_LAYER_4/5). */
+/* The only exported name apart from those that the C runtime needs (LLP_LAYER_4/5). */
 __attribute__((visibility("default"))) VKAPI_ATTR VkResult VKAPI_CALL
 vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *interface)
 {

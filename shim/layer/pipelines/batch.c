@@ -20,7 +20,7 @@ void batch_wait_for_load(Batch *batch)
     batch_find_suspects(batch);
 }
 
-/* NULL: a cell, or one that the layer does not merge into. */
+/* Returns NULL for a cell, and for a cache that the layer does not merge into: its use needs no lock. */
 static CacheUse *use_of(Batch *batch, VkPipelineCache cache)
 {
     if (cache == batch->call->device->merged)
@@ -110,7 +110,7 @@ void batch_note_plain(Batch *batch, uint32_t index, bool from_layer, uint64_t du
     batch_note_created(batch, index);
     count(&counters_of(device)->totals.plain, 1);
     count(&counters_of(device)->totals.plain_ns, duration_ns);
-    /* A driver that was asked and does not tell may have compiled; of fast links drivers have nothing to tell. */
+    /* A driver that gives no feedback although it was asked may have compiled. Drivers give none about fast links. */
     bool compiled = feedback ? !(feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT)
                              : device->feedback && batch->elements[index].kind != PYLAYER_KIND_GRAPHICS_FAST_LINKED;
     if (compiled) {
@@ -124,7 +124,7 @@ void batch_note_plain(Batch *batch, uint32_t index, bool from_layer, uint64_t du
         element_clear_application_hit(&batch->elements[index]);
 }
 
-/* Several pipelines may fail in different ways; an error outweighs a success code such as
+/* Several pipelines may fail in different ways. An error takes precedence over a success code such as
  * VK_PIPELINE_COMPILE_REQUIRED. */
 static VkResult worse(VkResult sofar, VkResult result)
 {
@@ -133,7 +133,7 @@ static VkResult worse(VkResult sofar, VkResult result)
     return result;
 }
 
-/* EARLY_RETURN_ON_FAILURE: this element and all behind it are VK_NULL_HANDLE, also those already created. */
+/* EARLY_RETURN_ON_FAILURE: this element and all later ones become VK_NULL_HANDLE, even those already created. */
 static void return_early(Batch *batch, uint32_t index)
 {
     PipelineCall *call = batch->call;

@@ -1,13 +1,13 @@
 /*
- * carrier_binaries.c - pipelines by their keys (binaries.c), where the application passed no VkPipelineCache. What cannot
- * be a binary goes the way of cells.
+ * carrier_binaries.c - creates pipelines by their keys (binaries.c) if the application passed no VkPipelineCache.
+ * carrier_cells.c creates those that cannot be made from binaries.
  */
 #include "pipelines/carrier_binaries.h"
 
 #include "binaries/binaries.h"
 #include "pipelines/carrier_cells.h"
 
-/* The index lacks it, but cells that were stored before may have it, or the driver's own cache. */
+/* The index lacks the pipeline, but cells that were stored earlier or the driver's own cache may have it. */
 static bool probe_without_binaries(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *key)
 {
     PipelineCall *call = batch->call;
@@ -43,7 +43,8 @@ static void note_compiled(Batch *batch, uint32_t index, uint64_t duration_ns)
     element_clear_application_hit(&batch->elements[index]);
 }
 
-/* The driver compiled it and does not have its binaries: compiled again, once for this kind of pipeline. */
+/* The driver compiled the pipeline but does not have its binaries, so the layer compiles it again, with CAPTURE_DATA.
+ * Later pipelines of this kind are captured at once. */
 static void capture_belatedly(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *key)
 {
     PipelineCall *call = batch->call;
@@ -51,13 +52,13 @@ static void capture_belatedly(Batch *batch, uint32_t index, const VkPipelineBina
     Element *element = &batch->elements[index];
     VkPipeline again = VK_NULL_HANDLE;
     uint64_t duration = 0;
-    /* Of this one pipeline, and not of its kind. */
+    /* This concerns one pipeline, so it must not mark the whole kind. */
     if (!element_flags_can_change(element, call, index))
         return;
     atomic_fetch_or(&device->kinds_captured, 1u << element->kind);
     if (binaries_capture(call, index, element, key, batch_about_cell(batch, index, 0, 0), &again, &duration))
         device->destroy_pipeline(device->handle, again, call->allocator);
-    else /* it can be created, but not captured */
+    else /* the driver can create it, but not capture it */
         atomic_fetch_or(&device->kinds_without_binaries, 1u << element->kind);
 }
 

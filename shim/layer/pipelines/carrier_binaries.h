@@ -1,4 +1,4 @@
-/* carrier_binaries.h - pipelines by their keys */
+/* carrier_binaries.h - creates pipelines by their keys */
 #ifndef PYLAYER_CARRIER_BINARIES_H
 #define PYLAYER_CARRIER_BINARIES_H
 

@@ -1,7 +1,7 @@
 /*
- * carrier_cells.c - pipelines through VkPipelineCache: a hit is one call to the driver, the application's call with
- * FAIL_ON_PIPELINE_COMPILE_REQUIRED, against its own cache or, when it passed none, the layer's. Pipelines that this
- * leaves out are created one by one, each in a cell.
+ * carrier_cells.c - creates pipelines with a VkPipelineCache. A hit is one call to the driver for each pipeline: the
+ * application's create info with FAIL_ON_PIPELINE_COMPILE_REQUIRED, against its own cache or, if it passed none, the
+ * layer's. Each pipeline that misses is compiled in a cell.
  */
 #include <string.h>
 
@@ -11,13 +11,13 @@
 #include "pipelines/pass.h"
 #include "pipelines/carrier_cells.h"
 
-/* Stage feedbacks that fit here are put back after an adoption overwrote them. */
+/* An adoption overwrites the application's stage feedbacks, so they are saved. With more, nothing is adopted. */
 #define SAVED_STAGES 16
 
 /*
- * The driver's own disk cache answered, so nothing was compiled, and the store lacks it. Creating the
- * pipeline once more, in a cell, costs what a disk cache hit costs, once. False: it could not be had there, or
- * nothing came of it.
+ * The driver's own disk cache had the pipeline, so nothing was compiled, and the store lacks it. Creating the pipeline
+ * a second time, in a cell, costs one more disk cache hit, once. Returns false if the pipeline could not be created in
+ * a cell, or the cell stayed empty.
  */
 static bool adopt(Batch *batch, uint32_t index)
 {
@@ -45,7 +45,8 @@ static bool adopt(Batch *batch, uint32_t index)
     if (again != VK_NULL_HANDLE)
         device->destroy_pipeline(device->handle, again, call->allocator);
     if (result != VK_SUCCESS) {
-        /* Without our cache the driver would have to compile: ours it was, whatever the feedback says. */
+        /* Without the layer's cache the driver would have to compile. So that cache had the pipeline, whatever the
+         * feedback says, and adopting pipelines of this kind is useless. */
         if (result == VK_PIPELINE_COMPILE_REQUIRED_EXT)
             atomic_fetch_or(&device->kinds_not_adopted, 1u << element->kind);
         device->destroy_pipeline_cache(device->handle, cell, NULL);
@@ -58,7 +59,7 @@ static bool adopt(Batch *batch, uint32_t index)
     return kept;
 }
 
-/* A probe created the pipeline. from_layer: found in the layer's cache, not in one the application passed. */
+/* A probe created the pipeline. from_layer: the probe used the layer's cache, not one that the application passed. */
 static void note_hit(Batch *batch, uint32_t index, bool from_layer)
 {
     Device *device = batch->call->device;
@@ -87,7 +88,7 @@ static bool probe_one(Batch *batch, uint32_t index, VkPipelineCache cache)
     return batch_create_one(batch, index, cache, FAIL_ON_COMPILE, pipeline, NULL) == VK_SUCCESS && *pipeline;
 }
 
-/* What could not be merged into the layer's cache yet, because somebody compiles there. */
+/* Probes the annex: data not yet merged into the layer's cache, because a thread compiles with that cache. */
 static bool probe_annex(Batch *batch, uint32_t index)
 {
     Device *device = batch->call->device;
@@ -103,7 +104,7 @@ static bool probe_annex(Batch *batch, uint32_t index)
     return found;
 }
 
-/* Looks into the layer's cache. */
+/* Probes the layer's cache. */
 static bool probe_layer(Batch *batch, uint32_t index)
 {
     Device *device = batch->call->device;
@@ -115,7 +116,7 @@ static bool probe_layer(Batch *batch, uint32_t index)
     return true;
 }
 
-/* Something came to nothing, and it may be the doing of what was merged from the store into the application's cache. */
+/* Returns true if the creation failed and stored data, merged into the application's cache, may be the cause. */
 static bool may_be_the_stores_doing(const Batch *batch, VkPipelineCache cache, VkResult result, VkPipeline pipeline)
 {
     if (cache == VK_NULL_HANDLE || !atomic_load_explicit(&batch->call->device->holds_stored, memory_order_relaxed))
@@ -123,7 +124,8 @@ static bool may_be_the_stores_doing(const Batch *batch, VkPipelineCache cache, V
     return result == VK_SUCCESS ? pipeline == VK_NULL_HANDLE : result < 0 && result != VK_ERROR_DEVICE_LOST;
 }
 
-/* Exactly as the application made it, by itself; a suspect without the cache, into which what is stored was merged. */
+/* Creates the pipeline exactly as the application asked, in a call of its own. A suspect gets no cache, because stored
+ * data was merged into the application's. */
 static VkResult create_as_asked(Batch *batch, uint32_t index)
 {
     PipelineCall *call = batch->call;
@@ -173,7 +175,7 @@ static VkResult compile_into_cell(Batch *batch, uint32_t index)
     return VK_SUCCESS;
 }
 
-/* Nothing has it. */
+/* Creates a pipeline that no cache has, or a suspect, for which no cache was probed. */
 static VkResult create_absent(Batch *batch, uint32_t index)
 {
     const Element *element = &batch->elements[index];
@@ -186,16 +188,16 @@ static VkResult create_absent(Batch *batch, uint32_t index)
     return element->plain ? create_as_asked(batch, index) : compile_into_cell(batch, index);
 }
 
-/* Without a probe a miss cannot be seen: what the store has must be in the application's cache before. */
+/* Without a probe a miss cannot be detected, so what the store has must be in the application's cache beforehand. */
 static void seed_before(Batch *batch)
 {
     Device *device = batch->call->device;
     batch_wait_for_load(batch);
-    if (device->plan.seed_caches && !loading_is_under_way(device)) /* not between the slices of a load */
+    if (device->plan.seed_caches && !loading_is_under_way(device)) /* not in a load: each slice would cause a merge */
         cells_seed(device, batch->app_cache);
 }
 
-/* Its kind is not found by a probe, or its flags cannot be changed. */
+/* For a pipeline of a kind that probes do not find, or whose flags cannot be changed. */
 static VkResult create_without_probe(Batch *batch, uint32_t index)
 {
     PipelineCall *call = batch->call;
@@ -219,7 +221,7 @@ static VkResult create_without_probe(Batch *batch, uint32_t index)
     return VK_SUCCESS;
 }
 
-/* The application's cache lacks it. */
+/* For a pipeline that the application's cache lacks. */
 static VkResult create_with_layer(Batch *batch, uint32_t index)
 {
     if (batch->app_cache)
@@ -258,12 +260,12 @@ VkResult carrier_cells_create_one(Batch *batch, uint32_t index)
 VkResult carrier_cells_create(Batch *batch)
 {
     PipelineCall *call = batch->call;
-    /* What is about to arrive must not be compiled. With an application cache only a miss has to wait. */
+    /* Pipelines that the load will bring must not be compiled. With an application cache only a miss has to wait. */
     if (call->cache == VK_NULL_HANDLE)
         batch_wait_for_load(batch);
     else
         batch_find_suspects(batch);
-    /* Policy may have learnt from the store that this driver keeps nothing. */
+    /* Policy may have learnt from the store that this driver's caches keep nothing. */
     if (atomic_load_explicit(&call->device->carrier, memory_order_relaxed) == PYLAYER_CARRIER_OFF)
         return pass_pipelines(call);
     for (uint32_t i = 0; i < call->count; i++)

@@ -1,11 +1,11 @@
-/* carrier_cells.h - pipelines by VkPipelineCache, each miss in a cell */
+/* carrier_cells.h - creates pipelines with a VkPipelineCache, each miss in a cell */
 #ifndef PYLAYER_CARRIER_CELLS_H
 #define PYLAYER_CARRIER_CELLS_H
 
 #include "pipelines/batch.h"
 
 VkResult carrier_cells_create(Batch *batch);
-/* One of the call's pipelines, through the application's cache and the layer's. */
+/* Creates one of the call's pipelines, with the application's cache and the layer's. */
 VkResult carrier_cells_create_one(Batch *batch, uint32_t index);
 
 #endif

@@ -1,12 +1,14 @@
 /*
- * carrier_observe.c - the application's call as it made it, timed and counted, for those who want to know what compiles.
+ * carrier_observe.c - passes the application's call unchanged, and times and counts it, for users who want to know
+ * what compiles.
  *
- * The driver gets the application's cache, flags and device. Creation feedback, where the application's own device has
- * it, is asked for beside what the application chained: it tells what the driver did and changes nothing.
+ * The driver gets the application's cache, flags and device. If the application's own device has creation feedback, the
+ * layer asks for it in addition to what the application chained. Feedback reports what the driver did and changes
+ * nothing.
  */
 #include "pipelines/carrier_observe.h"
 
-/* Found in the application's own cache, where the driver tells. */
+/* Counts a hit in the application's own cache, if the driver's feedback reports one. */
 static void note_own_hit(Batch *batch, uint32_t index)
 {
     const VkPipelineCreationFeedbackEXT *feedback = element_feedback(&batch->elements[index]);
@@ -31,7 +33,7 @@ VkResult carrier_observe_create(Batch *batch)
                                    : &counters_of(device)->totals.failed,
                   1);
         } else if (batch->elements[i].from_binaries) {
-            count(&counters_of(device)->totals.passed, 1); /* nothing was to be compiled */
+            count(&counters_of(device)->totals.passed, 1); /* there was nothing to compile */
         } else {
             batch_note_plain(batch, i, false, i == 0 ? duration : 0);
             note_own_hit(batch, i);

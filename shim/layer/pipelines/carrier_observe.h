@@ -1,4 +1,4 @@
-/* carrier_observe.h - pipelines as the application made them, counted */
+/* carrier_observe.h - passes calls as the application made them, and counts */
 #ifndef PYLAYER_CARRIER_OBSERVE_H
 #define PYLAYER_CARRIER_OBSERVE_H
 

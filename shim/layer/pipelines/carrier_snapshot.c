@@ -1,11 +1,11 @@
 /*
- * carrier_snapshot.c - the application's call as it made it, with the layer's cache where it passed none: for devices
- * without pipelineCreationCacheControl, where a miss cannot be seen.
+ * carrier_snapshot.c - passes the application's call, with the layer's cache if the application passed none. For
+ * devices without pipelineCreationCacheControl, where a miss cannot be detected.
  */
 #include "caches/cells.h"
 #include "pipelines/carrier_snapshot.h"
 
-/* Without any cache: what was stored is in the layer's, and may be in the program's. */
+/* Creates without any cache: stored data is in the layer's cache, and may be in the application's. */
 static VkResult create_again(Batch *batch, uint32_t index)
 {
     PipelineCall *call = batch->call;
@@ -18,7 +18,7 @@ static VkResult create_again(Batch *batch, uint32_t index)
     return result;
 }
 
-/* Beside a suspect: what is stored was merged into the program's cache too, for the pipelines before. */
+/* For a call with a suspect. Not with the application's cache either: earlier calls had stored data merged into it. */
 static VkResult create_without_caches(Batch *batch)
 {
     PipelineCall *call = batch->call;
@@ -32,7 +32,7 @@ static VkResult create_without_caches(Batch *batch)
     return batch->result;
 }
 
-/* Something came to nothing, and it may be the cache's doing. */
+/* Returns true if a creation failed and the cache may be the cause. */
 static bool is_worth_another_try(const PipelineCall *call, VkResult result)
 {
     if (result == VK_ERROR_DEVICE_LOST || result == VK_PIPELINE_COMPILE_REQUIRED_EXT)
@@ -55,7 +55,7 @@ VkResult carrier_snapshot_create(Batch *batch)
     if (batch->suspects)
         return create_without_caches(batch);
     if (batch->app_cache && device->plan.seed_caches && !loading_is_under_way(device))
-        cells_seed(device, batch->app_cache); /* when more was loaded since; not between the slices of a load */
+        cells_seed(device, batch->app_cache); /* not in a load: each slice would cause a merge */
     bool may_compile = batch_prepare_plain(batch);
     uint64_t duration = 0;
     VkResult result = batch_call(batch, from_layer ? device->merged : call->cache, may_compile, 0, call->count,

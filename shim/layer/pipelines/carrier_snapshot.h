@@ -1,4 +1,4 @@
-/* carrier_snapshot.h - pipelines by VkPipelineCache, without a probe */
+/* carrier_snapshot.h - creates pipelines with a VkPipelineCache, without a probe */
 #ifndef PYLAYER_CARRIER_SNAPSHOT_H
 #define PYLAYER_CARRIER_SNAPSHOT_H
 

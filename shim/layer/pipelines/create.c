@@ -1,6 +1,6 @@
 /*
- * create.c - see create.h. Results are those that the driver would have given without the layer (Vulkan, 'Multiple
- * Pipeline Creation').
+ * create.c - see create.h. Results are those that the driver would give without the layer (Vulkan, 'Multiple Pipeline
+ * Creation').
  */
 #include "process/process.h"
 #include "pipelines/create.h"
@@ -16,7 +16,7 @@
 #include "shaders/fingerprints.h"
 #include "pipelines/pass.h"
 
-/* Create infos in one call that fit on the stack; applications rarely pass more than one. */
+/* Calls with up to this many create infos need no heap. Applications rarely pass more than one. */
 #define STACK_ELEMENTS 8
 
 static VkResult pass_untouched(Batch *batch)
@@ -25,7 +25,7 @@ static VkResult pass_untouched(Batch *batch)
     VkResult result = pass_pipelines(call);
     if (atomic_load_explicit(&call->device->carrier, memory_order_relaxed) != PYLAYER_CARRIER_BINARIES)
         return result;
-    /* What the application captures itself can be found by its create info later. */
+    /* The index keeps what the application captures itself, so that a later request by create info finds it. */
     for (uint32_t i = 0; i < call->count; i++)
         if (batch->elements[i].captures && !batch->elements[i].from_binaries && call->pipelines[i] != VK_NULL_HANDLE)
             binaries_keep_captured(call, i, &batch->elements[i], batch_about_cell(batch, i, 0, 0));
@@ -39,7 +39,7 @@ static VkResult create_by_carrier(Batch *batch, int carrier)
         untouchable |= element_is_untouchable(&batch->elements[i]);
     if (carrier == PYLAYER_CARRIER_OBSERVE)
         return carrier_observe_create(batch);
-    /* Not with observe, where there is no cache of the layer's that takes over what is compiled. */
+    /* Not with the observe carrier: it has no cache of the layer's into which compiled pipelines could be merged. */
     batch->app_cache = app_cache_find(batch->call->device, batch->call->cache);
     if (untouchable)
         return pass_untouched(batch);

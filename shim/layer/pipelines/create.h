@@ -1,12 +1,13 @@
-/* create.h - vkCreate*Pipelines without a deferred operation: what the device's carrier makes of the call */
+/* create.h - vkCreate*Pipelines without a deferred operation, by the device's carrier */
 #ifndef PYLAYER_CREATE_H
 #define PYLAYER_CREATE_H
 
 #include "vulkan/create_info.h"
 
-/* A call with a deferred operation goes to the driver as it is. */
+/* Passes a call with a deferred operation to the driver unchanged. */
 VkResult pipelines_create(const PipelineCall *call);
-/* Without compiling: leaves VK_NULL_HANDLE, and returns VK_PIPELINE_COMPILE_REQUIRED, where something is missing. */
+/* Probes all pipelines of the call without compiling. Those that no cache has become VK_NULL_HANDLE, and the result is
+ * VK_PIPELINE_COMPILE_REQUIRED. *after_load: see PipelineCall::probe_after_load. */
 VkResult pipelines_probe(const PipelineCall *call, bool *after_load);
 
 #endif

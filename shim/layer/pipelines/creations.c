@@ -1,6 +1,6 @@
 /*
- * creations.c - what policy is told of pipelines that were created, for the timeline of the run (docs/format.md,
- * 'Timelines'). Hits are counted and not told: a message would cost more than many of them.
+ * creations.c - tells policy about created pipelines, for the timeline of the run (docs/format.md, 'Timelines'). Hits
+ * are only counted: one message would cost more than many hits.
  */
 #define _GNU_SOURCE
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "pipelines/creations.h"
 #include "shaders/fingerprints.h"
 
-/* A system call, and one for each thread's first creation that is not a hit. */
+/* Makes one system call for each thread, at its first creation that is not a hit. */
 static uint32_t thread_id(void)
 {
     static _Thread_local uint32_t id;
@@ -20,7 +20,7 @@ static uint32_t thread_id(void)
     return id;
 }
 
-/* What a person knows a pipeline by. */
+/* Fills in what people recognize a pipeline by. */
 static void name(PylayerCell *about, const VkPipelineShaderStageCreateInfo *stages, uint32_t stage_count)
 {
     const char *entry_point = NULL;
@@ -84,7 +84,7 @@ void creation_tell_hit(const Batch *batch, uint32_t index, uint64_t create_ns)
 
 void creation_tell_plain(Batch *batch, uint64_t create_ns)
 {
-    /* A driver without creation feedback tells by the time that it takes, if at all. */
+    /* Without creation feedback, only the duration suggests that the driver compiled. */
     bool perhaps = !batch->call->device->feedback && create_ns > PYLAYER_TOLD_NS;
     if (batch->plain_compiled)
         creation_tell(batch, batch->first_compiled, PYLAYER_OUTCOME_PLAIN, create_ns, batch->plain_compiled);

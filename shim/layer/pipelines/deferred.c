@@ -1,14 +1,14 @@
 /*
  * deferred.c - vkCreateRayTracingPipelinesKHR with a deferred operation, and the operation's completion.
  *
- * What the caches hold is there at once. The rest is the driver's to defer, so that its threads and the application's
- * share the work as they do without the layer: the operation goes down with create infos that live here until it is
- * complete, and with a cache of its own. It cannot have one that others merge into: no lock can be held from one call
- * to the end of another one.
+ * Pipelines that the caches hold are created at once. The driver defers the rest, so that its threads and the
+ * application's share the work as they do without the layer. The driver's operation gets create infos that live here
+ * until it is complete, and a cache of its own. It cannot use a cache that others merge into, because no lock can be
+ * held from one call to the end of another one.
  *
- * An operation that is pending becomes complete in a vkDeferredOperationJoinKHR, for one of the threads in it, and no
- * sooner (Vulkan, 'Requesting Deferral'). That thread, or one that asks for the result first, takes over what was
- * compiled before the application can know that it is done; others wait for it.
+ * A pending operation becomes complete in a vkDeferredOperationJoinKHR, for one of the threads in it, and no sooner
+ * (Vulkan, 'Requesting Deferral'). That thread, or one that asks for the result first, keeps what was compiled before
+ * the application can know that the operation is complete. Other threads wait for it.
  */
 #include "loader/dispatch.h"
 #include "process/process.h"
@@ -26,28 +26,28 @@
 
 /* The VkPipelineCache that the driver uses for an operation. */
 enum OperationCache {
-    CACHE_CELL,         /* empty: what is compiled is kept */
-    CACHE_COPY,         /* of the one that a call without deferral would use: nothing can be learnt by a probe */
-    CACHE_APPLICATIONS, /* one that the layer does not know, and so never merges into */
+    CACHE_CELL,         /* empty: what is compiled into it is kept */
+    CACHE_COPY,         /* of the cache that a call without deferral would use, where a probe is of no use */
+    CACHE_APPLICATIONS, /* one that the layer does not know and so never merges into */
 };
 
 typedef struct DeferredOperation {
     struct DeferredOperation *next;
-    uint64_t serial; /* the handle may be in use again while a thread still comes out of its last join */
+    uint64_t serial; /* the handle may be reused while a thread still returns from its last join */
     bool ending;
-    PipelineCall call; /* what it points to is valid until the operation is complete */
+    PipelineCall call; /* the memory it points to is valid until the operation is complete */
     AppCache *app_cache;
     VkPipelineCache cache;
     enum OperationCache cache_is;
     bool after_load;
     uint64_t began_ns;
-    uint64_t create_ns; /* of all threads; atomic */
-    /* Those of the call's elements that the driver is to create. */
+    uint64_t create_ns; /* sum over all threads; atomic */
+    /* The elements of the call that the driver has to create. */
     uint32_t count;
     uint32_t *indices;
     Element *elements;
     VkRayTracingPipelineCreateInfoKHR *infos;
-    VkPipeline *pipelines; /* the application's array where nothing was found in a cache */
+    VkPipeline *pipelines; /* the application's array if nothing was found in a cache */
 } DeferredOperation;
 
 /* ---- operations ------------------------------------------------------------------------------ */
@@ -58,8 +58,8 @@ void deferred_open(Device *device)
     pthread_cond_init(&device->deferred.changed, NULL);
 }
 
-/* What is still pending was never joined to its end, which is invalid (VUID-vkDestroyDevice-device-05137): the driver
- * may still use it, so it is left alone. */
+/* An operation that is still pending was never joined to completion, which is invalid
+ * (VUID-vkDestroyDevice-device-05137). The driver may still use its memory, so it is not freed. */
 void deferred_close(Device *device)
 {
     pthread_mutex_destroy(&device->deferred.mutex);
@@ -92,7 +92,7 @@ static void remove_locked(DeferredOperations *all, DeferredOperation **link)
     pthread_cond_broadcast(&all->changed);
 }
 
-/* 0: the layer has no part in what this operation does. */
+/* Returns 0 if the layer has no part in this operation. */
 static uint64_t pending_serial(Device *device, VkDeferredOperationKHR handle)
 {
     DeferredOperations *all = &device->deferred;
@@ -121,7 +121,8 @@ static void free_operation(DeferredOperation *operation)
 
 /* ---- completion ------------------------------------------------------------------------------ */
 
-/* How many of them the driver created. They are handed out, and what an output must not say is cleared. */
+/* Gives the application the pipelines that the driver created, and clears cache hits that their feedback must not
+ * report. Returns the number of these pipelines. */
 static uint32_t hand_out(DeferredOperation *operation)
 {
     Device *device = operation->call.device;
@@ -157,8 +158,8 @@ static uint32_t count_cache_hits(const DeferredOperation *operation)
     return hits;
 }
 
-/* One cell holds all that the operation compiled. It is described by the first pipeline; where the application allowed
- * no compiling, the driver's own cache has answered. */
+/* One cell holds all that the operation compiled. The first pipeline that was created describes it. If the application
+ * forbade compiling, the driver's own cache had that pipeline. */
 static PylayerCell about_cell(const DeferredOperation *operation)
 {
     uint32_t first = 0;
@@ -192,7 +193,7 @@ static void keep_cell(DeferredOperation *operation, uint32_t created)
           created);
 }
 
-/* The driver is done with it. */
+/* Called when the driver is done with the operation. */
 static void finish(DeferredOperation *operation)
 {
     Device *device = operation->call.device;
@@ -212,7 +213,7 @@ static void finish(DeferredOperation *operation)
         creation_tell_about(device, about_cell(operation), PYLAYER_OUTCOME_PLAIN);
 }
 
-/* Returns when the operation is finished, by this thread or another one. */
+/* Returns when this thread or another one has finished the operation. */
 static void complete(Device *device, uint64_t serial)
 {
     DeferredOperations *all = &device->deferred;
@@ -233,8 +234,8 @@ static void complete(Device *device, uint64_t serial)
     pthread_mutex_unlock(&all->mutex);
 }
 
-/* Ended while it is pending, which is invalid (VUID-vkDestroyDeferredOperationKHR-operation-03436): what the driver may
- * still use is left alone. */
+/* The application destroys a pending operation, which is invalid (VUID-vkDestroyDeferredOperationKHR-operation-03436).
+ * The driver may still use the memory, so it is not freed. */
 static void abandon(Device *device, uint64_t serial)
 {
     DeferredOperations *all = &device->deferred;
@@ -258,8 +259,8 @@ static void add_time(Device *device, uint64_t serial, uint64_t duration_ns)
 /* ---- creation -------------------------------------------------------------------------------- */
 
 typedef struct Wishes {
-    bool untouchable; /* or EARLY_RETURN, which VUID-vkCreateRayTracingPipelinesKHR-deferredOperation-03587 forbids */
-    bool plain;       /* cannot be probed */
+    bool untouchable; /* or EARLY_RETURN: VUID-vkCreateRayTracingPipelinesKHR-deferredOperation-03587 forbids it */
+    bool plain;       /* one of the pipelines cannot be probed */
 } Wishes;
 
 static Wishes read_wishes(const PipelineCall *call)
@@ -270,7 +271,7 @@ static Wishes read_wishes(const PipelineCall *call)
         Element element;
         AnyCreateInfo info;
         element_read(&element, call, i);
-        /* With a cache the application wants it to be used, and so a copy of it. */
+        /* An application that passes a cache wants it used. The driver then gets a copy of that cache. */
         wishes.untouchable |=
             (element_is_untouchable(&element) && call->cache == VK_NULL_HANDLE) || (element.flags & EARLY_RETURN);
         wishes.plain |= element_is_untouchable(&element) || (plain_kinds >> element.kind & 1) ||
@@ -280,8 +281,8 @@ static Wishes read_wishes(const PipelineCall *call)
     return wishes;
 }
 
-/* basePipelineIndex counts within a call, and this one may have fewer elements than the application's. A parent that
- * was found in a cache is there already. */
+/* basePipelineIndex counts within a call, and the driver's call may have fewer elements than the application's. A
+ * parent that was found in a cache exists already and is named by its handle. */
 static void move_base(const DeferredOperation *operation, uint32_t place)
 {
     const PipelineCall *call = &operation->call;
@@ -309,7 +310,7 @@ static bool allocate(DeferredOperation *operation)
     return operation->indices && operation->elements && operation->infos;
 }
 
-/* Its elements are those for which the call has no pipeline yet. */
+/* Collects the elements for which the call has no pipeline yet. Returns false if there is no memory. */
 static bool collect_missing(DeferredOperation *operation)
 {
     const PipelineCall *call = &operation->call;
@@ -331,7 +332,7 @@ static bool collect_missing(DeferredOperation *operation)
     return operation->pipelines;
 }
 
-/* VK_NULL_HANDLE where the driver refuses, or a suspect must not meet what is in the copy. */
+/* Leaves VK_NULL_HANDLE if the driver refuses to create the cache, or if a copy would give a suspect stored data. */
 static void choose_cache(DeferredOperation *operation, bool can_keep)
 {
     Device *device = operation->call.device;
@@ -374,8 +375,8 @@ static void destroy_pipelines(const PipelineCall *call)
             call->device->destroy_pipeline(call->device->handle, call->pipelines[i], call->allocator);
 }
 
-/* Something stands in the way of deferring, or the driver failed. To execute at once is always allowed ('Requesting
- * Deferral'), and then a failure is the application's. */
+/* For a call that cannot be deferred, or in which the driver failed. Executing at once is always allowed ('Requesting
+ * Deferral'). If that fails too, the application gets the failure. */
 static VkResult create_now(const PipelineCall *call)
 {
     destroy_pipelines(call);
@@ -400,7 +401,7 @@ static VkResult execute_now(DeferredOperation *operation)
     return result;
 }
 
-/* Some drivers say that they deferred and have done it all. */
+/* Some drivers return VK_OPERATION_DEFERRED_KHR although all work is done. */
 static bool is_pending(const PipelineCall *call)
 {
     const Device *device = call->device;
@@ -433,9 +434,9 @@ static VkResult start(DeferredOperation *operation)
 }
 
 /*
- * The pipelines are there. 'A deferred operation is created complete with an initial result value of VK_SUCCESS', which
- * is just what the application is to find. Programs exist that cannot deal with VK_OPERATION_NOT_DEFERRED_KHR (RADV
- * never returns it, for Portal with RTX); it remains for an operation whose last use ended otherwise.
+ * All pipelines exist. 'A deferred operation is created complete with an initial result value of VK_SUCCESS', and that
+ * is what the application has to find. Some programs cannot handle VK_OPERATION_NOT_DEFERRED_KHR (RADV never returns
+ * it, for Portal with RTX). So it is returned only for an operation whose last use ended with another result.
  */
 static VkResult answer_finished(const PipelineCall *call)
 {
@@ -464,7 +465,7 @@ VkResult deferred_create(const PipelineCall *call)
     DeferredOperation *operation = operation_new(call, can_keep, after_load);
     if (!operation)
         return create_now(call);
-    /* Those that were found. */
+    /* The pipelines that the probe found. */
     count(&counters_of(device)->totals.deferred, call->count - operation->count);
     return start(operation);
 }

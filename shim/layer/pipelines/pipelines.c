@@ -56,7 +56,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateRayTracingPipelinesKHR(VkDevice handl
     return pipelines_create(&call);
 }
 
-/* ---- pipelines of which the layer knows nothing, but that their commands use a cache --------------- */
+/* ---- unknown pipelines: the layer knows only that these commands use a cache ----------------------- */
 
 static VkResult create_unknown(Device *device, CreateUnknownPipelines create, VkPipelineCache cache,
                                uint32_t info_count, const void *infos, const VkAllocationCallbacks *allocator,

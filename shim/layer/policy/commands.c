@@ -1,4 +1,4 @@
-/* commands.c - what policy can do: the functions of PylayerShim. Called on the policy thread. */
+/* commands.c - the functions of PylayerShim, which policy calls on the policy thread. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -150,7 +150,7 @@ static int64_t read_merged(uint64_t serial, uint8_t *data, uint64_t size)
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    /* The application's caches are read when they are destroyed, which may be never. */
+    /* Otherwise the layer absorbs the application's caches only when they are destroyed, which may be never. */
     if (!data)
         app_caches_absorb(device);
     int64_t result = cells_read_merged(device, data, size);

@@ -1,13 +1,13 @@
 /*
- * kept_plans.c - plans that policy made before, for the very same request.
+ * kept_plans.c - reuses a plan that policy made earlier for the very same request.
  *
- * The interpreter needs 7 ms to make its first plan, and the program would wait for it in vkCreateDevice. A plan
- * of the built-in policy depends on nothing but the program, the device, the policy file and this build, so
- * policy keeps it in the store, and the layer takes it from there: Python decided, C carries it once more.
+ * The interpreter needs 7 ms to make its first plan, and the program would wait for it in vkCreateDevice. A plan of
+ * the built-in policy depends only on the program, the device, the policy file and this build. So policy keeps it in
+ * the store, and the layer reads it from there without waiting for Python.
  *
- * A plan's file is named by the digest of the key, which is all of these as bytes. A plan that no rule made is kept under
- * the part of the key in front of the program, for all programs. A file is the XXH3-128 of its own name and the plan, then
- * the plan (PylayerPlan).
+ * A plan's file name is the digest of the key, which is all of these as bytes. A plan that no rule affected is kept
+ * for all programs, under the digest of the part of the key that precedes the program. The file is the XXH3-128 of its
+ * own name and the plan, then the plan (PylayerPlan).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -27,13 +27,13 @@
 #define KEPT_COMMAND_LINE_BYTES 4096
 #define MAX_KEY_BYTES (sizeof(PylayerDeviceInfo) + LAYER_SETTINGS_BYTES + KEPT_COMMAND_LINE_BYTES + 3 * PATH_BYTES)
 
-/* What is known of a file without reading it: any change of content, owner or mode changes its ctime. */
+/* What stat tells of a file. Any change of content, owner or mode changes its ctime. */
 typedef struct FileState {
     uint64_t device, inode, size, seconds, nanoseconds;
 } FileState;
 
-/* Taken when policy starts, before it reads the policy file: a change in between leads to a key that no later
- * process has. */
+/* Read when policy starts, before policy reads the policy file. If the file changes in between, the plan is kept
+ * under a key that no later process has. */
 static FileState policy_file_state;
 static char policy_file[PATH_BYTES];
 
@@ -64,7 +64,7 @@ static void add(Key *key, const void *data, size_t size)
     key->size += size;
 }
 
-/* The program: what it runs, with what arguments; rules match names made from these. */
+/* The program's executable and arguments. Rules match names made from these. */
 static void add_program(Key *key)
 {
     char text[KEPT_COMMAND_LINE_BYTES];
@@ -79,7 +79,7 @@ static void add_program(Key *key)
         close(fd);
 }
 
-/* This build: a library that was installed anew is another file. */
+/* This build: a newly installed library is another file. */
 static void add_build(Key *key)
 {
     Dl_info self;

@@ -1,14 +1,14 @@
-/* kept_plans.h - plans that policy made before, for the very same request */
+/* kept_plans.h - reuses a plan that policy made earlier for the very same request */
 #ifndef PYLAYER_KEPT_PLANS_H
 #define PYLAYER_KEPT_PLANS_H
 
 #include "base.h"
 
-/* Before policy reads the policy file. */
+/* Call it before policy reads the policy file. */
 void kept_plans_start(void);
-/* Fills in under which names a plan for this request is kept; none if memory is short. */
+/* Fills in the names under which a plan for this request is kept. They stay empty if memory is short. */
 void kept_plans_describe(PylayerMessage *message);
-/* Returns false if there is no plan under either name that is whole and that nobody else could have written. */
+/* Returns false if neither name has a plan that is undamaged and that nobody else could have written. */
 bool kept_plans_find(const PylayerMessage *message, PylayerPlan *plan);
 
 #endif

@@ -1,8 +1,8 @@
 /*
  * mailbox.c - messages from application threads to the policy thread.
  *
- * One queue under one mutex. The policy thread holds that mutex for the length of a list operation and
- * never while it runs Python, and the hit path of pipeline creation does not come here at all.
+ * One queue under one mutex. The policy thread holds that mutex only during a list operation, never while it runs
+ * Python. A cache hit in pipeline creation does not use the mailbox at all.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -13,21 +13,22 @@
 #include "base.h"
 #include "process/process.h"
 
-/* Cells wait this long for company, so that a burst of compiles costs one wake-up and one write. Nothing
- * else waits: somebody may be waiting for it. */
+/* Cells wait this long so that a burst of compiles costs one wake-up and one write. Nothing else waits, because a
+ * sender may be waiting for it. */
 #define LINGER_NS 20000000ull
 
-/* How often a policy thread without messages looks whether it is the only one left: at least, and at most. */
+/* The shortest and longest interval at which a policy thread without messages checks whether it is the only one
+ * left. */
 #define LOOK_NS 2000000000ull
 #define LOOK_SELDOM_NS 60000000000ull
 
 typedef struct Envelope {
-    PylayerMessage message; /* first: the policy thread sees only this */
+    PylayerMessage message; /* must be first: a message's pointer is cast to its Envelope */
     struct Envelope *next;
     bool awaited; /* the sender waits for an answer */
     bool answered;
     uint64_t bytes;
-    unsigned holders; /* sender of a request, queue or policy thread */
+    unsigned holders; /* of these: the sender of a request, the queue or policy thread */
 } Envelope;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -39,19 +40,19 @@ static uint64_t queued_bytes, queued_bytes_most;
 static unsigned queued, queued_urgent;
 static bool open_, draining, over;
 
-/* Policy is stalled from a request that went unanswered until the next message is taken. While it is,
- * requests do not wait: a policy that hangs costs one deadline, not one per call. */
+/* Policy is stalled from an unanswered request until it takes the next message. Meanwhile requests do not wait, so
+ * a policy that hangs costs one deadline and not one for each call. */
 static uint64_t taken, stalled_at = UINT64_MAX;
 
 /*
- * A program's process ends with its last thread (POSIX, 'pthread_exit'), for which the C library counts policy's too. So
- * policy's thread ends when it is the only one left, which can only be after main has called pthread_exit. A value of the
- * main thread's tells of that; where that thread has never been here, policy has to look, and the longer nothing
- * happens, the more seldom.
+ * A process ends with its last thread (POSIX, 'pthread_exit'), and the C library counts policy's thread too. So
+ * policy's thread must end when it is the only one left, which can happen only after main called pthread_exit. A
+ * thread-specific value of the main thread reports that. If the main thread never sent a message, policy has to check
+ * for it, less often the longer nothing happens.
  */
 static pthread_key_t main_thread_key = PTHREAD_KEYS_MAX; /* none */
 static enum { MAIN_NEVER_SEEN, MAIN_TELLS, MAIN_ENDED } main_thread;
-static uint64_t idle_since, looked_at; /* the policy thread's */
+static uint64_t idle_since, looked_at; /* used by the policy thread */
 
 static void main_thread_ends(void *unused)
 {
@@ -113,7 +114,7 @@ bool mailbox_is_open(void)
     return result;
 }
 
-/* Bytes that a message owns beside itself. */
+/* Returns the data that a message owns, and its size. */
 static const uint8_t *data_of(const PylayerMessage *message, uint64_t *size)
 {
     *size = 0;
@@ -143,7 +144,6 @@ static void free_envelope(Envelope *envelope)
     free(envelope);
 }
 
-/* The mutex is held. */
 static void drop_holder_locked(Envelope *envelope)
 {
     if (--envelope->holders == 0)
@@ -254,7 +254,8 @@ bool mailbox_request(PylayerMessage *message, int64_t timeout_ns)
     struct timespec deadline = deadline_at(now_ns() + (uint64_t)(timeout_ns > 0 ? timeout_ns : 0));
     pthread_mutex_lock(&mutex);
     bool wait = taken != stalled_at && timeout_ns > 0;
-    /* What ends a device is said even where nobody can wait for it: policy holds what belongs to it. */
+    /* The end of a device is sent even if nobody can wait for it, so that policy frees what it holds for the
+     * device. */
     if (open_ && (wait || message->type == PYLAYER_MSG_FLUSH_DEVICE)) {
         envelope->holders++;
         envelope->awaited = wait;
@@ -283,8 +284,8 @@ void message_done(PylayerMessage *message)
     pthread_mutex_unlock(&mutex);
 }
 
-/* When a message may be taken: at once behind an urgent one or while a batch is being drained, else when
- * the oldest cell has lingered. UINT64_MAX: nothing is there. */
+/* Returns when policy may take a message: at once if one is urgent or a batch is being drained, otherwise when the
+ * oldest cell has waited long enough. UINT64_MAX: the queue is empty. */
 static uint64_t ready_at_locked(void)
 {
     if (!head)
@@ -292,14 +293,14 @@ static uint64_t ready_at_locked(void)
     return queued_urgent || draining ? 0 : head->message.time_ns + LINGER_NS;
 }
 
-/* The program's last thread has ended: what is to be written is written, and then policy's thread ends too. */
+/* The program's last thread has ended: policy writes what is queued, and then its thread ends too. */
 static PylayerMessage *end_of_process(void)
 {
     over = true;
     return message_new(PYLAYER_MSG_FLUSH_PROCESS, 0);
 }
 
-/* Gives the mutex back meanwhile. */
+/* Releases the mutex while it checks. Returns true if the program's last thread has ended. */
 static bool look_around_locked(uint64_t now)
 {
     looked_at = now;

@@ -7,22 +7,24 @@
 void mailbox_open(void);
 void mailbox_close(void);
 bool mailbox_is_open(void);
-/* For exit(): see mutex_can_be_had. */
+/* For exit(): see mutex_can_be_had (process.h). */
 bool mailbox_can_be_used(void);
 
 PylayerMessage *message_new(enum PylayerMessageType type, uint64_t device);
-/* An event: the mailbox takes the message and the data in it. False: dropped, and freed. */
+/* Sends an event. The mailbox takes ownership of the message and its data. Returns false if it was dropped and
+ * freed. */
 bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes);
-/* A request: true when it was answered in time; the sender then owns a valid answer. Always ends with
- * message_done. */
+/* Sends a request. Returns true if it was answered in time; the answer in the message is then valid. The sender
+ * always calls message_done afterwards. */
 bool mailbox_request(PylayerMessage *message, int64_t timeout_ns);
 void message_done(PylayerMessage *message);
 
-/* Fills in what is said of the queue. */
+/* Fills in the members about the queue. */
 void mailbox_measure(PylayerActivity *out);
 
 PylayerMessage *mailbox_next(int64_t timeout_ns);
-/* Whether mailbox_next found the program's last thread gone; it gives no message any more. */
+/* Returns true once mailbox_next has found that the program's last thread has ended. Later calls of it return no
+ * message. */
 bool mailbox_outlives_program(void);
 int32_t mailbox_answer(PylayerMessage *message);
 void mailbox_release(PylayerMessage *message);

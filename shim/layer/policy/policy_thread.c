@@ -1,7 +1,7 @@
 /*
- * policy_thread.c - one thread a process owns policy: it opens the policy library, which links libpython,
- * and stays in it. The layer itself does not link libpython, because a layer with a missing library
- * vanishes without a word (seen with loaders 1.2.199 to 1.4.359).
+ * policy_thread.c - one thread of the process runs policy: it opens the policy library, which links libpython, and
+ * stays in it. The layer itself does not link libpython, because the loader silently drops a layer with a missing
+ * library (seen with loaders 1.2.199 to 1.4.359).
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -28,19 +28,19 @@
 /* Python's own frames need 32 KiB (measured); reading YAML recurses. */
 #define STACK_BYTES (2u << 20)
 #define EXIT_FLUSH_NS 1000000000ll
-/* vkCreateInstance waits at most so long for the libraries: a program that calls it while the dynamic linker is at work
- * has them opened afterwards. */
+/* vkCreateInstance waits at most this long for the libraries. If a program calls it while the dynamic linker is at
+ * work, the libraries are opened only afterwards. */
 #define LIBRARIES_WAIT_NS 100000000ull
 #define LIBRARIES_LOOK_NS 100000l
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool started;
-/* Policy's libraries are, or will not be. */
+/* Policy's libraries are open, or could not be opened. */
 static atomic_bool libraries_open;
 
 typedef int (*PolicyRunFn)(const PylayerShim *shim, int python_in_process);
 
-/* Opened with RTLD_LOCAL by the program itself: not visible to dlsym(RTLD_DEFAULT). */
+/* Finds a libpython that the program opened with RTLD_LOCAL, which dlsym(RTLD_DEFAULT) does not see. */
 static int find_libpython(struct dl_phdr_info *info, size_t size, void *unused)
 {
     (void)size;
@@ -50,23 +50,23 @@ static int find_libpython(struct dl_phdr_info *info, size_t size, void *unused)
 }
 
 /*
- * A Python in the program comes before ours wherever symbols are looked up: everything of ours would bind to
- * it, also where the versions differ (measured). RTLD_DEEPBIND turns the order around. Not used otherwise, since
- * it also passes over replacements of malloc and the sanitizers.
+ * If the program has a Python, its symbols precede ours in every lookup, and all our libraries would bind to it, even
+ * if the versions differ (measured). RTLD_DEEPBIND reverses that order. It is not used otherwise, because it also
+ * bypasses replacements of malloc and the sanitizers.
  */
 static bool program_holds_python(void)
 {
     return dlsym(RTLD_DEFAULT, "Py_IsInitialized") || dl_iterate_phdr(find_libpython, NULL);
 }
 
-/* The layer's own directory; empty where it is not known. */
+/* The layer's own directory; empty if it is not known. */
 static char own_directory[PATH_MAX];
 
 /*
- * The loader may have been given a relative path (VK_ADD_LAYER_PATH). That means another directory, and code of others,
- * as soon as the program goes elsewhere, so it is made absolute on the thread that is in vkCreateInstance. And it may
- * have been given a link: Steam's containers collect the libraries of all layers in one directory, as links to where
- * the rest of the package is (pressure-vessel, runtime.c).
+ * The loader may have opened the layer by a relative path (VK_ADD_LAYER_PATH). After a chdir by the program that path
+ * means another directory, with somebody else's code. So it is made absolute on the thread that is in
+ * vkCreateInstance. The loader may also have opened a link: Steam's containers collect the libraries of all layers in
+ * one directory, as links to where the rest of the package is (pressure-vessel, runtime.c).
  */
 static void find_own_directory(void)
 {
@@ -80,15 +80,16 @@ static void find_own_directory(void)
     *slash = '\0';
 }
 
-/* A file that lies below it. */
+/* Writes the path of a file below the layer's own directory. Returns false if that is not known or the path does
+ * not fit. */
 static bool path_beside_layer(char *path, size_t size, const char *file)
 {
     int length = snprintf(path, size, "%s/%s", own_directory, file);
     return *own_directory && length > 0 && (size_t)length < size;
 }
 
-/* An interrupted installation leaves a library that is too short, and the dynamic linker answers that with
- * SIGBUS. The section headers stand at the end of the file. A missing file is the linker's to report. */
+/* Returns false if the library is cut short, as by an interrupted installation: the dynamic linker would raise
+ * SIGBUS. The section headers are at the end of the file. The linker itself reports a missing file. */
 static bool library_is_whole(const char *path)
 {
     FILE *file = fopen(path, "rbe");
@@ -126,7 +127,7 @@ static void *open_policy_library(void)
     return library;
 }
 
-/* What policy always imports of extension modules, so that Python opens none of them by itself. */
+/* Opens the extension modules that policy always imports, so that Python does not open them later. */
 static void open_extension_modules(void)
 {
     static const char *const modules[] = {
@@ -143,10 +144,10 @@ static void open_extension_modules(void)
 }
 
 /*
- * A program that closes all descriptors and opens files of its own may do so between the dynamic linker's open and its
- * mmap on the policy thread: then its file is mapped in the library's place, and SIGBUS ends it (4 of 600 that did so
- * right behind vkCreateInstance). So it gets its instance when the libraries are there. That takes 2 ms (measured),
- * beside the driver's own work.
+ * A program that closes all descriptors and opens files of its own may do so between the dynamic linker's open and
+ * mmap on the policy thread. Then its file is mapped in the library's place, and SIGBUS ends the program (4 of 600
+ * that did so right after vkCreateInstance). So vkCreateInstance returns only when the libraries are open. That takes
+ * 2 ms (measured), while the driver also works.
  */
 void policy_wait_for_libraries(void)
 {
@@ -158,18 +159,18 @@ void policy_wait_for_libraries(void)
 static void policy_ended(void)
 {
     mailbox_close();
-    /* Nothing of the store will come any more. */
+    /* No stored data will follow. */
     devices_stop_loading();
 }
 
-/* Also when a policy ends its thread from inside. */
+/* Runs even if a policy class ends this thread itself. */
 static void ended(void *unused)
 {
     (void)unused;
     policy_ended();
 }
 
-/* What isolation.c of the policy library has to know before the interpreter starts. */
+/* Passes isolation.c of the policy library what it needs before the interpreter starts. */
 static void isolate(void *library)
 {
     char ***environment = dlsym(library, "pylayer_environ");
@@ -197,8 +198,7 @@ static void *policy_main(void *unused)
     PolicyRunFn run = library ? (PolicyRunFn)(uintptr_t)dlsym(library, "pylayer_policy_run") : NULL;
     if (library)
         isolate(library);
-    /* It looks through the libraries under the dynamic linker's lock, too, which the child of a fork meanwhile would find
-     * locked for ever. */
+    /* The search takes the dynamic linker's lock. A child forked meanwhile would find that lock held for ever. */
     process_links(true);
     bool python = program_holds_python();
     process_links(false);
@@ -208,7 +208,7 @@ static void *policy_main(void *unused)
         log_line(PYLAYER_LOG_INFO, "policy cannot start, the layer does nothing: " PYLAYER_POLICY_LIBRARY
                                    " is not of this build; install pylayer again");
     pthread_cleanup_pop(1);
-    /* As the C library does behind the last thread; a policy class has others, which are left. */
+    /* The C library calls exit() when a process's last thread ends. Here threads of a policy class may remain. */
     if (mailbox_outlives_program())
         exit(0);
     return NULL;
@@ -228,9 +228,9 @@ static void start(void)
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    /* The program's signals are delivered to the program's threads. Those that a thread raises by what it does reach
-     * the program's handlers from here too: blocked, they would end the process, and a sandbox may answer system calls
-     * in its handler of SIGSYS. */
+    /* The program's threads receive the program's signals, so this thread blocks them. It does not block signals
+     * that a thread raises by its own actions: blocked, they would end the process. Also, a sandbox may answer
+     * system calls in its SIGSYS handler. */
     static const int raised[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
     sigset_t all, previous;
     sigfillset(&all);
@@ -268,7 +268,7 @@ static void flush_at_exit(void)
     devices_end_commands();
 }
 
-/* Handlers run in reverse order, so one registered behind the driver's own runs while the driver is whole. */
+/* Exit handlers run in reverse order, so one registered after the driver's runs before the driver shuts down. */
 void policy_flush_at_exit(void)
 {
     static atomic_int registered;

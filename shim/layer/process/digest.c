@@ -1,6 +1,5 @@
 /*
- * digest.c - XXH3, compiled in from its header: in the program's process no library is needed that the program may have
- * in another version.
+ * digest.c - XXH3, compiled in from its header, because the program may have another version of the library.
  */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -10,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Earlier ones give other digests (xxHash 0.8.0, 'XXH3 and XXH128 are now stable'). */
+/* Earlier versions give other digests (xxHash 0.8.0, 'XXH3 and XXH128 are now stable'). */
 _Static_assert(XXH_VERSION_NUMBER >= 800, "xxHash 0.8.0 or newer is needed");
 
 uint64_t digest64(const void *data, size_t size, uint64_t seed)

@@ -7,11 +7,11 @@
 
 #include "../../boundary.h"
 
-/* XXH3-64. A seed makes equal bytes of different meaning different, and chains pieces. */
+/* XXH3-64. A seed gives equal bytes of different meaning different digests. It also chains pieces. */
 uint64_t digest64(const void *data, size_t size, uint64_t seed);
-/* XXH3-128 in canonical bytes, as Python's xxhash.xxh3_128_digest gives it. */
+/* XXH3-128 in canonical bytes, as Python's xxhash.xxh3_128_digest returns it. */
 void digest128(const void *data, size_t size, uint8_t digest[PYLAYER_DIGEST_BYTES]);
-/* As xxhash.xxh3_128_hexdigest writes it, with a zero at the end. */
+/* Writes the digest as xxhash.xxh3_128_hexdigest does, with a zero at the end. */
 #define DIGEST_HEX_BYTES (2 * PYLAYER_DIGEST_BYTES + 1)
 void digest_hex(char out[DIGEST_HEX_BYTES], const uint8_t digest[PYLAYER_DIGEST_BYTES]);
 

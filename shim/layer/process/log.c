@@ -1,6 +1,6 @@
 /*
- * log.c - one line a fact (docs/log.md), to standard error or PYLAYER_LOG_FILE, and nothing unless PYLAYER_LOG asks:
- * the layer runs in programs whose output belongs to somebody else.
+ * log.c - writes one line for each fact (docs/log.md), to standard error or PYLAYER_LOG_FILE. It writes nothing unless
+ * PYLAYER_LOG asks for it, because the output of the process belongs to the program.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -28,15 +28,15 @@ static const char *const level_names[] = {"", "error", "warn", "info", "debug"};
 
 #define LINE_BYTES 2048
 
-/* A burst of so many lines is written, and so many nanoseconds apart for ever: what goes wrong at each call must not
+/* A burst of this many lines is written, and then one line in this many nanoseconds. A fault at each call must not
  * fill a disk. */
 #define BURST_LINES 2000
 #define LINE_NS 50000000ull
 
-static atomic_ullong paid_until; /* when the lines that were written are paid for, each with LINE_NS */
+static atomic_ullong paid_until; /* the time until which written lines are paid for; each costs LINE_NS */
 static atomic_uint left_out;
 
-/* Whether a line may be written now; one that may not is counted. */
+/* Returns false if a line must not be written now, and counts that line. */
 static bool take_turn(void)
 {
     unsigned long long paid = atomic_load(&paid_until), now = now_ns(), next;
@@ -50,14 +50,15 @@ static bool take_turn(void)
     return true;
 }
 
-/* Level and time; how long that is. UTC, and computed here: gmtime_r too reads TZ where nobody did before, on a thread that
- * the program does not know of, and keeps it (test_time_zone_is_the_programs). */
+/* Writes level and time, and returns their length. UTC is computed here, because even gmtime_r reads TZ and keeps
+ * it: that could happen before the program sets TZ, on a thread that it does not know
+ * (test_time_zone_is_the_programs). */
 static size_t begin_line(char *line, size_t size, enum PylayerLogLevel level)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     int64_t seconds = now.tv_sec > 0 ? now.tv_sec : 0;
-    /* Years begin with March here, so that leap days come last; 146097 days are 400 years. */
+    /* Years begin with March here, so that leap days come last. 146097 days are 400 years. */
     int64_t days = seconds / 86400 + 719468, era = days / 146097, of_era = days % 146097;
     int64_t year = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) / 365;
     int64_t of_year = of_era - (365 * year + year / 4 - year / 100), march = (5 * of_year + 2) / 153;
@@ -68,7 +69,7 @@ static size_t begin_line(char *line, size_t size, enum PylayerLogLevel level)
     return length > 0 && (size_t)length < size ? (size_t)length : 0;
 }
 
-/* Several processes may write into one file. Returns how long the line is then. */
+/* Adds the process id, because several processes may write into one file. Returns the length of the line. */
 static size_t end_line(char *line, size_t size, size_t length)
 {
     char end[32];
@@ -90,8 +91,9 @@ static void put_line(const char *text)
 }
 
 /*
- * A file of one's own, a terminal or a pipe. In a directory like /tmp somebody else may have made the file, or a link
- * to one that is not theirs to write. A pipe that nobody reads, or that is full, loses lines and keeps nobody waiting.
+ * Opens a file of this user's or root's, a terminal or a pipe. In a directory like /tmp somebody else may have made
+ * the file, or a link to a file that is not theirs to write. A pipe that nobody reads, or that is full, loses lines
+ * but blocks nobody.
  */
 static int open_log(const char *path)
 {
@@ -158,7 +160,7 @@ void log_set_level(const char *name)
     if (level_is_the_variables || !(level || strcmp(name, "off") == 0))
         return;
     pthread_mutex_lock(&beginning);
-    /* Whoever writes has seen a level above 0, and that is there after the file. */
+    /* A thread that writes has seen a level above 0, which is stored after log_path. */
     if (level && !begun)
         begin(level);
     begun = begun || level;
@@ -166,8 +168,8 @@ void log_set_level(const char *name)
     pthread_mutex_unlock(&beginning);
 }
 
-/* Names of programs and devices are anybody's text: nothing in it ends the line or speaks to a terminal. That is ASCII's
- * control characters, C1's (U+0080 to U+009F), and those that turn the direction of writing around (U+202A to U+202E,
+/* Names of programs and devices are untrusted text. They must not end the line or control a terminal. This replaces
+ * ASCII's control characters, C1's (U+0080 to U+009F), and those that change the text direction (U+202A to U+202E,
  * U+2066 to U+2069). */
 static void make_harmless(char *line, size_t length)
 {
@@ -187,8 +189,8 @@ static void make_harmless(char *line, size_t length)
     }
 }
 
-/* One write, so that lines of several threads and processes do not mix. A pipe whose reader has gone and a file that has
- * reached RLIMIT_FSIZE end a program by a signal; a line of the log is not worth that. */
+/* Uses one write, so that lines of several threads and processes do not mix. Writing to a pipe without a reader, or
+ * to a file at RLIMIT_FSIZE, raises a signal that would end the program, so it is blocked and removed. */
 static void write_quietly(int fd, const char *line, size_t length)
 {
     sigset_t ends, pending, previous;
@@ -209,8 +211,8 @@ static void write_quietly(int fd, const char *line, size_t length)
     pthread_sigmask(SIG_SETMASK, &previous, NULL);
 }
 
-/* Returns false if the program has put another file in its place that may be its data: neither a terminal nor opened for
- * appending. */
+/* Returns false if the program replaced standard error by a file that may be its data: neither a terminal nor
+ * opened for appending. */
 static bool standard_error_takes_messages(void)
 {
     struct stat found;
@@ -221,7 +223,8 @@ static bool standard_error_takes_messages(void)
     return same || S_ISCHR(found.st_mode) || flags & O_APPEND;
 }
 
-/* A log file is opened for each line: the program may close any descriptor and use its number for a file of its own. */
+/* Opens the log file for each line, because the program may close any descriptor and reuse its number for its own
+ * file. */
 static void write_out(const char *line, size_t length)
 {
     if (log_path) {

@@ -1,4 +1,4 @@
-/* log.h - what the layer says to the user */
+/* log.h - the layer's messages to the user */
 #ifndef PYLAYER_LOG_H
 #define PYLAYER_LOG_H
 

@@ -10,7 +10,7 @@ static size_t slot_of(const NumberMap *map, uint64_t key)
     return (size_t)(key * 0x9e3779b97f4a7c15ull >> 32) & (map->capacity - 1);
 }
 
-/* Returns the key's slot, or the free one that the key would take. */
+/* Returns the key's slot, or the free slot that the key would take. */
 static NumberPair *find_slot(const NumberMap *map, uint64_t key)
 {
     size_t slot = slot_of(map, key);
@@ -54,7 +54,7 @@ void number_map_remove(NumberMap *map, uint64_t key)
     if (!gap || gap->key == 0)
         return;
     map->used--;
-    /* Those behind the gap move up, so that no search ends too early. */
+    /* Later entries move up into the gap, so that no search ends too early. */
     size_t mask = map->capacity - 1, hole = (size_t)(gap - map->slots);
     for (size_t at = (hole + 1) & mask; map->slots[at].key != 0; at = (at + 1) & mask) {
         size_t home = slot_of(map, map->slots[at].key);

@@ -1,4 +1,5 @@
-/* number_map.h - a hash map from one number to another. Its owner sees to it that a writer is alone. */
+/* number_map.h - a hash map from one number to another. It has no lock: its owner must keep other threads out while
+ * it writes. */
 #ifndef PYLAYER_NUMBER_MAP_H
 #define PYLAYER_NUMBER_MAP_H
 
@@ -6,21 +7,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* `key` 0: a free slot. */
+/* A `key` of 0 marks a free slot. */
 typedef struct NumberPair {
     uint64_t key, value;
 } NumberPair;
 
-/* All zero: an empty map. */
+/* An all-zero map is empty. */
 typedef struct NumberMap {
     NumberPair *slots;
     size_t capacity; /* a power of two, or 0 */
     size_t used;
 } NumberMap;
 
-/* Returns the value under a key that is not 0; 0 if there is none. */
+/* Returns the value of a key, which must not be 0; returns 0 if the key is not there. */
 uint64_t number_map_find(const NumberMap *map, uint64_t key);
-/* Returns false if memory is short; then the map is as before. */
+/* Returns false if memory is short; the map is then unchanged. */
 bool number_map_put(NumberMap *map, uint64_t key, uint64_t value);
 void number_map_remove(NumberMap *map, uint64_t key);
 void number_map_free(NumberMap *map);

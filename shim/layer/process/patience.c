@@ -1,15 +1,16 @@
 /*
- * patience.c - mutexes behind which the driver may hang.
+ * patience.c - mutexes whose holder may hang in the driver.
  *
- * Merges run one at a time. A driver that never comes back from one over stored data would keep the program's threads
- * for ever, which without the layer would merge nothing: each waits once, and then goes on without what is stored.
+ * Merges run one at a time. If a driver never returns from a merge of stored data, it would block all of the program's
+ * threads for ever, although without the layer they would merge nothing. So each thread waits once, and then goes on
+ * without stored data.
  */
 #include <errno.h>
 #include <time.h>
 
 #include "device/device.h"
 
-/* No merge that ends takes so long: NVIDIA's driver merges 2,000 pipelines in 18 ms (measured). */
+/* Any merge that ends takes less: NVIDIA's driver merges 2,000 pipelines in 18 ms (measured). */
 #define PATIENCE_S 2
 
 void patient_init(PatientMutex *patient)
@@ -29,7 +30,7 @@ bool patient_lock(PatientMutex *patient)
     if (pthread_mutex_trylock(&patient->mutex) != 0) {
         if (atomic_load(&patient->hangs))
             return false;
-        /* Of the wall clock, as POSIX has it: a clock that is set meanwhile makes this shorter or longer, no more. */
+        /* POSIX requires the wall clock here. If the clock is set meanwhile, the wait is only shorter or longer. */
         struct timespec deadline;
         clock_gettime(CLOCK_REALTIME, &deadline);
         deadline.tv_sec += PATIENCE_S;

@@ -1,18 +1,19 @@
-/* patience.h - mutexes behind which the driver may hang */
+/* patience.h - mutexes whose holder may hang in the driver */
 #ifndef PYLAYER_PATIENCE_H
 #define PYLAYER_PATIENCE_H
 
 #include "base.h"
 
-/* Whoever holds it is in the driver with what is stored, which may never come back from there. */
+/* The holder is in the driver with stored data and may never return. */
 typedef struct PatientMutex {
     pthread_mutex_t mutex;
-    atomic_bool hangs; /* somebody waited in vain; nobody waits until it was free again */
+    atomic_bool hangs; /* a wait timed out; nobody waits again until the mutex was free */
 } PatientMutex;
 
 void patient_init(PatientMutex *patient);
 void patient_destroy(PatientMutex *patient);
-/* False: it is not held. Its holder has been in the driver for 2 s, and the caller does without. */
+/* Returns false if the mutex was not locked because its holder has been in the driver for 2 s. The caller must do
+ * without. */
 bool patient_lock(PatientMutex *patient);
 void patient_unlock(PatientMutex *patient);
 

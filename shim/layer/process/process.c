@@ -1,8 +1,9 @@
 /*
- * process.c - what the layer remembers of the program's process, and whether this still is that process.
+ * process.c - what the layer remembers of the program's process, and whether this is still that process.
  *
  * Nothing protects getenv from a setenv on another thread (POSIX, 'setenv'; glibc before 2.41 reads memory that was
- * freed), and the policy thread runs when the program does not expect it. So it sees a copy.
+ * freed), and the policy thread runs at times that the program does not expect. So the policy thread reads a copy of
+ * the environment.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -23,7 +24,7 @@
 static char *nothing[] = {NULL};
 static char **variables = nothing;
 
-/* Relative ones are below the directory that the program was in at its first vkCreateInstance. */
+/* Variables whose relative paths start at the program's working directory at its first vkCreateInstance. */
 static const char *const paths[] = {"PYLAYER_STORE=", "PYLAYER_CONFIG="};
 
 static char *copy_of(const char *variable)
@@ -75,7 +76,7 @@ char **environment_all(void)
 
 /* ---- memory ------------------------------------------------------------------------------------- */
 
-/* RADV maps 190 MiB with all that it needs, the interpreter 20, and the C library sets 64 MiB aside for a thread. */
+/* RADV with all that it needs maps 190 MiB, the interpreter 20, and the C library reserves 64 MiB for a thread. */
 #define ROOM_BYTES (512ull << 20)
 
 bool process_has_room(void)
@@ -108,7 +109,7 @@ bool mutex_can_be_had(pthread_mutex_t *mutex)
 
 /* ---- threads ------------------------------------------------------------------------------------ */
 
-/* A task that has ended but is still listed, or one of ours. */
+/* Returns true if a task has ended but is still listed, or is one of our threads. */
 static bool is_not_the_programs(const char *task)
 {
     char path[64], text[128] = "";
@@ -146,15 +147,15 @@ bool process_is_over(void)
 /* ---- fork -------------------------------------------------------------------------------------- */
 
 static atomic_bool forked_child;
-/* In a page that the kernel fills with zeros in every child (MADV_WIPEONFORK, Linux 4.14): also in those that were
- * made without the C library's handlers, by _Fork() or a system call. NULL: there is no such page. */
+/* A flag in a page that the kernel zeroes in every child (MADV_WIPEONFORK, Linux 4.14), even in a child made
+ * without the C library's fork handlers, by _Fork() or a system call. NULL if there is no such page. */
 static atomic_bool *_Atomic original;
 
 /*
- * A child of a fork in the middle of a dlopen can open nothing: the dynamic linker finds its lists half changed there and
- * ends the process (glibc, dl-open.c, 'r_state == RT_CONSISTENT'; seen with Lavapipe, whose driver a child then opens).
- * So fork() waits for what the policy thread opens, which takes milliseconds, but not for ever: the thread that forks may
- * itself be in a dlopen, for which the policy thread waits.
+ * If a process forks during a dlopen, the child can open nothing: the dynamic linker finds its lists half changed and
+ * ends the process (glibc, dl-open.c, 'r_state == RT_CONSISTENT'; seen with Lavapipe, whose driver a child then
+ * opens). So fork() waits until the policy thread's dlopen returns, which takes milliseconds. It does not wait for
+ * ever: the thread that forks may itself be in a dlopen that the policy thread waits for.
  */
 static pthread_mutex_t linking = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local bool holds_linking;
@@ -170,8 +171,8 @@ void process_links(bool begins)
 
 static void before_fork(void)
 {
-    /* A child opens nothing of policy's, and there the mutex is held for ever: by its parent's handler, or by a policy
-     * thread that it does not have. */
+    /* In a child the mutex stays locked for ever, by its parent's handler or by a policy thread that does not exist
+     * there. A child needs no lock, because it opens nothing of policy's. */
     holds_linking = false;
     if (process_is_forked_child())
         return;
@@ -189,7 +190,7 @@ static void parent_after_fork(void)
 
 static void child_after_fork(void)
 {
-    /* A flag and nothing else: a mutex may be held by a thread that does not exist here. */
+    /* Set a flag and do nothing else: a thread that does not exist here may hold any mutex. */
     atomic_store(&forked_child, true);
 }
 
@@ -219,5 +220,5 @@ void process_remember(void)
 {
     watch_fork();
     environment_remember();
-    log_enabled(PYLAYER_LOG_ERROR); /* reads its variables */
+    log_enabled(PYLAYER_LOG_ERROR); /* reads the log's variables */
 }

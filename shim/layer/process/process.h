@@ -1,6 +1,6 @@
 /*
- * process.h - the program's process, which can change behind the layer's back: it forks, and its environment and
- * working directory are its own.
+ * process.h - the program's process, which can change without the layer's knowledge: it may fork, and it may change
+ * its environment and working directory.
  */
 #ifndef PYLAYER_PROCESS_H
 #define PYLAYER_PROCESS_H
@@ -9,38 +9,41 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* At the first vkCreateInstance, on the program's thread: there the program expects that its environment is read. */
+/* Call it at the first vkCreateInstance, on the program's thread: there the program expects its environment to be
+ * read. */
 void process_remember(void);
 
-/* The part of it that also a process needs which is left alone. */
+/* The part of process_remember that a skipped process needs too. */
 void environment_remember(void);
 
-/* In the child of fork() there is no policy thread, and locks may be held by threads that are gone. */
+/* Returns true in the child of a fork. There is no policy thread there, and threads that do not exist may hold
+ * locks. */
 bool process_is_forked_child(void);
 
-/* A variable of the environment as it was then; NULL: not set. Paths of ours are absolute. */
+/* Returns a variable of the environment as it was then; NULL if it was not set. Paths of our own variables are
+ * absolute. */
 const char *environment_get(const char *name);
-/* All of it, ending with NULL. Valid for ever. */
+/* Returns all variables, ending with NULL. Valid for ever. */
 char **environment_all(void);
 
-/* For exit(), which may be called by a handler of a signal that came while this very thread held the mutex: false if it
- * cannot be had in a while. */
+/* Returns false if the mutex cannot be locked within a limit. For exit(): a signal handler may call it while the
+ * interrupted thread holds the mutex. */
 bool mutex_can_be_had(pthread_mutex_t *mutex);
 
-/* Around each dlopen of the policy thread: fork() waits for its end. */
+/* Brackets each dlopen of the policy thread. fork() waits for its end. */
 void process_links(bool begins);
 
-/* Whether there is address space for an interpreter and, beside it, for the driver, which is loaded later and crashes
- * where there is none. */
+/* Returns false if the address space has no room for the interpreter and the driver. The driver is loaded later and
+ * crashes without room. */
 bool process_has_room(void);
 
-/* How the names of our threads begin; those that the policy thread makes inherit its name, or have one like it. */
+/* How the names of our threads begin. Threads that the policy thread creates inherit its name or get a similar one. */
 #define OUR_THREADS "pylayer-"
 #define POLICY_THREAD_NAME OUR_THREADS "policy"
 
-/* False when main has called pthread_exit. Reads /proc, as the next one does. */
+/* Returns false if main has called pthread_exit. Reads /proc, as process_is_over does. */
 bool process_has_main_thread(void);
-/* Whether no thread of the program is left. Without ours the process would have ended then. */
+/* Returns true if no thread of the program is left. Without our threads the process would have ended. */
 bool process_is_over(void);
 
 #endif

@@ -1,13 +1,13 @@
 /*
- * spread_lock.c - a reader-writer lock for what many threads read at once and few ever write.
+ * spread_lock.c - a reader-writer lock for data that many threads read at once and few ever write.
  *
- * A reader counts itself in a line of the processor's cache that it shares with few other threads, so readers do not
- * slow each other down as those of a pthread_rwlock_t do. A writer raises a flag and looks at all the counts. Either
- * the reader sees the flag or the writer sees the reader: both write first and read then, sequentially consistent.
+ * A reader counts itself in a cache line that it shares with few other threads, so readers do not slow each other down
+ * as those of a pthread_rwlock_t do. A writer raises a flag and then reads all the counts. Either the reader sees the
+ * flag or the writer sees the reader, because both write first and then read, sequentially consistent.
  */
 #include "device/device.h"
 
-/* A reader that keeps the lock for long counts this much. Fewer threads than that are in one slot. */
+/* A reader that holds the lock for long counts this much. A slot always has fewer threads than this. */
 #define LONG_READER 0x10000u
 
 unsigned thread_number(void)
@@ -75,9 +75,11 @@ static unsigned most_readers(SpreadLock *lock)
 
 bool spread_try_write(SpreadLock *lock)
 {
-    pthread_mutex_lock(&lock->writer.mutex); /* merges come one at a time: nobody writes */
+    /* Without patience, because no other writer hangs: a merge is written under merge_mutex, one at a time, and writers of
+     * tables call no driver. */
+    pthread_mutex_lock(&lock->writer.mutex);
     while (sem_trywait(&lock->left) == 0)
-        continue; /* posted for a writer that no longer waited */
+        continue; /* discards posts meant for an earlier writer */
     atomic_store(&lock->writing, true);
     for (unsigned readers; (readers = most_readers(lock)) != 0;) {
         if (readers >= LONG_READER) {

@@ -1,4 +1,4 @@
-/* spread_lock.h - a lock that readers take without meeting each other */
+/* spread_lock.h - a reader-writer lock whose readers do not contend with each other */
 #ifndef PYLAYER_SPREAD_LOCK_H
 #define PYLAYER_SPREAD_LOCK_H
 
@@ -6,9 +6,10 @@
 
 #define CACHE_LINE_BYTES 64
 
-/* What all threads write again and again stands once for each of so many groups of threads, in lines of its own. */
+/* Data that all threads keep writing exists once for each of this many groups of threads, in cache lines of its
+ * own. */
 #define THREAD_SLOTS 16
-/* From 1, in the order of the first call. */
+/* Returns this thread's number: from 1, in the order in which threads first call it. */
 unsigned thread_number(void);
 unsigned thread_slot(void);
 
@@ -17,17 +18,17 @@ typedef struct SpreadLock {
         _Alignas(CACHE_LINE_BYTES) atomic_uint readers;
     } slots[THREAD_SLOTS];
     _Alignas(CACHE_LINE_BYTES) atomic_bool writing;
-    PatientMutex writer; /* held while writing */
-    sem_t left;          /* posted by readers who leave meanwhile */
+    PatientMutex writer; /* held by the writer */
+    sem_t left;          /* posted by readers that unlock while a writer waits */
 } SpreadLock;
 
 void spread_lock_init(SpreadLock *lock);
 void spread_lock_destroy(SpreadLock *lock);
-/* for_long: more than microseconds. Same value for unlocking. Not recursive: a waiting writer goes first. False: it is not
- * held, for a writer has been writing for seconds. */
+/* for_long: the caller holds the lock for more than microseconds; pass the same value to unlock. Not recursive: a
+ * waiting writer takes precedence. Returns false, without the lock, if a writer has been writing for seconds. */
 bool spread_lock_read(SpreadLock *lock, bool for_long);
 void spread_unlock_read(SpreadLock *lock, bool for_long);
-/* Waits for readers, but for none that has the lock for long. */
+/* Waits for the readers to unlock. Returns false, without the lock, if one holds it for long. */
 bool spread_try_write(SpreadLock *lock);
 void spread_unlock_write(SpreadLock *lock);
 

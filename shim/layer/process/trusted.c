@@ -1,4 +1,5 @@
-/* trusted.c - see trusted.h. What is judged is what is used: by its descriptor, never by its path. */
+/* trusted.c - see trusted.h. Every check uses the descriptor of the opened file, never its path, which may change
+ * in between. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -13,14 +14,14 @@
 #include "process/process.h"
 #include "process/trusted.h"
 
-/* As paths.py does it: an own variable, else a base directory of XDG, else one below HOME. */
+/* As pylayer/common/paths.py does: our own variable, else XDG's base directory, else one below HOME. */
 static void own_path(char *out, const char *own, const char *xdg, const char *below_home, const char *tail)
 {
     const char *value = environment_get(own), *home = environment_get("HOME");
     int length = 0;
     *out = '\0';
     if (value && *value) {
-        if (*value == '/') /* else there was no working directory */
+        if (*value == '/') /* relative only if the working directory was unknown */
             length = snprintf(out, PATH_BYTES, "%s", value);
     } else if ((value = environment_get(xdg)) && *value == '/') {
         length = snprintf(out, PATH_BYTES, "%s/%s", value, tail);
@@ -47,7 +48,7 @@ static bool is_own(int fd, struct stat *found, bool sticky_is_fine)
            (!(found->st_mode & (S_IWGRP | S_IWOTH)) || (sticky_is_fine && found->st_mode & S_ISVTX));
 }
 
-/* `flags`: O_NOFOLLOW for what lies in the store. */
+/* `flags`: O_NOFOLLOW for files in the store. */
 static int open_below(const char *directory, const char *name, int flags)
 {
     struct stat found;
@@ -90,7 +91,7 @@ char *read_all(int fd, size_t limit, size_t extra, size_t *size)
     char *data = NULL;
     if (fd < 0)
         return NULL;
-    /* A file that grows meanwhile is read as it was. Those of /proc have no size. */
+    /* If the file grows meanwhile, only its first size is read. Files of /proc have size 0. */
     if (fstat(fd, &found) == 0 && (uintmax_t)found.st_size <= limit) {
         size_t room = found.st_size ? (size_t)found.st_size : limit;
         data = malloc(room + extra + 1);

@@ -1,6 +1,6 @@
 /*
- * trusted.h - where pylayer keeps things, and files that nobody else could have written: pylayer/paths.py in C, for
- * what the layer reads before, or instead of, an interpreter.
+ * trusted.h - where pylayer keeps files, and how to open files that nobody else could have written:
+ * pylayer/common/paths.py in C, for what the layer reads before the interpreter starts or without one.
  */
 #ifndef PYLAYER_TRUSTED_H
 #define PYLAYER_TRUSTED_H
@@ -9,19 +9,19 @@
 
 #define PATH_BYTES 4096
 
-/* Of the environment as it was at the first vkCreateInstance (process.c). Empty: there is none. */
+/* Both use the environment as it was at the first vkCreateInstance (process.c). Empty: there is no such path. */
 void config_file_path(char out[PATH_BYTES]);
 void store_root_path(char out[PATH_BYTES]);
 
-/* A descriptor for reading a plain file below the store, ours alone to write as its directory is, and neither a link;
- * -1 otherwise. */
+/* Opens a plain file in the store for reading. Returns -1 unless only this user or root can write the file and its
+ * directory, and neither is a link. */
 int open_in_store(const char *directory, const char *name);
-/* Of a plain file elsewhere: it may be a link, and in a directory like /tmp, where others add files. -1, with errno EPERM
- * where somebody else could have written it. */
+/* Opens a plain file elsewhere for reading. It may be a link, and it may be in a directory like /tmp, where others
+ * can add files. Returns -1 on failure, with errno EPERM if somebody else could have written it. */
 int open_own_file(const char *path);
 
-/* What a descriptor gives, which is closed: malloc'd, with `extra` unused bytes behind it. NULL where it is -1, where
- * there is more than `limit`, or no memory. */
+/* Reads all that a descriptor gives, and closes it. Returns malloc'd data with `extra` unused bytes after it.
+ * Returns NULL if the descriptor is -1, if there is more than `limit`, or if reading or memory fails. */
 char *read_all(int fd, size_t limit, size_t extra, size_t *size);
 
 #endif

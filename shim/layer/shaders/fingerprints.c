@@ -1,22 +1,22 @@
 /*
- * fingerprints.c - what a pipeline is made of, as one number.
+ * fingerprints.c - hashes what a pipeline is made of into one number.
  *
- * The store learns from them which of its records are still in use. They decide nothing else: two pipelines may share
- * one, and where something is not known there is none. A fingerprint is the same in every process, so it is made from
- * what the application says, never from handles and pointers.
+ * The store uses fingerprints to learn which of its records are still in use, and for nothing else. Two pipelines may
+ * share one. A pipeline has none if something it is made of is unknown. A fingerprint is the same in every process, so
+ * it is made from what the application says, never from handles or pointers.
  *
- * Only what every valid create info must have behind its pointers is read; what the specification allows to be
- * ignored, and so to be anything, is left out.
+ * It reads only what every valid create info must have behind its pointers. What the specification lets a driver
+ * ignore may be an invalid pointer, so it is not read.
  */
 #include "shaders/fingerprints.h"
 
 #include <string.h>
 
-/* What a pipeline is made of, hashed when it is complete or the room is full: one hash over 240 bytes takes as long as
- * two over 16 (measured). XXH3 is slower per byte beyond 240. */
+/* The words to hash, hashed when complete or when the array is full: one hash over 240 bytes takes as long as two
+ * over 16 (measured). XXH3 is slower per byte beyond 240. */
 #define DESCRIPTION_WORDS 30
 typedef struct Description {
-    uint64_t hash; /* of what is no longer in words */
+    uint64_t hash; /* of the words that were hashed already */
     uint32_t used;
     uint64_t words[DESCRIPTION_WORDS];
 } Description;
@@ -45,7 +45,7 @@ static void add_constants(Description *description, const VkSpecializationInfo *
         const char *bytes = (const char *)constants->pData + entry->offset;
         uint64_t value = 0;
         uint32_t word;
-        if (entry->size == sizeof word) { /* almost always, and a copy of known size needs no call */
+        if (entry->size == sizeof word) { /* the usual size; a copy of known size needs no call */
             memcpy(&word, bytes, sizeof word);
             value = word;
         } else if (entry->size <= sizeof value) {
@@ -58,7 +58,7 @@ static void add_constants(Description *description, const VkSpecializationInfo *
     }
 }
 
-/* False: one of them is unknown, or there are none. */
+/* Returns false if a stage's code is unknown or there are no stages. */
 static bool add_stages(Description *description, Device *device, uint32_t stage_count,
                        const VkPipelineShaderStageCreateInfo *stages)
 {
@@ -75,12 +75,12 @@ static bool add_stages(Description *description, Device *device, uint32_t stage_
     return stage_count > 0;
 }
 
-/* A few states in front of the stages; what does not apply is zero. */
+/* A few states, hashed before the stages. What does not apply is zero. */
 typedef struct States {
     uint32_t kind, subsets, topology, samples, groups, depth, stencil, color_count, colors[8];
 } States;
 
-/* Two of them in a word, put together here: words read from memory that was written in halves are slow. */
+/* Combines two values in a word here, because reading a word from memory that was written in halves is slow. */
 static void add_pair(Description *description, uint32_t low, uint32_t high)
 {
     add(description, low | (uint64_t)high << 32);
@@ -116,7 +116,7 @@ static void read_formats(States *states, const VkGraphicsPipelineCreateInfo *inf
 {
     const VkPipelineRenderingCreateInfoKHR *rendering =
         (const void *)pnext_find(info->pNext, VK_STRUCTURE_TYPE_PIPELINE_RENDERING_CREATE_INFO_KHR);
-    /* Ignored beside a render pass. */
+    /* Ignored if there is a render pass. */
     if (!rendering || info->renderPass != VK_NULL_HANDLE)
         return;
     states->color_count = rendering->colorAttachmentCount;
@@ -127,12 +127,15 @@ static void read_formats(States *states, const VkGraphicsPipelineCreateInfo *inf
 }
 
 /*
- * Each pointer is read only where the pipeline must have it:
- * - pInputAssemblyState: vertex input state without a mesh stage, its topology not dynamic
+ * Each pointer is read only if the pipeline must have it:
+ * - pInputAssemblyState: vertex input state without a mesh stage, and its topology is not dynamic
  *   (VUID-VkGraphicsPipelineCreateInfo-dynamicPrimitiveTopologyUnrestricted-09031)
- * - pRasterizationState: pre-rasterization state, rasterizerDiscardEnable not dynamic (VUID -pRasterizationState-06601)
- * - pMultisampleState: rasterization statically enabled, its samples not dynamic (VUID -pMultisampleState-09026)
- * - formats of dynamic rendering: fragment output state, rasterization not statically disabled (VUID -renderPass-06579)
+ * - pRasterizationState: pre-rasterization state, and rasterizerDiscardEnable is not dynamic (VUID
+ *   -pRasterizationState-06601)
+ * - pMultisampleState: rasterization is statically enabled, and its samples are not dynamic (VUID
+ *   -pMultisampleState-09026)
+ * - formats of dynamic rendering: fragment output state, and rasterization is not statically disabled (VUID
+ *   -renderPass-06579)
  */
 static void read_graphics_states(States *states, const VkGraphicsPipelineCreateInfo *info)
 {

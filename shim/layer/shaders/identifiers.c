@@ -1,19 +1,19 @@
 /*
- * identifiers.c - VK_EXT_shader_module_identifier: what a shader is, where a program may leave its code out.
+ * identifiers.c - VK_EXT_shader_module_identifier, with which a program may omit a shader's code.
  *
- * A program that keeps identifiers has modules in the run that compiles and only identifiers in the next one. Both are to
- * have one fingerprint, or the store would take its records for unused. An identifier tells nothing of the code behind
- * it, so where the program enables the feature, the code's identifier stands for the code.
+ * A program that stores identifiers has modules in the run that compiles, and only identifiers in the next run. Both
+ * runs must get the same fingerprint, or the store would treat its records as unused. An identifier does not reveal
+ * its code, so if the program enables the feature, fingerprints use the code's identifier instead of the code.
  */
 #include "shaders/identifiers.h"
 
 #include "device/device.h"
 
-/* Equal bytes as an identifier are something else than as code. */
+/* Gives an identifier another digest than code of the same bytes. */
 #define IDENTIFIER_SEED 0x6964656e74696679ull
 
 /* VUID-vkGetShaderModuleIdentifierEXT-shaderModuleIdentifier-06884 and -vkGetShaderModuleCreateInfoIdentifierEXT-
- * shaderModuleIdentifier-06885 ask for the feature. */
+ * shaderModuleIdentifier-06885 require the feature. */
 void identifiers_open(Device *device)
 {
     device->get_module_identifier = (PFN_vkGetShaderModuleIdentifierEXT)device->get_device_proc_addr(
@@ -40,7 +40,7 @@ uint64_t identifier_of_code(const Device *device, const VkShaderModuleCreateInfo
 {
     if (!device->get_code_identifier)
         return 0;
-    /* Chained to a stage, it has the rest of the stage's chain behind it. */
+    /* If it is chained to a stage, its pNext is the rest of the stage's chain. */
     VkShaderModuleCreateInfo alone = *info;
     alone.pNext = NULL;
     VkShaderModuleIdentifierEXT found = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_IDENTIFIER_EXT};

@@ -4,9 +4,9 @@
 
 #include "base.h"
 
-/* For a device whose application enabled the feature. */
+/* For a device whose application enabled the feature: finds its commands. */
 void identifiers_open(Device *device);
-/* Each returns a digest of an identifier, alike in every process; 0 if there is none. */
+/* Each returns a digest of an identifier, the same in every process; 0 if there is none. */
 uint64_t identifier_digest(const uint8_t *identifier, uint32_t size);
 uint64_t identifier_of_module(const Device *device, VkShaderModule module);
 uint64_t identifier_of_code(const Device *device, const VkShaderModuleCreateInfo *info);

@@ -1,4 +1,5 @@
-/* seen.c - the fingerprints of the pipelines that this run created: the store learns which of its records are in use. */
+/* seen.c - the fingerprints of the pipelines that this run created. They tell the store which of its records are in
+ * use. */
 #include "shaders/seen.h"
 
 #include "device/device.h"

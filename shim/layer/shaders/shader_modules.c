@@ -1,6 +1,6 @@
 /*
- * shader_modules.c - vkCreateShaderModule, vkDestroyShaderModule, and the code of each stage of a pipeline as one number,
- * whether it comes as a module, inline or as an identifier.
+ * shader_modules.c - vkCreateShaderModule, vkDestroyShaderModule, and a digest of the code of each stage, which comes
+ * as a module, inline or as an identifier.
  */
 #include "shaders/shader_modules.h"
 
@@ -60,17 +60,18 @@ static uint64_t code_of_info(const VkShaderModuleCreateInfo *info)
     return code ? code : 1; /* 0 means unknown */
 }
 
-/* By its identifier where it has one (identifiers.c). */
+/* Uses the module's identifier if it has one (identifiers.c). */
 static uint64_t code_of_new_module(const Device *device, VkShaderModule module, const VkShaderModuleCreateInfo *info)
 {
     uint64_t identifier = identifier_of_module(device, module);
     return identifier ? identifier : code_of_info(info);
 }
 
-/* Shaders that are met inline and no module holds; beyond that many the driver is asked each time. */
+/* Shaders kept that came inline and not as a module. For further ones the driver is asked each time. */
 #define MAX_IDENTIFIED_CODE 16384
 
-/* Code that comes with each pipeline. A driver's identifier is a cryptographic hash, so it is asked for once. */
+/* Code chained to a stage comes again with each pipeline. The driver computes an identifier by a cryptographic
+ * hash, so ask once for each code. */
 static uint64_t code_of_inline_info(Device *device, const VkShaderModuleCreateInfo *info)
 {
     uint64_t code = code_of_info(info);
@@ -88,7 +89,7 @@ static uint64_t code_of_inline_info(Device *device, const VkShaderModuleCreateIn
 
 uint64_t shader_code_of_stage(Device *device, const VkPipelineShaderStageCreateInfo *stage)
 {
-    /* VUID-VkPipelineShaderStageCreateInfo-stage-06844, -06845, -06848: one of the three. */
+    /* VUID-VkPipelineShaderStageCreateInfo-stage-06844, -06845, -06848: exactly one of the three. */
     if (stage->module != VK_NULL_HANDLE)
         return find(&device->modules, (uint64_t)stage->module);
     for (const VkBaseInStructure *node = stage->pNext; node; node = node->pNext) {
@@ -96,7 +97,7 @@ uint64_t shader_code_of_stage(Device *device, const VkPipelineShaderStageCreateI
             return code_of_inline_info(device, (const VkShaderModuleCreateInfo *)(const void *)node);
         if (node->sType == VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_MODULE_IDENTIFIER_CREATE_INFO_EXT) {
             const VkPipelineShaderStageModuleIdentifierCreateInfoEXT *chained = (const void *)node;
-            /* Of no bytes, it is as if it were not there. */
+            /* An identifier of no bytes counts as absent. */
             if (chained->identifierSize)
                 return identifier_digest(chained->pIdentifier, chained->identifierSize);
         }
@@ -120,8 +121,8 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyShaderModule(VkDevice handle, VkShaderMo
                                                      const VkAllocationCallbacks *allocator)
 {
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
-    /* Before the driver may give the same handle to another thread. One that it gave out several times, for the same
-     * code (Vulkan, 'Object Model'), is unknown from here on. */
+    /* Forget it before the driver can give the same handle to another thread. If the driver returned the handle
+     * several times, for the same code (Vulkan, 'Object Model'), its code is unknown from here on. */
     if (module != VK_NULL_HANDLE && !process_is_forked_child())
         forget(&device->modules, (uint64_t)module);
     device->destroy_shader_module(handle, module, allocator);

@@ -1,4 +1,4 @@
-/* shader_modules.h - what the code of each shader is, as one number */
+/* shader_modules.h - a digest of each shader's code */
 #ifndef PYLAYER_SHADER_MODULES_H
 #define PYLAYER_SHADER_MODULES_H
 
@@ -6,7 +6,7 @@
 #include "process/number_map.h"
 #include "process/spread_lock.h"
 
-/* A map that creating a pipeline reads for each stage, and creating a shader module writes. */
+/* A map that pipeline creation reads for each stage, and that vkCreateShaderModule writes. */
 typedef struct ShaderCodes {
     SpreadLock lock;
     NumberMap codes;
@@ -14,7 +14,7 @@ typedef struct ShaderCodes {
 
 void shader_modules_open(Device *device);
 void shader_modules_close(Device *device);
-/* Returns a digest of the stage's code, alike in every process; 0 if it is unknown. */
+/* Returns a digest of the stage's code, the same in every process; 0 if it is unknown. */
 uint64_t shader_code_of_stage(Device *device, const VkPipelineShaderStageCreateInfo *stage);
 
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreateShaderModule(VkDevice, const VkShaderModuleCreateInfo *,

@@ -48,7 +48,7 @@ bool create_info_derives_within_call(const PipelineCall *call, uint32_t index, u
     return base >= 0 && (uint32_t)base < index;
 }
 
-/* Returns the flags that must go. */
+/* Replaces a parent within the call by its handle. Returns the flags to clear. */
 static uint64_t detach(const PipelineCall *call, uint32_t index, uint64_t flags, AnyCreateInfo *info)
 {
     if (!create_info_derives_within_call(call, index, flags))
@@ -69,7 +69,8 @@ bool element_flags_can_change(const Element *element, const PipelineCall *call, 
     return false;
 }
 
-/* By itself it may have to lose a flag that cannot be changed, behind a struct of unknown size. */
+/* Created alone, this element may have to lose a flag that cannot be changed because a struct of unknown size
+ * precedes it. */
 static bool is_inseparable(const Element *element, const PipelineCall *call, uint32_t index)
 {
     return create_info_derives_within_call(call, index, element->flags) &&
@@ -100,11 +101,11 @@ static enum PylayerPipelineKind kind_of(const PipelineCall *call, const AnyCreat
 }
 
 /*
- * What no cache is to have. Seen with RADV 25.0.7, without the layer:
- * - The code of a ray tracing library, which linking needs, is put into no cache where optimization is disabled; what
- *   is linked to such a library that was found in a cache crashes.
- * - A pipeline whose group handles can be captured and replayed is never found in a cache, which says nothing about other
- *   pipelines of its kind, and its place in memory is not the cache's to choose.
+ * Pipelines that must not go through any cache. Seen with RADV 25.0.7, without the layer:
+ * - If optimization is disabled, the code of a ray tracing library, which linking needs, is put into no cache. A
+ *   pipeline linked to such a library that was found in a cache crashes.
+ * - A pipeline whose group handles can be captured and replayed is never found in a cache. That says nothing about
+ *   other pipelines of its kind. A cache must not choose its place in memory either.
  */
 static bool is_left_alone(const Element *element)
 {
@@ -153,7 +154,8 @@ void element_read(Element *element, const PipelineCall *call, uint32_t index)
     element->left_alone = is_left_alone(element) || is_inseparable(element, call, index);
 }
 
-/* Outputs: a driver that leaves them unwritten, or adds to what was there, must not be believed. */
+/* Feedback is an output. Without this, a driver that leaves it unwritten, or adds to what was there, would report
+ * old values. */
 void element_clear_feedback(const Element *element)
 {
     const VkPipelineCreationFeedbackCreateInfoEXT *info = element->app_feedback;
@@ -164,8 +166,8 @@ void element_clear_feedback(const Element *element)
         info->pPipelineStageCreationFeedbacks[i].flags = 0;
 }
 
-/* Copies the chain up to the later of two structs that are to change, where there are any. A second struct of a type would
- * be invalid (VUIDs sType-unique). */
+/* Copies the chain up to the later of two structs that are to change, if there are any. A second struct of the same
+ * type would be invalid (VUIDs sType-unique). */
 static bool copy_chain(Element *element, Device *device, const void *one, const void *other, AnyCreateInfo *out)
 {
     const void *last = NULL;
@@ -199,7 +201,7 @@ static void set_flags(Element *element, uint64_t flags, AnyCreateInfo *out)
             ->flags = flags;
     } else if (!(flags & CAPTURE_DATA)) {
         out->head.flags = (VkPipelineCreateFlags)flags;
-    } else { /* a flag that the legacy ones lack */
+    } else { /* the legacy flags have no such bit */
         element->own_flags2 =
             (VkPipelineCreateFlags2CreateInfoKHR){.sType = VK_STRUCTURE_TYPE_PIPELINE_CREATE_FLAGS_2_CREATE_INFO_KHR,
                                                   .pNext = out->head.pNext,
@@ -242,7 +244,7 @@ static void ask_for_feedback(Element *element, const Device *device, AnyCreateIn
         element_clear_feedback(element);
     } else if (device->feedback) {
         element->feedback.flags = 0;
-        /* VUID-VkGraphicsPipelineCreateInfo-pipelineStageCreationFeedbackCount-06594: 0 stages will do. */
+        /* VUID-VkGraphicsPipelineCreateInfo-pipelineStageCreationFeedbackCount-06594: 0 stages are allowed. */
         element->own_feedback = (VkPipelineCreationFeedbackCreateInfoEXT){
             .sType = VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO_EXT,
             .pNext = out->head.pNext,

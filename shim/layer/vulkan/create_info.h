@@ -1,8 +1,8 @@
 /*
- * create_info.h - VkGraphics-, VkCompute- and VkRayTracingPipelineCreateInfo seen as one.
+ * create_info.h - one view of VkGraphics-, VkCompute- and VkRayTracingPipelineCreateInfo.
  *
- * The three begin alike (sType, pNext, flags) and end with the base pipeline. What the layer changes is in Change, and
- * is always changed in a copy.
+ * The three begin alike (sType, pNext, flags) and end with the base pipeline. Change lists what the layer changes. It
+ * always changes a copy.
  */
 #ifndef PYLAYER_CREATE_INFO_H
 #define PYLAYER_CREATE_INFO_H
@@ -35,24 +35,24 @@ typedef struct PipelineCall {
     const void *infos;
     const VkAllocationCallbacks *allocator;
     VkPipeline *pipelines;
-    /* Not NULL: nothing may be compiled, and it is told whether the caches that were looked into held everything that
-     * is stored. */
+    /* If not NULL, the call must not compile. It then stores whether the probed caches held everything that is
+     * stored. */
     bool *probe_after_load;
 } PipelineCall;
 
-/* What one create info asks for, read from it once, and the storage that a changed copy needs. */
+/* What one create info asks for, read once, and the storage that a changed copy needs. */
 typedef struct Element {
-    uint64_t flags; /* VkPipelineCreateFlags2 where chained, else the legacy flags */
+    uint64_t flags; /* VkPipelineCreateFlags2 if chained, otherwise the legacy flags */
     const VkPipelineCreateFlags2CreateInfoKHR *flags2;
     const VkPipelineCreationFeedbackCreateInfoEXT *app_feedback;
     const VkPipelineBinaryInfoKHR *app_binaries;
     enum PylayerPipelineKind kind;
     uint64_t fingerprint; /* PylayerCell::fingerprint */
-    bool from_binaries;   /* the application gives binaries */
+    bool from_binaries;   /* the application passes binaries */
     bool captures;        /* the application sets CAPTURE_DATA */
-    bool left_alone;      /* drivers do not find it in a cache, or must not; or it cannot be created by itself */
+    bool left_alone;      /* drivers do not or must not find it in a cache, or it cannot be created alone */
     bool plain;           /* created without a probe */
-    bool suspect;         /* a process died when it created this one: nothing stored is used */
+    bool suspect;         /* a process died while creating it: no stored data is used */
     VkPipelineCreateFlags2CreateInfoKHR own_flags2;
     VkPipelineCreationFeedbackCreateInfoEXT own_feedback;
     VkPipelineCreationFeedbackEXT feedback;
@@ -65,8 +65,8 @@ typedef struct Element {
 #define CAPTURE_REPLAY ((uint64_t)VK_PIPELINE_CREATE_RAY_TRACING_SHADER_GROUP_HANDLE_CAPTURE_REPLAY_BIT_KHR)
 #define EARLY_RETURN ((uint64_t)VK_PIPELINE_CREATE_EARLY_RETURN_ON_FAILURE_BIT_EXT)
 
-/* The call goes to the driver as it is. VUID-vkCreateGraphicsPipelines-pNext-09616 and -09617 forbid a VkPipelineCache for
- * all of a call in which binaries are given or captured. */
+/* The call goes to the driver unchanged. VUID-vkCreateGraphicsPipelines-pNext-09616 and -09617 forbid a
+ * VkPipelineCache for a whole call in which binaries are passed or captured. */
 static inline bool element_is_untouchable(const Element *element)
 {
     return element->from_binaries || element->captures || element->left_alone;
@@ -74,51 +74,55 @@ static inline bool element_is_untouchable(const Element *element)
 
 const void *create_info_at(const PipelineCall *call, uint32_t index);
 void element_read(Element *element, const PipelineCall *call, uint32_t index);
-/* Returns the state that a graphics create info gives itself, libraries apart (Vulkan,
+/* Returns the state that a graphics create info itself defines, without its libraries' (Vulkan,
  * VkGraphicsPipelineLibraryCreateInfoEXT). */
 uint32_t graphics_subsets(const VkGraphicsPipelineCreateInfo *info, enum PylayerPipelineKind kind);
-/* VUID-VkGraphicsPipelineCreateInfo-pStages-06600: only with one of these need pStages be valid. */
+/* VUID-VkGraphicsPipelineCreateInfo-pStages-06600: pStages must be valid only with one of these. */
 #define SUBSETS_WITH_STAGES                                                                                            \
     (VK_GRAPHICS_PIPELINE_LIBRARY_PRE_RASTERIZATION_SHADERS_BIT_EXT |                                                  \
      VK_GRAPHICS_PIPELINE_LIBRARY_FRAGMENT_SHADER_BIT_EXT)
-/* What the driver is to get otherwise than the application made it. */
+/* How the driver's create info differs from the application's. */
 typedef struct Change {
     uint64_t set, clear; /* flags */
-    /* Apart from its call: basePipelineIndex, which counts within the call, becomes the handle of the pipeline created
-     * there. Where that one was not created this one derives from nothing. */
+    /* The element is created apart from its call. basePipelineIndex, which counts within the call, becomes the
+     * handle of that pipeline. If that pipeline was not created, this one derives from nothing. */
     bool alone;
-    bool feedback;                           /* chained where the device has it */
-    const VkPipelineBinaryInfoKHR *binaries; /* chained, or in the place of the application's own */
+    bool feedback;                           /* chained if the device supports it */
+    const VkPipelineBinaryInfoKHR *binaries; /* chained, or replacing the application's own */
 } Change;
 
 /*
- * Writes to *out the create info of this element with the change. False: a struct of unknown size stands in front of one
- * that would have to change, or memory is short, and only the base pipeline and the feedback are changed. Release with
- * element_release; what was written for the element before is released here.
+ * Writes this element's create info with the change to *out. Returns false if a struct of unknown size precedes one
+ * that would have to change, or if memory is short: then only the base pipeline and the feedback are changed. Release
+ * with element_release. A copy made for the element before is released here.
  */
 bool element_build(Element *element, const PipelineCall *call, uint32_t index, Change change, AnyCreateInfo *out);
-/* False: its flags stand behind a struct of unknown size. */
+/* Returns false if the flags cannot be changed because a struct of unknown size precedes them. */
 bool element_flags_can_change(const Element *element, const PipelineCall *call, uint32_t index);
 void element_release(Element *element);
-/* The driver's answer about the pipeline; NULL where none was asked for or it gave none. */
+/* Returns the driver's feedback on the pipeline; NULL if none was requested or the driver gave none. */
 const VkPipelineCreationFeedbackEXT *element_feedback(const Element *element);
-/* The application passed no cache in which this pipeline was found, and the bit means just that (Vulkan,
+/* Clears the application cache hit bit in the application's feedback, for a pipeline that was not found in a cache
+ * that the application passed. The bit means only that (Vulkan,
  * VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT). */
 void element_clear_application_hit(const Element *element);
-/* Tells the application, where it asked and the driver said nothing, how long the creation took. */
+/* Writes the duration into the application's feedback, if the driver wrote none. Also clears the application cache
+ * hit bit. */
 void element_fill_feedback(const Element *element, uint64_t duration_ns);
-/* No feedback that is valid, of the pipeline and of its stages (Vulkan, VkPipelineCreationFeedbackCreateInfo). */
+/* Marks the application's feedback as not valid, for the pipeline and its stages (Vulkan,
+ * VkPipelineCreationFeedbackCreateInfo). */
 void element_clear_feedback(const Element *element);
 
-/* The stages that the create info gives itself, libraries apart. */
+/* Returns the stages that the create info itself defines, without its libraries'. */
 const VkPipelineShaderStageCreateInfo *create_info_stages(const PipelineCall *call, uint32_t index,
                                                           enum PylayerPipelineKind kind, uint32_t *stage_count);
-/* Each stage has its code: a module, what makes one, or a module identifier. */
+/* Returns false if a stage has no code: neither a module, nor a chained module create info, nor a module
+ * identifier. */
 bool create_info_has_code(const PipelineCall *call, uint32_t index, enum PylayerPipelineKind kind);
-/* Its parent is an earlier element of the call. */
+/* Returns true if the pipeline derives from an earlier element of the call. */
 bool create_info_derives_within_call(const PipelineCall *call, uint32_t index, uint64_t flags);
 
-/* vkCreate*Pipelines of the next layer. infos points to count create infos in the call's own layout. */
+/* Calls the next layer's vkCreate*Pipelines. infos points to count create infos in the call's own layout. */
 VkResult call_driver(const PipelineCall *call, VkPipelineCache cache, uint32_t count, const void *infos,
                      VkPipeline *pipelines);
 size_t create_info_size(enum BindPoint point);

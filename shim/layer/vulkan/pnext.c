@@ -1,6 +1,6 @@
 /*
- * pnext.c - see pnext.h. The sizes are of Vulkan's registry; a struct that it did not have then stays where it is, with all
- * that stands behind it.
+ * pnext.c - see pnext.h. The struct sizes come from Vulkan's registry. A struct that the registry did not have yet
+ * cannot be copied, so neither it nor anything after it is changed.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +27,7 @@ static int compare_structure(const void *key, const void *entry)
 
 size_t pnext_struct_size(VkStructureType type)
 {
-    /* The loader's own, of vk_layer.h. */
+    /* The loader's own struct, in vk_layer.h. */
     if (type == VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO)
         return sizeof(VkLayerDeviceCreateInfo);
     uint32_t key = (uint32_t)type;

@@ -1,8 +1,8 @@
 /*
- * pnext.h - pNext chains: reading them, and copying the part in front of a node that must change.
+ * pnext.h - reads pNext chains, and copies the part of a chain up to a node that must change.
  *
- * Nothing here writes through the application's pointers: chains may lie in read-only memory and may be
- * in use by other threads.
+ * Nothing here writes through the application's pointers: chains may be in read-only memory and other threads may use
+ * them.
  */
 #ifndef PYLAYER_PNEXT_H
 #define PYLAYER_PNEXT_H
@@ -17,22 +17,22 @@ static inline const VkBaseInStructure *pnext_find(const void *chain, VkStructure
     return node;
 }
 
-/* Bytes of a struct that may stand in the chain of a VkDeviceCreateInfo or of a pipeline's create info; 0: unknown, so it
- * cannot be copied. */
+/* Returns the size of a struct that may be in the chain of a VkDeviceCreateInfo or of a pipeline's create info; 0
+ * if it is unknown, so it cannot be copied. */
 size_t pnext_struct_size(VkStructureType type);
-/* The first struct of unknown size on the way to last, which is in the chain, and itself counts; NULL: none. */
+/* Returns the first struct of unknown size up to and including last, which is in the chain; NULL if there is none. */
 const VkBaseInStructure *pnext_unknown_until(const void *chain, const void *last);
 
 /*
- * Copies the nodes of chain up to and including last, linked in the same order; the copy of last points
- * to what followed it. Returns the first copy and stores the copy of last; NULL when a struct of unknown
- * size lies in between or memory is short. Free with pnext_free_copies(first, last copy).
+ * Copies the nodes of chain up to and including last, linked in the same order. The copy of last points to what
+ * followed last. Returns the first copy and stores the copy of last. Returns NULL if a struct of unknown size is among
+ * them or memory is short. Free with pnext_free_copies(first, last copy).
  */
 VkBaseOutStructure *pnext_copy_until(const void *chain, const void *last, VkBaseOutStructure **last_copy);
 void pnext_free_copies(VkBaseOutStructure *first, VkBaseOutStructure *last_copy);
 
-/* A struct in a pipeline's chain had to change and could not: the log gets a line, once for each structure that the layer
- * does not know. */
+/* Logs that a struct in a pipeline's chain had to change and could not: one line for each sType that the layer does
+ * not know. */
 void pnext_say_unknown(Device *device, const void *chain, const void *last);
 
 #endif
