@@ -32,8 +32,9 @@
  *
  * COMMAND  create-instance, create-device, create-object (modules, layouts, render passes), create-cache,
  *          destroy-cache, get-data, merge, create-pipelines (a call), pipeline (one create info of a call), get-key,
- *          create-binaries, binary-data, release-captured, create-more (a call for more-pipelines), join and get-result (of a
- *          deferred operation), allocate (each time it needs memory), any (each command of a device that returns a VkResult)
+ *          create-binaries, binary-data, release-captured, create-more (a call for more-pipelines), join and
+ *          get-result (of a deferred operation), allocate (each time the driver needs memory), any (each command of a
+ *          device that returns a VkResult)
  * ACTION   error:RESULT       the command returns RESULT, a number or a name such as out-of-host-memory
  *          crash, abort, kill SIGSEGV, SIGABRT, SIGKILL
  *          hang               never returns;  slow:MS  takes this many milliseconds longer

@@ -75,7 +75,7 @@ def faulty(scripted: ScriptedDriver) -> ScriptedDriver:
     return scripted
 
 
-# ---- What it is for ------------------------------------------------------------------------------------------
+# ---- The main job ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -295,7 +295,7 @@ def test_handles_for_replay_are_not_made_from_binaries(carrier: ScriptedDriver) 
         assert not carrier.hazards
 
 
-# ---- Drivers that fail, lie or know little -------------------------------------------------------------------------
+# ---- Drivers that fail, lie or lack features -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("script", WITHOUT_CONSEQUENCE)

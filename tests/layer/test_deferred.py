@@ -48,7 +48,7 @@ Calls = dict[str, dict[str, str]]
 
 @pytest.fixture(params=["radv", *DEFERRALS])
 def driver(request: pytest.FixtureRequest) -> Deferring:
-    """Each of the drivers."""
+    """RADV and each of the scripted drivers."""
     if request.param == "radv":
         return Deferring(request.getfixturevalue("world"), "at-once", None)
     scripted = request.getfixturevalue("scripted")
@@ -57,7 +57,7 @@ def driver(request: pytest.FixtureRequest) -> Deferring:
 
 @pytest.fixture(params=DEFERRALS)
 def scriptable(request: pytest.FixtureRequest, scripted: ScriptedDriver) -> Deferring:
-    """Each of the drivers that can have faults."""
+    """Each of the scripted drivers, which can have faults."""
     return Deferring(scripted.world, request.param, scripted)
 
 

@@ -73,8 +73,8 @@ def test_snapshot_with_a_guilty_pipeline(scripted: ScriptedDriver, way: list[str
     ],
 )
 def test_suspect_with_a_seeded_cache(scripted: ScriptedDriver, how: str, script: str) -> None:
-    """The suspected pipeline is created after stored data was merged into the program's own cache, which holds the
-    fatal entry under another name. The pipeline is still compiled, without any cache."""
+    """The suspected pipeline is created after stored data was merged into the program's own cache, and the driver still
+    has the fatal entry under another name. The pipeline is still compiled, without any cache."""
     scripted.settings(carrier="cells")
     scripted.program("chains", "stored", script="guilty=2")
     fatal = "internal-cache=no;pipeline=crash?guilty"

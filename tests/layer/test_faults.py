@@ -289,7 +289,7 @@ def test_no_more_caches_can_be_made(scripted: ScriptedDriver, made: int) -> None
     assert (counters["compiled"], counters["plain"]) == (made - 1, 12 - (made - 1))
 
 
-# ---- Caches that keep or give nothing --------------------------------------------------------------------
+# ---- Caches that keep or return nothing --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("script", ["get-data=stub", "pipeline=ignore"])
@@ -332,7 +332,8 @@ def test_empty_cache_that_cannot_be_read(scripted: ScriptedDriver) -> None:
     ],
 )
 def test_snapshot_that_cannot_be_taken(scripted: ScriptedDriver, script: str) -> None:
-    """With such drivers and no cache control, too, the program loses only the stored pipelines."""
+    """If the layer cannot read or merge cache data, a program with the snapshot carrier still gets all its
+    pipelines."""
     for _ in range(2):
         assert scripted.demo("--count", 12, script=f"{NO_CACHE_CONTROL};{script}")["created"] == 12
         assert scripted.world.runs()[-1]["carrier"] in ("snapshot", "off")
@@ -340,7 +341,7 @@ def test_snapshot_that_cannot_be_taken(scripted: ScriptedDriver, script: str) ->
 
 # ---- Pipelines that fail ---------------------------------------------------------------------------------
 
-#: Some pipelines fail always, the same ones in every process.
+#: Some pipelines always fail, the same ones in every process.
 FAILING = "pipeline=error:unknown?chosen?!may-not-compile"
 FAILING_MODES: dict[str, Arguments] = {
     **modes(only=("mixed", "large batches", "derivatives", "own cache", "threads and batches", "feedback in batches")),

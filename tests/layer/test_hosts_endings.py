@@ -1,4 +1,4 @@
-"""Programs that end in unusual ways, and what they do with signals."""
+"""Programs that end in unusual ways or use signals."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_log_and_a_stderr_that_is_data(world: World) -> None:
     """If a daemon closes standard error and opens its data file under that number, no log line goes into the data."""
     data = world.directory / "data"
     run_host(world, "instance", "data-as-stderr", data, "device", "pipelines", 2, *END, "show-file", data)
-    assert "pylayer" not in data.read_text()  # the driver has something to say there
+    assert "pylayer" not in data.read_text()  # the driver itself writes to standard error
     hits_again(world, 2)
 
 

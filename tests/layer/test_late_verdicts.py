@@ -10,7 +10,7 @@ import pytest
 from scripted_driver import ScriptedDriver
 from world import World
 
-#: Never answers.
+#: A policy class whose admit_cache never answers.
 HANGS = """
 import time
 from pylayer.policy import Policy

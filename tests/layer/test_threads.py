@@ -10,7 +10,7 @@ SLOW = "create-cache=slow:1;get-data=slow:1;merge=slow:1"
 ONLY_CACHES = "internal-cache=no;binaries=no"
 
 
-# ---- Compiles keep nobody waiting --------------------------------------------------------------------------
+# ---- No thread waits for a compile --------------------------------------------------------------------------
 
 
 def test_compile_into_a_cell_keeps_no_hit_waiting(scripted: ScriptedDriver) -> None:

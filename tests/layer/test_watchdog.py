@@ -249,7 +249,7 @@ def test_class_that_fails_always(world: World) -> None:
     assert_next_run_hits(world, COUNT - 8)
 
 
-# ---- importing it ---------------------------------------------------------------------------------
+# ---- importing the class ---------------------------------------------------------------------------------
 
 
 def test_import_that_loops(world: World) -> None:
@@ -415,7 +415,7 @@ def test_policy_ends_itself(world: World) -> None:
     assert (world.last()["hits"], world.last()["compiled"]) == (COUNT, 0)
 
 
-# ---- what is shown ---------------------------------------------------------------------------------
+# ---- what the user sees ---------------------------------------------------------------------------------
 
 
 def test_stats_say_it(world: World) -> None:
