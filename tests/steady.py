@@ -58,6 +58,8 @@ def repeat(name: str, paths: list[str], times: int, processes: str) -> dict[str,
     for _ in range(times):
         outcomes.append(run_once(paths, processes))
         print("F" if outcomes[-1] else ".", end="", flush=True)
+        for test, reason in outcomes[-1]:
+            print(f" {test}: {reason}", flush=True)
     print(" ", end="")
     failures = Counter(test for failed in outcomes for test, _ in failed)
     reasons = {test: reason for failed in outcomes for test, reason in failed}
