@@ -1,1 +1,1 @@
-"""The ``pylayer`` command. Nothing here is imported in a program's process."""
+"""The ``pylayer`` command. The layer imports none of this package in a program's process."""

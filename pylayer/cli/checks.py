@@ -1,4 +1,5 @@
-"""What ``pylayer doctor`` looks at before the devices. Each check says what was found and what to do about it."""
+"""The checks of ``pylayer doctor`` that are not about single devices. Each check reports what it found and what to do
+about it."""
 
 from __future__ import annotations
 
@@ -23,21 +24,22 @@ from .run import LOG_LEVELS
 
 OK, WARNING, PROBLEM, SKIPPED = "ok", "warning", "problem", "skipped"
 
-#: VK_ADD_LAYER_PATH, by which ``pylayer run`` shows the manifest to the loader, came with this version.
+#: The first loader version that reads VK_ADD_LAYER_PATH, through which ``pylayer run`` shows it the manifest.
 ADD_LAYER_PATH_SINCE = (1, 3, 207)
 LOW_SPACE_BYTES = 256 << 20
-#: As written to the store to see whether that works: about one compiled pipeline.
+#: Size of the trial write to the store: about one compiled pipeline.
 TRIAL_BYTES = 4096
 
 REINSTALL = "The layer cannot be loaded; install vk-pylayer again."
 
-#: What the dynamic linker says where a library was built for a newer C library; musl has no such versions at all.
+#: Matches the dynamic linker's error for a library that was built for a newer glibc. musl has no symbol versions, so it
+#: never reports this.
 NEWER_GLIBC = re.compile(r"version [`']?GLIBC_([0-9.]+)' not found")
 
 
 @dataclass(frozen=True)
 class Check:
-    """One thing looked at: what was found, and, where that is not fine, what it means and what to do."""
+    """The result of one check: what was found and, unless that is fine, what it means and what to do."""
 
     name: str
     status: str
@@ -46,7 +48,7 @@ class Check:
 
 
 def _mend(failure: str) -> str:
-    """What to do about a library that does not load."""
+    """Returns advice for a library that does not load."""
     newer = NEWER_GLIBC.search(failure)
     if newer:
         return (
@@ -59,12 +61,12 @@ def _mend(failure: str) -> str:
 
 
 def skipped(name: str, reason: str) -> Check:
-    """A check that an earlier problem makes impossible."""
+    """Returns the result of a check that an earlier problem makes impossible."""
     return Check(name, SKIPPED, f"not checked: {reason}")
 
 
 def check_loader(outcome: Outcome) -> Check:
-    """The Vulkan loader, as ``probe("devices")`` found it."""
+    """Checks the Vulkan loader, as ``probe("devices")`` found it."""
     if "version" not in outcome.found:
         return Check(
             "loader",
@@ -88,7 +90,7 @@ def check_loader(outcome: Outcome) -> Check:
 
 
 def _broken_library() -> Check | None:
-    """Which of the installation's libraries does not load, and why; None where all do."""
+    """Reports which of the installation's libraries does not load, and why. Returns None if all load."""
     path = layer_files.library_path()
     if not path.is_file():
         return Check("layer", PROBLEM, f"{path} is missing", REINSTALL)
@@ -103,12 +105,12 @@ def _broken_library() -> Check | None:
     return None
 
 
-#: The level, the time, the sentence, and the pairs behind it (docs/log.md).
+#: A line of the log: level, time, sentence, and the key=value pairs after it (docs/log.md).
 _LOG_LINE = re.compile(r'pylayer: (\w+): \S+Z (.*?)(?: [a-z_]+=(?:"(?:[^"\\]|\\.)*"|[^ "]*))*')
 
 
 def _log_lines(path: Path) -> list[tuple[str, str]]:
-    """Level and sentence of each line that the layer wrote."""
+    """Returns level and sentence of each line that the layer wrote."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     except OSError:
@@ -117,7 +119,7 @@ def _log_lines(path: Path) -> list[tuple[str, str]]:
 
 
 def _not_started(layers: list[str], failure: str, complaints: list[str]) -> Check:
-    """Why there is no run of the program."""
+    """Explains why the layer did not start in the trial program."""
     broken = _broken_library()
     if broken is not None:
         return broken
@@ -134,12 +136,12 @@ def _not_started(layers: list[str], failure: str, complaints: list[str]) -> Chec
 
 
 def try_layer(number: int, manifests: str, scratch: str) -> tuple[Check, list[Run], str]:
-    """Runs a program of one pipeline on a device twice, in the environment that ``pylayer run`` makes: with the user's
-    policy file, and a store in ``scratch``, so that no statistics are left behind. Returns what is to be said of the
-    layer, the runs that it recorded, and how the program failed, or empty text."""
+    """Runs a program with one pipeline on a device twice, in the environment that ``pylayer run`` makes. The program
+    uses the user's policy file but a store in ``scratch``, so it leaves no statistics behind. Returns the check of the
+    layer, the runs that the layer recorded, and how the program failed (empty text if it did not)."""
     log, store = Path(scratch, f"log-{number}"), str(Path(scratch, f"store-{number}"))
     changes = {"PYLAYER_LOG": "debug", "PYLAYER_LOG_FILE": str(log), "PYLAYER_STORE": store}
-    # DISABLE is taken out: check_environment tells of it.
+    # Unset DISABLE, or the layer would not start. check_environment reports that variable.
     switched_on = {variable: value for variable, value in os.environ.items() if variable != DISABLE}
     environment = with_layer({**switched_on, **changes}, manifests)
     for _ in range(2):
@@ -159,7 +161,7 @@ def try_layer(number: int, manifests: str, scratch: str) -> tuple[Check, list[Ru
 
 
 def check_policy() -> Check:
-    """The policy file, which the layer ignores where it is not valid."""
+    """Checks the policy file. The layer ignores a policy file that is not valid."""
     path, problem = policy_in_force(), read_policy()[1]
     if path is None:
         return Check("policy", OK, f"no policy file at {config_file()}: the defaults are in force")
@@ -171,7 +173,8 @@ def check_policy() -> Check:
 
 
 def check_installed() -> Check:
-    """What ``pylayer install`` left, by whatever installation, and which of it counts."""
+    """Checks the manifests that ``pylayer install`` wrote, from any installation, and reports which of them takes
+    effect."""
     found = installed.find()
     if not found:
         return Check("installed", OK, "no; pylayer run needs no installation")
@@ -191,7 +194,7 @@ def check_installed() -> Check:
 
 
 def _try_writing(root: str) -> None:
-    """Writes, flushes to the disk and deletes a file. Raises OSError."""
+    """Writes a file, flushes it to the disk and deletes it. Raises OSError."""
     make_private(root)
     path = os.path.join(root, f"doctor-{unique_name()}.tmp")
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -204,7 +207,7 @@ def _try_writing(root: str) -> None:
 
 
 def check_store() -> Check:
-    """The store can really be written to."""
+    """Checks that the store can be written to, by writing to it."""
     root = store_root()
     if root is None:
         return Check(
@@ -231,12 +234,12 @@ def check_store() -> Check:
 
 
 def _disables(pattern: str) -> bool:
-    """Whether one item of VK_LOADER_LAYERS_DISABLE names the layer."""
+    """Returns whether one item of VK_LOADER_LAYERS_DISABLE matches the layer's name."""
     return pattern in ("~all~", "~explicit~") or fnmatchcase(LAYER_NAME.lower(), pattern.strip().lower())
 
 
 def check_environment() -> list[Check]:
-    """What in this environment changes how the layer works."""
+    """Checks this environment for everything that changes how the layer works."""
     checks = []
 
     def note(status: str, found: str, advice: str) -> None:

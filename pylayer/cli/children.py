@@ -1,4 +1,5 @@
-"""Running the probes of ``probe.py``: a crash or a hang costs a child process and becomes a sentence."""
+"""Runs the probes of ``probe.py`` in child processes, so that a crash or a hang ends only the child and can be
+reported."""
 
 from __future__ import annotations
 
@@ -14,13 +15,13 @@ from typing import Any
 
 from .environment import without_layer
 
-#: Longest time for one probe. The slowest one boots an interpreter and a driver, compilers included.
+#: Timeout of one probe. The slowest probe starts an interpreter and a driver with its compilers.
 TIMEOUT_SECONDS = 60
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a probe found until its end, and what ended it early: empty text where nothing did."""
+    """What a probe reported before it ended, and why it ended early (empty text if it did not)."""
 
     found: dict[str, Any]
     failure: str
@@ -48,7 +49,7 @@ def _signal_name(number: int) -> str:
 
 
 def probe(*arguments: str, environment: Mapping[str, str] | None = None) -> Outcome:
-    """Runs one probe, without the layer unless ``environment`` asks for it."""
+    """Runs one probe. The layer is kept out unless ``environment`` switches it on."""
     command = [sys.executable, "-P", str(Path(__file__).with_name("probe.py")), *arguments]
     try:
         child = subprocess.run(

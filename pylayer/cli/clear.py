@@ -1,4 +1,4 @@
-"""``pylayer clear``: removes programs, drivers, what no driver here would use, or everything."""
+"""``pylayer clear``: removes programs, drivers, pipelines that no driver of this machine would use, or everything."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ IS_FOLDED = "another process is folding it; try again when it is done"
 
 
 class Plan:
-    """What is to go of one identity: files of programs, or the folder with all in it."""
+    """What to remove of one identity: files of programs, or the whole folder."""
 
     def __init__(self, shelf: Shelf, why: str) -> None:
         self.shelf = shelf
@@ -38,22 +38,22 @@ class Plan:
         self.whole = False
         self.paths: dict[str, int] = {}
         self.programs: dict[int, str] = {}
-        #: Files that a process which lives may append to.
+        #: Files that a running process may append to. They are kept.
         self.in_use: list[str] = []
         self.failure = ""
 
     @property
     def bytes(self) -> int:
-        """What leaves the disk."""
+        """Returns the number of bytes that the plan frees on disk."""
         return sum(self.paths.values())
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to do, and nothing in the way."""
+        """Returns whether the plan has no file to remove and no file that is in use."""
         return not (self.paths or self.in_use)
 
     def add(self, path: str, size: int) -> None:
-        """A file that goes whole, unless somebody writes it."""
+        """Plans to remove a file, or lists it as in use if a process may write to it."""
         from ..store import ended, format
 
         try:
@@ -61,14 +61,14 @@ class Plan:
         except FileNotFoundError:
             return
         except OSError:
-            written = False  # not to be read by anybody
+            written = False  # nobody can read it
         if written:
             self.in_use.append(path)
         else:
             self.paths[path] = size
 
     def as_json(self, names: Names) -> dict[str, Any]:
-        """Everything, with units in key names."""
+        """Returns the plan for --json, with units in key names."""
         from .inventory import describe
 
         device, driver = describe(self.shelf.identity, self.shelf.name, names)
@@ -87,7 +87,7 @@ class Plan:
 
 
 def _plan_whole(root: str, shelf: Shelf, why: str) -> Plan:
-    """A driver's folder. Its description goes with the last file."""
+    """Plans to remove a driver's folder. The identity file is kept as long as another file stays."""
     from ..store.bounds import files_of
 
     plan = Plan(shelf, why)
@@ -101,7 +101,7 @@ def _plan_whole(root: str, shelf: Shelf, why: str) -> Plan:
 
 
 def _plan_programs(root: str, shelf: Shelf, selection: Selection, names: Names) -> Plan:
-    """What belongs to the chosen programs under one identity."""
+    """Plans to remove the files of the selected programs under one identity."""
     from ..store.bounds import files_of
     from .inventory import OWN
 
@@ -114,7 +114,7 @@ def _plan_programs(root: str, shelf: Shelf, selection: Selection, names: Names) 
 
 
 def older_folders(root: str) -> list[str]:
-    """Returns paths of the folders that an older pylayer wrote and this one renamed."""
+    """Returns the paths of folders that an older pylayer wrote and that this version renamed."""
     from ..store.folder import OLDER
 
     try:
@@ -125,7 +125,8 @@ def older_folders(root: str) -> list[str]:
 
 
 def _stale(root: str, shelves: list[Shelf], names: Names) -> tuple[list[Plan], list[dict[str, str]], list[str]]:
-    """Plans for what no driver here would use; what is kept because nobody knows; the devices that are here."""
+    """Returns plans for what no driver of this machine would use, what is kept because its driver cannot be checked,
+    and the devices of this machine."""
     from ..common.identity import ABI
     from .devices import is_of, present_facts
 
@@ -147,7 +148,7 @@ def _stale(root: str, shelves: list[Shelf], names: Names) -> tuple[list[Plan], l
 
 
 def _why_stale(shelf: Shelf, present: list[DeviceFacts], is_of: Any) -> str:
-    """Empty where a driver is here, or where that cannot be known."""
+    """Returns why a folder is stale. Returns empty text if its driver is here, or if that cannot be known."""
     from ..common.identity import ABI
 
     if shelf.identity is None or shelf.identity.fields.get("abi") != ABI:
@@ -160,14 +161,15 @@ def _folder(root: str, shelf: Shelf) -> Folder:
     from ..store.folder import Folder
 
     identity = shelf.identity
-    if identity is None:  # the folder's name is all that is known of it
+    if identity is None:  # only the folder's name is known
         identity = Identity({})
         identity.name, identity.digest = shelf.name, bytes.fromhex(shelf.name)
     return Folder(root, identity)
 
 
 def _remove_files(folder: Folder, plan: Plan) -> None:
-    """Deletes the files of a plan while nobody folds the folder: a fold would put what it has read back."""
+    """Deletes the files of a plan under the folder's claim. Without it, a concurrent fold would write back what it has
+    already read."""
     from ..store.claim import Claim
     from ..store.files import remove
     from .inventory import OWN
@@ -177,7 +179,7 @@ def _remove_files(folder: Folder, plan: Plan) -> None:
         plan.failure = IS_FOLDED
         return
     try:
-        for program in plan.programs:  # what was folded since the plan was made
+        for program in plan.programs:  # files that a fold wrote since the plan was made
             for path in set(folder.files(program, OWN)) - {*plan.paths, *plan.in_use}:
                 plan.add(path, 0)
         paths = sorted(plan.paths, key=lambda path: os.path.basename(path) == "identity")
@@ -195,7 +197,7 @@ def _remove_whole(root: str, plan: Plan) -> None:
     try:
         os.rmdir(folder.path)
     except OSError:
-        pass  # something is in use, or was put there meanwhile
+        pass  # a file is in use, or was created meanwhile
 
 
 def _remove(root: str, plan: Plan) -> None:

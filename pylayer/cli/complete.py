@@ -1,7 +1,7 @@
-"""Values that a shell may complete: programs, identities, runs, files. None of it fails or says anything.
+"""Completes values for the shell: programs, identities, runs, files. Nothing here fails or prints messages.
 
-What a shell puts on the command line it also obeys, and names of programs are anybody's: a name with a character that a
-shell may take for more than itself is offered by its number.
+The shell executes what it puts on the command line, and anybody can choose a program's name. A program whose name has a
+character that may be special to a shell is therefore offered by its number.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./+@%-]+", re.ASCII)
 def _completer(
     found: Callable[[str], Iterable[tuple[str, str]]],
 ) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem[str]]]:
-    """A function for click's ``shell_complete`` out of one that gives values and what they are, for a store's root."""
+    """Returns a function for click's ``shell_complete``. ``found`` takes the store's root and yields each value with
+    its description."""
 
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
         from click.shell_completion import CompletionItem
@@ -31,7 +32,7 @@ def _completer(
         try:
             root = store_root()
             pairs = dict(found(root)) if root else {}
-        except Exception:  # a line of an error in the middle of what somebody types helps nobody
+        except Exception:  # an error message in the middle of what somebody types helps nobody
             return []
         return [
             CompletionItem(value, help=text or None)
@@ -81,21 +82,21 @@ presets_there = _completer(_presets)
 
 
 def files(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """The shell's own names of files."""
+    """Lets the shell complete names of files."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="file")]
 
 
 def directories(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """The shell's own names of directories."""
+    """Lets the shell complete names of directories."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="dir")]
 
 
 def commands(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """A program in PATH, and behind it the shell's own names of files."""
+    """Completes programs in PATH, then lets the shell complete names of files."""
     from click.shell_completion import CompletionItem
 
     begun = bool(context.params.get(parameter.name or ""))

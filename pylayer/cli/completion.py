@@ -1,4 +1,4 @@
-"""``pylayer completion``: the script by which a shell completes ``pylayer`` and what stands behind it."""
+"""``pylayer completion``: prints the script with which a shell completes ``pylayer`` and its arguments."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def completion(shell: str) -> None:
 
     root = click.get_current_context().find_root()
     found = get_completion_class(shell)
-    assert found is not None  # click has the three
+    assert found is not None  # click supports all three shells
     completer = found(root.command, {}, "pylayer", COMPLETE)
-    # Not source(), which starts a bash to ask for its version: the script may be for another machine.
+    # Do not call source(): it starts bash to check the version, and the script may be for another machine.
     script = completer.source_template % completer.source_vars()
     click.echo(script.rstrip("\n"))

@@ -1,6 +1,6 @@
-"""What ``pylayer doctor`` says of containers: of the one that it is in, and of those that programs are started in.
+"""The checks of ``pylayer doctor`` about containers: the one that it runs in, and those that programs run in.
 
-docs/containers.md has what was tried and what was only read; each rule here is from there.
+docs/containers.md says which rules were tried and which were only read; each rule here comes from there.
 """
 
 from __future__ import annotations
@@ -13,32 +13,35 @@ from .checks import OK, WARNING, Check
 
 PAGE = "docs/containers.md"
 
-#: A file that says by its presence what container this is.
+#: Files whose presence tells which container this is.
 MARKS = (("/.flatpak-info", "flatpak"), ("/.dockerenv", "docker"), ("/run/.containerenv", "podman"))
-#: systemd's container interface: its first line is the manager's name.
+#: systemd's container interface. The first line of this file is the container manager's name.
 MANAGER_FILE = "/run/host/container-manager"
-#: File systems whose content goes when the container does, or the machine restarts.
+#: File systems whose content is lost when the container is removed, or when the machine restarts.
 OF_THE_CONTAINER, IN_MEMORY = ("overlay", "aufs", "fuse-overlayfs"), ("tmpfs", "ramfs")
 
-#: What Steam's containers show of the host at the same path (pressure-vessel, docs/shared-paths.md), beside the home.
+#: Host directories that Steam's containers show at the same path (pressure-vessel, docs/shared-paths.md), besides the
+#: home.
 STEAM_SHARES = ("/home", "/opt", "/srv", "/mnt", "/media", "/run/media", "/tmp", "/var/tmp", "/nix", "/gnu/store")
 STEAM_PLACES = (".steam", ".local/share/Steam")
 STEAM_FLATPAK, STEAM_SNAP = ".var/app/com.valvesoftware.Steam", "snap/steam"
 
 
 def container() -> str:
-    """The name of the container manager whose container this process is in; empty in none."""
+    """Returns the name of the container manager whose container this process is in, or empty text outside of
+    containers."""
     try:
         lines = Path(MANAGER_FILE).read_text(encoding="utf-8", errors="replace").split("\n")
     except OSError:
         lines = [""]
     found = lines[0].strip() or next((name for path, name in MARKS if os.path.exists(path)), "")
-    # systemd's name for it is in small letters.
+    # systemd's variable for the container manager is lower-case.
     return found or os.environ.get("container", "") or ("snap" if "SNAP" in os.environ else "")  # noqa: SIM112
 
 
 def file_system(path: str) -> tuple[str, str]:
-    """Where the file system that ``path`` is in, or would be, is mounted, and its type; empty where not known."""
+    """Returns the mount point and the type of the file system that holds ``path``, or would hold it. Both are empty if
+    unknown."""
     path = os.path.realpath(path)
     best, kind = "", ""
     try:
@@ -62,7 +65,7 @@ def _below(path: str, places: tuple[str, ...]) -> bool:
 
 
 def check_container(root: str | None) -> list[Check]:
-    """The container that doctor runs in: whether what is stored outlives it."""
+    """Checks whether the store outlives the container that doctor runs in."""
     name = container()
     if not name:
         return []
@@ -76,7 +79,7 @@ def check_container(root: str | None) -> list[Check]:
 
 
 def check_steam(root: str | None) -> list[Check]:
-    """Whether Steam's games, which run in containers of their own, can have the layer."""
+    """Checks whether Steam's games, which run in containers of their own, can use the layer."""
     home = os.path.expanduser("~")
     checks = []
     if any(os.path.isdir(f"{home}/{place}") for place in STEAM_PLACES):
@@ -102,7 +105,7 @@ def check_steam(root: str | None) -> list[Check]:
 
 
 def check_flatpak() -> list[Check]:
-    """Programs of Flatpak, Steam among them, see nothing of the host's layers."""
+    """Checks for Flatpak. Its programs, Steam among them, do not see the host's layers."""
     home = os.path.expanduser("~")
     try:
         programs = sorted(os.listdir(f"{home}/.var/app"))
@@ -116,5 +119,5 @@ def check_flatpak() -> list[Check]:
 
 
 def check_containers(root: str | None) -> list[Check]:
-    """All of them that there is something to say about."""
+    """Returns the checks of containers that have something to report."""
     return [*check_container(root), *check_steam(root), *check_flatpak()]

@@ -1,4 +1,4 @@
-"""The Vulkan devices of this machine, and what the layer does for each: ``pylayer doctor`` tries it out."""
+"""The Vulkan devices of this machine, and what the layer does for each. ``pylayer doctor`` tries each one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEEPING = [CARRIER_NAMES[carrier] for carrier in CARRIERS_THAT_KEEP]
 
 
 def facts_of(found: dict[str, Any]) -> list[DeviceFacts]:
-    """The devices that ``probe("devices")`` found."""
+    """Returns the devices that ``probe("devices")`` found."""
     return [
         DeviceFacts(**facts | {"pipeline_cache_uuid": bytes.fromhex(facts["pipeline_cache_uuid"])})
         for facts in found.get("devices", [])
@@ -23,7 +23,7 @@ def facts_of(found: dict[str, Any]) -> list[DeviceFacts]:
 
 
 def present_facts() -> tuple[list[DeviceFacts], str]:
-    """All devices that this machine's drivers list, and why they are not known; else empty text."""
+    """Returns all devices that this machine's drivers list, and why they are unknown (empty text if they are known)."""
     outcome = probe("devices")
     if outcome.failure:
         return [], f"the drivers cannot be asked for devices: {outcome.failure}"
@@ -32,14 +32,14 @@ def present_facts() -> tuple[list[DeviceFacts], str]:
 
 
 def is_of(identity: Identity, facts: DeviceFacts) -> bool:
-    """Whether an identity is a device's with its driver of now, whatever a program enabled on it."""
+    """Returns whether an identity belongs to a device with its current driver, whatever a program enabled on it."""
     fields = {key: value for key, value in identity.fields.items() if key != "global_key"}
     return fields == Identity.of(facts).fields
 
 
 @dataclass
 class Device:
-    """One physical device, and what became of a program of one pipeline that ran twice under the layer."""
+    """One physical device, and the result of running a program with one pipeline on it twice under the layer."""
 
     number: int
     status: str
@@ -54,7 +54,7 @@ class Device:
 
 
 def judged(number: int, facts: DeviceFacts, runs: list[Run], failure: str) -> Device:
-    """A device by its runs, of which there are two where all went well; ``failure``: how the program failed."""
+    """Judges a device by its runs. There are two runs if all went well. ``failure`` says how the program failed."""
     device = Device(number, SKIPPED, facts.device_name, facts.driver_name, facts.driver_info)
     if failure:
         device.status, device.tried = PROBLEM, f"a program of one pipeline failed: {failure}"

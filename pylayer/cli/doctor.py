@@ -1,4 +1,4 @@
-"""``pylayer doctor``: does the layer work here, and what does it do for each device?"""
+"""``pylayer doctor``: checks whether the layer works here, and what it does for each device."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red", "skipped": 
 
 
 def _try_devices(present: Outcome, root: str | None) -> tuple[Check, list[Device]]:
-    """The layer on each device of ``probe("devices")``, and what is to be said of it: the worst of all devices."""
+    """Tries the layer on each device of ``probe("devices")``. Returns one check of the layer, a bad one if any device
+    had one, and the devices."""
     from . import layer_files
     from .checks import OK, PROBLEM, Check, try_layer
     from .devices import facts_of, judged
@@ -55,12 +56,12 @@ def _try_devices(present: Outcome, root: str | None) -> tuple[Check, list[Device
             found, runs, problem = try_layer(number, manifests, scratch)
             devices.append(judged(number, facts, runs, problem))
             layer = found if layer is None or layer.status == OK else layer
-    assert layer is not None  # there is a device
+    assert layer is not None  # there is at least one device
     return layer, devices
 
 
 def _summary(present: Outcome, devices: list[Device]) -> Check:
-    """What there is to say of all devices together."""
+    """Returns one check that sums up all devices."""
     from .checks import OK, PROBLEM, WARNING, Check
 
     if present.failure or not present.found["devices"]:
@@ -77,7 +78,7 @@ def _summary(present: Outcome, devices: list[Device]) -> Check:
 
 
 def _examine() -> tuple[list[Check], list[Device]]:
-    """All checks, and the devices."""
+    """Runs all checks. Returns them, and the devices."""
     from . import checks
     from .checks import PROBLEM, skipped
     from .children import probe
@@ -92,7 +93,7 @@ def _examine() -> tuple[list[Check], list[Device]]:
     elif present.failure or not present.found["devices"]:
         layer, listed = skipped("layer", "a driver must work first"), _summary(present, devices)
     else:
-        # Where the store cannot be written the layer is started all the same.
+        # Try the layer even if the store cannot be written to.
         layer, devices = _try_devices(present, store_root() if store.status != PROBLEM else None)
         listed = skipped("devices", "the layer must start first")
         if layer.status != PROBLEM:
@@ -102,7 +103,7 @@ def _examine() -> tuple[list[Check], list[Device]]:
 
 
 def _next_steps() -> str:
-    """What somebody who has just installed pylayer does now."""
+    """Returns what a user who has just installed pylayer should do next."""
     from . import installed
 
     if DISABLE in os.environ:
@@ -165,7 +166,7 @@ def doctor(as_json: bool) -> None:
     Example:
       pylayer doctor
     """
-    # Each thing is looked at by a process of its own, which may take up to a minute.
+    # Each check runs in a process of its own, which may take up to a minute.
     with progress("checking", None, as_json):
         found, devices = _examine()
     problems = sum(check.status == "problem" for check in found)

@@ -1,4 +1,4 @@
-"""The environment that switches the layer on for a program, and the one that keeps it out."""
+"""Builds the environment that switches the layer on for a program, and the one that keeps it out."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from .. import LAYER_NAME
 
-#: Keeps the layer out of a program, whatever else asks for it. The loader looks at it for an implicit layer, the layer
-#: itself for an explicit one; to be set is enough.
+#: Keeps the layer out of a program and takes precedence over everything that switches it on. The loader checks it for
+#: an implicit layer, the layer itself for an explicit one. Any value counts.
 DISABLE = "DISABLE_PYLAYER"
-#: Asks for the layer where its implicit manifest is installed.
+#: Switches the layer on if its implicit manifest is installed.
 ENABLE = "ENABLE_PYLAYER"
 
 
@@ -18,10 +18,10 @@ def _without_layer(names: str, separator: str) -> list[str]:
 
 
 def with_layer(environment: Mapping[str, str], manifest_directory: str) -> dict[str, str]:
-    """``environment`` with the layer in front of those already asked for.
+    """Returns ``environment`` with the layer in front of the layers that it already switches on.
 
-    VK_ADD_LAYER_PATH adds to the loader's own places. Where VK_LAYER_PATH is set, even to nothing, the loader
-    looks only there and ignores VK_ADD_LAYER_PATH, so the directory goes there.
+    VK_ADD_LAYER_PATH adds to the loader's own directories. If VK_LAYER_PATH is set, even to nothing, the loader
+    searches only there and ignores VK_ADD_LAYER_PATH, so the manifest's directory is added to VK_LAYER_PATH.
     """
     result = dict(environment)
     variable = "VK_LAYER_PATH" if "VK_LAYER_PATH" in environment else "VK_ADD_LAYER_PATH"
@@ -33,7 +33,8 @@ def with_layer(environment: Mapping[str, str], manifest_directory: str) -> dict[
 
 
 def without_layer(environment: Mapping[str, str]) -> dict[str, str]:
-    """``environment`` with the layer taken out of the lists that switch layers on, and kept out."""
+    """Returns ``environment`` with the layer removed from the lists that switch layers on, and with the layer
+    disabled."""
     result = {**environment, DISABLE: "1"}
     result.pop(ENABLE, None)
     for variable, separator in (("VK_INSTANCE_LAYERS", ":"), ("VK_LOADER_LAYERS_ENABLE", ",")):

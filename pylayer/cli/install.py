@@ -1,4 +1,4 @@
-"""``pylayer install``: the layer becomes known to every loader of this user, or of the machine."""
+"""``pylayer install``: makes the layer known to every loader of this user, or of the machine."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SWITCH_ON = {
     EXPLICIT: f"VK_INSTANCE_LAYERS={LAYER_NAME} APP",
     IMPLICIT: "ENABLE_PYLAYER=1 APP",
 }
-#: Everybody's loader has to be able to read what is for everybody.
+#: Modes of a system-wide manifest: every user's loader must be able to read it.
 SYSTEM_DIRECTORY_MODE, SYSTEM_FILE_MODE = 0o755, 0o644
 
 
 def next_steps(kind: str, undo: str) -> str:
-    """What somebody does now."""
+    """Returns what the user should do next."""
     rows = [("Switch it on for a program:", SWITCH_ON[kind])]
     if kind == IMPLICIT:
         rows.append(("Keep it out of one:", "DISABLE_PYLAYER=1 APP"))
@@ -36,8 +36,8 @@ def next_steps(kind: str, undo: str) -> str:
 
 
 def require_public(library: Path) -> None:
-    """Raises Failure where others cannot read the layer, or somebody other than root could exchange it: what is
-    installed for all is loaded into everybody's programs, root's included."""
+    """Raises Failure if other users cannot read the layer, or if anyone but root could replace it. A layer that is
+    installed for all users is loaded into everybody's programs, root's included."""
     instead = "make an environment for it as root, python3 -m venv /opt/pylayer, and install vk-pylayer there"
     for path in (library, *library.parents):
         status = path.stat()
@@ -50,7 +50,7 @@ def require_public(library: Path) -> None:
 
 
 def make_directory(path: Path, system: bool) -> None:
-    """Makes a manifest's directory, and those above. Raises OSError."""
+    """Creates a manifest's directory and its parents. Raises OSError."""
     if path.is_dir():
         return
     make_directory(path.parent, system)
@@ -60,7 +60,8 @@ def make_directory(path: Path, system: bool) -> None:
 
 
 def write(path: Path, kind: str, system: bool) -> tuple[bool, str]:
-    """Writes a manifest; whether that changed anything, and what library it led to before, if to another.
+    """Writes a manifest. Returns whether that changed anything, and which library the manifest led to before (empty
+    text if it was this one).
 
     Raises Failure.
     """
@@ -80,7 +81,7 @@ def write(path: Path, kind: str, system: bool) -> tuple[bool, str]:
 
 
 def remove_manifest(path: Path) -> bool:
-    """Removes a manifest; False where it is not there. Raises Failure."""
+    """Removes a manifest. Returns false if there is none. Raises Failure."""
     try:
         path.unlink()
     except FileNotFoundError:
@@ -91,14 +92,14 @@ def remove_manifest(path: Path) -> bool:
 
 
 def base_of(system: bool, prefix: str | None) -> Path:
-    """The data directory that the options mean. Raises WrongUse and Failure."""
+    """Returns the data directory that the options select. Raises WrongUse and Failure."""
     if prefix and not system:
         raise WrongUse("--prefix is for --system; without it the manifest goes into your own data directory")
     return Path(os.path.abspath(prefix or installed.SYSTEM_PREFIX), "share") if system else installed.user_data()
 
 
 def _others(paths: list[Path]) -> list[Manifest]:
-    """Manifests elsewhere that lead to another layer than this one."""
+    """Returns manifests outside of ``paths`` that lead to another installation's layer."""
     return [manifest for manifest in installed.find() if manifest.path not in paths and not manifest.is_ours]
 
 
@@ -130,7 +131,8 @@ def install(kind: str | None, system: bool, prefix: str | None, as_json: bool) -
     if system:
         require_public(layer_files.library_path())
     kind = kind or (IMPLICIT if os.path.lexists(paths[IMPLICIT]) else EXPLICIT)
-    # Also beside an implicit one: loaders before about 1.4.326 do not find an implicit layer for VK_INSTANCE_LAYERS.
+    # Also write it beside an implicit one: loaders before about 1.4.326 do not find an implicit layer for
+    # VK_INSTANCE_LAYERS.
     kinds = [EXPLICIT, IMPLICIT] if kind == IMPLICIT else [EXPLICIT]
     written = {each: write(paths[each], each, system) for each in kinds}
     removed = [paths[IMPLICIT]] if kind == EXPLICIT and remove_manifest(paths[IMPLICIT]) else []

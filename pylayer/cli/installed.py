@@ -1,10 +1,10 @@
-"""The layer's manifests in the places where Vulkan loaders look, whoever put them there.
+"""Finds the layer's manifests in the directories that Vulkan loaders search, whoever installed them.
 
-Loaders go through these places in order (loader, 'Layer Discovery' on Linux): the user's configuration, the system's
-(/etc), the user's data, the system's data. The first manifest of a name and kind is the one that counts. Of an explicit
-and an implicit one of the same name older loaders (1.3.239) take each for its own purpose: VK_INSTANCE_LAYERS does not
-find the implicit one. Since about 1.4.326 (loader, 'Allow VK_INSTANCE_LAYERS to order implicit layers') they take the
-implicit one for both; seen with 1.4.359.
+Loaders search these in order (loader, 'Layer Discovery' on Linux): the user's configuration, the system's (/etc), the
+user's data, the system's data. The first manifest of a name and kind takes effect. If an explicit and an implicit
+manifest have the same name, older loaders (1.3.239) use each for its own purpose: VK_INSTANCE_LAYERS does not find the
+implicit one. Since about 1.4.326 (loader, 'Allow VK_INSTANCE_LAYERS to order implicit layers') loaders use the implicit
+one for both; seen with 1.4.359.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from .output import Failure
 
 EXPLICIT, IMPLICIT = KINDS = ("explicit", "implicit")
 
-#: Where ``--system`` installs, below this: what a loader finds behind the user's own, so that a user's choice wins. In
-#: /etc/vulkan it would come first; /usr/share is for the distribution's packages.
+#: ``--system`` installs below this directory. A loader searches it after the user's own directories, so a user's choice
+#: takes precedence. /etc/vulkan would be searched first; /usr/share is for the distribution's packages.
 SYSTEM_PREFIX = Path("/usr/local")
-#: The loader's own defaults, and the directory that it is built with (SYSCONFDIR).
+#: The loader's own defaults, and the directory that it was built with (SYSCONFDIR).
 SYSTEM_CONFIG, SYSTEM_DATA, SYSCONFDIR = "/etc/xdg", "/usr/local/share:/usr/share", "/etc"
 MAX_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """A manifest that names the layer, and the library that it leads to; empty where it leads to none."""
+    """A manifest that names the layer, and the library that it leads to. The library is empty if it leads to none."""
 
     path: Path
     kind: str
@@ -40,17 +40,17 @@ class Manifest:
 
     @property
     def is_ours(self) -> bool:
-        """Whether it leads to this installation's layer."""
+        """Returns whether it leads to this installation's layer."""
         return self.library == str(layer_files.library_path())
 
 
 def manifest_path(base: Path, kind: str) -> Path:
-    """Where a manifest of a kind is below a data directory."""
+    """Returns the path of a manifest of a kind below a data directory."""
     return base / "vulkan" / f"{kind}_layer.d" / MANIFEST_NAME
 
 
 def user_data() -> Path:
-    """The user's data directory. Raises Failure without a home directory."""
+    """Returns the user's data directory. Raises Failure without a home directory."""
     base = _base("XDG_DATA_HOME", ".local/share")
     if base is None:
         raise Failure("neither XDG_DATA_HOME nor HOME is an absolute path, so there is no data directory; set one")
@@ -58,7 +58,7 @@ def user_data() -> Path:
 
 
 def _places() -> list[str]:
-    """The directories that loaders search, in their order, without those that are not there."""
+    """Returns the directories that loaders search, in search order, without unset ones."""
     places = [
         _base("XDG_CONFIG_HOME", ".config") or "",
         *(os.environ.get("XDG_CONFIG_DIRS") or SYSTEM_CONFIG).split(":"),
@@ -71,12 +71,13 @@ def _places() -> list[str]:
 
 def _library(manifest: Path, layer: dict[str, object]) -> str:
     path = str(layer.get("library_path") or "")
-    # A name without a directory is looked for by the dynamic linker.
+    # The dynamic linker searches for a library without a directory in its name.
     return os.path.normpath(manifest.parent / path) if "/" in path else path
 
 
 def read(path: Path, kind: str) -> Manifest | None:
-    """A manifest, if it is one of this layer. One that cannot be read is one, where it has our name."""
+    """Reads a manifest. Returns None if it is not this layer's. An unreadable file counts as this layer's if it has its
+    file name."""
     try:
         with path.open("rb") as file:
             document = json.loads(file.read(MAX_BYTES))
@@ -92,8 +93,8 @@ def read(path: Path, kind: str) -> Manifest | None:
 
 
 def find() -> list[Manifest]:
-    """All manifests of the layer that loaders find without a variable that leads them elsewhere, first those that come
-    first."""
+    """Returns all manifests of the layer that loaders find while no variable changes where they search, in the order of
+    precedence."""
     found = []
     for kind in KINDS:
         for place in _places():
@@ -107,12 +108,12 @@ def find() -> list[Manifest]:
 
 
 def in_force(found: list[Manifest], kind: str) -> Manifest | None:
-    """The one of a kind that counts."""
+    """Returns the manifest of a kind that takes effect."""
     return next((manifest for manifest in found if manifest.kind == kind), None)
 
 
 def state(manifest: Manifest) -> str:
-    """What a manifest leads to, as part of a sentence."""
+    """Returns what a manifest leads to, as part of a sentence."""
     if manifest.is_ours:
         return "this installation's layer"
     if not manifest.library:

@@ -1,4 +1,4 @@
-"""What the store holds, to the byte: by identity and program."""
+"""Counts what the store holds, to the byte, by identity and program."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from ..store.reader import Reader
 from ..values import KIND_NAMES
 from .selection import Names, Selection
 
-#: A program's files, by their suffix.
+#: Suffixes of the files that belong to one program.
 OWN = (".pack", ".journal", ".closed", ".snapshot", ".attest", ".binaries", ".blob")
 
 
 class Holding:
-    """What a program has under one identity."""
+    """What a program has stored under one identity."""
 
     def __init__(self, program: int) -> None:
         self.program = program
         self.bytes = 0
-        #: By digest, so that what two processes stored at once counts once.
+        #: Digests of the pipelines. A pipeline that two processes both stored counts once.
         self.digests: set[bytes] = set()
-        #: Of the pipelines, those that are kept as pipeline binaries; the others are cells.
+        #: Number of pipelines that are stored as pipeline binaries. The others are cells.
         self.binaries = 0
-        #: How many pipelines there are of each kind.
+        #: Number of pipelines by kind.
         self.kinds: dict[str, int] = {}
-        #: What compiling them took, as far as it is known, and their data unpacked.
+        #: Time that compiling them took, as far as it is known, and the size of their data unpacked.
         self.compile_ns = 0
         self.data_bytes = 0
         #: Number of files by suffix.
@@ -43,7 +43,7 @@ class Holding:
 
     @property
     def pipelines(self) -> int:
-        """How many there are."""
+        """Returns the number of pipelines."""
         return len(self.digests)
 
     def add_pipeline(self, magic: bytes, kind: int, flags: int, digest: bytes, size: int, create_ns: int) -> None:
@@ -54,11 +54,11 @@ class Holding:
         self.binaries += magic == format.BINARIES
         name = KIND_NAMES[kind] if kind < len(KIND_NAMES) else f"kind {kind}"
         self.kinds[name] = self.kinds.get(name, 0) + 1
-        self.compile_ns += 0 if flags & format.ADOPTED else create_ns  # which the driver did not compile then
+        self.compile_ns += 0 if flags & format.ADOPTED else create_ns  # the driver did not compile an adopted pipeline
         self.data_bytes += size
 
     def counts(self) -> dict[str, int]:
-        """Returns numbers of files, by what they are."""
+        """Returns the number of files, by what they are."""
         return {
             "journals": self.files.get(".journal", 0) + self.files.get(".closed", 0),
             "packs": self.files.get(".pack", 0),
@@ -69,22 +69,23 @@ class Holding:
 
 
 class Shelf:
-    """One identity's folder. ``other_bytes``: of files that are no program's."""
+    """One identity's folder. ``other_bytes`` counts the files that belong to no program."""
 
     def __init__(self, root: str, name: str) -> None:
         self.name = name
         self.path = os.path.join(root, "store", name)
         self.identity: Identity | None = read_identity(root, name)
-        #: By program.
+        #: Holdings by program.
         self.holdings: dict[int, Holding] = {}
         self.bytes = 0
         self.other_bytes = 0
-        #: Names of files that cannot be used as they are, and why, as far as it shows without reading all.
+        #: Names of files that cannot be used as they are, and why, as far as this is known without reading all of a
+        #: file.
         self.unusable: dict[str, str] = {}
 
     @property
     def programs(self) -> list[int]:
-        """Every program that has something."""
+        """Returns all programs that have something stored."""
         return sorted(self.holdings)
 
     def files(self, suffix: str) -> int:
@@ -93,7 +94,7 @@ class Shelf:
 
 
 class Inventory:
-    """All identities that a selection takes, and the bytes beside them."""
+    """All identities that a selection takes, and the bytes of the store that belong to no identity."""
 
     def __init__(self, root: str, selection: Selection, names: Names) -> None:
         self.root = root
@@ -105,13 +106,13 @@ class Inventory:
                 _survey(shelf, names)
                 self.shelves.append(shelf)
         self.store_bytes = tree_bytes(os.path.join(root, "store"))[0]
-        #: What lies in the store's folder and belongs to no identity.
+        #: Bytes in the store's folder that belong to no identity.
         listed = sum(tree_bytes(os.path.join(root, "store", name))[0] for name in identity_names(root))
         self.stray_bytes = self.store_bytes - listed
 
 
 def tree_bytes(path: str) -> tuple[int, int]:
-    """Bytes of every file below a directory, and how many there are."""
+    """Returns the size of all files below a directory in bytes, and their number."""
     size = count = 0
     for directory, _, files in os.walk(path):
         for file in files:
@@ -139,7 +140,7 @@ def _survey(shelf: Shelf, names: Names) -> None:
             _survey_file(shelf, holding, file.path, suffix, names)
         except OSError as error:
             shelf.unusable[name] = f"unreadable: {error.strerror or error}"
-    # What is left is the identity's description, temporary files, and whatever else was put here.
+    # The rest is the identity file, temporary files, and whatever else somebody put here.
     shelf.other_bytes = shelf.bytes - sum(h.bytes for h in shelf.holdings.values())
 
 
@@ -159,7 +160,7 @@ def _survey_file(shelf: Shelf, holding: Holding, path: str, suffix: str, names: 
 
 
 def describe(identity: Identity | None, name: str, names: Names) -> tuple[str, str]:
-    """Device and driver of an identity, in words."""
+    """Returns device and driver of an identity, in words."""
     from .output import printable
 
     fields: dict[str, Any] = identity.fields if identity is not None else {}

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def read_key(file: str) -> Ed25519PrivateKey:
-    """The private key in a file; Failure where it cannot be used."""
+    """Reads the private key in a file. Raises Failure if it cannot be used."""
     from .signatures import KeyFileError, read_private
 
     try:

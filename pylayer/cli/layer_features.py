@@ -1,8 +1,9 @@
-"""``features`` of the layer's manifest: its settings and presets as vkconfig and other tools show them, made from the
-policy schema, so that a setting that is added there is there too.
+"""Builds ``features`` of the layer's manifest: its settings and presets, as vkconfig and other tools show them. They
+are made from the policy schema, so a setting that is added to the schema appears here too.
 
-What vkconfig writes for a layer has each setting, changed or not: common/layer_settings.py takes a default in a file
-for nothing said."""
+vkconfig writes every setting of a layer to its file, changed or not. common/layer_settings.py therefore treats a
+setting that has its default there as not set.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +15,11 @@ from .. import LAYER_NAME
 from ..common.layer_settings import definitions, schema
 from ..common.settings import DEFAULTS
 
-#: Variables are named by the layer without VK_LAYER_, and the setting.
+#: The prefix of a setting's environment variable: the layer's name without VK_LAYER_. The setting's name follows.
 VARIABLE_PREFIX = LAYER_NAME.replace("VK_LAYER_", "VK_").upper() + "_"
-#: Units by how a key ends, where the schema does not say.
+#: Units by the suffix of a key, used if the schema names no unit.
 UNITS = {"_mib": "MiB", "_ms": "ms", "_percent": "%"}
-#: What somebody needs who uses the layer. The others are shown as advanced.
+#: Settings for ordinary users. Tools show all other settings as advanced.
 STANDARD = ("carrier", "application_caches", "log_level")
 
 
@@ -61,7 +62,7 @@ def _setting(key: str, definition: dict[str, Any]) -> dict[str, Any]:
         if unit:
             result["unit"] = unit
         return {**result, "type": "INT" if types == "integer" else "FLOAT", "default": default}
-    # Of several types: none of the ecosystem's holds a number or a word.
+    # This setting has several types. The manifest format has no type for either a number or a word.
     return {**result, "type": "STRING", "default": "null" if default is None else str(default)}
 
 
@@ -70,8 +71,8 @@ def _value(value: Any) -> Any:
 
 
 def preset(name: str, text: str, known: dict[str, Any]) -> dict[str, Any] | None:
-    """A preset of config/ as one of the manifest: those of its keys that are layer settings; None where there are none.
-    Its first comment says what it is for."""
+    """Converts a preset of config/ to a preset of the manifest, with those of its keys that are layer settings. Returns
+    None if there are none. The description is the preset's first comment."""
     from ..common.config import parse
 
     document = parse(text, name)
@@ -97,7 +98,7 @@ def preset(name: str, text: str, known: dict[str, Any]) -> dict[str, Any] | None
 
 
 def features() -> dict[str, Any]:
-    """``layer.features`` of a manifest."""
+    """Returns ``layer.features`` of a manifest."""
     known = definitions(schema())
     presets = []
     for file in sorted(importlib.resources.files("pylayer").joinpath("data", "config").iterdir(), key=lambda f: f.name):
@@ -122,7 +123,7 @@ def features() -> dict[str, Any]:
 
 
 def with_features(manifest: str) -> str:
-    """A manifest's text with them in it."""
+    """Returns a manifest's text with ``features`` added."""
     document = json.loads(manifest)
     document["layer"] |= {"platforms": ["LINUX"], "status": "BETA", "features": features()}
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"

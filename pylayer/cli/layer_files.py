@@ -20,43 +20,44 @@ LIBRARY_NAME = "libVkLayer_pylayer_pipeline_cache.so"
 
 
 def package_directory() -> Path:
-    """Where this pylayer is installed."""
+    """Returns the directory where this pylayer is installed."""
     return Path(pylayer.__file__).absolute().parent
 
 
 def library_path() -> Path:
-    """The layer's library, whether it is there or not."""
+    """Returns the path of the layer's library, which need not exist."""
     return package_directory() / LIBRARY_NAME
 
 
 def private_python() -> Path | None:
-    """The copy of libpython that policy runs in; None where the installation lacks it."""
+    """Returns the private copy of libpython that policy runs in. Returns None if the installation lacks it."""
     return next(iter(sorted((package_directory() / "_private" / "lib").glob("libpylayer-python*.so*"))), None)
 
 
 def private_python_version() -> str:
-    """Which Python policy runs in, as 3.11; empty text where the installation lacks it."""
+    """Returns the version of the Python that policy runs in, such as 3.11. Returns empty text if the installation lacks
+    it."""
     path = private_python()
     found = re.match(r"libpylayer-python(\d+\.\d+)", path.name) if path else None
     return found[1] if found else ""
 
 
 def policy_library() -> Path | None:
-    """The library that opens it, and has what it calls in place of functions that change the whole process
-    (shim/policy/isolation.c); None where the installation lacks it."""
+    """Returns the library that opens the private libpython and provides replacements for functions that change the
+    whole process (shim/policy/isolation.c). Returns None if the installation lacks it."""
     return next(iter(sorted(package_directory().glob("_policy*.so"))), None)
 
 
-#: What makes a layer an implicit one, and how it is switched on and off. Whether DISABLE_PYLAYER is set is all that
-#: counts for the loader, whatever its value.
+#: Makes a layer implicit, with the variables that switch it on and off. The loader disables the layer if
+#: DISABLE_PYLAYER is set, whatever its value.
 SWITCHES = {"enable_environment": {"ENABLE_PYLAYER": "1"}, "disable_environment": {"DISABLE_PYLAYER": "1"}}
 
 
 def manifest_text(kind: str = "explicit") -> str:
-    """The manifest of an "explicit" or "implicit" layer, with the absolute path of this installation's library.
+    """Returns the manifest of an "explicit" or "implicit" layer, with the absolute path of this installation's library.
 
-    Its file_format_version is 1.2.0, because Steam's containers pass over layers of a later one (pressure-vessel,
-    graphics-drivers-vulkan.c). Raises Failure where the installation is not complete.
+    Its file_format_version is 1.2.0, because Steam's containers skip layers of a later one (pressure-vessel,
+    graphics-drivers-vulkan.c). Raises Failure if the installation is not complete.
     """
     if not library_path().is_file():
         raise Failure(f"{library_path()} is missing, so there is no layer to load; install vk-pylayer again")
@@ -74,7 +75,7 @@ def manifest_text(kind: str = "explicit") -> str:
 
 
 def write_manifest(path: Path, text: str) -> bool:
-    """Makes ``path`` hold ``text``, whole or not at all; False where it did already.
+    """Writes ``text`` to ``path`` atomically. Returns false if the file already held it.
 
     Raises OSError.
     """
@@ -82,14 +83,15 @@ def write_manifest(path: Path, text: str) -> bool:
         if path.read_bytes() == text.encode():
             return False
     except OSError:
-        pass  # not there, or not readable: replaced
+        pass  # missing or unreadable: write it
     replace_file(str(path), text.encode())
     return True
 
 
 def run_directory(root: str) -> Path:
-    """A private directory in the store with the manifest for one ``pylayer run``. It is named by its content, so
-    that installations and versions side by side do not disturb each other.
+    """Creates a private directory in the store with the manifest for one ``pylayer run`` and returns its path. The
+    directory is named by a hash of the manifest, so that installations and versions side by side do not disturb each
+    other.
 
     Raises Failure and OSError.
     """

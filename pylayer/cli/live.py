@@ -1,4 +1,4 @@
-"""What programs are doing now, from the files that they write anyway: for ``pylayer top``."""
+"""What programs are doing now, for ``pylayer top``. It reads only the files that they write anyway."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..store.files import read_small
 from ..store.timeline import COMPILES, Event, Follower
 from ..values import KIND_NAMES
 
-#: A program that ended is shown for so long after its last word; one that died, longer.
+#: A program that ended is shown for this long after its last write. One that died is shown longer.
 ENDED_SECONDS, DIED_SECONDS = 5.0, 60.0
-#: Compilations that are remembered of each program.
+#: Number of compilations that are remembered for each program.
 REMEMBERED = 32
 
 
 class LiveRun:
-    """A run on one device, as its files were when they were last looked at."""
+    """A run on one device, as its files were at the last look."""
 
     def __init__(self, root: str, name: str) -> None:
         self._path = os.path.join(root, "runs", name + ".run")
@@ -34,7 +34,7 @@ class LiveRun:
         self.compiles: deque[dict[str, Any]] = deque(maxlen=REMEMBERED)
 
     def look(self, status: os.stat_result, now: float) -> None:
-        """Reads what changed. ``status``: the file's; ``now``: seconds since 1970."""
+        """Reads the run's file if it changed. ``status`` is the file's; ``now`` is in seconds since 1970."""
         seen = (status.st_mtime_ns, status.st_ino)
         if seen != self._seen:
             self._seen, self.changed = seen, status.st_mtime
@@ -46,19 +46,19 @@ class LiveRun:
         self.state = self.run.state(now - self.changed)
 
     def is_shown(self, now: float) -> bool:
-        """Whether it runs, or has ended only just now."""
+        """Returns whether the run is still running or ended only recently."""
         if self.state == "running":
             return True
         return now - self.changed < (DIED_SECONDS if self.state == "died" else ENDED_SECONDS)
 
     def follow(self) -> None:
-        """Takes what was compiled since the last call."""
+        """Reads what was compiled since the last call."""
         for event in self.follower.new():
             if event.type == "pipeline" and event.outcome in COMPILES:
                 self.compiles.append(self._compile(event))
 
     def _compile(self, event: Event) -> dict[str, Any]:
-        """One compilation, with the moment when it ended."""
+        """Describes one compilation, with the time when it ended."""
         after_start_ns = event.start_ns + event.duration_ns - number_in(self._values, "started_ns")
         return {
             "program": self.run.title,
@@ -74,7 +74,7 @@ class LiveRun:
         }
 
     def as_json(self) -> dict[str, Any]:
-        """What the table shows, with units in key names."""
+        """Returns what the table shows, with units in key names."""
         run, numbers = self.run, self.run.numbers
         return {
             "program": run.title,
@@ -96,7 +96,7 @@ class LiveRun:
 
 
 class Watch:
-    """The runs of a store, looked at again and again."""
+    """The runs of a store, read again at each look."""
 
     def __init__(self, root: str) -> None:
         self._directory = os.path.join(root, "runs")
@@ -104,7 +104,7 @@ class Watch:
         self._runs: dict[str, LiveRun] = {}
 
     def look(self) -> list[LiveRun]:
-        """Runs that are to be shown: those that run first, the newest first."""
+        """Returns the runs to show: running ones first, then the newest first."""
         now = time.time()
         there = {}
         try:

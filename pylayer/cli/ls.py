@@ -1,4 +1,4 @@
-"""``pylayer ls``: what the store holds, by driver and program."""
+"""``pylayer ls``: lists what the store holds, by driver and program."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from .inventory import Holding, Inventory, Shelf
 
 HEADINGS = ("pipelines", "files", "last used", "on disk")
-#: Directories beside the pipelines, each with what it holds.
+#: Directories beside the pipelines. Each is listed with its size.
 BESIDE = ("runs", "plans", "policy", "manifests", "quarantine")
 
 
 def _rows(found: Inventory, shelf: Shelf, program: str | None) -> list[Holding]:
-    """Returns what is listed of an identity, the largest first."""
+    """Returns the programs to list for an identity, the largest first."""
     chosen = [
         holding for number, holding in shelf.holdings.items() if program is None or found.names.matches(number, program)
     ]
@@ -48,7 +48,7 @@ def _rows(found: Inventory, shelf: Shelf, program: str | None) -> list[Holding]:
 
 
 def _files(holding: Holding) -> str:
-    """How many files of which kind, in as few characters as there can be."""
+    """Returns the number of files of each kind, as short as possible."""
     letters = {"journals": "J", "packs": "P", "snapshots": "S", "blobs": "B", "attestation_files": "A"}
     return " ".join(f"{count}{letters[kind]}" for kind, count in holding.counts().items() if count) or "-"
 
@@ -89,7 +89,7 @@ def _print_shelf(out: Console, found: Inventory, shelf: Shelf, rows: list[Holdin
 
 
 def _print_program(out: Console, found: Inventory, holding: Holding) -> None:
-    """One program under one driver."""
+    """Prints one program under one driver."""
     listed = ", ".join(f"{count} {kind}" for kind, count in sorted(holding.kinds.items(), key=lambda pair: -pair[1]))
     saved = f"{human_time(holding.compile_ns)}, which a run that loads all of them does not spend again"
     files = ", ".join(plural(count, kind.replace("_", " ")[:-1]) for kind, count in holding.counts().items() if count)
@@ -106,7 +106,7 @@ def _print_program(out: Console, found: Inventory, holding: Holding) -> None:
 
 
 def _print_fields(out: Console, shelf: Shelf) -> None:
-    """What the identity is made of."""
+    """Prints the fields that the identity is made of."""
     fields = sorted(shelf.identity.fields.items()) if shelf.identity is not None else ()
     print_facts(
         out,
@@ -173,7 +173,8 @@ def _json(
 
 
 def _meant(root: str, name: str | None, identity: str | None) -> tuple[Selection, str | None]:
-    """The identities, and the programs by a pattern, that are meant. A name that could be both is an identity's."""
+    """Returns the selected identities, and a pattern for the programs. A name that could be both is taken as an
+    identity."""
     from ..store.folder import identity_names
 
     beginning = name.lower() if name is not None and identity is None and len(name) >= LEAST_PREFIX else None
@@ -183,7 +184,8 @@ def _meant(root: str, name: str | None, identity: str | None) -> tuple[Selection
 
 
 def _print_all(found: Inventory, chosen: list[tuple[Shelf, list[Holding]]], detailed: bool, fields: bool) -> None:
-    """A table for each identity; ``detailed``: lines for each program, ``fields``: what the identity is made of."""
+    """Prints a table for each identity. ``detailed`` adds lines for each program, ``fields`` adds what the identity is
+    made of."""
     out = console()
     for number, (shelf, rows) in enumerate(chosen):
         if number:

@@ -1,4 +1,4 @@
-"""The ``pylayer`` command: its subcommands, its version, and what becomes of errors."""
+"""The ``pylayer`` command: its subcommands, its version, and how it reports errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import click
 from .. import __version__
 from .output import EXIT_OK, EXIT_PROBLEM, EXIT_STATUSES, HELP, fail, one_line
 
-#: Where each command is: the module, and its name in there where that is not the command's.
+#: The module of each command, and its name in there if that differs from the command's.
 COMMANDS = {
     "clear": ("clear", ""),
     "completion": ("completion", ""),
@@ -38,21 +38,21 @@ COMMANDS = {
     "verify": ("verify", ""),
 }
 
-#: Set by the script of ``pylayer completion`` when it asks.
+#: The script of ``pylayer completion`` sets this variable when it asks for completions.
 COMPLETE = "_PYLAYER_COMPLETE"
-#: Help is never wider, however wide the terminal is: long lines are hard to read.
+#: Help is never wider than this, even on a wide terminal: long lines are hard to read.
 WIDEST_HELP, NARROWEST_HELP = 80, 30
 
 
 class Commands(click.Group):
-    """Imports a command when it is asked for: ``pylayer run`` stands before every start of a program."""
+    """Imports a command only when it is needed, because ``pylayer run`` delays every start of a program."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Called by click for the help and for completion."""
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Called by click with what stands on the command line."""
+        """Called by click with a word of the command line. Returns None for an unknown command."""
         if cmd_name not in COMMANDS:
             return None
         module, attribute = COMMANDS[cmd_name]
@@ -60,7 +60,8 @@ class Commands(click.Group):
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Called by click for the help: each command's whole line, which click would cut to what is left beside it."""
+        """Called by click for the help. Prints each command's whole line; click would cut it to the width beside the
+        name."""
         found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
         with formatter.section("Commands"):
             formatter.write_dl([(name, below.get_short_help_str(200)) for name, below in found if below is not None])
@@ -68,7 +69,7 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Called by click, which knows of no command that was not imported when it suggests one."""
+        """Called by click. Suggests commands that were not imported, which click does not know of."""
         try:
             return super().resolve_command(ctx, args)
         except click.exceptions.NoSuchCommand as error:
@@ -76,7 +77,7 @@ class Commands(click.Group):
 
 
 def _print_version(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
-    """Called by click for --version. Its first line is for scripts, and stays as it is."""
+    """Called by click for --version. Scripts read the first line, so it must not change."""
     if not wanted or context.resilient_parsing:
         return
     from ..store.format import VERSION
@@ -109,7 +110,7 @@ def command() -> None:
 
 
 def _usage_error(error: click.UsageError) -> None:
-    """One line with what is wrong, and where the right use is said."""
+    """Prints one line with what is wrong and which help to read."""
     path = error.ctx.command_path if error.ctx is not None else "pylayer"
     near = getattr(error, "possibilities", None)
     message = one_line(error.message if near else error.format_message()).rstrip(".")
@@ -118,21 +119,22 @@ def _usage_error(error: click.UsageError) -> None:
 
 
 def _die_of(number: signal.Signals) -> NoReturn:
-    """Ends the process by a signal, as whoever waits for it expects: a shell says 128 + n, and leaves its loop."""
+    """Ends the process by a signal, as its parent expects: a shell then reports 128 + n and ends its loop."""
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
     raise AssertionError("the signal is blocked")
 
 
 def _abandon_output() -> None:
-    """What still waits to be written has nobody to take it, and Python's own last try would be a message."""
+    """Discards output that is still buffered. Nobody can read it, and Python would print an error when it flushes at
+    exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _run(arguments: list[str]) -> int:
-    """Runs the command and returns its exit status. What click's own main() does, which ends with status 1 where nobody
-    reads the output, and after Ctrl-C."""
+    """Runs the command and returns its exit status. Replaces click's own main(), which ends with status 1 after Ctrl-C
+    and if nobody reads the output."""
     instruction = os.environ.get(COMPLETE)
     if instruction:
         from click.shell_completion import shell_complete
@@ -163,10 +165,10 @@ def _run(arguments: list[str]) -> int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs the command line and returns its exit status; ends by SIGINT after Ctrl-C, and by SIGPIPE where nobody reads
-    the output any more. Never with a traceback."""
+    """Runs the command line and returns its exit status. Ends by SIGINT after Ctrl-C, and by SIGPIPE if nobody reads
+    the output any more. Never prints a traceback, unless PYLAYER_TRACEBACK is set."""
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that lacks a character shows another one instead of ending the command.
+        # Replace a character that the terminal's encoding lacks. Without this, the command would fail on it.
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")

@@ -11,7 +11,7 @@ from .complete import files
 from .output import EXIT_STATUSES, HELP, Failure, printable, write_whole
 from .selection import require_root
 
-#: Name, type and help of each metric, in the order of the file. Seconds and bytes, as Prometheus wants its units.
+#: Name, type and help of each metric, in the order of the output. Units are seconds and bytes, as Prometheus expects.
 METRICS = (
     ("pylayer_program_info", "gauge", "Always 1. The labels describe the newest run."),
     ("pylayer_last_run_start_time_seconds", "gauge", "When the newest run began, in seconds since 1970."),
@@ -37,7 +37,7 @@ METRICS = (
     ("pylayer_store_bytes", "gauge", "Size of the whole store."),
     ("pylayer_store_limit_bytes", "gauge", "Size beyond which the layer evicts records (max_store_mib)."),
 )
-#: Counters that are a counter of the runs, added up.
+#: Metrics that are the sum of one counter over the runs.
 COUNTERS = {
     "pylayer_pipelines_adopted_total": "adopted",
     "pylayer_pipelines_failed_total": "failed",
@@ -51,7 +51,7 @@ COUNTERS = {
     "pylayer_late_answers_total": "answers_late",
 }
 
-#: Samples by metric: labels, and the value.
+#: Samples by metric. Each has its labels and its value.
 Samples = dict[str, list[tuple[dict[str, str], float]]]
 
 
@@ -60,7 +60,8 @@ def _escaped(text: str) -> str:
 
 
 def _of_program(total: Total) -> Samples:
-    """The samples of one program on one device with one driver, with the labels that they have of their own."""
+    """Returns the samples of one program on one device with one driver. Labels that all its samples share are added
+    later."""
     newest, numbers = total.newest, total.numbers
     info = {key: newest.texts[key] for key in ("driver", "driver_info", "engine", "carrier")}
     info |= {"executable": printable(newest.executable), "application": printable(newest.application)}
@@ -87,7 +88,7 @@ def _of_program(total: Total) -> Samples:
 
 
 def _all_samples(root: str) -> Samples:
-    """The samples of every program, and of the store."""
+    """Returns the samples of every program, and of the store."""
     from ..store.bounds import total_bytes
     from .policy_in_force import read_limits
 
@@ -108,7 +109,7 @@ def _all_samples(root: str) -> Samples:
 
 
 def render(root: str) -> str:
-    """The whole file for a store."""
+    """Returns the whole output for a store."""
     found = _all_samples(root)
     lines = []
     for name, kind, text in METRICS:

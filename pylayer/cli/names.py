@@ -1,4 +1,4 @@
-"""What programs, devices and drivers in a store are called."""
+"""Names of the programs, devices and drivers in a store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..report.words import printable
 
 
 class Names:
-    """What programs are called, from recorded runs and from the files themselves."""
+    """Names of programs, from recorded runs and from the files of the store."""
 
     def __init__(self, root: str) -> None:
         self._texts: dict[int, str] = {}
@@ -22,7 +22,8 @@ class Names:
             self._devices[run.identity] = printable(run.texts["device"]), printable(driver)
 
     def learn(self, program: int, name: str) -> None:
-        """A name that a file of the store gives, cut to 64 bytes there; one that a run gave is whole."""
+        """Adds a name from a file of the store, which cuts it to 64 bytes. A name from a run is whole and takes
+        precedence."""
         if not name:
             return
         self._texts.setdefault(program, printable(name))
@@ -30,22 +31,23 @@ class Names:
         self._words.setdefault(program, set()).update({name, executable, application.removesuffix(")")})
 
     def of(self, program: int) -> str:
-        """The program's name for people: its number where nothing else is known."""
+        """Returns the program's name for people, or its number if no name is known."""
         return self._texts.get(program, f"{program:016x}")
 
     def matches(self, program: int, pattern: str) -> bool:
-        """Whether a pattern names the executable, the application, both together, or the number in the store."""
+        """Returns whether a pattern matches the executable, the application, both together, or the program's number in
+        the store."""
         words = {*self._words.get(program, ()), self.of(program), f"{program:016x}"}
         return any(word and glob_matches(pattern, word) for word in words)
 
     def known(self, pattern: str) -> list[int]:
-        """The programs with a name that a pattern names."""
+        """Returns the programs with a name that a pattern matches."""
         return sorted(program for program in self._texts if self.matches(program, pattern))
 
     def device(self, identity: str) -> str:
-        """The device of an identity; empty where no run tells."""
+        """Returns the device of an identity, or empty text if no run names it."""
         return self._devices.get(identity, ("", ""))[0]
 
     def driver(self, identity: str) -> str:
-        """The driver of an identity; empty where no run tells."""
+        """Returns the driver of an identity, or empty text if no run names it."""
         return self._devices.get(identity, ("", ""))[1]

@@ -1,6 +1,6 @@
-"""What all commands share: exit statuses, errors of one line, JSON, tables, and numbers for people.
+"""What all commands share: exit statuses, one-line errors, JSON, tables, and numbers for people.
 
-rich is imported by the functions that draw: ``pylayer run`` stands before every start of a program.
+Only the functions that draw import rich, because ``pylayer run`` delays every start of a program.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 
 
 def fail(message: str) -> None:
-    """One line on standard error, without what a terminal would obey: it may repeat anybody's names."""
+    """Prints one line on standard error. Replaces control characters, because the message may contain anybody's
+    names."""
     click.echo(f"pylayer: {printable(one_line(message))}", err=True)
 
 
@@ -51,23 +52,23 @@ class Failure(click.ClickException):
 
 
 class WrongUse(Failure):
-    """A failure that the user's own words on the command line caused."""
+    """A failure that the user's own command line caused."""
 
     exit_code = EXIT_USAGE
 
 
-#: Columns of output that is piped: more than any line has.
+#: Width of piped output in columns: more than any line has.
 UNWRAPPED = 10_000
 
 
 def console(stderr: bool = False) -> Console:
-    """A console with colours on a terminal only, and none where NO_COLOR is set. Output that is piped is never wrapped
-    or cut, so that grep finds whole names and paths; COLUMNS sets another width."""
+    """Returns a console. It has colours on a terminal only, and none if NO_COLOR is set. Piped output is never wrapped
+    or cut, so that grep finds whole names and paths. COLUMNS sets another width."""
     from rich.console import Console
 
     class Quiet(Console):
         def on_broken_pipe(self) -> None:
-            """Called by rich while it handles the error, which main.py knows what to do about."""
+            """Called by rich while it handles the error. Raises it again; main.py handles it."""
             raise
 
     stream = sys.stderr if stderr else sys.stdout
@@ -76,12 +77,12 @@ def console(stderr: bool = False) -> Console:
 
 
 def print_json(value: dict[str, Any]) -> None:
-    """One JSON object on standard output."""
+    """Prints one JSON object on standard output."""
     click.echo(json.dumps(value, indent=2))
 
 
 def print_facts(out: Console, facts: list[tuple[str, str]], style: str = "") -> None:
-    """Lines of a name and a text, which goes on below its own beginning."""
+    """Prints a line for each name and text. A long text continues below its own beginning."""
     from rich.text import Text
 
     width = max((len(name) for name, _ in facts), default=0) + 4
@@ -93,14 +94,14 @@ def print_facts(out: Console, facts: list[tuple[str, str]], style: str = "") -> 
 
 
 def print_total(text: str) -> None:
-    """A closing line below tables."""
+    """Prints a closing line below tables."""
     console().print(text, style="dim", soft_wrap=True)
 
 
 @contextlib.contextmanager
 def progress(text: str, total: int | None, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """A bar on standard error while something takes its time, where that is a terminal; gives what to call with
-    each amount that is done. ``total`` None: how much there is to do is not known."""
+    """Shows a progress bar on standard error if that is a terminal. Yields a function to call with each amount that is
+    done. ``total`` is None if the whole amount is unknown."""
     if quiet or not sys.stderr.isatty() or console(stderr=True).is_dumb_terminal:
         yield lambda amount: None
         return
@@ -113,8 +114,8 @@ def progress(text: str, total: int | None, quiet: bool) -> Iterator[Callable[[in
 
 
 def write_whole(path: str, text: str, mode: int | None = None) -> None:
-    """Makes or replaces a file. ``mode`` None: the one that the file has, or for its owner alone. Raises OSError; the
-    file is then as it was before."""
+    """Creates or replaces a file atomically. With ``mode`` None, an existing file keeps its mode and a new one is for
+    its owner alone. Raises OSError, and then leaves the file as it was."""
     from ..store.files import create_temporary, remove
 
     descriptor, temporary = create_temporary(path, anywhere=True)
@@ -131,19 +132,19 @@ def write_whole(path: str, text: str, mode: int | None = None) -> None:
         raise
 
 
-#: A program's column is cut to what is left beside the numbers, but not below this.
+#: The column of programs is cut to the width beside the numbers, but never below this.
 LEAST_NAME = 12
 
 
 def program_table(out: Console, headings: tuple[str, ...], rows: list[list[str]]) -> tuple[Table, int]:
-    """A table that fits the terminal, a column of programs before the numbers, without its rows yet; and how wide the
-    programs' names may be. Where the numbers do not fit, they stand below each program."""
+    """Returns a table without rows that fits the terminal, and the greatest width of a program's name. The programs are
+    the first column, before the numbers. If the numbers do not fit, they are printed below each program."""
     from rich.padding import Padding
     from rich.table import Table
 
     class Blocks(Table):
         def add_row(self, *cells: Any, **options: Any) -> None:
-            """A program's name, and in the lines below what else is known of it."""
+            """Adds a program's name, and its numbers in the line below."""
             numbers = (f"{heading} {cell}" for heading, cell in zip(headings, cells[1:], strict=True))
             super().add_row(cells[0], **options)
             super().add_row(Padding(", ".join(numbers), (0, 0, 0, 2)), **options)

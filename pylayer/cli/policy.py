@@ -1,4 +1,5 @@
-"""``pylayer policy``: is the policy file right, what does it mean for a program and device, and how does one begin?"""
+"""``pylayer policy``: checks the policy file, explains what it means for a program and device, and writes a first
+one."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ def policy() -> None:
 
 
 def _caret(problem: Problem, lines: list[str]) -> list[str]:
-    """The line at fault, and a mark below what is wrong with it; tabs and wide lines keep the two together."""
+    """Returns the line at fault and a line that marks the error below it. Tabs and long lines are shortened so that the
+    mark stays in place."""
     if not 0 < problem.line <= len(lines):
         return []
     text = printable(lines[problem.line - 1].replace("\t", " ").rstrip("\n\r"))
@@ -136,7 +138,7 @@ def _schema_path() -> Path:
 
 
 def starting_text(preset: str | None) -> str:
-    """A policy file in which nothing is set but the preset, with every key and what it does as comments."""
+    """Returns a policy file that sets nothing but the preset. Comments show every key and what it does."""
     from ..common.config import preset_path, read_preset
 
     default = Path(preset_path("default")).read_text(encoding="utf-8")
@@ -157,7 +159,7 @@ def starting_text(preset: str | None) -> str:
         if preset and key == "preset":
             continue
         if key and TOP_DEFAULTS.get(key) == [] and not line.endswith("[]") and not line.startswith("#"):
-            # What is built in is not to be written down a second time.
+            # Do not list the built-in values a second time.
             lines += [f"# They are listed in {preset_path('default')}.", f"#{key}: []"] if line == f"{key}:" else []
             continue
         lines.append(f"#{line}" if line and not line.lstrip().startswith("#") else line)

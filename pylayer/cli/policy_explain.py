@@ -1,4 +1,5 @@
-"""``pylayer policy explain``: which rules match a program and device, where each setting is from, and the carrier."""
+"""``pylayer policy explain``: which rules match a program and device, where each setting comes from, and the
+carrier."""
 
 from __future__ import annotations
 
@@ -21,15 +22,15 @@ if TYPE_CHECKING:
     from ..values import Plan
     from .policy_file import Source
 
-#: What is assumed where this machine has no device: Vulkan 1.3, and what most drivers can do.
+#: The device to assume if this machine has none: Vulkan 1.3, and what most drivers support.
 ASSUMED = "assumed to have pipelineCreationCacheControl and VK_KHR_pipeline_binary"
-#: Of the names that a layer setting's variable may have (docs/layer-settings.md); the last takes precedence.
+#: Prefixes of the variables that set a layer setting (docs/layer-settings.md). The last takes precedence.
 PREFIXES = ("VK_", "VK_PIPELINE_CACHE_", "VK_PYLAYER_PIPELINE_CACHE_")
 
 
 @dataclass
 class Origin:
-    """Where a value is from: the default, or a place in a preset or file."""
+    """Where a value comes from: the default, or a place in a preset or file."""
 
     source: str = "default"
     line: int = 0
@@ -42,7 +43,7 @@ class Origin:
 
 @dataclass
 class Rule:
-    """One rule, by its number from 1 among all; ``failed`` are the conditions that do not hold."""
+    """One rule. ``number`` counts from 1 over all files; ``failed`` lists the conditions that do not hold."""
 
     number: int
     source: str
@@ -54,8 +55,8 @@ class Rule:
 
 @dataclass
 class Explanation:
-    """Everything about one program on one device. ``skipped``: the rule by which the layer does nothing in the program,
-    or empty."""
+    """Everything about one program on one device. ``skipped`` is the rule because of which the layer does nothing in
+    the program, or empty text."""
 
     program: Program
     facts: DeviceFacts
@@ -65,18 +66,18 @@ class Explanation:
     settings: dict[str, Any]
     origins: dict[str, Origin]
     plan: Plan | None
-    #: What a policy class of the user's made of the plan that the built-in policy makes: values by name.
+    #: What the user's policy class changed in the built-in policy's plan: values by name.
     changed: dict[str, Any]
     reason: str
 
 
 def _short(source: str) -> str:
-    """A file's name in tables, above which its path stands; the preset's."""
+    """Returns a file's name for tables, whose heading shows its path. A preset's name stays as it is."""
     return source.rpartition("/")[2]
 
 
 def _match_text(match: dict[str, Any]) -> str:
-    """Conditions as a policy file has them."""
+    """Returns a rule's conditions in the syntax of a policy file."""
     return ", ".join(f"{key}: {hex(value) if key == 'vendor' else value}" for key, value in match.items())
 
 
@@ -84,7 +85,8 @@ def _match_text(match: dict[str, Any]) -> str:
 
 
 def _program(name: str | None) -> Program:
-    """The program of the newest recorded run that is called so; one of which nothing else is known where none is."""
+    """Returns the program of the newest recorded run with this name. If there is none, nothing but the name is
+    known."""
     from ..common.paths import store_root
     from ..report.totals import read_runs
 
@@ -114,7 +116,7 @@ def _assumed() -> DeviceFacts:
 
 
 def _devices(name: str | None) -> list[tuple[DeviceFacts, str]]:
-    """Devices of this machine that are meant, or one that is assumed; each with what is to be said of it."""
+    """Returns the matching devices of this machine, or an assumed one if it has none. Each has a note for the user."""
     from .devices import present_facts
 
     present, problem = present_facts()
@@ -135,14 +137,15 @@ def _devices(name: str | None) -> list[tuple[DeviceFacts, str]]:
 
 
 def _merged(sources: list[Source]) -> dict[str, Any]:
-    """What is in force: the file laid over its preset."""
+    """Returns the policy in force: the file's keys override its preset's."""
     from ..common.config import with_preset
 
     return with_preset(sources[-1].document) if sources else {}
 
 
 def _deciding(document: dict[str, Any]) -> tuple[Policy, str]:
-    """Who decides, and why it is not the user's class where that cannot be used; else empty text."""
+    """Returns the policy that decides. If the user's policy class cannot be used, this is the built-in one, with the
+    reason; otherwise the reason is empty."""
     from ..common import user_policy
     from ..policy import Policy
 
@@ -167,7 +170,7 @@ def _rules(sources: list[Source], program: Program, facts: DeviceFacts) -> list[
 
 
 def _skip_rule(document: dict[str, Any], program: Program) -> str:
-    """The rule by which the layer leaves the program alone; empty text where it does not."""
+    """Returns the rule because of which the layer does nothing in the program, or empty text if no rule matches."""
     from ..common.config import parse_alone, read_preset
 
     built_in = parse_alone(read_preset("default"), "default")[0].get("skip", [])
@@ -179,7 +182,7 @@ def _skip_rule(document: dict[str, Any], program: Program) -> str:
 
 
 def _variables() -> dict[str, str]:
-    """By setting, the variable of the environment that sets it, as for a program started from here."""
+    """Returns the environment variable that sets each layer setting for a program started from here, by setting."""
     return {
         key: f"{prefix}{key.upper()}"
         for prefix in PREFIXES
@@ -225,8 +228,8 @@ def _explained(sources: list[Source], decider: Policy, program: Program, facts: 
 
 
 def _top_settings(sources: list[Source]) -> dict[str, tuple[Any, Origin]]:
-    """Keys beside settings and rules, with where they are from; of mappings and lists, the strongest that says
-    something."""
+    """Returns the keys beside settings and rules, and where each comes from. A mapping or list has several sources; the
+    origin is the last of them that sets the key."""
     document = _merged(sources)
     result = {}
     for key, default in TOP_DEFAULTS.items():
@@ -269,7 +272,7 @@ def _rule_facts(found: Explanation) -> list[tuple[str, str]]:
 
 
 def _carrier(found: Explanation) -> str:
-    """What the layer does with the device's pipelines, and why."""
+    """Returns what the layer does with the device's pipelines, and why."""
     if found.plan is None:
         return f"none: {found.reason}; the device runs without the layer"
     carrier, other = CARRIER_NAMES[found.plan.carrier], CARRIER_NAMES[found.plan.fallback_carrier]

@@ -1,4 +1,4 @@
-"""Reading a policy file exactly as strictly as the layer does."""
+"""Reads a policy file exactly as strictly as the layer does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .output import WrongUse
 
 
 def _need_policy_path(document: dict[str, Any], name: str, line: int = 0, column: int = 0) -> None:
-    """The class is taken from a directory that nobody else can write to, and from nowhere else."""
+    """Raises PolicyFileError unless the policy class comes from a directory that nobody else can write to."""
     if not top_setting(document, "policy"):
         return
     directory = top_setting(document, "policy_path")
@@ -27,7 +27,7 @@ def _need_policy_path(document: dict[str, Any], name: str, line: int = 0, column
 
 
 def read_trusted(path: str) -> dict[str, Any]:
-    """The document of a policy file that the layer will use, laid over its preset.
+    """Returns the document of a policy file that the layer accepts, with the keys of its preset added.
 
     Raises OSError and ValueError, each with what is wrong.
     """
@@ -38,9 +38,9 @@ def read_trusted(path: str) -> dict[str, Any]:
 
 
 class Source:
-    """A policy file, or a preset, by itself: its document, and where each key of it stands.
+    """A policy file or a preset alone: its document, and the position of each key in it.
 
-    ``name`` is what people call it. Raises PolicyFileError with everything that is wrong.
+    ``name`` is the name for people. Raises PolicyFileError with everything that is wrong.
     """
 
     def __init__(self, path: str, name: str, text: str) -> None:
@@ -51,21 +51,22 @@ class Source:
         _need_policy_path(config.with_preset(self.document), name, line, column)
 
     def line(self, *path: Any) -> int:
-        """The line on which a key, or a rule, stands."""
+        """Returns the line of a key or a rule."""
         return config.place(self._node, list(path), of_key=True)[0]
 
 
-#: Of one file; the rest is most likely of the same kind.
+#: The most problems to report for one file. Further ones are most likely of the same kind.
 MOST_PROBLEMS = 20
 
 
 def read_text(path: str) -> str:
-    """The text of a policy file. Raises PolicyFileError."""
+    """Returns the text of a policy file. Raises PolicyFileError."""
     return config.decode(config.read_bytes(path), path)
 
 
 def sources(path: str | None) -> list[Source]:
-    """What decides, the weaker first: the preset of the file at ``path``, and that file. Raises PolicyFileError."""
+    """Returns what decides, the weaker first: the preset of the file at ``path``, then that file. Raises
+    PolicyFileError."""
     if path is None:
         return []
     file = Source(path, path, read_text(path))
@@ -76,7 +77,7 @@ def sources(path: str | None) -> list[Source]:
 
 
 def preset_file(name: str) -> str:
-    """The path of a preset. Raises WrongUse for another name."""
+    """Returns the path of a preset. Raises WrongUse if there is no such preset."""
     names = config.preset_names()
     if name not in names:
         raise WrongUse(f"there is no preset {name}; there are {', '.join(names)}")

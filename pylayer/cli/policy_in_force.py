@@ -1,4 +1,4 @@
-"""The policy file in force, and the store's limits as it sets them."""
+"""The policy file in force, and the store's limits that it sets."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from ..store.maintenance import Limits
 
 
 def policy_in_force() -> str | None:
-    """The path of the policy file that programs started from here would use; None where the defaults are in force. One
-    that PYLAYER_CONFIG names is in force even if it is not there, which is an error of the file."""
+    """Returns the path of the policy file that programs started from here would use. Returns None if the defaults are
+    in force. A file that PYLAYER_CONFIG names is in force even if it does not exist; reading it is then an error."""
     path = config_file()
     named = bool(os.environ.get("PYLAYER_CONFIG"))
     return path if path is not None and (named or os.path.lexists(path)) else None
 
 
 def read_policy() -> tuple[dict[str, Any], str]:
-    """The document in force, and why it is empty where the policy file cannot be used; else empty text."""
+    """Returns the document in force. If the policy file cannot be used, it is empty and the text says why; otherwise
+    the text is empty."""
     path = policy_in_force()
     if path is None:
         return {}, ""
-    from .policy_file import read_trusted  # PyYAML, only where it is needed
+    from .policy_file import read_trusted  # imports PyYAML, which is needed only here
 
     try:
         return read_trusted(path), ""
@@ -32,7 +33,8 @@ def read_policy() -> tuple[dict[str, Any], str]:
 
 
 def read_limits() -> tuple[Limits, str]:
-    """Limits, and why they are the built-in ones where the policy file cannot be used; else empty text."""
+    """Returns the limits. If the policy file cannot be used, they are the built-in ones and the text says why;
+    otherwise the text is empty."""
     document, problem = read_policy()
     store, program = (int(top_setting(document, key)) << 20 for key in ("max_store_mib", "max_program_mib"))
     compress = (document.get("settings") or {}).get("compress", DEFAULTS["compress"])

@@ -1,11 +1,11 @@
-"""What ``pylayer doctor`` tries out in a child process, because libraries and drivers may crash.
+"""The probes of ``pylayer doctor``. They run in a child process, because libraries and drivers may crash.
 
-Run as a file, with no import from this package, so that it works where the package itself is broken:
+This file runs as a script and imports nothing from this package, so that it works if the package itself is broken:
 
     python probe.py devices | start N LOGFILE | open PATH
 
-Each finding is one JSON object on a line of standard output, written as soon as it is known: what a crash
-cuts off is the rest. Errors are the last line of standard error.
+Each finding is one JSON object on a line of standard output, written as soon as it is known, so a crash loses only
+later findings. Errors are the last line of standard error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-#: SPIR-V 1.0 of a compute shader, ``void main() {}``, by hand; the first word count is the upper half of a word.
+#: Handwritten SPIR-V 1.0 of a compute shader, ``void main() {}``. The upper half of an instruction's first word is its
+#: word count.
 SPIRV = b"".join(
     word.to_bytes(4, sys.byteorder)
     for word in (
@@ -38,7 +39,7 @@ SPIRV = b"".join(
 )
 CACHE_CONTROL_EXTENSION = "VK_EXT_pipeline_creation_cache_control"
 BINARY_EXTENSION = "VK_KHR_pipeline_binary"
-#: What no carrier depends on, or what only a program can say.
+#: Facts that no carrier depends on, or that only a program can supply.
 NOT_ASKED = (
     "binaries_requested",
     "cache_control_requested",
@@ -51,16 +52,16 @@ NOT_ASKED = (
 )
 FEEDBACK_EXTENSION = "VK_EXT_pipeline_creation_feedback"
 VULKAN_1_1, VULKAN_1_3 = 1 << 22 | 1 << 12, 1 << 22 | 3 << 12
-#: The layer's first line comes while the interpreter boots; a loaded machine needs its time.
+#: The layer writes its first log line while the interpreter starts, which takes long on a loaded machine.
 LOG_WAIT_SECONDS = 10.0
 
-#: The driver's words, if any, go to standard error with ours.
+#: Redirect standard output to standard error, so that nothing a driver prints ends up among the findings.
 _results = os.dup(1)
 os.dup2(2, 1)
 
 
 def tell(**finding: Any) -> None:
-    """One finding."""
+    """Writes one finding."""
     os.write(_results, json.dumps(finding).encode() + b"\n")
 
 
@@ -71,7 +72,7 @@ def give_up(message: str) -> NoReturn:
 
 
 def load_vulkan() -> Any:
-    """The vulkan package, which opens the loader."""
+    """Returns the vulkan package. Importing it opens the loader."""
     try:
         import vulkan
     except (ImportError, OSError) as error:
@@ -80,14 +81,14 @@ def load_vulkan() -> Any:
 
 
 def check(vk: Any, result: int, function: str) -> None:
-    """Ends the probe where a Vulkan function failed."""
+    """Ends the probe if a Vulkan function failed."""
     if result < 0:
         error = vk.exception_codes.get(result)
         give_up(f"{function} returned {error.__name__ if error else 'an error'} ({result})")
 
 
 def enumerate_all(vk: Any, function: Any, name: str, item: str, *handles: Any) -> list[Any]:
-    """Vulkan's way of asking for a list: first its length, then its items."""
+    """Calls a Vulkan enumeration function twice, for the length and for the items. Returns the items."""
     count = vk.ffi.new("uint32_t *")
     check(vk, function(*handles, count, vk.ffi.NULL), name)
     items = vk.ffi.new(item, count[0])
@@ -96,12 +97,12 @@ def enumerate_all(vk: Any, function: Any, name: str, item: str, *handles: Any) -
 
 
 def text(vk: Any, array: Any) -> str:
-    """A C string as text."""
+    """Returns a C string as text."""
     return str(vk.ffi.string(array).decode("utf-8", "replace"))
 
 
 def loader_version(vk: Any) -> int:
-    """vkEnumerateInstanceVersion, which a loader of Vulkan 1.0 lacks."""
+    """Calls vkEnumerateInstanceVersion, which a loader of Vulkan 1.0 lacks."""
     try:
         function = vk.lib.vkEnumerateInstanceVersion
     except AttributeError:
@@ -112,7 +113,7 @@ def loader_version(vk: Any) -> int:
 
 
 def probe_open(path: str) -> None:
-    """Opens a library, and tells whether it has the function that the loader calls first in a layer."""
+    """Opens a library and reports whether it exports the function that the loader calls first in a layer."""
     try:
         library = ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_LOCAL | os.RTLD_DEEPBIND)
     except OSError as error:
@@ -121,7 +122,7 @@ def probe_open(path: str) -> None:
 
 
 def create_instance(vk: Any) -> Any:
-    """An instance of Vulkan 1.3, or of what the loader has."""
+    """Creates an instance of Vulkan 1.3, or of the loader's version if that is older."""
     application = vk.ffi.new("VkApplicationInfo *")
     name = vk.ffi.new("char[]", b"pylayer doctor")
     application.sType = vk.VK_STRUCTURE_TYPE_APPLICATION_INFO
@@ -136,13 +137,13 @@ def create_instance(vk: Any) -> Any:
 
 
 def physical_devices(vk: Any, instance: Any) -> list[Any]:
-    """All physical devices."""
+    """Returns all physical devices."""
     function, name = vk.lib.vkEnumeratePhysicalDevices, "vkEnumeratePhysicalDevices"
     return enumerate_all(vk, function, name, "VkPhysicalDevice[]", instance)
 
 
 def cache_control_supported(vk: Any, physical: Any, core: bool, extensions: set[str]) -> bool:
-    """The feature pipelineCreationCacheControl, which the carrier 'cells' needs."""
+    """Returns whether the device has the feature pipelineCreationCacheControl, which the carrier 'cells' needs."""
     if not core and CACHE_CONTROL_EXTENSION not in extensions:
         return False
     control = vk.ffi.new("VkPhysicalDevicePipelineCreationCacheControlFeatures *")
@@ -155,7 +156,8 @@ def cache_control_supported(vk: Any, physical: Any, core: bool, extensions: set[
 
 
 def device_facts(vk: Any, physical: Any) -> dict[str, Any]:
-    """What the layer learns of the device when a program creates one: ``values.DeviceFacts``, UUID in hexadecimal."""
+    """Returns what the layer learns of the device when a program creates one: ``values.DeviceFacts``, UUID in
+    hexadecimal."""
     driver = vk.ffi.new("VkPhysicalDeviceDriverProperties *")
     driver.sType = vk.VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES
     properties = vk.ffi.new("VkPhysicalDeviceProperties2 *")
@@ -170,7 +172,7 @@ def device_facts(vk: Any, physical: Any) -> dict[str, Any]:
     return {
         "api_version": base.apiVersion,
         **dict.fromkeys(NOT_ASKED, False),
-        "binaries_supported": BINARY_EXTENSION in extensions,  # which comes with its feature, and maintenance5
+        "binaries_supported": BINARY_EXTENSION in extensions,  # the extension implies its feature, and maintenance5
         "cache_control_supported": cache_control_supported(vk, physical, core, extensions),
         "device_id": base.deviceID,
         "device_name": text(vk, base.deviceName),
@@ -185,7 +187,7 @@ def device_facts(vk: Any, physical: Any) -> dict[str, Any]:
 
 
 def create_device(vk: Any, physical: Any) -> Any:
-    """A device with one queue and nothing enabled."""
+    """Creates a device with one queue and nothing enabled."""
     priority = vk.ffi.new("float[]", [1.0])
     queue = vk.ffi.new("VkDeviceQueueCreateInfo *")
     queue.sType = vk.VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO
@@ -201,7 +203,7 @@ def create_device(vk: Any, physical: Any) -> Any:
 
 
 def create_pipeline(vk: Any, device: Any) -> None:
-    """One compute pipeline from ``SPIRV``, destroyed with what it was made of."""
+    """Creates one compute pipeline from ``SPIRV`` and destroys it with everything it was made from."""
     code = vk.ffi.from_buffer("uint32_t[]", SPIRV)
     module_info = vk.ffi.new("VkShaderModuleCreateInfo *")
     module_info.sType = vk.VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO
@@ -230,7 +232,7 @@ def create_pipeline(vk: Any, device: Any) -> None:
 
 
 def probe_devices() -> None:
-    """The loader's version and file, and what all physical devices are; nothing is tried out on them."""
+    """Reports the loader's version and file, and the facts of all physical devices. Creates no device."""
     vk = load_vulkan()
     mapped = Path("/proc/self/maps").read_text(errors="replace").split("\n")
     paths = [line.split(None, 5)[5] for line in mapped if "/libvulkan.so" in line]
@@ -239,12 +241,13 @@ def probe_devices() -> None:
 
 
 def has_policy() -> bool:
-    """Whether vkCreateInstance started the policy thread in this process (shim/layer/process/process.h)."""
+    """Returns whether vkCreateInstance started the policy thread in this process (shim/layer/process/process.h)."""
     return any(path.read_text() == "pylayer-policy\n" for path in Path("/proc/self/task").glob("*/comm"))
 
 
 def wait_for_log(path: Path, wanted: str) -> None:
-    """Until the layer's policy has written a line that contains ``wanted``, has ended, or long enough."""
+    """Waits until the layer's policy has logged a line that contains ``wanted``, has ended, or LOG_WAIT_SECONDS have
+    passed."""
     end = time.monotonic() + LOG_WAIT_SECONDS
     while has_policy() and time.monotonic() < end:
         log = path.read_text(errors="replace") if path.exists() else ""
@@ -254,8 +257,8 @@ def wait_for_log(path: Path, wanted: str) -> None:
 
 
 def probe_start(number: str, log: str) -> None:
-    """The layers that the loader finds; then a program of one pipeline on device ``number`` under the layer, whose log
-    goes to the file ``log``."""
+    """Reports the layers that the loader finds. Then acts as a program with one pipeline on device ``number`` under the
+    layer, which logs to the file ``log``."""
     vk = load_vulkan()
     function, name = vk.lib.vkEnumerateInstanceLayerProperties, "vkEnumerateInstanceLayerProperties"
     layers = enumerate_all(vk, function, name, "VkLayerProperties[]")
@@ -276,6 +279,6 @@ PROBES: dict[str, Callable[..., None]] = {
 if __name__ == "__main__":
     try:
         PROBES[sys.argv[1]](*sys.argv[2:])
-    except AttributeError as error:  # a function that this loader does not export
+    except AttributeError as error:  # this loader does not export a function
         give_up(f"the loader is too old: {error}")
-    os._exit(0)  # a driver's own destructors are not what is probed
+    os._exit(0)  # skip the driver's own destructors: they are not probed

@@ -1,4 +1,4 @@
-"""Starting a program so that its signals and its exit status are those it has without pylayer."""
+"""Starts a program so that it has the same signals and exit status as without pylayer."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import NoReturn, TypeVar
 
 from .output import Failure
 
-#: A program that signal n ended counts as this plus n, as in every shell.
+#: The exit status of a program that signal n ended is this plus n, as in every shell.
 EXIT_SIGNAL_BASE = 128
 
-#: Ignored by Python for itself; a program expects the defaults.
+#: Python ignores these signals in its own process. A program expects the defaults.
 RESET_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ)
 PASSED_ON = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 
@@ -22,19 +22,19 @@ _Started = TypeVar("_Started")
 
 
 class NotFound(Failure):
-    """There is no such program; the exit status is env(1)'s."""
+    """There is no such program. The exit status is env(1)'s."""
 
     exit_code = 127
 
 
 class NotExecutable(Failure):
-    """The program is there and cannot be started; the exit status is env(1)'s."""
+    """The program exists but cannot be started. The exit status is env(1)'s."""
 
     exit_code = 126
 
 
 def _start(start: Callable[[list[str]], _Started], command: list[str]) -> _Started:
-    """Calls ``start`` with the command, like execvp(3) with /bin/sh for a script without '#!'.
+    """Calls ``start`` with the command. Like execvp(3), uses /bin/sh for a script without '#!'.
 
     Raises NotFound and NotExecutable.
     """
@@ -58,7 +58,7 @@ def _start(start: Callable[[list[str]], _Started], command: list[str]) -> _Start
 
 
 def replace_by(command: list[str], environment: dict[str, str]) -> NoReturn:
-    """The process becomes the program.
+    """Replaces this process by the program.
 
     Raises NotFound and NotExecutable.
     """
@@ -69,11 +69,11 @@ def replace_by(command: list[str], environment: dict[str, str]) -> NoReturn:
 
 
 def wait_for(command: list[str], environment: dict[str, str]) -> int:
-    """Runs the program, passes signals on to it, and returns its exit status, 128 + n for one that signal n ended.
+    """Runs the program, passes signals on to it, and returns its exit status, or 128 + n if signal n ended it.
 
     Raises NotFound and NotExecutable.
     """
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # an ignored one would leave no status to wait for
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if SIGCHLD were ignored, there would be no status to wait for
     watched = {signal.SIGCHLD, *PASSED_ON}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
 
@@ -88,5 +88,5 @@ def wait_for(command: list[str], environment: dict[str, str]) -> int:
             if ended:
                 code = os.waitstatus_to_exitcode(status)
                 return code if code >= 0 else EXIT_SIGNAL_BASE - code
-        elif received.si_code <= 0:  # sent by a process; the terminal's own have reached the program already
+        elif received.si_code <= 0:  # sent by a process; the program has already received those of the terminal
             os.kill(child, received.si_signo)

@@ -1,4 +1,4 @@
-"""``pylayer quarantine``: files that could not be used, and what is set aside because processes died over it."""
+"""``pylayer quarantine``: files that could not be used, and pipelines that were set aside after a crash."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def quarantine() -> None:
 
 
 def _suspects(root: str) -> list[tuple[Folder, Suspects]]:
-    """Returns folders with something suspected. Reads only; deaths that no start has written down are not there."""
+    """Returns the folders with suspects. Only reads: a death that no later start of the layer has recorded is
+    missing."""
     from ..store import crash_notes
     from ..store.folder import Folder, identity_names, read_identity
 

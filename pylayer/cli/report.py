@@ -1,4 +1,4 @@
-"""``pylayer report``: what compiled when, as a page, as a trace, or as numbers."""
+"""``pylayer report``: what was compiled when, as a page, as a trace, or as numbers."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from .selection import require_root
 if TYPE_CHECKING:
     from ..report.recorded import Recorded
 
-#: A page gets slow with more.
+#: The most runs of a report. With more, the page gets slow.
 MOST_RUNS = 20
 
 
 @contextlib.contextmanager
 def _output(path: str) -> Iterator[IO[str]]:
-    """A file that is there whole when all was written, or as it was before; ``-`` is standard output. Failure where it
-    cannot be written."""
+    """Yields a file that replaces ``path`` once all is written. On an error ``path`` stays as it was. ``-`` is standard
+    output. Raises Failure if the file cannot be written."""
     from ..store.files import TEMPORARY, remove, unique_name
 
     if path == "-":
@@ -46,8 +46,8 @@ def _output(path: str) -> Iterator[IO[str]]:
         return
     temporary = f"{path}.{unique_name()}{TEMPORARY}"
     try:
-        # Program names in it may be what others need not know; who shares it says so by its mode. Opened here and not
-        # in the with: where it cannot be, nothing is deleted.
+        # The file may contain program names that others should not see; its mode lets the user decide who reads it.
+        # Open it here and not in the with: if it cannot be opened, nothing must be deleted.
         file = open(temporary, "x", encoding="utf-8")  # noqa: SIM115
         try:
             with file:
@@ -109,7 +109,7 @@ def _list(root: str, found: list[Recorded], as_json: bool) -> None:
 
 
 def _choose(found: list[Recorded], word: str, root: str) -> list[Recorded]:
-    """The runs of the process that a word names. Failure and WrongUse where there is none."""
+    """Returns the runs of the process that a word names. Raises Failure or WrongUse if there is none."""
     from ..report import recorded
 
     try:
@@ -130,7 +130,8 @@ def _chosen(found: list[Recorded], words: tuple[str, ...], root: str) -> list[Re
 
 
 def _compared(found: list[Recorded], word: str, chosen: list[Recorded], root: str) -> dict[str, Recorded]:
-    """The run that each is compared with, by name; one without an earlier run is not, unless there is no other."""
+    """Returns the run to compare with each chosen run, by name. A run without an earlier run is left out. Raises
+    Failure if no run has one."""
     from ..report import recorded
 
     if word != "previous":
@@ -158,7 +159,7 @@ def _trace(path: str, root: str, chosen: list[Recorded]) -> int:
 
 
 def _page() -> ModuleType:
-    """What makes the page. Failure where packages of the extra are not installed."""
+    """Returns the module that makes the page. Raises Failure if packages of the extra are not installed."""
     try:
         from ..report import page
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""``pylayer run``: one program under the layer, with nothing installed."""
+"""``pylayer run``: starts one program under the layer. Nothing needs to be installed."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ LOG_LEVELS = ("error", "warn", "info", "debug")
 
 
 def _checked_policy(path: str) -> str:
-    """The absolute path of a policy file that the layer will accept.
+    """Returns the absolute path of a policy file that the layer will accept.
 
     Raises WrongUse.
     """
-    from .policy_file import read_trusted  # PyYAML, only where it is needed
+    from .policy_file import read_trusted  # imports PyYAML, which is needed only here
 
     path = os.path.abspath(path)
     try:
@@ -33,8 +33,8 @@ def _checked_policy(path: str) -> str:
 
 
 def _tell_of_another() -> None:
-    """One line where newer loaders load another installation's layer, because an implicit one goes before all others of
-    its name."""
+    """Prints one line if newer loaders load another installation's layer: they prefer an implicit layer to all others
+    of its name."""
     other = installed.in_force(installed.find(), installed.IMPLICIT)
     if other and not other.is_ours:
         fail(
@@ -44,7 +44,7 @@ def _tell_of_another() -> None:
 
 
 def _tell_of_policy() -> None:
-    """One line where the layer cannot use the policy file in force."""
+    """Prints one line if the layer cannot use the policy file in force."""
     from .policy_in_force import read_policy
 
     problem = read_policy()[1]
@@ -53,8 +53,8 @@ def _tell_of_policy() -> None:
 
 
 def _environment(root: str | None, changes: dict[str, str | None]) -> dict[str, str]:
-    """What the program gets. Where the layer cannot be offered the program starts all the same, with one line
-    that says why."""
+    """Returns the program's environment. If the layer cannot be used, the program still starts, and one line says why
+    it runs without the layer."""
     environment = {**os.environ, **{variable: value for variable, value in changes.items() if value}}
     try:
         if DISABLE in environment:
@@ -73,7 +73,7 @@ def _environment(root: str | None, changes: dict[str, str | None]) -> dict[str, 
 
 
 def _print_summary(root: str | None, since: float) -> None:
-    """The table of the runs that began at or after ``since``, on standard error."""
+    """Prints the table of the runs that began at or after ``since``, on standard error."""
     from ..report.totals import add_up, read_runs
     from .stats import print_tables
 

@@ -1,4 +1,4 @@
-"""Which programs and identities a command means: --app, --identity, and the names that people know them by."""
+"""Selects the programs and identities of a command: --app, --identity, and the names that people know them by."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .output import Failure, WrongUse
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-#: Shorter beginnings of an identity are too easily another's.
+#: The least length of an identity's prefix. A shorter one is too likely to match another identity.
 LEAST_PREFIX = 4
 
 app_option = click.option(
@@ -35,7 +35,7 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be
 
 
 def require_root() -> str:
-    """The store's root; Failure where there can be none."""
+    """Returns the store's root. Raises Failure if no variable tells where it is."""
     root = store_root()
     if root is None:
         raise Failure("neither HOME, XDG_CACHE_HOME nor PYLAYER_STORE is set, so there is no store to read; set one")
@@ -43,7 +43,7 @@ def require_root() -> str:
 
 
 class Selection:
-    """What --app and --identity choose."""
+    """What --app and --identity select."""
 
     def __init__(self, app: str | None = None, identity: str | None = None) -> None:
         self.app = app
@@ -52,11 +52,11 @@ class Selection:
             raise WrongUse(f"--identity {identity} is no beginning of an identity, which has digits and a to f only")
 
     def takes_identity(self, name: str) -> bool:
-        """Whether an identity's folder is meant."""
+        """Returns whether an identity is selected."""
         return self.identity is None or name.startswith(self.identity)
 
     def takes(self, program: int, names: Names) -> bool:
-        """Whether a program is meant."""
+        """Returns whether a program is selected."""
         return self.app is None or names.matches(program, self.app)
 
     def __str__(self) -> str:
@@ -66,7 +66,8 @@ class Selection:
 
 
 def one_identity(root: str, prefix: str) -> str:
-    """The single identity that begins so; Failure for none and WrongUse for several."""
+    """Returns the single identity with this prefix. Raises Failure if there is none and WrongUse if there are
+    several."""
     from ..store.folder import identity_names
 
     selection = Selection(identity=prefix)
@@ -80,7 +81,8 @@ def one_identity(root: str, prefix: str) -> str:
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Goes on only with the user's consent: --yes, or their answer on a terminal."""
+    """Returns only with the user's consent: --yes, or a yes on a terminal. Raises WrongUse without a terminal, Failure
+    after a no."""
     if yes:
         return
     if not os.isatty(0):

@@ -1,7 +1,7 @@
-"""Signatures of exports: Ed25519, in a trailer behind the pack (docs/format.md, 'Signed exports').
+"""Signatures of exports: Ed25519, in a trailer after the pack (docs/format.md, 'Signed exports').
 
-For the command line alone; nothing of it is in a program's process. ``cryptography`` is imported by the functions that
-need it, a file without a signature needs none.
+Only the command line uses this module, never a program's process. ``cryptography`` is imported by the functions that
+need it, because a file without a signature needs none.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-#: In front of what is signed, so that no signature made for anything else fits.
+#: Prefix of the signed message, so that a signature made for another purpose never fits.
 DOMAIN = b"pylayer pack v1\0"
 MAGIC = b"PYLSIGN1"
-#: Magic, bytes in front of the trailer, seconds since 1970, 0, public key; then the signature.
+#: Magic, bytes before the trailer, seconds since 1970, 0, public key. The signature follows.
 SIGNED_PART = struct.Struct("<8sQQQ32s")
 SIGNATURE_BYTES = 64
 TRAILER_BYTES = SIGNED_PART.size + SIGNATURE_BYTES
 
-#: What a public key in text begins with; base64 of its 32 bytes follows.
+#: Prefix of a public key in text. The base64 of its 32 bytes follows.
 PREFIX = "pylayer-ed25519:"
 #: Private keys in PEM have 119 bytes.
 MAX_KEY_FILE_BYTES = 4096
@@ -42,19 +42,20 @@ _COPY_BYTES = 1 << 20
 
 
 class KeyFileError(Exception):
-    """A key that cannot be used; the text says why."""
+    """A key that cannot be used. The text says why."""
 
 
 @dataclass(frozen=True)
 class Signature:
-    """One that fits. ``name``: what the policy file calls the key, None where it does not trust it."""
+    """A valid signature. ``name`` is the key's name in the policy file, or None if the policy file does not trust the
+    key."""
 
     key: str
     name: str | None
     time: int
 
     def as_json(self) -> dict[str, object]:
-        """For --json."""
+        """Returns the signature for --json."""
         return {"key": self.key, "name": self.name, "trusted": self.name is not None, "time": self.time}
 
 
@@ -62,13 +63,13 @@ class Signature:
 
 
 def public_text(key: bytes) -> str:
-    """A public key as policy files and commands have it."""
+    """Returns a public key in the form that policy files and commands use."""
     return PREFIX + base64.b64encode(key).decode()
 
 
 def new_key(path: str) -> str:
-    """Makes a private key in a file for its owner alone; returns the public one. Raises OSError, FileExistsError where
-    something has that name."""
+    """Creates a private key in a file that only its owner can read, and returns the public key. Raises OSError; this is
+    FileExistsError if the file exists."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -89,7 +90,7 @@ def new_key(path: str) -> str:
 
 
 def read_private(path: str) -> Ed25519PrivateKey:
-    """The private key in a file that only its owner can read. Raises KeyFileError and OSError."""
+    """Reads the private key in a file that only its owner can read. Raises KeyFileError and OSError."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -123,7 +124,7 @@ def _message(head: bytes, digest: bytes) -> bytes:
 
 
 def append_signature(path: str, key: Ed25519PrivateKey) -> str:
-    """Signs a whole file, which is on the disk afterwards; returns the public key. Raises OSError."""
+    """Signs a whole file, flushes it to the disk, and returns the public key. Raises OSError."""
     public = key.public_key().public_bytes_raw()
     with open(path, "r+b") as file:
         digest = hashlib.file_digest(file, "sha512").digest()
@@ -139,7 +140,7 @@ def append_signature(path: str, key: Ed25519PrivateKey) -> str:
 
 
 def _trailer(fd: int, size: int) -> bytes:
-    """What may be a trailer; empty where a file has none."""
+    """Returns the last bytes of a file if they may be a trailer, or nothing if it has none."""
     if size < format.FILE_HEADER.size + TRAILER_BYTES:
         return b""
     data = os.pread(fd, TRAILER_BYTES, size - TRAILER_BYTES)
@@ -158,8 +159,8 @@ def _fits(public: bytes, signature: bytes, message: bytes) -> bool:
 
 
 def _copy(fd: int, size: int, target: str) -> bytes:
-    """Copies the beginning of a file; returns its SHA-512. Raises OSError, and Refused for a file that became
-    shorter."""
+    """Copies the first ``size`` bytes of a file and returns their SHA-512. Raises OSError, and Refused if the file
+    became shorter."""
     hashed = hashlib.sha512()
     with open(target, "xb") as file:
         at = 0
@@ -175,11 +176,11 @@ def _copy(fd: int, size: int, target: str) -> bytes:
 
 @contextlib.contextmanager
 def verified(path: str, trusted: dict[str, str], required: str) -> Iterator[tuple[str, Signature | None]]:
-    """The path of what is to be imported, and who signed it: None for an export without a signature.
+    """Yields the path of the file to import and its signature. The signature is None for an export without one.
 
-    ``trusted``: names by public key. ``required``: why a signature of one of these keys is, empty where it is not. What
-    a signature covers is copied first, for the time of the import, so that what was verified is what is imported,
-    whoever changes the file meanwhile. Raises Refused and OSError.
+    ``trusted`` has names by public key. ``required`` says why a signature by one of these keys is required; it is empty
+    if none is. The signed part is first copied for the time of the import, so that exactly the verified bytes are
+    imported even if somebody changes the file meanwhile. Raises Refused and OSError.
     """
     fd = open_foreign(path)
     try:

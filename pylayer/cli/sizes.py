@@ -1,4 +1,4 @@
-"""Sizes on the command line: bytes, such as 500M, 2GiB or 1000000; units count in steps of 1024."""
+"""Parses sizes on the command line: bytes, such as 500M, 2GiB or 1000000. Units are powers of 1024."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def _print_identity(out: Console, group: list[Total]) -> None:
 
 
 def print_tables(found: list[Total], stderr: bool = False) -> None:
-    """One table for each driver identity."""
+    """Prints one table for each driver identity."""
     out = console(stderr)
     identities: dict[str, list[Total]] = {}
     for total in found:
@@ -78,7 +78,7 @@ def print_tables(found: list[Total], stderr: bool = False) -> None:
 
 
 def _sum(found: list[Total]) -> dict[str, Any]:
-    """The same over all programs; an estimate that is not known counts as nothing."""
+    """Returns the sums over all programs. An unknown estimate counts as 0."""
     return {
         "runs": sum(total.runs for total in found),
         **{key: sum(total.numbers[key] for total in found) for key in SUMMED},

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 HEADINGS = ("pid", "state", "created", "hits", "compiled", "spent", "queue", "stored")
 STATE_STYLES = {"running": "", "died": "red"}
 
-#: A frame at 60 Hz: what takes longer is seen.
+#: A frame at 60 Hz. The user sees a compilation that takes longer.
 FRAME_NS = 16_666_667
-#: Of the latest compilations so many are shown, less where the terminal is small.
+#: The most compilations to show. A small terminal shows fewer.
 LATEST = 8
 NOTHING = "No program is running under pylayer now; start one with: pylayer run -- APP"
-#: Keys that end the view: q, Escape, Ctrl-C, Ctrl-D; nothing comes from a terminal that has gone.
+#: Keys that end the view: q, Escape, Ctrl-C, Ctrl-D. Reading from a closed terminal returns b"".
 ENDING = (b"q", b"Q", b"\x1b", b"\x03", b"\x04", b"")
 
 
@@ -101,7 +101,7 @@ def _compiles(out: Console, found: list[dict[str, Any]]) -> RenderableType:
 
 
 class Screen:
-    """What is drawn, and what it is made of."""
+    """What is shown, and the data behind it."""
 
     def __init__(self, root: str, out: Console) -> None:
         self._watch = Watch(root)
@@ -111,7 +111,7 @@ class Screen:
         self._measured = -1e9
 
     def _measure_store(self) -> int:
-        """Not at each look: a large store has many files."""
+        """Returns the store's size. Measures it at most every 5 s, because a large store has many files."""
         from ..store.bounds import total_bytes
 
         if time.monotonic() - self._measured > 5:
@@ -120,7 +120,7 @@ class Screen:
         return self._store_bytes
 
     def values(self) -> dict[str, Any]:
-        """All of it for programs."""
+        """Returns everything for --json."""
         runs = self._watch.look()
         return {
             "store": self._root,
@@ -130,7 +130,7 @@ class Screen:
         }
 
     def draw(self, height: int | None = None, hint: str = "") -> RenderableType:
-        """All of it for people, in at most so many lines."""
+        """Returns everything for people, in at most ``height`` lines."""
         from rich.console import Group
         from rich.text import Text
 
@@ -151,8 +151,8 @@ class Screen:
 
 @contextlib.contextmanager
 def _keys() -> Iterator[bool]:
-    """Keys come as they are pressed and are not echoed; gives whether there is a keyboard. Ctrl-C is a key, too: Python
-    would lose a KeyboardInterrupt that is raised in a finalizer."""
+    """Delivers keys as they are pressed, without echo. Yields whether there is a keyboard. Ctrl-C is read as a key,
+    because Python would lose a KeyboardInterrupt that is raised in a finalizer."""
     import termios
 
     try:
@@ -171,7 +171,7 @@ def _keys() -> Iterator[bool]:
 
 
 def _is_ending(keys: bool, seconds: float) -> bool:
-    """Waits for the next look; True where a key was pressed that ends the view."""
+    """Waits until the next look. Returns true if the user pressed a key that ends the view."""
     if not keys:
         time.sleep(seconds)
         return False
@@ -179,7 +179,8 @@ def _is_ending(keys: bool, seconds: float) -> bool:
 
 
 def _live(screen: Screen, out: Console, interval: float) -> None:
-    """Until somebody ends it: in the terminal's other screen, which it leaves as it was."""
+    """Shows the view until the user ends it. Uses the terminal's alternate screen, so the previous content comes
+    back."""
     from rich.live import Live
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -1,4 +1,4 @@
-"""``pylayer export`` and ``pylayer import``: pipelines from one machine to another with the same device and driver."""
+"""``pylayer export`` and ``pylayer import``: move pipelines between machines with the same device and driver."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 def _one_shelf(found: Inventory, app: str, identity: str | None) -> tuple[Shelf, dict[int, str]]:
-    """The single identity under which the programs have something, and those programs."""
+    """Returns the single identity under which the programs have something stored, and those programs. Raises Failure if
+    there is none, or several."""
     from .inventory import describe
 
     candidates = []
@@ -101,7 +102,7 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
         raise Failure(f"{file} was not written: of the pipelines of {app} there is {there}")
     mask = os.umask(0)
     os.umask(mask)
-    os.chmod(file, 0o666 & ~mask)  # for others to read, as any file that one writes
+    os.chmod(file, 0o666 & ~mask)  # others may read it, as any file that the user writes
     if as_json:
         values = {"file": os.path.abspath(file), **_moved_json(result, shelf.name, device, driver)}
         print_json({**values, "suspects_left_out": result.suspects, "signed_by": public})
@@ -128,7 +129,8 @@ def _print_export(file: str, result: Moved, target: str, public: str | None) -> 
 
 
 def _unsigned(file: str, private: Ed25519PrivateKey | None) -> str:
-    """Where the export is written first: a file that has its name is complete, its signature too."""
+    """Returns the path to write the export to. An export to be signed gets a temporary name first, so that a file with
+    its final name is always complete and signed."""
     from ..store.files import TEMPORARY, unique_name
 
     path = os.path.abspath(file)
@@ -136,7 +138,8 @@ def _unsigned(file: str, private: Ed25519PrivateKey | None) -> str:
 
 
 def _sign(result: Moved, file: str, private: Ed25519PrivateKey | None) -> str | None:
-    """Signs what was written and gives it its name; returns the public key. Raises OSError."""
+    """Signs the export, renames it to its final name, and returns the public key. Returns None if there is nothing to
+    sign. Raises OSError."""
     if private is None or not result.paths:
         return None
     (path,) = result.paths
@@ -170,7 +173,7 @@ def _moved_json(result: Moved, identity: str, device: str, driver: str) -> dict[
 
 
 def _require_device(wanted: Import) -> None:
-    """Failure where no driver of this machine would use what the file holds."""
+    """Raises Failure if no driver of this machine would use the file's pipelines."""
     from .devices import is_of, present_facts
 
     fields = wanted.identity.fields
@@ -271,7 +274,8 @@ def _print_import(
 
 
 def _recipient(root: str, app: str) -> tuple[int, str]:
-    """Number and name of the single program of this store that ``--for`` means."""
+    """Returns number and name of the single program of this store that ``--for`` selects. Raises Failure if it selects
+    none, or several."""
     from .inventory import Inventory
 
     names = Inventory(root, Selection(), Names(root)).names
@@ -288,8 +292,8 @@ def _recipient(root: str, app: str) -> tuple[int, str]:
 
 
 def _trust(require_signature: bool) -> tuple[dict[str, str], str]:
-    """Names of the keys that the policy file trusts, and why a signature by one of them is required, empty where it is
-    not. Failure where the policy file cannot be used: it may require one."""
+    """Returns the names of the keys that the policy file trusts, by key, and why a signature by one of them is required
+    (empty text if it is not). Raises Failure if the policy file cannot be used, because it may require one."""
     from ..common.settings import top_setting
     from .policy_in_force import policy_in_force, read_policy
 

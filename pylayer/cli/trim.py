@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _fold_all(root: str, compress: bool, dry_run: bool, quiet: bool) -> dict[str, Any]:
-    """Makes one pack of every program's journals and packs; says what came of it."""
+    """Folds the journals and packs of each program into one pack per program. Returns what was done."""
     from ..store.folder import Folder, identity_names, read_identity
 
     done: dict[str, Any] = {"journals": 0, "packs": 0, "damaged": 0, "skipped": []}
@@ -40,11 +40,11 @@ def _fold_all(root: str, compress: bool, dry_run: bool, quiet: bool) -> dict[str
 def _fold_program(
     folder: Folder, program: int, compress: bool, dry_run: bool, advance: Callable[[int], None], done: dict[str, Any]
 ) -> None:
-    """Adds to ``done`` what came of it. Raises OSError."""
+    """Folds one program's files and adds the result to ``done``. Raises OSError."""
     from ..store import fold
 
     more = True
-    while more:  # one fold takes so many journals
+    while more:  # one fold reads a limited number of journals
         work = fold.Fold(folder, program, everything=True, compress=compress, dry_run=dry_run)
         for _ in work.steps():
             advance(1)
@@ -85,7 +85,7 @@ def trim(max_size: int | None, max_program: int | None, dry_run: bool, as_json: 
     program = limits.max_program if max_program is None else max_program
     before = bounds.total_bytes(root)
     if not dry_run:
-        quarantine.prune(root)  # first: what this command moves there stays until the next
+        quarantine.prune(root)  # prune first: files that this command moves to quarantine stay until the next run
     folded = _fold_all(root, limits.compress, dry_run, as_json)
     trimmed = bounds.Trimmed()
     try:

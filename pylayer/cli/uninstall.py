@@ -15,7 +15,7 @@ from .output import EXIT_STATUSES, HELP, json_option, print_json
 
 
 def _remove_empty(directory: Path, last: Path) -> None:
-    """Removes a directory and those above it, up to but without ``last``, as long as they are empty."""
+    """Removes a directory and its parents as long as they are empty. Stops below ``last``."""
     while directory != last and last in directory.parents:
         try:
             directory.rmdir()
@@ -44,7 +44,7 @@ def uninstall(system: bool, prefix: str | None, as_json: bool) -> None:
     paths = [installed.manifest_path(base, kind) for kind in KINDS]
     removed = [path for path in paths if remove_manifest(path)]
     home = Path.home() if not system else base.parent
-    # XDG_DATA_HOME and a prefix are somebody's; in a home, .local/share is nobody's while it is empty.
+    # Keep XDG_DATA_HOME and a prefix, which the user chose. An empty .local/share in a home may go.
     last = home if home in base.parents else base
     for path in removed:
         _remove_empty(path.parent, last)

@@ -1,4 +1,4 @@
-"""``pylayer verify``: reads every byte of the store, and says by name what cannot be used."""
+"""``pylayer verify``: reads every byte of the store and names the files that cannot be used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .selection import Names, Selection, app_option, identity_option, require_ro
 if TYPE_CHECKING:
     from ..store.format import Damage
 
-#: At most so many problems are listed for people; --json lists all.
+#: The most problems to list for people. --json lists all.
 LISTED = 40
 
 
@@ -28,20 +28,20 @@ class Report:
         self.data_bytes = 0
         self.file_bytes = 0
         self.damage: list[Damage] = []
-        #: Ends of files to which a process appends, or appended when it was killed: no harm.
+        #: Incomplete ends of files that a process appends to, or appended to when it was killed. They are harmless.
         self.torn_ends: list[Damage] = []
-        #: Files of a newer version of the format: no harm, and no use.
+        #: Files of a newer version of the format. They are harmless but cannot be used.
         self.other_versions: list[Damage] = []
         self.spent_ns = 0
 
     @property
     def bytes_per_s(self) -> int:
-        """How fast the files were read and verified."""
+        """Returns how fast the files were read and verified."""
         return round(self.file_bytes * 1_000_000_000 / self.spent_ns) if self.spent_ns else 0
 
 
 def _verify_identity(root: str, name: str, report: Report) -> None:
-    """The description of an identity gives its folder's name."""
+    """Verifies that an identity's description matches its folder's name."""
     from ..store.folder import read_identity
     from ..store.format import Damage
 
@@ -86,7 +86,7 @@ def _verify_file(path: str, name: str, report: Report, advance: Callable[[int], 
 
 
 def _paths(directory: str, name: str, selection: Selection, names: Names) -> list[str]:
-    """Files of records in an identity's folder that the selection takes."""
+    """Returns the files of records in an identity's folder that the selection takes."""
     from ..store import format
     from ..store.bounds import files_of
 
@@ -99,7 +99,8 @@ def _paths(directory: str, name: str, selection: Selection, names: Names) -> lis
 
 
 def examine(root: str, selection: Selection, names: Names, advance: Callable[[int], None]) -> Report:
-    """Verifies all that a selection takes. Files that appear meanwhile, as a fold makes them, are verified too."""
+    """Verifies everything that a selection takes, including files that appear meanwhile, such as those that a fold
+    writes."""
     from ..store.folder import identity_names
 
     report = Report()
@@ -120,7 +121,7 @@ def examine(root: str, selection: Selection, names: Names, advance: Callable[[in
 
 
 def learn_names(root: str, selection: Selection) -> Names:
-    """Names of programs, those that files give included, where the selection needs them."""
+    """Returns names of programs. Reads those in the store's files only if the selection needs them."""
     names = Names(root)
     if selection.app is not None:
         from .inventory import Inventory
@@ -138,7 +139,7 @@ class Repaired:
 
 
 def _repair(root: str, report: Report, quiet: bool) -> Repaired:
-    """Moves damaged files to quarantine, when what verifies in them is in a new pack."""
+    """Moves damaged files to quarantine, once the records in them that verify are in a new pack."""
     from ..store.folder import Folder, read_identity
     from ..store.maintenance import repair_whole_files
     from .policy_in_force import read_limits
@@ -167,7 +168,7 @@ def _repair(root: str, report: Report, quiet: bool) -> Repaired:
 
 
 def _repair_description(root: str, damaged: list[Damage], repaired: Repaired) -> None:
-    """A damaged identity file would never be written again where it is."""
+    """Moves a damaged identity file to quarantine. The layer would never rewrite it in place."""
     from ..store import quarantine
 
     for what in damaged:

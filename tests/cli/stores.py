@@ -30,7 +30,7 @@ NOW = int(time.time())
 
 
 def name_of(program: tuple[str, str]) -> str:
-    """As policy writes it into a file."""
+    """Returns a program's name as policy writes it into a file."""
     executable, application = program
     return f"{executable} ({application})" if application else executable
 
@@ -40,7 +40,7 @@ OLD_DRIVER = Identity.of(facts(driver_info="Mesa 24.0.5", driver_version=1006633
 
 
 def cell_data(number: int, identity: Identity = IDENTITY, size: int = 900) -> bytes:
-    """What a driver gives for one pipeline: its header, and code that is like other pipelines' in parts."""
+    """Returns what a driver gives for one pipeline: its header, and code that partly repeats other pipelines'."""
     fields = identity.fields
     uuid = bytes.fromhex(fields["pipeline_cache_uuid"])
     head = HEADER.pack(HEADER.size, HEADER_VERSION_ONE, fields["vendor_id"], fields["device_id"], uuid)
@@ -49,7 +49,7 @@ def cell_data(number: int, identity: Identity = IDENTITY, size: int = 900) -> by
 
 
 def cell(number: int, last_used: int = NOW, identity: Identity = IDENTITY, **fields: Any) -> bytes:
-    """A record of one pipeline; its fingerprint is its number."""
+    """Returns a record of one pipeline. Its fingerprint is its number."""
     data = cell_data(number, identity, fields.pop("size", 900))
     values = {"kind": 1, "create_ns": 2_000_000, "fingerprint": number, "last_used": last_used, **fields}
     return record(format.CELL, data, **values)
@@ -68,7 +68,7 @@ def used(fingerprints: list[int], when: int = NOW) -> bytes:
 
 
 class Store:
-    """A store, with what programs that have ended left in it."""
+    """A store with the files of programs that have ended."""
 
     def __init__(self, root: Path, identity: Identity = IDENTITY) -> None:
         self.root = root
@@ -78,7 +78,7 @@ class Store:
         self.path = Path(self.folder.path)
 
     def file(self, suffix: str, program: tuple[str, str], *records: bytes, alive: bool = False) -> Path:
-        """A program's file; written by this process, which lives, or by one that has ended."""
+        """Writes a program's file. Its writer is this process if ``alive``, and otherwise a process that has ended."""
         number = program_id(*program)
         path = self.path / f"{number:016x}-{unique_name()}{suffix}"
         head = format.file_header(format.KIND_OF_SUFFIX[suffix], self.identity, number, name_of(program), salt=0)
@@ -110,7 +110,7 @@ class Store:
             assert fold.result.pack is not None and not fold.result.damage
 
     def loaded(self, program: tuple[str, str]) -> list[int]:
-        """Numbers of the pipelines that a run of the program would load."""
+        """Returns the numbers of the pipelines that a run of the program would load."""
         found = []
         for batch in self.folder.load(program_id(*program), Loaded()):
             for start, size in zip(batch.offsets, batch.sizes, strict=True):
@@ -119,7 +119,7 @@ class Store:
         return sorted(found)
 
     def sizes(self) -> int:
-        """Bytes of every file of all identities."""
+        """Returns the bytes of every file of all identities."""
         files = [path for path in (self.root / "store").rglob("*") if path.is_file()]
         return sum(path.stat().st_size for path in files)
 
@@ -128,7 +128,7 @@ class Store:
 
 
 def ended(head: bytes) -> bytes:
-    """A file header whose writer has ended: a pid that no process has."""
+    """Returns a file header whose writer has ended: its pid belongs to no process."""
     machine, _, ticks = owner.this_process()
     changed = bytearray(head)
     fields = list(format.FILE_HEADER.unpack(head))
@@ -139,7 +139,7 @@ def ended(head: bytes) -> bytes:
 
 
 def filled(root: Path) -> Store:
-    """Two programs with a pack each, some records of which are equal, a journal, and one of each other file."""
+    """Returns a store of two programs: a pack each, with some equal records, a journal, and one of each other file."""
     store = Store(root)
     store.journal(GAME, *(cell(number) for number in range(40)), note(plain_kind=2), used([1, 2, 3]))
     store.journal(TOOL, *(cell(number) for number in range(30, 60)), used([31]))
@@ -152,7 +152,7 @@ def filled(root: Path) -> Store:
 
 
 def write_run(root: Path, identity: Identity, program: tuple[str, str] = GAME, device: str = "A device") -> None:
-    """A run, from which names and devices are known."""
+    """Writes a run, which makes names of programs and devices known."""
     runs = root / "runs"
     runs.mkdir(mode=0o700, parents=True, exist_ok=True)
     values = {
@@ -169,7 +169,7 @@ def write_run(root: Path, identity: Identity, program: tuple[str, str] = GAME, d
 
 
 def flip(path: Path, offset: int, bit: int = 0) -> None:
-    """One bit is another."""
+    """Flips one bit of a file."""
     data = bytearray(path.read_bytes())
     data[offset] ^= 1 << bit
     path.write_bytes(data)
@@ -177,7 +177,7 @@ def flip(path: Path, offset: int, bit: int = 0) -> None:
 
 
 def present(environment: dict[str, str]) -> Identity:
-    """The identity of the first device that the drivers of this environment list."""
+    """Returns the identity of the first device that the drivers of this environment list."""
     found = dict(probe("devices", environment=environment).found["devices"][0])
     found["pipeline_cache_uuid"] = bytes.fromhex(found["pipeline_cache_uuid"])
     return Identity.of(DeviceFacts(**found))

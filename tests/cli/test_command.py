@@ -23,7 +23,7 @@ from pylayer.cli.main import COMMANDS, command
 def all_commands(
     found: click.Command = command, words: tuple[str, ...] = ()
 ) -> list[tuple[tuple[str, ...], click.Command]]:
-    """Every command below the first one, with the words that call it."""
+    """Returns every command below the first one, with the words that call it."""
     listed = [(words, found)] if words else []
     if isinstance(found, click.Group):
         context = click.Context(found)
@@ -38,7 +38,7 @@ ALL = all_commands()
 
 
 def test_version(user: User) -> None:
-    """--version says which pylayer it is, which Python policy runs in, and which format the store has."""
+    """--version prints pylayer's version, the version of the Python that policy runs in, and the store's format."""
     lines = user.pylayer("--version").stdout.splitlines()
     assert lines[0] == f"pylayer {version('vk-pylayer')}"
     assert lines[1] == f"policy runs in Python {sys.version_info[0]}.{sys.version_info[1]}"
@@ -61,7 +61,8 @@ def test_help(user: User) -> None:
 
 
 def test_style_of_help() -> None:
-    """Each command begins with a sentence, fits a line of the list, and has a sentence on each argument and option."""
+    """Each command's help begins with a sentence that fits a line of the list, and has a sentence on each argument and
+    option."""
     problems = []
     for words, found in ALL:
         name = " ".join(words)
@@ -86,7 +87,7 @@ def test_help_lists_commands(user: User) -> None:
 
 @pytest.mark.parametrize("columns", [40, 200])
 def test_help_fits_the_terminal(user: User, columns: int) -> None:
-    """Help wraps at a narrow terminal's edge, and is not wider than 80 columns on a wide one; examples stay whole."""
+    """Help wraps at a narrow terminal's edge and is at most 80 columns wide on a wide one. Examples are not wrapped."""
     for words in ((), ("stats",), ("export",)):
         status, text = user.terminal(*words, "--help", columns=columns)
         examples = [line for line in text.splitlines() if line.startswith("    pylayer ")]
@@ -112,7 +113,7 @@ def test_help_fits_the_terminal(user: User, columns: int) -> None:
     ],
 )
 def test_wrong_use(user: User, arguments: tuple[str, ...], says: str) -> None:
-    """Wrong use ends with status 2 and one line, which says what was meant perhaps, and where the help is."""
+    """Wrong use ends with status 2 and one line. It may suggest what was meant, and it says where the help is."""
     done = user.pylayer(*arguments)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"pylayer: {says}\n")
 
@@ -142,7 +143,7 @@ def test_no_home(user: User, words: str) -> None:
     ],
 )
 def test_no_store(user: User, words: str) -> None:
-    """Where no program ran yet, a command says so in one line, and that is fine; nothing is made."""
+    """If no program has run yet, a command says so in one line and succeeds. It creates nothing."""
     done = user.pylayer(*words.split())
     assert (done.returncode, done.stdout.count("\n"), done.stderr) == (0, 1, "")
     assert str(user.store) in done.stdout or words == "top --once"
@@ -161,7 +162,7 @@ def test_error_is_one_line(user: User, words: str, as_json: list[str]) -> None:
 
 
 def test_ctrl_c(user: User) -> None:
-    """Ctrl-C at a question ends the command by SIGINT, and nothing was done."""
+    """Ctrl-C at a question ends the command by SIGINT. Nothing is done."""
     store = filled(user.store)
     before = store.files()
     status, text = user.terminal("clear", "--all", answer=CTRL_C)
@@ -171,7 +172,7 @@ def test_ctrl_c(user: User) -> None:
 
 
 def test_end_of_input(user: User) -> None:
-    """Ctrl-D is no answer: nothing was done, and a line says so."""
+    """Ctrl-D does not answer a question: nothing is done, and one line says so."""
     store = filled(user.store)
     before = store.files()
     status, text = user.terminal("clear", "--all", answer="\x04")
@@ -181,7 +182,7 @@ def test_end_of_input(user: User) -> None:
 
 
 def test_ctrl_c_while_it_starts(user: User) -> None:
-    """Ctrl-C before the command's modules are there ends it by SIGINT, too, without a word."""
+    """Ctrl-C before the command's modules are imported also ends it by SIGINT, without any output."""
     code = """
 import os, signal, sys
 from pylayer.__main__ import main
@@ -197,7 +198,7 @@ main()
 
 
 def test_interrupts_stay_ignored(user: User) -> None:
-    """Where SIGINT is ignored, as nohup and background jobs of scripts have it, it stays so."""
+    """If SIGINT is ignored, as under nohup and in background jobs of scripts, it stays ignored."""
     code = """
 import os, signal, sys
 sys.argv[1:] = ["--version"]
@@ -213,7 +214,7 @@ print("alive")
 
 @pytest.mark.parametrize("words", ["ls", "ls --json", "stats --help", "verify"])
 def test_nobody_reads(user: User, words: str) -> None:
-    """Where the reader has gone, as behind `| head`, the command ends by SIGPIPE without a word."""
+    """If the reader has gone, as in `| head`, SIGPIPE ends the command without any output on standard error."""
     filled(user.store)
     reader, writer = os.pipe()
     os.close(reader)
@@ -224,7 +225,7 @@ def test_nobody_reads(user: User, words: str) -> None:
 
 @pytest.mark.parametrize("words", ["ls", "ls --json", "stats --help"])
 def test_output_that_cannot_be_written(user: User, words: str) -> None:
-    """A full disk behind standard output is said in one line."""
+    """If standard output is on a full disk, one line says so."""
     filled(user.store)
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(**user.process(tuple(words.split())), stdout=full, stderr=subprocess.PIPE, timeout=120)
@@ -238,7 +239,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*(?:3[0-9]|9[0-7])[0-9;]*m")
 
 
 def test_colours(user: User) -> None:
-    """Colours are for terminals, and never where NO_COLOR is set or the terminal is a dumb one."""
+    """Colours are for terminals only, and never used if NO_COLOR is set or the terminal is a dumb one."""
     filled(user.store)
     assert COLOUR.search(user.terminal("verify")[1])
     assert not COLOUR.search(user.terminal("verify", NO_COLOR="1")[1])
@@ -249,7 +250,7 @@ def test_colours(user: User) -> None:
 
 
 def test_progress(user: User) -> None:
-    """What may take long shows its progress on a terminal, on standard error, and nowhere else."""
+    """Long work shows its progress on standard error, on a terminal only."""
     filled(user.store)
     assert "verifying" in user.terminal("verify")[1]
     assert "verifying" not in user.terminal("verify", "--json")[1]

@@ -15,7 +15,7 @@ from pylayer.common.identity import program_id
 
 @pytest.fixture
 def shell(user: User) -> User:
-    """A user with a store, and with ``pylayer`` and the completion of every shell in their home."""
+    """A user with a store, whose home has ``pylayer`` and the completion for every shell."""
     filled(user.store)
     write_run(user.store, IDENTITY, GAME)
     write_run(user.store, IDENTITY, TOOL)
@@ -32,7 +32,7 @@ def shell(user: User) -> User:
 
 
 def bash(user: User, line: str) -> list[str]:
-    """What bash would offer behind a line, whose last word is being typed."""
+    """Returns what bash offers for a line whose last word is being typed."""
     script = """
 source ~/completion.bash
 IFS=' ' read -ra COMP_WORDS <<< "$1"
@@ -46,13 +46,13 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 
 def fish(user: User, line: str) -> list[str]:
-    """The same of fish, without descriptions."""
+    """Returns what fish offers, without descriptions."""
     script = 'source ~/completion.fish; complete -C "$argv[1]"'
     return [found.partition("\t")[0] for found in run(user, ["fish", "--no-config", "-c", script, line])]
 
 
 def zsh(user: User, line: str) -> list[str]:
-    """The same of zsh, whose own functions that would show it are replaced."""
+    """Returns what zsh offers. The test replaces zsh's functions that would show it."""
     script = """
 compdef() { :; }
 _describe() { print -rl -- ${${(P)3}%%:*}; }
@@ -79,7 +79,7 @@ SHELLS = pytest.mark.parametrize("complete", [bash, zsh, fish])
 
 @SHELLS
 def test_commands_and_options(shell: User, complete: object) -> None:
-    """Commands, those below them, options, and the words of an option."""
+    """Shells complete commands, their subcommands, options, and the values of an option."""
     assert callable(complete)
     assert complete(shell, "pylayer sta") == ["stats"]
     assert complete(shell, "pylayer key ") == ["new", "show"]
@@ -89,7 +89,7 @@ def test_commands_and_options(shell: User, complete: object) -> None:
 
 @SHELLS
 def test_the_store(shell: User, complete: object) -> None:
-    """Programs and identities are those of the store."""
+    """Shells complete the store's programs and identities."""
     assert callable(complete)
     assert complete(shell, "pylayer ls g") == ["game"]
     assert complete(shell, "pylayer stats t") == ["tool"]
@@ -99,7 +99,7 @@ def test_the_store(shell: User, complete: object) -> None:
 
 @SHELLS
 def test_no_name_is_obeyed(shell: User, complete: object) -> None:
-    """A program whose name a shell would take for more than a name is offered by its number."""
+    """A program whose name contains characters special to a shell is offered by its number."""
     assert callable(complete)
     number = f"{program_id('evil $(touch pwned)', ''):016x}"
     assert complete(shell, f"pylayer ls {number[:5]}") == [number]
@@ -109,13 +109,13 @@ def test_no_name_is_obeyed(shell: User, complete: object) -> None:
 
 @SHELLS
 def test_programs_to_run(shell: User, complete: object) -> None:
-    """Behind `run --` stands a program that PATH has."""
+    """After `run --`, shells complete programs in PATH."""
     assert callable(complete)
     assert complete(shell, "pylayer run -- pylaye") == ["pylayer"]
 
 
 def test_files(shell: User) -> None:
-    """Files and directories are the shell's own to complete."""
+    """The shell itself completes files and directories."""
     (shell.directory / "some.key").touch()
     for line in ("pylayer key show ", "pylayer import ", "pylayer run -- pylayer ", "pylayer export x --app x --sign "):
         assert bash(shell, line) == ["as default"]
@@ -127,7 +127,7 @@ def test_files(shell: User) -> None:
 
 @pytest.mark.parametrize("damage", ["no store", "no home", "a run that is none"])
 def test_never_an_error(user: User, damage: str) -> None:
-    """Completion of what cannot be read is nothing, and no word."""
+    """If the store cannot be read, completion offers nothing and prints nothing."""
     variables = {"COMP_WORDS": "pylayer clear --app ", "COMP_CWORD": "3", "_PYLAYER_COMPLETE": "bash_complete"}
     if damage == "no home":
         variables |= {"HOME": "", "XDG_CACHE_HOME": ""}

@@ -12,14 +12,14 @@ from pylayer.cli.checks import OK, WARNING
 
 
 def named(user: User, name: str, **environment: str) -> list[dict[str, str]]:
-    """doctor's lines of one name."""
+    """Returns doctor's checks of one name."""
     answer = user.pylayer("doctor", "--json", **environment)
     assert answer.returncode == 0, answer.stdout
     return [check for check in user.json("doctor", **environment)["checks"] if check["name"] == name]
 
 
 def test_inside_a_container(user: User) -> None:
-    """In a container doctor says which one it is, and whether what is stored outlives it."""
+    """In a container, doctor says which one it is and whether the store outlives it."""
     (check,) = named(user, "container", container="lilypond")
     place, kind = containers.file_system(str(user.store))
     lost = place == "/" or kind in (*containers.OF_THE_CONTAINER, *containers.IN_MEMORY)
@@ -37,7 +37,7 @@ def test_inside_a_container(user: User) -> None:
     ],
 )
 def test_where_the_store_is(monkeypatch: pytest.MonkeyPatch, place: str, kind: str, told: str) -> None:
-    """A store that goes with the container is a warning; one on a volume is not."""
+    """A store that is lost with the container is a warning. One on a volume is not."""
     monkeypatch.setattr(containers, "container", lambda: "docker")
     monkeypatch.setattr(containers, "file_system", lambda path: (place, kind))
     (check,) = containers.check_container("/store")
@@ -46,19 +46,19 @@ def test_where_the_store_is(monkeypatch: pytest.MonkeyPatch, place: str, kind: s
 
 
 def test_no_container(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Outside of containers there is nothing to say."""
+    """Outside of containers, doctor has no line about them."""
     monkeypatch.setattr(containers, "container", lambda: "")
     assert containers.check_container("/store") == []
 
 
 def test_file_system() -> None:
-    """The file system of a path is that of the mount that it is in, also for a path that is not there yet."""
+    """The file system of a path is the mount that it is in, even if the path does not exist yet."""
     assert containers.file_system("/proc/self/nothing") == ("/proc", "proc")
     assert containers.file_system("/no/such/place") == containers.file_system("/")
 
 
 def test_steam(user: User) -> None:
-    """Where Steam is installed doctor says that its games see the layer, and how to switch it on."""
+    """If Steam is installed, doctor says that its games see the layer, and how to switch it on."""
     assert named(user, "steam") == []
     (user.home / ".steam").mkdir()
     (check,) = named(user, "steam")
@@ -77,7 +77,7 @@ def test_steam(user: User) -> None:
 def test_what_steam_shares(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, package: str, store: str, status: str, told: str
 ) -> None:
-    """What Steam's containers do not show of the host is a warning that says what to do."""
+    """A part of the host that Steam's containers do not show is a warning that says what to do."""
     (tmp_path / ".steam").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(layer_files, "package_directory", lambda: Path(package))
@@ -86,7 +86,7 @@ def test_what_steam_shares(
 
 
 def test_flatpak(user: User) -> None:
-    """Where programs of Flatpak are, doctor says that they see nothing of this installation."""
+    """If Flatpak programs are installed, doctor says that they do not see this installation."""
     assert named(user, "flatpak") == []
     (user.home / ".var" / "app" / "org.example.Game").mkdir(parents=True)
     (check,) = named(user, "flatpak")

@@ -1,4 +1,4 @@
-"""``pylayer doctor``: each thing that can be wrong is found, named, and told what to do about."""
+"""``pylayer doctor``: finds and names each thing that can be wrong, and says what to do about it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pylayer.store.runs import read_all
 
 LIBRARY = "libVkLayer_pylayer_pipeline_cache.so"
 
-#: A driver that ends the process as soon as it is asked for anything.
+#: A driver that ends the process at the first call.
 CRASHING_DRIVER = """
 #include <stdlib.h>
 __attribute__((visibility("default"))) int vk_icdNegotiateLoaderICDInterfaceVersion(unsigned *version) { abort(); }
@@ -24,14 +24,14 @@ __attribute__((visibility("default"))) int vk_icdNegotiateLoaderICDInterfaceVers
 
 
 def doctor(user: User, status: int = 0, **environment: str) -> tuple[dict[str, dict[str, str]], list[dict[str, Any]]]:
-    """Checks by name, and devices."""
+    """Returns the checks by name, and the devices."""
     found = user.json("doctor", status=status, **environment)
     assert found["works"] is (status == 0)
     return {check["name"]: check for check in found["checks"]}, found["devices"]
 
 
 def damaged_copy(user: User, directory: Path) -> tuple[Path, dict[str, str]]:
-    """A copy of the installed package, and the environment in which it is the one that is run."""
+    """Copies the installed package. Returns the copy, and an environment in which ``pylayer`` runs from it."""
     package = directory / "copy" / "pylayer"
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
     return package, {"PYTHONPATH": str(package.parent)}
@@ -41,10 +41,10 @@ def damaged_copy(user: User, directory: Path) -> tuple[Path, dict[str, str]]:
 
 
 def test_radv(user: User) -> None:
-    """On RADV all is fine: a program's second run found its pipeline, and identity and carrier are those of other
+    """On RADV everything is fine: a program's second run finds its pipeline. Identity and carrier are those of other
     programs."""
     checks, devices = doctor(user)
-    # In a container that keeps nothing doctor says so: tests/cli/test_containers.py.
+    # In a container without a lasting store, doctor warns: tests/cli/test_containers.py.
     assert {check["status"] for name, check in checks.items() if name != "container"} == {"ok"}
     (device,) = devices
     assert device["status"] == "ok" and device["driver"] == "radv"
@@ -56,7 +56,7 @@ def test_radv(user: User) -> None:
 
 
 def test_lavapipe(lavapipe_user: User) -> None:
-    """On Lavapipe the layer works and has nothing to do, and doctor names the stub."""
+    """On Lavapipe the layer works but has nothing to store. doctor names the stub cache."""
     checks, devices = doctor(lavapipe_user)
     assert checks["layer"]["status"] == "ok" and checks["devices"]["status"] == "warning"
     (device,) = devices
@@ -80,14 +80,14 @@ def test_text(user: User) -> None:
 
 
 def test_leaves_no_trace_in_statistics(user: User) -> None:
-    """doctor starts the layer for real, and no run of it appears in the user's statistics."""
+    """doctor starts the real layer, but its runs do not appear in the user's statistics."""
     doctor(user)
     assert list(read_all(str(user.store))) == []
     assert {path.name for path in user.store.iterdir()} == {"manifests"}
 
 
 def test_no_driver(user: User) -> None:
-    """Without a driver the layer cannot work; the loader's answer is told, and how to go on."""
+    """Without a driver the layer cannot work. doctor shows the loader's answer and what to do."""
     environment = {"VK_DRIVER_FILES": "/nonexistent.json", "VK_ICD_FILENAMES": "/nonexistent.json"}
     checks, devices = doctor(user, 1, **environment)
     assert checks["devices"]["status"] == "problem" and "river" in checks["devices"]["found"]
@@ -95,7 +95,7 @@ def test_no_driver(user: User) -> None:
 
 
 def test_crashing_driver(user: User, tmp_path: Path) -> None:
-    """A driver that crashes is a line in the report."""
+    """A driver that crashes is reported in a line."""
     source, library, icd = tmp_path / "crash.c", tmp_path / "libcrash.so", tmp_path / "crash.json"
     source.write_text(CRASHING_DRIVER)
     subprocess.run(["cc", "-shared", "-fPIC", "-w", "-o", library, source], check=True)
@@ -110,7 +110,7 @@ def test_crashing_driver(user: User, tmp_path: Path) -> None:
 
 
 def test_library_removed(user: User, tmp_path: Path) -> None:
-    """A package without the layer's library is found, and says to install again."""
+    """If the package lacks the layer's library, doctor says to install again."""
     package, environment = damaged_copy(user, tmp_path)
     (package / LIBRARY).unlink()
     checks, _ = doctor(user, 1, **environment)
@@ -119,7 +119,7 @@ def test_library_removed(user: User, tmp_path: Path) -> None:
 
 
 def test_library_broken(user: User, tmp_path: Path) -> None:
-    """A library that does not load is found with the dynamic linker's own words."""
+    """If a library does not load, doctor shows the dynamic linker's error."""
     package, environment = damaged_copy(user, tmp_path)
     (package / LIBRARY).write_bytes(b"no library" * 1000)
     checks, _ = doctor(user, 1, **environment)
@@ -128,7 +128,7 @@ def test_library_broken(user: User, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [LIBRARY, "_private/lib"])
 def test_built_for_a_newer_c_library(user: User, tmp_path: Path, name: str) -> None:
-    """A wheel of a newer system is named as that, with what to do about it."""
+    """doctor recognizes a wheel that was built for a newer C library, and says what to do."""
     package, environment = damaged_copy(user, tmp_path)
     path = package / name
     if path.is_dir():
@@ -142,14 +142,14 @@ def test_built_for_a_newer_c_library(user: User, tmp_path: Path, name: str) -> N
 
 
 def test_switched_off(user: User) -> None:
-    """DISABLE_PYLAYER is named, and everything else is looked at as if it were not set."""
+    """doctor names DISABLE_PYLAYER and checks everything else as if it were not set."""
     checks, _ = doctor(user, DISABLE_PYLAYER="1")
     assert checks["layer"]["status"] == "ok"
     assert checks["environment"]["status"] == "warning" and "DISABLE_PYLAYER" in checks["environment"]["found"]
 
 
 def test_library_truncated(user: User, tmp_path: Path) -> None:
-    """An interrupted installation, whose library ends in the middle, costs the probe and not the report."""
+    """A library that was cut off by an interrupted installation crashes the probe but not doctor."""
     package, environment = damaged_copy(user, tmp_path)
     data = (package / LIBRARY).read_bytes()
     (package / LIBRARY).write_bytes(data[: len(data) // 20])
@@ -158,7 +158,7 @@ def test_library_truncated(user: User, tmp_path: Path) -> None:
 
 
 def test_another_library(user: User, tmp_path: Path) -> None:
-    """A library that loads and is no layer is told apart."""
+    """doctor recognizes a library that loads but is not a layer."""
     package, environment = damaged_copy(user, tmp_path)
     source = tmp_path / "empty.c"
     source.write_text("int nothing;\n")
@@ -168,7 +168,7 @@ def test_another_library(user: User, tmp_path: Path) -> None:
 
 
 def test_interpreter_missing(user: User, tmp_path: Path) -> None:
-    """A package without its private Python is found: the layer would silently do nothing."""
+    """doctor finds a missing private Python. Without this the layer would silently do nothing."""
     package, environment = damaged_copy(user, tmp_path)
     shutil.rmtree(package / "_private" / "lib")
     checks, _ = doctor(user, 1, **environment)
@@ -176,7 +176,7 @@ def test_interpreter_missing(user: User, tmp_path: Path) -> None:
 
 
 def test_policy_library_missing(user: User, tmp_path: Path) -> None:
-    """Where everything loads and policy still does not start, the layer's own reason is shown."""
+    """If all libraries load but policy does not start, doctor shows the layer's own reason."""
     package, environment = damaged_copy(user, tmp_path)
     for library in package.glob("_policy*.so"):
         library.unlink()
@@ -185,7 +185,7 @@ def test_policy_library_missing(user: User, tmp_path: Path) -> None:
 
 
 def test_python_module_missing(user: User, tmp_path: Path) -> None:
-    """A module that policy needs in the program's process and that is gone is named."""
+    """doctor names a missing Python module that policy needs in the program's process."""
     package, environment = damaged_copy(user, tmp_path)
     shutil.rmtree(package / "_private" / "site")
     checks, _ = doctor(user, 1, **environment)
@@ -196,7 +196,7 @@ def test_python_module_missing(user: User, tmp_path: Path) -> None:
 
 
 def test_policy_file_broken(user: User) -> None:
-    """A policy file that cannot be used is a warning with its place, since the defaults are in force then."""
+    """A policy file that cannot be used is a warning with its place: the defaults are in force then."""
     policy = user.home / ".config" / "pylayer" / "policy.yaml"
     policy.parent.mkdir(parents=True)
     policy.write_text("settings:\n  carrier: cell\n")
@@ -206,7 +206,7 @@ def test_policy_file_broken(user: User) -> None:
 
 
 def test_policy_file_decides(user: User) -> None:
-    """The carrier shown is what the user's policy file makes of the device."""
+    """The user's policy file decides the carrier that doctor shows for the device."""
     policy = user.home / ".config" / "pylayer" / "policy.yaml"
     policy.parent.mkdir(parents=True)
     policy.write_text('rules: [{match: {vendor: 0x1002}, set: {carrier: "off"}}]\n')
@@ -222,7 +222,7 @@ def test_policy_file_missing(user: User) -> None:
 
 
 def test_policy_class_broken(user: User, tmp_path: Path) -> None:
-    """A policy class that cannot be loaded is found by starting the layer."""
+    """doctor finds a policy class that cannot be loaded, by starting the layer."""
     policy = tmp_path / "policies" / "policy.yaml"
     policy.parent.mkdir(mode=0o700)
     policy.write_text(f"policy: nowhere:Nothing\npolicy_path: {policy.parent}\n")
@@ -231,7 +231,7 @@ def test_policy_class_broken(user: User, tmp_path: Path) -> None:
 
 
 def test_store_unusable(user: User) -> None:
-    """A store that cannot be written is a problem, and the rest is looked at all the same."""
+    """A store that cannot be written to is a problem, but doctor still checks everything else."""
     (user.home / "file").write_text("")
     checks, devices = doctor(user, 1, PYLAYER_STORE=str(user.home / "file" / "store"))
     assert checks["store"]["status"] == "problem"
@@ -239,7 +239,7 @@ def test_store_unusable(user: User) -> None:
 
 
 def test_store_writable_by_others(user: User) -> None:
-    """A store that others may write to is refused by the layer, so it is a problem here."""
+    """A store that others may write to is a problem, because the layer refuses it."""
     user.store.mkdir(parents=True)
     user.store.chmod(0o777)
     checks, _ = doctor(user, 1)
@@ -247,14 +247,15 @@ def test_store_writable_by_others(user: User) -> None:
 
 
 def test_layer_disabled(user: User) -> None:
-    """VK_LOADER_LAYERS_DISABLE keeps the layer out: the loader does not list it, and the variable is named."""
+    """VK_LOADER_LAYERS_DISABLE keeps the layer out. The loader does not list the layer, and doctor names the
+    variable."""
     checks, _ = doctor(user, 1, VK_LOADER_LAYERS_DISABLE="*PYLAYER*")
     assert checks["layer"]["status"] == "problem"
     assert checks["environment"]["status"] == "warning" and "VK_LOADER_LAYERS_DISABLE" in checks["environment"]["found"]
 
 
 def test_layer_switched_on_already(user: User) -> None:
-    """A session that has the layer switched on for everything changes nothing: drivers are asked without it."""
+    """An environment that already switches the layer on changes nothing: doctor asks drivers without it."""
     user.pylayer("install")
     checks, (device,) = doctor(user, VK_INSTANCE_LAYERS="VK_LAYER_PYLAYER_pipeline_cache")
     assert checks["installed"]["found"].startswith("yes, explicit: ") and device["status"] == "ok"
@@ -262,13 +263,13 @@ def test_layer_switched_on_already(user: User) -> None:
 
 
 def test_log_level_unknown(user: User) -> None:
-    """A PYLAYER_LOG that is no level is named, since the layer then says nothing."""
+    """doctor names a PYLAYER_LOG that is not a level: the layer then logs nothing."""
     checks, _ = doctor(user, PYLAYER_LOG="loud")
     assert checks["environment"]["status"] == "warning" and "loud" in checks["environment"]["found"]
 
 
 def test_installed_manifest_stale(user: User) -> None:
-    """An installed manifest that leads to a library that is gone is a warning."""
+    """An installed manifest is a warning if its library is gone."""
     user.pylayer("install")
     manifest = user.data / "vulkan" / "explicit_layer.d" / "VkLayer_pylayer_pipeline_cache.json"
     manifest.write_text(manifest.read_text().replace(str(PACKAGE), "/nonexistent"))
@@ -277,7 +278,8 @@ def test_installed_manifest_stale(user: User) -> None:
 
 
 def test_no_loader(user: User, tmp_path: Path) -> None:
-    """Where the vulkan package cannot open a loader, doctor says what to install and skips what needs one."""
+    """If the vulkan package cannot open a loader, doctor says what to install and skips the checks that need a
+    loader."""
     fake = tmp_path / "fake" / "vulkan"
     fake.mkdir(parents=True)
     (fake / "__init__.py").write_text('raise OSError("Cannot find Vulkan SDK version")\n')

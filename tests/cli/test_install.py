@@ -36,7 +36,7 @@ def loader_lists_layer(user: User) -> bool:
 
 
 def compiled(user: User, **environment: str) -> list[int]:
-    """Runs the demo as it is; how many pipelines each run so far compiled under the layer."""
+    """Runs the demo without pylayer run. Returns how many pipelines each run so far compiled under the layer."""
     merged = {**user.environment, **environment}
     subprocess.run([DEMO, "--count", "4"], env=merged, check=True, capture_output=True)
     return [run["counters"]["compiled"] for run in read_all(str(user.store))]
@@ -50,7 +50,7 @@ def files(directory: Path) -> list[Path]:
 
 
 def test_install(user: User) -> None:
-    """After install the loader lists the layer, and a program gets it by VK_INSTANCE_LAYERS alone."""
+    """After install the loader lists the layer, and VK_INSTANCE_LAYERS alone loads it into a program."""
     assert not loader_lists_layer(user)
     done = user.pylayer("install")
     assert done.returncode == 0
@@ -62,7 +62,7 @@ def test_install(user: User) -> None:
 
 
 def test_implicit(user: User) -> None:
-    """As an implicit layer it is in programs that have ENABLE_PYLAYER=1, or name it, and in no others."""
+    """The implicit layer is loaded into programs that set ENABLE_PYLAYER=1 or name it, and into no others."""
     done = user.pylayer("install", "--implicit")
     assert done.returncode == 0
     assert str(manifest(user, "implicit")) in done.stdout and "ENABLE_PYLAYER=1 APP" in done.stdout
@@ -75,7 +75,8 @@ def test_implicit(user: User) -> None:
 
 @pytest.mark.parametrize("value", ["1", "0", ""])
 def test_disable(user: User, value: str) -> None:
-    """DISABLE_PYLAYER wins over everything that asks for the layer, whatever its value, as for the loader."""
+    """DISABLE_PYLAYER takes precedence over everything that switches the layer on, whatever its value, as in the
+    loader."""
     user.pylayer("install", "--implicit")
     asked = {"VK_INSTANCE_LAYERS": LAYER_NAME, "ENABLE_PYLAYER": "1", "VK_LOADER_LAYERS_ENABLE": "*pylayer*"}
     assert compiled(user, DISABLE_PYLAYER=value, **asked) == []
@@ -83,7 +84,7 @@ def test_disable(user: User, value: str) -> None:
 
 
 def test_kinds(user: User) -> None:
-    """--explicit takes the implicit layer away; without an option the kind stays what it is."""
+    """--explicit removes the implicit layer. Without an option the kind does not change."""
     assert user.json("install", "--implicit")["kind"] == "implicit"
     assert user.json("install")["kind"] == "implicit"
     changed = user.json("install", "--explicit")
@@ -92,13 +93,13 @@ def test_kinds(user: User) -> None:
 
 
 def test_install_changes_nothing_else(user: User) -> None:
-    """install writes one file for each kind, and leaves no temporary one behind."""
+    """install writes one file for each kind and leaves no temporary file behind."""
     user.pylayer("install", "--implicit")
     assert files(user.home) == [manifest(user), manifest(user, "implicit")]
 
 
 def test_install_twice(user: User) -> None:
-    """A second install says that it is done and touches nothing."""
+    """A second install says that the layer is installed already, and changes nothing."""
     assert user.json("install")["changed"] is True
     before = manifest(user).stat()
     again = user.json("install")
@@ -108,8 +109,8 @@ def test_install_twice(user: User) -> None:
 
 
 def test_two_installations(user: User, tmp_path: Path) -> None:
-    """Of two installations the one that installed last is in force: it says what it replaced, and the doctor of the
-    other one says so."""
+    """Of two installations, the one that installed last takes effect. It says what it replaced, and doctor of the other
+    one reports it."""
     other = tmp_path / "other" / "pylayer"
     shutil.copytree(PACKAGE, other, ignore=shutil.ignore_patterns("__pycache__"))
     assert user.json("install", "--implicit", PYTHONPATH=str(other.parent))["library"] == str(other / LIBRARY)
@@ -125,7 +126,7 @@ def test_two_installations(user: User, tmp_path: Path) -> None:
 
 
 def test_install_replaces_what_is_gone(user: User) -> None:
-    """A manifest that leads nowhere, such as that of an environment that was deleted, is replaced."""
+    """A manifest that leads nowhere, such as that of a deleted environment, is replaced."""
     manifest(user).parent.mkdir(parents=True)
     manifest(user).write_text(json.dumps({"layer": {"name": LAYER_NAME, "library_path": "/old/layer.so"}}))
     assert user.json("install")["replaced"] == ["/old/layer.so"]
@@ -133,7 +134,7 @@ def test_install_replaces_what_is_gone(user: User) -> None:
 
 
 def test_another_place(user: User) -> None:
-    """A manifest of the layer elsewhere in the loader's search, under any file's name, is told of."""
+    """doctor reports a manifest of the layer elsewhere in the loader's search path, whatever its file name."""
     other = user.home / "data" / "vulkan" / "implicit_layer.d" / "10-other.json"
     other.parent.mkdir(parents=True)
     other.write_text(json.dumps({"layers": [{"name": LAYER_NAME, "library_path": "../../layer.so"}]}))
@@ -145,7 +146,7 @@ def test_another_place(user: User) -> None:
 
 
 def test_uninstall(user: User) -> None:
-    """uninstall removes the manifest and nothing else; a second one says that nothing is there."""
+    """uninstall removes the manifest and nothing else. A second uninstall says that nothing is installed."""
     user.pylayer("install")
     neighbour = manifest(user).with_name("VkLayer_other.json")
     neighbour.write_text("{}")
@@ -161,7 +162,7 @@ def test_uninstall(user: User) -> None:
 
 @pytest.mark.parametrize("kind", ["--explicit", "--implicit"])
 def test_uninstall_leaves_nothing(user: User, kind: str) -> None:
-    """After install and uninstall a home is as empty as it was."""
+    """After install and uninstall, a home directory is as empty as before."""
     user.pylayer("install", kind)
     assert list(user.home.iterdir())
     user.pylayer("uninstall")
@@ -169,7 +170,7 @@ def test_uninstall_leaves_nothing(user: User, kind: str) -> None:
 
 
 def test_uninstall_keeps_directories_of_others(user: User) -> None:
-    """XDG_DATA_HOME itself stays, also when it is empty; so does a directory in which something is."""
+    """uninstall keeps XDG_DATA_HOME itself, even if it is empty, and every directory that is not empty."""
     data = user.directory / "data"
     data.mkdir()
     user.pylayer("install", "--implicit", XDG_DATA_HOME=str(data))
@@ -179,7 +180,7 @@ def test_uninstall_keeps_directories_of_others(user: User) -> None:
 
 
 def test_install_where_nothing_can_be_written(user: User) -> None:
-    """Where the data directory cannot be made, install ends with status 1 and one line."""
+    """If the data directory cannot be created, install ends with status 1 and one line."""
     (user.home / "file").write_text("")
     done = user.pylayer("install", XDG_DATA_HOME=str(user.home / "file"))
     assert done.returncode == 1 and done.stdout == ""
@@ -195,7 +196,8 @@ def test_prefix_needs_system(user: User) -> None:
 
 
 def test_system_wants_a_place_of_roots(user: User, tmp_path: Path) -> None:
-    """What others than root could exchange, or could not read, is not installed for everybody."""
+    """A layer that others than root could replace, or that some users could not read, is not installed for all
+    users."""
     package = tmp_path / "open" / "pylayer"
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
     package.parent.chmod(0o777)
@@ -206,8 +208,8 @@ def test_system_wants_a_place_of_roots(user: User, tmp_path: Path) -> None:
 
 
 def test_system(user: User) -> None:
-    """For all users: readable by everybody, found by loaders of users who installed nothing, and gone afterwards. What
-    belongs to a user who is not root is not for all."""
+    """A system-wide installation is readable by everybody, is found by loaders of users who installed nothing, and is
+    removed completely. A layer that belongs to a user other than root is not installed for all users."""
     public = Path("/var/tmp") / f"pylayer-test-{os.getpid()}"
     package = public / "lib" / "pylayer"
     try:

@@ -1,4 +1,4 @@
-"""docs/json.yaml: what it says is what the commands print with --json, key by key and type by type."""
+"""docs/json.yaml: the commands print with --json exactly what it documents, key by key and type by type."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from world import ROOT
 DOCUMENTED: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "json.yaml").read_text(encoding="utf-8"))
 TYPES = {"text": str, "integer": int, "number": (int, float), "boolean": bool, "object": dict, "null": type(None)}
 
-#: Commands that print what is for programs by itself, or become another one.
+#: Commands whose normal output is for programs, or that become another program.
 WITHOUT = {"completion", "key", "metrics", "policy", "policy init", "quarantine", "run"}
 
 
 def test_every_command_has_json() -> None:
-    """Each command has --json, but those that print something else altogether, and docs/json.yaml has each."""
+    """Each command has --json, except those above, and docs/json.yaml documents each."""
     having = {f"pylayer {' '.join(words)}" for words, found in ALL if has_json(found)}
     assert {" ".join(words) for words, found in ALL if not has_json(found)} == WITHOUT
     assert having == {path for path in DOCUMENTED if " --" not in path}
@@ -38,7 +38,7 @@ def has_json(found: click.Command) -> bool:
 
 
 def differences(said: Any, value: Any, path: str = "") -> Iterator[str]:
-    """Where a value is not what is said of it."""
+    """Yields each place where a value differs from its documentation."""
     if isinstance(said, dict):
         if not isinstance(value, dict):
             yield f"{path}: {value!r} is no object"
@@ -91,7 +91,8 @@ def test_types_are_known() -> None:
 
 @pytest.fixture
 def full(user: User) -> User:
-    """A user with a bit of everything: damage, a death, something being written, a policy file with an error."""
+    """A user whose store has some of everything: damage, a death, something being written, a policy file with an
+    error."""
     store = filled(user.store)
     write_run(user.store, IDENTITY, GAME)
     pack = store.files("*.pack")[0]
@@ -151,7 +152,7 @@ COMMANDS = (
 
 
 def test_json_is_as_documented(full: User) -> None:
-    """Every key that a command prints is documented with its type, and every one that is documented is printed."""
+    """Every key that a command prints is documented with its type, and every documented key is printed."""
     seen, wrong = set(), []
     for line in COMMANDS:
         done = full.pylayer(*line.split(), "--json")
@@ -164,14 +165,14 @@ def test_json_is_as_documented(full: User) -> None:
 
 
 def documented_path(line: str) -> str:
-    """Of a command line, the longest part that is documented."""
+    """Returns the longest part of a command line that is documented."""
     if "--list" in line:
         return "pylayer report --list"
     return max((path for path in DOCUMENTED if f"pylayer {line} ".startswith(f"{path} ")), key=len)
 
 
 def test_errors_leave_standard_output_empty(user: User, tmp_path: Path) -> None:
-    """An error with --json is one line on standard error, and nothing is printed."""
+    """With --json, an error is one line on standard error. Standard output stays empty."""
     for line in (
         "ls nothing",
         "stats nothing",

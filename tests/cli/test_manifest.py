@@ -15,7 +15,8 @@ from pylayer.common.config import read
 from pylayer.common.layer_settings import definitions, parse, schema
 from pylayer.common.settings import DEFAULTS
 
-#: What vkconfig knows of a setting: the keys of each, those of a type beside them, and the type of its values.
+#: What vkconfig accepts for a setting: the keys of every setting, the further keys of each type, and the type of its
+#: values.
 COMMON = {"key", "label", "description", "view", "type"}
 KEYS = {
     "BOOL": {"env", "default"},
@@ -31,14 +32,14 @@ PRESETS = sorted(path for path in (PACKAGE / "data" / "config").glob("*.yaml") i
 
 @pytest.fixture
 def manifest(user: User) -> dict[str, Any]:
-    """As installed."""
+    """The manifest, as installed."""
     assert user.pylayer("install").returncode == 0
     (path,) = user.home.rglob("*.json")
     return json.loads(path.read_text())  # type: ignore[no-any-return]
 
 
 def flat(settings: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Those of groups too, by key."""
+    """Returns the settings by key, including those in groups."""
     found: dict[str, dict[str, Any]] = {}
     for setting in settings:
         found |= flat(setting["settings"]) if setting["type"] == "GROUP" else {setting["key"]: setting}
@@ -46,7 +47,7 @@ def flat(settings: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def broken(settings: list[dict[str, Any]]) -> Iterator[str]:
-    """What vkconfig would refuse: keys it does not know, keys that are missing, values of another type."""
+    """Yields what vkconfig would refuse: unknown keys, missing keys, values of another type."""
     for setting in settings:
         kind = setting["type"]
         if set(setting) | {"unit"} != COMMON | KEYS[kind] | {"unit"} or setting["view"] not in ("STANDARD", "ADVANCED"):
@@ -60,7 +61,7 @@ def broken(settings: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def test_rules(manifest: dict[str, Any]) -> None:
-    """The manifest has what vkconfig requires, and nothing that it does not know. Real loaders read it in
+    """The manifest has every key that vkconfig requires, and none that it does not know. Real loaders read it in
     tests/layer/test_switch.py."""
     layer = manifest["layer"]
     assert manifest["file_format_version"] == "1.2.0" and layer["name"] == LAYER_NAME
@@ -75,7 +76,7 @@ def test_rules(manifest: dict[str, Any]) -> None:
 
 
 def test_settings(manifest: dict[str, Any]) -> None:
-    """Each setting of a policy file is one of the manifest's, and the log's level, with what it may be."""
+    """Each setting of a policy file, and the log's level, is in the manifest with its possible values."""
     found = flat(manifest["layer"]["features"]["settings"])
     known = definitions(schema())
     assert set(found) == set(known) == {*DEFAULTS, "log_level"}
@@ -90,12 +91,12 @@ def test_settings(manifest: dict[str, Any]) -> None:
 
 
 def written(value: Any) -> str:
-    """As vkconfig writes it into vk_layer_settings.txt."""
+    """Returns a value as vkconfig writes it into vk_layer_settings.txt."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def test_what_vkconfig_writes(manifest: dict[str, Any]) -> None:
-    """Every default and every choice that a tool can write is one that the layer takes; defaults overrule nothing."""
+    """The layer accepts every default and every choice that a tool can write. Defaults override nothing."""
     found = flat(manifest["layer"]["features"]["settings"])
     defaults = parse("".join(f"file {key}={written(setting['default'])}\n" for key, setting in found.items()))
     assert defaults.problems == [] and defaults.by_user == {}
@@ -106,7 +107,7 @@ def test_what_vkconfig_writes(manifest: dict[str, Any]) -> None:
 
 
 def test_presets(manifest: dict[str, Any]) -> None:
-    """Each preset of config/ that sets what layer settings can is one of the manifest's, with the same values."""
+    """Each preset of config/ that sets layer settings is in the manifest, with the same values."""
     expected = {path.stem.replace("-", " ").capitalize(): read(str(path)).get("settings") for path in PRESETS}
     presets = {preset["label"]: preset for preset in manifest["layer"]["features"]["presets"]}
     assert set(presets) == {label for label, settings in expected.items() if settings}
@@ -117,7 +118,7 @@ def test_presets(manifest: dict[str, Any]) -> None:
 
 
 def test_preset_of_any_kind() -> None:
-    """A preset's values have the settings' types, and what it sets beside them is said to be missing."""
+    """A preset's values have the settings' types. Its description names the keys that the manifest cannot set."""
     text = (
         "# night: for those who work late.\nshare: all\nmax_store_mib: 7\n"
         "settings: {carrier: snapshot, compress: false, queue_mib: 2, fsync_interval_ms: null}\n"

@@ -1,4 +1,4 @@
-"""``pylayer metrics``: what Prometheus' own parser makes of the file, whatever programs are called."""
+"""``pylayer metrics``: Prometheus' own parser reads the output correctly, whatever programs are called."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Found = dict[str, dict[tuple[tuple[str, str], ...], float]]
 
 
 def parsed(text: str, beside: tuple[str, ...] = COMMON) -> Found:
-    """Samples by name and by labels other than ``beside``, with which no two are the same."""
+    """Returns samples by name and by labels other than ``beside``. No two samples have the same labels."""
     found: Found = {}
     for family in text_string_to_metric_families(text):
         assert family.documentation and family.type in ("gauge", "counter")
@@ -33,7 +33,8 @@ def parsed(text: str, beside: tuple[str, ...] = COMMON) -> Found:
 
 
 def test_real_program(user: User) -> None:
-    """Two runs: everything compiled once and found once, and the file is whole and for everybody to read."""
+    """Two runs: the first compiled every pipeline, the second found every one. The file is complete and readable by
+    everybody."""
     user.demo(12)
     user.demo(12)
     file = user.directory / "pylayer.prom"
@@ -53,7 +54,7 @@ def test_real_program(user: User) -> None:
 
 
 def test_values(user: User) -> None:
-    """Counters are added up over runs, in seconds and bytes, by kind, verdict and outcome."""
+    """Counters are added up over runs by kind, verdict and outcome. Units are seconds and bytes."""
     kinds: dict[str, Any] = {"graphics, fast-linked": {"hits": 10, "compiled": 20, "compile_ns": 1_500_000_000}}
     for _ in range(2):
         write_run(
@@ -81,7 +82,7 @@ def test_values(user: User) -> None:
 
 
 def test_evicted_runs(user: User) -> None:
-    """When the oldest run goes, another series begins: no counter of a series decreases."""
+    """When the oldest run is evicted, a new series begins, so no counter of a series decreases."""
     write_run(user, started=1000.0, counters={"pipelines": 100})
     write_run(user, started=2000.0, counters={"pipelines": 10})
     (before,) = parsed(user.pylayer("metrics").stdout, ())["pylayer_pipelines_total"].items()
@@ -94,7 +95,7 @@ def test_evicted_runs(user: User) -> None:
 
 @pytest.mark.parametrize("name", ['a "game"\\', "two\nlines", "x} 5\npylayer_evil 1", "\x00\x1b\u202e", "'", "ünï {}"])
 def test_hostile_names(user: User, name: str) -> None:
-    """A program's name is a label, whatever it is. Names that are shown alike are one program."""
+    """A program's name is always a label, whatever it contains. Names that are displayed alike count as one program."""
     write_run(user, program=name, executable=name, cache_outcomes={name: 1}, counters={"pipelines": 1})
     write_run(user, program=name, executable="other", started=float("nan"), counters={"pipelines": 1})
     text = user.pylayer("metrics").stdout
@@ -104,24 +105,24 @@ def test_hostile_names(user: User, name: str) -> None:
 
 
 def test_documented() -> None:
-    """docs/metrics.md has each metric with its type and help, and none that is not there."""
+    """docs/metrics.md lists each metric with its type and help, and no others."""
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \| ([^|]+) \|", (ROOT / "docs" / "metrics.md").read_text(), re.MULTILINE)
     assert rows == [(name, kind, text.rstrip(".")) for name, kind, text in metrics.METRICS]
 
 
 def test_names() -> None:
-    """Prometheus' conventions: counters end in _total, gauges do not, and there is one prefix."""
+    """Names follow Prometheus' conventions: counters end in _total, gauges do not, and all have the same prefix."""
     for name, kind, _ in metrics.METRICS:
         assert name.startswith("pylayer_") and name.endswith("_total") == (kind == "counter")
 
 
 def test_empty_store(user: User) -> None:
-    """Without a store the file says what there is, and that nothing is stored."""
+    """Without a store, the file lists the metrics and reports that nothing is stored."""
     assert parsed(user.pylayer("metrics").stdout)["pylayer_store_bytes"] == {(): 0}
 
 
 def test_unwritable(user: User, tmp_path: Path) -> None:
-    """A directory that cannot be written is one line, and the old file stays."""
+    """A directory that cannot be written to is reported in one line. The old file stays."""
     done = user.pylayer("metrics", "-o", tmp_path / "nowhere" / "pylayer.prom")
     assert done.returncode == 1 and done.stderr.endswith("was not written: No such file or directory\n")
     assert not os.path.lexists(tmp_path / "nowhere")

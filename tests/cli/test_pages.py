@@ -1,8 +1,8 @@
-"""docs/: what pages show as a terminal (```console) is what happens when it is typed, and links lead somewhere.
+"""docs/: typing the commands of a terminal block (```console) prints what the block shows, and every link has a target.
 
-The blocks of a page are typed into one shell, in their order. Numbers differ from run to run, so any number stands for
-any other, with its unit; `…` stands for any text, on a line of its own for any lines. The order of lines is not
-compared: the layer writes from a thread of its own.
+The test types the blocks of a page into one shell, in their order. Numbers differ from run to run, so any number
+matches any other with the same unit. `…` matches any text, and any lines if it is alone on a line. The order of lines
+is not compared, because the layer writes from a thread of its own.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ import pytest
 from cli.user import User
 from world import BUILD, ROOT
 
-#: `.in.md` is what another page is made from.
+#: `.in.md` files are sources of other pages.
 PAGES = sorted([ROOT / "README.md", *(p for p in (ROOT / "docs").rglob("*.md") if not p.name.endswith(".in.md"))])
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.M | re.S)
 SHOWN = [name for name, page in zip(NAMES, PAGES, strict=True) if BLOCK.search(page.read_text())]
-#: What Mesa says of a driver without hardware.
+#: Mesa's warning about a driver without hardware.
 NOISE = "ac_compute_device_uuid"
 #: Whose terminal the pages show.
 HOME = "/home/ada"
 
 
 def masked(line: str) -> str:
-    """A line with everything taken out that differs from run to run."""
+    """Returns a line without the parts that differ from run to run."""
     line = re.sub(r"\b(?=[0-9a-f]*[0-9])[0-9a-f]{12,32}\b", "ID", line)
     line = re.sub(r"\d+(\.\d+)*( (us|µs|ms|s|min|B|KiB|MiB|GiB)\b)?", "N", line)
     return " ".join(line.split())
 
 
 def is_shown(printed: list[str], lines: list[str]) -> bool:
-    """Whether these lines are what the page shows."""
+    """Returns whether these lines match what the page shows."""
     left = [masked(line) for line in printed]
     for line in lines:
         pattern = re.compile(re.escape(masked(line)).replace("…", ".*"))
@@ -51,7 +51,7 @@ def is_shown(printed: list[str], lines: list[str]) -> bool:
 
 
 def commands(page: Path) -> list[tuple[str, list[str]]]:
-    """Each command of a page and the lines that it prints."""
+    """Returns each command of a page and the lines that it prints."""
     found: list[tuple[str, list[str]]] = []
     for block in BLOCK.findall(page.read_text()):
         for line in block.splitlines():
@@ -83,7 +83,7 @@ def test_terminal(user: User, name: str) -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors that GitHub makes of a page's headings."""
+    """Returns the anchors that GitHub makes of a page's headings."""
     found: set[str] = set()
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
     for heading in re.findall(r"^#+ (.+)$", text, re.M):
@@ -109,12 +109,12 @@ def broken_links(page: Path) -> Iterator[str]:
 
 
 def test_links() -> None:
-    """Every link of a page to a file of this repository leads to that file, and to a heading that is in it."""
+    """Every link of a page to a file of this repository leads to an existing file and heading."""
     lints.none(f"{page.relative_to(ROOT)}: {problem}" for page in PAGES for problem in broken_links(page))
 
 
 def test_index() -> None:
-    """docs/README.md leads to every page, and README.md to docs/README.md."""
+    """docs/README.md links to every page, and README.md to docs/README.md."""
     index = (ROOT / "docs" / "README.md").read_text()
     linked = {os.path.normpath(f"docs/{target.partition('#')[0]}") for target in re.findall(r"\]\(([^)\s]+)\)", index)}
     lints.none(f"docs/README.md has no link to {name}" for name in {*NAMES} - linked - {"README.md", "docs/README.md"})
@@ -122,7 +122,7 @@ def test_index() -> None:
 
 
 def test_architecture_names_files() -> None:
-    """Every source that docs/architecture.md names is there. The page names every folder of the layer, and every module
+    """Every source that docs/architecture.md names exists. The page names every folder of the layer, and every module
     that runs in a program's process or reads the store."""
     text = (ROOT / "docs" / "architecture.md").read_text()
     there = {path.name for folder in ("shim", "pylayer", "tests", "config") for path in (ROOT / folder).rglob("*")}

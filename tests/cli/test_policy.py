@@ -1,4 +1,4 @@
-"""``pylayer policy``: checking, explaining and beginning a policy file."""
+"""``pylayer policy``: checks, explains and starts a policy file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def file(user: User) -> Path:
 
 
 def test_errors_are_shown_in_their_lines(user: User, file: Path) -> None:
-    """Each error is a line that editors can follow, the line at fault, and a mark below what is wrong in it."""
+    """Each error is shown as a place that editors can follow, the line at fault, and a mark below the error."""
     file.write_text("settings:\n  carier: off\n  compress: yes   # really\nshare:\n    some\n")
     done = user.pylayer("policy", "check")
     assert done.returncode == 1 and done.stderr == ""
@@ -62,7 +62,7 @@ def test_errors_are_shown_in_their_lines(user: User, file: Path) -> None:
     ],
 )
 def test_places(user: User, file: Path, text: str, line: int, column: int, message: str) -> None:
-    """Errors of YAML, of the schema, and of what the file names are all said with line and column."""
+    """Errors of YAML, of the schema, and of what the file names all have line and column."""
     file.write_bytes(text.encode())
     (found,) = user.json("policy", "check", status=1)["problems"]
     assert (found["line"], found["column"]) == (line, column) and message in found["message"]
@@ -70,7 +70,7 @@ def test_places(user: User, file: Path, text: str, line: int, column: int, messa
 
 
 def test_many_errors(user: User, file: Path) -> None:
-    """Of errors that have nothing to do with each other none hides another, and none is made up."""
+    """Independent errors do not hide each other, and none is invented."""
     rules = "- match: {gpu: x}\n  set: {queue_mib: x}\n- match: {vendor: amd}\n  set: 1\n- 5\n"
     file.write_text(f"shared: all\nmax_store_mib: 0\ntrusted_keys: [{{name: 3}}]\nrules:\n{rules}")
     found = user.json("policy", "check", status=1)["problems"]
@@ -87,7 +87,7 @@ def test_many_errors(user: User, file: Path) -> None:
 
 
 def test_valid_files(user: User, file: Path) -> None:
-    """A valid file and no file end with status 0, and say what is in force."""
+    """With a valid file, and with no file, check ends with status 0 and says what is in force."""
     done = user.pylayer("policy", "check")
     assert (done.returncode, done.stdout) == (0, f"There is no policy file at {file}: the defaults are in force.\n")
     assert user.json("policy", "check") == {
@@ -106,7 +106,7 @@ def test_valid_files(user: User, file: Path) -> None:
 
 
 def test_files_that_cannot_be_read(user: User, file: Path) -> None:
-    """A file that is not there, that others can write to, or that is no text is an error of the file."""
+    """A file that does not exist, that others can write to, or that is not text is an error of the file."""
     done = user.pylayer("policy", "check", "missing.yaml")
     assert done.returncode == 1 and "missing.yaml: cannot be read: No such file or directory" in done.stdout
     assert user.pylayer("policy", "check", PYLAYER_CONFIG="/no/such/file").returncode == 1
@@ -119,7 +119,7 @@ def test_files_that_cannot_be_read(user: User, file: Path) -> None:
 
 
 def test_hostile_names(user: User, file: Path) -> None:
-    """What a terminal would obey is not printed, and a mark stays below a line that is wide or has tabs."""
+    """Terminal control characters are not printed. The mark stays in place below a line that is long or has tabs."""
     file.write_text('"\\e[31mred": 1\n')
     assert "\x1b" not in user.pylayer("policy", "check").stdout
     file.write_text(f"rules: [{{match: {{vendor: 1}}, set: {{}}}}, {' ' * 200}{{match: {{vendor: x}}, set: {{}}}}]\n")
@@ -132,7 +132,7 @@ def test_hostile_names(user: User, file: Path) -> None:
 
 @pytest.mark.parametrize("preset", [None, *PRESETS])
 def test_init(user: User, file: Path, preset: str | None) -> None:
-    """The file is private and valid, sets the preset alone, and every key in it works when its # is taken away."""
+    """The new file is private and valid and sets only the preset. Every key in it works when uncommented."""
     done = user.pylayer("policy", "init", *(["--preset", preset] if preset else []))
     assert (done.returncode, done.stdout) == (0, f"Wrote {file}.\n")
     assert file.stat().st_mode & 0o777 == 0o600
@@ -147,7 +147,7 @@ def test_init(user: User, file: Path, preset: str | None) -> None:
 
 
 def test_init_leaves_files_alone(user: User, file: Path) -> None:
-    """A file that is there stays, unless --force; - prints; another name is taken."""
+    """init keeps an existing file, unless --force is given. - prints to standard output. Another file name is used."""
     file.write_text("share: all\n")
     done = user.pylayer("policy", "init")
     assert done.returncode == 2 and "is there already" in done.stderr and file.read_text() == "share: all\n"
@@ -160,7 +160,7 @@ def test_init_leaves_files_alone(user: User, file: Path) -> None:
 
 
 def test_init_that_cannot_be_written(user: User, file: Path) -> None:
-    """Where the new text cannot be written whole, --force leaves the old file as it is, and nothing beside it."""
+    """If the new text cannot be written completely, --force leaves the old file as it is, and no other file."""
     file.write_text("share: all\n")
     done = subprocess.run(
         **user.process(("policy", "init", "--force")),
@@ -172,7 +172,7 @@ def test_init_that_cannot_be_written(user: User, file: Path) -> None:
 
 
 def test_init_over_a_link(user: User, file: Path) -> None:
-    """A policy file that is a link stays one: --force replaces what it leads to, with the permissions that it has."""
+    """A policy file that is a link stays a link: --force replaces its target and keeps the target's permissions."""
     target = user.directory / "in-a-repository.yaml"
     target.write_text("share: all\n")
     target.chmod(0o644)
@@ -183,7 +183,7 @@ def test_init_over_a_link(user: User, file: Path) -> None:
 
 
 def test_schema_for_editors(user: User, file: Path) -> None:
-    """The schema that `init` points editors to is a valid one of draft 7, and describes every key."""
+    """The schema to which `init` points editors is valid under draft 7 and describes every key."""
     user.pylayer("policy", "init")
     (place,) = re.findall(r"^# yaml-language-server: \$schema=file://(\S+)$", file.read_text(), re.M)
     printed = json.loads(Path(place).read_text())
@@ -207,7 +207,7 @@ def test_schema_for_editors(user: User, file: Path) -> None:
 
 
 def test_schema_says_the_defaults(user: User) -> None:
-    """The default that the schema gives each key is the one that is in force."""
+    """The default that the schema gives for each key is the default that is in force."""
     schema = config.schema()
     settings = schema["definitions"]["settings"]["properties"]
     assert {key: definition["default"] for key, definition in settings.items()} == DEFAULTS
@@ -223,8 +223,7 @@ def test_schema_says_the_defaults(user: User) -> None:
 
 
 def test_presets(user: User) -> None:
-    """Each preset is there, valid by itself for this package and for others that know JSON Schema, and laid over
-    nothing."""
+    """Each preset exists and is valid by itself, for this package and for any JSON Schema validator."""
     assert config.preset_names() == PRESETS
     descriptions = config.schema()["properties"]["preset"]["enumDescriptions"][1:]
     directory = Path(config.preset_path("players")).parent
@@ -238,7 +237,8 @@ def test_presets(user: User) -> None:
 
 
 def test_file_over_a_preset(user: User, file: Path) -> None:
-    """Mappings are laid over the preset's key by key, lists stand behind its own, other keys in place of its."""
+    """Mappings are merged with the preset's key by key, lists are appended to the preset's, and other keys replace the
+    preset's."""
     preset = config.parse_alone(config.read_preset("fleets"), "fleets")[0]
     rule = {"match": {"vendor": 1}, "set": {"carrier": "off"}}
     key = {"name": "farm", "key": f"pylayer-ed25519:{'A' * 43}="}
@@ -249,7 +249,8 @@ def test_file_over_a_preset(user: User, file: Path) -> None:
 
 
 def test_run_with_a_preset(user: User) -> None:
-    """`run --preset` starts a program under it; another name, and a policy file beside it, are wrong use."""
+    """`run --preset` starts a program under the preset. An unknown preset, or a preset together with a policy file, is
+    wrong use."""
     done = user.pylayer("run", "--preset", "engine-developers", "--log", "info", "--", DEMO, "--count", 4)
     assert done.returncode == 0 and ": carrier observe for pipelines" in done.stderr
     done = user.pylayer("run", "--preset", "gamers", "--", "true")
@@ -277,7 +278,8 @@ rules:
 
 
 def test_origins(user: User, file: Path) -> None:
-    """Each setting is said with where it is from: default, preset, a line or a rule; and which rules match."""
+    """Each setting is shown with its origin: default, preset, a line or a rule. explain also shows which rules
+    match."""
     file.write_text(POLICY)
     found = user.json("policy", "explain", "blender")
     (device,) = found["devices"]
@@ -307,8 +309,8 @@ def test_origins(user: User, file: Path) -> None:
 
 @pytest.mark.parametrize("wrong", ["much", "9" * 5000])
 def test_layer_settings(user: User, file: Path, wrong: str) -> None:
-    """A variable of the environment that sets a layer setting is said to be where it is from, and wins; a value that is
-    none does not."""
+    """If an environment variable sets a layer setting, explain shows it as the origin, and it takes precedence. An
+    invalid value does not."""
     file.write_text("settings: {carrier: cells, queue_mib: 8}\n")
     variables = {"VK_PYLAYER_PIPELINE_CACHE_CARRIER": "snapshot", "VK_CARRIER": "off", "VK_QUEUE_MIB": wrong}
     settings = user.json("policy", "explain", **variables)["devices"][0]["settings"]
@@ -318,7 +320,7 @@ def test_layer_settings(user: User, file: Path, wrong: str) -> None:
 
 
 def test_skipped_programs(user: User, file: Path) -> None:
-    """A program that the layer leaves alone is said to be, with the rule; never_skip takes it back."""
+    """explain reports a program that the layer skips, with the rule. never_skip overrides the rule."""
     text = user.pylayer("policy", "explain", "vulkaninfo").stdout
     assert "by the built-in skip rule executable: vulkaninfo*" in " ".join(text.split()) and "Carrier" not in text
     file.write_text('skip: [{executable: "my-*"}]\nnever_skip: [{executable: vulkaninfo}]\n')
@@ -328,7 +330,7 @@ def test_skipped_programs(user: User, file: Path) -> None:
 
 
 def test_plan_is_that_of_the_program(user: User, file: Path) -> None:
-    """What explain says of a recorded program is what that program got."""
+    """For a recorded program, explain shows the plan that the program got."""
     file.write_text('rules:\n- match: {executable: "pipelines", driver: "radv"}\n  set: {carrier: snapshot}\n')
     user.demo(4)
     run = user.json("stats")["programs"][0]
@@ -338,8 +340,8 @@ def test_plan_is_that_of_the_program(user: User, file: Path) -> None:
 
 
 def test_devices(user: User) -> None:
-    """A device is chosen by its or its driver's name; another name is an error that says what is here. Without any
-    device, one is assumed that has what most have."""
+    """A device is selected by its name or its driver's. An unknown name is an error that lists the devices. Without any
+    device, explain assumes one with common features."""
     for name in ("*RADV*", "radv"):
         (device,) = user.json("policy", "explain", "Game", "--device", name)["devices"]
         assert (device["device"]["driver_name"], device["program"]["executable"]) == ("radv", "Game")
@@ -351,7 +353,7 @@ def test_devices(user: User) -> None:
 
 
 def test_other_files_are_explained(user: User) -> None:
-    """Another file than the one in force can be looked at, such as a preset, and an invalid one is an error."""
+    """explain accepts a file other than the one in force, such as a preset. An invalid one is an error."""
     done = user.pylayer("policy", "explain", "--policy", config.preset_path("hardening"))
     assert "Carrier off: switched off by the policy file" in done.stdout and "hardening.yaml:" in done.stdout
     assert "Every setting is the default" in user.pylayer("policy", "explain").stdout
@@ -365,7 +367,7 @@ def test_other_files_are_explained(user: User) -> None:
 
 
 def test_policy_class_is_asked(user: User, file: Path) -> None:
-    """The plan is that of a policy class of one's own; one that fails is said to."""
+    """The plan is that of the user's policy class. If the class fails, explain says so."""
     directory = user.home / "policies"
     directory.mkdir()
     source = "from pylayer.policy import Policy\nclass Mine(Policy):\n"

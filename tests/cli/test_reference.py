@@ -1,4 +1,4 @@
-"""docs/cli.md, docs/pylayer.1, docs/environment.md: what they say is what the code has."""
+"""docs/cli.md, docs/pylayer.1, docs/environment.md: they match the code."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from pylayer.cli.main import command
 
 DOCS = ROOT / "docs"
 
-#: Variables that libraries read, for which pylayer's documentation is the place all the same.
+#: Variables that other libraries read and that pylayer documents nevertheless.
 OF_LIBRARIES = {
     *("NO_COLOR", "FORCE_COLOR", "TERM", "COLUMNS"),  # rich, and click for COLUMNS
     "TMPDIR",  # tempfile
     "container",  # a name like other words: below
     *("VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_LOADER_DEBUG"),  # the Vulkan loader
 }
-#: What looks like a variable in the sources and is none of a user's.
+#: Strings in the sources that look like a variable but are not for users.
 NOT_FOR_USERS = {
     "_PYLAYER_COMPLETE",  # between a shell and `pylayer completion`
 }
@@ -36,7 +36,7 @@ VARIABLE = re.compile(
 
 
 def test_reference_is_what_the_commands_say() -> None:
-    """docs/cli.md and docs/pylayer.1 are as `make docs` would write them."""
+    """docs/cli.md and docs/pylayer.1 are what `make docs` would write."""
     check = [sys.executable, str(DOCS / "generate.py"), "--check"]
     done = subprocess.run(check, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -61,7 +61,7 @@ def all_parameters() -> Iterator[tuple[str, str]]:
 
 
 def test_every_command_and_option_is_in_the_reference() -> None:
-    """docs/cli.md has a section for each command, with each of its options, and the man page too."""
+    """docs/cli.md and the man page have a section for each command, with each of its options."""
     sections = dict(re.findall(r"^## (pylayer[a-z -]*)$(.*?)(?=^## |\Z)", (DOCS / "cli.md").read_text(), re.M | re.S))
     page = (DOCS / "pylayer.1").read_text().replace("\\-", "-")
     man = dict(re.findall(r'^\.SS "(pylayer[a-z -]*)"$(.*?)(?=^\.S[SH] |\Z)', page, re.M | re.S))
@@ -74,7 +74,7 @@ def test_every_command_and_option_is_in_the_reference() -> None:
 
 
 def test_man_page_is_clean() -> None:
-    """groff has no word to say about the man page, which fits 80 columns but for examples and URLs."""
+    """groff reports nothing about the man page. It fits 80 columns, except for examples and URLs."""
     page = DOCS / "pylayer.1"
     options = ["-t", "-man", "-Tutf8", "-Kutf8", "-ww", "-rLL=78n", "-P-c", "-P-b", "-P-u", "-P-o"]
     done = subprocess.run(["groff", *options, str(page)], capture_output=True, text=True, env={"PATH": "/usr/bin:/bin"})
@@ -87,7 +87,7 @@ def test_man_page_is_clean() -> None:
 
 
 def test_man_page_is_installed() -> None:
-    """Where `man` of the environment finds it."""
+    """The man page is installed where the environment's `man` finds it."""
     found = [file for file in installed_files("vk-pylayer") or () if file.name == "pylayer.1"]
     assert len(found) == 1
     path = Path(str(found[0].locate())).resolve()
@@ -99,7 +99,7 @@ def test_man_page_is_installed() -> None:
 
 
 def literals() -> Iterator[tuple[str, str]]:
-    """Every string in the sources, with the file that it is in: docstrings and comments are none."""
+    """Yields every string in the sources, with its file. Docstrings and comments are left out."""
     for path in sorted((ROOT / "pylayer").rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
@@ -112,14 +112,14 @@ def literals() -> Iterator[tuple[str, str]]:
 
 
 def documented() -> dict[str, list[str]]:
-    """The rows of docs/environment.md."""
+    """Returns the rows of docs/environment.md."""
     rows = re.findall(r"^\| `([^`]+)` \|(.*)\|$", (DOCS / "environment.md").read_text(), re.M)
     return {name: [cell.strip() for cell in re.split(r"(?<!\\)\|", cells)] for name, cells in rows}
 
 
 def test_every_variable_is_documented() -> None:
-    """docs/environment.md has each variable that the sources name, with its meaning, its default and who reads it, and
-    none that they do not name."""
+    """docs/environment.md lists each variable that the sources name, with its meaning, its default and its reader, and
+    no others."""
     found = {value: file for value, file in literals() if VARIABLE.fullmatch(value) and value not in NOT_FOR_USERS}
     assert {"PYLAYER_LOG", "PYLAYER_STORE", "XDG_RUNTIME_DIR", "VK_LAYER_PATH", "PYLAYER_TRACEBACK"} <= set(found)
     rows = documented()
@@ -132,7 +132,7 @@ def test_every_variable_is_documented() -> None:
 
 
 def test_every_getenv_is_seen() -> None:
-    """No source reads a variable whose name the scan above would not know for one."""
+    """Sources read only variables whose names the scan above recognizes."""
     reads = re.compile(r"""\b(?:getenv|secure_getenv|environment_get|environ\.get|environ)[(\[]\s*"([^"]+)\"""")
     sources = [*(ROOT / "pylayer").rglob("*.py"), *(ROOT / "shim").rglob("*.[ch]")]
     read = [(path.name, name) for path in sources for name in reads.findall(path.read_text(encoding="utf-8"))]

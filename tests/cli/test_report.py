@@ -1,4 +1,4 @@
-"""``pylayer report``: which runs it takes, what it writes, and what it says where it cannot."""
+"""``pylayer report``: which runs it selects, what it writes, and what it reports if it cannot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ report = importlib.import_module("pylayer.cli.report")
 
 
 def slices(path: Path) -> list[dict[str, Any]]:
-    """The pipelines of a trace."""
+    """Returns the pipelines of a trace."""
     found = json.loads(path.read_text())["traceEvents"]
     return [event for event in found if event["ph"] == "X" and event["cat"] == "pylayer,pipeline"]
 
@@ -28,7 +28,8 @@ def slices(path: Path) -> list[dict[str, Any]]:
 
 
 def test_two_runs_of_a_program(user: User) -> None:
-    """The first run compiled each pipeline once, at its own time; the second compiled none, and is compared with it."""
+    """The first run compiled each pipeline once, at its own time. The second compiled none, and is compared with the
+    first."""
     user.demo(20)
     user.demo(20)
     (first,) = user.json("report", "last~1")["runs"]
@@ -49,7 +50,7 @@ def test_two_runs_of_a_program(user: User) -> None:
 
 
 def test_page_and_trace_in_one_go(user: User) -> None:
-    """Both files are written, whole, and said in one line each; the trace has every compiled pipeline."""
+    """One command writes both files completely and reports each in one line. The trace has every compiled pipeline."""
     user.demo(20)
     done = user.pylayer("report", "--html", "a.html", "--trace", "t.json")
     assert done.returncode == 0, done.stderr
@@ -60,7 +61,7 @@ def test_page_and_trace_in_one_go(user: User) -> None:
 
 
 def test_lavapipe_is_on_the_timeline(lavapipe_user: User) -> None:
-    """Where nothing can be stored it is still seen what compiled."""
+    """The timeline shows what was compiled even if nothing can be stored."""
     lavapipe_user.demo(8)
     (run,) = lavapipe_user.json("report")["runs"]
     assert (run["carrier"], run["compiled"], len(run["slowest"])) == ("off", 8, 8) and run["compile_ns"] > 0
@@ -70,7 +71,7 @@ def test_lavapipe_is_on_the_timeline(lavapipe_user: User) -> None:
 
 
 def test_list(user: User) -> None:
-    """--list names each run as RUN takes it, and fits 80 columns."""
+    """--list names each run in the form that RUN accepts, and fits 80 columns."""
     for number, name in enumerate(("game", "a tool with a long name and \x1b[31m colours " * 3)):
         recorded_runs.write(user.store, [pipeline(0, 1)], program=name, executable=name, pid=100 + number,
                             start_ticks=number + 1, started=1000.0 + number)  # fmt: skip
@@ -88,7 +89,7 @@ def test_list(user: User) -> None:
 
 
 def test_several_runs(user: User) -> None:
-    """Runs that are named twice are there once."""
+    """A run that is named twice appears once."""
     for number in range(3):
         recorded_runs.write(
             user.store, [pipeline(0, 1)], pid=100 + number, start_ticks=number + 1, started=1000.0 + number
@@ -98,13 +99,13 @@ def test_several_runs(user: User) -> None:
 
 
 def test_frame(user: User) -> None:
-    """--frame-ms is what a stall has to exceed."""
+    """--frame-ms sets the time that a stall has to exceed."""
     recorded_runs.write(user.store, [pipeline(0, 10), hits(0, 3)])
     assert [user.json("report", "--frame-ms", ms)["runs"][0]["stalls"] for ms in ("16.7", "8.3")] == [0, 1]
 
 
 def test_file_of_another_process(tmp_path: Path) -> None:
-    """What another process, of the same number in another container, is writing beside the report stays."""
+    """report keeps the temporary file of another process that has the same pid in another container."""
     other = tmp_path / f"report.html.{os.getpid()}.tmp"
     other.write_text("theirs")
     with report._output(str(tmp_path / "report.html")) as file:
@@ -114,14 +115,14 @@ def test_file_of_another_process(tmp_path: Path) -> None:
 
 
 def test_standard_output(user: User) -> None:
-    """- is standard output, and nothing else is said there."""
+    """- is standard output. Nothing else is printed there."""
     recorded_runs.write(user.store, [pipeline(0, 10)])
     assert len(json.loads(user.pylayer("report", "--trace", "-").stdout)["traceEvents"]) > 1
     assert user.pylayer("report", "--html", "-").stdout.startswith("<!doctype html>")
 
 
 def test_previous_of_some(user: User) -> None:
-    """Of several runs those that have an earlier one are compared."""
+    """Of several runs, those that have an earlier run are compared with it."""
     for number in range(2):
         recorded_runs.write(
             user.store, [pipeline(0, 1)], pid=100 + number, start_ticks=number + 1, started=1000.0 + number
@@ -131,7 +132,8 @@ def test_previous_of_some(user: User) -> None:
 
 
 def test_file_is_replaced_whole(user: User) -> None:
-    """A file that is there is replaced, a link is not followed, and a page that fails to be written leaves nothing."""
+    """An existing file is replaced atomically, a link is not followed, and a page that cannot be written leaves no
+    file."""
     recorded_runs.write(user.store, [pipeline(0, 1)])
     page, other = user.directory / "page.html", user.directory / "other"
     other.write_text("precious")
@@ -144,7 +146,7 @@ def test_file_is_replaced_whole(user: User) -> None:
 
 
 def test_damaged_timeline(user: User) -> None:
-    """What cannot be read of a timeline is left out, and said."""
+    """Unreadable parts of a timeline are left out, and report says so."""
     name = recorded_runs.write(user.store, [pipeline(0, 1), pipeline(5, 2)])
     path = user.store / "runs" / f"{name}.events"
     data = bytearray(path.read_bytes())
@@ -158,7 +160,7 @@ def test_damaged_timeline(user: User) -> None:
 
 
 def test_nothing_recorded(user: User) -> None:
-    """Without any run one line says how to make one."""
+    """Without any run, one line says how to record one."""
     for arguments in (("--html", "page.html"), ("--json",), ("game", "--trace", "t.json")):
         done = user.pylayer("report", *arguments)
         assert done.returncode == 1 and done.stdout == ""
@@ -167,7 +169,7 @@ def test_nothing_recorded(user: User) -> None:
 
 
 def test_trace_without_timeline(user: User) -> None:
-    """A trace of runs without a timeline is not written, and the line says why."""
+    """For runs without a timeline no trace is written, and one line says why."""
     recorded_runs.write(user.store)
     done = user.pylayer("report", "--trace", "t.json")
     assert done.returncode == 1 and done.stderr.count("\n") == 1 and "timeline_mib" in done.stderr

@@ -19,7 +19,7 @@ IDENTITY = "0123456789abcdef0123456789abcdef"
 
 
 def write_run(user: User, **values: Any) -> None:
-    """A run as the layer writes it; ``counters`` are the ones that are not zero."""
+    """Writes a run as the layer does. ``counters`` has those that are not zero."""
     base: dict[str, Any] = {
         "version": 1,
         "started": 1.0,
@@ -41,7 +41,7 @@ def write_run(user: User, **values: Any) -> None:
 
 
 def run_on_terminal(user: User, *arguments: str, **environment: str) -> str:
-    """What ``pylayer`` writes where its standard output is a terminal."""
+    """Returns what ``pylayer`` writes if its standard output is a terminal."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         **user.process(arguments, TERM="xterm-256color", **environment), stdout=theirs, stdin=theirs, close_fds=True
@@ -65,7 +65,7 @@ def run_on_terminal(user: User, *arguments: str, **environment: str) -> str:
 
 
 def test_two_runs(user: User) -> None:
-    """A program run twice: everything compiled once, everything hit the second time, and time saved."""
+    """A program runs twice: the first run compiles every pipeline, the second hits every one, and time is saved."""
     user.demo(20)
     user.demo(20)
     (program,) = user.json("stats")["programs"]
@@ -81,7 +81,7 @@ def test_two_runs(user: User) -> None:
 
 @pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1e300"])
 def test_numbers_that_are_none(user: User, number: str) -> None:
-    """What cannot be calculated with counts as nothing."""
+    """A number that cannot be used in calculations counts as 0."""
     counters = dict.fromkeys(("pipelines", "hits", "compiled", "hit_ns"), float(number))
     write_run(
         user, counters=counters, started=float(number), mean_compile_ns=float(number), loaded_records=float(number)
@@ -92,7 +92,7 @@ def test_numbers_that_are_none(user: User, number: str) -> None:
 
 
 def test_policy_texts_give_a_terminal_no_orders(user: User) -> None:
-    """What a policy class is called, and why it was switched off, is one line without escape sequences."""
+    """A policy class's name, and why it was switched off, are printed in one line without escape sequences."""
     texts = {"class": "mine:Class\x1b[31m", "switched_off": "it failed:\n  \x1b]0;title\x07", "failures": 3}
     write_run(user, counters={"pipelines": 1}, policy=texts)
     done = user.pylayer("stats")
@@ -101,7 +101,7 @@ def test_policy_texts_give_a_terminal_no_orders(user: User) -> None:
 
 
 def test_last(user: User) -> None:
-    """--last shows the newest run only, which compiled nothing."""
+    """--last shows only the newest run, which compiled nothing."""
     user.demo(20)
     user.demo(20)
     (program,) = user.json("stats", "--last")["programs"]
@@ -109,7 +109,7 @@ def test_last(user: User) -> None:
 
 
 def test_saved_from_stored_cells(user: User) -> None:
-    """A run's own mean of the stored cells comes first in the estimate of the time saved."""
+    """The estimate of the time saved prefers a run's own mean over the stored cells."""
     write_run(user, counters={"compiled": 1, "compile_ns": 9_000_000})
     hits = {"hits": 10, "hit_ns": 1_000_000}
     write_run(user, started=2.0, counters=hits, loaded_records=10, mean_compile_ns=2_000_000.0)
@@ -118,7 +118,7 @@ def test_saved_from_stored_cells(user: User) -> None:
 
 
 def test_saved_from_other_runs(user: User) -> None:
-    """Where a run knows no mean, that of all the program's runs is taken."""
+    """If a run has no mean, the mean over all the program's runs is used."""
     write_run(user, counters={"compiled": 2, "compile_ns": 6_000_000})
     write_run(user, started=2.0, counters={"hits": 10, "hit_ns": 1_000_000}, loaded_records=10)
     (program,) = user.json("stats")["programs"]
@@ -126,7 +126,7 @@ def test_saved_from_other_runs(user: User) -> None:
 
 
 def test_saved_by_stored_pipelines_only(user: User) -> None:
-    """Hits beyond the stored pipelines, such as links of libraries, are not called saved compilations."""
+    """Hits beyond the stored pipelines, such as links of libraries, do not count as saved compilations."""
     hits = {"hits": 10, "hit_ns": 1_000_000, "compiled": 1, "compile_ns": 2_000_000}
     write_run(user, counters=hits)
     assert user.json("stats", "--last")["programs"][0]["saved_estimate_ns"] == 0
@@ -135,7 +135,7 @@ def test_saved_by_stored_pipelines_only(user: User) -> None:
 
 
 def test_saved_unknown(user: User) -> None:
-    """Where nothing is known of what compiling takes, no number is made up."""
+    """If no compile time is known, no estimate is made."""
     write_run(user, counters={"hits": 10, "hit_ns": 1_000_000})
     assert user.json("stats")["programs"][0]["saved_estimate_ns"] is None
     assert user.pylayer("stats").stdout.splitlines()[3].endswith(" ?")
@@ -155,21 +155,21 @@ def test_programs_and_identities_are_apart(user: User) -> None:
 
 @pytest.mark.parametrize("pattern", ["game", "GA*", "*(The Game)", "The Game", "g?me"])
 def test_app(user: User, pattern: str) -> None:
-    """A name finds executable, application and both together, in any case."""
+    """A pattern matches the executable, the application and both together, in any case."""
     write_run(user, program="game (The Game)", application="The Game")
     write_run(user, program="tool", executable="tool")
     assert [item["executable"] for item in user.json("stats", pattern)["programs"]] == ["game"]
 
 
 def test_app_that_never_ran(user: User) -> None:
-    """A pattern that matches nothing is an error of one line."""
+    """A pattern that matches nothing is an error in one line."""
     write_run(user)
     done = user.pylayer("stats", "nobody")
     assert done.returncode == 1 and "nobody" in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_empty_store(user: User) -> None:
-    """An empty store is one friendly line that tells how to start; as JSON it is an empty list."""
+    """For an empty store, one line says how to start. The JSON is an empty list."""
     done = user.pylayer("stats")
     assert done.returncode == 0
     assert done.stdout.count("\n") == 1 and "pylayer run -- APP" in done.stdout
@@ -177,7 +177,7 @@ def test_empty_store(user: User) -> None:
 
 
 def test_damaged_run_files(user: User) -> None:
-    """Run files that are damaged or not ours cost nothing but themselves."""
+    """Run files that are damaged or not ours are skipped. The others count."""
     write_run(user, counters={"pipelines": 3})
     runs = user.store / "runs"
     (runs / "1.run").write_bytes(os.urandom(200))
@@ -195,7 +195,7 @@ WIDE = {"pipelines": 987654, "hits": 100000, "compiled": 23456, "hit_ns": 10**12
 
 @pytest.mark.parametrize("program", ["game", "An-Exceedingly-Long-Name-Win64-Shipping.exe (An Exceedingly Long Name)"])
 def test_80_columns(user: User, program: str) -> None:
-    """The table fits 80 columns, with a wide program's name cut in the middle, and no number cut at all."""
+    """The table fits 80 columns. A wide program's name is cut in the middle, a number never."""
     write_run(user, program=program, counters=WIDE, refused={"wrong-uuid": 12345})
     lines = user.pylayer("stats", COLUMNS="80").stdout.splitlines()
     (row,) = [line for line in lines if "987654" in line]
@@ -209,7 +209,7 @@ def test_80_columns(user: User, program: str) -> None:
 
 
 def test_remarks(user: User) -> None:
-    """Trouble is told under the table, by name, and only where there was some."""
+    """Problems are reported below the table, with the program's name, only if there were any."""
     write_run(user, counters={"adopted": 7, "events_dropped": 2, "answers_late": 1}, refused={"wrong-uuid": 3})
     text = " ".join(user.pylayer("stats", COLUMNS="200").stdout.split())
     assert "pipelines adopted from the driver's own cache: 7" in text
@@ -220,7 +220,7 @@ def test_remarks(user: User) -> None:
 
 
 def test_damage_is_told_by_name(user: User) -> None:
-    """Damage of the store has a line for each outcome; torn ends of journals, which are normal, have none."""
+    """Damage of the store has a line for each outcome. Torn ends of journals are normal and have none."""
     write_run(user, damage={"damaged-data": 2, "truncated": 4})
     text = " ".join(user.pylayer("stats", COLUMNS="200").stdout.split())
     assert "parts of the store left out as damaged-data (data that does not match its hash): 2" in text
@@ -234,25 +234,25 @@ def test_device_that_keeps_nothing(lavapipe_user: User) -> None:
     lavapipe_user.demo(4)
     text = " ".join(lavapipe_user.pylayer("stats", COLUMNS="200").stdout.split())
     assert "nothing is stored: Lavapipe's VkPipelineCache is a stub" in text
-    assert max(map(len, text.splitlines())) < 200  # a line into a pipe is as long as its words
+    assert max(map(len, text.splitlines())) < 200  # a line in a pipe is not wrapped
 
 
 def test_colours_on_a_terminal(user: User) -> None:
-    """A terminal gets colours, a pipe none."""
+    """Output has colours on a terminal, and none in a pipe."""
     write_run(user, counters={"adopted": 7})
     assert COLOUR.search(run_on_terminal(user, "stats"))
     assert "\x1b" not in user.pylayer("stats").stdout
 
 
 def test_no_color(user: User) -> None:
-    """NO_COLOR takes the colours away on a terminal too."""
+    """NO_COLOR switches the colours off on a terminal too."""
     write_run(user, counters={"adopted": 7})
     output = run_on_terminal(user, "stats", NO_COLOR="1")
     assert "game" in output and not COLOUR.search(output)
 
 
 def test_markup_in_names(user: User) -> None:
-    """A program's name is shown as it is, whatever it contains."""
+    """A program's name is printed literally, even if it contains markup."""
     write_run(user, program="[red]x[/] :smile:", executable="x")
     assert "[red]x[/] :smile:" in user.pylayer("stats", COLUMNS="120").stdout
 

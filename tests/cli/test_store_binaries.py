@@ -1,4 +1,4 @@
-"""Pipeline binaries in the store, as the commands show, verify, carry and remove them."""
+"""Pipeline binaries in the store: the commands list, verify, export, import and remove them."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ WITH_KEY = Identity.of(facts(), b"global key")
 
 
 def of_pipeline(number: int, **fields: int) -> bytes:
-    """A record of one pipeline's binaries."""
+    """Returns a record of one pipeline's binaries."""
     values = {"kind": 1, "create_ns": 2_000_000, "fingerprint": number, "last_used": stores.NOW, **fields}
     return record(format.BINARIES, binaries(b"%d" % number * 200, b"second"), **values)
 
 
 def own_binary(data: bytes) -> bytes:
-    """A record of what a program read out of a binary of its own."""
+    """Returns a record of what a program read out of a binary of its own."""
     return b"".join(application_binaries.record_parts(binary_read(data), memoryview(data)))
 
 
 @pytest.fixture
 def store(user: User) -> Store:
-    """A program with cells and binaries, in a pack and a journal, and with binaries of its own."""
+    """A program with cells and binaries in a pack and a journal, and with binaries of its own."""
     store = Store(user.store, WITH_KEY)
     store.journal(GAME, *(cell(n) for n in range(10)), *(of_pipeline(n) for n in range(100, 120)))
     store.pack()
@@ -45,12 +45,12 @@ def store(user: User) -> Store:
 
 
 def indexed(store: Store, program: tuple[str, str]) -> int:
-    """How many pipelines' binaries a run of the program would load."""
+    """Returns how many pipelines' binaries a run of the program would load."""
     return sum(len(batch.binary_offsets) for batch in store.folder.load(program_id(*program), Loaded()))
 
 
 def test_ls(user: User, store: Store) -> None:
-    """Cells and binaries are both pipelines, it shows how many are binaries, and every byte is somebody's."""
+    """Cells and binaries both count as pipelines. ls shows how many are binaries, and every byte belongs to a row."""
     found = user.json("ls")
     (shelf,) = found["identities"]
     rows = {row["program"]: row for row in shelf["programs"]}
@@ -63,13 +63,14 @@ def test_ls(user: User, store: Store) -> None:
 
 
 def test_ls_without_binaries(user: User) -> None:
-    """Nobody who has no binaries reads of them."""
+    """If a store has no binaries, ls does not mention them."""
     stores.filled(user.store)
     assert "bin)" not in user.pylayer("ls").stdout
 
 
 def test_ls_program(user: User, store: Store) -> None:
-    """A program's binaries and those that it read itself are counted; what the driver had is not called compiled."""
+    """ls counts a program's binaries and those that it read itself. Pipelines that the driver already had do not count
+    as compiled."""
     (shelf,) = user.json("ls", "game*")["identities"]
     (game,) = shelf["programs"]
     assert (game["pipelines"], game["binaries"], game["attestation_files"]) == (32, 22, 1)
@@ -82,7 +83,8 @@ def problems(user: User) -> list[dict[str, Any]]:
 
 
 def test_verify(user: User, store: Store) -> None:
-    """Every binary is verified; a structure that cannot be is a problem under its name, and --repair keeps the rest."""
+    """Every binary is verified. An impossible structure is a problem with the file's name, and --repair keeps the
+    rest."""
     assert user.json("verify")["fine"]
     bad = record(format.BINARIES, binaries(b"x") + bytes(16))
     store.journal(GAME, of_pipeline(400), bad, of_pipeline(401))
@@ -114,7 +116,7 @@ def test_records_in_the_wrong_file(user: User, store: Store) -> None:
 
 
 def test_clear(user: User, store: Store) -> None:
-    """A program that is cleared leaves none of its binaries."""
+    """Clearing a program removes all its binaries."""
     assert user.pylayer("clear", "--app", "game*", "--yes").returncode == 0
     assert (indexed(store, GAME), indexed(store, TOOL)) == (0, 1)
     assert store.files("*.binaries") == []
@@ -124,7 +126,7 @@ def test_clear(user: User, store: Store) -> None:
 
 
 def test_round_trip(user: User, store: Store, tmp_path: Path) -> None:
-    """Binaries travel with cells; what the program read itself stays, and so does what is damaged."""
+    """An export carries binaries with cells. What the program read itself, and what is damaged, is not exported."""
     path = user.directory / "x.pylayer"
     store.journal(GAME, record(format.BINARIES, binaries(b"x")[:-16]))
     done = user.json("export", path, "--app", "game*")
@@ -145,7 +147,7 @@ def test_round_trip(user: User, store: Store, tmp_path: Path) -> None:
 
 
 def forged(path: Path, identity: Identity, magic: bytes, data: bytes, **fields: int) -> None:
-    """An export with a record that no pylayer puts into one."""
+    """Writes an export with a record that pylayer never exports."""
     writer = pack.PackWriter(str(path), identity, kind=format.EXPORT)
 
     def add(magic: bytes, data: bytes, kind: int = 0, flags: int = 0) -> None:
@@ -172,7 +174,8 @@ def forged(path: Path, identity: Identity, magic: bytes, data: bytes, **fields: 
 def test_forged_binaries(
     tmp_path: Path, identity: Identity, magic: bytes, data: bytes, fields: dict[str, int], reason: str
 ) -> None:
-    """An import refuses binaries of no driver, of no kind and of an impossible structure, whole."""
+    """An import with binaries of another driver, of an unknown kind or of an impossible structure is refused as a
+    whole."""
     path, root = tmp_path / "x", tmp_path / "root"
     root.mkdir(mode=0o700)
     forged(path, identity, magic, data, **fields)
@@ -186,7 +189,7 @@ def test_forged_binaries(
 
 
 def test_stats(user: User) -> None:
-    """What was done with binaries is added up and said in words, where there is anything to say."""
+    """Counters of binaries are added up, and described in words if they are not zero."""
     counters = {"pipelines": 9, "hits": 5, "binary_hits": 4, "binaries_kept": 3, "binaries_altered": 2, "deferred": 1}
     for started in (1.0, 2.0):
         RunFile(str(user.store)).write(

@@ -1,4 +1,4 @@
-"""``pylayer clear`` and ``pylayer trim``: what goes, what stays, and what a running program writes."""
+"""``pylayer clear`` and ``pylayer trim``: what they remove, what they keep, and what a running program writes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def store(user: User) -> Store:
 
 
 def names(found: dict[str, object]) -> list[str]:
-    """Programs that ls lists."""
+    """Returns the programs that ls lists."""
     shelves = found["identities"]
     assert isinstance(shelves, list)
     return sorted(row["program"] for shelf in shelves for row in shelf["programs"])
@@ -42,7 +42,7 @@ def names(found: dict[str, object]) -> list[str]:
 
 
 def test_program(user: User, store: Store) -> None:
-    """A program's files go, and those of others stay."""
+    """clear removes a program's files and keeps those of others."""
     tool = store.loaded(TOOL)
     done = user.json("clear", "--app", "game*", "--yes")
     assert store.loaded(GAME) == [] and store.loaded(TOOL) == tool
@@ -57,13 +57,13 @@ def test_program(user: User, store: Store) -> None:
 
 
 def test_both_programs(user: User, store: Store) -> None:
-    """When every program of a pack goes, the pack goes."""
+    """Clearing every program of a pack removes the pack."""
     assert user.pylayer("clear", "--app", "*", "--yes").returncode == 0
     assert [path.name for path in store.files()] == ["identity"]
 
 
 def test_program_under_one_driver(user: User, store: Store) -> None:
-    """--app with --identity leaves the program's pipelines of other drivers."""
+    """--app with --identity keeps the program's pipelines of other drivers."""
     other = Store(user.store, OLD_DRIVER)
     other.journal(GAME, cell(1, identity=OLD_DRIVER))
     assert user.pylayer("clear", "--app", "game*", "--identity", OLD_DRIVER.name[:9], "--yes").returncode == 0
@@ -71,7 +71,7 @@ def test_program_under_one_driver(user: User, store: Store) -> None:
 
 
 def test_dry_run(user: User, store: Store) -> None:
-    """--dry-run tells what would go, and its bytes, and needs no --yes."""
+    """--dry-run reports what would be removed, with its bytes. It needs no --yes."""
     before = store.sizes()
     done = user.json("clear", "--all", "--dry-run")
     assert (done["bytes_before"], done["bytes_after"]) == (before, 0)
@@ -80,22 +80,22 @@ def test_dry_run(user: User, store: Store) -> None:
 
 
 def test_nothing(user: User, store: Store) -> None:
-    """A program that has nothing is one friendly line."""
+    """For a program that has nothing stored, one line says so."""
     done = user.pylayer("clear", "--app", "nobody")
     assert done.returncode == 0 and "nobody" in done.stdout and done.stdout.count("\n") == 1
 
 
 @pytest.mark.parametrize("words", ["", "--all --stale", "--app x --all", "--identity zz"])
 def test_wrong_words(user: User, store: Store, words: str) -> None:
-    """Nothing to remove, or two things at once, is wrong use, and nothing goes."""
+    """Selecting nothing, or two things at once, is wrong use. Nothing is removed."""
     before = store.sizes()
     done = user.pylayer("clear", *words.split(), "--yes")
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and store.sizes() == before
 
 
 def test_ambiguous_identity(user: User) -> None:
-    """The beginning of two identities removes neither."""
-    for number in range(40):  # two of so many begin with the same digit
+    """A prefix of two identities removes neither."""
+    for number in range(40):  # with this many, at least two begin with the same digit
         Store(user.store, Identity({**IDENTITY.fields, "driver_version": number}))
     digits = [path.name[0] for path in (user.store / "store").iterdir()]
     twice = next(digit for digit in digits if digits.count(digit) > 1)
@@ -108,7 +108,7 @@ def test_ambiguous_identity(user: User) -> None:
 
 
 def answer(user: User, words: bytes, *arguments: str) -> tuple[int, str]:
-    """Exit status and words of a command on whose terminal somebody types."""
+    """Returns exit status and output of a command on whose terminal somebody types."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         **user.process(arguments, TERM="dumb"), stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -121,7 +121,7 @@ def answer(user: User, words: bytes, *arguments: str) -> tuple[int, str]:
 
 
 def test_asks(user: User, store: Store) -> None:
-    """On a terminal the command asks, and goes on with a yes alone."""
+    """On a terminal the command asks, and only a yes lets it continue."""
     before = store.sizes()
     status, text = answer(user, b"n\n", "clear", "--all")
     assert status == 1 and "nothing was deleted" in text and store.sizes() == before
@@ -130,7 +130,7 @@ def test_asks(user: User, store: Store) -> None:
 
 
 def test_without_a_terminal(user: User, store: Store) -> None:
-    """Where nobody can be asked, nothing goes without --yes."""
+    """Without a terminal to ask on, nothing is removed without --yes."""
     before = store.sizes()
     done = user.pylayer("clear", "--all")
     assert done.returncode == 2 and "--yes" in done.stderr and store.sizes() == before
@@ -141,7 +141,7 @@ def test_without_a_terminal(user: User, store: Store) -> None:
 
 @pytest.mark.parametrize("words", ["--app tool", f"--identity {IDENTITY.name}", "--all", "--stale"])
 def test_living_writer(user: User, store: Store, words: str) -> None:
-    """A journal whose writer lives stays with its folder's description, is named, and the status is 1."""
+    """A journal whose writer still runs is kept together with the identity file. It is named, and the status is 1."""
     journal = store.journal(TOOL, cell(500), alive=True)
     attest = store.file(".attest", TOOL, alive=True)
     done = user.pylayer("clear", *words.split(), "--yes")
@@ -153,7 +153,7 @@ def test_living_writer(user: User, store: Store, words: str) -> None:
 
 @pytest.mark.parametrize("words", ["--app tool", "--all"])
 def test_while_another_folds(user: User, store: Store, words: str) -> None:
-    """A folder that a living process folds is left alone, and that is said with status 1."""
+    """A folder that a running process folds is not changed. The command says so with status 1."""
     before = store.sizes()
     claim = Claim(store.folder)
     assert claim.take()
@@ -163,7 +163,8 @@ def test_while_another_folds(user: User, store: Store, words: str) -> None:
 
 
 def test_journals_that_another_folds(user: User) -> None:
-    """While a program's journals are being folded nothing of it is removed: it would be back in a pack afterwards."""
+    """While a program's journals are being folded, none of its files is removed: the fold would write them back into a
+    pack."""
     store = Store(user.store)
     store.journal(TOOL, cell(1))
     steps = Fold(store.folder, program_id(*TOOL)).steps()
@@ -177,7 +178,7 @@ def test_journals_that_another_folds(user: User) -> None:
 
 
 def test_journals_folded_while_asking(user: User) -> None:
-    """What was in journals when the command asked, and in a pack when the user answered, goes too."""
+    """Records that were in journals when the command asked, and in a pack when the user answered, are removed too."""
     store = Store(user.store)
     store.journal(TOOL, cell(1))
     chosen, known = Selection("tool", None), Names(str(user.store))
@@ -192,12 +193,12 @@ def test_journals_folded_while_asking(user: User) -> None:
 
 
 def here(user: User) -> Store:
-    """A store of the device that is really here."""
+    """A store of a device that this machine really has."""
     return Store(user.store, stores.present(user.environment))
 
 
 def test_stale(user: User, store: Store) -> None:
-    """--stale removes what no driver here would use, and keeps what one does, pipeline binaries' included."""
+    """--stale removes what no driver of this machine would use and keeps the rest, including pipeline binaries."""
     present = here(user)
     present.journal(GAME, cell(1, identity=present.identity))
     binaries = Store(user.store, Identity({**present.identity.fields, "global_key": "00" * 32}))
@@ -210,7 +211,7 @@ def test_stale(user: User, store: Store) -> None:
 
 
 def test_stale_keeps_what_it_does_not_know(user: User, store: Store) -> None:
-    """Identities of 32-bit programs, and folders without a description, are kept, with the reason."""
+    """Identities of 32-bit programs, and folders without an identity file, are kept. The command says why."""
     small = Store(user.store, Identity({**IDENTITY.fields, "abi": "32-bit little-endian"}))
     small.journal(GAME, cell(1))
     (store.path / "identity").unlink()
@@ -233,7 +234,7 @@ def test_folders_of_an_older_pylayer(user: User, store: Store, words: str) -> No
 
 
 def test_stale_without_drivers(user: User, store: Store) -> None:
-    """Where the drivers cannot be asked, one line says so and nothing goes."""
+    """If the drivers cannot be asked, one line says so and nothing is removed."""
     before = store.sizes()
     done = user.pylayer("clear", "--stale", "--yes", VK_DRIVER_FILES="/nonexistent", VK_ICD_FILENAMES="/nonexistent")
     assert done.returncode == 1 and "nothing was deleted" in done.stderr and done.stderr.count("\n") == 1
@@ -241,7 +242,7 @@ def test_stale_without_drivers(user: User, store: Store) -> None:
 
 
 def test_statistics_stay(user: User, store: Store) -> None:
-    """--all removes pipelines, and what stats adds up stays."""
+    """--all removes pipelines and keeps the statistics."""
     stores.write_run(user.store, IDENTITY)
     assert user.pylayer("clear", "--all", "--yes").returncode == 0
     assert list((user.store / "store").iterdir()) == []
@@ -249,7 +250,8 @@ def test_statistics_stay(user: User, store: Store) -> None:
 
 
 def test_folder_without_description(user: User, store: Store) -> None:
-    """A program's files are removed from a folder without its description, and the folder is removed by its name."""
+    """A program's files are removed from a folder without an identity file, and the folder can be removed by its
+    name."""
     (store.path / "identity").unlink()
     assert user.pylayer("clear", "--app", "game*", "--yes").returncode == 0
     assert store.loaded(GAME) == [] and store.loaded(TOOL) != []
@@ -261,7 +263,7 @@ def test_folder_without_description(user: User, store: Store) -> None:
 
 
 def test_trim_folds(user: User, store: Store) -> None:
-    """Everything becomes one pack for each program, nothing is lost, and the store is not larger than before."""
+    """trim makes one pack for each program. It loses nothing, and the store does not grow."""
     expected = {program: store.loaded(program) for program in (GAME, TOOL)}
     store.journal(OTHER, *(cell(number) for number in range(10)))
     store.pack()
@@ -276,7 +278,7 @@ def test_trim_folds(user: User, store: Store) -> None:
 
 
 def test_trim_folds_any_number_of_journals(user: User) -> None:
-    """A store with more journals than one fold opens at once is folded all the same."""
+    """A store with more journals than one fold opens at once is folded completely."""
     store = Store(user.store)
     for number in range(MOST_FILES + 90):
         store.journal(GAME, cell(number))
@@ -286,7 +288,7 @@ def test_trim_folds_any_number_of_journals(user: User) -> None:
 
 
 def test_trim_keeps_what_was_used(user: User) -> None:
-    """The least recently used leaves: old pipelines go, and of them those stay that a later run used."""
+    """The least recently used pipelines are evicted. Old pipelines that a later run used stay."""
     store = Store(user.store)
     old = NOW - 100 * DAY
     store.journal(GAME, *(cell(number, old) for number in range(1, 101)))
@@ -300,7 +302,7 @@ def test_trim_keeps_what_was_used(user: User) -> None:
 
 
 def test_trim_one_program(user: User) -> None:
-    """--max-program limits each program, and leaves smaller ones alone."""
+    """--max-program limits each program. Programs below the limit keep everything."""
     store = Store(user.store)
     store.journal(GAME, *(cell(number, NOW - number * DAY) for number in range(200)))
     store.journal(TOOL, *(cell(number) for number in range(300, 310)))
@@ -311,7 +313,7 @@ def test_trim_one_program(user: User) -> None:
 
 
 def test_trim_dry_run(user: User, store: Store) -> None:
-    """--dry-run says what would leave, and changes nothing."""
+    """--dry-run reports what would be evicted, and changes nothing."""
     before = {path: path.read_bytes() for path in store.files()}
     done = user.json("trim", "--max-size", "20K", "--dry-run")
     assert done["records_removed"] > 0 and done["bytes_after"] < done["bytes_before"]
@@ -320,7 +322,7 @@ def test_trim_dry_run(user: User, store: Store) -> None:
 
 
 def test_trim_by_the_policy_file(user: User, store: Store) -> None:
-    """Without options the limits are the policy file's; one that cannot be used ends the command."""
+    """Without options the limits come from the policy file. If it cannot be used, the command fails."""
     config = user.home / ".config" / "pylayer" / "policy.yaml"
     config.parent.mkdir(parents=True)
     config.write_text("max_program_mib: 7\n")
@@ -331,7 +333,8 @@ def test_trim_by_the_policy_file(user: User, store: Store) -> None:
 
 
 def test_trim_leaves_a_living_writer(user: User, store: Store) -> None:
-    """A journal whose writer lives is not folded, whatever the limit; the rest that is too much goes."""
+    """A journal whose writer still runs is not folded, whatever the limit. Other records beyond the limit are
+    evicted."""
     journal = store.journal(TOOL, cell(500), alive=True)
     done = user.pylayer("trim", "--max-size", "1K")
     assert done.returncode == 1 and "in use" in done.stdout
@@ -342,13 +345,13 @@ def test_trim_leaves_a_living_writer(user: User, store: Store) -> None:
     ("text", "size"), [("500M", 500 << 20), ("2GiB", 2 << 30), ("1.5k", 1536), ("7", 7), ("3 tb", 3 << 40)]
 )
 def test_sizes(text: str, size: int) -> None:
-    """Sizes have units of 1024, in any case, with and without B."""
+    """Units of sizes are powers of 1024, in any case, with and without B."""
     assert parse_size(click.Context(trim), trim.params[0], text) == size
 
 
 @pytest.mark.parametrize("text", ["", "many", "-5M", "5X", "1e9", "٣M"])
 def test_no_sizes(text: str) -> None:
-    """What is no size is wrong use, with how to write one."""
+    """An invalid size is wrong use. The message shows how to write one."""
     with pytest.raises(click.BadParameter, match="500M"):
         parse_size(click.Context(trim), trim.params[0], text)
 
@@ -362,7 +365,7 @@ def test_sizes_on_the_command_line(user: User, store: Store) -> None:
 
 
 def test_trim_prunes(user: User, store: Store) -> None:
-    """What a process that died was writing leaves with the trim."""
+    """trim removes temporary files of a process that died."""
     left = Path(store.path, "x.pack.1.tmp")
     left.write_bytes(b"half")
     os.utime(left, (0, 0))

@@ -17,7 +17,7 @@ from pylayer.cli.output import day, human_bytes, plural, printable
 from pylayer.store.format import Damage
 from pylayer.store.quarantine import move_file
 
-#: Every command of the store that reads or changes nothing but the store, as its own words.
+#: Every command that reads or changes nothing but the store, as a command line.
 COMMANDS: tuple[tuple[str, ...], ...] = (
     ("ls",),
     ("ls", "game*"),
@@ -41,7 +41,7 @@ def store(user: User) -> Store:
 
 
 def tree(user: User) -> dict[str, bytes]:
-    """Every file of the store."""
+    """Returns every file of the store with its content."""
     return {str(path): path.read_bytes() for path in user.store.rglob("*") if path.is_file()}
 
 
@@ -49,14 +49,14 @@ def tree(user: User) -> dict[str, bytes]:
 
 
 def added_up(found: dict[str, Any]) -> int:
-    """All rows of ``ls --json``, and what is no program's."""
+    """Returns the sum of all rows of ``ls --json`` and of the bytes that belong to no program."""
     rows = [row["bytes"] for shelf in found["identities"] for row in shelf["programs"]]
     rest = sum(shelf["other_bytes"] for shelf in found["identities"])
     return sum(rows) + rest + found["stray_bytes"]
 
 
 def test_ls_counts_every_byte(user: User, store: Store) -> None:
-    """Rows and other files add up to the sizes of all files below store/, to the byte."""
+    """Rows and other files add up to the size of all files below store/, to the byte."""
     old = Store(user.store, OLD_DRIVER)
     old.journal(OTHER, *(cell(number, identity=OLD_DRIVER) for number in range(5)))
     store.journal(TOOL, cell(200), alive=True)
@@ -73,7 +73,7 @@ def test_ls_counts_every_byte(user: User, store: Store) -> None:
 
 
 def test_ls_counts_damaged_packs(user: User, store: Store) -> None:
-    """A pack whose header is damaged counts in full, and is named as one that cannot be used."""
+    """A pack whose header is damaged counts in full and is listed as unusable."""
     pack = store.files("*.pack")[0]
     stores.flip(pack, 100)
     found = user.json("ls")
@@ -95,7 +95,7 @@ def test_ls_rows(user: User, store: Store) -> None:
 
 
 def test_ls_app(user: User, store: Store) -> None:
-    """A name shows the programs that match by executable, application or number."""
+    """A name selects the programs that match by executable, application or number."""
     number = f"{stores.program_id(*TOOL):016x}"
     for pattern in ("tool", "TO*", number):
         (shelf,) = user.json("ls", pattern)["identities"]
@@ -106,7 +106,7 @@ def test_ls_app(user: User, store: Store) -> None:
 
 
 def test_ls_identity(user: User, store: Store) -> None:
-    """--identity shows the drivers that begin so, and what is no beginning of one is wrong use."""
+    """--identity selects the drivers with this prefix. What cannot be a prefix is wrong use."""
     Store(user.store, OLD_DRIVER).journal(OTHER, cell(1, identity=OLD_DRIVER))
     found = user.json("ls", "--identity", OLD_DRIVER.name[:8].upper())
     assert [shelf["identity"] for shelf in found["identities"]] == [OLD_DRIVER.name]
@@ -114,14 +114,14 @@ def test_ls_identity(user: User, store: Store) -> None:
 
 
 def test_ls_names_the_device(user: User, store: Store) -> None:
-    """The device has the name that a run recorded; where none did, its numbers."""
+    """The device has the name that a run recorded, or its numbers if no run did."""
     assert "device 0x73bf of vendor 0x1002" in user.pylayer("ls").stdout
     stores.write_run(user.store, IDENTITY, device="A fine device")
     assert "A fine device\nradv, Mesa 25.0.7; identity" in user.pylayer("ls").stdout
 
 
 def test_ls_limits(user: User, store: Store) -> None:
-    """The limits are those of the policy file, and of a broken one it says so."""
+    """ls shows the policy file's limits. If the file cannot be used, ls says so."""
     config = user.home / ".config" / "pylayer" / "policy.yaml"
     config.parent.mkdir(parents=True)
     config.write_text("max_store_mib: 12\nmax_program_mib: 3\n")
@@ -133,7 +133,7 @@ def test_ls_limits(user: User, store: Store) -> None:
 
 
 def test_ls_without_description(user: User, store: Store) -> None:
-    """A driver's folder without its description is listed all the same."""
+    """A driver's folder without an identity file is listed nevertheless."""
     (store.path / "identity").unlink()
     found = user.json("ls")
     assert added_up(found) == store.sizes()
@@ -144,7 +144,7 @@ def test_ls_without_description(user: User, store: Store) -> None:
 
 
 def test_ls_program(user: User, store: Store) -> None:
-    """A program's name shows its pipelines by kind, what compiling them took."""
+    """A program's name shows its pipelines by kind, and how long compiling them took."""
     (shelf,) = user.json("ls", "game*")["identities"]
     (game,) = shelf["programs"]
     assert game["pipelines_by_kind"] == {"graphics": 45} and game["compile_ns"] == 45 * 2_000_000
@@ -155,7 +155,7 @@ def test_ls_program(user: User, store: Store) -> None:
 
 
 def test_ls_same_pipeline_twice(user: User) -> None:
-    """What two processes of a program stored at once counts once."""
+    """A pipeline that two processes of a program both stored counts once."""
     store = Store(user.store)
     for _ in range(2):
         store.journal(GAME, cell(1), cell(2))
@@ -164,7 +164,7 @@ def test_ls_same_pipeline_twice(user: User) -> None:
 
 
 def test_ls_one_identity(user: User, store: Store) -> None:
-    """The beginning of an identity shows everything of that driver, and its fields."""
+    """The prefix of an identity shows everything of that driver, and its fields."""
     Store(user.store, OLD_DRIVER).journal(GAME, cell(1, identity=OLD_DRIVER))
     (shelf,) = user.json("ls", IDENTITY.name[:6].upper())["identities"]
     assert shelf["identity"] == IDENTITY.name and len(shelf["programs"]) == 2
@@ -173,7 +173,7 @@ def test_ls_one_identity(user: User, store: Store) -> None:
 
 
 def test_ls_several_drivers(user: User, store: Store) -> None:
-    """A program under two drivers is shown for both; --identity chooses one."""
+    """A program under two drivers is listed for both. --identity selects one."""
     Store(user.store, OLD_DRIVER).journal(GAME, cell(1, identity=OLD_DRIVER))
     assert len(user.json("ls", "game*")["identities"]) == 2
     assert user.pylayer("ls", "game*").stdout.count("\ngame (The Game)\n") == 2
@@ -186,8 +186,8 @@ def test_ls_several_drivers(user: User, store: Store) -> None:
 
 @pytest.mark.parametrize("command", [*COMMANDS, ("ls", IDENTITY.name)], ids=" ".join)
 def test_json_and_text(user: User, store: Store, command: tuple[str, ...]) -> None:
-    """Each command's --json is one JSON object and nothing else, and without it no line of it stays unsaid. What only
-    reads, and every --dry-run, leaves each file of the store as it was, byte for byte."""
+    """With --json each command prints exactly one JSON object; without it, text. Commands that only read, and every
+    --dry-run, leave each file of the store unchanged, byte for byte."""
     before = tree(user)
     done = user.pylayer(*command, "--json")
     assert done.returncode == 0 and done.stderr == "", done.stderr
@@ -205,7 +205,8 @@ def test_json_and_text(user: User, store: Store, command: tuple[str, ...]) -> No
 
 @pytest.mark.parametrize("command", ["ls", "ls game*", "verify", "quarantine ls", "trim"])
 def test_80_columns(user: User, store: Store, command: str) -> None:
-    """Tables fit 80 columns, names and identities of any length; only paths and identities make a line longer."""
+    """Tables fit 80 columns with names and identities of any length. Only paths and identities may make a line
+    longer."""
     for suffix in (".blob", ".snapshot"):
         (path,) = store.files(f"*{suffix}")
         move_file(str(user.store), str(path), [Damage(str(path), "damaged-data", detail="for the test")])
@@ -215,7 +216,7 @@ def test_80_columns(user: User, store: Store, command: str) -> None:
 
 
 def test_long_names(user: User) -> None:
-    """A name of any length is cut in its middle, and numbers are not."""
+    """A long name is cut in its middle. A number is never cut."""
     program = ("An-Exceedingly-Long-Name-Of-A-Program-Win64-Shipping.exe", "An Exceedingly Long Name")
     Store(user.store).journal(program, *(cell(number) for number in range(12)))
     stores.write_run(user.store, IDENTITY, program)
@@ -224,14 +225,14 @@ def test_long_names(user: User) -> None:
 
 
 def test_hostile_names(user: User) -> None:
-    """A name with what a terminal obeys is shown without it."""
+    """A name is shown without its terminal control characters."""
     Store(user.store).journal(("evil\x1b[2J\x07[red]x[/]", ""), cell(1))
     text = user.pylayer("ls").stdout
     assert "\x1b" not in text and "\x07" not in text and "[red]x[/]" in text
 
 
 def test_no_color(user: User, store: Store) -> None:
-    """A terminal gets colours, and none where NO_COLOR is set."""
+    """Output has colours on a terminal, and none if NO_COLOR is set."""
     from cli.test_stats import COLOUR, run_on_terminal
 
     (store.path / "identity").unlink()  # a warning has a colour
@@ -242,7 +243,7 @@ def test_no_color(user: User, store: Store) -> None:
 
 @pytest.mark.parametrize("arguments", [("verify",), ("trim",), ("verify", "--json")])
 def test_progress(user: User, store: Store, arguments: tuple[str, ...]) -> None:
-    """Long work shows its progress on standard error where that is a terminal, and never with --json."""
+    """Long work shows its progress on standard error if that is a terminal, and never with --json."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(**user.process(arguments, TERM="xterm"), stdout=subprocess.PIPE, stderr=theirs)
     os.close(theirs)
@@ -257,7 +258,7 @@ def test_progress(user: User, store: Store, arguments: tuple[str, ...]) -> None:
 
 
 def test_names_of_nobody(user: User, store: Store) -> None:
-    """Files under names that no pylayer gives are counted, and no command stumbles over them."""
+    """Files with names that pylayer never uses are counted, and no command fails because of them."""
     for name in ("x.journal", "zzzzzzzzzzzzzzzz-1.closed", "1234567890abcdef-.blob", "-.pack", "y.snapshot"):
         (store.path / name).write_bytes(b"what is this")
     assert added_up(user.json("ls")) == store.sizes()
@@ -274,7 +275,7 @@ def test_names_of_nobody(user: User, store: Store) -> None:
 
 
 def test_empty_store(user: User) -> None:
-    """Without a store each command says so in one line, and makes none."""
+    """Without a store, each command says so in one line and creates none."""
     for command in ("ls", "verify", "trim", "ls x", "clear --all", "quarantine ls"):
         done = user.pylayer(*command.split())
         assert done.returncode == (command == "ls x"), command
@@ -295,7 +296,7 @@ def test_words() -> None:
 
 
 def test_store_that_cannot_be_read(user: User, store: Store) -> None:
-    """A file that is no file costs nothing but itself."""
+    """A FIFO or a link loop in the place of a file is reported as unreadable and stops no command."""
     os.mkfifo(store.path / f"{7:016x}-pipe.journal")
     (store.path / f"{7:016x}-loop.pack").symlink_to(f"{7:016x}-loop.pack")
     assert user.pylayer("ls").returncode == 0

@@ -1,4 +1,4 @@
-"""``pylayer export`` and ``pylayer import``: whole and proven, or not at all."""
+"""``pylayer export`` and ``pylayer import``: an import takes a whole verified file, or nothing."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def export(user: User, store: Store) -> Path:
 
 @pytest.fixture
 def elsewhere(tmp_path: Path) -> User:
-    """Somebody with an empty store."""
+    """A user with an empty store."""
     directory = tmp_path / "elsewhere"
     directory.mkdir()
     return User(directory)
@@ -52,7 +52,7 @@ def elsewhere(tmp_path: Path) -> User:
 
 @pytest.mark.parametrize("signed", [False, True])
 def test_file_that_appears_meanwhile(store: Store, tmp_path: Path, signed: bool) -> None:
-    """A file that somebody makes under the export's name while it is written is left as it is."""
+    """If somebody creates a file with the export's name during the export, that file is not changed."""
     path = tmp_path / "there.pylayer"
     key = Ed25519PrivateKey.generate() if signed else None
     work = portable.Export(store.folder, {ID: "game (The Game)"})
@@ -83,7 +83,7 @@ def files(root: Path) -> list[str]:
 
 
 def test_round_trip(user: User, store: Store, export: Path, elsewhere: User) -> None:
-    """What one store exports another imports: the same pipelines for the same program, notes and uses with them."""
+    """One store imports what another exported: the same pipelines for the same program, with notes and last uses."""
     done = taken(elsewhere, export)
     assert done["pipelines"] == 45 and done["identity"] == IDENTITY.name
     other = Store(elsewhere.store)
@@ -103,7 +103,7 @@ def test_round_trip(user: User, store: Store, export: Path, elsewhere: User) -> 
 
 
 def test_only_what_was_asked_for(export: Path, elsewhere: User) -> None:
-    """No other program's pipelines, and nothing that the program itself read, is in the export."""
+    """The export contains no other program's pipelines, and nothing that the program itself read."""
     taken(elsewhere, export)
     other = Store(elsewhere.store)
     assert other.loaded(TOOL) == []
@@ -111,7 +111,7 @@ def test_only_what_was_asked_for(export: Path, elsewhere: User) -> None:
 
 
 def test_living_writer(user: User, store: Store, elsewhere: User) -> None:
-    """What a running program has stored so far is exported too, and its journal stays as it is."""
+    """An export includes what a running program has stored so far, and does not change its journal."""
     journal = store.journal(OTHER, cell(700), cell(701), alive=True)
     os.truncate(journal, journal.stat().st_size - 30)
     path = user.directory / "other.pylayer"
@@ -122,7 +122,7 @@ def test_living_writer(user: User, store: Store, elsewhere: User) -> None:
 
 
 def test_uses_travel(user: User, elsewhere: User) -> None:
-    """When pipelines were last used is known after an import, and no time in the future is believed."""
+    """An import keeps when pipelines were last used, but accepts no time in the future."""
     store = Store(user.store)
     store.journal(GAME, cell(1, NOW - 50 * DAY), cell(2, NOW - 50 * DAY), cell(3, NOW + 500 * DAY))
     store.journal(GAME, stores.used([2], NOW - 3 * DAY))
@@ -139,7 +139,7 @@ def test_uses_travel(user: User, elsewhere: User) -> None:
 
 
 def test_import_from_a_directory_of_everybody(export: Path, elsewhere: User) -> None:
-    """An export may lie where everybody may write, as in /tmp: every byte of it is verified."""
+    """An export may be in a directory that everybody can write to, such as /tmp, because every byte is verified."""
     public = elsewhere.directory / "public"
     public.mkdir()
     public.chmod(0o1777)
@@ -159,7 +159,7 @@ def test_importing_twice(export: Path, elsewhere: User) -> None:
 
 
 def test_content_of_another_program(export: Path, elsewhere: User) -> None:
-    """What another program has already is imported all the same: packs belong to one program."""
+    """Pipelines that another program already has are still imported: packs belong to one program."""
     other = Store(elsewhere.store)
     other.journal(OTHER, *(cell(number) for number in range(20)))
     taken(elsewhere, export)
@@ -169,7 +169,7 @@ def test_content_of_another_program(export: Path, elsewhere: User) -> None:
 
 
 def test_import_after_clear(user: User, store: Store, export: Path) -> None:
-    """An export is a copy: what is cleared comes back with it."""
+    """An export is a copy: importing it restores what was cleared."""
     expected = store.loaded(GAME), store.loaded(TOOL)
     user.pylayer("clear", "--app", "game*", "--yes")
     taken(user, export)
@@ -177,7 +177,7 @@ def test_import_after_clear(user: User, store: Store, export: Path) -> None:
 
 
 def test_import_dry_run(export: Path, elsewhere: User) -> None:
-    """--dry-run verifies all and tells what would come, and makes nothing."""
+    """--dry-run verifies everything, says what would be imported, and creates nothing."""
     assert taken(elsewhere, export, "--dry-run")["pipelines"] == 45
     assert not elsewhere.store.exists()
 
@@ -186,7 +186,7 @@ def test_import_dry_run(export: Path, elsewhere: User) -> None:
 
 
 def test_several_identities(user: User, store: Store) -> None:
-    """A program under two drivers needs --identity, and the message lists both."""
+    """Exporting a program with pipelines under two drivers needs --identity. The message lists both."""
     Store(user.store, OLD_DRIVER).journal(GAME, cell(1, identity=OLD_DRIVER))
     path = user.directory / "x.pylayer"
     done = user.pylayer("export", path, "--app", "game*")
@@ -198,7 +198,7 @@ def test_several_identities(user: User, store: Store) -> None:
 
 @pytest.mark.parametrize("app", ["nobody", "snapshots"])
 def test_nothing_to_export(user: User, store: Store, app: str) -> None:
-    """Of a program that has nothing, or whole caches only, no file is made, and one line says why."""
+    """If a program has nothing stored, or only whole caches, no file is written and one line says why."""
     store.snapshot(("snapshots", ""), b"data")
     done = user.pylayer("export", "x.pylayer", "--app", app)
     assert done.returncode == 1 and done.stderr.count("\n") == 1
@@ -207,7 +207,7 @@ def test_nothing_to_export(user: User, store: Store, app: str) -> None:
 
 
 def test_nothing_but_suspects(user: User) -> None:
-    """Where a process died over all that a program has, no file is made, and one line says why."""
+    """If a process died over everything that a program has stored, no file is written and one line says why."""
     store = Store(user.store)
     digests = {xxhash.xxh3_128_digest(stores.cell_data(number))[:8].hex(): number for number in (1, 2)}
     store.journal(GAME, *(cell(number) for number in digests.values()))
@@ -219,20 +219,20 @@ def test_nothing_but_suspects(user: User) -> None:
 
 
 def test_export_overwrites_nothing(user: User, store: Store, export: Path) -> None:
-    """A file that is there is left alone."""
+    """An export does not overwrite an existing file."""
     data = export.read_bytes()
     done = user.pylayer("export", export, "--app", "tool")
     assert done.returncode == 1 and "there already" in done.stderr and export.read_bytes() == data
 
 
 def test_export_to_nowhere(user: User, store: Store) -> None:
-    """A place that cannot be written is one line."""
+    """A target that cannot be written is reported in one line."""
     done = user.pylayer("export", "/nonexistent/x", "--app", "game*")
     assert done.returncode == 1 and done.stderr.count("\n") == 1
 
 
 def test_this_device(user: User, elsewhere: User) -> None:
-    """What was exported for the device that is here needs no --any-device."""
+    """An export for a device of this machine needs no --any-device."""
     store = Store(user.store, stores.present(user.environment))
     store.journal(GAME, cell(1, identity=store.identity))
     user.pylayer("export", "x", "--app", "game*")
@@ -241,7 +241,7 @@ def test_this_device(user: User, elsewhere: User) -> None:
 
 
 def test_another_device(export: Path, elsewhere: User) -> None:
-    """What is for another device is refused with both names, and nothing is made."""
+    """An export for another device is refused with both devices' names. Nothing is created."""
     done = elsewhere.pylayer("import", export)
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert "Mesa 25.0.7" in done.stderr and "--any-device" in done.stderr
@@ -249,7 +249,8 @@ def test_another_device(export: Path, elsewhere: User) -> None:
 
 
 def test_given_to_another_program(user: User, store: Store, export: Path, elsewhere: User) -> None:
-    """--for gives everything in the file to one program of the store, whoever compiled it; so it is after a fold."""
+    """--for gives everything in the file to one program of the store, whichever program compiled it. A fold does not
+    change that."""
     other = Store(elsewhere.store)
     other.journal(OTHER, cell(0), cell(500))
     done = taken(elsewhere, export, "--for", "other")
@@ -264,7 +265,8 @@ def test_given_to_another_program(user: User, store: Store, export: Path, elsewh
 
 
 def test_given_to_nobody(user: User, store: Store, export: Path, elsewhere: User) -> None:
-    """--for has to mean one program that the store knows; else nothing is imported, and one line says what to do."""
+    """--for must select one program that the store knows. Otherwise nothing is imported, and one line says what to
+    do."""
     before = files(user.store)
     done = user.pylayer("import", export, "--any-device", "--for", "*")
     assert done.returncode == 1 and done.stderr.count("\n") == 1
@@ -279,7 +281,7 @@ def test_given_to_nobody(user: User, store: Store, export: Path, elsewhere: User
 
 
 def small(tmp_path: Path, name: str = "x") -> Path:
-    """A small export, by the store's own code."""
+    """Writes a small export with the store's own code."""
     store = Store(tmp_path / f"root-{name}")
     store.journal(GAME, *(cell(number, size=60) for number in range(3)), stores.note(plain_kind=2), stores.used([1]))
     store.journal(TOOL, cell(2, size=60), cell(7, size=60))
@@ -291,8 +293,8 @@ def small(tmp_path: Path, name: str = "x") -> Path:
 
 
 def test_every_flipped_bit(tmp_path: Path) -> None:
-    """A file with one bit flipped, at any byte of a record, is refused as a whole and leaves nothing behind. Nothing
-    reads the padding behind a record, and nothing of it is imported."""
+    """A file with one flipped bit, at any byte of a record, is refused as a whole and leaves nothing behind. The
+    padding after a record is never read, and none of it is imported."""
     path = small(tmp_path)
     whole = path.read_bytes()
     assert take(path, tmp_path / "fine").result.pipelines == 5
@@ -313,7 +315,7 @@ def test_every_flipped_bit(tmp_path: Path) -> None:
 
 
 def test_every_length(tmp_path: Path) -> None:
-    """A file cut off at any place, or with bytes behind its end, is refused."""
+    """A file that is cut off anywhere, or that has bytes after its end, is refused."""
     path = small(tmp_path)
     whole = path.read_bytes()
     for length in [*range(0, len(whole), 7), len(whole) - 1]:
@@ -328,7 +330,7 @@ def test_every_length(tmp_path: Path) -> None:
 
 
 def test_random_damage(tmp_path: Path) -> None:
-    """Stretches of a file overwritten with anything are refused, and end in no other error."""
+    """Files with random overwritten ranges are refused, and raise no other error."""
     path = small(tmp_path)
     whole = path.read_bytes()
     chance = random.Random(7)
@@ -345,7 +347,7 @@ def test_random_damage(tmp_path: Path) -> None:
 
 
 class Forger:
-    """Makes exports that verify and are not what pylayer writes."""
+    """Writes exports whose hashes verify but whose content pylayer would never write."""
 
     def __init__(self, path: Path, identity: Identity = IDENTITY, fields: Any = None) -> None:
         self.writer = pack.PackWriter(str(path), identity, kind=format.EXPORT)
@@ -353,7 +355,7 @@ class Forger:
         self.add(format.NOTE, flat.dumps(text).encode())
 
     def program(self, number: int, name: str) -> None:
-        """What follows is a program's."""
+        """Begins a program. The records that follow are this program's."""
         self.add(format.NOTE, flat.dumps({"program": f"{number:016x}", "name": name}).encode())
 
     def add(self, magic: bytes, data: bytes, kind: int = 0, flags: int = 0) -> None:
@@ -385,7 +387,7 @@ FORGERIES: dict[str, Callable[[Forger], None]] = {
 
 @pytest.mark.parametrize("reason", FORGERIES)
 def test_forged_records(tmp_path: Path, reason: str) -> None:
-    """A record under valid hashes that is not what an export holds refuses the file, though others are fine."""
+    """A record that an export cannot hold refuses the whole file, even with valid hashes and valid other records."""
     path = tmp_path / "x"
     forger = Forger(path)
     forger.program(ID, "game")
@@ -412,7 +414,7 @@ def test_forged_records(tmp_path: Path, reason: str) -> None:
     ],
 )
 def test_forged_identity(tmp_path: Path, fields: Any) -> None:
-    """Fields that are none of a device, or of another one than the header says, refuse the file."""
+    """Identity fields that fit no device, or not the header's device, refuse the file."""
     forger = Forger(tmp_path / "x", fields=fields)
     forger.program(ID, "game")
     forger.add(format.CELL, stores.cell_data(5))
@@ -423,7 +425,7 @@ def test_forged_identity(tmp_path: Path, fields: Any) -> None:
 
 @pytest.mark.parametrize("name", ["", "evil\x1b[2J"])
 def test_forged_names(tmp_path: Path, name: str) -> None:
-    """A program without a name, or with one that a terminal would obey, refuses the file."""
+    """A program without a name, or with a name that contains terminal control characters, refuses the file."""
     forger = Forger(tmp_path / "x")
     forger.program(ID, name)
     forger.add(format.CELL, stores.cell_data(5))
@@ -445,7 +447,7 @@ def test_forged_names(tmp_path: Path, name: str) -> None:
     ],
 )
 def test_forged_programs(tmp_path: Path, note: dict[str, Any]) -> None:
-    """A note that begins a program that cannot be refuses the file."""
+    """A note that begins an impossible program refuses the file."""
     forger = Forger(tmp_path / "x")
     forger.add(format.NOTE, flat.dumps(note).encode())
     forger.add(format.CELL, stores.cell_data(5))
@@ -466,7 +468,7 @@ def test_record_of_no_program(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("claimed", [1000, 1 << 20, 1 << 62, 0])
 def test_decompression_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, claimed: int) -> None:
-    """A block that unpacks to more than it says, or says more than a block may have, refuses the file."""
+    """A block that unpacks to more than it claims, or that claims more than a block may have, refuses the file."""
     bomb = zstd.compress(bytes(64 << 20))
     forger = Forger(tmp_path / "x")
     forger.program(ID, "game")
@@ -487,7 +489,7 @@ def test_decompression_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cla
 
 
 def forge_header(path: Path, **changes: int) -> None:
-    """Fields of the file's header, under a hash that is right."""
+    """Changes fields of the file's header and updates its hash."""
     data = bytearray(path.read_bytes())
     fields = list(format.FILE_HEADER.unpack_from(data))
     for name, value in changes.items():
@@ -502,7 +504,7 @@ HUGE = ((1 << 64) - 16, (1 << 64) - 1, 1 << 63, 1 << 40, 0, 8)
 
 @pytest.mark.parametrize("value", HUGE)
 def test_impossible_size(tmp_path: Path, value: int) -> None:
-    """A size in the header that the file does not have refuses the file."""
+    """A size in the header that differs from the file's refuses the file."""
     path = small(tmp_path)
     forge_header(path, size=value)
     with pytest.raises(portable.Refused):
@@ -512,7 +514,7 @@ def test_impossible_size(tmp_path: Path, value: int) -> None:
 @pytest.mark.parametrize("value", HUGE[:4])
 @pytest.mark.parametrize("magic", [format.NOTE, format.COMPRESSED, format.USED])
 def test_impossible_lengths(tmp_path: Path, magic: bytes, value: int) -> None:
-    """A record's length that cannot be, under a valid hash, refuses the file."""
+    """An impossible record length refuses the file, even with a valid hash."""
     path = small(tmp_path)
     data = bytearray(path.read_bytes())
     at = data.index(magic, 256)
@@ -525,7 +527,7 @@ def test_impossible_lengths(tmp_path: Path, magic: bytes, value: int) -> None:
 
 
 def with_little_memory(user: User, path: Path) -> subprocess.CompletedProcess[str]:
-    """An import by a process that may have no more than 128 MiB of data."""
+    """Imports in a process that may have at most 128 MiB of data."""
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (128 << 20, 128 << 20))
@@ -536,7 +538,7 @@ def with_little_memory(user: User, path: Path) -> subprocess.CompletedProcess[st
 
 
 def test_record_that_is_too_large(tmp_path: Path, elsewhere: User) -> None:
-    """A record that would fill the memory refuses the file before there is memory for it."""
+    """A record that would fill the memory refuses the file before memory is allocated for it."""
     forger = Forger(tmp_path / "x")
     forger.program(ID, "game")
     forger.add(format.CELL, stores.cell_data(5).ljust(format.MAX_FOREIGN_RECORD_BYTES + 1, b"\0"))
@@ -547,7 +549,7 @@ def test_record_that_is_too_large(tmp_path: Path, elsewhere: User) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"PK\3\4" + bytes(500), bytes(4096)])
 def test_other_files(elsewhere: User, content: bytes) -> None:
-    """A file of another kind is one line that names it."""
+    """A file of another kind is reported in one line that names it."""
     path = elsewhere.directory / "x"
     path.write_bytes(content)
     done = elsewhere.pylayer("import", path, "--any-device")
@@ -556,7 +558,7 @@ def test_other_files(elsewhere: User, content: bytes) -> None:
 
 
 def test_a_pack_is_no_export(user: User, store: Store, elsewhere: User) -> None:
-    """A file taken out of a store is refused, and so is one that is not there."""
+    """A file copied out of a store is refused. So is a file that does not exist."""
     path = store.files("*.pack")[0]
     done = elsewhere.pylayer("import", path, "--any-device")
     assert done.returncode == 1 and "a file of the kind PACK, not an export" in done.stderr
@@ -564,7 +566,7 @@ def test_a_pack_is_no_export(user: User, store: Store, elsewhere: User) -> None:
 
 
 def test_damage_is_told(export: Path, elsewhere: User) -> None:
-    """The command's one line names file, reason and place of a damaged export."""
+    """For a damaged export, the command's one line names file, reason and place."""
     stores.flip(export, 2000)
     done = elsewhere.pylayer("import", export, "--any-device")
     assert done.returncode == 1 and done.stderr.count("\n") == 1

@@ -1,4 +1,4 @@
-"""``pylayer verify`` and ``pylayer quarantine``: every kind of damage is found by name, repaired, and kept aside."""
+"""``pylayer verify`` and ``pylayer quarantine``: every kind of damage is named, repaired, and kept in quarantine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def one(store: Store, pattern: str) -> Path:
 
 
 def problems(user: User, *arguments: str) -> list[dict[str, Any]]:
-    """What verify found wrong."""
+    """Returns the problems that verify found."""
     found = user.json("verify", *arguments, status=1)
     assert found["fine"] is False
     return found["problems"]  # type: ignore[no-any-return]
@@ -46,7 +46,7 @@ def problems(user: User, *arguments: str) -> list[dict[str, Any]]:
 
 
 def test_fine(user: User, store: Store) -> None:
-    """A sound store is fine: every record and byte counted, and nothing of it changed."""
+    """A sound store verifies: every record and byte is counted, and no file is changed."""
     found = user.json("verify")
     assert found["fine"] and found["problems"] == []
     assert found["file_bytes"] == store.sizes()
@@ -145,7 +145,7 @@ CHANGES: list[tuple[str, Callable[[Store], Path]]] = [
 
 @pytest.mark.parametrize(("outcome", "change"), CHANGES, ids=lambda value: getattr(value, "__name__", value))
 def test_outcomes(user: User, store: Store, outcome: str, change: Callable[[Store], Path]) -> None:
-    """Each kind of damage is one problem, with the file's name, and the exit status is 1."""
+    """Each kind of damage is one problem with the file's name, and the exit status is 1."""
     path = change(store)
     (problem,) = problems(user)
     assert (problem["outcome"], problem["file"]) == (outcome, str(path))
@@ -154,7 +154,7 @@ def test_outcomes(user: User, store: Store, outcome: str, change: Callable[[Stor
 
 
 def test_place(user: User, store: Store) -> None:
-    """Damage to a record is told with its place in the file."""
+    """Damage to a record is reported with its place in the file."""
     path = one(store, "*.closed")
     size = format.record_size(len(stores.cell_data(0)))
     flip(path, format.FILE_HEADER.size + 2 * size + 100)
@@ -164,7 +164,7 @@ def test_place(user: User, store: Store) -> None:
 
 
 def test_every_part_of_a_pack(user: User, store: Store) -> None:
-    """A flipped bit in a block, a note or in uses of a pack is found, wherever it is."""
+    """verify finds a flipped bit in a pack's block, note or uses, wherever it is."""
     path = one(store, PACK)
     whole = path.read_bytes()
     reader = Reader(str(path))
@@ -181,7 +181,8 @@ def test_every_part_of_a_pack(user: User, store: Store) -> None:
 
 
 def test_identity_file(user: User, store: Store) -> None:
-    """A description that is missing or is not the folder's is a problem; a wrong one goes to quarantine."""
+    """An identity file that is missing or does not match its folder is a problem. One that does not match goes to
+    quarantine."""
     path = store.path / "identity"
     text = path.read_text()
     path.write_text(text.replace("25.0.7", "25.0.8"))
@@ -195,7 +196,7 @@ def test_identity_file(user: User, store: Store) -> None:
 
 
 def test_tail_that_is_being_written(user: User, store: Store) -> None:
-    """The torn end of a journal is no problem: its writer lives, or was killed."""
+    """The torn end of a journal is no problem: its writer still runs, or was killed."""
     paths = [store.journal(TOOL, cell(300), cell(301), alive=alive) for alive in (True, False)]
     for path in paths:
         os.truncate(path, path.stat().st_size - 50)
@@ -205,7 +206,7 @@ def test_tail_that_is_being_written(user: User, store: Store) -> None:
 
 
 def test_newer_version(user: User, store: Store) -> None:
-    """A file of a newer version is listed, is no problem, and is not touched by a repair."""
+    """A file of a newer version is listed. It is no problem, and a repair does not touch it."""
     new = store.path / f"{program_id(*TOOL):016x}-2.closed"
     new.write_bytes(format.MAGIC + struct.pack("<I", format.VERSION + 1) + os.urandom(500))
     found = user.json("verify", "--repair")
@@ -215,7 +216,7 @@ def test_newer_version(user: User, store: Store) -> None:
 
 
 def test_selection(user: User, store: Store) -> None:
-    """--app and --identity verify what they name, and no other program's damage is told."""
+    """--app and --identity verify only what they select. Damage of other programs is not reported."""
     change_data(store)  # the tool's snapshot
     assert user.json("verify", "--app", "game*")["records"] > 40
     assert user.json("verify", "--identity", OLD_DRIVER.name[:6])["files"] == 0
@@ -227,11 +228,11 @@ def test_selection(user: User, store: Store) -> None:
 
 @pytest.mark.parametrize("change", [change for _, change in CHANGES if change is not change_unreadable])
 def test_repair(user: User, store: Store, change: Callable[[Store], Path]) -> None:
-    """--repair moves damaged files to quarantine and keeps what verifies in them; afterwards the store is fine and the
-    exit status 0."""
+    """--repair moves damaged files to quarantine and keeps the records in them that verify. Afterwards the store is
+    fine and the exit status 0."""
     before = {program: set(store.loaded(program)) for program in (GAME, TOOL)}
     change(store)
-    # Under another kind's name a file is not folded.
+    # A fold ignores files with the suffix of another kind.
     left = {program: set(store.loaded(program)) for program in (GAME, TOOL) if change is not change_kind}
     done = user.json("verify", "--repair")
     assert done["repair"]["quarantined"] == (change is not change_program)
@@ -241,7 +242,7 @@ def test_repair(user: User, store: Store, change: Callable[[Store], Path]) -> No
 
 
 def test_repair_while_another_folds(user: User, store: Store) -> None:
-    """A folder that a living process folds is left to it, and that is said with status 1."""
+    """A repair skips a folder that a running process folds, says so, and exits with status 1."""
     from pylayer.store.claim import Claim
 
     change_record_header(store)
@@ -256,7 +257,7 @@ def test_repair_while_another_folds(user: User, store: Store) -> None:
 
 
 def test_quarantine_ls(user: User, store: Store) -> None:
-    """What is in quarantine is listed with the reason, where it was, and its size."""
+    """quarantine ls lists each file with its reason, its former place, and its size."""
     path = change_data(store)
     size = path.stat().st_size
     user.pylayer("verify", "--repair")
@@ -268,7 +269,7 @@ def test_quarantine_ls(user: User, store: Store) -> None:
 
 
 def test_identities_are_apart(user: User, store: Store) -> None:
-    """A repair folds the folder that has damage, and no other one."""
+    """A repair folds only the folder that has damage."""
     other = Store(user.store, OLD_DRIVER)
     journal = other.journal(OTHER, cell(1, identity=OLD_DRIVER))
     change_record_header(store)
@@ -278,7 +279,7 @@ def test_identities_are_apart(user: User, store: Store) -> None:
 
 @pytest.mark.parametrize("suffix", [".attest", ".binaries"])
 def test_torn_end_of_a_file_that_is_not_folded(user: User, store: Store, suffix: str) -> None:
-    """What a writer that died left half written is no problem."""
+    """A record that a writer left incomplete when it died is no problem."""
     whole = stores.record(format.ATTEST, bytes(format.ATTESTATION.size))
     if suffix == ".binaries":
         whole = b"".join(application_binaries.record_parts(binary_read(b"one"), memoryview(b"one")))
@@ -289,7 +290,7 @@ def test_torn_end_of_a_file_that_is_not_folded(user: User, store: Store, suffix:
 
 @pytest.mark.parametrize("suffix", [".attest", ".binaries", ".suspects"])
 def test_file_cut_in_its_header(user: User, store: Store, suffix: str) -> None:
-    """Of a file that is appended to and has lost its header nothing is left: it goes to quarantine."""
+    """A file that is appended to and whose header is cut off cannot be repaired. It goes to quarantine."""
     path = store.file(suffix, GAME)
     path.write_bytes(path.read_bytes()[:100])
     assert user.pylayer("verify").returncode == 1
@@ -298,7 +299,7 @@ def test_file_cut_in_its_header(user: User, store: Store, suffix: str) -> None:
 
 
 def test_damaged_note_of_a_death(user: User, store: Store) -> None:
-    """A note of what a program died over that is damaged goes to quarantine like any file that is not folded."""
+    """A damaged note of a death goes to quarantine, like any file that is not folded."""
     path = store.file(".suspects", GAME, stores.note(death="1-2-3", time=1.0))
     flip(path, 300)
     assert user.pylayer("verify").returncode == 1
@@ -310,7 +311,8 @@ def test_damaged_note_of_a_death(user: User, store: Store) -> None:
 
 
 def test_deaths_are_listed_and_forgotten(user: User, store: Store) -> None:
-    """What is set aside after a crash is listed with the program's name, verifies, and is forgotten on demand."""
+    """Pipelines that were set aside after a crash are listed with the program's name. The note verifies, and `forget`
+    removes it."""
     values = {"death": "1-2-3", "program": "game \x1b[2J", "time": time.time(), "pipelines": ["b"], "records": []}
     store.file(".suspects", GAME, stores.note(**values))
     listed = user.pylayer("quarantine", "ls").stdout

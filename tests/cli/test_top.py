@@ -28,7 +28,7 @@ SHOW_CURSOR, LEAVE_SCREEN = b"\x1b[?25h", b"\x1b[?1049l"
 
 
 def write_run(user: User, *events: Event, **values: Any) -> RunFile:
-    """A run of this process, as the layer writes it while it runs."""
+    """Writes a run of this process, as the layer writes it while it runs."""
     machine, pid, ticks = owner.this_process()
     base: dict[str, Any] = {
         "version": 1,
@@ -57,7 +57,7 @@ def write_run(user: User, *events: Event, **values: Any) -> RunFile:
 
 @contextmanager
 def running_demo(user: User, *environment: str) -> Iterator[subprocess.Popen[str]]:
-    """The demo program under the layer, busy for longer than any test."""
+    """Starts the demo program under the layer, with more work than any test lasts."""
     command = user.process(("run", "--", DEMO, "--count", 14336))
     with subprocess.Popen(**command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         try:
@@ -94,7 +94,7 @@ class Terminal:
             assert self.read(), self.output
 
     def read(self) -> bool:
-        """Takes what is there, or waits for it; False where the other end has gone."""
+        """Reads what the terminal received, and waits for it if necessary. Returns false if the other end has gone."""
         select.select([self.ours], [], [])
         try:
             piece = os.read(self.ours, 65536)
@@ -112,7 +112,7 @@ class Terminal:
 
 @pytest.mark.parametrize("arguments", [(), ("--once",)])
 def test_nothing_runs(user: User, arguments: tuple[str, ...]) -> None:
-    """One line says how to start a program, whether there is a store or not."""
+    """If nothing runs, one line says how to start a program, with or without a store."""
     assert user.pylayer("top", *arguments).stdout == NOTHING
     write_run(user, ended=1.0, started=1.0)
     os.utime(next(user.store.glob("runs/*.run")), (1, 1))
@@ -121,7 +121,8 @@ def test_nothing_runs(user: User, arguments: tuple[str, ...]) -> None:
 
 
 def test_real_program(user: User) -> None:
-    """Of a program that compiles it is seen how much, and the latest pipelines; killed, it is shown as died."""
+    """top shows how much a real program compiles, and its latest pipelines. After a kill it shows that the program
+    died."""
     with running_demo(user) as process:
         wait_for(user, "runs/*.events", process)
         found = user.json("top")
@@ -139,7 +140,7 @@ def test_real_program(user: User) -> None:
 
 @pytest.mark.parametrize("key", [b"q", b"\x03"])
 def test_terminal(user: User, key: bytes) -> None:
-    """A live view in 80 columns; q and Ctrl-C end it and leave the terminal as it was."""
+    """The live view fits 80 columns. q and Ctrl-C end it and leave the terminal as it was."""
     write_run(user, Event("pipeline", time.monotonic_ns(), 20_000_000, "compiled", fingerprint=0xABC, number=1))
     terminal = Terminal(user, "--interval", "0.1")
     terminal.read_until(b"0000000000000abc")
@@ -155,7 +156,7 @@ def test_terminal(user: User, key: bytes) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_terminated(user: User, number: signal.Signals) -> None:
-    """A signal that ends the command leaves the terminal as it was, too."""
+    """A signal that ends the command also leaves the terminal as it was."""
     write_run(user)
     terminal = Terminal(user)
     terminal.read_until(b"game")
@@ -175,7 +176,7 @@ def test_waits_for_a_program(user: User) -> None:
 
 
 def test_piped(user: User) -> None:
-    """Without a terminal it is plain text, once."""
+    """Without a terminal, top prints plain text once."""
     for number in range(3):
         write_run(user, program=f"a game with a name that is much longer than {number}", queued=5, queued_bytes=70_000)
     done = user.pylayer("top", COLUMNS="80")
@@ -184,7 +185,8 @@ def test_piped(user: User) -> None:
 
 
 def test_states(user: User) -> None:
-    """What has just ended is shown as that; of a pid that is another process's now, that it died."""
+    """A program that has just ended is shown as ended. If its pid now belongs to another process, it is shown as
+    died."""
     write_run(user, program="runs")
     write_run(user, program="ended", ended=time.time())
     write_run(user, program="died", start_ticks=1)
@@ -196,7 +198,7 @@ def test_states(user: User) -> None:
 
 
 def test_hostile_files(user: User) -> None:
-    """Names that a terminal would obey, and files that are none, change nothing but a row."""
+    """Names with terminal control characters, and files that are no runs, change at most a row."""
     write_run(user, program="\x1b[31mred\n\u202e", kinds={"graphics": "x", "compute": {"compiled": "many"}}, queued="x")
     write_run(user, started_ns="x", pid="y", machine="not hexadecimal")
     write_run(user, pid=float("nan"), start_ticks=float("inf"), queued=float("nan"), stored_bytes=float("nan"))
@@ -211,6 +213,6 @@ def test_hostile_files(user: User) -> None:
 
 
 def test_no_store(tmp_path: Path, user: User) -> None:
-    """Where there can be no store, one line says what to set."""
+    """If no variable tells where the store is, one line says what to set."""
     done = user.pylayer("top", HOME="", XDG_CACHE_HOME="")
     assert done.returncode == 1 and "PYLAYER_STORE" in done.stderr

@@ -1,4 +1,4 @@
-"""A user of the command line: a home of their own, and the ``pylayer`` command in real processes."""
+"""A user of the command line: a home directory of its own, and the ``pylayer`` command in real processes."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from world import BUILD, clean_environment, driver_environment
 
 DEMO = BUILD / "demo" / "pipelines"
 
-#: Pressed until it works: a signal between a prompt and the read behind it, both within Python's input(), does not end
-#: that read, and nobody but a test is so quick.
+#: Ctrl-C is typed until it works: a signal between a prompt and the following read, both in Python's input(), does not
+#: end that read. Only a test is that quick.
 CTRL_C = "\x03"
 
 
 class User:
-    """A home directory, and an environment with one driver and nothing of pylayer's."""
+    """A home directory, and an environment with one driver and none of pylayer's variables."""
 
     def __init__(self, directory: Path, driver: str = "radv") -> None:
         self.home = directory / "home"
         self.store = self.home / ".cache" / "pylayer"
         self.data = self.home / ".local" / "share"
         self.home.mkdir()
-        # Where `python -m pylayer` would look first: not the checkout.
+        # `python -m pylayer` searches the working directory first, so it must not be the checkout.
         self.directory = directory / "work"
         self.directory.mkdir()
         self.environment = {
@@ -45,7 +45,7 @@ class User:
         }
 
     def process(self, arguments: tuple[Any, ...], **environment: str) -> dict[str, Any]:
-        """What subprocess needs to start ``pylayer`` with these arguments."""
+        """Returns what subprocess needs to start ``pylayer`` with these arguments."""
         return {
             "args": [sys.executable, "-m", "pylayer", *map(str, arguments)],
             "env": self.environment | environment,
@@ -54,14 +54,14 @@ class User:
         }
 
     def pylayer(self, *arguments: Any, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Runs ``pylayer`` to its end, which is never a traceback."""
+        """Runs ``pylayer`` to its end and checks that it prints no traceback."""
         started = self.process(arguments, **environment)
         done = warm_command.run(started["args"][3:], started["env"], self.directory, timeout=120)
         assert "Traceback" not in done.stderr, done.stderr
         return done
 
     def terminal(self, *arguments: Any, answer: str = "", columns: int = 80, **environment: str) -> tuple[int, str]:
-        """Runs ``pylayer`` on a terminal of its own, where ``answer`` is typed at the first question; gives its exit
+        """Runs ``pylayer`` on a terminal of its own and types ``answer`` at the first question. Returns its exit
         status, negative for a signal, and what the terminal received."""
         master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
@@ -90,7 +90,7 @@ class User:
             silent = 0
             try:
                 piece = os.read(master, 1 << 16)
-            except OSError:  # nobody has the other end any more
+            except OSError:  # the other end of the terminal is closed
                 break
             received += piece
         os.close(master)
@@ -99,7 +99,7 @@ class User:
         return process.wait(timeout=120), text.replace("\r\n", "\n")
 
     def json(self, *arguments: Any, status: int = 0, **environment: str) -> Any:
-        """What ``pylayer ... --json`` printed."""
+        """Returns what ``pylayer ... --json`` printed."""
         done = self.pylayer(*arguments, "--json", **environment)
         assert done.returncode == status, done.stdout + done.stderr
         return json.loads(done.stdout)

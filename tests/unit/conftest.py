@@ -1,4 +1,4 @@
-"""Fixtures of tests of the policy thread."""
+"""Fixtures for tests of the policy thread."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def boundary(monkeypatch: pytest.MonkeyPatch) -> FakeBoundary:
 
 @pytest.fixture
 def host_module(boundary: FakeBoundary, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """pylayer.inhost.host over the fake boundary; gone afterwards."""
+    """Imports pylayer.inhost.host over the fake boundary, and removes it afterwards."""
     from pylayer.common import paths
 
     monkeypatch.delitem(sys.modules, "pylayer.inhost.host", raising=False)
@@ -50,7 +50,7 @@ def host(host_module: Any, root: str) -> Any:
 
 @pytest.fixture
 def send(host: Any, boundary: FakeBoundary) -> Send:
-    """Runs the loop over these messages; None is a wait that ended without one."""
+    """Runs the loop over these messages. None is a wait that ends without a message."""
 
     def run(*messages: FakeMessage | None) -> None:
         boundary.queue = [*messages, None, None]

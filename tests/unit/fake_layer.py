@@ -1,4 +1,4 @@
-"""The layer as the policy thread sees it, without the layer: a mailbox that is a list."""
+"""A fake of the layer as the policy thread sees it. Its mailbox is a list."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class FakeMessage:
 
 
 class FakeBoundary(ModuleType, FakeCommands):
-    """pylayer.inhost.boundary without the layer. ``next_message`` ends the loop when nothing is left."""
+    """Replaces pylayer.inhost.boundary without the layer. ``next_message`` ends the loop when no message is left."""
 
     def __init__(self) -> None:
         ModuleType.__init__(self, "pylayer.inhost.boundary")
@@ -112,7 +112,7 @@ class FakeBoundary(ModuleType, FakeCommands):
         self.queue: list[FakeMessage | None] = []
         self.timeouts: list[int] = []
         self.variables: dict[str, str] = {}
-        #: Calls of the user's code that began and have not ended, and all that began, with their limits.
+        #: Calls of the user's code that have begun and not ended, and all calls that have begun, with their limits.
         self.in_calls: list[str] = []
         self.calls: list[tuple[str, int]] = []
 
@@ -145,7 +145,7 @@ def message(kind: str, **content: Any) -> FakeMessage:
 
 
 def device(**content: Any) -> list[FakeMessage | None]:
-    """What makes a device, and enough rounds of the loop to load its store."""
+    """Returns the messages that create a device, and enough rounds of the loop to load its store."""
     return [message("PLAN_DEVICE", **content), message("DEVICE_CREATED", **content), None, None, None]
 
 

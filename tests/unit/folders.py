@@ -16,12 +16,12 @@ IDENTITY = Identity.of(facts())
 
 
 def data_of(number: int, size: int = 3000) -> bytes:
-    """Data of a pipeline that zstd finds something in."""
+    """Returns data of a pipeline that zstd can compress."""
     return (random.Random(number).randbytes(size // 4) * 4)[:size]
 
 
 def put(folder: Folder, program: int, numbers: Iterator[int] | range | list[int], **fields: int) -> str:
-    """A closed journal with cells of these numbers."""
+    """Writes a closed journal with cells of these numbers."""
     writer = journal.Journal(folder.path, IDENTITY, program, f"program {program}")
     for number in numbers:
         writer.append(format.record_parts(format.CELL, data_of(number), fingerprint=number + 1, **fields))

@@ -1,4 +1,4 @@
-"""Pipeline binaries that a program reads and brings back: attested, restored, stale, and bounded."""
+"""Pipeline binaries that a program reads and gives back later: attested, restored, stale, and bounded."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def root(tmp_path: Path) -> str:
 
 @pytest.fixture
 def make(root: str) -> Make:
-    """Makes a session of a device that exists, for a program that uses pipeline binaries, as a new process would."""
+    """Returns a function that makes a session of a device that exists, as a new process would, for a program that uses
+    pipeline binaries."""
 
     def new(
         settings: dict[str, Any] | None = None,
@@ -76,7 +77,7 @@ def read(session: DeviceSession, *reads: BinaryRead) -> None:
 
 
 def told(session: DeviceSession) -> list[Told]:
-    """What the layer hears when the store is loaded."""
+    """Returns what the layer is told when the store is loaded."""
     load(session)
     commands: Any = session.commands
     return commands.attested  # type: ignore[no-any-return]
@@ -94,7 +95,7 @@ def files(root: str) -> list[Path]:
 
 
 def test_known_in_the_next_run(make: Make) -> None:
-    """What the program read is known in the next run with its bytes, also when the process was killed."""
+    """The next run knows what the program read, with its bytes, even if the process was killed."""
     read(make(), binary_read(b"one"), binary_read(b"two", key=b"another"))
     session = make()
     assert told(session) == [known(b"one"), known(b"two", b"another")]
@@ -102,7 +103,7 @@ def test_known_in_the_next_run(make: Make) -> None:
 
 
 def test_several_contents_under_a_key(make: Make) -> None:
-    """Each content that was read under one key is known; the same content twice is known once."""
+    """Each content that was read under one key is known. The same content read twice is known once."""
     read(make(), binary_read(b"one"), binary_read(b"two"), binary_read(b"one"))
     read(make(), binary_read(b"one"), binary_read(b"three"))
     assert sorted(told(make())) == sorted([known(b"one"), known(b"two"), known(b"three")])
@@ -125,7 +126,7 @@ def test_read_again_after_a_failed_write(make: Make, monkeypatch: pytest.MonkeyP
 
 
 def test_without_its_data(make: Make, root: str) -> None:
-    """A binary of which no copy came is known by its digest; a copy that comes later is kept."""
+    """A binary without a copy of its data is known by its digest. A copy that comes later is stored."""
     gone = binary_read(None, digest=xxhash.xxh3_128_digest(b"one"), size=3)
     read(make(), gone)
     session = make()
@@ -135,7 +136,7 @@ def test_without_its_data(make: Make, root: str) -> None:
 
 
 def test_a_run_that_knows_writes_nothing(make: Make, root: str) -> None:
-    """What is known already is not written again."""
+    """What is already known is not written again."""
     read(make(), binary_read(b"one"))
     session = make()
     load(session)
@@ -145,26 +146,26 @@ def test_a_run_that_knows_writes_nothing(make: Make, root: str) -> None:
 
 @pytest.mark.parametrize(("setting", "expected"), [("attest", [known(b"one", with_data=False)]), ("pass", [])])
 def test_settings(make: Make, root: str, setting: str, expected: list[Told]) -> None:
-    """Data is kept where it can be restored only; with pass nothing is kept or known."""
+    """Data is stored only if it can be restored. With pass, nothing is stored or known."""
     read(make({"application_binaries": setting}), binary_read(b"one"))
     assert told(make()) == expected
     assert told(make({"application_binaries": "pass"})) == []
 
 
 def test_a_program_without_binaries(make: Make, root: str) -> None:
-    """Of a program that does not use pipeline binaries nothing is read."""
+    """For a program that does not use pipeline binaries, nothing is read."""
     read(make(), binary_read(b"one"))
     assert told(make(binaries_requested=False)) == []
 
 
 def test_another_program(make: Make) -> None:
-    """A program hears of its own binaries alone."""
+    """A program is told of its own binaries only."""
     read(make(application="another"), binary_read(b"one"))
     assert told(make()) == []
 
 
 def test_without_a_carrier(make: Make) -> None:
-    """A program that wants no internal cache has its own binaries checked, and nothing else is loaded."""
+    """For a program that wants no internal cache, its own binaries are still checked. Nothing else is loaded."""
     read(make(), binary_read(b"one"))
     session = make()
     session.keeping.write(session.keeping.new(cell(b"a pipeline")))
@@ -174,7 +175,7 @@ def test_without_a_carrier(make: Make) -> None:
 
 
 def test_stale(make: Make) -> None:
-    """What the program read from another driver is known as that, without its data."""
+    """What the program read from another driver is known as stale, without its data."""
     read(make(driver_version=1), binary_read(b"old"), binary_read(b"same in both"))
     session = make()
     read(session, binary_read(b"same in both"))
@@ -182,7 +183,7 @@ def test_stale(make: Make) -> None:
 
 
 def test_no_more_stale_ones_than_there_is_room_for(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of many other drivers the binaries that were read last are known, in batches."""
+    """Of binaries from many other drivers, those that were read last are known. They are told in batches."""
     monkeypatch.setattr(application_binaries, "MAX_STALE", 5)
     monkeypatch.setattr(application_binaries, "BATCH", 2)
     for version in (1, 2):
@@ -194,7 +195,7 @@ def test_no_more_stale_ones_than_there_is_room_for(make: Make, monkeypatch: pyte
 
 
 def test_damage_elsewhere(make: Make, root: str) -> None:
-    """A file of another driver that is damaged is read up to there."""
+    """A damaged file of another driver is read up to the damage."""
     read(make(driver_version=1), *(binary_read(b"%d" % number) for number in range(4)))
     (path,) = files(root)
     data = bytearray(path.read_bytes())
@@ -210,7 +211,7 @@ def test_damage_elsewhere(make: Make, root: str) -> None:
 
 
 def test_no_more_data_than_is_kept(make: Make) -> None:
-    """Beyond keep_cache_mib binaries are known by their digests; the newest have their data."""
+    """Beyond keep_cache_mib, binaries are known by their digests only. The newest have their data."""
     session = make({"keep_cache_mib": 1})
     big = [bytes([number]) * 400_000 for number in range(5)]
     for one in big:
@@ -224,7 +225,7 @@ def test_no_more_data_than_is_kept(make: Make) -> None:
 
 
 def test_no_more_binaries_than_are_known(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond their number the newest files' are known; a run adds as many as are kept at most."""
+    """Beyond the maximum number, the binaries of the newest files are known. A run adds at most as many as are kept."""
     monkeypatch.setattr(application_binaries, "MAX_BINARIES", 3)
     read(make(), *(binary_read(b"%d" % number) for number in range(9)))
     assert told(make()) == [known(b"%d" % number) for number in range(3)]
@@ -238,7 +239,7 @@ def test_no_more_binaries_than_are_known(make: Make, monkeypatch: pytest.MonkeyP
 
 
 def abin(data: bytes | None, **changes: Any) -> bytes:
-    """The data of an ABIN record as docs/format.md describes it."""
+    """Returns the data of an ABIN record as docs/format.md describes it."""
     values: dict[str, Any] = {
         "key_size": 7,
         "has_data": data is not None,
@@ -281,7 +282,7 @@ def test_layout() -> None:
     ],
 )
 def test_impossible_records(make: Make, root: str, data: bytes) -> None:
-    """A record that cannot be counts for nothing, and verify names it."""
+    """An impossible record is ignored, and verify names it."""
     session = make()
     path = Path(root, "store", session.identity.name, f"{session.program_id:016x}-1.binaries")
     good = record(abin(b"good"), format.APPLICATION_BINARY)
@@ -296,7 +297,7 @@ def test_impossible_records(make: Make, root: str, data: bytes) -> None:
 
 
 def test_damage_is_named_and_put_aside(make: Make, root: str) -> None:
-    """Damage costs the record it is in; it is said, and the file goes to quarantine whole."""
+    """Damage loses only its record. The log reports it, and the whole file goes to quarantine."""
     read(make(), binary_read(b"one"), binary_read(b"two"))
     (path,) = files(root)
     data = bytearray(path.read_bytes())
@@ -312,7 +313,7 @@ def test_damage_is_named_and_put_aside(make: Make, root: str) -> None:
 
 
 def test_torn_tail(make: Make, root: str) -> None:
-    """A writer that was killed in the middle of a record leaves the others, and no damage."""
+    """A writer that was killed in the middle of a record loses only this record. This is not damage."""
     read(make(), binary_read(b"one"), binary_read(b"two"))
     (path,) = files(root)
     path.write_bytes(path.read_bytes()[:-20])
@@ -323,7 +324,7 @@ def test_torn_tail(make: Make, root: str) -> None:
 
 
 def test_store_that_cannot_be_written(make: Make, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A disk that refuses is said once, and the program goes on."""
+    """A failing disk is reported once, and the program goes on."""
     session = make()
     monkeypatch.setattr(ApplicationBinaries, "write", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
     for number in range(3):
@@ -342,12 +343,12 @@ def compacted(root: str, most_bytes: int = 64 << 20) -> None:
 
 @pytest.fixture
 def ended_writers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every file's writer has ended."""
+    """Makes every file's writer appear to have ended."""
     monkeypatch.setattr(ended, "has_writer", lambda path: False)
 
 
 def test_one_file_of_many(make: Make, root: str, ended_writers: None) -> None:
-    """Many runs' files become one, with everything that they knew, and with the program's name."""
+    """The files of many runs become one, with everything that they knew and with the program's name."""
     for number in range(application_binaries.MAX_FILES + 1):
         read(make(), binary_read(b"%d" % number), binary_read(b"in all"))
     before = sorted(told(make()))
@@ -368,7 +369,7 @@ def test_few_files_stay(make: Make, root: str, ended_writers: None) -> None:
 
 
 def test_files_being_written_stay(make: Make, root: str) -> None:
-    """What a living process writes is left to it."""
+    """A fold leaves files alone that a running process writes."""
     for number in range(application_binaries.MAX_FILES + 1):
         read(make(), binary_read(b"%d" % number))
     before = files(root)
@@ -377,7 +378,7 @@ def test_files_being_written_stay(make: Make, root: str) -> None:
 
 
 def test_too_much_data_leaves(make: Make, root: str, ended_writers: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files with more data than is kept shrink to what is, the newest, and stay so."""
+    """Files with more data than is kept shrink to the newest data, and do not grow again."""
     monkeypatch.setattr(application_binaries, "MAX_BINARIES", 100)
     for number in range(4):
         read(make(), binary_read(bytes([number]) * 400_000))
@@ -391,7 +392,7 @@ def test_too_much_data_leaves(make: Make, root: str, ended_writers: None, monkey
 
 
 def test_disk_that_is_full(make: Make, root: str, ended_writers: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the new file cannot be written the old ones stay, and nothing else."""
+    """If the new file cannot be written, the old files stay and nothing else is left."""
     for number in range(application_binaries.MAX_FILES + 1):
         read(make(), binary_read(b"%d" % number))
     before = files(root)
@@ -407,7 +408,7 @@ def test_disk_that_is_full(make: Make, root: str, ended_writers: None, monkeypat
 
 
 def test_damaged_file_is_left(make: Make, root: str, ended_writers: None) -> None:
-    """A file that is damaged is not deleted: the next load names it."""
+    """A damaged file is not deleted: the next load reports it."""
     for number in range(application_binaries.MAX_FILES + 1):
         read(make(), binary_read(b"%d" % number))
     damaged = files(root)[3]
@@ -422,7 +423,7 @@ def test_damaged_file_is_left(make: Make, root: str, ended_writers: None) -> Non
 
 
 def test_maintenance(make: Make, root: str, ended_writers: None) -> None:
-    """A program's process makes one file of many when it has nothing else to do."""
+    """A program's process folds many files into one when it is idle."""
     for number in range(application_binaries.MAX_FILES + 1):
         read(make(), binary_read(b"%d" % number))
     limits = Limits(1 << 40, 1 << 40, compress=True, application_binaries=64 << 20)
@@ -433,7 +434,7 @@ def test_maintenance(make: Make, root: str, ended_writers: None) -> None:
 
 @pytest.mark.parametrize("whole_store", [True, False])
 def test_oldest_files_leave(make: Make, root: str, whole_store: bool) -> None:
-    """Beyond the limit of the store or of the program its own binaries leave, the files of long ago first."""
+    """Beyond the limit of the store or of the program, the program's own binaries are evicted, oldest files first."""
     for number in range(3):
         session = make()
         read(session, binary_read(bytes([number]) * 10_000))
@@ -447,7 +448,7 @@ def test_oldest_files_leave(make: Make, root: str, whole_store: bool) -> None:
 
 
 def test_far_beyond_the_limit(make: Make, root: str) -> None:
-    """A store far beyond its limit gives them up at a program's end, too."""
+    """A store far beyond its limit also evicts them at a program's end."""
     read(make(), binary_read(b"x" * 10_000))
     assert bounds.drop_oldest_files(root, 5000) == 1
     assert files(root) == []

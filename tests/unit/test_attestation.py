@@ -1,4 +1,5 @@
-"""Application caches: what a program read back is told from anything else, and the last good data comes back."""
+"""Application caches: data that a program read back is told apart from other data, and the last good data is
+restored."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def commands() -> FakeCommands:
 
 @pytest.fixture
 def make(root: str, commands: FakeCommands) -> Make:
-    """Makes a session of a device that exists, as a new process would."""
+    """Returns a function that makes a session of a device that exists, as a new process would."""
 
     def new(changed: dict[str, Any] | None = None, application: str = "Stutter", **changes: Any) -> DeviceSession:
         wanted = {**DEFAULTS, "fsync_interval_ms": None, **(changed or {})}
@@ -54,7 +55,7 @@ def make(root: str, commands: FakeCommands) -> Make:
 
 
 def loads_caches(session: DeviceSession) -> DeviceSession:
-    """Of a program that has given data to vkCreatePipelineCache before."""
+    """Makes the program one that has given data to vkCreatePipelineCache before."""
     session.caches.given(cache_data(b"something"))
     return session
 
@@ -75,12 +76,12 @@ def files(root: str, suffix: str) -> list[Path]:
 
 
 def test_unknown_without_history(make: Make) -> None:
-    """Of a program that never read back a cache nothing is known."""
+    """Nothing is known about a program that never read back a cache."""
     assert make().caches.history(cache_data(b"a blob from before")) == "unknown"
 
 
 def test_attested_in_the_next_run(make: Make) -> None:
-    """What the program read is attested in the same run and in the next, also when the process was killed."""
+    """What the program read is attested in the same run and in the next, even if the process was killed."""
     session = make()
     session.caches.read(cache_read(b"first"))
     session.caches.read(cache_read(b"second", slot=1))
@@ -90,13 +91,13 @@ def test_attested_in_the_next_run(make: Make) -> None:
 
 
 def blob(size: int, seed: int = 1) -> bytes:
-    """Data as a driver gives it out, the same for the same seed."""
+    """Returns data as a driver would, the same for the same seed."""
     return random.Random(seed).randbytes(size)
 
 
 def test_damaged_copies_are_altered(make: Make) -> None:
-    """A copy of what the program read with one changed word, without its end, or with an end that was filled, is
-    altered, and what was done to it is known."""
+    """A copy of what the program read is altered if a word is changed, its end is missing, or its end is filled. The
+    kind of change is known."""
     good = blob(20_000)
     make().caches.read(cache_read(good))
     session = make()
@@ -115,7 +116,7 @@ def test_damaged_copies_are_altered(make: Make) -> None:
 
 
 def test_other_data_is_unknown(make: Make) -> None:
-    """Data that may be the driver's own is not called altered: the program may have got it without the layer."""
+    """Data that the driver may have made is not called altered: the program may have got it without the layer."""
     good = blob(20_000)
     make().caches.read(cache_read(good))
     session = make()
@@ -125,15 +126,15 @@ def test_other_data_is_unknown(make: Make) -> None:
         good + b"\0",
         good[:10_000] + blob(10_000, seed=4),
         good[32:] + good[:32],
-        # Another pipeline of the same size: its key is another, and something in its code.
+        # Another pipeline of the same size differs in its key and somewhere in its code.
         good[:500] + blob(16, seed=5) + good[516:],
-        good[:1000],  # too little to be told from another cache's beginning
+        good[:1000],  # too short to tell from the beginning of another cache
     ):
         assert session.caches.history(cache_data(data)) == "unknown"
 
 
 def test_without_a_sketch_nothing_is_altered(make: Make) -> None:
-    """Where no sketch was made of what the program read, or of what it loads, the answer is unknown."""
+    """Without a sketch of what the program read, or of what it loads, the answer is unknown."""
     session = make()
     good = blob(20_000)
     session.caches.read(cache_read(good, sketch=b""))
@@ -148,7 +149,7 @@ def test_without_a_sketch_nothing_is_altered(make: Make) -> None:
 @given(st.binary(min_size=9, max_size=300_000), st.data())
 @settings(max_examples=60, deadline=None)
 def test_any_single_change_is_seen(good: bytes, draw: st.DataObject) -> None:
-    """One changed word is found in data of any content and size, in whatever bits."""
+    """One changed word is found in data of any content and size, whichever bits changed."""
     at = draw.draw(st.integers(0, len(good) - 1))
     bits = draw.draw(st.integers(1, 255))
     data = good[:at] + bytes([good[at] ^ bits]) + good[at + 1 :]
@@ -158,7 +159,7 @@ def test_any_single_change_is_seen(good: bytes, draw: st.DataObject) -> None:
 @given(st.integers(1024, 200_000), st.data())
 @settings(max_examples=60, deadline=None)
 def test_any_cut_is_seen(size: int, draw: st.DataObject) -> None:
-    """Data is recognised at whatever byte it was cut off, or filled with zeros or 0xff from there."""
+    """Data is recognised if it was cut off at any byte, or filled with zeros or 0xff from there."""
     good = blob(size + 600)
     at = draw.draw(st.integers(1024, size))
     assert sketch.damage(sketch_of(good[:at]), at, sketch_of(good), len(good)).startswith("cut off")
@@ -168,7 +169,7 @@ def test_any_cut_is_seen(size: int, draw: st.DataObject) -> None:
 
 
 def test_stale(make: Make) -> None:
-    """What the program read from another driver build is stale here, whether or not it read anything here."""
+    """What the program read from another driver build is stale, whether or not it read anything from this one."""
     old = make(driver_version=1)
     old.caches.read(cache_read(b"of the old driver"))
     end(old)
@@ -180,13 +181,13 @@ def test_stale(make: Make) -> None:
 
 
 def test_other_programs_history_says_nothing(make: Make) -> None:
-    """A program's data is judged by its own history, never by another program's."""
+    """A program's data is judged by its own history only."""
     make(application="another").caches.read(cache_read(b"of another"))
     assert make().caches.history(cache_data(b"of another")) == "unknown"
 
 
 def test_incomplete_data_is_attested_at_the_bytes_written(make: Make, root: str) -> None:
-    """Data that was cut at the program's buffer may come back; it is never kept as the last good data."""
+    """Data that was cut at the program's buffer may come back. It is never stored as the last good data."""
     session = make()
     session.caches.read(cache_read(b"whole data of the cache"))
     session.caches.read(cache_read(b"whole", incomplete=True))
@@ -198,7 +199,7 @@ def test_incomplete_data_is_attested_at_the_bytes_written(make: Make, root: str)
 
 @pytest.mark.parametrize("setting", ["check", "pass"])
 def test_switched_off(make: Make, root: str, setting: str) -> None:
-    """Without attestation nothing is remembered or known."""
+    """Without attestation nothing is recorded or known."""
     make().caches.read(cache_read(b"remembered"))
     session = make({"application_caches": setting})
     session.caches.read(cache_read(b"not remembered"))
@@ -207,7 +208,7 @@ def test_switched_off(make: Make, root: str, setting: str) -> None:
 
 
 def test_hostile_attestations(make: Make, root: str) -> None:
-    """Attestations that do not verify count for nothing, and what is wrong is said."""
+    """Attestations that do not verify are ignored, and the log says what is wrong."""
     make().caches.read(cache_read(b"good"))
     (path,) = files(root, ".attest")
     data = bytearray(path.read_bytes())
@@ -221,8 +222,8 @@ def test_hostile_attestations(make: Make, root: str) -> None:
 
 
 def test_history_is_bounded(make: Make, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many runs leave few files with the newest attestations. What was dropped is unknown, and so is a damaged copy
-    of it."""
+    """Many runs leave few files with the newest attestations. What was dropped is unknown, and so is a damaged copy of
+    it."""
     monkeypatch.setattr(attestation, "MAX_ATTESTATIONS", 10)
     monkeypatch.setattr(attestation, "has_writer", lambda path: False)
     monkeypatch.setattr("time.time", iter(range(1000, 100000)).__next__)
@@ -239,7 +240,7 @@ def test_history_is_bounded(make: Make, root: str, monkeypatch: pytest.MonkeyPat
 
 
 def test_sketches_are_bounded(make: Make, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where sketches would take too much room, the older ones go; the digests stay."""
+    """If sketches would take too much room, the older ones are dropped. The digests stay."""
     monkeypatch.setattr(attestation, "MAX_SKETCH_BYTES", 200)
     monkeypatch.setattr(attestation, "has_writer", lambda path: False)
     monkeypatch.setattr("time.time", iter(range(1000, 100000)).__next__)
@@ -257,7 +258,7 @@ def test_sketches_are_bounded(make: Make, root: str, monkeypatch: pytest.MonkeyP
 def test_what_a_writer_added_before_it_ended_is_not_lost(
     make: Make, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process that makes one file of many keeps what was added to them since it read them."""
+    """A process that folds many files into one keeps what other processes added to them after it read them."""
     writers = [make() for _ in range(attestation.MAX_FILES + 1)]
     for number, writer in enumerate(writers):
         writer.caches.read(cache_read(b"early %d" % number, slot=number))
@@ -275,7 +276,8 @@ def test_what_a_writer_added_before_it_ended_is_not_lost(
 
 
 def test_what_another_process_wrote_meanwhile_is_read(make: Make) -> None:
-    """Data that another process read after this one began is attested here too, however often it adds to its file."""
+    """Data that another process read after this one began is also attested here, however often that process adds to its
+    file."""
     other, session = make(), make()
     assert session.caches.history(cache_data(b"a")) == "unknown"
     for data in (b"a", b"b", b"c"):
@@ -284,8 +286,8 @@ def test_what_another_process_wrote_meanwhile_is_read(make: Make) -> None:
 
 
 def test_global_key_makes_no_other_driver(make: Make) -> None:
-    """What a program read of a VkPipelineCache on a device with other features is attested: the global key of pipeline
-    binaries, which depends on them, says nothing about it."""
+    """What a program read of a VkPipelineCache is attested on a device with other features too. Only the global key of
+    pipeline binaries depends on features."""
     first = make()
     first.use_global_key(b"a key")
     first.caches.read(cache_read(b"read on a device with binaries"))
@@ -298,7 +300,8 @@ def test_global_key_makes_no_other_driver(make: Make) -> None:
 
 @pytest.mark.parametrize("history", ["attested", "unknown", "altered", "stale"])
 def test_verdicts(make: Make, history: str) -> None:
-    """By default only what is known to be wrong is refused; strictly, all that is not known to be right."""
+    """By default only data that is known to be wrong is refused. In strict mode, all data that is not known to be right
+    is refused."""
     data = cache_data(struct.pack("<IIII16s", 32, 1, 0x1002, 0x73BF, bytes(range(16))), history=history)
 
     def refused(setting: str) -> bool:
@@ -314,7 +317,7 @@ def test_verdicts(make: Make, history: str) -> None:
 
 
 def test_last_good_data_is_replaced_by_newer(make: Make, root: str) -> None:
-    """Each cache of a device has one file with its last data; the same data is not written again."""
+    """Each cache of a device has one file with its last data. The same data is not written again."""
     session = make()
     session.caches.read(cache_read(b"early"))
     session.caches.read(cache_read(b"late"))
@@ -328,7 +331,7 @@ def test_last_good_data_is_replaced_by_newer(make: Make, root: str) -> None:
 
 
 def test_restored_with_the_store(make: Make, commands: FakeCommands) -> None:
-    """Data refused before the store is loaded: the last good data is handed over with the store."""
+    """If data is refused before the store is loaded, the last good data is handed over with the store."""
     make().caches.read(cache_read(b"last good"))
     session = make()
     assert restore(session, 0, any_slot=True)
@@ -338,7 +341,7 @@ def test_restored_with_the_store(make: Make, commands: FakeCommands) -> None:
 
 
 def test_restored_after_the_load(make: Make, commands: FakeCommands) -> None:
-    """Data refused later: the last good data follows, once."""
+    """If data is refused later, the last good data follows once."""
     loads_caches(make()).caches.read(cache_read(b"last good"))
     session = make()
     load(session)
@@ -349,7 +352,8 @@ def test_restored_after_the_load(make: Make, commands: FakeCommands) -> None:
 
 
 def test_which_cache_is_restored(make: Make, commands: FakeCommands) -> None:
-    """The cache's own data by preference; another's only for data that was refused, not for a cache that is empty."""
+    """The cache's own data is preferred. Another cache's data is used only if data was refused, not for an empty
+    cache."""
     first = loads_caches(make())
     first.caches.read(cache_read(b"of cache 0"))
     first.caches.read(cache_read(b"of cache 2", slot=2))
@@ -362,8 +366,8 @@ def test_which_cache_is_restored(make: Make, commands: FakeCommands) -> None:
 
 
 def test_program_that_never_loads_its_caches(make: Make, commands: FakeCommands) -> None:
-    """Where a program never gives data to vkCreatePipelineCache, it does not miss what it read, and nothing is said
-    to be gone."""
+    """A program that never gives data to vkCreatePipelineCache does not miss what it read, so nothing is reported as
+    missing."""
     make().caches.read(cache_read(b"read, and never loaded"))
     session = make()
     assert session.caches.restorable_slots() == 0
@@ -374,8 +378,8 @@ def test_program_that_never_loads_its_caches(make: Make, commands: FakeCommands)
 
 
 def test_power_failure_leaves_the_older_blob(make: Make, commands: FakeCommands, root: str) -> None:
-    """Of two files of one cache the older is used where the newer has lost its data, and goes when a newer one is
-    whole."""
+    """If the newer of a cache's two files has lost its data, the older is used. It is removed once a newer one is
+    complete."""
     make().caches.read(cache_read(b"older" * 100))
     (older,) = files(root, ".blob")
     kept = older.read_bytes()
@@ -392,7 +396,7 @@ def test_power_failure_leaves_the_older_blob(make: Make, commands: FakeCommands,
 
 
 def test_nothing_to_restore(make: Make, commands: FakeCommands) -> None:
-    """Without a history, without seeding, or with a layer that stays out, nothing is restored."""
+    """Without a history, without seeding, or if the layer does nothing for the device, nothing is restored."""
     assert not restore(make(), 0, any_slot=True)
     make().caches.read(cache_read(b"last good"))
     assert not restore(make({"seed_application_caches": False}), 0, any_slot=True)
@@ -404,7 +408,7 @@ def test_nothing_to_restore(make: Make, commands: FakeCommands) -> None:
 
 
 def test_damaged_blob_is_not_restored(make: Make, commands: FakeCommands, root: str) -> None:
-    """Kept data that does not verify reaches no driver, is named, and goes to quarantine."""
+    """Stored data that does not verify never reaches a driver. It is reported and goes to quarantine."""
     make().caches.read(cache_read(b"last good" * 10))
     (path,) = files(root, ".blob")
     data = bytearray(path.read_bytes())
@@ -422,7 +426,8 @@ def test_damaged_blob_is_not_restored(make: Make, commands: FakeCommands, root: 
 
 
 def test_two_processes_at_once(make: Make, root: str) -> None:
-    """Two processes of a program attest side by side; the next knows both, and keeps one blob a cache."""
+    """Two processes of a program attest at the same time. The next process knows both, and stores one blob for each
+    cache."""
     first, second = make(), make()
     first.caches.read(cache_read(b"of the first"))
     second.caches.read(cache_read(b"of the second"))
@@ -433,7 +438,7 @@ def test_two_processes_at_once(make: Make, root: str) -> None:
 
 
 def test_store_that_cannot_be_written(make: Make, root: str, commands: FakeCommands) -> None:
-    """Where nothing can be stored, what the program reads is passed over with one line."""
+    """If nothing can be stored, what the program reads is skipped, and one line says so."""
     os.makedirs(root)
     os.chmod(root, 0o777)
     session = make()
@@ -443,7 +448,7 @@ def test_store_that_cannot_be_written(make: Make, root: str, commands: FakeComma
 
 
 def test_digest_is_xxh3_128(root: str) -> None:
-    """The layer's digest and the one of the stored record are the same function of the same bytes."""
+    """The layer's digest and the stored record's digest are the same function of the same bytes."""
     folder = Folder(root, Identity.of(facts()))
     kept = Attestations(folder, 7, "a program")
     data = bytes(range(256)) * 40

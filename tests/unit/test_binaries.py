@@ -1,4 +1,5 @@
-"""Pipeline binaries that the layer keeps: stored, folded and loaded like cells, and never taken for them."""
+"""Pipeline binaries that the layer stores: they are stored, folded and loaded like cells, and never mistaken for
+them."""
 
 from __future__ import annotations
 
@@ -96,7 +97,7 @@ def keep(session: DeviceSession, *cells: Cell) -> None:
 
 @pytest.mark.parametrize("data", [(), (b"one",), (b"", b"x" * 16, b"y" * 17)])
 def test_structure(data: tuple[bytes, ...]) -> None:
-    """Any number of binaries of any size may be a pipeline's, none included."""
+    """A pipeline may have any number of binaries of any size, including none."""
     assert problem(binaries(*data)) == ""
 
 
@@ -127,7 +128,7 @@ def changed(at: int, new: bytes, data: bytes = binaries(b"one", b"two")) -> byte
     ],
 )
 def test_impossible_structure(data: bytes, what: str) -> None:
-    """What cannot be is named, whatever the bytes say of themselves."""
+    """An impossible structure is recognised and named, whatever its fields claim."""
     assert what in problem(data)
 
 
@@ -135,7 +136,7 @@ def test_impossible_structure(data: bytes, what: str) -> None:
 
 
 def stored(session: DeviceSession, root: str) -> list[tuple[bytes, int, int, int, bytes]]:
-    """Magic, kind, flags, duration and data of every record on disk."""
+    """Returns magic, kind, flags, duration and data of every record on disk."""
     found = []
     for path in Folder(root, session.identity).files(None):
         data = Path(path).read_bytes()
@@ -145,7 +146,7 @@ def stored(session: DeviceSession, root: str) -> list[tuple[bytes, int, int, int
 
 
 def test_kept_as_what_they_are(make: Make, root: str) -> None:
-    """Binaries and cells stand in one journal, each as what it is; how the binaries were got is not stored."""
+    """One journal holds binaries and cells, each marked as what it is. How the binaries were obtained is not stored."""
     keep(
         make(),
         of_pipeline(b"one", kind=KIND_GRAPHICS, create_ns=5, flags=CELL_CAPTURED | CELL_AFTER_LOAD),
@@ -160,14 +161,15 @@ def test_kept_as_what_they_are(make: Make, root: str) -> None:
 
 
 def test_compressed_by_the_driver(make: Make, root: str) -> None:
-    """What the driver compressed is marked, so that nobody tries again; a VkPipelineCache's data is something else."""
+    """Data that the driver compressed is marked, so that pylayer does not compress it again. A VkPipelineCache's data
+    is not marked."""
     keep(make(binary_data_compressed=True), of_pipeline(b"one", flags=CELL_ADOPTED), cell(b"a cell"))
     flags = [flags for _, _, flags, _, _ in stored(make(), root)]
     assert flags == [format.ADOPTED | format.DRIVER_COMPRESSED, 0]
 
 
 def test_next_process_loads_them(make: Make, commands: FakeCommands) -> None:
-    """Binaries go to the index and cells to the cache, and both count as loaded."""
+    """The next process loads binaries into the index and cells into the cache. Both count as loaded."""
     keep(make(), of_pipeline(b"one"), cell(b"a cell"), of_pipeline(b"two"))
     session = make()
     load(session)
@@ -177,7 +179,7 @@ def test_next_process_loads_them(make: Make, commands: FakeCommands) -> None:
 
 
 def test_another_carrier_leaves_them(make: Make, commands: FakeCommands, root: str) -> None:
-    """With cells nothing is handed to the index; what is stored is known all the same, and not stored twice."""
+    """With cells, nothing is loaded into the index. Stored binaries are still known and are not stored twice."""
     keep(make(), of_pipeline(b"one"))
     session = make(CARRIER_CELLS)
     load(session)
@@ -187,7 +189,7 @@ def test_another_carrier_leaves_them(make: Make, commands: FakeCommands, root: s
 
 
 def test_no_room(make: Make, commands: FakeCommands) -> None:
-    """Binaries for which memory is too small are said, and are no fault of the driver."""
+    """If there is not enough memory for binaries, the log says so. The driver is not blamed."""
     keep(make(), of_pipeline(b"one"), of_pipeline(b"x" * 10000), of_pipeline(b"two"))
     commands.binaries_room = 1000
     session = make()
@@ -199,7 +201,7 @@ def test_no_room(make: Make, commands: FakeCommands) -> None:
 
 
 def test_device_that_is_gone(make: Make, commands: FakeCommands, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A device that went during its load took nothing."""
+    """A device that was destroyed during its load loads nothing."""
     keep(make(), of_pipeline(b"one"))
     monkeypatch.setattr(commands, "load_binaries", lambda *_: -1)
     monkeypatch.setattr(commands, "load_done", lambda _: -1)
@@ -209,7 +211,8 @@ def test_device_that_is_gone(make: Make, commands: FakeCommands, monkeypatch: py
 
 
 def test_known_binaries_say_nothing_of_probes(make: Make, commands: FakeCommands) -> None:
-    """Binaries compiled again, because the driver failed on them or shares their key, cost no kind its probes."""
+    """Binaries that are compiled again, because the driver failed on them or they share a key, do not switch off probes
+    of their kind."""
     keep(make(), of_pipeline(b"one"))
     session = make()
     load(session)
@@ -220,7 +223,7 @@ def test_known_binaries_say_nothing_of_probes(make: Make, commands: FakeCommands
 
 
 def test_stub_cache_beside_binaries(make: Make, commands: FakeCommands) -> None:
-    """A VkPipelineCache that keeps nothing is no reason to stay out of the way where there are binaries."""
+    """A VkPipelineCache that stores nothing does not make the layer stay out if it can use binaries."""
     session = make()
     for _ in range(8):
         keep(session, cell(b"", CELL_EMPTY))
@@ -230,7 +233,7 @@ def test_stub_cache_beside_binaries(make: Make, commands: FakeCommands) -> None:
 
 
 def test_warnings(make: Make, commands: FakeCommands) -> None:
-    """Each thing that should not be is said once, when it is first seen."""
+    """Each unexpected event is reported once, when it is first seen."""
     session = make()
     session.warn(counters())
     assert commands.lines(LOG_WARN) == []
@@ -245,7 +248,7 @@ def test_warnings(make: Make, commands: FakeCommands) -> None:
 
 
 def put_binaries(folder: Folder, owner: int, *data: bytes, **fields: int) -> str:
-    """A closed journal with a pipeline's binaries for each data."""
+    """Writes a closed journal with a pipeline's binaries for each data."""
     writer = journal.Journal(folder.path, IDENTITY, owner, f"program {owner}")
     for number, one in enumerate(data):
         writer.append(format.record_parts(format.BINARIES, binaries(one), fingerprint=number + 1, **fields))
@@ -255,7 +258,7 @@ def put_binaries(folder: Folder, owner: int, *data: bytes, **fields: int) -> str
 
 
 def binaries_in(folder: Folder, owner: int) -> list[bytes]:
-    """What a load of this program gets for the index."""
+    """Returns what a load of this program gets for the index."""
     return [
         bytes(batch.data[start : start + size])
         for batch in folder.load(owner, Loaded())
@@ -268,7 +271,7 @@ HARD = [random.Random(number).randbytes(60_000) for number in range(60)]
 
 
 def test_fold_keeps_them(folder: Folder) -> None:
-    """Folded, and folded again, each program has its binaries and cells."""
+    """After one fold and after two, each program has its binaries and cells."""
     put_binaries(folder, 1, *SOFT)
     put(folder, 1, range(20))
     put_binaries(folder, 2, *SOFT[:20])
@@ -281,7 +284,7 @@ def test_fold_keeps_them(folder: Folder) -> None:
 
 
 def blocks_and_records(path: str) -> tuple[int, int]:
-    """Compressed blocks of a pack, and binaries that stand by themselves."""
+    """Returns the number of a pack's compressed blocks, and of binaries outside of blocks."""
     data = Path(path).read_bytes()
     magics = [magic for magic, *_ in scan(data, [])]
     return magics.count(format.COMPRESSED), magics.count(format.BINARIES)
@@ -297,7 +300,7 @@ def blocks_and_records(path: str) -> tuple[int, int]:
     ],
 )
 def test_compression(folder: Folder, data: list[bytes], flags: int, blocks: int, alone: int) -> None:
-    """Binaries are compressed like cells, unless the driver did it or it is in vain."""
+    """Binaries are compressed like cells, unless the driver compressed them or compression does not help."""
     put_binaries(folder, 1, *data, flags=flags)
     run(fold.Fold(folder, 1, everything=True))
     (path,) = packs(folder)
@@ -306,7 +309,7 @@ def test_compression(folder: Folder, data: list[bytes], flags: int, blocks: int,
 
 
 def test_each_kind_of_record_shrinks_as_it_can(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cells that cannot be compressed do not keep binaries from being it, and no block has both."""
+    """Incompressible cells do not prevent the compression of binaries. No block has both."""
     monkeypatch.setattr(pack, "VAIN_BLOCKS", 1)
     writer = pack.PackWriter(os.path.join(folder.path, f"{1:016x}-a.pack"), IDENTITY, 1)
     tries: list[bytes] = []
@@ -324,7 +327,8 @@ def test_each_kind_of_record_shrinks_as_it_can(folder: Folder, monkeypatch: pyte
 
 
 def test_impossible_binaries_do_not_survive_a_fold(folder: Folder) -> None:
-    """Binaries whose hash is right and whose structure is not are named and left out; the others go on."""
+    """Binaries with a valid hash and an impossible structure are reported and left out of the fold. The others are
+    kept."""
     path = Path(put_binaries(folder, 1, *SOFT[:3]))
     bad = changed(4, b"\xff")
     reader = Reader(str(path))
@@ -341,7 +345,7 @@ def test_impossible_binaries_do_not_survive_a_fold(folder: Folder) -> None:
 
 
 def test_impossible_binaries_in_a_block(folder: Folder) -> None:
-    """Of a compressed block the record that cannot be is left out, and the file is kept aside."""
+    """An impossible record in a compressed block is left out, and the file goes to quarantine."""
     writer = pack.PackWriter(os.path.join(folder.path, f"{1:016x}-a.pack"), IDENTITY, 1)
     for whole in (*map(binaries, SOFT[:10]), changed(4, b"\xff"), binaries(b"behind it")):
         (found,) = scan(bytes(256) + record(whole, format.BINARIES), [])
@@ -357,7 +361,7 @@ def test_impossible_binaries_in_a_block(folder: Folder) -> None:
 
 
 def test_least_recently_used_leave(folder: Folder) -> None:
-    """Beyond a program's limit binaries leave by their last use, as cells do."""
+    """Beyond a program's limit, binaries are evicted by their last use, like cells."""
     put_binaries(folder, 1, *HARD[:10], last_used=1000)
     put_binaries(folder, 1, *HARD[10:20], last_used=2000)
     run(fold.Fold(folder, 1, everything=True))

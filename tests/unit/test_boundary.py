@@ -1,4 +1,4 @@
-"""What crosses the boundary in arrays, with cffi's own objects and without the layer."""
+"""Arrays that cross the boundary, with cffi's own objects and without the layer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pylayer.values import COUNTER_NAMES, Attested, BinaryProperties, Plan
 
 
 class Layer:
-    """The commands that arrays are given to; each argument is read before the command returns."""
+    """Fake commands that take arrays. Each reads its arguments before it returns."""
 
     def __init__(self) -> None:
         self.attested: list[tuple[bytes, bytes, int, int, bytes | None]] = []
@@ -38,7 +38,7 @@ def layer(monkeypatch: pytest.MonkeyPatch) -> Layer:
 
 
 def test_attested(layer: Layer) -> None:
-    """Keys of any length, data in the middle of a buffer, and no data arrive as they are."""
+    """Keys of any length, data in the middle of a buffer, and missing data arrive unchanged."""
     buffer = bytearray(b"before data behind")
     known = [
         Attested(data=memoryview(buffer)[7:11], digest=bytes(range(16)), key=b"k", size=4, stale=False),
@@ -52,7 +52,7 @@ def test_attested(layer: Layer) -> None:
 
 
 def test_binaries(layer: Layer) -> None:
-    """Places in a part of a file arrive as they are."""
+    """Offsets into a part of a file arrive unchanged."""
     assert boundary.load_binaries(5, bytearray(b"one two three"), [0, 8], [3, 5]) == 2
     assert layer.binaries == [b"one", b"three"]
 
@@ -66,5 +66,5 @@ def test_binaries(layer: Layer) -> None:
     ],
 )
 def test_names(structure: str, names: tuple[str, ...]) -> None:
-    """Every field of these has its name in Python, and no name is of none."""
+    """Every field of these structures has its name in Python, and every name has a field."""
     assert sorted(name for name, _ in ffi.typeof(structure).fields) == sorted(names)

@@ -1,4 +1,4 @@
-"""Which records leave when there are too many, and whose files a process may touch."""
+"""Which records are evicted when there are too many, and whose files a process may touch."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def enforce(folder: Folder, max_store: int, max_program: int = 1 << 40, dry_run:
 
 
 def test_least_recently_used_leaves_first(folder: Folder) -> None:
-    """What no run has used for longest leaves, whatever its age; what a run used lately stays."""
+    """The record that no run has used for the longest time is evicted first, whatever its age."""
     put(folder, 1, range(100), last_used=1000)
     uses(folder, 1, [number + 1 for number in range(20, 60)], 9000)
     run_all(folder, compress=False)
@@ -58,7 +58,7 @@ def test_least_recently_used_leaves_first(folder: Folder) -> None:
 
 
 def test_uses_reach_packs_that_are_not_rewritten(folder: Folder) -> None:
-    """A use that was recorded after its record was folded counts, also when it was folded into a pack of its own."""
+    """A use that was recorded after its record was folded counts, even if it was folded into a pack of its own."""
     put(folder, 1, range(200), last_used=1000)
     run_all(folder, compress=False)
     uses(folder, 1, [6], 9000)
@@ -69,7 +69,7 @@ def test_uses_reach_packs_that_are_not_rewritten(folder: Folder) -> None:
 
 
 def test_limit_of_a_program(folder: Folder) -> None:
-    """A program beyond its limit loses its own least used records, and no other program loses any."""
+    """A program beyond its limit loses its own least recently used records. No other program loses any."""
     put(folder, 1, range(100), last_used=1000)
     put(folder, 2, range(90, 110), last_used=10)
     run_all(folder, compress=False)
@@ -88,7 +88,7 @@ def test_within_the_limit_nothing_happens(folder: Folder) -> None:
 
 
 def test_dry_run_changes_nothing(folder: Folder) -> None:
-    """A dry run says how many records would leave and leaves every byte where it is."""
+    """A dry run reports how many records would be evicted and changes no byte."""
     put(folder, 1, range(100), last_used=1000)
     run_all(folder, compress=False)
     before = {path: Path(path).read_bytes() for path in folder.files(None)}
@@ -100,7 +100,8 @@ def test_dry_run_changes_nothing(folder: Folder) -> None:
 
 
 def test_old_drivers_leave_before_todays(folder: Folder) -> None:
-    """Over all identities what was used least recently leaves: another driver's old pipelines before one's own."""
+    """The least recently used records of all identities are evicted first: another driver's old pipelines before the
+    current driver's."""
     old = Folder(folder.root, Identity.of(facts(driver_version=1)))
     old.prepare()
     writer = journal.Journal(old.path, old.identity, 1)
@@ -119,7 +120,8 @@ def test_old_drivers_leave_before_todays(folder: Folder) -> None:
 
 
 def test_owner() -> None:
-    """This process has not ended; one that never was, has; of another machine's nothing is known for a day."""
+    """This process has not ended. A process that never existed has ended. A process of another machine is unknown for a
+    day."""
     machine, pid, ticks = owner.this_process()
     assert not owner.has_ended(machine, pid, ticks, 1e9)
     assert owner.has_ended(machine, pid, ticks + 1, 0) or ticks == 0
@@ -129,7 +131,7 @@ def test_owner() -> None:
     assert not owner.has_ended(b"another machine.", 1 << 22, 5, -1e6)
 
 
-#: Its first thread ends, another one goes on.
+#: The program's first thread ends, and another one goes on.
 FIRST_THREAD_ENDS = """
 import ctypes, threading
 threading.Thread(target=input).start()
@@ -138,13 +140,13 @@ ctypes.CDLL(None).pthread_exit(None)
 
 
 def state(pid: int) -> str:
-    """The letter that /proc gives."""
+    """Returns the state letter from /proc."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def test_owner_of_which_a_part_has_ended() -> None:
-    """A process that lacks its first thread goes on; one that lacks all of them has ended, though nobody waited for
-    it."""
+    """A process whose first thread has ended still runs. A process without threads has ended, even if nobody has waited
+    for it."""
     machine = owner.this_process()[0]
     with subprocess.Popen([sys.executable, "-c", FIRST_THREAD_ENDS], stdin=subprocess.PIPE) as process:
         ticks = int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19])
@@ -157,7 +159,7 @@ def test_owner_of_which_a_part_has_ended() -> None:
 
 
 def test_clock_that_went_backwards(folder: Folder) -> None:
-    """With the clock set back a year, nothing is taken for left behind, and records are stored and folded."""
+    """If the clock is set back a year, no file is taken for abandoned, and records are stored and folded."""
     put(folder, 1, range(3))
     past = time.time() - 365 * 86400
     monkeypatch = pytest.MonkeyPatch()
@@ -172,7 +174,8 @@ def test_clock_that_went_backwards(folder: Folder) -> None:
 
 
 def test_packs_have_a_size_limit(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A large fold writes several packs, none beyond the limit, and a limit is kept by rewriting one after another."""
+    """A large fold writes several packs, none beyond the size limit. Enforcing a store limit rewrites one pack after
+    another."""
     monkeypatch.setattr(fold, "MAX_PACK_RECORDS", 50)
     put(folder, 1, range(180), last_used=1000)
     put(folder, 2, range(170, 220), last_used=2000)
@@ -188,7 +191,7 @@ def test_packs_have_a_size_limit(folder: Folder, monkeypatch: pytest.MonkeyPatch
 
 
 def test_only_packs_with_something_to_lose_are_rewritten(folder: Folder) -> None:
-    """A pack of which nothing leaves is not written anew."""
+    """A pack from which nothing is evicted is not rewritten."""
     put(folder, 1, range(100), last_used=1000)
     run_all(folder, compress=False)
     (old,) = packs(folder)

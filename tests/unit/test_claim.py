@@ -1,4 +1,4 @@
-"""Who folds: one process at a time, and nobody removes what a living one has."""
+"""The claim: one process at a time folds, and nobody removes the claim of a running one."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from pylayer.store.folder import Folder
 from pylayer.store.pack import PackWriter
 folder = Folder(sys.argv[1], Identity(flat.loads(sys.argv[2])))
 """
-#: Half a pack is there when the process ends.
+#: The process ends when half a pack is written.
 DIES = "Claim(folder).take(); PackWriter(f'{folder.path}/1.pack', folder.identity); os._exit(0)"
-#: Waits for the others, tells whether it has the claim, and keeps it until all have told.
+#: Waits for the others, reports whether it has the claim, and keeps it until all have reported.
 RACES = "input(); print(Claim(folder).take(), flush=True); sys.stdin.read()"
 
 
@@ -40,14 +40,14 @@ def folder(tmp_path: Path) -> Folder:
 
 
 def abandon(folder: Folder) -> None:
-    """A process takes the claim and dies in the middle of a pack."""
+    """Takes the claim in a process that dies in the middle of a pack."""
     run_python(START + DIES, folder.root, flat.dumps(IDENTITY.fields))
     assert os.path.exists(os.path.join(folder.path, "folding"))
 
 
 def test_slow_taker_leaves_the_claim_of_a_fast_one(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two processes that find a claim abandoned, the slower one does not get it, and the pack that the faster one
-    has begun meanwhile stays."""
+    """If two processes find a claim abandoned, only the faster one gets it, and the slower one does not remove the pack
+    that the faster one has begun."""
     abandon(folder)
     known, writers = owner.has_ended, []
 
@@ -66,7 +66,7 @@ def test_slow_taker_leaves_the_claim_of_a_fast_one(folder: Folder, monkeypatch: 
 
 @pytest.mark.parametrize("abandoned", [False, True])
 def test_one_of_many_processes_gets_the_claim(folder: Folder, abandoned: bool) -> None:
-    """Exactly one of eight processes that want a claim at once gets it, a free one and one that was abandoned."""
+    """If eight processes want a claim at once, exactly one gets it, whether the claim was free or abandoned."""
     if abandoned:
         abandon(folder)
     command = [sys.executable, "-I", "-c", START + RACES, folder.root, flat.dumps(IDENTITY.fields)]
@@ -83,7 +83,7 @@ def test_one_of_many_processes_gets_the_claim(folder: Folder, abandoned: bool) -
 
 
 def test_lost_claim_is_not_dropped_twice(folder: Folder) -> None:
-    """A process whose claim somebody removed leaves the claim of the next one."""
+    """A process whose claim somebody removed does not drop the claim of the next process."""
     first, second = Claim(folder), Claim(folder)
     assert first.take()
     os.rename(os.path.join(folder.path, "folding"), os.path.join(folder.path, "lost"))
@@ -95,7 +95,7 @@ def test_lost_claim_is_not_dropped_twice(folder: Folder) -> None:
 
 
 def test_pack_of_a_living_writer_stays(folder: Folder) -> None:
-    """A fold after a dead one's removes that one's half pack, and not what another process writes without a claim, such
+    """A fold removes the half pack of a dead process, but not a file that another process writes without a claim, such
     as an import."""
     put(folder, 1, range(3))
     abandon(folder)
@@ -106,7 +106,7 @@ def test_pack_of_a_living_writer_stays(folder: Folder) -> None:
 
 
 def test_claim_that_names_nobody(folder: Folder) -> None:
-    """A claim that names no process is abandoned after a day, like one of another machine."""
+    """A claim that names no process is abandoned after a day, like a claim of another machine."""
     path = os.path.join(folder.path, "folding", "somebody")
     os.makedirs(path)
     assert not Claim(folder).take()
@@ -115,7 +115,7 @@ def test_claim_that_names_nobody(folder: Folder) -> None:
 
 
 def test_claim_of_an_earlier_version(folder: Folder) -> None:
-    """A plain file in the place of the claim is in nobody's way."""
+    """A plain file in the claim's place does not block a fold."""
     Path(folder.path, "folding").write_text("")
     claim = Claim(folder)
     assert claim.take()

@@ -1,4 +1,4 @@
-"""The compiled copy of a policy file: used without YAML, never old, never trusted when damaged."""
+"""The compiled copy of a policy file: used without YAML, never outdated, never trusted if damaged."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ def copies(root: str) -> list[Path]:
 
 
 def test_copy_is_used_without_yaml(policy_file: Path, root: str) -> None:
-    """The first process parses YAML and leaves a copy; the next imports neither PyYAML nor re for it."""
+    """The first process parses YAML and writes a copy. The next uses it and imports neither PyYAML nor re."""
     assert run_python(LOAD, str(policy_file), root).split() == ["all", "off", "True", "True"]
     assert run_python(LOAD, str(policy_file), root).split() == ["all", "off", "False", "False"]
 
 
 def test_document_is_the_same(policy_file: Path, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The copy holds what YAML said, types and empty mappings included."""
+    """The copy holds what YAML said, including types and empty mappings."""
     assert compiled.load(str(policy_file), root) == DOCUMENT
     monkeypatch.setattr(config, "parse_bytes", None)
     assert compiled.load(str(policy_file), root) == DOCUMENT
 
 
 def test_copies_are_private(policy_file: Path, root: str) -> None:
-    """Where the copy is the first thing written to a store, the store is its owner's alone whatever the umask."""
+    """If the copy is the first file of a store, the store is private to its owner whatever the umask."""
     umask = os.umask(0)
     try:
         compiled.load(str(policy_file), root)
@@ -69,7 +69,7 @@ def test_copies_are_private(policy_file: Path, root: str) -> None:
 
 
 def test_changed_file(policy_file: Path, root: str) -> None:
-    """A changed file is compiled again; the old copy still serves the old text."""
+    """A changed file is compiled again. The old copy is still used for the old text."""
     compiled.load(str(policy_file), root)
     policy_file.write_text("share: program\n")
     assert compiled.load(str(policy_file), root) == {"share": "program"}
@@ -84,15 +84,15 @@ PRESETS = (7, "56e877e8f24d25bb7eb96b1126bd983b")
 
 
 def test_presets_are_part_of_the_version() -> None:
-    """A copy holds what its preset said. It is named by the policy file's bytes alone, so a preset that changes takes
-    SCHEMA_VERSION with it: raise that by one, and put what this test finds into PRESETS."""
+    """A copy includes its preset's content but is named by the policy file's bytes alone. If a preset changes, raise
+    SCHEMA_VERSION by one and put what this test finds into PRESETS."""
     text = "".join(config.read_preset(name) for name in sorted(config.preset_names()))
     assert (compiled.SCHEMA_VERSION, xxhash.xxh3_128_hexdigest(text.encode())) == PRESETS
 
 
 @pytest.mark.parametrize("version", ["__version__", "SCHEMA_VERSION"])
 def test_another_version(policy_file: Path, root: str, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
-    """Another version of this package or of the schema does not take the copy."""
+    """A copy of another version of this package or of the schema is not used."""
     compiled.load(str(policy_file), root)
     monkeypatch.setattr(compiled, version, "other")
     compiled.load(str(policy_file), root)
@@ -100,7 +100,7 @@ def test_another_version(policy_file: Path, root: str, monkeypatch: pytest.Monke
 
 
 def test_every_damage_is_noticed(policy_file: Path, root: str) -> None:
-    """A copy with any byte changed, cut anywhere or empty is ignored, and the file is parsed again."""
+    """A copy with any byte changed, cut anywhere, or empty is ignored, and the file is parsed again."""
     compiled.load(str(policy_file), root)
     (copy,) = copies(root)
     whole = copy.read_bytes()
@@ -114,7 +114,7 @@ def test_every_damage_is_noticed(policy_file: Path, root: str) -> None:
 
 
 def test_copy_of_another_user(policy_file: Path, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A copy in a directory that somebody else owns or may write to is not read."""
+    """A copy in a directory that another user owns or may write to is not read."""
     compiled.load(str(policy_file), root)
     (copy,) = copies(root)
     os.chmod(copy.parent, 0o777)
@@ -126,14 +126,14 @@ def test_copy_of_another_user(policy_file: Path, root: str, monkeypatch: pytest.
 
 
 def test_store_that_cannot_be_written(policy_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A read-only store, or none, costs the copy and nothing else."""
+    """With a read-only store, or none, only the copy is missing."""
     (tmp_path / "file").touch()
     assert compiled.load(str(policy_file), str(tmp_path / "file" / "root")) == DOCUMENT
     assert compiled.load(str(policy_file), None) == DOCUMENT
 
 
 def test_text_that_utf8_cannot_hold(policy_file: Path, root: str) -> None:
-    """A lone surrogate in a pattern cannot be kept as a copy, and is no reason to refuse the file."""
+    """A lone surrogate in a pattern prevents the copy, but the policy file is accepted."""
     policy_file.write_text('rules:\n- {match: {engine: "\\ud800"}, set: {}}\n')
     assert compiled.load(str(policy_file), root)["rules"][0]["match"] == {"engine": "\ud800"}
 

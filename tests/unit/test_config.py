@@ -1,4 +1,4 @@
-"""Policy files: the default one documents and equals what is in force, and errors say where and what."""
+"""Policy files: the default one documents and equals the built-in defaults, and errors have a place and a reason."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CONDITIONS = "application, device, driver, engine, executable, vendor"
 
 
 def test_default_file_equals_the_defaults() -> None:
-    """default.yaml is valid and says exactly what holds without it."""
+    """default.yaml is valid and equals the defaults."""
     document = config.read(str(DEFAULT_FILE))
     assert document.pop("settings") == DEFAULTS
     assert document.pop("rules") == []
@@ -35,7 +35,7 @@ def test_default_file_equals_the_defaults() -> None:
 
 
 def test_every_key_is_documented() -> None:
-    """Each key of the schema stands in default.yaml with a comment, each choice with its meaning, each condition."""
+    """default.yaml has each key of the schema with a comment, each choice with its meaning, and each condition."""
     text = DEFAULT_FILE.read_text()
     lines = text.split("\n")
     schema = config.schema()
@@ -53,7 +53,7 @@ def test_every_key_is_documented() -> None:
 
 
 def test_examples_in_the_default_file_are_valid() -> None:
-    """The rules that default.yaml shows as comments work when the comment signs are taken away."""
+    """The rules that default.yaml shows as comments work when uncommented."""
     text = DEFAULT_FILE.read_text()
     head, _, examples = text.partition("rules: []\n")
     document = config.parse(head + "rules:\n" + re.sub(r"^#", "", examples, flags=re.M), "example")
@@ -63,7 +63,7 @@ def test_examples_in_the_default_file_are_valid() -> None:
 @pytest.mark.parametrize(
     ("text", "line", "problem"),
     [
-        # what the YAML itself gets wrong
+        # errors of the YAML itself
         ("a: [1", 1, "not YAML: while parsing a flow sequence, expected ',' or ']', but got '<stream end>'"),
         ("share: all\nx: 'a", 2, "not YAML: while scanning a quoted scalar, found unexpected end of stream"),
         (
@@ -174,7 +174,7 @@ def test_errors(text: str, line: int, problem: str) -> None:
 
 @pytest.mark.parametrize("text", ["[" * 1000, "{" * 1000, "a: &a [*a]", "settings: &a {carrier: *a}", "? ? ? a"])
 def test_hostile_yaml(text: str) -> None:
-    """Nesting without end and structures that contain themselves are errors of the file like any other."""
+    """Endless nesting and structures that contain themselves are reported as errors of the file."""
     with pytest.raises(config.PolicyFileError) as caught:
         config.parse(text, "policy")
     assert "\n" not in str(caught.value)
@@ -196,12 +196,12 @@ def test_hostile_yaml(text: str) -> None:
     ],
 )
 def test_accepted(text: str, document: dict[str, Any]) -> None:
-    """What people write: off without quotes, hexadecimal numbers, fractions, nothing at all."""
+    """What people write is accepted: off without quotes, hexadecimal numbers, fractions, an empty file."""
     assert config.parse(text, "policy") == document
 
 
 def test_read_names_the_file(tmp_path: Path) -> None:
-    """A file that is missing, a directory, no UTF-8 or far too long is an error that names it."""
+    """A file that is missing, a directory, not UTF-8 or far too long is an error that names the file."""
     for name, content, message in (
         ("missing", None, "cannot be read: No such file or directory"),
         ("latin", b"share: all\n# caf\xe9", "not UTF-8"),

@@ -1,4 +1,4 @@
-"""Policy files that made PyYAML raise what it does not document, or grow without end; found by tests/fuzz."""
+"""Policy files for which PyYAML raised undocumented errors or used endless memory; found by tests/fuzz."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pylayer.common import config
     ],
 )
 def test_every_error_is_a_policy_file_error(text: str) -> None:
-    """Whatever is wrong, it is said in one line of a length that somebody reads."""
+    """Every error is reported in one line of readable length."""
     with pytest.raises(config.PolicyFileError) as caught:
         config.parse(text, "policy.yaml")
     assert str(caught.value).startswith("policy.yaml")
@@ -31,14 +31,14 @@ def test_every_error_is_a_policy_file_error(text: str) -> None:
 
 
 def test_merges_that_double() -> None:
-    """Forty lines of merges that each double what they merge are an error, and not a terabyte."""
+    """Forty lines of merges that each double the previous one are an error and do not use a terabyte."""
     lines = ["x0: &x0 {a: 1, b: 2}"] + [f"x{n}: &x{n} {{<<: [*x{n - 1}, *x{n - 1}]}}" for n in range(1, 40)]
     with pytest.raises(config.PolicyFileError, match="merge"):
         config.parse("\n".join(lines), "policy.yaml")
 
 
 def test_a_merge() -> None:
-    """Merging one rule's settings into another's goes on working, also in a chain."""
+    """Merging one rule's settings into another's still works, also in a chain."""
     text = """
     rules:
     - match: {executable: a}

@@ -1,4 +1,4 @@
-"""docs/coverage.md and docs/reliability.md say which test shows what: the tests exist, and no command is left out."""
+"""docs/coverage.md and docs/reliability.md name the test for each row: the tests exist, and no command is missing."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import lints
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "coverage.md").read_text()
 PATHS = ["hit", "miss", "refused", "passed"]
-#: What a cell says that names no test.
+#: Beginnings of cells that name no test.
 REASONS = ("n/a: ", "by hand: ", "not tried", "not there yet")
-#: Of the tables in docs/reliability.md.
+#: Columns of the tables in docs/reliability.md.
 FAULT_COLUMNS = ["fault", "how injected", "the program saw", "the user saw", "lost", "test"]
 
 
 def rows(heading: str) -> list[list[str]]:
-    """The cells of the table under a heading, without its own two lines."""
+    """Returns the cells of the table under a heading, without the table's first two lines."""
     section = TEXT.split(f"## {heading}\n")[1].split("\n## ")[0]
     lines = [line for line in section.splitlines() if line.startswith("|")][2:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
 def intercepted() -> set[str]:
-    """The commands in the tables of hooks."""
+    """Returns the commands in the tables of hooks."""
     loader = ROOT / "shim/layer/loader"
     tables = re.findall(r"static const Hook \w+\[\] = \{(.*?)\n\};", (loader / "loader.c").read_text(), re.S)
     assert len(tables) == 2
@@ -39,7 +39,7 @@ def intercepted() -> set[str]:
 
 @cache
 def functions(file: str) -> set[str]:
-    """The functions of a file of tests/, or of tests/layer/; none where there is no such file."""
+    """Returns the functions of a file of tests/ or of tests/layer/, or nothing if there is no such file."""
     path = ROOT / "tests" / (file if "/" in file else f"layer/{file}")
     return set(re.findall(r"^def (\w+)\(", path.read_text(), re.M)) if path.exists() else set()
 
@@ -53,14 +53,15 @@ def test_named_tests_exist() -> None:
 
 
 def test_named_modes_exist() -> None:
-    """A mode that the page names is a mode of the program, and each has its row."""
+    """Each mode that the page names is a mode of the program, and each mode has its row."""
     named = set(re.findall(r"mode `(\w+)`", TEXT))
     modes = set(re.findall(r'^    \{"(\w+)", mode_', (ROOT / "tests/paths/paths.c").read_text(), re.M))
     assert named == modes and len(modes) > 10
 
 
 def test_every_command_has_its_rows() -> None:
-    """Each command that the layer intercepts is in one of the tables, with every path where it can find something."""
+    """Each command that the layer intercepts is in one of the tables, with every path on which it can find
+    something."""
     whole: dict[str, list[str]] = {}
     command = ""
     for first, path, *_ in rows("Commands that find something, or keep it"):
@@ -80,7 +81,7 @@ def test_no_cell_is_empty() -> None:
 
 
 def test_every_fault_names_its_test() -> None:
-    """A row of docs/reliability.md has all columns, names its test, and is there once."""
+    """Each row of docs/reliability.md has all columns, names its test, and appears once."""
     faults = (ROOT / "docs" / "reliability.md").read_text().split("## Drivers that fail")[1]
     lines = [line for line in faults.splitlines() if line.startswith("|") and not line.startswith("|---")]
     found = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
@@ -97,7 +98,7 @@ def test_every_fault_names_its_test() -> None:
 
 
 def test_every_difference_is_listed() -> None:
-    """The page lists what the differential test allows, and nothing else."""
+    """The page lists exactly the differences that the differential test allows."""
     source = (ROOT / "tests" / "differential" / "differences.py").read_text()
     allowed = re.findall(r'^    Allowed\(\n        "([^"]+)"', source, re.M)
     table = TEXT.split("## What is not as without the layer\n")[1].split("\nNo generated program")[0]

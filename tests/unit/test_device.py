@@ -70,7 +70,7 @@ CASES = [
 
 @pytest.mark.parametrize(("outcome", "data"), CASES)
 def test_judge(outcome: str, data: CacheData) -> None:
-    """Each thing that can be wrong with a header has its outcome; only accepted data passes."""
+    """Each possible error of a header has its outcome. Only accepted data passes."""
     assert judge(data, facts()) == outcome
     verdict, named = Policy().admit_cache(data, facts(), {**DEFAULTS, "application_caches": "check"})
     assert (verdict, named) == (VERDICT_PASS if outcome == "accepted" else VERDICT_EMPTY, outcome)
@@ -89,14 +89,14 @@ def test_judge(outcome: str, data: CacheData) -> None:
     ],
 )
 def test_history_decides(history: str, data: bytes, verdict: int, outcome: str) -> None:
-    """What is known of data from earlier runs decides where its header says nothing against it."""
+    """If the header is right, the history of the data from earlier runs decides."""
     judged = cache_data(data, 100)
     judged.history = history
     assert Policy().admit_cache(judged, facts(), DEFAULTS) == (verdict, outcome)
 
 
 def test_every_outcome_is_tested_and_explained() -> None:
-    """No outcome without a test above and a sentence for people."""
+    """Each outcome has a test above and a sentence for people."""
     assert {outcome for outcome, _ in CASES} == set(OUTCOMES)
     assert all(OUTCOMES.values())
 
@@ -104,8 +104,7 @@ def test_every_outcome_is_tested_and_explained() -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.binary(max_size=40), st.integers(0, 2**64 - 1), st.booleans())
 def test_judge_takes_anything(data: bytes, size: int, is_null: bool) -> None:
-    """Whatever a program passes, the outcome has a name, and only this driver's header is accepted, or one that an
-    extension defines."""
+    """For any data the outcome has a name. Only this driver's header, or one that an extension defines, is accepted."""
     outcome = judge(cache_data(data, size, is_null), facts())
     assert outcome in OUTCOMES
     is_extensions = int.from_bytes(data[4:8], "little") // 1000000 == 1000
@@ -127,13 +126,13 @@ FIELDS = {
 
 
 def test_identity_is_pinned() -> None:
-    """These fields have had this name ever since; another name would leave every store behind unread."""
+    """These fields must keep this name. With another name, every existing store would be left unread."""
     assert Identity(FIELDS).name == "b806ea7b6b14ce02629cbeefe96fe1d7"
     assert program_id("stutter", "Stutter") == 0xE4685CB3B99C6FF1
 
 
 def test_identity_of_a_device() -> None:
-    """The identity holds all that tells driver builds apart, and the bytes of the digest are its name."""
+    """The identity holds everything that tells driver builds apart. Its name is the bytes of the digest."""
     identity = Identity.of(facts())
     assert identity.fields == {**FIELDS, "abi": ABI}
     assert bytes.fromhex(identity.name) == identity.digest
@@ -153,7 +152,7 @@ def test_identity_of_a_device() -> None:
     ],
 )
 def test_each_field_changes_the_identity(changes: dict[str, Any]) -> None:
-    """Data crosses to a driver under an equal identity only, so each field counts."""
+    """Data is given only to a driver with an equal identity, so each field counts."""
     assert Identity.of(facts(**changes)).digest != Identity.of(facts()).digest
 
 
@@ -166,24 +165,24 @@ def test_abi_changes_the_identity() -> None:
     "changes", [{"device_name": "x"}, {"api_version": 1}, {"feedback_supported": False}, {"cache_control_supported": 0}]
 )
 def test_other_facts_do_not(changes: dict[str, Any]) -> None:
-    """What does not belong to the driver build leaves the identity as it is."""
+    """Facts that do not belong to the driver build do not change the identity."""
     assert Identity.of(facts(**changes)).digest == Identity.of(facts()).digest
 
 
 def test_fields_cannot_run_into_each_other() -> None:
-    """A line end in one field does not make the text of two other fields."""
+    """A line end in one field does not make the text equal to that of two other fields."""
     one = Identity.of(facts(driver_info="A\ndriver_name=B", driver_name="C"))
     other = Identity.of(facts(driver_info="A", driver_name="B\ndriver_name=C"))
     assert one.digest != other.digest
 
 
 def test_order_of_fields_does_not_count() -> None:
-    """Equal fields are an equal identity in any order."""
+    """Fields in any order give the same identity."""
     assert Identity(dict(reversed(FIELDS.items()))).digest == Identity(FIELDS).digest
 
 
 def test_program_id() -> None:
-    """Executable and application both count, and do not run into each other."""
+    """Executable and application both count, and cannot be confused with each other."""
     numbers = {program_id(*names) for names in (("a", "b"), ("ab", ""), ("", "ab"), ("a", "c"), ("b", "b"))}
     assert len(numbers) == 5
     assert program_id("a", "b") == xxhash.xxh3_64_intdigest(b"a\0b")
@@ -231,25 +230,25 @@ def test_program_id() -> None:
     ],
 )
 def test_choose_carrier(wanted: str, device: dict[str, Any], carrier: int, fallback: int) -> None:
-    """The carrier follows the policy file where the device can do it, and has a reason in words."""
+    """The carrier follows the policy file if the device supports it, and has a reason in words."""
     chosen, otherwise, reason = choose_carrier({**DEFAULTS, "carrier": wanted}, facts(**device))
     assert (chosen, otherwise) == (carrier, fallback)
     assert reason
 
 
 def test_stub_driver_is_named() -> None:
-    """A driver whose cache keeps nothing is named in the reason, so that the log says why nothing is stored."""
+    """The reason names a driver whose cache stores nothing, so that the log says why nothing is stored."""
     assert "Lavapipe" in choose_carrier(DEFAULTS, facts(driver_id=13))[2]
 
 
 def test_reasons_for_what_was_not_chosen() -> None:
-    """Where binaries are wanted and cannot be, or a program wants no cache, the reason says so."""
+    """If binaries are wanted but not possible, or a program wants no cache, the reason says so."""
     assert "VK_KHR_pipeline_binary" in choose_carrier({**DEFAULTS, "carrier": "binaries"}, facts())[2]
     assert choose_carrier(DEFAULTS, facts(internal_cache_disabled=True))[2] == "the program disables internal caches"
 
 
 def test_plan() -> None:
-    """Settings become a plan in nanoseconds and bytes; fractions and whole numbers written as 8.0 included."""
+    """Settings become a plan in nanoseconds and bytes, including fractions and whole numbers written as 8.0."""
     wanted = {**DEFAULTS, "load_wait_ms": 0.5, "queue_mib": 8.0, "application_caches": "pass"}
     plan = Policy().plan_device(program(), facts(), wanted)
     assert plan == Plan(
@@ -282,7 +281,7 @@ def plan_with(wanted: dict[str, Any], **device: Any) -> Plan:
     ("wanted", "checked", "restored"), [("restore", True, True), ("attest", True, False), ("pass", False, False)]
 )
 def test_plan_for_application_binaries(wanted: str, checked: bool, restored: bool) -> None:
-    """Data that a program brings is checked, and replaced where it is altered, as application_binaries says."""
+    """application_binaries decides whether data that a program supplies is checked, and replaced if it is altered."""
     plan = plan_with({"application_binaries": wanted})
     assert (plan.check_binaries, plan.restore_binaries) == (checked, restored)
 
@@ -297,7 +296,7 @@ def test_plan_for_application_binaries(wanted: str, checked: bool, restored: boo
     ],
 )
 def test_plan_to_keep_what_is_read(wanted: dict[str, Any], requested: bool, kept: int) -> None:
-    """Copies are made of what a program reads where something can be restored from them, and nowhere else."""
+    """What a program reads is copied only if something can be restored from the copy."""
     assert plan_with(wanted, binaries_requested=requested).keep_cache_bytes == kept
 
 
@@ -335,7 +334,7 @@ def test_binaries_in_memory_of_a_32_bit_program(monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_binary_properties(carrier: str, setting: str, driver: tuple[int, ...], expected: tuple[int, ...]) -> None:
-    """A program hears of the internal cache that the layer is, and of a filled one where the policy file says so."""
+    """A program is told that the layer is an internal cache, and that it is a filled one if the policy file says so."""
     names = ("internal_cache", "internal_cache_control", "prefers_internal_cache", "precompiled_internal_cache")
     device = facts(binaries_supported=True, **{name: bool(value) for name, value in zip(names, driver, strict=True)})
     settings = {"carrier": carrier, "prefers_internal_cache": setting, "precompiled_internal_cache": setting}
@@ -348,7 +347,7 @@ def test_binary_properties(carrier: str, setting: str, driver: tuple[int, ...], 
 
 
 def test_record_needs_every_field() -> None:
-    """A value with a field missing, or one that it does not have, is not made."""
+    """A value with a missing or an unknown field cannot be made."""
     values = facts().as_dict()
     with pytest.raises(TypeError, match="DeviceFacts has no colour"):
         DeviceFacts(**values, colour=1)
@@ -358,7 +357,7 @@ def test_record_needs_every_field() -> None:
 
 
 def test_records_compare_by_value() -> None:
-    """Equal fields are equal values with equal hashes; another class with the same fields is another value."""
+    """Equal fields make equal values with equal hashes. Values of different classes are never equal."""
     assert facts() == facts()
     assert hash(facts()) == hash(facts())
     assert facts() != facts(vendor_id=1)
@@ -368,7 +367,7 @@ def test_records_compare_by_value() -> None:
 
 
 def test_record_shows_its_fields() -> None:
-    """The repr can be read, and nothing can be added to a value."""
+    """The repr is readable, and no attribute can be added to a value."""
     data = things.cache_data(b"ab", sketch=b"")
     digest = xxhash.xxh3_128_digest(b"ab")
     assert repr(data) == (
@@ -389,11 +388,11 @@ def test_record_shows_its_fields() -> None:
     ],
 )
 def test_program_name(executable: str, application: str, name: str) -> None:
-    """The application's own name stands beside the executable's where it says more."""
+    """The application's own name is added to the executable's if it says more."""
     assert program(executable=executable, application=application).name == name
 
 
 def test_counters_are_those_of_the_boundary() -> None:
-    """No counter twice, and those that policy reads are among them."""
+    """No counter appears twice, and all counters that policy reads exist."""
     assert len(set(COUNTER_NAMES)) == len(COUNTER_NAMES)
     assert {"plain", "plain_compiled", "plain_ns", "absorbed"} < set(COUNTER_NAMES)

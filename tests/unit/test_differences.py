@@ -1,4 +1,4 @@
-"""The comparison of tests/differential: what the table lets pass, and that nothing else does."""
+"""The comparison of tests/differential: the table allows its differences, and no others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ REFUSED = "result=1000297000 P0=null:?:?"
 
 
 def rows(line: str, driver: str, layer: str, run: str = "warm") -> list[str] | None:
-    """The rows of the table that explain what differs; None where something is unexplained."""
+    """Returns the rows of the table that explain a difference, or None if part of it is unexplained."""
     comparison = Comparison()
     found = list(comparison.compare([line], [driver], [layer], "cells", run))
     return None if found else sorted(comparison.rows)
@@ -33,7 +33,7 @@ def rows(line: str, driver: str, layer: str, run: str = "warm") -> list[str] | N
     ],
 )
 def test_listed(line: str, driver: str, layer: str, explained: list[str]) -> None:
-    """What the table lists is explained by the row that is meant."""
+    """A difference that the table lists is explained by the intended row."""
     assert rows(line, driver, layer) == explained
 
 
@@ -43,7 +43,7 @@ def test_listed(line: str, driver: str, layer: str, explained: list[str]) -> Non
         # A pipeline that the layer loses, and one that it makes up.
         (PLAIN, "result=0 P0=set:V:V", "result=-3 P0=null:-:-"),
         (PLAIN, REFUSED, "result=0 P0=set:V:V"),
-        # Results that do not fit the pipelines.
+        # Results that do not match the pipelines.
         (MAY_NOT, REFUSED, "result=1000297000 P0=set:V:-"),
         (MAY_NOT, REFUSED, "result=0 P0=null:-:-"),
         # Hits in a cache that the program did not pass; bits that do not exist; nothing written.
@@ -51,7 +51,7 @@ def test_listed(line: str, driver: str, layer: str, explained: list[str]) -> Non
         (PLAIN, "result=0 P0=set:V:V", "result=0 P0=set:V!:V"),
         (PLAIN, "result=0 P0=set:V:V", "result=0 P0=set:?:V"),
         (PLAIN, "result=0 P0=set:VH:V", "result=0 P0=set:V:V"),
-        # Data that gets lost, or is written beyond its room.
+        # Data that is lost, or that is written beyond its buffer.
         ("read D0 C0", "result=0 size=filled", "result=0 size=empty"),
         ("read D0 C0", "result=0 size=filled then=0 beyond=0", "result=0 size=filled then=0 beyond=1"),
         ("key P0", "result=0 size=20 key=00", "result=0 size=20 key=01"),
@@ -61,12 +61,12 @@ def test_listed(line: str, driver: str, layer: str, explained: list[str]) -> Non
     ],
 )
 def test_unlisted(line: str, driver: str, layer: str) -> None:
-    """Anything else is a difference."""
+    """Every difference that is not listed is found."""
     assert rows(line, driver, layer) is None
 
 
 def test_cold_store() -> None:
-    """On an empty store only what the program itself has compiled can be answered."""
+    """On an empty store, the layer can only answer with what the program itself has compiled."""
     assert rows(MAY_NOT, REFUSED, "result=0 P0=set:V:-", run="cold") is None
     lines, answer = [MAY_NOT.replace(" flags=fail", ""), MAY_NOT], "result=0 P0=set:V:-"
     comparison = Comparison()
@@ -75,7 +75,7 @@ def test_cold_store() -> None:
 
 
 def test_parts_of_pipelines() -> None:
-    """A library of vertex shaders is the same one whatever fragment shader goes with it."""
+    """A library of vertex shaders is the same library whichever fragment shader is linked with it."""
     part = "graphics C0 : P0 part=vertex vert=vert0 frag=frag{} from=inline flags=library feedback=pipeline"
     hit, compiled = "result=0 P0=set:VH", "result=0 P0=set:V"
     comparison = Comparison()
@@ -86,7 +86,8 @@ def test_parts_of_pipelines() -> None:
 
 
 def test_objects_of_one_run() -> None:
-    """A call on a pipeline that only one run has may differ, until both have another in its place."""
+    """A call on a pipeline that exists in only one run may differ, until both runs have another pipeline in its
+    place."""
     lines = [MAY_NOT, "unpipeline P0", "unpipeline P0"]
     comparison = Comparison()
     driver, layer = [REFUSED, "skip P0", "skip P0"], ["result=0 P0=set:V:-", "done", "skip P0"]

@@ -1,4 +1,4 @@
-"""Settings text: what is written comes back, and anything else is refused."""
+"""The settings text: what is written is read back, and anything else is refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pylayer.common import flat
 
 TEXT = st.text(alphabet=st.characters(codec="utf-8"), max_size=12)
-#: Characters that mean something in the format are tried more often than chance would.
+#: Characters with a meaning in the format are tried more often than chance would.
 MARKED = st.text(alphabet="%=.[\n\r:#a0", max_size=6)
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT | MARKED
 VALUES = st.recursive(
@@ -22,7 +22,7 @@ VALUES = st.recursive(
 @settings(max_examples=300, deadline=None)
 @given(st.dictionaries(TEXT | MARKED, VALUES, max_size=4))
 def test_round_trip(document: dict[str, Any]) -> None:
-    """Any nested mapping of text, numbers, truth values and null comes back equal, types included."""
+    """Any nested mapping of text, numbers, booleans and null is read back equal, types included."""
     text = flat.dumps(document)
     assert "\r" not in text  # a reader in text mode takes it for a line end
     again = flat.loads(text)
@@ -33,7 +33,7 @@ def test_round_trip(document: dict[str, Any]) -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.text(alphabet="%=.[\nsifbndl:a0", max_size=40) | st.text(max_size=40))
 def test_any_text_is_read_or_refused(text: str) -> None:
-    """Text of any kind gives a mapping or ValueError, never another exception."""
+    """Any text gives a mapping or ValueError, never another exception."""
     try:
         assert isinstance(flat.loads(text), dict)
     except ValueError:
@@ -41,7 +41,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 
 
 def test_format() -> None:
-    """The text is one line a leaf, so that people can read it."""
+    """The text has one line for each leaf, so that people can read it."""
     document: dict[str, Any] = {"a": {"b": 1, "c.d": "x\ny"}, "e": [True, None, 0.5, {}, []], "f": {"[": ""}}
     assert flat.dumps(document) == (
         "a.b=i:1\na.c%2Ed=s:x%0Ay\ne.[0=b:1\ne.[1=n:\ne.[2=f:0.5\ne.[3=d:\ne.[4=l:\nf.%5B=s:\n"
@@ -66,11 +66,11 @@ def test_format() -> None:
     ids=range(11),
 )
 def test_refused(text: str) -> None:
-    """What dumps never writes raises ValueError, however deep or contradictory it is."""
+    """Text that dumps never writes raises ValueError, however deep or contradictory it is."""
     with pytest.raises(ValueError):
         flat.loads(text)
 
 
 def test_empty() -> None:
-    """Nothing is an empty mapping."""
+    """Empty text is an empty mapping."""
     assert flat.loads("") == flat.loads(flat.dumps({})) == {}

@@ -1,4 +1,4 @@
-"""What may use what: drawn from the imports of Python and from the calls of C (docs/architecture.md, 'Floors')."""
+"""Which module may use which, taken from the imports of Python and the calls of C (docs/architecture.md, 'Floors')."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMMENT = re.compile(r"/\*.*?\*/", re.S)
 
 
 def circles(graph: dict[str, set[str]]) -> list[list[str]]:
-    """Groups of nodes from each of which every other one is reached (Tarjan)."""
+    """Returns groups of nodes in which every node is reached from every other (Tarjan)."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
@@ -54,7 +54,7 @@ def modules() -> dict[str, Path]:
 
 
 def imports() -> dict[str, set[str]]:
-    """Of each module of the package, the others that it imports, for types alone as well."""
+    """Returns, for each module of the package, the other modules that it imports, including imports for types only."""
     known = modules()
     graph: dict[str, set[str]] = {}
     for name, path in known.items():
@@ -73,18 +73,18 @@ def imports() -> dict[str, set[str]]:
 
 
 def floor_of(module: str) -> str:
-    """A module's folder below pylayer/; empty for those in pylayer/ itself."""
+    """Returns a module's folder below pylayer/, or empty text for modules in pylayer/ itself."""
     parts = module.split(".")
     return parts[1] if len(parts) > 2 or (PACKAGE / parts[-1]).is_dir() else ""
 
 
 def sources() -> dict[str, str]:
-    """C sources of the layer by path, without comments."""
+    """Returns the C sources of the layer by path, without comments."""
     return {str(path.relative_to(LAYER)): COMMENT.sub("", path.read_text()) for path in LAYER.rglob("*.c")}
 
 
 def calls() -> dict[str, set[str]]:
-    """Of each C source, the others whose functions it names."""
+    """Returns, for each C source, the other sources whose functions it names."""
     texts = sources()
     defined = {name: file for file, text in texts.items() for name in DEFINITION.findall(text)}
     assert len(defined) > 200
@@ -96,7 +96,7 @@ def calls() -> dict[str, set[str]]:
 
 
 def included() -> dict[str, set[str]]:
-    """Of each C header, those that it includes."""
+    """Returns, for each C header, the headers that it includes."""
     return {
         str(path.relative_to(LAYER)): set(re.findall(r'^#include "([\w/.]+)"', path.read_text(), re.M))
         for path in LAYER.rglob("*.h")
@@ -104,26 +104,26 @@ def included() -> dict[str, set[str]]:
 
 
 def test_circles_are_seen() -> None:
-    """A circle of two and one of three are found, and a chain is none."""
+    """A cycle of two and one of three are found. A chain is not a cycle."""
     graph = {"a": {"b"}, "b": {"a", "c"}, "c": {"d"}, "d": {"e"}, "e": {"c"}, "f": {"a"}}
     assert sorted(circles(graph)) == [["a", "b"], ["c", "d", "e"]]
     assert circles({"a": {"b"}, "b": {"c"}, "c": set()}) == []
 
 
 def test_no_circle_in_python() -> None:
-    """No module of the package imports itself by way of others."""
+    """No module of the package imports itself through other modules."""
     assert circles(imports()) == []
 
 
 def test_no_circle_in_c() -> None:
-    """No C source calls back into one that calls it, and no header includes itself by way of others."""
+    """No C source calls back into one that calls it, and no header includes itself through others."""
     assert circles(calls()) == []
     assert circles(included()) == []
 
 
 def test_program_and_command_line_are_apart() -> None:
-    """What runs in a program's process imports nothing of the command line; the store imports nothing of the policy
-    thread either."""
+    """Modules that run in a program's process import nothing from the command line. The store also imports nothing from
+    the policy thread."""
     wrong = []
     for module, others in imports().items():
         forbidden = {"": ()}.get(floor_of(module), OUTSIDE if floor_of(module) in INSIDE else ())
@@ -136,7 +136,7 @@ def test_program_and_command_line_are_apart() -> None:
 
 
 def test_each_source_has_a_header() -> None:
-    """What a C source lets others call is declared in the header of its name."""
+    """The functions that a C source offers to others are declared in the header of the same name."""
     wrong = []
     graph = calls()
     called = {file for others in graph.values() for file in others}

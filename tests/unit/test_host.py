@@ -31,7 +31,8 @@ from pylayer.values import (
 
 
 def test_a_device_from_plan_to_end(send: Send, boundary: FakeBoundary, root: str) -> None:
-    """Planned, loaded, used and destroyed: the store is handed over, new cells and statistics are kept."""
+    """A device is planned, loaded, used and destroyed: the store is handed over, new cells and statistics are
+    stored."""
     in_store(root, own("1"), record(b"stored"))
     plan = message("PLAN_DEVICE")
     boundary.totals = counters(pipelines=2, hits=1)
@@ -55,7 +56,7 @@ def test_a_device_from_plan_to_end(send: Send, boundary: FakeBoundary, root: str
 
 
 def test_late_plan(send: Send, host: Any, boundary: FakeBoundary) -> None:
-    """A plan that came too late leaves no session behind, and is said."""
+    """A plan that came too late leaves no session, and the log says so."""
     send(FakeMessage("PLAN_DEVICE", late=True))
     assert host.sessions == {}
     assert "too late" in boundary.lines(LOG_WARN)[0]
@@ -69,7 +70,7 @@ def test_carrier_off(send: Send, host: Any, boundary: FakeBoundary) -> None:
 
 
 def test_carrier_that_became_off(send: Send, host: Any, boundary: FakeBoundary, root: str) -> None:
-    """Where the driver refused an empty cache, what was verified is not handed over."""
+    """If the driver refused an empty cache, verified data is not handed over."""
     in_store(root, own("1"), record(b"stored"))
     send(message("PLAN_DEVICE"), None, message("DEVICE_CREATED", carrier=CARRIER_OFF), None)
     assert (boundary.loaded, host.loading) == ([], {})
@@ -78,7 +79,7 @@ def test_carrier_that_became_off(send: Send, host: Any, boundary: FakeBoundary, 
 def test_session_that_could_not_be_made(
     send: Send, boundary: FakeBoundary, monkeypatch: pytest.MonkeyPatch, host: Any
 ) -> None:
-    """A device whose plan was answered and that then got no session is switched off: nothing waits for it."""
+    """A device that was planned but got no session is switched off, so that nothing waits for it."""
     from pylayer.inhost import session
 
     monkeypatch.setattr(session, "DeviceSession", None)
@@ -90,7 +91,7 @@ def test_session_that_could_not_be_made(
 
 
 def test_store_is_verified_before_the_device_exists(send: Send, host: Any, boundary: FakeBoundary, root: str) -> None:
-    """While the driver creates the device the store is read; nothing is handed over until the device exists."""
+    """The store is read while the driver creates the device. Nothing is handed over until the device exists."""
     in_store(root, own("1"), record(b"stored"))
     send(message("PLAN_DEVICE"), None, None, None, None)
     assert boundary.loaded == []
@@ -104,7 +105,7 @@ def test_store_is_verified_before_the_device_exists(send: Send, host: Any, bound
 def test_large_store_is_loaded_in_steps(
     send: Send, boundary: FakeBoundary, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between two batches the mailbox is looked at without waiting, so that requests are answered meanwhile."""
+    """Between two batches the loop polls the mailbox, so that requests are answered during a load."""
     monkeypatch.setattr(reader, "PART_BYTES", 10 * 80)
     in_store(root, own("1"), *(record(b"%d" % number) for number in range(50)))
     request = message("ADMIT_CACHE")
@@ -119,7 +120,7 @@ def test_large_store_is_loaded_in_steps(
 def test_store_that_cannot_be_read(
     send: Send, boundary: FakeBoundary, root: str, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
-    """A load that fails in an unforeseen way is given up, and no pipeline creation waits for it."""
+    """A load that fails unexpectedly is abandoned, and no pipeline creation waits for it."""
     in_store(root, own("1"), record(b"stored"))
 
     def fail(path: str) -> bytes:
@@ -135,7 +136,7 @@ def test_store_that_cannot_be_read(
 def test_load_that_cannot_be_finished(
     send: Send, host: Any, boundary: FakeBoundary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also when the last step of a load fails, pipeline creations go on, and the loop does."""
+    """If the last step of a load fails, pipeline creations and the loop still continue."""
     from pylayer.inhost import session
 
     monkeypatch.setattr(session.DeviceSession, "load_finished", lambda self: 1 / 0)
@@ -145,7 +146,7 @@ def test_load_that_cannot_be_finished(
 
 
 def test_device_destroyed_while_loading(send: Send, host: Any, boundary: FakeBoundary, root: str) -> None:
-    """The load of a device that is gone is dropped."""
+    """The load of a destroyed device is dropped."""
     in_store(root, own("1"), record(b"stored"))
     send(message("PLAN_DEVICE"), message("FLUSH_DEVICE"), None)
     assert (host.loading, host.sessions, boundary.loaded) == ({}, {}, [])
@@ -155,7 +156,7 @@ def test_device_destroyed_while_loading(send: Send, host: Any, boundary: FakeBou
 
 
 def test_plan_is_kept(send: Send, host: Any, root: str) -> None:
-    """The built-in policy's plan is kept for the next run, behind a digest of its file's name and itself."""
+    """The built-in policy's plan is stored for the next run, after a digest of its file's name and itself."""
     host.configure()
     send(message("PLAN_DEVICE"))
     data = Path(root, "plans", "all.plan").read_bytes()
@@ -163,7 +164,7 @@ def test_plan_is_kept(send: Send, host: Any, root: str) -> None:
 
 
 def test_plan_made_by_rules_is_kept_for_its_program(send: Send, host: Any, root: str) -> None:
-    """With rules in the policy file a plan holds for the program that it was made for."""
+    """If the policy file has rules, a plan is valid only for the program for which it was made."""
     host.configure()
     host.document = {"rules": [{"match": {"executable": "other"}, "set": {"carrier": "off"}}]}
     send(message("PLAN_DEVICE"))
@@ -171,7 +172,7 @@ def test_plan_made_by_rules_is_kept_for_its_program(send: Send, host: Any, root:
 
 
 def test_kept_plan_is_not_answered(send: Send, host: Any, boundary: FakeBoundary) -> None:
-    """Where the layer found a kept plan nobody waits, and the session is made all the same."""
+    """If the layer found a stored plan, nobody waits for an answer, but the session is still made."""
     request = message("PLAN_DEVICE", kept=True, late=True)
     send(request)
     assert request.plan is None
@@ -183,7 +184,7 @@ def test_kept_plan_is_not_answered(send: Send, host: Any, boundary: FakeBoundary
 
 
 def count_writes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Records of each append."""
+    """Records the number of records of each append."""
     writes: list[int] = []
     append = journal.Journal.append
 
@@ -196,7 +197,7 @@ def count_writes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_cells_are_written_in_batches(send: Send, host_module: Any, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A burst of cells is stored with one write for as many as one write takes."""
+    """A burst of cells is stored with as few writes as possible."""
     writes = count_writes(monkeypatch)
     limit = host_module.WRITE_RECORDS
     cells = [message("CELL", data=b"%d" % number) for number in range(limit + 10)]
@@ -206,7 +207,7 @@ def test_cells_are_written_in_batches(send: Send, host_module: Any, root: str, m
 
 
 def test_message_behind_cells(send: Send, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request behind a run of cells is answered; cells of another device begin another write."""
+    """A request after a run of cells is answered. Cells of another device start another write."""
     writes = count_writes(monkeypatch)
     request = message("ADMIT_CACHE")
     other = 6
@@ -226,13 +227,13 @@ def test_message_behind_cells(send: Send, root: str, monkeypatch: pytest.MonkeyP
 
 
 def test_cell_of_an_unknown_device(send: Send, root: str) -> None:
-    """A cell whose device has no session is released, and nothing else."""
+    """A cell whose device has no session is released. Nothing else happens."""
     send(message("CELL", data=b"1"), message("CELL", data=b"2"))
     assert stored(root) == []
 
 
 def test_cell_kept_beyond_its_call(send: Send, host: Any) -> None:
-    """A policy class gets a cell's data as bytes, which it may keep; the view of the layer's memory stays here."""
+    """A policy class gets a cell's data as bytes, which it may keep. It never gets the view of the layer's memory."""
     kept: list[Cell] = []
 
     class Keeper(Policy):
@@ -261,7 +262,7 @@ def test_policy_refuses_a_cell(send: Send, host: Any, root: str) -> None:
 
 
 def test_application_cache(send: Send, host: Any, boundary: FakeBoundary) -> None:
-    """Good data passes silently; bad data is answered with an empty cache, counted by its outcome and said."""
+    """Good data passes silently. Bad data is answered with an empty cache, counted by its outcome, and logged."""
     good = facts()
     header = b"".join(
         number.to_bytes(4, "little") for number in (32, 1, good.vendor_id, good.device_id)
@@ -280,7 +281,7 @@ def test_application_cache(send: Send, host: Any, boundary: FakeBoundary) -> Non
 
 
 class Witness(Policy):
-    """Notes what was there when it was called."""
+    """A policy that records which files existed when it was called."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -293,7 +294,7 @@ class Witness(Policy):
 
 
 def test_flush_order(send: Send, host: Any, boundary: FakeBoundary, root: str) -> None:
-    """When the policy hears of a device's end, its snapshot and statistics are on disk already."""
+    """When the policy is told of a device's end, the device's snapshot and statistics are already on disk."""
     host.policy = Witness(root)
     boundary.totals = counters(plain=1, plain_compiled=1)
     boundary.merged = b"x" * 100
@@ -303,7 +304,7 @@ def test_flush_order(send: Send, host: Any, boundary: FakeBoundary, root: str) -
 
 
 def test_device_that_was_never_made(send: Send, host: Any, boundary: FakeBoundary, root: str) -> None:
-    """A device whose creation failed after its plan leaves nothing behind, and the policy hears of no end."""
+    """A device whose creation failed after its plan leaves nothing behind, and the policy is not told of an end."""
     host.policy = Witness(root)
     boundary.totals = None
     send(message("PLAN_DEVICE"), message("FLUSH_DEVICE"))
@@ -312,7 +313,7 @@ def test_device_that_was_never_made(send: Send, host: Any, boundary: FakeBoundar
 
 
 def test_flush_of_the_process(send: Send, host: Any, boundary: FakeBoundary, root: str) -> None:
-    """At exit every device is settled first, also when the policy then fails for one of them."""
+    """At exit every device is settled first, even if the policy then fails for one of them."""
 
     class FailsOnce(Witness):
         def device_destroyed(self, program: Any, facts: Any, counters: dict[str, int]) -> None:
@@ -331,7 +332,7 @@ def test_flush_of_the_process(send: Send, host: Any, boundary: FakeBoundary, roo
 
 
 def test_failing_policy_costs_no_statistics(send: Send, host: Any, root: str) -> None:
-    """A policy that fails at the end of a device does not keep its statistics from the disk."""
+    """If a policy fails at the end of a device, the device's statistics are still written."""
 
     class Bad(Policy):
         def device_destroyed(self, *_: Any) -> None:
@@ -343,7 +344,7 @@ def test_failing_policy_costs_no_statistics(send: Send, host: Any, root: str) ->
 
 
 def test_quiet(send: Send, boundary: FakeBoundary, host_module: Any, root: str) -> None:
-    """A second after the last event statistics and snapshots are written; then the loop wakes rarely."""
+    """A second after the last event, statistics and snapshots are written. Then the loop wakes rarely."""
     boundary.totals = counters(plain=1, plain_compiled=1)
     boundary.merged = b"x" * 100
     send(message("PLAN_DEVICE"), message("DEVICE_CREATED", carrier=CARRIER_SNAPSHOT), *[None] * 5)
@@ -354,7 +355,7 @@ def test_quiet(send: Send, boundary: FakeBoundary, host_module: Any, root: str) 
 
 
 def test_hits_alone(send: Send, boundary: FakeBoundary, host_module: Any, root: str) -> None:
-    """Statistics that change without a message are written each second; those that do not are looked at rarely."""
+    """Statistics that change without a message are written each second. Unchanged ones are checked rarely."""
     send(*device(), *[None] * 4)
     boundary.timeouts.clear()
     boundary.totals = counters(pipelines=5, hits=5)
@@ -371,7 +372,7 @@ def test_nothing_to_do(send: Send, boundary: FakeBoundary) -> None:
 
 
 def test_old_runs_are_pruned(send: Send, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once a process, when it is quiet, the oldest runs beyond the limit are deleted."""
+    """Once in each process, when it is idle, the oldest runs beyond the limit are deleted."""
     calls: list[str] = []
     monkeypatch.setattr(runs, "prune", calls.append)
     send(*device(), None, None, message("CREATE_INSTANCE", device=0), None, None)
@@ -379,7 +380,7 @@ def test_old_runs_are_pruned(send: Send, root: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_one_failing_device_leaves_the_others(send: Send, host: Any, root: str) -> None:
-    """Statistics of one device that cannot be had do not keep those of another from the disk."""
+    """If the statistics of one device cannot be read, those of another are still written."""
     send(*device(), FakeMessage("PLAN_DEVICE", 6), FakeMessage("DEVICE_CREATED", 6))
     for path in Path(root, "runs").glob("*"):
         path.unlink()

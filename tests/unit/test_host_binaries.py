@@ -1,4 +1,4 @@
-"""The policy thread and pipeline binaries: whose folder is read and when, what a program is told and what it read."""
+"""The policy thread and pipeline binaries: which folder is read and when, what a program is told, and what it read."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PROGRAM = program_id("stutter", "Stutter")
 
 
 def device(carrier: int = CARRIER_BINARIES, key: bytes = KEY, **changes: Any) -> list[FakeMessage | None]:
-    """What makes a device that can have binaries, and enough rounds of the loop to load its store."""
+    """Returns the messages that create a device with binaries, and enough rounds of the loop to load its store."""
     content = {"facts": facts(binaries_supported=True, **changes)}
     state = {"binaries": bool(key), "global_key": key, "carrier": carrier}
     return [message("PLAN_DEVICE", **content), None, None, message("DEVICE_CREATED", state=state), None, None, None]
@@ -50,7 +50,7 @@ def in_folder(root: str, identity: Identity, *records: bytes) -> Path:
 
 
 def test_a_device_of_binaries(send: Send, boundary: FakeBoundary, root: str, wants_binaries: None) -> None:
-    """Planned, loaded, used and destroyed under the identity that has the driver's global key."""
+    """A device is planned, loaded, used and destroyed under the identity that includes the driver's global key."""
     in_folder(root, IDENTITY, record(binaries(b"stored"), format.BINARIES), record(b"a cell"))
     messages = device()
     new = message("CELL", data=binaries(b"new"), unit=UNIT_BINARIES)
@@ -74,7 +74,8 @@ def test_a_device_of_binaries(send: Send, boundary: FakeBoundary, root: str, wan
 def test_nothing_is_read_in_vain(
     send: Send, host: Any, boundary: FakeBoundary, root: str, monkeypatch: pytest.MonkeyPatch, requested: bool
 ) -> None:
-    """Where the device will have a global key, the store is not read before that is known; elsewhere it is."""
+    """If the device will have a global key, the store is not read before the key is known. Otherwise it is read
+    early."""
     read: list[str] = []
     load = Folder.load
     monkeypatch.setattr(Folder, "load", lambda self, *rest: read.append(self.identity.name) or load(self, *rest))
@@ -96,7 +97,7 @@ def test_nothing_is_read_in_vain(
 def test_fallback(
     send: Send, boundary: FakeBoundary, wants_binaries: None, carrier: int, cache_control: bool, reason: str
 ) -> None:
-    """A device on which binaries cannot be enabled says why it has another carrier."""
+    """If binaries cannot be enabled on a device, the reason for its other carrier is logged."""
     messages = device(carrier, b"")
     assert messages[3] is not None
     messages[3].content["state"]["cache_control"] = cache_control
@@ -105,7 +106,7 @@ def test_fallback(
 
 
 def test_no_internal_caches(send: Send, host: Any, boundary: FakeBoundary, root: str) -> None:
-    """A program that disables internal caches gets no pipelines from the store, and what it reads is remembered."""
+    """A program that disables internal caches gets no pipelines from the store. What it reads is still recorded."""
     in_folder(root, IDENTITY, record(b"a cell"), record(binaries(b"stored"), format.BINARIES))
     disabled = {"binaries_requested": True, "internal_cache_disabled": True}
     first = device(CARRIER_OFF, **disabled)
@@ -124,7 +125,7 @@ def test_no_internal_caches(send: Send, host: Any, boundary: FakeBoundary, root:
 
 
 def test_cache_verdicts_of_a_device_without_a_carrier(send: Send, host: Any, root: str) -> None:
-    """Application caches are judged under the identity with the global key, also where nothing is loaded."""
+    """Application caches are judged under the identity with the global key, even if nothing is loaded."""
     send(*device(CARRIER_OFF, internal_cache_disabled=True))
     assert host.sessions[SERIAL].identity.name == IDENTITY.name
 
@@ -132,7 +133,7 @@ def test_cache_verdicts_of_a_device_without_a_carrier(send: Send, host: Any, roo
 def test_binaries_that_the_program_reads(
     send: Send, boundary: FakeBoundary, root: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A run of them is stored with one write, apart from pipelines, and each message is released."""
+    """Several of them are stored with one write, separate from pipelines, and each message is released."""
     writes: list[int] = []
     append = journal.Journal.append
     monkeypatch.setattr(journal.Journal, "append", lambda self, parts: writes.append(len(parts)) or append(self, parts))
@@ -145,13 +146,13 @@ def test_binaries_that_the_program_reads(
 
 
 def test_binaries_of_no_device(send: Send, root: str) -> None:
-    """What comes for a device that policy does not know is released and forgotten."""
+    """Binaries for a device that policy does not know are released and not stored."""
     send(message("BINARY_READ", data=b"one"))
     assert not list(Path(root).rglob("*.binaries"))
 
 
 def test_properties(send: Send, host: Any, wants_binaries: None) -> None:
-    """A program that asks before it has a device is told of the cache that the layer will be for it."""
+    """A program that asks before it has a device is told of the cache that the layer will provide."""
     host.document["settings"]["prefers_internal_cache"] = "yes"
     request = message("PROPERTIES", device=0, facts=facts(binaries_supported=True))
     send(request)
@@ -166,7 +167,7 @@ def test_properties(send: Send, host: Any, wants_binaries: None) -> None:
 
 
 def test_properties_by_a_policy_class(send: Send, host: Any, boundary: FakeBoundary) -> None:
-    """A policy class has the last word, and one that fails leaves the driver's."""
+    """A policy class has the last word. If it fails, the driver's answer stays."""
 
     class Mine(Policy):
         fails = False

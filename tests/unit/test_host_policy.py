@@ -1,4 +1,4 @@
-"""The policy in the host: its file, its class, and whatever goes wrong with it stays with one message."""
+"""The policy in the host: its file, its class, and failures, each of which affects only one message."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FAILURES: int = TOP_DEFAULTS["watchdog"]["failures"]
 
 
 class Broken(Policy):
-    """Fails in everything, with ``error``."""
+    """Raises ``error`` in every function."""
 
     error: Any = RuntimeError("broken on\npurpose")
 
@@ -39,7 +39,7 @@ class Unspeakable(Exception):
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), RuntimeError("x"), Unspeakable(), MemoryError()])
 def test_failing_policy(send: Send, host: Any, boundary: FakeBoundary, error: BaseException) -> None:
-    """An exception of any kind, SystemExit included, is logged in one line and ends neither loop nor process."""
+    """An exception of any kind, including SystemExit, is logged in one line and ends neither loop nor process."""
     host.policy = Broken()
     host.policy.error = error
     request = message("PLAN_DEVICE")
@@ -60,7 +60,7 @@ def test_failure_is_one_line(send: Send, host: Any, boundary: FakeBoundary) -> N
 
 @pytest.mark.parametrize("answer", [None, 5, object()])
 def test_plan_of_another_type(send: Send, host: Any, boundary: FakeBoundary, answer: Any) -> None:
-    """A plan_device that returns no Plan is a failure that says so, and the device runs without the layer."""
+    """A plan_device that returns no Plan counts as a failure, which is logged. The device runs without the layer."""
 
     class Wrong(Policy):
         def plan_device(self, *_: Any) -> Any:
@@ -74,8 +74,8 @@ def test_plan_of_another_type(send: Send, host: Any, boundary: FakeBoundary, ans
 
 
 def test_policy_that_fails_too_often(send: Send, host: Any, boundary: FakeBoundary) -> None:
-    """After FAILURES failures in a row, whatever succeeds between them besides the policy, the built-in policy
-    takes over, and the next device is planned."""
+    """After FAILURES failures in a row, the built-in policy replaces the class, whatever else succeeds in between. The
+    next device is planned again."""
     host.policy = Broken()
     last = message("PLAN_DEVICE")
     requests: list[FakeMessage | None] = []
@@ -93,7 +93,7 @@ def test_policy_that_fails_too_often(send: Send, host: Any, boundary: FakeBounda
 
 
 def test_policy_that_fails_on_every_cell(send: Send, host: Any, root: str) -> None:
-    """A keep_cell that always fails is replaced too, although storing goes on between the failures."""
+    """A keep_cell that always fails is replaced too, even if storing succeeds between the failures."""
 
     class Picky(Policy):
         def keep_cell(self, *_: Any) -> bool:
@@ -109,7 +109,7 @@ def test_policy_that_fails_on_every_cell(send: Send, host: Any, root: str) -> No
 
 
 def test_policy_that_fails_sometimes(send: Send, host: Any) -> None:
-    """Failures with successes between them do not cost a user the policy class."""
+    """Failures with successes in between do not replace the user's policy class."""
 
     class Moody(Policy):
         calls = 0
@@ -162,7 +162,7 @@ def test_policy_file(host_module: Any, boundary: FakeBoundary, root: str, tmp_pa
 def test_policy_file_that_cannot_be_used(
     host_module: Any, boundary: FakeBoundary, root: str, tmp_path: Path, text: str | bytes, words: str
 ) -> None:
-    """A file that cannot be used is one warning, and the defaults are in force."""
+    """A file that cannot be used causes one warning, and the defaults are in force."""
     host = configured(host_module, tmp_path, text)
     (line,) = boundary.lines(LOG_WARN)
     assert words in line
@@ -173,7 +173,7 @@ def test_policy_file_that_cannot_be_used(
 def test_yaml_that_cannot_be_imported(
     host_module: Any, boundary: FakeBoundary, root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An installation without PyYAML costs the policy file, not the layer."""
+    """In an installation without PyYAML, only the policy file is not used. The layer works."""
     monkeypatch.setitem(sys.modules, "yaml", None)
     monkeypatch.delitem(sys.modules, "pylayer.common.config", raising=False)
     monkeypatch.delattr(pylayer.common, "config", raising=False)
@@ -182,7 +182,7 @@ def test_yaml_that_cannot_be_imported(
 
 
 def test_policy_file_of_others(host_module: Any, boundary: FakeBoundary, root: str, tmp_path: Path) -> None:
-    """A policy file that others may write is not used, and named."""
+    """A policy file that others may write to is named and not used."""
     path = tmp_path / "policy.yaml"
     path.touch()
     os.chmod(path, 0o666)
@@ -192,7 +192,7 @@ def test_policy_file_of_others(host_module: Any, boundary: FakeBoundary, root: s
 
 
 def test_no_home(host_module: Any, boundary: FakeBoundary) -> None:
-    """Without a home directory and without PYLAYER_STORE it is said that nothing is stored."""
+    """Without a home directory and without PYLAYER_STORE, the log says that nothing is stored."""
     host = host_module.Host()
     host.configure()
     assert host.root is None
@@ -230,7 +230,7 @@ def policy_directory(tmp_path: Path) -> Iterator[Path]:
 def test_user_policy(
     host_module: Any, boundary: FakeBoundary, root: str, tmp_path: Path, policy_directory: Path
 ) -> None:
-    """A class of the user's own is taken from policy_path, which is last on the module path from then on."""
+    """The user's policy class is imported from policy_path, which is added at the end of the module path."""
     host = configured(host_module, tmp_path, f"policy: unit_user_policy:Good\npolicy_path: {policy_directory}")
     assert type(host.policy).__name__ == "Good"
     assert sys.path[-1] == str(policy_directory)
@@ -258,7 +258,8 @@ def test_user_policy_that_cannot_be_used(
     wanted: str,
     words: str,
 ) -> None:
-    """A class that is missing, none, or fails, in import or construction, leaves the built-in policy in force."""
+    """If the class is missing, is not a policy class, or fails in import or construction, the built-in policy stays in
+    force."""
     host = configured(host_module, tmp_path, f"policy: {wanted}\npolicy_path: {policy_directory}")
     (line,) = boundary.lines(LOG_WARN)
     assert line.startswith(f"policy {wanted} cannot be used: ")
@@ -270,7 +271,7 @@ def test_user_policy_that_cannot_be_used(
 def test_policy_directory_of_others(
     host_module: Any, boundary: FakeBoundary, root: str, tmp_path: Path, policy_directory: Path
 ) -> None:
-    """Code is not taken from a directory that others may write to, sticky or not."""
+    """Code is not imported from a directory that others may write to, sticky or not."""
     os.chmod(policy_directory, 0o1777)
     host = configured(host_module, tmp_path, f"policy: unit_user_policy:Good\npolicy_path: {policy_directory}")
     assert type(host.policy) is Policy
@@ -278,7 +279,7 @@ def test_policy_directory_of_others(
 
 
 def test_reason_names_the_policy_class(send: Send, host: Any, boundary: FakeBoundary) -> None:
-    """When a policy class chose the carrier, the log does not give the built-in policy's reason for it."""
+    """If a policy class chose the carrier, the log does not give the built-in policy's reason."""
 
     class Chooses(Policy):
         def plan_device(self, *arguments: Any) -> Plan:
@@ -295,7 +296,7 @@ def test_reason_names_the_policy_class(send: Send, host: Any, boundary: FakeBoun
 
 
 def test_prepare(host_module: Any, boundary: FakeBoundary, root: str) -> None:
-    """What a policy prints goes to the log, also while it is imported, and what is returned is the loop."""
+    """What a policy prints goes to the log, even while it is imported. The function returns the loop."""
 
     def speak() -> str:
         print("hello", "world")

@@ -1,4 +1,4 @@
-"""What the policy thread does for the store beside the program's messages: application caches, folding, repairs."""
+"""What the policy thread does for the store besides answering messages: application caches, folding, repairs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def closed(name: str) -> str:
 
 
 def admit(data: bytes, slot: int = 0) -> FakeMessage:
-    """vkCreatePipelineCache with this data."""
+    """Returns the message of vkCreatePipelineCache with this data."""
     cache = {
         "data_size": len(data),
         "digest": xxhash.xxh3_128_digest(data),
@@ -36,7 +36,7 @@ def admit(data: bytes, slot: int = 0) -> FakeMessage:
 
 
 def read(data: bytes | None, **changes: Any) -> FakeMessage:
-    """vkGetPipelineCacheData."""
+    """Returns the message of vkGetPipelineCacheData."""
     return message("CACHE_READ", data=data, read=changes)
 
 
@@ -52,7 +52,7 @@ def suffixes(root: str) -> list[str]:
 
 
 def test_what_was_read_may_come_back(send: Send, boundary: FakeBoundary) -> None:
-    """Data that the program read passes later; of data that is kept the layer need send no copy again."""
+    """Data that the program read passes later. The layer need not send another copy of data that is already stored."""
     unknown, attested = admit(GOOD), admit(GOOD)
     send(*device(), unknown, read(GOOD), attested, message("FLUSH_DEVICE"))
     assert (unknown.verdict, attested.verdict) == (VERDICT_PASS, VERDICT_PASS_KEPT)
@@ -60,7 +60,8 @@ def test_what_was_read_may_come_back(send: Send, boundary: FakeBoundary) -> None
 
 
 def test_a_sketch_is_asked_for_once(send: Send, boundary: FakeBoundary) -> None:
-    """Of data that was never read, policy asks for a sketch before it answers; of data that was, it needs none."""
+    """For data that was never read, policy asks for a sketch before it answers. For data that was read, it needs
+    none."""
     without, known, sketched = admit(GOOD[:-1]), admit(GOOD), admit(GOOD[:-1])
     for one in (without, known):
         one.content["cache"]["sketch"] = b""
@@ -69,7 +70,7 @@ def test_a_sketch_is_asked_for_once(send: Send, boundary: FakeBoundary) -> None:
 
 
 def test_altered_data_is_replaced(send: Send, boundary: FakeBoundary) -> None:
-    """A damaged copy of what the program read becomes an empty cache, and the last good is merged in."""
+    """A damaged copy of what the program read becomes an empty cache, and the last good data is merged into it."""
     altered = admit(GOOD[:-1] + b"!")
     send(*device(), read(GOOD), altered)
     assert altered.verdict == VERDICT_EMPTY
@@ -81,7 +82,7 @@ def test_altered_data_is_replaced(send: Send, boundary: FakeBoundary) -> None:
 
 
 def test_lost_data_is_replaced(send: Send, boundary: FakeBoundary) -> None:
-    """A program that lost its cache file gets what it last read, in the cache that had it and no other."""
+    """A program that lost its cache file gets what it last read, in the same cache and no other."""
     send(*device(), admit(GOOD), read(GOOD, slot=1), message("FLUSH_DEVICE"))
     send(*device(), message("CACHE_EMPTY", cache={"slot": 0}))
     assert boundary.loaded == []
@@ -90,7 +91,7 @@ def test_lost_data_is_replaced(send: Send, boundary: FakeBoundary) -> None:
 
 
 def test_data_that_the_driver_fails_on_is_replaced(send: Send, boundary: FakeBoundary) -> None:
-    """Where the driver gives an error for data that passed, the last good data is merged in."""
+    """If the driver returns an error for data that passed, the last good data is merged."""
     send(*device(), read(GOOD), message("CACHE_REFUSED", cache={"slot": 0}))
     assert boundary.loaded == [GOOD]
 
@@ -105,7 +106,7 @@ def test_messages_of_a_device_without_a_session(send: Send, host: Any) -> None:
 
 
 def test_folded_when_the_device_closes(send: Send, boundary: FakeBoundary, root: str) -> None:
-    """Journals of earlier runs become a pack after vkDestroyDevice was answered."""
+    """After vkDestroyDevice is answered, journals of earlier runs are folded into a pack."""
     for number in range(fold.WORTH_JOURNALS):
         in_store(root, closed(f"{number}"), record(b"cell %d" % number))
     boundary.totals = counters(pipelines=1)
@@ -118,7 +119,8 @@ def test_folded_when_the_device_closes(send: Send, boundary: FakeBoundary, root:
 def test_what_packs_need_is_imported_before_the_device(
     send: Send, root: str, host_module: Any, monkeypatch: pytest.MonkeyPatch, packs: bool
 ) -> None:
-    """Between instance and device, what reads compressed packs is imported where there are any, and only there."""
+    """The modules that read compressed packs are imported between instance and device, and only if there are such
+    packs."""
     imported: list[str] = []
     monkeypatch.setattr(host_module, "__import__", imported.append, raising=False)
     path = in_store(root, closed("1"), record(b"cell"))
@@ -129,7 +131,7 @@ def test_what_packs_need_is_imported_before_the_device(
 
 
 def test_few_journals_are_left(send: Send, boundary: FakeBoundary, root: str) -> None:
-    """A journal or two are not worth a pack of their own."""
+    """One or two journals are not folded."""
     in_store(root, closed("1"), record(b"cell"))
     boundary.totals = counters(pipelines=1)
     send(*device(), message("FLUSH_DEVICE"), *rounds(300))
@@ -137,7 +139,7 @@ def test_few_journals_are_left(send: Send, boundary: FakeBoundary, root: str) ->
 
 
 def test_folded_when_the_program_is_idle(send: Send, boundary: FakeBoundary, root: str) -> None:
-    """A program that goes on running folds when it is quiet, and messages are taken in between."""
+    """A program that keeps running folds when it is idle, and messages are answered in between."""
     for number in range(6):
         in_store(root, closed(f"{number}"), record(b"cell %d" % number))
     boundary.totals = counters(pipelines=1)
@@ -148,7 +150,7 @@ def test_folded_when_the_program_is_idle(send: Send, boundary: FakeBoundary, roo
 
 
 def test_exit_folds_many_journals_only(send: Send, boundary: FakeBoundary, root: str) -> None:
-    """A program that ends at once folds when many short runs have left their journals, not for a few."""
+    """A program that ends at once folds only if many short runs have left their journals."""
     for number in range(maintenance.EXIT_JOURNALS - 1):
         in_store(root, closed(f"{number:02}"), record(b"cell %d" % number))
     boundary.totals = counters(pipelines=1)
@@ -160,7 +162,7 @@ def test_exit_folds_many_journals_only(send: Send, boundary: FakeBoundary, root:
 
 
 def test_exit_folds_as_much_as_it_has_time_for(send: Send, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Large journals are left to a program that runs for longer, and do not keep the others from being folded."""
+    """Large journals are left to a program that runs for longer, and do not prevent the fold of others."""
     monkeypatch.setattr(maintenance, "EXIT_BYTES", 10_000)
     in_store(root, closed("00"), record(bytes(20_000)))
     for number in range(1, maintenance.EXIT_JOURNALS + 1):
@@ -172,7 +174,7 @@ def test_exit_folds_as_much_as_it_has_time_for(send: Send, root: str, monkeypatc
 
 
 def test_damage_is_repaired(send: Send, boundary: FakeBoundary, root: str) -> None:
-    """What a load found damaged goes to quarantine when there is time, and the next load finds none."""
+    """Files that a load found damaged go to quarantine when there is time, and the next load finds no damage."""
     hurt = bytearray(record(b"hurt"))
     hurt[64] ^= 1
     in_store(root, closed("1"), record(b"good"), bytes(hurt))
@@ -189,7 +191,7 @@ def test_damage_is_repaired(send: Send, boundary: FakeBoundary, root: str) -> No
 
 
 def test_store_within_its_limit(send: Send, boundary: FakeBoundary, root: str, host: Any) -> None:
-    """A store beyond max_store_mib loses what was used least recently."""
+    """A store beyond max_store_mib evicts the least recently used records."""
     host.document = {"max_store_mib": 1}
     for number in range(8):
         in_store(root, closed(f"{number}"), record(bytes([number]) + xxhash.xxh3_128_digest(b"") * 16000))
@@ -206,8 +208,8 @@ def test_store_within_its_limit(send: Send, boundary: FakeBoundary, root: str, h
 
 
 def test_hard_limit_at_exit(send: Send, boundary: FakeBoundary, root: str, host: Any) -> None:
-    """Where every run is too short to rewrite packs, whole files leave, the oldest first, and nothing a program still
-    writes."""
+    """If every run is too short to rewrite packs, whole files are evicted, oldest first, except those that a program
+    still writes."""
     host.document = {"max_store_mib": 1}
     paths = [
         in_store(root, closed(f"{number}"), record(bytes([number]) + xxhash.xxh3_128_digest(b"") * 16000))
@@ -226,7 +228,7 @@ def test_hard_limit_at_exit(send: Send, boundary: FakeBoundary, root: str, host:
 def test_maintenance_that_fails(
     send: Send, boundary: FakeBoundary, root: str, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    """Whatever goes wrong with a fold is said in a line, and the loop goes on."""
+    """Any failure of a fold is logged in one line, and the loop continues."""
     for number in range(6):
         in_store(root, closed(f"{number}"), record(b"cell %d" % number))
 

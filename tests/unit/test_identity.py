@@ -1,4 +1,4 @@
-"""Identity: data crosses to a driver only under an equal one."""
+"""Identity: data is given only to a driver with an equal identity."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_other_driver_or_device(tmp_path: Path, change: str) -> None:
-    """Each part of the identity keeps data apart, and data of both sides stays: going back, it is there."""
+    """Each part of the identity keeps data apart. Data of both sides stays: after a change back, it is still there."""
     root, here, there = str(tmp_path / "root"), facts(), CHANGES[change]
     keep(root, here, b"here")
     assert loaded(root, there) == []
@@ -60,14 +60,14 @@ def test_other_driver_or_device(tmp_path: Path, change: str) -> None:
 
 
 def test_names_do_not_matter(tmp_path: Path) -> None:
-    """What a driver calls a device is for people; equal devices with equal drivers share."""
+    """A device's name is only for people. Equal devices with equal drivers share data."""
     root = str(tmp_path / "root")
     keep(root, facts(), b"shared")
     assert loaded(root, facts(device_name="another name", api_version=1)) == [b"shared"]
 
 
 def test_two_devices_in_one_machine(tmp_path: Path) -> None:
-    """Two different devices at once have a folder each, two equal ones share theirs."""
+    """Two different devices have a folder each. Two equal devices share theirs."""
     root = str(tmp_path / "root")
     keep(root, facts(), b"first")
     keep(root, facts(device_id=1), b"second")
@@ -88,7 +88,7 @@ def test_pointer_size_and_byte_order(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_global_key(tmp_path: Path) -> None:
-    """The global key of pipeline binaries is part of the identity where there is one."""
+    """The global key of pipeline binaries is part of the identity if there is one."""
     root = str(tmp_path / "root")
     keep(root, facts(), b"without")
     keep(root, facts(), b"with", b"one key")
@@ -99,7 +99,7 @@ def test_global_key(tmp_path: Path) -> None:
 
 
 def test_moved_store(tmp_path: Path) -> None:
-    """A store, or the home directory that it is in, can be moved or copied: nothing in it says where it is."""
+    """A store, or its home directory, can be moved or copied, because no file in it contains its path."""
     root, moved = str(tmp_path / "root"), str(tmp_path / "moved")
     keep(root, facts(), b"data")
     shutil.move(root, moved)
@@ -109,7 +109,7 @@ def test_moved_store(tmp_path: Path) -> None:
 
 
 def test_folder_says_whose_it_is(tmp_path: Path) -> None:
-    """The description in a folder gives back its identity; one that does not fit the folder's name gives none."""
+    """The identity file of a folder gives its identity. A file that does not match the folder's name gives none."""
     root = str(tmp_path / "root")
     keep(root, facts(), b"data")
     (name,) = identity_names(root)

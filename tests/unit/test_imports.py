@@ -1,4 +1,4 @@
-"""What a program's process pays for: modules that are imported there import nothing slow."""
+"""The cost for a program's process: modules that are imported there import nothing slow."""
 
 from __future__ import annotations
 
@@ -37,12 +37,13 @@ for module in {IN_PROCESS}:
 
 
 def test_imports() -> None:
-    """None of the slow modules comes along."""
+    """None of the slow modules is imported."""
     lints.none(run_python(CODE).splitlines())
 
 
 def test_what_is_imported_is_frozen() -> None:
-    """Modules that every session imports are inside the policy library: one that is not costs the program 0.2 ms."""
+    """Modules that every session imports are frozen into the policy library. One that is not costs the program 0.2
+    ms."""
     freeze = (Path(__file__).parents[2] / "shim" / "policy" / "freeze.py").read_text()
     code = (
         "import pylayer.inhost.session, sys; print(*sorted(name for name in sys.modules if name.startswith('pylayer')))"

@@ -1,4 +1,4 @@
-"""Journals: what was written is read back, and nothing else is, whatever happened to the file."""
+"""Journals: exactly what was written is read back, whatever happened to the file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DATA = [b"first", b"", b"x" * 16, b"CELL" * 9]
 
 
 def contents(data: bytes) -> list[tuple[bytes, int, int, int, bytes]]:
-    """Magic, kind, flags, duration and data of every record that is accepted."""
+    """Returns magic, kind, flags, duration and data of every accepted record."""
     return [
         (magic, kind, flags, create_ns, data[start : start + size])
         for magic, kind, flags, start, size, create_ns, *_ in scan(data, [])
@@ -38,7 +38,7 @@ def small_journal() -> bytes:
 
 
 def test_format_is_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bytes of a file are these: when this fails, format.VERSION must rise, for stores exist."""
+    """These are the bytes of a file. If this fails, format.VERSION must be raised, because stores exist."""
     monkeypatch.setattr(time, "time_ns", lambda: 0x1122334455667788)
     monkeypatch.setattr(owner, "this_process", lambda: (bytes(range(16, 32)), 0x01020304, 0x1112131415161718))
     identity = Identity.of(facts(), global_key=b"global key")
@@ -63,7 +63,7 @@ def test_round_trip() -> None:
 
 
 def test_torn_at_every_byte() -> None:
-    """A journal cut anywhere gives exactly the records that lie before the cut."""
+    """A journal that is cut anywhere gives exactly the records before the cut."""
     whole = small_journal()
     ends = [start + size for _, _, _, start, size, *_ in scan(whole, [])]
     expected = contents(whole)
@@ -76,7 +76,7 @@ def test_torn_at_every_byte() -> None:
 
 @pytest.mark.parametrize("change", [0x01, 0x80, 0xFF])
 def test_every_byte_flipped(change: int) -> None:
-    """A changed byte costs the record that holds it, and no record that was not written is accepted."""
+    """A changed byte loses the record that holds it. No record that was not written is accepted."""
     whole = small_journal()
     expected = contents(whole)
     for at in range(len(whole)):
@@ -95,7 +95,7 @@ def outcomes(damage: list[Damage]) -> list[tuple[str, int, int]]:
 
 
 def test_damage_is_named() -> None:
-    """Each kind of damage is named once, with its place and length."""
+    """Each kind of damage is reported once, with its place and length."""
     whole = small_journal()
     damage: list[Damage] = []
     header_hurt = bytearray(whole)
@@ -120,7 +120,7 @@ def test_damage_is_named() -> None:
 
 
 def test_resync_over_several_damaged_headers() -> None:
-    """Records behind damaged headers are found again, also where data looks like records."""
+    """Records after damaged headers are found again, even if data looks like records."""
     decoy = b"\0" * 3 + b"CELLSNAPNOTE" * 11 + b"\0" * 9 + b"CELL" * 40
     records = [record(decoy + bytes([number])) for number in range(6)]
     data = bytearray(format.file_header(format.JOURNAL, IDENTITY, 7, salt=0) + b"".join(records))
@@ -137,7 +137,7 @@ def test_resync_over_several_damaged_headers() -> None:
 
 
 def test_resync_ends_soon() -> None:
-    """Megabytes of what looks like record headers behind a damaged one are passed in seconds."""
+    """Megabytes that look like record headers after a damaged one are skipped within seconds."""
     data = format.file_header(format.JOURNAL, IDENTITY, 7, salt=0) + bytes(64) + b"CELL" * (1 << 19) + record(b"behind")
     start = time.monotonic()
     assert [one[4] for one in contents(data)] == [b"behind"]
@@ -145,14 +145,14 @@ def test_resync_ends_soon() -> None:
 
 
 def header_of_length(size: int) -> bytes:
-    """A record header that verifies and claims so much data."""
+    """Returns a record header that verifies and claims this much data."""
     return format.record_header(format.CELL, size, bytes(16))
 
 
 @pytest.mark.parametrize("size", [1, 2**31, 2**32, 2**63 - 1, 2**63, 2**64 - 1])
 def test_hostile_length(size: int) -> None:
-    """A length beyond the file, under a header that verifies, is not read or allocated; at the end it is a torn
-    tail if a record can be so long, and elsewhere what follows is found."""
+    """A length beyond the file, under a valid header, is neither read nor allocated. At the end it is a torn tail if a
+    record can be that long. Elsewhere, the records after it are found."""
     start = 256 + len(record(b"good"))
     tail = "truncated" if size <= format.MAX_RECORD_BYTES else "impossible"
     for behind, outcome in ((b"", tail), (record(b"behind"), "impossible")):
@@ -174,7 +174,7 @@ def test_journal_without_records() -> None:
 
 
 def header_with(**changes: Any) -> bytes:
-    """A whole header with some fields changed and a hash that fits."""
+    """Returns a whole header with some fields changed and a valid hash."""
     header = bytearray(format.file_header(format.JOURNAL, IDENTITY, 7, salt=0))
     places = {"magic": (0, "8s"), "version": (8, "<I"), "size": (12, "<I"), "digest": (24, "16s")}
     for name, value in changes.items():
@@ -202,12 +202,12 @@ def header_with(**changes: Any) -> bytes:
     ],
 )
 def test_file_header_outcomes(data: bytes, outcome: str) -> None:
-    """Why a file is not used has a name."""
+    """Each reason for not using a file has a name."""
     assert format.read_file_header(data, IDENTITY.digest)[1] == outcome
 
 
 def test_file_header_says_whose_it_is() -> None:
-    """The fields that a reader needs come back from the header."""
+    """The header returns the fields that a reader needs."""
     identity = Identity.of(facts(), global_key=bytes(32))
     header, outcome = format.read_file_header(
         format.file_header(format.PACK, identity, 9, "prögram" * 20, salt=5, size=512)
@@ -220,7 +220,7 @@ def test_file_header_says_whose_it_is() -> None:
 
 
 def test_two_writers(tmp_path: Path) -> None:
-    """Two writers of one program at once use two files, and lose nothing."""
+    """Two writers of one program use two files at the same time and lose nothing."""
     writers = [Journal(str(tmp_path), IDENTITY, 7) for _ in range(2)]
     for number in range(20):
         data = b"cell %d" % number
@@ -235,7 +235,7 @@ def test_two_writers(tmp_path: Path) -> None:
 
 
 def test_file_appears_with_the_first_record(tmp_path: Path) -> None:
-    """A program that compiles nothing leaves no file; the file is its owner's alone."""
+    """A program that compiles nothing leaves no file. The file is private to its owner."""
     writer = Journal(str(tmp_path), IDENTITY, 7)
     assert (writer.path, list(tmp_path.iterdir())) == (None, [])
     writer.append(format.record_parts(format.CELL, b""))
@@ -244,7 +244,7 @@ def test_file_appears_with_the_first_record(tmp_path: Path) -> None:
 
 
 def test_closed_journal_says_so(tmp_path: Path) -> None:
-    """A journal that nobody appends to any more has a name that says so, and keeps its records."""
+    """A closed journal has a name that says so, and keeps its records."""
     writer = Journal(str(tmp_path), IDENTITY, 7)
     writer.append(format.record_parts(format.CELL, b"kept"))
     writer.close()
@@ -255,7 +255,8 @@ def test_closed_journal_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["renamed", "deleted", "replaced"])
 def test_writer_notices_that_its_journal_was_taken(tmp_path: Path, how: str) -> None:
-    """A writer that somebody took for dead writes its records again, to a journal of its own."""
+    """A writer whose journal another process took, because it seemed dead, writes its records again to a new
+    journal."""
     writer = Journal(str(tmp_path), IDENTITY, 7)
     writer.append(format.record_parts(format.CELL, b"first"))
     assert writer.path is not None
@@ -274,7 +275,7 @@ def test_writer_notices_that_its_journal_was_taken(tmp_path: Path, how: str) -> 
 
 
 def test_old_journal_is_followed_by_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody appends to a journal for longer than an hour: by then another machine may take it for left behind."""
+    """Nobody appends to a journal for longer than an hour, because another machine may then take it for abandoned."""
     writer = Journal(str(tmp_path), IDENTITY, 7)
     writer.append(format.record_parts(format.CELL, b"early"))
     now = time.monotonic()
@@ -284,7 +285,7 @@ def test_old_journal_is_followed_by_another(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_many_records_in_one_append(tmp_path: Path) -> None:
-    """More pieces than one system call takes are written all the same."""
+    """An append with more pieces than one system call takes is written completely."""
     writer = Journal(str(tmp_path), IDENTITY, 7)
     parts: list[bytes | memoryview] = []
     for number in range(1000):
@@ -297,7 +298,7 @@ def test_many_records_in_one_append(tmp_path: Path) -> None:
 
 
 def test_full_journal_is_followed_by_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A journal that reached its greatest size is closed and another begun."""
+    """A journal that reaches its maximum size is closed, and another one is started."""
     monkeypatch.setattr(format, "MAX_JOURNAL_BYTES", 400)
     writer = Journal(str(tmp_path), IDENTITY, 7)
     for number in range(6):
@@ -360,7 +361,7 @@ print(*kept)
     ids=["record", "header", "first record", "header of the next file"],
 )
 def test_disk_full(tmp_path: Path, limit: int, rollover: int, files: int) -> None:
-    """What was stored before the disk was full stays, the next append works, and no empty or blown-up files remain."""
+    """Records stored before the disk was full stay, the next append works, and no empty or oversized files remain."""
     kept = [int(number) for number in run_python(FULL_DISK, str(tmp_path), str(limit), str(rollover)).split()]
     paths = sorted(tmp_path.iterdir())
     assert len(paths) == files
@@ -396,7 +397,7 @@ def test_only_plain_files_are_read(tmp_path: Path, kind: str) -> None:
 
 
 def test_pipe_does_not_block(tmp_path: Path) -> None:
-    """A pipe in the store is refused, and nobody waits for its writer."""
+    """A pipe in the store is refused without waiting for its writer."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
     with pytest.raises(OSError):
@@ -406,7 +407,7 @@ def test_pipe_does_not_block(tmp_path: Path) -> None:
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.binary(max_size=100), max_size=8))
 def test_any_data_round_trips(parts: list[bytes]) -> None:
-    """Data of any bytes and sizes comes back in order."""
+    """Data of any bytes and sizes is read back in order."""
     data = format.file_header(format.JOURNAL, IDENTITY, 7, salt=0) + b"".join(record(part) for part in parts)
     damage: list[Damage] = []
     assert [data[start : start + size] for _, _, _, start, size, *_ in scan(data, damage)] == parts
@@ -419,7 +420,7 @@ def test_any_data_round_trips(parts: list[bytes]) -> None:
     st.lists(st.tuples(st.integers(min_value=256), st.binary(max_size=30)), max_size=4),
 )
 def test_damage_never_makes_records(parts: list[bytes], changes: list[tuple[int, bytes]]) -> None:
-    """Bytes overwritten anywhere, at any length, leave a part of the records that were written, in their order."""
+    """Bytes overwritten anywhere, at any length, leave a subset of the written records, in order."""
     data = bytearray(format.file_header(format.JOURNAL, IDENTITY, 7, salt=0) + b"".join(record(part) for part in parts))
     for at, noise in changes:
         start = 256 + at % (len(data) - 256)
@@ -431,7 +432,7 @@ def test_damage_never_makes_records(parts: list[bytes], changes: list[tuple[int,
 @settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=400))
 def test_noise_is_no_journal(noise: bytes) -> None:
-    """Any bytes at all are read without an exception and give no record."""
+    """Any bytes are read without an exception and give no record."""
     assert format.read_file_header(noise)[1] in format.OUTCOMES
     assert contents(noise) == []
 
@@ -462,7 +463,7 @@ NOTE_HEX = (
 
 
 def in_parts(path: Path, part_bytes: int, monkeypatch: pytest.MonkeyPatch) -> tuple[list[bytes], list[Damage]]:
-    """Data of all records read in parts of that size, and the damage."""
+    """Returns the data of all records, read in parts of this size, and the damage."""
     monkeypatch.setattr(reader, "PART_BYTES", part_bytes)
     damage: list[Damage] = []
     file = Reader(str(path))
@@ -476,7 +477,7 @@ def in_parts(path: Path, part_bytes: int, monkeypatch: pytest.MonkeyPatch) -> tu
 
 @pytest.mark.parametrize("part_bytes", [64, 80, 112, 256, 1008, 4096, 1 << 20])
 def test_parts_hold_what_the_whole_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part_bytes: int) -> None:
-    """However small the parts, all records come out, once and in order, also those larger than a part."""
+    """With parts of any size, all records are read, once and in order, including those larger than a part."""
     data = [b"%d" % number * (1 + number * number % 97) for number in range(60)] + [b"x" * 5000, b""]
     path = write_journal(tmp_path / "a.journal", IDENTITY, *(record(one) for one in data))
     assert in_parts(path, part_bytes, monkeypatch) == (data, [])
@@ -484,8 +485,7 @@ def test_parts_hold_what_the_whole_holds(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("part_bytes", [64, 208, 4096])
 def test_damage_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part_bytes: int) -> None:
-    """With any byte of the file flipped, in any size of parts, no record comes out that was not put in, and at
-    most two are lost."""
+    """With any byte flipped and any size of parts, no record is read that was not written, and at most two are lost."""
     data = [b"%03d" % number * 9 for number in range(12)]
     path = write_journal(tmp_path / "a.journal", IDENTITY, *(record(one) for one in data))
     whole = path.read_bytes()
@@ -505,8 +505,8 @@ def test_damage_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part_b
 
 @pytest.mark.parametrize("part_bytes", [128, 1 << 20])
 def test_length_beyond_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part_bytes: int) -> None:
-    """A record whose verified header claims more than the file has is not waited for, nor allocated, and counts as
-    one torn record however much of it is there."""
+    """A record whose verified header claims more than the file has is neither waited for nor allocated. It counts as
+    one torn record, however much of it exists."""
     path = write_journal(tmp_path / "a.journal", IDENTITY, header_of_length(1 << 30) + b"text" * 250)
     found, damage = in_parts(path, part_bytes, monkeypatch)
     assert (found, outcomes(damage)) == ([], [("truncated", 256, 1064)])

@@ -1,4 +1,4 @@
-"""docs/log.md: every line that the sources can log, with its level, and none that they cannot."""
+"""docs/log.md lists exactly the lines that the sources can log, with their levels."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import lints
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "log.md"
 LEVELS = ("error", "warn", "info", "debug")
-#: What stands for text that is known when the line is written.
+#: Placeholder for text that is known only when the line is written.
 GAP = "…"
 #: Functions that write a line, or hand one on that is given to them; their own calls have no text to be found.
 PYTHON_CALLS = ("log", "_log", "say", "_say")
 C_CALL = re.compile(r"\b(log_line|write_one|log_text|log_exception|put_line|pylayer_shim\(\)->log|commands->log)\(")
-#: What a call's arguments are made of: strings, and anything else.
+#: Parts of a call's arguments: strings, and anything else.
 C_PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|[()]|[^"()]+')
 SPECIFIER = re.compile(r"%(?:\.\*)?[0-9]*(?:ll|z)?[sdu]")
 
@@ -25,7 +25,7 @@ Line = tuple[str, str]
 
 
 def _squeezed(text: str) -> str:
-    """Gaps side by side are one."""
+    """Merges adjacent gaps into one."""
     return re.sub(f"{GAP}+", GAP, text)
 
 
@@ -59,13 +59,13 @@ def python_lines() -> Iterator[Line]:
 
 
 def _literal(argument: str) -> str:
-    """String literals beside each other, with a gap for each macro between them."""
+    """Joins adjacent string literals, with a gap for each macro between them."""
     pieces = re.findall(r'"((?:[^"\\]|\\.)*)"|([A-Z][A-Z_0-9]+)', argument)
     return _squeezed(SPECIFIER.sub(GAP, "".join(GAP if macro else text for text, macro in pieces)))
 
 
 def _arguments(source: str, start: int) -> str:
-    """Of the call whose parenthesis ends before ``start``."""
+    """Returns the arguments of the call whose parenthesis ends before ``start``."""
     depth, end = 1, start
     for piece in C_PIECE.finditer(source, start):
         depth += {"(": 1, ")": -1}.get(piece.group(), 0)
@@ -97,7 +97,7 @@ def documented() -> list[Line]:
 
 
 def test_every_line_is_documented() -> None:
-    """With its level; and what is documented is there."""
+    """Each line is documented with its level, and each documented line exists."""
     there, known = {*python_lines(), *c_lines()}, documented()
     assert len(known) == len(set(known)) > 60
     missing = [f"not in docs/log.md: {level}: {text}" for level, text in there - set(known)]
@@ -105,7 +105,7 @@ def test_every_line_is_documented() -> None:
 
 
 def test_lines_that_are_found() -> None:
-    """The search sees both languages, texts in pieces, and alternatives."""
+    """The search finds lines in both languages, text in pieces, and alternatives."""
     there = {*python_lines(), *c_lines()}
     assert ("info", f"loaded {GAP} records, {GAP} bytes, for {GAP}") in there
     assert ("warn, debug", f"application cache of {GAP} bytes: {GAP}") in there

@@ -1,4 +1,4 @@
-"""What is read from files is data: nothing in the package turns it into code."""
+"""What is read from files stays data: nothing in the package executes it as code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PACKAGE = Path(pylayer.__file__).parent
 SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if "_private" not in path.parts)
 MODULES = {"pickle", "marshal", "shelve", "dill", "cPickle", "_pickle", "runpy", "code", "codeop", "ctypes", "imp"}
 CALLS = {"eval", "exec", "compile", "input", "breakpoint"}
-#: Of PyYAML: what makes objects that the text names.
+#: PyYAML functions that create objects named by the text.
 YAML = {
     "Loader",
     "UnsafeLoader",
@@ -24,10 +24,10 @@ YAML = {
     "unsafe_load_all",
     "add_constructor",
 }
-#: fastjsonschema writes Python from a schema, and the schema is the package's own file.
+#: fastjsonschema generates Python from a schema. Here the schema is always the package's own file.
 ALLOWED = {("common/config.py", "fastjsonschema.compile"), ("common/config.py", "re.compile")}
-#: Where modules are imported by a name that is no literal: the commands, by a table; the package's own modules; the
-#: user's policy, from policy_path.
+#: Places that import modules by a name that is not a literal: the commands, from a table; the package's own modules;
+#: the user's policy, from policy_path.
 IMPORTS = {"cli/main.py", "inhost/host.py", "common/user_policy.py"}
 
 
@@ -51,12 +51,12 @@ def problems(source: str, name: str) -> list[str]:
                 found.append(f"{line}: {called}()")
             if any(keyword.arg == "shell" for keyword in node.keywords) or called in ("os.system", "os.popen"):
                 found.append(f"{line}: a shell")
-    # The probe, a process of its own, opens the libraries that the loader names.
+    # The probe runs in a process of its own and opens the libraries that the loader names.
     return [what for what in found if (name, what.partition(": ")[2]) != ("cli/probe.py", "import ctypes")]
 
 
 def test_package() -> None:
-    """No pickle, marshal, eval, exec or shell anywhere, and YAML by the safe loader alone."""
+    """The package uses no pickle, marshal, eval, exec or shell, and reads YAML with the safe loader only."""
     sources = [(path.read_text(), str(path.relative_to(PACKAGE))) for path in SOURCES]
     assert len(sources) > 50
     lints.none(f"{name}:{problem}" for source, name in sources for problem in problems(source, name))
@@ -74,7 +74,7 @@ def test_it_would_be_found() -> None:
 
 
 def test_safe_loader() -> None:
-    """The loader of policy files descends from the safe one, which makes no object that a text names."""
+    """The loader of policy files is a subclass of the safe one, which creates no object that a text names."""
     import yaml
 
     from pylayer.common import config

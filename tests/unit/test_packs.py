@@ -1,4 +1,4 @@
-"""Packs and folding: nothing is lost, nothing is there twice, and nobody is disturbed."""
+"""Packs and folding: no record is lost or stored twice, and no other process is disturbed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Folder:
 
 
 def test_fold_keeps_everything(folder: Folder) -> None:
-    """Each program loads the same from the pack as from the journals, kinds, flags and durations included."""
+    """Each program loads the same records from the pack as from the journals, with kinds, flags and durations."""
     writer = journal.Journal(folder.path, IDENTITY, 1, "one")
     for number in range(300):
         writer.append(
@@ -54,7 +54,7 @@ def test_fold_keeps_everything(folder: Folder) -> None:
 
 
 def test_compression(folder: Folder) -> None:
-    """What shrinks is compressed; what the driver compressed already is stored as it is, and read as well."""
+    """Compressible data is compressed. Data that the driver compressed is stored as it is. Both can be read."""
     put(folder, 1, range(200))
     run(fold.Fold(folder, 1))
     raw = 200 * 3000
@@ -70,7 +70,7 @@ def test_compression(folder: Folder) -> None:
 
 
 def test_large_records(folder: Folder) -> None:
-    """Records larger than a block or than a part are stored and read by themselves."""
+    """A record larger than a block or a part is stored and read alone."""
     sizes = [0, 1, 15, 16, format.BLOCK_BYTES - 64, format.BLOCK_BYTES + 1, 3 << 20]
     writer = journal.Journal(folder.path, IDENTITY, 1)
     wanted = [bytes([index + 1]) * size for index, size in enumerate(sizes)]
@@ -95,7 +95,7 @@ def test_sizes_grow_by_a_factor(folder: Folder) -> None:
 
 
 def test_pipes_in_the_store(folder: Folder) -> None:
-    """Nobody waits for the writer of a pipe that lies where a small file should be."""
+    """Nobody waits for the writer of a pipe in the place of a small file."""
     put(folder, 1, range(4))
     Path(folder.root, "quarantine").mkdir(mode=0o700)
     Path(folder.root, "runs").mkdir(mode=0o700)
@@ -108,7 +108,7 @@ def test_pipes_in_the_store(folder: Folder) -> None:
 
 
 def test_nothing_to_fold(folder: Folder) -> None:
-    """Without journals nothing is written, and one pack is not written anew for nothing."""
+    """Without journals nothing is written, and a single pack is not rewritten."""
     assert run(fold.Fold(folder, 1)).pack is None
     put(folder, 1, range(3))
     run(fold.Fold(folder, 1, everything=True))
@@ -118,7 +118,7 @@ def test_nothing_to_fold(folder: Folder) -> None:
 
 
 def test_fold_leaves_living_writers_alone(folder: Folder) -> None:
-    """A journal whose writer lives is not folded; its records stay where they are."""
+    """A journal whose writer still runs is not folded. Its records stay where they are."""
     writer = journal.Journal(folder.path, IDENTITY, 1)
     writer.append(format.record_parts(format.CELL, b"alive"))
     put(folder, 1, range(3))
@@ -154,7 +154,7 @@ def test_fold_takes_what_the_dead_left(folder: Folder) -> None:
 
 
 def test_interrupted_anywhere(folder: Folder) -> None:
-    """A fold that stops after any step leaves all records, and the next one finishes."""
+    """A fold that stops after any step keeps all records, and the next one finishes."""
     for start in range(0, 200, 40):
         put(folder, 1, range(start, start + 80))
     steps = sum(1 for _ in fold.Fold(folder, 1, dry_run=True).steps()) + 30
@@ -187,7 +187,7 @@ for number, _ in enumerate(work):
 
 @pytest.mark.parametrize("step", [0, 2, 5])
 def test_killed_while_folding(folder: Folder, step: int) -> None:
-    """A process that is killed in a fold leaves all records; its claim and its half pack go with the next fold."""
+    """A process that is killed in a fold keeps all records. The next fold removes its claim and its half pack."""
     from pylayer.common import flat
 
     put(folder, 1, range(120))
@@ -201,7 +201,8 @@ def test_killed_while_folding(folder: Folder, step: int) -> None:
 
 
 def test_two_folds_at_once(folder: Folder) -> None:
-    """The second of two leaves the folder to the first; were both to fold, nothing would be lost or loaded twice."""
+    """The second of two processes leaves the folder to the first. Even if both folded, nothing would be lost or loaded
+    twice."""
     put(folder, 1, range(50))
     first = fold.Fold(folder, 1).steps()
     next(first)
@@ -217,7 +218,7 @@ def test_two_folds_at_once(folder: Folder) -> None:
 
 
 def test_more_files_than_descriptors(folder: Folder) -> None:
-    """A fold in a program's process leaves it its descriptors, however many journals there are."""
+    """A fold in a program's process uses few file descriptors, however many journals there are."""
     for number in range(3 * fold.PROCESS_FILES):
         put(folder, 1, [number])
     code = """
@@ -236,7 +237,7 @@ for _ in range(3):
 
 
 def test_reader_beside_a_fold(folder: Folder) -> None:
-    """A load that began before a fold and goes on after it misses nothing and hands nothing over twice."""
+    """A load that begins before a fold and continues after it misses no record and hands over none twice."""
     for start in range(0, 400, 40):
         put(folder, 1, range(start, start + 40))
     found = Loaded()
@@ -250,7 +251,7 @@ def test_reader_beside_a_fold(folder: Folder) -> None:
 
 
 def test_journal_that_grows_after_all(folder: Folder) -> None:
-    """A journal to which somebody appended although it was closed is not deleted."""
+    """A closed journal is not deleted if somebody appended to it nevertheless."""
     path = put(folder, 1, range(5))
     work = fold.Fold(folder, 1).steps()
     next(work)
@@ -264,7 +265,7 @@ def test_journal_that_grows_after_all(folder: Folder) -> None:
 
 
 def test_full_disk_while_folding(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the pack cannot be written everything stays as it was."""
+    """If the pack cannot be written, everything stays as it was."""
     put(folder, 1, range(50))
     before = sorted(os.listdir(folder.path))
 
@@ -301,7 +302,8 @@ def hurt(path: str, at: int, change: int = 0x10) -> None:
     ids=["truncated", "extended", "block", "zeros", "empty", "not ours", "header"],
 )
 def test_damaged_pack(folder: Folder, change: object, outcome: str) -> None:
-    """Each damage of a pack has a name; the file goes to quarantine, and what verifies in it is used."""
+    """Each kind of damage to a pack has a name. The file goes to quarantine, and the records in it that verify are
+    used."""
     put(folder, 1, range(400))
     run(fold.Fold(folder, 1))
     path = packs(folder)[0]
@@ -319,7 +321,7 @@ def test_damaged_pack(folder: Folder, change: object, outcome: str) -> None:
 
 
 def test_later_version_is_left_for_who_knows_it(folder: Folder) -> None:
-    """A pack of a version to come is named, not used, and stays where it is."""
+    """A pack of a newer version is reported, not used, and not moved."""
     put(folder, 1, range(4))
     run(fold.Fold(folder, 1))
     path = packs(folder)[0]
@@ -344,7 +346,7 @@ def test_damaged_journal_is_folded_without_the_damage(folder: Folder) -> None:
 
 
 def test_torn_journal_is_no_damage(folder: Folder) -> None:
-    """The journal of a process that was killed while it wrote is folded, and nothing goes to quarantine."""
+    """The journal of a process that was killed while writing is folded. Nothing goes to quarantine."""
     path = put(folder, 1, range(5))
     with open(path, "r+b") as file:
         file.truncate(os.path.getsize(path) - 100)
@@ -354,7 +356,7 @@ def test_torn_journal_is_no_damage(folder: Folder) -> None:
 
 
 def test_quarantine_that_cannot_be_written(folder: Folder) -> None:
-    """Where the damage cannot be kept, its file stays, and the good records are folded all the same."""
+    """If the damage cannot be moved to quarantine, its file stays, and the good records are still folded."""
     path = put(folder, 1, range(5))
     hurt(path, 256 + 64 + 10)
     Path(folder.root, "quarantine").write_text("in the way")
@@ -365,8 +367,8 @@ def test_quarantine_that_cannot_be_written(folder: Folder) -> None:
 
 
 def test_quarantine_is_bounded(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest files are deleted with their reasons if there are too many, or too many bytes of them; the newest is
-    kept whatever its size."""
+    """If quarantine has too many files or bytes, the oldest files are deleted with their reasons. The newest stays
+    whatever its size."""
     for number in range(6):
         path = os.path.join(folder.path, f"{number}.pack")
         Path(path).write_bytes(b"0123456789")
@@ -382,8 +384,7 @@ def test_quarantine_is_bounded(folder: Folder, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_quarantine_keeps_what_was_just_put_there(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What one pass moves to quarantine is there after it, also when it is larger than the bounds; a later pass deletes
-    it."""
+    """What one pass moves to quarantine is still there after it, even beyond the bounds. A later pass deletes it."""
     monkeypatch.setattr(quarantine, "MAX_BYTES", 25)
     limits = maintenance.Limits(1 << 30, 1 << 30, True)
     damage = []
@@ -402,7 +403,7 @@ def test_quarantine_keeps_what_was_just_put_there(folder: Folder, monkeypatch: p
 
 @pytest.mark.parametrize("raw_size", [0, 1, format.MAX_BLOCK_BYTES + 1, 2**63])
 def test_hostile_block(folder: Folder, raw_size: int) -> None:
-    """A compressed block that does not hold what it says is named; nothing is allocated from its word."""
+    """A compressed block that does not hold what it claims is reported. No memory is allocated for its claim."""
     from pylayer.store import zstd
 
     bomb = zstd.compress(bytes(50 << 20))
@@ -426,7 +427,7 @@ def test_block_in_a_block(folder: Folder) -> None:
 
 
 def test_no_step_of_a_fold_waits_for_the_disk(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Messages are taken between the steps: they go on while the disk has not answered."""
+    """Messages are answered between the steps, even while the disk has not finished a write."""
     put(folder, 7, range(4))
     asked, answered = threading.Semaphore(0), threading.Semaphore(0)
     in_vain: list[int] = []
@@ -459,7 +460,7 @@ def test_a_fold_whose_disk_fails_leaves_everything(folder: Folder, monkeypatch: 
 def test_a_fold_that_is_given_up_while_the_disk_works_leaves_everything(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """exit() does not wait longer than it has to."""
+    """exit() does not wait for the disk if a fold is abandoned."""
     put(folder, 7, range(4))
     asked, answered, ended = threading.Event(), threading.Event(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""Where things are kept, whom a directory may belong to, and what a program is called."""
+"""Where files are stored, who may own a directory, and what a program is called."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pylayer.common import paths
 
 @pytest.fixture
 def environment(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """The variables that are set, and no others."""
+    """The environment variables that are set, and no others."""
     variables: dict[str, str] = {}
     monkeypatch.setattr(paths, "getenv", variables.get)
     return variables
@@ -46,14 +46,15 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     ],
 )
 def test_places(environment: dict[str, str], variables: dict[str, str], store: str | None, policy: str | None) -> None:
-    """PYLAYER_* first, then XDG, then the home directory; empty and relative XDG and HOME values do not count."""
+    """PYLAYER_* takes precedence over XDG, and XDG over the home directory. Empty and relative XDG and HOME values are
+    ignored."""
     environment.update(variables)
     assert paths.store_root() == store
     assert policy is None or paths.config_file() == policy
 
 
 def test_relative_own_variables(environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """PYLAYER_STORE and PYLAYER_CONFIG may be relative to where the program started."""
+    """PYLAYER_STORE and PYLAYER_CONFIG may be relative to the program's working directory at its start."""
     monkeypatch.chdir(tmp_path)
     environment.update({"PYLAYER_STORE": "store", "PYLAYER_CONFIG": "../p.yaml"})
     assert paths.store_root() == str(tmp_path / "store")
@@ -61,7 +62,7 @@ def test_relative_own_variables(environment: dict[str, str], tmp_path: Path, mon
 
 
 def test_make_private(tmp_path: Path) -> None:
-    """A directory is made for its owner alone, and one that is there is taken as it is."""
+    """A new directory is private to its owner. An existing one is not changed."""
     path = tmp_path / "a"
     paths.make_private(str(path))
     assert path.stat().st_mode & 0o777 == 0o700
@@ -77,7 +78,7 @@ def test_make_private(tmp_path: Path) -> None:
     [(0o700, True), (0o755, True), (0o500, True), (0o770, False), (0o702, False), (0o777, False), (0o1777, False)],
 )
 def test_directory_that_others_may_write(tmp_path: Path, mode: int, trusted: bool) -> None:
-    """A directory that a group or everybody may write to is refused with the command that helps."""
+    """A directory that a group or everybody may write to is refused, with the command that corrects it."""
     path = tmp_path / "it"
     path.mkdir()
     os.chmod(path, mode)
@@ -90,7 +91,7 @@ def test_directory_that_others_may_write(tmp_path: Path, mode: int, trusted: boo
 
 
 def test_directory_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another user's directory is refused and the user named; through a link too."""
+    """Another user's directory is refused and the user is named, even through a link."""
     path = tmp_path / "it"
     path.mkdir()
     link = tmp_path / "link"
@@ -103,13 +104,13 @@ def test_directory_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_root_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What root owns and only root can write is as good as the user's own."""
+    """A directory that root owns and only root can write to is trusted like the user's own."""
     monkeypatch.setattr(os, "geteuid", lambda: 54321)
     paths.require_own("/usr")
 
 
 def test_file_in_a_shared_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file of one's own in a directory like /tmp is used; one that others could write or replace is not."""
+    """The user's own file in a directory like /tmp is used. A file that others could write or replace is not."""
     path = tmp_path / "policy.yaml"
     path.touch(0o644)
     paths.require_own_file(str(path))

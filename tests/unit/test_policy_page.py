@@ -1,4 +1,4 @@
-"""docs/policy.md: its reference is what the schema says, and its examples are valid."""
+"""docs/policy.md: its reference matches the schema, and its examples are valid."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def generator() -> ModuleType:
 
 
 def test_reference_is_not_stale(generator: ModuleType) -> None:
-    """The page says of each key what the schema says; `make docs` writes it."""
+    """The page describes each key as the schema does; `make docs` writes it."""
     assert generator.PAGE.read_text() == generator.page(), "docs/policy.md is stale: run make docs"
 
 
 def test_every_key_has_a_section(generator: ModuleType) -> None:
-    """Each key that a policy file may have has a heading of its own, with type, and default where there is one."""
+    """Each key of a policy file has a heading with its type, and its default if there is one."""
     sections = re.split(r"^#{3,5} `(.+)`$", generator.reference(), flags=re.M)
     found = dict(zip(sections[1::2], sections[2::2], strict=True))
     schema = config.schema()
@@ -46,7 +46,7 @@ def test_every_key_has_a_section(generator: ModuleType) -> None:
 
 
 def test_examples_are_valid(generator: ModuleType) -> None:
-    """Each YAML block of the page is a policy file that pylayer takes, and so is each key's example."""
+    """Each YAML block of the page, and each key's example, is a policy file that pylayer accepts."""
     blocks = re.findall(r"^```yaml\n(.*?)^```", generator.PAGE.read_text(), re.M | re.S)
     assert len(blocks) >= 3
     for block in blocks:

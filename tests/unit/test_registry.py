@@ -1,4 +1,4 @@
-"""What shim/generate_registry.py wrote is what the registry says, and what compilers make of the registry's headers."""
+"""shim/generate_registry.py: its output matches the registry, and compilers agree with it on the registry's headers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ sys.path.insert(0, str(ROOT / "shim"))
 
 from generate_registry import FILES, LAYER, Registry  # noqa: E402
 
-#: What tests/registry/fetch.sh brought, and the packages of the system.
+#: The packages that tests/registry/fetch.sh fetched, and those of the system.
 NEWEST, SYSTEM = ROOT / "build" / "registry", Path("/usr")
 TEXT = (LAYER / "registry.inc").read_text()
 PACKAGE = re.search(r"libvulkan-dev (\S+)\. \*/", TEXT)[1]  # type: ignore[index]
-#: Bytes by the value of sType.
+#: Size in bytes by the value of sType.
 SIZES = {int(row[1]): int(row[2]) for row in re.finditer(r"^STRUCTURE\(\w+, (\d+), (\d+), [A-Z_ |]+\)$", TEXT, re.M)}
 CACHE_COMMANDS = re.findall(r"^PIPELINE_CACHE_COMMAND\(vk(\w+)\)$", TEXT, re.M)
 
@@ -27,7 +27,7 @@ PLATFORMS = ("android", "ohos", "screen")
 
 
 def fetched() -> str:
-    """The version of the package that was fetched."""
+    """Returns the version of the package that was fetched."""
     file = NEWEST / "package"
     return file.read_text().strip() if file.exists() else ""
 
@@ -52,20 +52,20 @@ def registry_at(place: Path) -> Registry:
 
 @pytest.mark.parametrize("name", FILES)
 def test_file_is_its_registrys(name: str) -> None:
-    """The generator writes the file that is there, byte by byte, from the registry that the table names."""
+    """From the registry that the table names, the generator writes the existing file, byte for byte."""
     assert FILES[name](registry_at(NEWEST), PACKAGE) == (LAYER / name).read_text()
 
 
 def test_table_can_be_searched() -> None:
-    """Rows are in the order of their sType, each once, and none was overlooked here."""
+    """Rows are sorted by sType and unique, and none is missing here."""
     assert list(SIZES) == sorted(SIZES)
     assert len(SIZES) == TEXT.count("STRUCTURE(") > 300
 
 
 @pytest.mark.parametrize("place", [SYSTEM, NEWEST], ids=["system", "newest"])
 def test_sizes_are_the_compilers(place: Path, tmp_path: Path) -> None:
-    """Each structure that a registry and the table both know is as large as a compiler finds it in the registry's
-    headers. A structure keeps its size for ever (Vulkan, 'Compatibility Guarantees'), under whatever name."""
+    """Each structure that both the registry and the table know has the size that a compiler finds in the registry's
+    headers. A structure never changes its size (Vulkan, 'Compatibility Guarantees'), under any name."""
     structures = [one for one in registry_at(place).structures if one.type in SIZES]
     include = place / "include"
     headers = [f"vulkan/vulkan_{name}.h" for name in ("core", *PLATFORMS)]
@@ -83,7 +83,7 @@ def test_sizes_are_the_compilers(place: Path, tmp_path: Path) -> None:
 
 
 def names_seen(include: Path, directory: Path) -> str:
-    """What a program prints of all that vk_compat.h brings, with the headers of a package."""
+    """Returns what a program prints of everything that vk_compat.h declares, with the headers of a package."""
     text = (LAYER / "vk_compat.h").read_text()
     numbers = re.findall(r"^#define (VK_\w+) [^\n\"]+$", text, re.M)
     texts = re.findall(r"^#define (VK_\w+) \"", text, re.M)
@@ -104,13 +104,14 @@ def names_seen(include: Path, directory: Path) -> str:
 
 
 def test_newer_names_are_the_headers(tmp_path: Path) -> None:
-    """What vk_compat.h brings to the system's headers has the values and the layout that the newest headers have."""
+    """What vk_compat.h adds to the system's headers has the values and the layout of the newest headers."""
     need_its_package()
     assert names_seen(SYSTEM / "include", tmp_path) == names_seen(NEWEST / "include", tmp_path)
 
 
 def test_cache_users_are_hooked() -> None:
-    """The layer hooks every command that uses a VkPipelineCache: it must not merge into one that is in use."""
+    """The layer hooks every command that uses a VkPipelineCache, because it must not merge into a cache that is in
+    use."""
     table = (
         (ROOT / "shim" / "layer" / "loader" / "device_commands.h").read_text().partition("#define DEVICE_COMMANDS")[2]
     )

@@ -1,4 +1,4 @@
-"""What a report says of recorded runs: which run is meant, stalls, numbers, comparisons."""
+"""The contents of a report on recorded runs: which run is selected, stalls, numbers, comparisons."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pylayer.report import compare, figures, recorded, stalls
 
 
 def only(root: Path, **changes: Any) -> dict[str, Any]:
-    """The figures of the one run that is there."""
+    """Returns the figures of the only run."""
     found = recorded.read(str(root))
     assert len(found) == 1
     return figures.of_run(str(root), found, found[0], **changes)
@@ -26,7 +26,7 @@ def only(root: Path, **changes: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def several(tmp_path: Path) -> list[recorded.Recorded]:
-    """Four processes, the oldest first; the newest created no pipeline."""
+    """Four processes, the oldest first. The newest created no pipeline."""
     for number, name in enumerate(("game", "tool", "game", "launcher")):
         counters = {"pipelines": 0 if name == "launcher" else 5, "compiled": number}
         recorded_runs.write(
@@ -44,12 +44,12 @@ def several(tmp_path: Path) -> list[recorded.Recorded]:
     ],
 )  # fmt: skip
 def test_run_is_chosen(several: list[recorded.Recorded], word: str, pid: int) -> None:
-    """A word names a run by its age, process or program; programs that created nothing are no 'last' run."""
+    """A word selects a run by its age, process or program. A run that created no pipeline is never the 'last' run."""
     assert [run.pid for run in recorded.choose(several, word, "/store")] == [pid]
 
 
 def test_run_is_chosen_by_its_own_name(several: list[recorded.Recorded]) -> None:
-    """The name in the store, which --json prints, names its run."""
+    """A run can be selected by its name in the store, which --json prints."""
     assert recorded.choose(several, several[1].name, "/store") == [several[1]]
 
 
@@ -62,13 +62,13 @@ def test_run_is_chosen_by_its_own_name(several: list[recorded.Recorded]) -> None
     ],
 )  # fmt: skip
 def test_no_such_run(several: list[recorded.Recorded], word: str, error: type[Exception], says: str) -> None:
-    """A word that names no run is answered with what to do."""
+    """If a word selects no run, the error says what to do."""
     with pytest.raises(error, match=says):
         recorded.choose(several, word, "/store")
 
 
 def test_devices_of_a_process_are_one(tmp_path: Path) -> None:
-    """A process that used two devices and looked at a third is one run of two devices."""
+    """A process that used two devices and only queried a third counts as one run of two devices."""
     for device, pipelines in (("first", 3), ("second", 4), ("third", 0)):
         recorded_runs.write(tmp_path, device=device, counters={"pipelines": pipelines})
     found = recorded.read(str(tmp_path))
@@ -76,13 +76,13 @@ def test_devices_of_a_process_are_one(tmp_path: Path) -> None:
 
 
 def test_earlier_run_is_of_the_same_program_and_device(several: list[recorded.Recorded]) -> None:
-    """'previous' passes over other programs; the first run has none."""
+    """'previous' skips other programs. The first run has no previous one."""
     assert recorded.earlier(several, several[2]) is several[0]
     assert recorded.earlier(several, several[0]) is None
 
 
 def test_state(tmp_path: Path) -> None:
-    """A run without an end of a process that is gone died; without a process that can be asked nothing is known."""
+    """A run died if it has no end and its process is gone. If the process cannot be checked, nothing is known."""
     from pylayer.store import owner
 
     machine, pid, ticks = owner.this_process()
@@ -100,8 +100,8 @@ def test_state(tmp_path: Path) -> None:
 
 
 def test_stall_is_what_follows_without_a_pause() -> None:
-    """Two compilations of 10 ms without a pause hold a thread up for more than a frame; with 2 ms between they do not,
-    nor on two threads."""
+    """Two compilations of 10 ms without a pause block a thread for more than a frame. With 2 ms between them, or on two
+    threads, they do not."""
     together = [pipeline(0, 10), pipeline(10.5, 10)]
     apart = [pipeline(0, 10, thread=2), pipeline(12, 10, thread=2)]
     beside = [pipeline(0, 10, thread=3), pipeline(10, 10, thread=4)]
@@ -110,14 +110,14 @@ def test_stall_is_what_follows_without_a_pause() -> None:
 
 
 def test_stall_of_nested_and_unsorted_events() -> None:
-    """A long event that holds a short one ends when it ends itself."""
+    """A long event that contains a short one ends at its own end."""
     events = [pipeline(35, 5), pipeline(5, 2), pipeline(0, 34.5)]
     (stall,) = stalls.find(events, figures.FRAME_NS)
     assert stall.duration_ns == 40 * MS and stall.longest.duration_ns == round(34.5 * MS)
 
 
 def test_policy_holds_no_thread_up() -> None:
-    """What happened on no thread of the program is no stall."""
+    """Events that happened on no thread of the program are not stalls."""
     assert stalls.find([pipeline(0, 100, thread=0)], figures.FRAME_NS) == []
 
 
@@ -163,7 +163,7 @@ def test_figures(tmp_path: Path) -> None:
 
 
 def test_totals_of_the_run_come_before_the_timeline(tmp_path: Path) -> None:
-    """Kinds are counted by the run itself, whose timeline may lack events."""
+    """Pipelines are counted by kind from the run's own totals, because its timeline may lack events."""
     own = {
         "compute": {"hits": 7, "compiled": 2, "compile_ns": 9},
         "graphics": {"hits": 0, "compiled": 0, "compile_ns": 0},
@@ -173,13 +173,13 @@ def test_totals_of_the_run_come_before_the_timeline(tmp_path: Path) -> None:
 
 
 def test_frame_of_another_length(tmp_path: Path) -> None:
-    """For a display at 120 Hz more is a stall."""
+    """For a display at 120 Hz, shorter pauses count as stalls."""
     recorded_runs.write(tmp_path, [pipeline(0, 10)])
     assert only(tmp_path)["stalls"] == 0 and only(tmp_path, frame_ns=8_300_000)["stalls"] == 1
 
 
 def test_run_without_timeline(tmp_path: Path) -> None:
-    """Of a run whose timeline is gone the totals are left, with verdicts by their count."""
+    """If a run's timeline is gone, its totals remain, with the number of verdicts."""
     recorded_runs.write(tmp_path, cache_outcomes={"attested": 2, "altered": 1}, refused={"altered": 1})
     run = only(tmp_path)
     assert run["timeline"]["outcome"] == "missing" and run["slowest"] == run["longest_stalls"] == []
@@ -189,7 +189,7 @@ def test_run_without_timeline(tmp_path: Path) -> None:
 
 
 def test_history_adds_up_what_runs_stored(tmp_path: Path) -> None:
-    """Each run's bytes are added to those before it; other programs and drivers are not among them."""
+    """Each run's bytes are added to those of earlier runs. Other programs and drivers are not included."""
     for number in range(60):
         recorded_runs.write(tmp_path, started=1000.0 + number, start_ticks=number + 1, stored_bytes=10)
     recorded_runs.write(tmp_path, started=1005.5, program="tool", executable="tool", stored_bytes=1000)
@@ -204,7 +204,7 @@ def test_history_adds_up_what_runs_stored(tmp_path: Path) -> None:
 
 
 def test_against_an_earlier_run(tmp_path: Path) -> None:
-    """Pipelines are told apart by fingerprint: compiled now only, in both, and then only."""
+    """Fingerprints tell which pipelines were compiled only now, in both runs, or only earlier."""
     recorded_runs.write(tmp_path, [pipeline(0, 5, fingerprint=1), pipeline(5, 30, fingerprint=2)], started=1.0)
     recorded_runs.write(
         tmp_path, [pipeline(0, 5, fingerprint=2), pipeline(5, 6, fingerprint=3)], started=2.0, start_ticks=2,
@@ -219,7 +219,7 @@ def test_against_an_earlier_run(tmp_path: Path) -> None:
 
 
 def test_against_a_run_without_timeline(tmp_path: Path) -> None:
-    """Nothing is said of pipelines where one run has no timeline."""
+    """If one run has no timeline, the comparison of pipelines is left out."""
     recorded_runs.write(tmp_path, started=1.0)
     recorded_runs.write(tmp_path, [pipeline(0, 5)], started=2.0, start_ticks=2)
     then, now = recorded.read(str(tmp_path))
@@ -247,7 +247,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("value", HOSTILE, ids=lambda value: str(value)[:12])
 def test_hostile_run(tmp_path: Path, value: Any) -> None:
-    """Any value of any key of a run's file is survived."""
+    """Any value of any key in a run's file is handled without an exception."""
     from pylayer.report import page
 
     keys = ("pid", "started", "started_ns", "ended", "machine", "start_ticks", "counters", "kinds", "cache_outcomes",
@@ -270,7 +270,7 @@ def test_hostile_run(tmp_path: Path, value: Any) -> None:
 
 
 def test_hostile_events(tmp_path: Path) -> None:
-    """Events at any time, of any length, kind and outcome are survived."""
+    """Events at any time, of any length, kind and outcome are handled without an exception."""
     from pylayer.report import page
 
     high = (1 << 64) - 1

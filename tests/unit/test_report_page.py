@@ -22,7 +22,7 @@ def render(root: Path) -> str:
 
 
 def test_only_the_pages_own_scripts_run(tmp_path: Path) -> None:
-    """The policy names the hashes of the two scripts that are there, and allows nothing to be loaded."""
+    """The content security policy names the hashes of the page's two scripts and allows nothing to be loaded."""
     recorded_runs.write(tmp_path, [pipeline(0, 20)])
     text = render(tmp_path)
     scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
@@ -41,7 +41,7 @@ def test_only_the_pages_own_scripts_run(tmp_path: Path) -> None:
 
 
 def test_texts_of_programs_are_texts(tmp_path: Path) -> None:
-    """No name, reason, thread or entry point becomes markup, script, template or an order to a terminal."""
+    """No name, reason, thread or entry point becomes markup, script, template or a terminal control sequence."""
     recorded_runs.write(
         tmp_path, [pipeline(0, 20, text=HOSTILE), cache(30, "emptied", HOSTILE)],
         program=HOSTILE, executable=HOSTILE, device=HOSTILE, driver=HOSTILE, reason=HOSTILE, carrier=HOSTILE,
@@ -50,7 +50,7 @@ def test_texts_of_programs_are_texts(tmp_path: Path) -> None:
     )  # fmt: skip
     text = render(tmp_path)
     own = text.replace(get_plotlyjs(), "")
-    # Three figures, and two scripts.
+    # Three figures and two scripts.
     assert own.count("<script") == own.count("</script>") == 2 + 2
     assert "<img" not in own and "onerror=alert(2)&gt;" in own
     outside = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
@@ -58,14 +58,14 @@ def test_texts_of_programs_are_texts(tmp_path: Path) -> None:
 
 
 def test_page_without_timeline_says_so(tmp_path: Path) -> None:
-    """Where no timeline was recorded the page says why, and has the rest."""
+    """If no timeline was recorded, the page says why and has everything else."""
     recorded_runs.write(tmp_path)
     text = render(tmp_path)
     assert "No timeline was recorded" in text and "Stored by this run" in text
 
 
 def test_of_many_events_the_longest_are_drawn(tmp_path: Path) -> None:
-    """What is not drawn is counted, and where to find it is said."""
+    """Events that are not drawn are counted, and the page says where to find them."""
     count = drawing.MOST_EVENTS + 5
     events = [pipeline(number, 0.5 if number % 1000 else 0.7, fingerprint=number + 1) for number in range(count)]
     recorded_runs.write(tmp_path, events)
@@ -83,7 +83,7 @@ def test_of_many_events_the_longest_are_drawn(tmp_path: Path) -> None:
 
 
 def test_many_threads_share_rows(tmp_path: Path) -> None:
-    """A program with more threads than a page has rows has one row for those that did least."""
+    """If a program has more threads than the page has rows, the least busy threads share one row."""
     events = [pipeline(number, 5 + number % 7, thread=100 + number) for number in range(drawing.MOST_THREADS + 10)]
     recorded_runs.write(tmp_path, events)
     (run,) = recorded.read(str(tmp_path))
@@ -96,7 +96,7 @@ def test_many_threads_share_rows(tmp_path: Path) -> None:
 
 
 def test_compile_time_is_added_up(tmp_path: Path) -> None:
-    """What compiles over the end of an interval is shared between the two, and nothing is lost."""
+    """A compilation across the end of an interval is divided between both intervals, and the sum is unchanged."""
     recorded_runs.write(tmp_path, [pipeline(7, 8), pipeline(9, 2, thread=102), pipeline(30, 4)])
     (run,) = recorded.read(str(tmp_path))
     line = run.timeline(str(tmp_path))

@@ -14,7 +14,7 @@ from pylayer.report import recorded, trace
 
 
 def written(root: Path, *words: str) -> dict[str, Any]:
-    """The trace of these runs, or of all."""
+    """Returns the trace of these runs, or of all."""
     runs = recorded.read(str(root))
     out = io.StringIO()
     lines = [(run, line) for run in runs if (line := run.timeline(str(root))) is not None]
@@ -25,8 +25,8 @@ def written(root: Path, *words: str) -> dict[str, Any]:
 
 
 def check(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the format asks of every event, and what Perfetto asks beside: durations on a thread nest. Gives the events
-    but for names."""
+    """Checks what the format requires of every event, and what Perfetto also requires: durations on a thread nest.
+    Returns the events other than names."""
     stacks: dict[tuple[int, int], list[float]] = {}
     counters: dict[tuple[int, str], float] = {}
     events = [event for event in found["traceEvents"] if event["ph"] != "M"]
@@ -51,7 +51,8 @@ def check(found: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_trace(tmp_path: Path) -> None:
-    """Pipelines are slices on their threads in microseconds of CLOCK_MONOTONIC, hits are counters, and all is named."""
+    """Pipelines are slices on their threads in microseconds of CLOCK_MONOTONIC, hits are counters, and everything has a
+    name."""
     recorded_runs.write(
         tmp_path,
         [
@@ -93,7 +94,7 @@ def test_trace(tmp_path: Path) -> None:
 
 
 def test_two_devices_of_a_process_share_its_pid(tmp_path: Path) -> None:
-    """Threads of one process stand together, whatever the device; a process is named once."""
+    """Threads of one process are listed together, whatever the device. A process is named once."""
     recorded_runs.write(tmp_path, [pipeline(0, 1)], device="first")
     recorded_runs.write(tmp_path, [pipeline(1, 1)], device="second")
     recorded_runs.write(tmp_path, [pipeline(0, 1)], pid=0, start_ticks=0)
@@ -113,7 +114,7 @@ def test_nanoseconds_are_kept(tmp_path: Path) -> None:
 
 
 def test_types_of_later_versions_have_a_row(tmp_path: Path) -> None:
-    """An event of a type that has no name here is shown by its own."""
+    """An event of an unknown type is shown by the name of its type."""
     recorded_runs.write(tmp_path, [pipeline(0, 1)])
     ((run, line),) = [(run, run.timeline(str(tmp_path))) for run in recorded.read(str(tmp_path))]
     assert line is not None

@@ -1,4 +1,5 @@
-"""Records are sealed with their file's own number: what looks like one elsewhere is none."""
+"""Each file's records are sealed with its own number, so that data that looks like a record of another file is
+refused."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def journal_of(folder: Folder, *datas: bytes) -> Path:
 
 
 def loaded(folder: Folder) -> tuple[list[bytes], Loaded]:
-    """The cells that a device would be given."""
+    """Returns the cells that a device would be given."""
     result = Loaded()
     found = []
     for batch in folder.load(7, result):
@@ -57,12 +58,12 @@ def change(path: Path, offset: int) -> None:
 
 
 def embedded() -> bytes:
-    """Data of a cell in which a whole record stands, where records may begin."""
+    """Returns data of a cell that contains a whole record at a place where a record may begin."""
     return bytes(64) + b"".join(cell(b"looks like a cell")) + bytes(640)
 
 
 def test_a_record_inside_of_data_is_none(folder: Folder) -> None:
-    """Behind a damaged header, what looks like a record inside of that record's data is not used."""
+    """After a damaged header, data of that record that looks like a record is not used."""
     path = journal_of(folder, embedded(), b"the next")
     change(path, format.FILE_HEADER.size + 20)
     found, result = loaded(folder)
@@ -71,7 +72,7 @@ def test_a_record_inside_of_data_is_none(folder: Folder) -> None:
 
 
 def test_a_record_inside_of_a_packs_data_is_none(folder: Folder) -> None:
-    """The same in a pack, where records stand by themselves."""
+    """The same in a pack that has records outside of blocks."""
     path = Path(folder.path) / f"{7:016x}-1.pack"
     writer = pack.PackWriter(str(path), IDENTITY, 7, compress=False)
     for data in (embedded(), b"the next"):
@@ -83,7 +84,7 @@ def test_a_record_inside_of_a_packs_data_is_none(folder: Folder) -> None:
 
 @pytest.mark.parametrize("first", [256, 4096])
 def test_a_stretch_of_another_file(folder: Folder, first: int) -> None:
-    """Blocks of another file, as a damaged file system gives, bring no records with them."""
+    """Blocks of another file, as a damaged file system may return, add no records."""
     mine = journal_of(folder, *(b"mine %d" % number for number in range(100)))
     theirs = journal_of(folder, *(b"other %d" % number for number in range(100))).read_bytes()
     data = mine.read_bytes()
@@ -95,7 +96,7 @@ def test_a_stretch_of_another_file(folder: Folder, first: int) -> None:
 
 
 def test_every_file_has_its_own(folder: Folder) -> None:
-    """Each file that is written has another salt, and all its records verify."""
+    """Each written file has another salt, and all its records verify."""
     journal_of(folder, b"one")
     folder.write_snapshot(7, "program", b"two", 1)
     folder.write_blob(7, "program", 0, b"three")

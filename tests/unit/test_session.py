@@ -1,4 +1,4 @@
-"""One device's session, over a layer that only remembers what it was told."""
+"""One device's session, over a fake layer that only records what it is told."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def commands() -> FakeCommands:
 
 
 class Clock:
-    """time.monotonic, under control."""
+    """time.monotonic under the test's control."""
 
     now = 1000.0
 
@@ -79,7 +79,7 @@ Make = Callable[..., DeviceSession]
 
 @pytest.fixture
 def make(root: str, commands: FakeCommands) -> Make:
-    """Makes a session of a device that exists."""
+    """Returns a function that makes a session of a device that exists."""
 
     def new(share: str = "program", carrier: int = CARRIER_CELLS, **changes: Any) -> DeviceSession:
         session = DeviceSession(
@@ -99,7 +99,7 @@ def keep(session: DeviceSession, *cells: Cell) -> None:
 
 
 def stored(session: DeviceSession, root: str) -> list[tuple[bytes, int, int, int]]:
-    """Data, kind, flags and duration of every cell and snapshot on disk."""
+    """Returns data, kind, flags and duration of every cell and snapshot on disk."""
     found = []
     for path in Folder(root, session.identity).files(None):
         data = Path(path).read_bytes()
@@ -110,7 +110,7 @@ def stored(session: DeviceSession, root: str) -> list[tuple[bytes, int, int, int
 
 
 def reloaded(session: DeviceSession, root: str) -> Loaded:
-    """What the next process finds."""
+    """Returns what the next process loads."""
     loaded = Loaded()
     list(Folder(root, session.identity).load(session.program_id, loaded))
     return loaded
@@ -133,7 +133,7 @@ def test_new_cell_is_stored(make: Make, root: str) -> None:
 
 
 def test_next_process_loads_it(make: Make, commands: FakeCommands) -> None:
-    """What one session stored is handed to the driver by the next, and the waiting creations go on."""
+    """What one session stored is handed to the driver by the next, and the waiting pipeline creations continue."""
     keep(make(), cell(b"one"), cell(b"two"))
     load(make())
     assert commands.loaded == [b"one", b"two"]
@@ -141,7 +141,7 @@ def test_next_process_loads_it(make: Make, commands: FakeCommands) -> None:
 
 
 def test_own_duplicate(make: Make, commands: FakeCommands, root: str) -> None:
-    """A pipeline that two threads compiled at once is stored once, and says nothing about the driver."""
+    """A pipeline that two threads compiled at the same time is stored once. Nothing is concluded about the driver."""
     session = make()
     load(session)
     keep(session, cell(b"one", CELL_AFTER_LOAD))
@@ -151,8 +151,8 @@ def test_own_duplicate(make: Make, commands: FakeCommands, root: str) -> None:
 
 
 def test_duplicate_of_a_loaded_cell(make: Make, commands: FakeCommands, root: str) -> None:
-    """A probe that misses what the store already gave the driver will always miss: the kind becomes plain, for
-    later processes too, and once."""
+    """If a probe misses what the store already gave to the driver, it always will. The kind becomes plain, once, for
+    later processes too."""
     keep(make(), cell(b"one", kind=KIND_GRAPHICS))
     session = make()
     load(session)
@@ -168,7 +168,8 @@ def test_duplicate_of_a_loaded_cell(make: Make, commands: FakeCommands, root: st
 
 @pytest.mark.parametrize("data", [b"one", b""])
 def test_adoptions_in_vain(make: Make, commands: FakeCommands, data: bytes) -> None:
-    """Adopted cells that are known or empty say nothing of probes, nor of a stub: the kind is adopted no more."""
+    """Adopted cells that are known or empty say nothing about probes or a stub cache. Their kind is no longer
+    adopted."""
     keep(make(), cell(b"one", kind=KIND_GRAPHICS))
     session = make()
     load(session)
@@ -190,7 +191,8 @@ def test_duplicate_compiled_before_the_load(make: Make, commands: FakeCommands, 
 
 @pytest.mark.parametrize("kind", [0, 1, 5])
 def test_empty_cell_of_a_whole_pipeline(make: Make, commands: FakeCommands, root: str, kind: int) -> None:
-    """A driver that puts nothing into a cell keeps nothing: the layer stays out, is said to once, and remembers."""
+    """A driver that puts nothing into a cell is a stub. Policy switches the layer off, logs this once, and stores a
+    note of it."""
     session = make()
     load(session)
     keep(session, *[cell(b"", CELL_EMPTY, kind)] * 4)
@@ -208,7 +210,7 @@ def test_empty_cell_of_a_whole_pipeline(make: Make, commands: FakeCommands, root
 
 @pytest.mark.parametrize("kind", [2, 3, 4, 6, 7])
 def test_empty_cell_of_a_library(make: Make, commands: FakeCommands, root: str, kind: int) -> None:
-    """Libraries and linked pipelines may add nothing, and no conclusion is drawn."""
+    """Libraries and linked pipelines may add nothing to a cell. Nothing is concluded from that."""
     session = make()
     keep(session, cell(b"", CELL_EMPTY, kind))
     assert (commands.switched_off, stored(session, root)) == ([], [])
@@ -216,7 +218,7 @@ def test_empty_cell_of_a_library(make: Make, commands: FakeCommands, root: str, 
 
 
 def test_empty_cell_of_a_driver_that_keeps_others(make: Make, commands: FakeCommands) -> None:
-    """One pipeline that a driver does not cache does not make it a stub, when it was seen to keep another."""
+    """A driver that was seen to cache one pipeline is not a stub because it does not cache another."""
     session = make()
     keep(session, cell(b"one"), cell(b"", CELL_EMPTY))
     following = make()
@@ -227,8 +229,8 @@ def test_empty_cell_of_a_driver_that_keeps_others(make: Make, commands: FakeComm
 
 @pytest.mark.parametrize("data", [b"one", b""])
 def test_cells_of_pipelines_whose_internals_are_captured(make: Make, commands: FakeCommands, data: bytes) -> None:
-    """Drivers may keep pipelines whose internals a program wants to see out of their caches: that they are in none, or
-    are compiled again, says nothing about the others."""
+    """Drivers may keep pipelines with captured internals out of their caches. If such a pipeline is in no cache, or is
+    compiled again, this says nothing about others."""
     keep(make(), cell(b"one"))
     session = make()
     if data:
@@ -239,7 +241,7 @@ def test_cells_of_pipelines_whose_internals_are_captured(make: Make, commands: F
 
 
 def test_share(make: Make, commands: FakeCommands, root: str) -> None:
-    """The program's own records are loaded, or everybody's where the policy file says so."""
+    """The program's own records are loaded, or everybody's if the policy file says so."""
     session = make()
     path = Path(Folder(root, session.identity).path, f"{1:016x}-1.journal")
     keep(session, cell(b"own"))
@@ -257,7 +259,7 @@ def test_share(make: Make, commands: FakeCommands, root: str) -> None:
 def test_write_failure(
     make: Make, commands: FakeCommands, root: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk is said once, what is lost is counted, writing is tried again later, and then works."""
+    """A full disk is reported once, and lost records are counted. Writing is tried again later, and then works."""
     session = make()
     keep(session, cell(b"before"))
     append = journal.Journal.append
@@ -286,7 +288,7 @@ def test_write_failure(
 
 
 def test_store_deleted_while_running(make: Make, root: str) -> None:
-    """A store that somebody deleted is made anew by the next record, and nothing but what was deleted is lost."""
+    """If somebody deletes the store, the next record creates it again. Only what was deleted is lost."""
     session = make()
     keep(session, cell(b"1"))
     shutil.rmtree(root)
@@ -297,7 +299,7 @@ def test_store_deleted_while_running(make: Make, root: str) -> None:
 
 
 def test_store_of_others(make: Make, commands: FakeCommands, root: str) -> None:
-    """A store that others may write to is neither read nor written, and named."""
+    """A store that others may write to is reported, and neither read nor written."""
     keep(make(), cell(b"one"))
     os.chmod(root, 0o777)
     session = make()
@@ -323,7 +325,7 @@ def test_without_a_store(commands: FakeCommands) -> None:
 
 
 def test_refused_records(make: Make, commands: FakeCommands) -> None:
-    """Records that the driver refuses are said, and not counted as loaded."""
+    """Records that the driver refuses are reported and do not count as loaded."""
     keep(make(), cell(b"one"))
     commands.refuses = True
     session = make()
@@ -333,7 +335,7 @@ def test_refused_records(make: Make, commands: FakeCommands) -> None:
 
 
 def test_damage_is_said_within_bounds(make: Make, commands: FakeCommands, root: str) -> None:
-    """Damaged files are named in the log, the first few singly and the rest as a number."""
+    """The log names the first few damaged files, and gives the number of the others."""
     session = make()
     keep(session, cell(b"one"))
     for number in range(20):
@@ -354,7 +356,7 @@ def snapshots(session: DeviceSession, root: str) -> list[bytes]:
 
 
 def test_snapshot(make: Make, commands: FakeCommands, root: str) -> None:
-    """The whole cache is stored when something was compiled into it, and supersedes what was loaded."""
+    """The whole cache is stored if something was compiled into it. It supersedes the loaded snapshot."""
     commands.merged = b"one" * 20
     first = make(carrier=CARRIER_SNAPSHOT)
     load(first)
@@ -381,7 +383,7 @@ def test_snapshot(make: Make, commands: FakeCommands, root: str) -> None:
 def test_no_snapshot(
     make: Make, commands: FakeCommands, root: str, changes: dict[str, int], carrier: int, merged: bytes | None
 ) -> None:
-    """Nothing is stored where nothing was compiled, or the cache is empty or cannot be read."""
+    """Nothing is stored if nothing was compiled, or if the cache is empty or cannot be read."""
     commands.merged = merged
     session = make(carrier=carrier)
     session.keeping.snapshot(counters(**changes))
@@ -389,7 +391,7 @@ def test_no_snapshot(
 
 
 def test_snapshot_without_feedback(make: Make, root: str, commands: FakeCommands) -> None:
-    """Where the driver cannot tell hits from compiles, every creation counts."""
+    """If the driver cannot tell hits from compiles, every creation counts as a compile."""
     session = make(carrier=CARRIER_SNAPSHOT)
     session.state = device_state(cache_control=False, carrier=CARRIER_SNAPSHOT, feedback=False)
     commands.merged = b"x" * 40
@@ -398,7 +400,7 @@ def test_snapshot_without_feedback(make: Make, root: str, commands: FakeCommands
 
 
 def test_snapshot_when_something_changed(make: Make, commands: FakeCommands, root: str) -> None:
-    """The cache is read again when pipelines were created or an application's cache was absorbed, not otherwise."""
+    """The cache is read again only if pipelines were created or an application's cache was absorbed."""
     session = make(carrier=CARRIER_SNAPSHOT)
     commands.merged = b"x" * 32
     session.keeping.snapshot(counters(plain=1, plain_compiled=1))
@@ -414,7 +416,7 @@ def test_snapshot_when_something_changed(make: Make, commands: FakeCommands, roo
 
 @pytest.mark.parametrize("how", ["not handed over", "refused"])
 def test_snapshot_keeps_what_it_does_not_contain(make: Make, commands: FakeCommands, root: str, how: str) -> None:
-    """A stored snapshot that did not get into the driver's cache is not deleted for one without it."""
+    """A stored snapshot that was not merged into the driver's cache is not deleted for one that lacks its content."""
     commands.merged = b"stored" * 10
     first = make(carrier=CARRIER_SNAPSHOT)
     first.keeping.snapshot(counters(plain=1, plain_compiled=1))
@@ -430,7 +432,7 @@ def test_snapshot_keeps_what_it_does_not_contain(make: Make, commands: FakeComma
 
 
 def test_snapshot_failure(make: Make, commands: FakeCommands, root: str, clock: Clock) -> None:
-    """A snapshot that cannot be written is said once, and tried again later although nothing changed."""
+    """A snapshot that cannot be written is reported once, and tried again later even if nothing changed."""
     Path(root).touch()
     session = make(carrier=CARRIER_SNAPSHOT)
     commands.merged = b"x" * 40
@@ -449,7 +451,7 @@ def test_snapshot_failure(make: Make, commands: FakeCommands, root: str, clock: 
 
 
 def test_uses_are_recorded_once_a_day(make: Make, commands: FakeCommands, root: str) -> None:
-    """Fingerprints of pipelines that a run created are written once, and not again by the next runs of the day."""
+    """Fingerprints of pipelines that a run created are written once, and not again by other runs of the same day."""
     commands.seen = struct.pack("=2Q", 5, 9)
     session = make()
     load(session)
@@ -468,7 +470,7 @@ def test_uses_are_recorded_once_a_day(make: Make, commands: FakeCommands, root: 
 
 
 def test_uses_in_a_store_that_is_only_read(make: Make, commands: FakeCommands, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nothing has to be stored but what was used, a store that cannot be written is worth no warning."""
+    """If there is nothing to store except uses, a store that cannot be written causes no warning."""
 
     def fail(self: journal.Journal, parts: object) -> None:
         raise OSError(30, "Read-only file system")
@@ -485,7 +487,7 @@ def test_uses_in_a_store_that_is_only_read(make: Make, commands: FakeCommands, m
 
 
 def test_run_statistics(make: Make, commands: FakeCommands, root: str) -> None:
-    """The run's file has the device, the program, the layer's counters and what became of caches and cells."""
+    """The run's file has the device, the program, the layer's counters, and the outcomes of caches and cells."""
     session = make()
     commands.totals = counters(pipelines=3, hits=2)
     keep(session, cell(b"one"))
@@ -504,7 +506,7 @@ def test_run_statistics(make: Make, commands: FakeCommands, root: str) -> None:
 
 
 def test_totals_of_a_device_that_is_gone(make: Make, commands: FakeCommands, root: str) -> None:
-    """When the layer has no counters any more, the last ones known stay."""
+    """When the layer no longer has counters, the last known ones stay."""
     session = make()
     assert session.read_counters() == counters()
     commands.totals = counters(hits=9)
@@ -516,7 +518,7 @@ def test_totals_of_a_device_that_is_gone(make: Make, commands: FakeCommands, roo
 
 
 def test_statistics_that_cannot_be_written(make: Make, commands: FakeCommands, root: str) -> None:
-    """A run's file that cannot be written is said once."""
+    """A run's file that cannot be written is reported once."""
     Path(root).touch()
     session = make()
     session.read_counters()
@@ -527,7 +529,7 @@ def test_statistics_that_cannot_be_written(make: Make, commands: FakeCommands, r
 
 
 def test_torn_tail_is_no_damage(make: Make, commands: FakeCommands, root: str) -> None:
-    """A journal that its writer has not finished loses its tail without a warning."""
+    """A journal whose writer has not finished loses its tail without a warning."""
     session = make()
     keep(session, cell(b"one"))
     (path,) = Path(Folder(root, session.identity).path).glob("*.journal")
@@ -539,7 +541,7 @@ def test_torn_tail_is_no_damage(make: Make, commands: FakeCommands, root: str) -
 
 
 def test_damage_is_counted_by_outcome(make: Make, root: str) -> None:
-    """A run says how often a load found each kind of damage."""
+    """A run records how often a load found each kind of damage."""
     session = make()
     keep(session, cell(b"one"), cell(b"two"), cell(b"three"))
     assert session.folder is not None
@@ -557,8 +559,8 @@ def test_damage_is_counted_by_outcome(make: Make, root: str) -> None:
 
 
 def test_published_memory_is_left_alone(make: Make, commands: FakeCommands, root: str) -> None:
-    """What was published for the driver does not change before the next publication, also when the store holds much
-    in between that is published already."""
+    """Memory that was published for the driver does not change before the next publication, even if the store has much
+    in between that is already published."""
     session = make()
     old, new = [bytes([n]) * 4000 for n in range(250)], [bytes([n, 1]) * 2000 for n in range(250)]
     folder = Folder(root, session.identity)

@@ -35,7 +35,7 @@ from pylayer.common.settings import DEFAULTS, glob_matches, settings_for, top_se
     ],
 )
 def test_glob(pattern: str, text: str, matches: bool) -> None:
-    """A pattern stands for the whole text, in any case; only * and ? mean something."""
+    """A pattern matches the whole text, in any case. Only * and ? are special."""
     assert glob_matches(pattern, text) is matches
 
 
@@ -48,12 +48,12 @@ def test_glob_equals_a_regular_expression(pattern: str, text: str) -> None:
 
 
 def test_glob_takes_no_exponential_time() -> None:
-    """A pattern of many stars against a long text ends at once."""
+    """Matching a pattern with many stars against a long text ends quickly."""
     assert not glob_matches("*a" * 30 + "b", "a" * 3000)
 
 
 def test_defaults() -> None:
-    """An empty document leaves the defaults in force, as a copy."""
+    """With an empty document the defaults are in force, as a copy."""
     in_force = settings_for({}, program(), facts())
     assert in_force == DEFAULTS
     in_force["carrier"] = "off"
@@ -61,7 +61,8 @@ def test_defaults() -> None:
 
 
 def test_rules_in_order() -> None:
-    """Settings override defaults, and of the rules that match the later ones win, key by key."""
+    """Settings override defaults. Matching rules override settings key by key, and later rules override earlier
+    ones."""
     document = {
         "settings": {"carrier": "cells", "queue_mib": 8},
         "rules": [
@@ -90,7 +91,7 @@ def test_rules_in_order() -> None:
     ],
 )
 def test_conditions(match: dict[str, Any], holds: bool) -> None:
-    """A rule holds when every one of its conditions does."""
+    """A rule matches if all its conditions do."""
     document = {"rules": [{"match": match, "set": {"carrier": "off"}}]}
     assert (settings_for(document, program(), facts())["carrier"] == "off") is holds
 
@@ -103,7 +104,7 @@ def test_top_settings() -> None:
 
 @pytest.mark.parametrize("key", ["queue_mib", "load_wait_ms", "compress"])
 def test_layer_setting_of_many_digits(key: str) -> None:
-    """A number with more digits than Python converts is one problem, as any other value that is not allowed."""
+    """A number with more digits than Python converts is one problem, like any other invalid value."""
     found = layer_settings.parse(f"environment {key}={'9' * 5000}\nenvironment binaries_mib=7\n")
     (problem,) = found.problems
     assert problem.startswith(f"layer setting {key} from an environment variable is '999") and len(problem) < 250

@@ -233,7 +233,7 @@ def test_damage_is_named_with_its_file(folder: Folder) -> None:
 
 
 def test_unreadable_file(folder: Folder) -> None:
-    """A file that cannot be read is named, and the others are loaded."""
+    """A file that cannot be read is reported, and the others are loaded."""
     Path(folder.path, f"{7:016x}-1.journal").mkdir()
     Path(folder.path, f"{7:016x}-2.journal").symlink_to("/nowhere")
     journal_in(folder, f"{7:016x}-3.journal", record(b"good"))
@@ -247,7 +247,7 @@ def test_unreadable_file(folder: Folder) -> None:
 
 @pytest.mark.parametrize("level", ["root", "store", "identity"])
 def test_folder_that_others_may_write(folder: Folder, level: str) -> None:
-    """Where others can write, at any level, nothing is loaded, and the level is named with what to do."""
+    """If others can write to any level of the folder, nothing is loaded, and the level is named with what to do."""
     journal_in(folder, f"{7:016x}-1.journal", record(b"planted"))
     path = {"root": folder.root, "store": os.path.dirname(folder.path), "identity": folder.path}[level]
     os.chmod(path, 0o1777 if level == "identity" else 0o770)
@@ -261,7 +261,7 @@ def test_folder_that_others_may_write(folder: Folder, level: str) -> None:
 
 
 def test_folder_of_another_user(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What another user owns is not loaded."""
+    """A folder that another user owns is not loaded."""
     journal_in(folder, f"{7:016x}-1.journal", record(b"planted"))
     give_to_another_user(Path(folder.path), monkeypatch)
     loaded = Loaded()
@@ -283,7 +283,7 @@ def test_loaded_snapshots_may_be_superseded_when_taken(folder: Folder) -> None:
 
 
 def test_snapshot_replaced_while_loading(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A snapshot that vanishes because another process wrote a larger one: the larger one is loaded."""
+    """If a snapshot vanishes because another process replaced it by a larger one, the larger one is loaded."""
     old = folder.write_snapshot(7, "stutter", b"old", 1)
     journal_in(folder, f"{7:016x}-ffff.journal", record(b"a cell"))
     real = reader.Reader
@@ -302,7 +302,8 @@ def test_snapshot_replaced_while_loading(folder: Folder, monkeypatch: pytest.Mon
 
 
 def test_folded_while_the_names_were_read(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A listing that misses both a journal, which was just deleted, and the pack that it became, misses nothing."""
+    """A listing may miss both a journal that was just deleted and the pack that it became. The load still finds all
+    records."""
     path = journal_in(folder, f"{7:016x}-1.closed", record(b"a cell"))
     listdir = os.listdir
 
@@ -350,7 +351,7 @@ def test_run_file(tmp_path: Path) -> None:
 
 
 def test_run_file_is_written_when_it_changed(tmp_path: Path) -> None:
-    """Equal values do not touch the disk."""
+    """Equal values are not written again."""
     run = runs.RunFile(str(tmp_path))
     run.write({"hits": 1})
     before = os.stat(run.path).st_ino, os.stat(run.path).st_mtime_ns
@@ -359,8 +360,8 @@ def test_run_file_is_written_when_it_changed(tmp_path: Path) -> None:
 
 
 def test_run_file_leaves_a_private_store(tmp_path: Path) -> None:
-    """Where statistics are the first thing written, and the user's files are open to a group, the store is still
-    its owner's alone, and usable."""
+    """If statistics are the first file written, and the user's files are open to a group, the store is still private
+    and usable."""
     root = tmp_path / "root"
     umask = os.umask(0)
     try:
@@ -373,7 +374,7 @@ def test_run_file_leaves_a_private_store(tmp_path: Path) -> None:
 
 
 def test_damaged_run_is_passed_over(tmp_path: Path) -> None:
-    """Files that hold no settings text, and what is no run, are passed over; the rest is read, oldest first."""
+    """Files that are not settings text, or not runs, are skipped. The rest is read, oldest first."""
     directory = tmp_path / "runs"
     directory.mkdir(mode=0o700)
     (directory / "3.run").write_text("hits=i:3\n")
@@ -388,7 +389,7 @@ def test_damaged_run_is_passed_over(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("there", "kept"), [(0, 0), (7, 7), (8, 8), (9, 6), (20, 6)])
 def test_prune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: int, kept: int) -> None:
-    """Up to the limit all runs stay; beyond it the oldest go until three quarters are left."""
+    """Up to the limit all runs stay. Beyond it the oldest are deleted until three quarters of the limit are left."""
     monkeypatch.setattr(runs, "MAX_RUNS", 8)
     directory = tmp_path / "runs"
     directory.mkdir()

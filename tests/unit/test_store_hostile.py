@@ -1,4 +1,5 @@
-"""Files of the store as nobody honest writes them: each was found by tests/fuzz and cost more than itself."""
+"""Store files that no honest writer produces. tests/fuzz found each of them, and each did more harm than the loss of
+the file."""
 
 from __future__ import annotations
 
@@ -68,14 +69,14 @@ def cells(folder: Folder, program: int | None = 7) -> set[bytes]:
 
 
 def break_record(path: str, magic: bytes) -> None:
-    """One bit of the data of the last record of a kind."""
+    """Flips one bit in the data of the last record of a kind."""
     data = bytearray(Path(path).read_bytes())
     data[data.rindex(magic) + format.RECORD_HEADER.size] ^= 1
     Path(path).write_bytes(data)
 
 
 def test_junk_between_records_costs_what_it_is_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each byte is searched about once for each magic, also where the search begins again after every record."""
+    """Each byte is searched about once for each magic, even if the search restarts after every record."""
     searched = 0
 
     class Searched(bytearray):
@@ -96,7 +97,8 @@ def test_junk_between_records_costs_what_it_is_long(tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize("size", [0, 255, 256, 300, 1 << 40, (1 << 64) - 1])
 def test_pack_whose_header_lies_about_its_size(folder: Folder, size: int) -> None:
-    """Nothing behind the end that a header gives is read, nothing is allocated for more, and each is named."""
+    """Nothing after the end that a header claims is read, no memory beyond the file is allocated, and each case is
+    reported."""
     body = record(format.CELL, b"cell")
     head = format.file_header(format.PACK, IDENTITY, 7, salt=0, size=size)
     path = put(folder, f"{7:016x}-1.pack", head + body)
@@ -116,7 +118,7 @@ def test_pack_whose_header_lies_about_its_size(folder: Folder, size: int) -> Non
 
 
 def test_directory_with_the_name_of_a_journal(folder: Folder) -> None:
-    """What cannot be read, even its header, stays where it is and stops no fold of the others."""
+    """A file whose header cannot even be read stays where it is and does not stop the fold of others."""
     os.mkdir(os.path.join(folder.path, f"{7:016x}-0-0.closed"))
     os.mkdir(os.path.join(folder.path, f"{7:016x}-0.pack"))
     for n in range(3):
@@ -130,7 +132,7 @@ def test_directory_with_the_name_of_a_journal(folder: Folder) -> None:
 @pytest.mark.parametrize("name", ["x", "-", "f" * 40 + "-x", "\x1b[31m-x.pack", "zz-1-x"])
 @pytest.mark.parametrize("reason", [b"", bytes(5000), b"\xff\xfe\n\n", b"a\nb"])
 def test_quarantine_with_anything_in_it(tmp_path: Path, name: str, reason: bytes) -> None:
-    """A file is listed, and pruned, whatever its name and its reason are."""
+    """A file in quarantine is listed and pruned, whatever its name and reason are."""
     directory = tmp_path / "quarantine"
     directory.mkdir(mode=0o700)
     (directory / f"{name}.data").write_bytes(b"data")
@@ -151,14 +153,14 @@ def test_claim_that_cannot_be(folder: Folder, name: str) -> None:
 
 
 def test_claim_that_cannot_be_looked_at(folder: Folder) -> None:
-    """A link in a circle in the place of the claim: nothing is folded and nothing raised but OSError."""
+    """If the claim's place is a link that points to itself, nothing is folded and only OSError is raised."""
     os.symlink("folding", os.path.join(folder.path, "folding"))
     with pytest.raises(OSError):
         Claim(folder).take()
 
 
 def test_fold_takes_the_copy_that_verifies(folder: Folder) -> None:
-    """Of a record in two packs, one of them damaged, the good one is kept."""
+    """If a record is in two packs and damaged in one of them, the good one is kept."""
     shared = os.urandom(500)
     paths = [os.path.join(folder.path, f"{7:016x}-{number}.pack") for number in (1, 2)]
     for path in paths:
@@ -174,7 +176,7 @@ def test_fold_takes_the_copy_that_verifies(folder: Folder) -> None:
 
 
 def test_shattered_file_is_one_file_in_quarantine(folder: Folder) -> None:
-    """A file damaged in thousands of places goes to quarantine whole, and nothing of it is lost."""
+    """A file with thousands of damaged places goes to quarantine whole, and none of its content is lost."""
     junk = b"".join(struct.pack("<QQ", n, 1) + record(format.CELL, struct.pack("<Q", n)) for n in range(2000))
     name = f"{7:016x}-1-1.closed"
     data = file_of(junk)
@@ -202,7 +204,7 @@ def test_blob_with_a_damaged_header_takes_no_slot(folder: Folder) -> None:
 
 
 def test_record_larger_than_any() -> None:
-    """No buffer is made for a length that no record has, even where the file, which may be sparse, is as long."""
+    """No buffer is allocated for a length that no record has, even if the file, which may be sparse, is that long."""
     data = format.record_header(format.CELL, format.MAX_RECORD_BYTES + 16, bytes(16)) + record(format.CELL, b"behind")
     damage: list[format.Damage] = []
     found: list[reader.Record] = []
@@ -212,7 +214,7 @@ def test_record_larger_than_any() -> None:
 
 
 def test_long_note_is_not_read(folder: Folder) -> None:
-    """A note becomes a hundred times its size in memory, so a long one is none of ours."""
+    """A note needs a hundred times its size in memory, so a note that is too long is never accepted."""
     text = flat.dumps({"plain_kind": 2, "filling": "x" * (1 << 16)}).encode()
     put(folder, f"{7:016x}-1-1.closed", file_of(record(format.NOTE, text), record(format.NOTE, b"stub=b:1\n")))
     loaded = Loaded()
@@ -221,7 +223,7 @@ def test_long_note_is_not_read(folder: Folder) -> None:
 
 
 def test_nothing_is_looked_for_in_a_block_that_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Behind what is no record in a block that verified nothing is searched: 900 bytes could ask for 8 MiB of it."""
+    """After an invalid record in a valid block nothing is searched: 900 bytes could require a search of 8 MiB."""
     monkeypatch.setattr(reader, "next_record", lambda *_: pytest.fail("searched"))
     path = tmp_path / "x.journal"
     first = record(format.CELL, b"first")
@@ -239,8 +241,8 @@ def test_nothing_is_looked_for_in_a_block_that_lies(tmp_path: Path, monkeypatch:
 
 
 def test_no_block_is_larger_than_one_can_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The largest block that a writer makes is read, and nothing much larger would be: what a hundred bytes may
-    unpack to is what reading a hostile file costs."""
+    """The largest block that a writer makes is read, and nothing much larger: the limit bounds what a hundred bytes of
+    a hostile file may unpack to."""
     sizes = []
     real = zstd.compress
     monkeypatch.setattr(zstd, "compress", lambda raw: sizes.append(len(raw)) or real(raw))

@@ -32,7 +32,7 @@ many = settings(settings.get_profile("store"), max_examples=40)
 
 
 def content(size: int, seed: int, dense: bool) -> bytes:
-    """Bytes that compress well or not at all; distinct seeds give distinct bytes where there is room."""
+    """Returns bytes that compress well or not at all. Distinct seeds give distinct bytes if the size allows."""
     if dense:
         return random.Random(seed).randbytes(size)
     return (struct.pack("<Q", seed) * (size // 8 + 1))[:size]
@@ -64,7 +64,7 @@ def a_folder() -> Iterator[Folder]:
 
 
 def write_journal(directory: str, records: list[tuple[dict[str, Any], bytes]], program: int = 7) -> str:
-    """A closed journal with these records; its path."""
+    """Writes a closed journal with these records. Returns its path."""
     journal = Journal(directory, IDENTITY, program, f"program {program}")
     for fields, data in records:
         journal.append(format.record_parts(fields["magic"], data, **{k: v for k, v in fields.items() if k != "magic"}))
@@ -81,7 +81,7 @@ def write_pack(path: str, datas: list[bytes], compress: bool = True, program: in
 
 
 def read(path: str, part_bytes: int = reader.PART_BYTES) -> tuple[list[tuple[dict[str, Any], bytes]], list[str]]:
-    """Records as ``write_journal`` takes them, and outcomes of what is damaged."""
+    """Returns records in the form that ``write_journal`` takes, and the outcomes of damage."""
     damage: list[format.Damage] = []
     found = []
     one = reader.Reader(path)
@@ -95,7 +95,7 @@ def read(path: str, part_bytes: int = reader.PART_BYTES) -> tuple[list[tuple[dic
 
 
 def cells_of(path: str) -> list[bytes]:
-    """What a load takes from one file."""
+    """Returns the cells that a load takes from one file."""
     return [
         bytes(part.data[record[3] : record[3] + record[4]])
         for part in reader.Reader(path).verified(IDENTITY.digest, [])
@@ -105,7 +105,7 @@ def cells_of(path: str) -> list[bytes]:
 
 
 def stretches(path: str) -> list[tuple[int, int, bytes]]:
-    """Of each record of a pack where it, or the block that it is in, begins and ends, and its digest."""
+    """Returns, for each record of a pack, the start and end of the record or of its block, and its digest."""
     one = reader.Reader(path)
     header, _ = one.header()
     assert header is not None
@@ -119,7 +119,7 @@ def stretches(path: str) -> list[tuple[int, int, bytes]]:
 
 
 def loads(folder: Folder) -> dict[int | None, tuple[set[bytes], int, bool]]:
-    """Everything that a load hands over, of each program and of all, and what its notes say."""
+    """Returns everything that a load hands over, for each program and for all, and what its notes say."""
     result: dict[int | None, tuple[set[bytes], int, bool]] = {}
     for program in (*PROGRAMS, None):
         loaded = Loaded()
@@ -149,14 +149,14 @@ def packs_of(folder: Folder) -> list[str]:
     return folder.files(None, (".pack",))
 
 
-#: Change of a file: kind, where (of its size), how much.
+#: A change of a file: kind, place (as a fraction of its size), amount.
 CHANGES = st.tuples(
     st.sampled_from(("flip", "zero", "cut", "append")), st.floats(0, 1, exclude_max=True), st.integers(1, 3000)
 )
 
 
 def change(path: str, how: tuple[str, float, int], start: int = format.FILE_HEADER.size) -> tuple[int, int]:
-    """Changes a file behind ``start``; where what was changed begins and ends."""
+    """Changes a file after ``start``. Returns where the change begins and ends."""
     kind, place, amount = how
     data = bytearray(Path(path).read_bytes())
     size = len(data)
@@ -185,7 +185,7 @@ def change(path: str, how: tuple[str, float, int], start: int = format.FILE_HEAD
 @many
 @given(st.lists(st.tuples(FIELDS, ANY_DATA), max_size=8), st.sampled_from((64, 208, 4096, 128 << 10)))
 def test_journal_round_trip(records: list[tuple[dict[str, Any], bytes]], part_bytes: int) -> None:
-    """Any records are read back in order with all their fields, however large the parts are that they are read in."""
+    """Any records are read back in order with all their fields, whatever the size of the parts that are read."""
     with a_folder() as folder:
         path = write_journal(folder.path, records)
         assert not records or read(path, part_bytes) == (records, [])
@@ -194,14 +194,15 @@ def test_journal_round_trip(records: list[tuple[dict[str, Any], bytes]], part_by
 @many
 @given(st.lists(st.tuples(FIELDS, SMALL_DATA), min_size=1, max_size=10), CHANGES, st.sampled_from((64, 128 << 10)))
 def test_damaged_journal(records: list[tuple[dict[str, Any], bytes]], how: tuple[str, float, int], part: int) -> None:
-    """A flip, zeros, a cut or an addition costs the records that it touches, and gives none that was not written."""
+    """A flip, zeros, a cut or an addition loses only the records that it touches, and adds no record that was not
+    written."""
     with a_folder() as folder:
         path = write_journal(folder.path, records)
         begin, end = change(path, how)
         found, outcomes = read(path, part)
         at, expected = format.FILE_HEADER.size, []
         for fields, data in records:
-            # What follows the data up to the next multiple of 16 is not the record's.
+            # The padding after the data, up to the next multiple of 16, is not part of the record.
             if at + 64 + len(data) <= begin or at >= end:
                 expected.append((fields, data))
             at += format.record_size(len(data))
@@ -216,7 +217,7 @@ def test_damaged_journal(records: list[tuple[dict[str, Any], bytes]], how: tuple
 @few
 @given(st.integers(0, format.FILE_HEADER.size * 8 - 1))
 def test_damaged_file_header(bit: int) -> None:
-    """One bit of the file's header and nothing of the file is believed, and it is said why."""
+    """With one flipped bit in the file's header, nothing of the file is used, and the reason is reported."""
     data = bytearray(format.file_header(format.JOURNAL, IDENTITY, 7, "program", salt=0))
     data[bit // 8] ^= 1 << bit % 8
     header, outcome = format.read_file_header(bytes(data), IDENTITY.digest)
@@ -230,7 +231,7 @@ def test_damaged_file_header(bit: int) -> None:
 @few
 @given(st.lists(ANY_DATA, max_size=12), st.booleans())
 def test_pack_round_trip(datas: list[bytes], compress: bool) -> None:
-    """A pack is read from its start, and each of its records by its place."""
+    """A pack can be read from its start, and each of its records at its offset."""
     with a_folder() as folder:
         path = write_pack(os.path.join(folder.path, f"{7:016x}-1.pack"), datas, compress)
         assert cells_of(path) == datas
@@ -246,7 +247,7 @@ def test_pack_round_trip(datas: list[bytes], compress: bool) -> None:
 @many
 @given(st.lists(ANY_DATA, max_size=12), CHANGES)
 def test_damaged_pack(datas: list[bytes], how: tuple[str, float, int]) -> None:
-    """Damage costs a pack the records and blocks that it touches, and no others."""
+    """Damage loses only the records and blocks of a pack that it touches."""
     with a_folder() as folder:
         path = write_pack(os.path.join(folder.path, f"{7:016x}-1.pack"), datas)
         places = stretches(path)
@@ -259,7 +260,7 @@ def test_damaged_pack(datas: list[bytes], how: tuple[str, float, int]) -> None:
 
 # ---- folds -------------------------------------------------------------------------------------------
 
-#: A journal's program and data; a few that many have.
+#: A journal's program and data. Many journals share a few data.
 JOURNALS = st.lists(st.tuples(st.sampled_from(PROGRAMS), st.lists(ANY_DATA, min_size=1, max_size=5)), max_size=6)
 SMALL_JOURNALS = st.lists(
     st.tuples(st.sampled_from(PROGRAMS), st.lists(SMALL_DATA, min_size=1, max_size=5)), min_size=1, max_size=6
@@ -278,8 +279,8 @@ def fill(folder: Folder, journals: list[tuple[int, list[bytes]]]) -> None:
 def test_fold_changes_no_load(
     first: list[tuple[int, list[bytes]]], second: list[tuple[int, list[bytes]]], compress: bool
 ) -> None:
-    """Every program loads the same before and after folds; what is equal is stored once for each program, and a second
-    fold of the same changes nothing."""
+    """Every program loads the same before and after folds. Equal data is stored once for each program, and another fold
+    of the same changes nothing."""
     with a_folder() as folder:
         fill(folder, first)
         run_fold(folder, compress=compress)
@@ -307,7 +308,7 @@ def test_fold_changes_no_load(
 def test_fold_of_damaged_files(
     journals: list[tuple[int, list[bytes]]], changes: list[tuple[str, float, int]], which: int, packed: bool
 ) -> None:
-    """What a load finds in damaged files is there after a fold of them, for every program."""
+    """What a load finds in damaged files is still there after a fold of them, for every program."""
     with a_folder() as folder:
         fill(folder, journals)
         if packed:
@@ -374,14 +375,14 @@ VALUES = st.recursive(
 @given(st.dictionaries(st.text(), VALUES, max_size=6))
 @example({"[0": {"[1": "a.b=[%\r\n"}, "": {}, "l": [[], {}, [None]]})
 def test_flat_round_trip(value: dict[str, Any]) -> None:
-    """Any mapping of settings is the same after it was written and read, types included."""
+    """Any mapping of settings is equal after it was written and read, types included."""
     assert repr(flat.loads(flat.dumps(value))) == repr(value)
 
 
 @many
 @given(st.one_of(st.text(), st.text("ab.=[0%\nsidfbnl:1", max_size=60)))
 def test_flat_text_that_is_anything(text: str) -> None:
-    """Any text is a mapping, which can be written, or a ValueError."""
+    """Any text is either read as a mapping, which can be written again, or raises ValueError."""
     try:
         value = flat.loads(text)
     except ValueError:

@@ -1,4 +1,5 @@
-"""What follows from the mark of a process that died: the least that explains it is set aside, and comes back."""
+"""The mark of a process that died: the fewest records that explain the death are set aside, and are later used
+again."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from pylayer.values import CARRIER_CELLS, CARRIER_OFF
 
 SERIAL = 5
 ROOM = struct.Struct("<IHHQ14Q")
-#: A pid that no process has.
+#: A pid that belongs to no process.
 GONE = (1 << 22) + 7
 
 
@@ -43,7 +44,7 @@ def mark(call: int, *ids: int, kind: int = 0, cache: int = 0) -> bytes:
 
 
 def header(folder: Folder, pid: int, machine: bytes | None = None) -> bytes:
-    """A file header as another process would write it."""
+    """Returns a file header as another process would write it."""
     fields = list(format.FILE_HEADER.unpack(format.file_header(sentinel.KIND, folder.identity, 7, "a game", salt=0)))
     fields[18:20] = [owner.this_process()[0] if machine is None else machine, pid]
     head = format.FILE_HEADER.pack(*fields)[: format.HASHED_FILE_HEADER]
@@ -51,7 +52,7 @@ def header(folder: Folder, pid: int, machine: bytes | None = None) -> bytes:
 
 
 def death(folder: Folder, *marks: bytes, pid: int = GONE, machine: bytes | None = None, directory: str = "") -> Path:
-    """What a process leaves that died with these marks."""
+    """Writes what a process leaves that died with these marks."""
     data = header(folder, pid, machine) + b"".join(marks)
     path = Path(directory or folder.path, f"{7:016x}-{unique_name()}{sentinel.SUFFIX}")
     path.write_bytes(data + bytes(sentinel.BYTES - len(data)))
@@ -59,7 +60,7 @@ def death(folder: Folder, *marks: bytes, pid: int = GONE, machine: bytes | None 
 
 
 def session(folder: Folder, commands: FakeCommands | None = None) -> DeviceSession:
-    """A session of a device that exists, as the next process would make it."""
+    """Returns a session of a device that exists, as the next process would make it."""
     wanted = {**DEFAULTS, "fsync_interval_ms": None}
     new = DeviceSession(commands or FakeCommands(), SERIAL, program(), facts(), folder.root, "program", wanted)
     new.state = device_state(carrier=CARRIER_CELLS)
@@ -67,7 +68,7 @@ def session(folder: Folder, commands: FakeCommands | None = None) -> DeviceSessi
 
 
 def stored(folder: Folder, **pipelines: int) -> dict[str, bytes]:
-    """Cells by name, with these fingerprints, from a run that is over; their data."""
+    """Stores cells with these fingerprints, from a run that has ended. Returns their data by name."""
     run = session(folder)
     run.watch()
     parts: list[Any] = []
@@ -79,7 +80,7 @@ def stored(folder: Folder, **pipelines: int) -> dict[str, bytes]:
 
 
 def loads(folder: Folder) -> tuple[set[bytes], FakeCommands]:
-    """What the next run gives to the driver."""
+    """Returns what the next run gives to the driver."""
     commands = FakeCommands()
     run = session(folder, commands)
     run.watch()
@@ -92,7 +93,7 @@ def loads(folder: Folder) -> tuple[set[bytes], FakeCommands]:
 
 
 def test_layout_is_the_layers() -> None:
-    """The numbers here are those of shim/boundary.h."""
+    """The numbers here match shim/boundary.h."""
     text = Path(__file__).parents[2].joinpath("shim", "boundary.h").read_text()
     for name, value in {
         "PYLAYER_MARKS_OFFSET": sentinel.OFFSET,
@@ -106,14 +107,14 @@ def test_layout_is_the_layers() -> None:
 
 @pytest.mark.parametrize("call", [0, 1, 7, 0xFFFFFFFF])
 def test_calls_that_say_nothing(folder: Folder, call: int) -> None:
-    """No mark, one that was being written, and one that no layer writes lead to no suspicion."""
+    """No mark, an incomplete mark, and a mark that no layer writes cause no suspicion."""
     stored(folder, one=11)
     path = death(folder, mark(call, 11))
     assert loads(folder)[0] == {b"one"} and not path.exists()
 
 
 def test_process_that_lives(folder: Folder) -> None:
-    """A sentinel whose process lives is left alone, and so is one of another machine for a day."""
+    """A sentinel whose process still runs is left alone. So is one of another machine, for a day."""
     mine = death(folder, mark(sentinel.PIPELINES, 11), pid=os.getpid())
     data = bytearray(mine.read_bytes())
     data[:256] = format.file_header(sentinel.KIND, folder.identity, salt=0)
@@ -125,7 +126,7 @@ def test_process_that_lives(folder: Folder) -> None:
 
 
 def test_more_ids_than_a_mark_has(folder: Folder) -> None:
-    """A count that cannot be is cut to what is there."""
+    """An impossible count is cut to the number of existing ids."""
     data = bytearray(mark(sentinel.PIPELINES, *range(1, 15)))
     data[6:8] = b"\xff\xff"
     death(folder, bytes(data))
@@ -136,19 +137,20 @@ def test_more_ids_than_a_mark_has(folder: Folder) -> None:
 
 
 def test_record_that_was_loaded(folder: Folder) -> None:
-    """The records of a load are left out, compiled again, and used again when they are the same bytes."""
+    """The suspected records of a load are left out and compiled again. They are used again if the new bytes are
+    equal."""
     stored(folder, one=11, two=12)
     death(folder, mark(sentinel.RECORDS, number(xxhash.xxh3_128_digest(b"one"))))
     assert loads(folder)[0] == {b"two"}
     run = session(folder)
     load(run)
-    assert run.keeping.new(cell(b"one", fingerprint=11)) == []  # it is stored already
+    assert run.keeping.new(cell(b"one", fingerprint=11)) == []  # it is already stored
     run.close()
     assert loads(folder)[0] == {b"one", b"two"}
 
 
 def test_other_bytes_take_the_place(folder: Folder) -> None:
-    """A suspected pipeline that comes out differently is stored and looked for again; the old bytes stay out."""
+    """A suspected pipeline that compiles to other bytes is stored and probed for again. The old bytes stay out."""
     stored(folder, one=11, two=12)
     death(folder, mark(sentinel.PIPELINES, 11))
     loaded, commands = loads(folder)
@@ -159,7 +161,8 @@ def test_other_bytes_take_the_place(folder: Folder) -> None:
 
 
 def test_suspected_after_it_was_made_anew(folder: Folder) -> None:
-    """What a process died over that began after it was made anew stays out, whatever is made of it again."""
+    """If a process dies with a record that was already compiled again, the record stays out, whatever is compiled
+    next."""
     stored(folder, one=11)
     for _ in range(2):
         death(folder, mark(sentinel.PIPELINES, 11))
@@ -172,13 +175,13 @@ def test_suspected_after_it_was_made_anew(folder: Folder) -> None:
 
 
 def test_unknown_fingerprint(folder: Folder) -> None:
-    """Of a pipeline without a fingerprint the kind is told to the layer."""
+    """For a pipeline without a fingerprint, the layer is told its kind."""
     death(folder, mark(sentinel.PIPELINES, 0, kind=3))
     assert loads(folder)[1].suspected == [([], 8)]
 
 
 def test_application_data(folder: Folder) -> None:
-    """Data of an application is known by the beginning of its digest, also where pipelines were created with it."""
+    """An application's data is identified by the beginning of its digest, even if pipelines were created with it."""
     digest = xxhash.xxh3_128_digest(b"a cache file")
     death(folder, mark(sentinel.APPLICATION, number(digest)))
     assert crash_notes.review(folder)[0].takes_application_data(digest)
@@ -189,7 +192,7 @@ def test_application_data(folder: Folder) -> None:
 
 
 def test_snapshots_after_two_deaths(folder: Folder) -> None:
-    """Two deaths at pipelines set the snapshots of before aside, and none that is made afterwards."""
+    """Two deaths at pipelines set aside all earlier snapshots, but none that is made later."""
     old = folder.write_snapshot(7, "a game", b"old snapshot", 0)
     death(folder, mark(sentinel.COMPILE, 11))
     assert not crash_notes.review(folder)[0].takes_snapshot(old)
@@ -200,7 +203,8 @@ def test_snapshots_after_two_deaths(folder: Folder) -> None:
 
 
 def test_too_many_deaths(folder: Folder) -> None:
-    """After three starts that found deaths which nothing cleared the carrier is off, and two weeks later it is not."""
+    """After three starts that found deaths which nothing cleared, the carrier is off. Two weeks later it is on
+    again."""
     for fingerprint in (11, 12, 13):
         death(folder, mark(sentinel.PIPELINES, fingerprint))
         crash_notes.review(folder)
@@ -221,7 +225,7 @@ def test_too_many_deaths(folder: Folder) -> None:
 
 
 def test_processes_that_die_together(folder: Folder) -> None:
-    """Deaths that one start finds count once, and what was made anew since stays in use when a death of before is
+    """Deaths that one start finds count once. What was compiled again since stays in use even if an earlier death is
     found late."""
     stored(folder, one=11)
     for fingerprint in (11, 11, 12, 13):
@@ -247,7 +251,7 @@ def age(folder: Folder, seconds: float) -> None:
 
 
 def test_suspicion_ends(folder: Folder) -> None:
-    """After 14 days what was suspected is used again, and the note is gone, unless the store is only read."""
+    """After 14 days, suspected records are used again and the note is deleted, unless the store is only read."""
     stored(folder, one=11)
     death(folder, mark(sentinel.PIPELINES, 11))
     assert loads(folder)[0] == set()
@@ -259,7 +263,7 @@ def test_suspicion_ends(folder: Folder) -> None:
 
 
 def test_two_starts_find_the_same_death(folder: Folder) -> None:
-    """Two processes that write down the same death suspect it once."""
+    """If two processes record the same death, it is suspected once."""
     path = death(folder, mark(sentinel.PIPELINES, 11))
     data = path.read_bytes()
     crash_notes.review(folder)
@@ -268,7 +272,7 @@ def test_two_starts_find_the_same_death(folder: Folder) -> None:
 
 
 def test_notes_are_bounded(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest notes leave beyond the bound."""
+    """Beyond the limit, the oldest notes are deleted."""
     monkeypatch.setattr(crash_notes, "MAX_NOTES", 3)
     for fingerprint in range(1, 6):
         note = {"death": str(fingerprint), "time": time.time(), "pipelines": [f"{fingerprint:x}"]}
@@ -290,7 +294,7 @@ def test_notes_are_bounded(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> N
     ],
 )
 def test_notes_that_are_none(folder: Folder, note: dict[str, Any]) -> None:
-    """A note whose hash is right and whose fields are not says nothing, and stops nothing."""
+    """A note with a valid hash and invalid fields is ignored."""
     good = {"death": "good", "time": time.time(), "pipelines": ["b"]}
     path = os.path.join(folder.path, f"{7:016x}-{unique_name()}{crash_notes.SUFFIX}")
     head = format.file_header(format.SUSPECTS_FILE, folder.identity, salt=0)
@@ -300,8 +304,8 @@ def test_notes_that_are_none(folder: Folder, note: dict[str, Any]) -> None:
 
 
 def test_runtime_directory(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the store's file system is unfit the sentinel lies in the runtime directory, where the next start finds
-    it; other stores do not."""
+    """If the store's file system is not suitable, the sentinel is in the runtime directory. The next start finds it
+    there; starts with other stores do not."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     asked: list[str] = []
 
@@ -322,7 +326,7 @@ def test_runtime_directory(folder: Folder, tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_no_place_is_fit(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no file system is fit there is no sentinel, and no file is left."""
+    """If no file system is suitable, there is no sentinel, and no file is left."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     assert sentinel.open_sentinel(folder, 7, "a game", lambda fd: sentinel.UNFIT) is None
     assert sentinel.open_sentinel(folder, 7, "a game", lambda fd: -1) is None
@@ -330,7 +334,7 @@ def test_no_place_is_fit(folder: Folder, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_store_that_is_only_read(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A death that cannot be written down is suspected in this process all the same."""
+    """A death that cannot be recorded is still suspected in this process."""
     stored(folder, one=11)
     death(folder, mark(sentinel.PIPELINES, 11))
 

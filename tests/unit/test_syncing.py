@@ -1,4 +1,4 @@
-"""The fsync policy: what is on the disk when, and what is deleted only then."""
+"""The fsync policy: when data is on the disk, and that old files are deleted only then."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IDENTITY = Identity.of(facts())
 
 
 class Disk:
-    """Remembers what was synced, and can be slow or broken."""
+    """Records what was synced. It can be slow or broken."""
 
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.root = root
@@ -78,7 +78,7 @@ def append(journal: Journal, syncer: Syncer) -> None:
 
 
 def test_never(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
-    """null: nothing is synced, and what is replaced is deleted at once."""
+    """With null, nothing is synced, and replaced files are deleted at once."""
     syncer = Syncer(None, failures.append)
     journal = journal_in(folder)
     append(journal, syncer)
@@ -89,7 +89,7 @@ def test_never(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
 
 
 def test_after_each_write(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
-    """0: each write is on the disk when it returns, a new journal's name too."""
+    """With 0, each write is on the disk when it returns, including a new journal's name."""
     syncer = Syncer(0, failures.append)
     journal = journal_in(folder)
     append(journal, syncer)
@@ -100,7 +100,7 @@ def test_after_each_write(folder: Folder, disk: Disk, failures: list[OSError]) -
 
 
 def test_interval(folder: Folder, disk: Disk, failures: list[OSError], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Writes within the interval wait for its end; another thread waits for the disk."""
+    """Writes within the interval wait for its end. Another thread waits for the disk."""
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now)
     syncer = Syncer(5, failures.append)
@@ -122,7 +122,7 @@ def test_interval(folder: Folder, disk: Disk, failures: list[OSError], monkeypat
 
 
 def test_nothing_new(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
-    """Without a write since the last time the disk is left alone."""
+    """Without a write since the last sync, the disk is not used."""
     syncer = Syncer(5, failures.append)
     journal = journal_in(folder)
     append(journal, syncer)
@@ -133,7 +133,7 @@ def test_nothing_new(folder: Folder, disk: Disk, failures: list[OSError]) -> Non
 
 
 def test_replaced_files_go_when_the_new_one_is_on_the_disk(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
-    """A power failure never finds neither the old file nor the new one."""
+    """After a power failure, either the old file or the new one exists."""
     old, other = (folder.write_snapshot(7, "stutter", data, 1) for data in (b"old", b"other"))
     new = folder.write_snapshot(7, "stutter", b"old, other and new", 1)
     syncer = Syncer(5, failures.append)
@@ -149,7 +149,7 @@ def test_replaced_files_go_when_the_new_one_is_on_the_disk(folder: Folder, disk:
 def test_journals_do_not_wait_for_files(
     folder: Folder, failures: list[OSError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A large file on its way to the disk keeps no journal from it."""
+    """A large file that is being synced does not delay journals."""
     hold = threading.Event()
     synced = threading.Event()
 
@@ -172,7 +172,7 @@ def test_journals_do_not_wait_for_files(
 
 
 def test_failing_disk(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
-    """Where the disk fails the old files stay, and the first failure is told, once."""
+    """If the disk fails, the old files stay, and the first failure is reported once."""
     old = folder.write_snapshot(7, "stutter", b"old", 1)
     syncer = Syncer(5, failures.append)
     disk.error = OSError(5, "Input/output error")
@@ -190,7 +190,7 @@ def test_failing_disk(folder: Folder, disk: Disk, failures: list[OSError]) -> No
 def test_no_thread_to_be_had(
     folder: Folder, disk: Disk, failures: list[OSError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process that can have no more threads syncs on the one it has."""
+    """A process that cannot start more threads syncs on its own thread."""
 
     def fail(*arguments: object) -> None:
         raise RuntimeError("can't start new thread")
@@ -205,7 +205,7 @@ def test_no_thread_to_be_had(
 
 
 def test_many_jobs(folder: Folder, disk: Disk, failures: list[OSError]) -> None:
-    """Whatever is added while the thread is at work is done too."""
+    """Jobs that are added while the thread works are done too."""
     syncer = Syncer(5, failures.append)
     new = folder.write_snapshot(7, "stutter", b"new", 1)
     for number in range(50):

@@ -1,4 +1,4 @@
-"""A run's timeline: what is written is read, within bounds, and whatever a file holds nothing is raised."""
+"""A run's timeline: what is written is read back, within bounds, and no content of a file raises an exception."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def written(root: Path, *added: Event, name: str = "run", limit: int = 1 << 20) 
 
 
 def test_round_trip(tmp_path: Path) -> None:
-    """Every field comes back, texts and names of threads included, over several flushes."""
+    """Every field is read back, including texts and names of threads, over several flushes."""
     thread = os.getpid()
     first = Event("pipeline", 1, 2, "plain", 3, thread, (1 << 64) - 1, 4, 5, 0x11, "MainPS")
     second = Event("cache", 10, 20, "emptied", number=2, value=1000, text="altered")
@@ -55,7 +55,7 @@ def test_round_trip(tmp_path: Path) -> None:
 
 
 def test_bytes(tmp_path: Path) -> None:
-    """What docs/format.md says of the bytes."""
+    """The bytes are as docs/format.md describes them."""
     written(tmp_path, Event("pipeline", 1, 2, "adopted", 3, 0, 4, 5, 6, 7, "cs"))
     data = (tmp_path / "runs" / "run.events").read_bytes()
     assert data[16:20] == b"EVNT" and data[256:260] == b"NOTE"
@@ -77,7 +77,7 @@ def test_nothing_happened(tmp_path: Path) -> None:
 
 
 def test_torn(tmp_path: Path) -> None:
-    """A file that ends in the middle of a flush has the events of the flushes before."""
+    """A file that ends in the middle of a flush has the events of the earlier flushes."""
     file = written(tmp_path, Event("end", 1))
     whole = os.path.getsize(file.path)
     file.add(Event("end", 2))
@@ -89,7 +89,8 @@ def test_torn(tmp_path: Path) -> None:
 
 
 def test_follow(tmp_path: Path) -> None:
-    """What a run appends is read once, also where a flush was seen half done; texts of earlier flushes are known."""
+    """What a run appends is read once, even if a flush was first seen incomplete. Texts of earlier flushes are
+    known."""
     follower = timeline.Follower(str(tmp_path), "run")
     assert follower.new() == []
     file = written(tmp_path, Event("count", 1, text="failed"), Event("end", 2))
@@ -106,7 +107,7 @@ def test_follow(tmp_path: Path) -> None:
 
 
 def test_full(tmp_path: Path) -> None:
-    """The file stays within its limit; what finds no room is counted."""
+    """The file stays within its limit. Events beyond it are counted."""
     file = TimelineFile(str(tmp_path), "run", IDENTITY, limit=10_000)
     for number in range(50):
         for _ in range(10):
@@ -118,7 +119,7 @@ def test_full(tmp_path: Path) -> None:
 
 
 def test_waiting_is_bounded(tmp_path: Path) -> None:
-    """What is never flushed does not take the program's memory."""
+    """Events that are never flushed use a bounded amount of memory."""
     file = TimelineFile(str(tmp_path), "run", IDENTITY)
     for _ in range(timeline.MAX_WAITING + 5):
         file.add(Event("end", 1))
@@ -126,7 +127,7 @@ def test_waiting_is_bounded(tmp_path: Path) -> None:
 
 
 def test_cannot_be_written(tmp_path: Path) -> None:
-    """The first failure is told; then events are counted, and nothing is tried again."""
+    """The first failure is reported. After it, events are only counted and nothing is tried again."""
     (tmp_path / "runs").write_text("not a directory")
     file = TimelineFile(str(tmp_path), "run", IDENTITY)
     file.add(Event("end", 1))
@@ -138,7 +139,7 @@ def test_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_ended(tmp_path: Path) -> None:
-    """What comes after the end is in no file, and makes none."""
+    """Events after the end are not written, and create no file."""
     file = written(tmp_path, Event("end", 1))
     file.close()
     file.add(Event("end", 2))
@@ -147,7 +148,7 @@ def test_ended(tmp_path: Path) -> None:
 
 
 def test_hostile_texts(tmp_path: Path) -> None:
-    """Texts of programs are cut and come back as they are; there are never more of them than fit."""
+    """Texts of programs are cut to a limit and otherwise read back unchanged. Their number is limited too."""
     texts = ["</script>\x1b[31m\n", "x" * 500, *(f"entry{number}" for number in range(2000))]
     written(tmp_path, *(Event("pipeline", 1, outcome="compiled", text=text) for text in texts))
     found = [event.text for event in events(tmp_path)]
@@ -157,7 +158,7 @@ def test_hostile_texts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"PYLCACHE", bytes(300), b"x" * 1000])
 def test_not_a_timeline(tmp_path: Path, data: bytes) -> None:
-    """A file that is none has no events and says why."""
+    """A file that is not a timeline has no events, and the reason is given."""
     (tmp_path / "runs").mkdir(mode=0o700)
     (tmp_path / "runs" / "run.events").write_bytes(data)
     line = timeline.read(str(tmp_path), "run")
@@ -173,7 +174,7 @@ def test_journal_under_its_name(tmp_path: Path) -> None:
 
 
 def test_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The newest stay, within their number and their bytes; statistics are not touched."""
+    """The newest timelines stay, within limits of number and bytes. Statistics are not touched."""
     directory = tmp_path / "runs"
     directory.mkdir(mode=0o700)
     for number in range(60):
@@ -187,7 +188,8 @@ def test_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_timeline_of_a_living_process_is_kept(tmp_path: Path) -> None:
-    """What a running process still appends to stays, however many newer runs there are; it goes when that has ended."""
+    """A timeline that a running process still appends to stays, however many newer runs there are. It is pruned after
+    the process has ended."""
     file = written(tmp_path, Event("hits", 1), name="0000")
     for number in range(1, timeline.MAX_FILES + 11):
         (tmp_path / "runs" / f"{number:04}.events").write_bytes(bytes(10))
@@ -217,7 +219,7 @@ def values(root: Path) -> dict[str, object]:
 
 
 def test_outcomes(tmp_path: Path) -> None:
-    """What became of a pipeline is told by its cell, or by the layer where there is none."""
+    """The outcome of a pipeline comes from its cell, or from the layer if there is no cell."""
     what = recording(tmp_path, FakeCommands())
     what.creation(cell(b"data", start_ns=5, entry_point="MainCS"), kept_bytes=4)
     what.creation(cell(b"data", flags=CELL_ADOPTED))
@@ -235,7 +237,7 @@ def test_outcomes(tmp_path: Path) -> None:
 
 
 def test_hits_by_the_second(tmp_path: Path) -> None:
-    """Hits of each kind, and other counters, are told as what they rose by since the last look."""
+    """Hits of each kind, and other counters, are recorded as their increase since the last look."""
     commands = FakeCommands()
     what = recording(tmp_path, commands)
     commands.doing = Activity(
@@ -258,7 +260,7 @@ def test_hits_by_the_second(tmp_path: Path) -> None:
 
 
 def test_switched_off(tmp_path: Path) -> None:
-    """With timeline_mib 0 there are totals and no timeline."""
+    """With timeline_mib 0, totals are written but no timeline."""
     what = recording(tmp_path, FakeCommands(), mib=0)
     what.creation(cell())
     assert write(what, tmp_path) == []
@@ -267,7 +269,7 @@ def test_switched_off(tmp_path: Path) -> None:
 
 
 def test_end(tmp_path: Path) -> None:
-    """A run that ended says when, once; written again afterwards it stays so and its timeline is complete."""
+    """A run records its end once. Writing it again does not change the end, and its timeline is complete."""
     what = recording(tmp_path, FakeCommands())
     write(what, tmp_path)
     assert values(tmp_path)["ended"] == 0
@@ -282,7 +284,7 @@ def test_end(tmp_path: Path) -> None:
 
 
 def test_totals_without_timeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A timeline that cannot be written keeps no totals from the disk."""
+    """If a timeline cannot be written, totals are still written."""
 
     def fail(_: TimelineFile) -> None:
         raise OSError(28, "No space left on device")

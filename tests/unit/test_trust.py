@@ -1,4 +1,4 @@
-"""What nobody else could have written is judged through the descriptor that is read from, and nothing else is read."""
+"""Trust in files is checked on the open descriptor that is then read, and only trusted files are read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def journal_in(folder: Folder, name: str = f"{7:016x}-1.journal") -> Path:
 
 
 def loaded(folder: Folder) -> tuple[int, list[str]]:
-    """Records handed over, and what was refused and why."""
+    """Returns the number of records handed over, and what was refused and why."""
     found = Loaded()
     count = sum(len(batch.offsets) for batch in folder.load(7, found))
     return count, [f"{what.outcome}: {what.detail}" for what in found.damage]
@@ -44,7 +44,7 @@ def loaded(folder: Folder) -> tuple[int, list[str]]:
 
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
 def test_file_that_others_may_write(folder: Folder, mode: int) -> None:
-    """A file of the store that a group or everybody may write to is not read, though its directory is in order."""
+    """A file of the store that a group or everybody may write to is not read, even in a private directory."""
     path = journal_in(folder)
     assert loaded(folder) == (1, [])
     path.chmod(mode)
@@ -52,7 +52,7 @@ def test_file_that_others_may_write(folder: Folder, mode: int) -> None:
 
 
 def test_file_of_another_user(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that another user put into the store while it was open to them is not read."""
+    """A file that another user put into the store while it was writable is not read."""
     path = journal_in(folder)
     give_to_another_user(path, monkeypatch)
     count, (why,) = loaded(folder)
@@ -61,7 +61,7 @@ def test_file_of_another_user(folder: Folder, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("below", ["store", "identity"])
 def test_links_in_the_store_are_not_followed(folder: Folder, tmp_path: Path, below: str) -> None:
-    """A directory of the store that is a link is refused with a line that says so, for reading and for writing."""
+    """A directory of the store that is a link is refused for reading and writing, with a line that says so."""
     journal_in(folder)
     at = Path(folder.path) if below == "identity" else Path(folder.path).parent
     at.rename(tmp_path / "moved")
@@ -72,7 +72,7 @@ def test_links_in_the_store_are_not_followed(folder: Folder, tmp_path: Path, bel
 
 
 def test_root_may_be_a_link(folder: Folder, tmp_path: Path) -> None:
-    """The store's root, and what is above it, may be links of the user's own: a cache may lie on another disk."""
+    """The store's root, and directories above it, may be the user's own links: a cache may be on another disk."""
     journal_in(folder)
     (tmp_path / "disk").mkdir()
     (tmp_path / "root").rename(tmp_path / "disk" / "root")
@@ -85,7 +85,7 @@ def test_root_may_be_a_link(folder: Folder, tmp_path: Path) -> None:
 
 
 def test_root_that_is_another_users_link(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A link that somebody else put where the store should be is refused, wherever it leads."""
+    """A link that another user put in the place of the store is refused, wherever it leads."""
     journal_in(folder)
     (tmp_path / "link").symlink_to(tmp_path / "root")
     if os.geteuid() == 0:
@@ -97,7 +97,7 @@ def test_root_that_is_another_users_link(folder: Folder, tmp_path: Path, monkeyp
 
 
 def test_directory_that_is_swapped(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever swaps a directory between the look at it and its use gains nothing: another file is not read."""
+    """Swapping a directory between its check and its use has no effect: no other file is read."""
     path = journal_in(folder)
     (tmp_path / "evil").mkdir()
     (tmp_path / "evil" / path.name).write_bytes(b"evil")
@@ -116,7 +116,7 @@ def test_directory_that_is_swapped(folder: Folder, tmp_path: Path, monkeypatch: 
 
 
 def test_file_that_is_swapped_for_another_users(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A path is never looked at and then opened: there is no moment between in which it could lead elsewhere."""
+    """A path is never checked first and opened later, so it cannot lead elsewhere in between."""
     path = journal_in(folder)
     looked: list[object] = []
     for name in ("stat", "lstat"):
@@ -128,7 +128,7 @@ def test_file_that_is_swapped_for_another_users(folder: Folder, monkeypatch: pyt
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink("/etc/passwd", path)])
 def test_no_plain_file(folder: Folder, make: Callable[[str], None]) -> None:
-    """A pipe, a directory or a link in the place of any file of the store is refused at once, and is not waited for."""
+    """A pipe, a directory or a link in the place of any file of the store is refused at once, without waiting."""
     make(f"{folder.path}/{7:016x}-1.journal")
     count, why = loaded(folder)
     assert count == 0 and len(why) == 1
@@ -141,14 +141,14 @@ def test_no_plain_file(folder: Folder, make: Callable[[str], None]) -> None:
 
 
 def test_hard_links_are_fine(folder: Folder, tmp_path: Path) -> None:
-    """A file with a second name is read: backups make such, and its owner and mode are what counts."""
+    """A file with a second name is read: backups make such links, and only owner and mode count."""
     os.link(journal_in(folder), tmp_path / "backup")
     assert loaded(folder) == (1, [])
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o002, 0o077])
 def test_modes_of_what_is_made(tmp_path: Path, mask: int) -> None:
-    """Directories are made 0700 and files 0600, whatever the program's umask is."""
+    """Directories are created with mode 0700 and files with 0600, whatever the program's umask."""
     before = os.umask(mask)
     try:
         root = str(tmp_path / "root")
@@ -169,7 +169,7 @@ def test_modes_of_what_is_made(tmp_path: Path, mask: int) -> None:
 
 
 def test_nothing_is_made_in_another_users_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Root with a user's HOME (sudo -E) leaves no directory in it that this user could not use afterwards."""
+    """Root with a user's HOME (sudo -E) creates no directory there, which the user could not use afterwards."""
     home = tmp_path / "home"
     home.mkdir()
     give_to_another_user(home, monkeypatch)
@@ -179,8 +179,8 @@ def test_nothing_is_made_in_another_users_directory(tmp_path: Path, monkeypatch:
 
 
 def test_sentinel_where_everybody_may_write(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a process leaves in the runtime directory is neither made nor read where somebody else made the directory
-    first, or a link to one; and a file that others could have written tells of no death."""
+    """The sentinel in the runtime directory is neither created nor read if another user created the directory, or a
+    link to one. A file that others could have written reports no death."""
     runtime = tmp_path / "shm"
     runtime.mkdir()
     monkeypatch.setattr(paths, "getenv", lambda name, default: str(runtime) if name == "XDG_RUNTIME_DIR" else default)
@@ -216,7 +216,7 @@ def test_sentinel_where_everybody_may_write(folder: Folder, tmp_path: Path, monk
 
 
 def test_policy_file_may_be_a_link(tmp_path: Path) -> None:
-    """A policy file that is a link into a repository of settings is read; the file itself is what has to be trusted."""
+    """A policy file that is a link, for example into a repository of settings, is read if its target can be trusted."""
     (tmp_path / "dotfiles").mkdir()
     real = tmp_path / "dotfiles" / "policy.yaml"
     real.write_text("share: all\n")
@@ -228,7 +228,7 @@ def test_policy_file_may_be_a_link(tmp_path: Path) -> None:
 
 
 def test_policy_file_that_is_a_pipe(tmp_path: Path) -> None:
-    """A pipe in the place of the policy file is refused, and nobody waits for its writer."""
+    """A pipe in the place of the policy file is refused without waiting for its writer."""
     os.mkfifo(tmp_path / "policy.yaml")
     with pytest.raises(OSError, match="no plain file"):
         compiled.load(str(tmp_path / "policy.yaml"), None)
@@ -238,7 +238,7 @@ POLICY = "from pylayer.policy import Policy\nclass Mine(Policy):\n    pass\n"
 
 
 def test_policy_class(tmp_path: Path) -> None:
-    """A class and what it imports come from policy_path, packages included."""
+    """A class and what it imports come from policy_path, including packages."""
     (tmp_path / "trust_helpers").mkdir()
     (tmp_path / "trust_helpers" / "__init__.py").write_text("")
     (tmp_path / "trust_helpers" / "one.py").write_text("ONE = 1\n")
@@ -248,7 +248,7 @@ def test_policy_class(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0o664, 0o646])
 def test_policy_module_that_others_may_write(tmp_path: Path, mode: int) -> None:
-    """A module that others could have written is not run, though only the user may write to its directory."""
+    """A module that others could have written is not executed, even if only the user may write to its directory."""
     path = tmp_path / f"trust_mode_{mode:o}.py"
     path.write_text(f"raise SystemExit('it ran')\n{POLICY}")
     path.chmod(mode)
@@ -257,7 +257,7 @@ def test_policy_module_that_others_may_write(tmp_path: Path, mode: int) -> None:
 
 
 def test_policy_package_that_others_may_write(tmp_path: Path) -> None:
-    """Nor is what the module imports from a directory below that others may write to."""
+    """A module is not imported from a subdirectory that others may write to."""
     (tmp_path / "trust_open").mkdir()
     (tmp_path / "trust_open" / "__init__.py").write_text("")
     (tmp_path / "trust_open").chmod(stat.S_IRWXU | stat.S_IWGRP)
@@ -267,7 +267,8 @@ def test_policy_package_that_others_may_write(tmp_path: Path) -> None:
 
 
 def test_policy_is_source_code(tmp_path: Path) -> None:
-    """Compiled files beside the source are not run: a group that may write to __pycache__ could have put them there."""
+    """Compiled files beside the source are not executed: a group that may write to __pycache__ could have put them
+    there."""
     import importlib.util
     import py_compile
 

@@ -24,7 +24,7 @@ SECOND = 1000 * MS
 
 
 class Clock:
-    """time, as the watchdog sees it: it goes on when a policy says so."""
+    """A fake clock for the watchdog. It advances only when a policy says so."""
 
     def __init__(self) -> None:
         self.now = 50 * SECOND
@@ -55,7 +55,7 @@ def policy_of(**methods: Callable[..., Any]) -> Policy:
 
 
 def warning(boundary: FakeBoundary) -> str:
-    """The one line that says that the class is off."""
+    """Returns the one line that says that the class is off."""
     (line,) = boundary.lines(LOG_WARN)
     assert line.startswith(f"policy class {__name__}:Mine is switched off for this process: ")
     assert line.endswith(
@@ -75,7 +75,7 @@ def cells(count: int) -> list[FakeMessage | None]:
 
 
 def test_failures_in_all(send: Send, host: Any, boundary: FakeBoundary, root: str) -> None:
-    """A class that fails every other time is switched off when the total is reached, and storing goes on."""
+    """A class that fails every other time is switched off when the total limit is reached. Storing continues."""
     calls = []
 
     def keep_cell(self: Policy, *_: Any) -> bool:
@@ -93,7 +93,7 @@ def test_failures_in_all(send: Send, host: Any, boundary: FakeBoundary, root: st
 
 
 def test_limits_of_the_policy_file() -> None:
-    """What the policy file does not set is as by default."""
+    """Limits that the policy file does not set have their defaults."""
     assert watchdog_limits({}) == LIMITS
     assert watchdog_limits({"watchdog": None}) == LIMITS
     assert watchdog_limits({"watchdog": {"failures": 2}}) == {**LIMITS, "failures": 2}
@@ -101,7 +101,7 @@ def test_limits_of_the_policy_file() -> None:
 
 @pytest.mark.parametrize("answer", [None, (1,), (1, "a", 2), (9, "a"), (-1, "a"), ("x", "a"), [1, "a"]])
 def test_verdict_that_is_none(send: Send, host: Any, answer: Any) -> None:
-    """A verdict that the layer has no word for is a failure, and the data passes as the program made it."""
+    """A verdict that the layer does not know is a failure, and the data passes unchanged."""
     host.policy = policy_of(admit_cache=lambda self, *_: answer)
     request = message("ADMIT_CACHE")
     send(*device(), request)
@@ -110,7 +110,7 @@ def test_verdict_that_is_none(send: Send, host: Any, answer: Any) -> None:
 
 
 def test_answer_whose_truth_fails(send: Send, host: Any, root: str) -> None:
-    """keep_cell's answer is made a bool where it counts as the class's doing."""
+    """keep_cell's answer is converted to bool inside the call, so a failure counts as the class's."""
 
     class Undecided:
         def __bool__(self) -> bool:
@@ -138,7 +138,7 @@ def test_plan_that_does_not_fit(send: Send, host: Any, boundary: FakeBoundary) -
 
 
 def test_late_answers(send: Send, host: Any, boundary: FakeBoundary, clock: Clock) -> None:
-    """Answers that come when the program has gone on count as failures, although nothing was raised."""
+    """Answers that come after the program has gone on count as failures, even if nothing was raised."""
 
     def admit_cache(self: Policy, *arguments: Any) -> Any:
         clock.takes(300)
@@ -176,7 +176,7 @@ def test_call_that_takes_too_long(send: Send, host: Any, boundary: FakeBoundary,
 
 
 def test_call_that_is_broken_off(send: Send, host: Any, boundary: FakeBoundary, root: str) -> None:
-    """PolicyTimeout ends the call and the class, and the messages behind it are taken."""
+    """PolicyTimeout ends the call and switches the class off. The next messages are answered."""
 
     def keep_cell(self: Policy, *_: Any) -> bool:
         raise PolicyTimeout
@@ -191,7 +191,7 @@ def test_call_that_is_broken_off(send: Send, host: Any, boundary: FakeBoundary, 
 
 
 def test_each_call_is_told_to_the_layer(send: Send, host: Any, boundary: FakeBoundary) -> None:
-    """The layer knows when the policy thread is in a class of the user's, under which name and for how long."""
+    """The layer is told when the policy thread calls the user's class, under which name and for how long."""
     inside = []
 
     def plan_device(self: Policy, *arguments: Any) -> Plan:
@@ -208,7 +208,7 @@ def test_each_call_is_told_to_the_layer(send: Send, host: Any, boundary: FakeBou
 
 
 def test_timeout_while_the_call_ends(send: Send, host: Any, boundary: FakeBoundary, monkeypatch: Any) -> None:
-    """PolicyTimeout that comes when the method has returned is counted like any other, and the call is over."""
+    """PolicyTimeout that is raised when the method has returned counts like any other, and the call is over."""
     ended: list[int] = []
 
     def call_ended() -> None:
@@ -224,7 +224,7 @@ def test_timeout_while_the_call_ends(send: Send, host: Any, boundary: FakeBounda
 
 
 def test_built_in_policy_is_not_timed(send: Send, host: Any, boundary: FakeBoundary) -> None:
-    """Without a class of the user's nothing is counted, and statistics have nothing to say."""
+    """Without a user's class nothing is counted, and the statistics have no entry for it."""
     send(*device(), *cells(2), message("FLUSH_DEVICE"))
     assert (boundary.calls, host.policy_facts, host.watchdog) == ([], {}, None)
 
@@ -241,12 +241,12 @@ def slow_cells(clock: Clock, ms: float) -> Policy:
 
 
 def test_events_over_budget(send: Send, host: Any, boundary: FakeBoundary, clock: Clock, root: str) -> None:
-    """Events that take 50 ms each and all of the time cost the class, not the cells."""
+    """Events that take 50 ms each, all of the time, switch the class off. The cells are still stored."""
     host.policy = slow_cells(clock, 50)
     send(*device(), *cells(30))
     assert warning(boundary).startswith("events took it 47.9 ms each and 13 % of the program's time; ")
     facts_ = host.policy_facts
-    # Beyond the free second, 150 ms are 13 % of the time.
+    # After the free first second, 150 ms are 13 % of the time.
     assert (facts_["over_budget"], facts_["event_ns"], facts_["event_cpu_ns"]) == (23, 1150 * MS, 575 * MS)
     assert len(stored(root)) == 30
 
@@ -259,7 +259,7 @@ def test_first_second_is_free(send: Send, host: Any, boundary: FakeBoundary, clo
 
 
 def test_many_quick_events(send: Send, host: Any, boundary: FakeBoundary, clock: Clock) -> None:
-    """Where each event is quick, a program that compiles all the time costs the class nothing."""
+    """If each event is quick, a program that compiles all the time does not get the class switched off."""
     host.policy = slow_cells(clock, 0.9)
     send(*device(), *cells(3000))
     assert boundary.lines(LOG_WARN) == []
@@ -267,7 +267,7 @@ def test_many_quick_events(send: Send, host: Any, boundary: FakeBoundary, clock:
 
 
 def test_slow_events_that_are_rare(send: Send, host: Any, boundary: FakeBoundary, clock: Clock) -> None:
-    """Events that take 50 ms each are no trouble where there is one a second."""
+    """Events that take 50 ms each are allowed if there is one a second."""
     host.policy = slow_cells(clock, 50)
     send(*device())
     for number in range(200):
@@ -281,7 +281,7 @@ def test_slow_events_that_are_rare(send: Send, host: Any, boundary: FakeBoundary
 
 
 def test_arguments_are_copies(send: Send, host: Any, root: str) -> None:
-    """What a class does to program, device, settings and cell changes neither the identity nor what is stored."""
+    """A class that changes its program, device, settings or cell changes neither the identity nor what is stored."""
 
     def ruin(*arguments: Any) -> bool:
         for argument in arguments:
@@ -309,7 +309,7 @@ def test_arguments_are_copies(send: Send, host: Any, root: str) -> None:
 
 
 def test_plan_of_a_derived_class(send: Send, host: Any) -> None:
-    """A plan that runs code of the user's when it is read is read inside the call, and only there."""
+    """If reading a plan runs the user's code, the plan is read inside the call, and only there."""
 
     class Lazy(Plan):
         def as_dict(self) -> dict[str, Any]:
@@ -323,7 +323,7 @@ def test_plan_of_a_derived_class(send: Send, host: Any) -> None:
 
 
 def test_class_whose_end_runs_code(send: Send, host: Any, boundary: FakeBoundary) -> None:
-    """A class that is switched off is kept: its __del__ would run on the policy thread, unwatched."""
+    """A class that is switched off is not released: its __del__ would run on the policy thread without a watchdog."""
     ends: list[int] = []
 
     def fail(self: Policy, *_: Any) -> Any:
@@ -337,7 +337,7 @@ def test_class_whose_end_runs_code(send: Send, host: Any, boundary: FakeBoundary
 
 @pytest.mark.parametrize("how", ["returns", "raises"])
 def test_class_that_forks(send: Send, host: Any, how: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """The child of a fork in a policy ends when the call does: it is no second program."""
+    """The child of a fork in a policy ends when the call does, so that it does not run on as a second program."""
     children: list[int] = []
 
     def device_created(self: Policy, *_: Any) -> None:
@@ -354,7 +354,7 @@ def test_class_that_forks(send: Send, host: Any, how: str, capfd: pytest.Capture
 
 
 def test_flood_of_lines(host_module: Any, boundary: FakeBoundary, root: str) -> None:
-    """Of what a policy prints 1000 lines are logged, and one that says so."""
+    """A policy may log 1000 lines of output. One more line says that the limit is reached."""
 
     def flood() -> str:
         for number in range(5000):
@@ -374,7 +374,7 @@ def test_flood_of_lines(host_module: Any, boundary: FakeBoundary, root: str) -> 
 
 
 def test_statistics_of_a_run(send: Send, host: Any, root: str) -> None:
-    """The run's file names the class, what it cost, and why it was switched off."""
+    """The run's file names the class, the time that it took, and why it was switched off."""
 
     def keep_cell(self: Policy, *_: Any) -> bool:
         raise ValueError("no")
@@ -390,7 +390,7 @@ def test_statistics_of_a_run(send: Send, host: Any, root: str) -> None:
 
 
 def test_statistics_of_the_last_call(send: Send, host: Any, root: str) -> None:
-    """A failure in device_destroyed is in the statistics of the run that it ends."""
+    """The statistics of a run include a failure in its device_destroyed."""
     host.policy = policy_of(device_destroyed=lambda self, *_: 1 // 0)
     send(*device(), message("FLUSH_DEVICE"))
     (run,) = runs.read_all(root)
@@ -399,7 +399,7 @@ def test_statistics_of_the_last_call(send: Send, host: Any, root: str) -> None:
 
 @pytest.mark.parametrize("late", [False, True])
 def test_statistics_of_a_device_without_plan(send: Send, host: Any, root: str, late: bool) -> None:
-    """A device that got no plan from a class, or too late, has a run that says so."""
+    """If a class gave no plan for a device, or gave it too late, the run says so."""
 
     def plan_device(self: Policy, *arguments: Any) -> Plan:
         if late:

@@ -1,4 +1,4 @@
-"""Programs, devices and records for tests without Vulkan, and stand-ins for what is C."""
+"""Programs, devices and records for tests without Vulkan, and fakes of the C parts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KIND_COMPUTE, KIND_GRAPHICS, KIND_LIBRARY = 0, 1, 2
 
 
 def facts(**changes: Any) -> DeviceFacts:
-    """A device whose driver has everything."""
+    """Returns a device whose driver supports everything."""
     values: dict[str, Any] = {
         "api_version": 4206896,
         "binaries_requested": False,
@@ -101,7 +101,7 @@ def cell(
 
 
 def binary_read(data: bytes | None = b"a binary", key: bytes = b"its key", **changes: Any) -> BinaryRead:
-    """What a program read out of a pipeline binary; None where the layer sent no copy of it."""
+    """Returns what a program read out of a pipeline binary. Data is None if the layer sent no copy."""
     values: dict[str, Any] = {
         "data": None if data is None else memoryview(data),
         "digest": xxhash.xxh3_128_digest(data or b""),
@@ -112,14 +112,14 @@ def binary_read(data: bytes | None = b"a binary", key: bytes = b"its key", **cha
 
 
 def binaries(*data: bytes, key: bytes = b"a pipeline's key") -> bytes:
-    """The data of a BINR record, as docs/format.md describes it."""
+    """Returns the data of a BINR record, as docs/format.md describes it."""
     head = struct.pack("<IIQ32s", len(data), len(key), 0, key)
     entries = [struct.pack("<QII32s", len(one), 2, 0, b"k%d" % number) for number, one in enumerate(data)]
     return head + b"".join(entries) + b"".join(one + bytes(-len(one) % 16) for one in data)
 
 
 def device_state(**changes: Any) -> DeviceState:
-    """The cells carrier in force."""
+    """Returns the state of a device with the cells carrier."""
     values: dict[str, Any] = {
         "binaries": False,
         "cache_control": True,
@@ -133,7 +133,7 @@ def device_state(**changes: Any) -> DeviceState:
 
 
 def sketch_of(data: bytes) -> bytes:
-    """What shim/layer/caches/sketch.c makes of data."""
+    """Returns the sketch that shim/layer/caches/sketch.c makes of data."""
     words = [int.from_bytes(data[at : at + 8], sys.byteorder) for at in range(0, len(data) + -len(data) % 8, 8)]
     sums = [sum(word * number**power for number, word in enumerate(words)) % 2**64 for power in range(3)]
     sketch = struct.pack("=4Q", *sums, len(data.rstrip(data[-1:] or None)))
@@ -146,7 +146,7 @@ def sketch_of(data: bytes) -> bytes:
 
 
 def cache_data(data: bytes = b"", **changes: Any) -> CacheData:
-    """What a program gave to its first vkCreatePipelineCache."""
+    """Returns what a program gave to its first vkCreatePipelineCache."""
     values: dict[str, Any] = {
         "cache": 1,
         "damage": "",
@@ -164,7 +164,7 @@ def cache_data(data: bytes = b"", **changes: Any) -> CacheData:
 
 
 def cache_read(data: bytes | None = b"all of a cache", **changes: Any) -> CacheRead:
-    """What a program read out of its first cache; None where the layer sent no copy of it."""
+    """Returns what a program read out of its first cache. Data is None if the layer sent no copy."""
     values: dict[str, Any] = {
         "cache": 1,
         "data": None if data is None else memoryview(data),
@@ -178,7 +178,7 @@ def cache_read(data: bytes | None = b"all of a cache", **changes: Any) -> CacheR
 
 
 def load(session: DeviceSession) -> None:
-    """All of a store, as the policy thread loads it."""
+    """Loads a whole store, as the policy thread does."""
     session.load.device_exists = True
     while session.load.step():
         pass
@@ -190,7 +190,8 @@ def counters(**changes: int) -> dict[str, int]:
 
 
 def scan(data: bytes, damage: list[Damage]) -> list[tuple[bytes, int, int, int, int, int, bytes, int, int]]:
-    """Every record of a whole journal that verifies, with the place of its data; the rest is named in ``damage``."""
+    """Returns every record of a whole journal that verifies, with the offset of its data. Adds all damage to
+    ``damage``."""
     found: list[tuple[bytes, int, int, int, int, int, bytes, int, int]] = []
     head = format.FILE_HEADER.size
     here: list[Damage] = []
@@ -203,12 +204,12 @@ def scan(data: bytes, damage: list[Damage]) -> list[tuple[bytes, int, int, int, 
 
 
 def record(data: bytes, magic: bytes = format.CELL, **fields: int) -> bytes:
-    """The bytes of one record."""
+    """Returns the bytes of one record."""
     return b"".join(format.record_parts(magic, data, **fields))
 
 
 def write_journal(path: Path, identity: Identity, *records: bytes, program_id: int = 7) -> Path:
-    """A file with these records, named as a store names it."""
+    """Writes a file with these records, named as a store names it."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     kind = format.KIND_OF_SUFFIX.get(path.suffix, format.JOURNAL)
     path.write_bytes(format.file_header(kind, identity, program_id, "stutter", salt=0) + b"".join(records))
@@ -216,7 +217,7 @@ def write_journal(path: Path, identity: Identity, *records: bytes, program_id: i
 
 
 def give_to_another_user(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The path belongs to somebody else afterwards, or so it seems where only root could do it."""
+    """Makes the path belong to another user. Simulates this by another user id if the test does not run as root."""
     if os.geteuid() == 0:
         os.chown(path, 12345, -1)
     else:
@@ -225,7 +226,7 @@ def give_to_another_user(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run_python(code: str, *arguments: str, environment: dict[str, str] | None = None) -> str:
-    """Output of a fresh interpreter that finds what this one finds."""
+    """Returns the output of a fresh interpreter with this one's module path."""
     done = subprocess.run(
         [sys.executable, "-I", "-c", code, *arguments],
         capture_output=True,
@@ -239,19 +240,19 @@ def run_python(code: str, *arguments: str, environment: dict[str, str] | None = 
 
 
 class FakeCommands:
-    """The layer's side of the boundary, as a session sees it: remembers what it was told."""
+    """A fake of the layer's side of the boundary, as a session sees it. Records what it is told."""
 
     def __init__(self) -> None:
         self.logged: list[tuple[int, str]] = []
         self.loaded: list[bytes] = []
         self.binaries: list[bytes] = []
         self.attested: list[tuple[bytes, bytes, bool, bytes | None]] = []
-        #: What the index has room for.
+        #: The number of binaries that the index has room for.
         self.binaries_room = 1 << 62
         self.done: list[int] = []
         self.begun: list[int] = []
         self.cancelled: list[int] = []
-        #: What the crash sentinel was opened with.
+        #: The arguments with which the crash sentinel was opened.
         self.watched: list[int] = []
         self.suspected: list[tuple[list[int], int]] = []
         self.slots = 0
@@ -276,7 +277,7 @@ class FakeCommands:
     def load_records(
         self, device: int, data: bytearray, offsets: list[int], sizes: list[int], digests: list[bytes]
     ) -> bool:
-        """Copies at once; the layer reads until the next call."""
+        """Copies the records at once. The real layer reads them until the next call."""
         if not self.refuses:
             self.loaded += [bytes(data[start : start + size]) for start, size in zip(offsets, sizes, strict=True)]
         return True
@@ -287,12 +288,12 @@ class FakeCommands:
         return 0
 
     def suspect(self, device: int, fingerprints: list[int], kinds: int) -> bool:
-        """Remembers what is to be left alone."""
+        """Records what is to be left alone."""
         self.suspected.append((fingerprints, kinds))
         return True
 
     def load_binaries(self, device: int, data: bytearray, offsets: list[int], sizes: list[int]) -> int:
-        """Copies what there is room for."""
+        """Copies as many binaries as there is room for."""
         taken = 0
         for start, size in zip(offsets, sizes, strict=True):
             if size <= self.binaries_room:
@@ -302,7 +303,7 @@ class FakeCommands:
         return taken
 
     def load_attested(self, device: int, attested: list[Attested]) -> int:
-        """Key, digest, whether it is stale, and data."""
+        """Records key, digest, whether it is stale, and data."""
         for one in attested:
             self.attested.append((one.key, one.digest, one.stale, None if one.data is None else bytes(one.data)))
         return len(attested)
