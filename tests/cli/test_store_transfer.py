@@ -293,25 +293,18 @@ def small(tmp_path: Path, name: str = "x") -> Path:
 
 
 def test_every_flipped_bit(tmp_path: Path) -> None:
-    """A file with one flipped bit, at any byte of a record, is refused as a whole and leaves nothing behind. The
-    padding after a record is never read, and none of it is imported."""
+    """A file with one flipped bit, at any byte, is refused as a whole and leaves nothing behind."""
     path = small(tmp_path)
     whole = path.read_bytes()
     assert take(path, tmp_path / "fine").result.pipelines == 5
     root = tmp_path / "root"
-    padding = 0
     for offset in range(len(whole)):
         changed = bytearray(whole)
         changed[offset] ^= 1 << offset % 8
         path.write_bytes(changed)
-        try:
-            done = take(path, tmp_path / f"taken-{offset}" if whole[offset] == 0 else root)
-        except portable.Refused:
-            assert not root.exists() or files(root) == [], offset
-        else:
-            assert whole[offset] == 0 and done.result.pipelines == 4, offset
-            padding += 1
-    assert padding < 100
+        with pytest.raises(portable.Refused):
+            take(path, root)
+        assert not root.exists() or files(root) == [], offset
 
 
 def test_every_length(tmp_path: Path) -> None:
