@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -32,12 +33,30 @@ def unsteady_files() -> list[str]:
     return [str(path.relative_to(ROOT)) for path in found if UNSTEADY.search(path.read_text())]
 
 
-def run_once(paths: list[str], processes: str) -> list[tuple[str, str]]:
-    """One run of pytest: its failed tests, each with the first line of the reason."""
-    # -P: not the package in the checkout.
-    command = [sys.executable, "-P", "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", "-n", processes]
+#: Runs pytest once and every test in it so many times, which the first argument says. Starting pytest takes as long as
+#: many a file's tests.
+REPEATING = """
+import sys
+import pytest
+
+class Repeat:
+    def pytest_generate_tests(self, metafunc):
+        metafunc.fixturenames.append("turn")
+        metafunc.parametrize("turn", range(int(sys.argv[1])))
+
+    @pytest.fixture
+    def turn(self, request):
+        return request.param
+
+sys.exit(pytest.main(sys.argv[2:], [Repeat()]))
+"""
+
+
+def failures_of(command: list[str]) -> list[tuple[str, str]]:
+    """Runs pytest and returns its failed tests, each with the first line of the reason."""
     with tempfile.NamedTemporaryFile(suffix=".xml") as report:
-        command += ["--dist", "worksteal", f"--junitxml={report.name}", *paths]
+        command = [*command, "-q", "--tb=short", "-p", "no:cacheprovider", f"--junitxml={report.name}"]
+        command += ["-o", "tmp_path_retention_policy=failed"]
         done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         text = Path(report.name).read_text()
     failed = []
@@ -51,34 +70,40 @@ def run_once(paths: list[str], processes: str) -> list[tuple[str, str]]:
     return failed
 
 
-def repeat(name: str, paths: list[str], times: int, processes: str) -> dict[str, Any]:
-    """Runs the same tests so many times and prints what came of it: a letter after each run, and then the counts."""
-    started = time.monotonic()
-    outcomes = []
+def row(name: str, times: int, failed: list[tuple[str, str]], started: float) -> dict[str, Any]:
+    """Prints what came of repeating tests, and returns it."""
+    print(f"{name}: {times} times, {len(failed)} failures ({time.monotonic() - started:.0f} s)", flush=True)
+    for test, reason in failed:
+        print(f"    {test}\n        {reason}", flush=True)
+    tests = [{"test": test, "reason": reason} for test, reason in failed]
+    return {"name": name, "times": times, "failures": len(failed), "tests": tests}
+
+
+def repeat_whole(times: int, processes: str) -> list[dict[str, Any]]:
+    """Runs the whole suite so many times."""
+    rows = []
     for _ in range(times):
-        outcomes.append(run_once(paths, processes))
-        print("F" if outcomes[-1] else ".", end="", flush=True)
-        for test, reason in outcomes[-1]:
-            print(f" {test}: {reason}", flush=True)
-    print(" ", end="")
-    failures = Counter(test for failed in outcomes for test, _ in failed)
-    reasons = {test: reason for failed in outcomes for test, reason in failed}
-    bad = sum(bool(failed) for failed in outcomes)
-    print(f"{name}: {bad} of {times} runs failed ({time.monotonic() - started:.0f} s)", flush=True)
-    for test, count in failures.most_common():
-        print(f"    {count} times {test}\n        {reasons[test]}", flush=True)
-    tests = [{"test": test, "failures": count, "reason": reasons[test]} for test, count in failures.most_common()]
-    return {"name": name, "runs": times, "failed_runs": bad, "tests": tests}
+        started = time.monotonic()
+        # -P: not the package in the checkout.
+        command = [sys.executable, "-P", "-m", "pytest", "-n", processes, "--dist", "worksteal"]
+        rows.append(row("the whole suite", 1, failures_of(command), started))
+    return rows
+
+
+def repeat_file(file: str, times: int) -> dict[str, Any]:
+    """Runs every test of a file so many times, in one process."""
+    started = time.monotonic()
+    return row(file, times, failures_of([sys.executable, "-P", "-c", REPEATING, str(times), file]), started)
 
 
 def main() -> int:
     """Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", help="repeat these test files instead of those that match UNSTEADY")
-    parser.add_argument("--times", type=int, default=30, help="how often each file is run (30)")
+    parser.add_argument("--times", type=int, default=30, help="how often each test of these files is run (30)")
     parser.add_argument("--whole", type=int, default=5, help="how often the whole suite is run (5)")
     parser.add_argument("--busy", type=int, default=2, help="processes that burn processor time meanwhile (2)")
-    parser.add_argument("-n", default="2", dest="processes", help="pytest processes, as for pytest-xdist (2)")
+    parser.add_argument("-n", default="2", dest="processes", help="files, or parts of the whole suite, at a time (2)")
     parser.add_argument("--summary", type=Path, metavar="FILE", help="also write the counts to this file, as JSON")
     parser.add_argument("--list", action="store_true", help="print the files that would be repeated, and run nothing")
     options = parser.parse_args()
@@ -89,19 +114,18 @@ def main() -> int:
     rows = []
     busy = [subprocess.Popen([sys.executable, "-S", "-c", BUSY]) for _ in range(options.busy)]
     try:
-        if options.whole:
-            rows.append(repeat("the whole suite", [], options.whole, options.processes))
-        for file in files if options.times else []:
-            rows.append(repeat(file, [file], options.times, options.processes))
+        rows += repeat_whole(options.whole, options.processes)
+        with ThreadPoolExecutor(int(options.processes)) as pool:
+            rows += pool.map(partial(repeat_file, times=options.times), files if options.times else [])
     finally:
         for process in busy:
             process.kill()
             process.wait()
         if options.summary:
             options.summary.write_text(json.dumps(rows, indent=2) + "\n")
-    bad = sum(row["failed_runs"] for row in rows)
-    print(f"{bad} of {sum(row['runs'] for row in rows)} runs failed")
-    return 1 if bad else 0
+    failures = sum(each["failures"] for each in rows)
+    print(f"{failures} failures in {len(rows)} rows")
+    return 1 if failures else 0
 
 
 if __name__ == "__main__":
