@@ -64,7 +64,7 @@ class Crashes:
                 self._folder, self._program_id, self._program.name, watch, outside=self._read_only
             )
         except OSError as error:  # the store cannot be written to
-            self._log(LOG_DEBUG, f"no crash sentinel: {error.strerror or error}")
+            self._log(LOG_DEBUG, f"the crash sentinel cannot be created: {error.strerror or error}")
 
     def allows(self, digest: bytes, fingerprint: int) -> bool:
         """Returns whether to store a record that was just compiled. False if the store has it already and the load left

@@ -63,7 +63,7 @@ class Maintaining:
             self._work = None
         except OSError as error:
             self._work = None
-            self._log(LOG_INFO, f"the store is left as it is: {error}")
+            self._log(LOG_INFO, f"maintenance of the store failed: {error}")
 
     def give_up(self) -> None:
         """Abandons the work that failed."""

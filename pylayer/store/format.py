@@ -101,18 +101,18 @@ _PADDING = bytes(ALIGNMENT)
 
 #: What can be wrong with a file or a part of it, in words.
 OUTCOMES = {
-    "empty": "the file has no bytes",
+    "empty": "the file is empty",
     "zero-filled": "zeros where records should be, as after a power failure",
     "truncated": "the file ends inside a record: its writer was killed, or the end was cut off",
-    "extended": "bytes behind the end",
+    "extended": "bytes after the end",
     "damaged-header": "a header that does not match its hash",
     "damaged-data": "data that does not match its hash",
     "foreign-version": "a newer version of the format",
     "foreign-identity": "another driver or device than the folder is for",
     "not-a-store-file": "not a file of this store",
-    "impossible": "lengths or places that cannot be, under a valid hash",
+    "impossible": "impossible lengths or offsets, under a valid hash",
     "unreadable": "the file could not be read",
-    "untrusted": "somebody else could have written it",
+    "untrusted": "another user could have written it",
 }
 
 

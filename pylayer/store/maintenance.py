@@ -76,13 +76,16 @@ def maintain(
     for program in folder.programs():
         quarantined += yield from _fold(folder, program, damaged, limits, say, at_exit)
     if quarantined:
-        say(f"{quarantined} damaged files of the store are in quarantine; pylayer quarantine ls lists them")
+        say(f"{quarantined} damaged files of the store were moved to quarantine; pylayer quarantine ls lists them")
     if at_exit:
         runs.prune(folder.root)
         timeline.prune(folder.root)  # if every run is short, no other process prunes
         removed = bounds.drop_oldest_files(folder.root, limits.max_store)
         if removed:
-            say(f"the store was far beyond its limit: the {removed} oldest files left; pylayer trim chooses by use")
+            say(
+                f"the store was far beyond its limit; its {removed} oldest files were deleted. "
+                "pylayer trim evicts by last use"
+            )
         return
     yield
     yield from application_binaries.compact(folder, limits.application_binaries)
@@ -91,7 +94,8 @@ def maintain(
         yield from bounds.enforce(folder.root, limits.max_store, limits.max_program, trimmed, limits.compress)
         if trimmed.bytes_after < trimmed.bytes_before:
             say(
-                f"the store was {trimmed.bytes_before} bytes and is {trimmed.bytes_after}: the least recently used left"
+                f"the store was {trimmed.bytes_before} bytes and is {trimmed.bytes_after}: "
+                "the least recently used pipelines were evicted"
             )
     prune(folder.root)
 

@@ -220,7 +220,7 @@ class Import:
         if header is None:
             raise self._refuse(f"{outcome}: {format.OUTCOMES[outcome]}")
         if header.kind != format.EXPORT:
-            raise self._refuse(f"a file of the kind {checking.text_of(header.kind)}, not an export")
+            raise self._refuse(f"a file of kind {checking.text_of(header.kind)}, not an export")
         if header.size != reader.size:
             outcome = "truncated" if header.size > reader.size else "extended"
             raise self._refuse(f"{outcome}: {format.OUTCOMES[outcome]}", min(header.size, reader.size))
@@ -231,7 +231,7 @@ class Import:
             raise self._refuse("the identity's fields are missing, or do not verify", format.FILE_HEADER.size)
         identity = self._identity_of(found[1])
         if identity.digest != header.identity_digest:
-            raise self._refuse("the identity's fields are not those of the file's header")
+            raise self._refuse("the identity's fields do not match the file's header")
         return identity
 
     def _identity_of(self, data: bytes) -> Identity:
@@ -246,7 +246,7 @@ class Import:
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise self._refuse("the identity's fields cannot be read") from error
         if not sane:
-            raise self._refuse("the identity's fields are none of a device")
+            raise self._refuse("the identity's fields do not describe a device")
         self.device = str(values.get("device", ""))
         return Identity(fields)
 
@@ -290,7 +290,7 @@ class Import:
                 elif record[0] == format.NOTE and (named := self._program_of(data, place)) is not None:
                     section = self._begin(folder, named, compress, dry_run)
                 elif section is None:
-                    raise self._refuse("a record of no program", place)
+                    raise self._refuse("a record that belongs to no program", place)
                 else:
                     self._judge(record, data, place)
                     self._take(section, record, data, place)
@@ -307,9 +307,9 @@ class Import:
                 return None
             program, name = int(note["program"], 16), note["name"]
         except (KeyError, TypeError, ValueError) as error:
-            raise self._refuse("a note that says nothing known", place) from error
+            raise self._refuse("a note with unknown content", place) from error
         if set(note) != {"program", "name"} or not 0 <= program < 1 << 64 or program in self.result.programs:
-            raise self._refuse("a program that cannot be, or twice", place)
+            raise self._refuse("an impossible program, or one that appears twice", place)
         if not isinstance(name, str) or not name or not name.isprintable() or len(name) > MAX_NAME:
             raise self._refuse("a program without a name, or with one that cannot be printed", place)
         self.result.programs[program] = name
@@ -359,14 +359,14 @@ class Import:
         if magic in format.PIPELINES:
             known = format.ADOPTED | (format.DRIVER_COMPRESSED if magic == format.BINARIES else 0)
             if kind >= len(KIND_NAMES) or flags & ~known:
-                raise self._refuse("a pipeline of no known kind", place)
+                raise self._refuse("a pipeline of an unknown kind", place)
             reason = self._cell_problem(data) if magic == format.CELL else self._binaries_problem()
             if reason:
                 raise self._refuse(f"a pipeline {reason}", place)
         elif magic == format.NOTE:
             self._judge_note(data, place)
         elif len(data) % 8:
-            raise self._refuse("uses that are none", place)
+            raise self._refuse("a malformed list of uses", place)
 
     def _cell_problem(self, data: memoryview) -> str:
         """Returns what is wrong with the VkPipelineCacheHeaderVersionOne of a cell, in words; empty if nothing is."""
@@ -395,7 +395,7 @@ class Import:
         kind = note.get("plain_kind")
         known = type(kind) is int and 0 <= kind < len(KIND_NAMES) if "plain_kind" in note else note.get("stub") is True
         if len(note) != 1 or not known or len(data) > MAX_NOTE_BYTES:
-            raise self._refuse("a note that says nothing known", place)
+            raise self._refuse("a note with unknown content", place)
 
 
 def _present(folder: Folder, program: int) -> set[bytes]:

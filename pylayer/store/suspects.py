@@ -151,11 +151,11 @@ def describe(note: Mapping[str, Any]) -> str:
         parts.append(_counted(len(note["records"]), "stored record"))
     created = _created(note)
     if created:
-        parts.append(f"what is stored of {_counted(max(len(note.get('pipelines', [])), 1), 'pipeline')}")
+        parts.append(f"the stored data of {_counted(max(len(note.get('pipelines', [])), 1), 'pipeline')}")
     if note.get("applications"):
-        parts.append(f"{_counted(len(note['applications']), 'cache')} of its own")
+        parts.append(f"{_counted(len(note['applications']), 'cache')} of the program")
     doing = "created pipelines" if created else "loaded pipeline caches"
-    return f"{note.get('program') or 'a program'} died while the driver {doing}: {' and '.join(parts)} set aside"
+    return f"{note.get('program') or 'a program'} died while the driver {doing}; set aside: {' and '.join(parts)}"
 
 
 def _counted(number: int, what: str) -> str:

@@ -367,14 +367,14 @@ FORGERIES: dict[str, Callable[[Forger], None]] = {
     "of another driver build": lambda forger: forger.add(format.CELL, stores.cell_data(1, OLD_DRIVER)),
     "shorter than a pipeline cache header": lambda forger: forger.add(format.CELL, b"code"),
     "without a pipeline cache header": lambda forger: forger.add(format.CELL, bytes(100)),
-    "of no known kind": lambda forger: forger.add(format.CELL, stores.cell_data(1), kind=200),
-    "a note that says nothing known": lambda forger: forger.add(format.NOTE, b"plain_kind=i:99\n"),
+    "of an unknown kind": lambda forger: forger.add(format.CELL, stores.cell_data(1), kind=200),
+    "a note with unknown content": lambda forger: forger.add(format.NOTE, b"plain_kind=i:99\n"),
     "a SNAP record": lambda forger: forger.add(format.SNAPSHOT, stores.cell_data(1)),
     "a BLOB record": lambda forger: forger.add(format.BLOB, stores.cell_data(1)),
     "a ATST record": lambda forger: forger.add(format.ATTEST, bytes(40)),
     "the same record twice": lambda forger: forger.add(format.CELL, stores.cell_data(5)),
-    "a program that cannot be, or twice": lambda forger: forger.program(ID, "game"),
-    "uses that are none": lambda forger: forger.add(format.USED, bytes(9)),
+    "an impossible program, or one that appears twice": lambda forger: forger.program(ID, "game"),
+    "a malformed list of uses": lambda forger: forger.add(format.USED, bytes(9)),
 }
 
 
@@ -455,7 +455,7 @@ def test_record_of_no_program(tmp_path: Path) -> None:
     forger = Forger(tmp_path / "x")
     forger.add(format.CELL, stores.cell_data(5))
     forger.writer.finish()
-    with pytest.raises(portable.Refused, match="of no program"):
+    with pytest.raises(portable.Refused, match="belongs to no program"):
         take(tmp_path / "x", tmp_path / "root")
 
 
@@ -554,7 +554,7 @@ def test_a_pack_is_no_export(user: User, store: Store, elsewhere: User) -> None:
     """A file copied out of a store is refused. So is a file that does not exist."""
     path = store.files("*.pack")[0]
     done = elsewhere.pylayer("import", path, "--any-device")
-    assert done.returncode == 1 and "a file of the kind PACK, not an export" in done.stderr
+    assert done.returncode == 1 and "a file of kind PACK, not an export" in done.stderr
     assert elsewhere.pylayer("import", "nothing").returncode == 1
 
 

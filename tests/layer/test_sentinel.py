@@ -175,7 +175,7 @@ def test_everything_poisoned(world: World) -> None:
     poison(world, *range(COUNT))
     for _ in range(3):
         dies(world)
-    assert "leaves it alone" in again(world).stderr
+    assert "the layer is off for it" in again(world).stderr
     again(world)
     assert world.runs()[-1]["carrier"] == "off"
 

@@ -230,7 +230,7 @@ def test_policy_file_may_be_a_link(tmp_path: Path) -> None:
 def test_policy_file_that_is_a_pipe(tmp_path: Path) -> None:
     """A pipe in the place of the policy file is refused without waiting for its writer."""
     os.mkfifo(tmp_path / "policy.yaml")
-    with pytest.raises(OSError, match="no plain file"):
+    with pytest.raises(OSError, match="Not a regular file"):
         compiled.load(str(tmp_path / "policy.yaml"), None)
 
 
