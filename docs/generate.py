@@ -211,7 +211,7 @@ def man() -> str:
         ".\\\" make docs writes this file, from the commands' own help and docs/environment.md.",
         f'.TH PYLAYER 1 "" "pylayer {_roff(__version__)}" "User Commands"',
         ".SH NAME",
-        "pylayer \\- Vulkan pipeline caching for programs that nobody changes",
+        "pylayer \\- save and reuse the Vulkan pipelines of unchanged programs",
         ".SH SYNOPSIS",
         ".B pylayer run \\-\\- \\fIAPP\\fR [\\fIARGS\\fR]...",
         ".br",

@@ -132,7 +132,7 @@ def _stale(root: str, shelves: list[Shelf], names: Names) -> tuple[list[Plan], l
 
     present, problem = present_facts()
     if problem:
-        raise Failure(f"nothing was deleted: {problem}, so nobody knows which drivers are here; see pylayer doctor")
+        raise Failure(f"nothing was deleted: {problem}, so it is not known which drivers are here; see pylayer doctor")
     plans, kept = [], []
     for shelf in shelves:
         why = _why_stale(shelf, present, is_of)
@@ -226,7 +226,7 @@ def _print_plans(plans: list[Plan], names: Names, dry_run: bool) -> None:
 def _print_in_use(plans: list[Plan]) -> None:
     for plan in plans:
         for path in plan.in_use:
-            click.echo(f"Kept: {path}, because a program that runs may write to it; clear it when that has ended.")
+            click.echo(f"Kept: {path}, because a running program may write to it. Clear it when the program has ended.")
         if plan.failure:
             click.echo(f"Not removed: identity {plan.shelf.name}: {plan.failure}")
 
@@ -235,7 +235,7 @@ def _print_in_use(plans: list[Plan]) -> None:
 @app_option
 @identity_option
 @click.option(
-    "--stale", is_flag=True, help="What no driver of this machine would use, and what an older pylayer wrote."
+    "--stale", is_flag=True, help="Pipelines that no driver of this machine would use, and what an older pylayer wrote."
 )
 @click.option("--all", "everything", is_flag=True, help="All pipelines of all programs and drivers.")
 @dry_run_option
@@ -244,12 +244,12 @@ def _print_in_use(plans: list[Plan]) -> None:
 def clear(
     app: str | None, identity: str | None, stale: bool, everything: bool, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
-    """Remove stored pipelines: of programs, of a driver, of drivers that are gone, or all.
+    """Remove the stored pipelines of programs, of a driver, of drivers that are gone, or all.
 
-    Programs compile again what is removed. Files that a running program writes are kept. --stale asks the drivers
-    which devices there are, under the environment of this command (VK_DRIVER_FILES); a device that is not plugged
-    in counts as gone. Folders that an older pylayer wrote go with --stale and --all. Statistics stay, and so does
-    the quarantine.
+    Programs compile removed pipelines again. Files that a running program writes are kept. --stale asks the drivers
+    which devices there are, in the environment of this command (VK_DRIVER_FILES). A device that is not plugged in
+    counts as gone. --stale and --all also remove folders that an older pylayer wrote. Statistics and the quarantine
+    are kept.
 
     
     Example:

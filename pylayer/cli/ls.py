@@ -91,7 +91,7 @@ def _print_shelf(out: Console, found: Inventory, shelf: Shelf, rows: list[Holdin
 def _print_program(out: Console, found: Inventory, holding: Holding) -> None:
     """Prints one program under one driver."""
     listed = ", ".join(f"{count} {kind}" for kind, count in sorted(holding.kinds.items(), key=lambda pair: -pair[1]))
-    saved = f"{human_time(holding.compile_ns)}, which a run that loads all of them does not spend again"
+    saved = f"{human_time(holding.compile_ns)}, which a run that loads all of them saves"
     files = ", ".join(plural(count, kind.replace("_", " ")[:-1]) for kind, count in holding.counts().items() if count)
     facts = [
         ("pipelines", f"{holding.pipelines} ({listed})" if listed else str(holding.pipelines)),
@@ -100,7 +100,7 @@ def _print_program(out: Console, found: Inventory, holding: Holding) -> None:
         ("on disk", f"{human_bytes(holding.bytes)} in {files}"),
     ]
     if holding.binaries:
-        facts.insert(1, ("binaries", f"{holding.binaries} of the pipelines are kept as pipeline binaries"))
+        facts.insert(1, ("binaries", f"{holding.binaries} of the pipelines are stored as pipeline binaries"))
     out.print(found.names.of(holding.program), style="bold", soft_wrap=True)
     print_facts(out, facts)
 
@@ -211,9 +211,9 @@ def _print_totals(found: Inventory, beside: dict[str, tuple[int, int]]) -> None:
         print_total(f"{human_bytes(found.stray_bytes)} in {found.root}/store belong to no identity.")
     parts = [f"{name} {human_bytes(size)}" for name, (size, count) in beside.items() if count]
     if parts:
-        print_total(f"Beside them: {', '.join(parts)}.")
+        print_total(f"Besides them: {', '.join(parts)}.")
     if problem:
-        print_total(f"The limits are the built-in ones: {problem}")
+        print_total(f"The default limits apply: {problem}")
     print_total(f"Store: {found.root}")
 
 
@@ -222,17 +222,18 @@ def _print_totals(found: Inventory, beside: dict[str, tuple[int, int]]) -> None:
     "name",
     required=False,
     shell_complete=programs_and_identities,
-    help="Programs whose name matches, with * and ?, in any case; or the beginning of an identity. Shows details.",
+    help="Show details of programs whose name matches this pattern of * and ?, in any case, or of the identity that "
+    "begins with it.",
 )
 @identity_option
 @json_option
 def ls(name: str | None, identity: str | None, as_json: bool) -> None:
     """Show what the store holds, for each driver and program.
 
-    The number before (bin) says how many of the pipelines are kept as pipeline binaries; the others are cells. files
-    counts journals (J), packs (P), snapshots (S), blobs of the program's own caches (B) and files of what it read of
-    its caches and pipeline binaries (A). last used is the day on which a run last used or stored a pipeline. Sizes
-    are those of the files.
+    The number before (bin) says how many of the pipelines are stored as pipeline binaries; the others are cells. files
+    counts journals (J), packs (P), snapshots (S), blobs of the program's own caches (B), and files that record what
+    the program read from its caches and pipeline binaries (A). last used is the day on which a run last used or
+    stored a pipeline. Sizes are those of the files.
 
     \b
     Example:

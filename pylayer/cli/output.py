@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 EXIT_OK, EXIT_PROBLEM, EXIT_USAGE = 0, 1, 2
-EXIT_STATUSES = "Exit status: 0 fine, 1 a problem was found, 2 wrong use."
+EXIT_STATUSES = "Exit status: 0 success, 1 a problem was found, 2 usage error."
 HELP = {"help_option_names": ["-h", "--help"]}
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with units in key names.")

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 def quarantine() -> None:
     """Show what is set aside, and why.
 
-    Damaged files are moved to the store's quarantine directory. Nothing there reaches a driver, and the oldest
-    are deleted when there are more than 64 MiB. Pipelines that the driver had when a process died stay where they
-    are and are not used for 14 days, or until they were compiled anew.
+    The layer moves damaged files to the store's quarantine directory. Nothing there reaches a driver, and the oldest
+    are deleted when there are more than 64 MiB. Pipelines that the driver handled when a process died stay where they
+    are. They are not used for 14 days, or until they have been compiled again.
 
     \b
     Example:
@@ -82,10 +82,10 @@ def _print_suspects(folder: Folder, known: Suspects) -> None:
     out = console()
     out.print(Text(f"{printable(_driver(folder))}; identity {folder.identity.name}", style="bold"), soft_wrap=True)
     for note in known.notes:
-        cleared = "; made anew since, and in use again" if known.is_cleared(note) else ""
+        cleared = "; compiled again since, and in use again" if known.is_cleared(note) else ""
         out.print(Text(f"  {_when(note['time'])}  {printable(describe(note))}{cleared}"), soft_wrap=True)
     if known.too_many:
-        line = "  The layer leaves this device alone until these are 14 days old, or: pylayer quarantine forget"
+        line = "  The layer is off for this device until these are 14 days old, or until: pylayer quarantine forget"
         out.print(Text(line, style="yellow"), soft_wrap=True)
 
 
@@ -94,7 +94,7 @@ def _print_suspects(folder: Folder, known: Suspects) -> None:
 )
 @json_option
 def list_items(as_json: bool) -> None:
-    """List damaged files, the oldest first, and what programs died over, with the reasons.
+    """List damaged files, oldest first, and what is set aside because a process died, with the reasons.
 
     \b
     Example:
@@ -131,7 +131,7 @@ def list_items(as_json: bool) -> None:
 def forget(dry_run: bool, yes: bool, as_json: bool) -> None:
     """Re-enable pipelines that were set aside after a crash.
 
-    A driver that crashes on one of them will crash once more. Damaged files in quarantine stay there.
+    A driver that crashes on one of them will crash again. Damaged files stay in quarantine.
 
     \b
     Example:
@@ -151,7 +151,7 @@ def forget(dry_run: bool, yes: bool, as_json: bool) -> None:
     if as_json:
         print_json({"store": root, "dry_run": dry_run, "deaths": deaths, "left": left})
     elif dry_run or not folders:
-        nothing = f"Nothing to forget: {root} knows of no process that died over what it holds."
+        nothing = f"Nothing to forget: {root} has no record of a process that died over stored data."
         click.echo(f"Would forget: {plural(deaths, 'death')}." if folders else nothing)
     else:
         click.echo(f"Forgotten: {plural(deaths - left, 'death')}.")

@@ -201,17 +201,17 @@ def _live(screen: Screen, out: Console, interval: float) -> None:
     type=click.FloatRange(0.1, 3600),
     default=1.0,
     metavar="SECONDS",
-    help="Time between two looks; 1 by default. Programs write once a second while something changes.",
+    help="Time between updates; 1 by default. Programs write once a second while something changes.",
 )
 @click.option("--once", is_flag=True, help="Print the state once. This is the default when output is not a terminal.")
 @json_option
 def top(interval: float, once: bool, as_json: bool) -> None:
     """Show what programs under the layer are doing now.
 
-    created counts pipelines, hits those that were found in a cache, compiled those that were not, and spent the
-    time that these took. queue is what waits to be stored, stored what this run has written. Below are the latest
-    compilations; bold ones took longer than a frame at 60 Hz. A program that ended is shown for a few seconds more, one
-    that died for a minute. q or Ctrl-C ends the view.
+    created counts all pipelines, hits those that were found in a cache, and compiled those that were not. spent is the
+    time that compiling took. queue shows what waits to be stored, and stored what this run has written. Below are the
+    latest compiles; bold ones took longer than a frame at 60 Hz. A program that ended is shown for a few more seconds,
+    one that died for a minute. q or Ctrl-C ends the view.
 
     \b
     Example:

@@ -31,7 +31,7 @@ def _one_shelf(found: Inventory, app: str, identity: str | None) -> tuple[Shelf,
             candidates.append((shelf, programs))
     if not candidates:
         under = f" under identity {identity}" if identity else ""
-        raise Failure(f"{found.root} has nothing of a program named {app}{under}; pylayer ls lists what is there")
+        raise Failure(f"{found.root} stores nothing for a program named {app}{under}; pylayer ls lists what is there")
     if len(candidates) > 1:
         listed = "; ".join(
             f"{shelf.name[:12]} ({', '.join(describe(shelf.identity, shelf.name, found.names))})"
@@ -47,24 +47,27 @@ def _one_shelf(found: Inventory, app: str, identity: str | None) -> tuple[Shelf,
 @click.command(
     "export", context_settings=HELP, epilog=EXIT_STATUSES, short_help="Write a program's pipelines into one file."
 )
-@click.argument("file", shell_complete=files, help="The file to make; never one that is there.")
+@click.argument("file", shell_complete=files, help="The file to create. It must not exist yet.")
 @click.option(
     "--app",
     metavar="GLOB",
     required=True,
     shell_complete=programs,
-    help="Programs whose name matches, with * and ?, in any case.",
+    help="Programs whose name matches this pattern of * and ?, in any case.",
 )
 @identity_option
 @click.option(
-    "--sign", metavar="KEYFILE", shell_complete=files, help="Sign it with this private key (pylayer key new makes one)."
+    "--sign",
+    metavar="KEYFILE",
+    shell_complete=files,
+    help="Sign it with this private key (pylayer key new creates one).",
 )
 @json_option
 def export_command(file: str, app: str, identity: str | None, sign: str | None, as_json: bool) -> None:
     """Write a program's pipelines into one file, for machines with the same device and driver.
 
-    FILE is made, and never overwritten. It holds the pipelines of one driver identity, with what is known of their
-    use; not whole caches (snapshots), and nothing that the program itself read or wrote.
+    FILE is never overwritten. It holds the pipelines of one driver identity and what is known of their use. It does not
+    hold whole caches (snapshots), nor anything that the program itself read or wrote.
 
     \b
     Example:
@@ -77,7 +80,7 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
 
     root = require_root()
     if os.path.lexists(file):
-        raise Failure(f"{file} is there already and was left alone; name a file that is not")
+        raise Failure(f"{file} already exists and was not changed; name a new file")
     private = None
     if sign is not None:
         from .key import read_key
@@ -97,9 +100,11 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
         raise Failure(f"{file} was not written: {error.strerror or error}") from error
     result = export.result
     if not result.paths:
-        there = f"only {plural(result.snapshots, 'snapshot')}, which cannot be exported" if result.snapshots else "none"
+        there = (
+            f"only {plural(result.snapshots, 'snapshot')}, which cannot be exported" if result.snapshots else "nothing"
+        )
         there = f"only {_suspects(result)}" if result.suspects else there
-        raise Failure(f"{file} was not written: of the pipelines of {app} there is {there}")
+        raise Failure(f"{file} was not written: {app} has {there}")
     mask = os.umask(0)
     os.umask(mask)
     os.chmod(file, 0o666 & ~mask)  # others may read it, as any file that the user writes
@@ -111,7 +116,7 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
 
 
 def _suspects(result: Moved) -> str:
-    return f"{plural(result.suspects, 'record')} that a process died over (pylayer quarantine ls)"
+    return f"{plural(result.suspects, 'record')} set aside after a crash (pylayer quarantine ls)"
 
 
 def _print_export(file: str, result: Moved, target: str, public: str | None) -> None:
@@ -121,7 +126,7 @@ def _print_export(file: str, result: Moved, target: str, public: str | None) -> 
     if public:
         click.echo(f"  signed by {public}")
     if result.snapshots:
-        click.echo(f"  without {plural(result.snapshots, 'snapshot')}: whole caches stay on their machine")
+        click.echo(f"  without {plural(result.snapshots, 'snapshot')}: whole caches are not exported")
     if result.suspects:
         click.echo(f"  without {_suspects(result)}")
     if result.damage:
@@ -181,28 +186,28 @@ def _require_device(wanted: Import) -> None:
     theirs = f"{name}, {printable(str(fields['driver_name']))} {printable(str(fields['driver_info']))}"
     present, problem = present_facts()
     if problem:
-        raise Failure(f"nothing was imported: {problem}, so whether {theirs} is here is not known; see --any-device")
+        raise Failure(f"nothing was imported: {problem}, so it is not known if {theirs} is here; see --any-device")
     if not any(is_of(wanted.identity, facts) for facts in present):
         here = "; ".join(f"{facts.device_name}, {facts.driver_name} {facts.driver_info}".strip() for facts in present)
         raise Failure(
-            f"nothing was imported: the file is for {theirs} ({fields['abi']}), and here is {here}; "
-            "--any-device keeps it for a device that is not here"
+            f"nothing was imported: the file is for {theirs} ({fields['abi']}), and this machine has {here}; "
+            "--any-device imports it for a device that is not here"
         )
 
 
 @click.command(
     "import", context_settings=HELP, epilog=EXIT_STATUSES, short_help="Import pipelines from an exported file."
 )
-@click.argument("file", shell_complete=files, help="What pylayer export made.")
-@click.option("--any-device", is_flag=True, help="Also import what no driver of this machine would use.")
+@click.argument("file", shell_complete=files, help="A file that pylayer export wrote.")
+@click.option("--any-device", is_flag=True, help="Also import pipelines that no driver of this machine would use.")
 @click.option(
     "--for",
     "app",
     metavar="GLOB",
     shell_complete=programs,
-    help="Give them to this program, and not to the one that compiled them.",
+    help="Give the pipelines to this program instead of the one that compiled them.",
 )
-@click.option("--require-signature", is_flag=True, help="Only what a key of trusted_keys in the policy file signed.")
+@click.option("--require-signature", is_flag=True, help="Only if a key of trusted_keys in the policy file signed it.")
 @dry_run_option
 @json_option
 def import_command(
@@ -210,12 +215,12 @@ def import_command(
 ) -> None:
     """Import pipelines that pylayer export wrote on another machine.
 
-    Every record is verified, and each pipeline's header must name this device and driver, before anything is stored.
-    A file that is not right is refused as a whole. Hashes show damage. They do not show who made a file; a signature
-    does. Import only files of somebody whose programs you would run. A signature that does not fit is always refused.
+    Before anything is stored, every record is verified, and each pipeline's header must name this device and driver.
+    A file with any error is refused as a whole. Hashes show damage. They do not show who made a file; a signature
+    does. Import only files of somebody whose programs you would run. An invalid signature is always refused.
 
-    A program loads what it compiled itself. With --for, which names one program of this store by its name with *
-    and ?, it also loads what another one compiled: fossilize-replay, or another version of itself.
+    A program loads what it compiled itself. --for names one program of this store, by a pattern of * and ?. That
+    program then also loads what another one compiled, such as fossilize-replay or another version of itself.
 
     \b
     Example:
@@ -262,7 +267,7 @@ def _print_import(
     result: Moved, target: str, recipient: tuple[int, str] | None, signature: Signature | None, dry_run: bool
 ) -> None:
     verb = "Would import" if dry_run else "Imported"
-    known = f", {plural(result.known, 'record')} known already" if result.known else ""
+    known = f", {plural(result.known, 'record')} already in the store" if result.known else ""
     click.echo(f"{verb}: {plural(result.pipelines, 'pipeline')}{known}")
     click.echo(f"  of {printable(', '.join(result.programs.values()))}")
     if recipient is not None:
@@ -287,7 +292,7 @@ def _recipient(root: str, app: str) -> tuple[int, str]:
         )
     if len(found) > 1:
         listed = ", ".join(f"{names.of(number)} ({number:016x})" for number in found)
-        raise Failure(f"nothing was imported: {app} means {len(found)} programs: {listed}; give one name or number")
+        raise Failure(f"nothing was imported: {app} matches {len(found)} programs: {listed}; give one name or number")
     return found[0], names.of(found[0])
 
 
@@ -299,7 +304,7 @@ def _trust(require_signature: bool) -> tuple[dict[str, str], str]:
 
     document, problem = read_policy()
     if problem:
-        raise Failure(f"nothing was imported, because signatures may be required: {problem}")
+        raise Failure(f"nothing was imported, because the policy file may require signatures: {problem}")
     trusted = {entry["key"]: entry["name"] for entry in top_setting(document, "trusted_keys")}
     if require_signature:
         return trusted, "--require-signature was given"

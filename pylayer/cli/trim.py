@@ -57,15 +57,18 @@ def _fold_program(
 
 
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Fold the store and keep it within its limits.")
-@click.option("--max-size", callback=parse_size, metavar="SIZE", help="What the store may take (max_store_mib).")
-@click.option("--max-program", callback=parse_size, metavar="SIZE", help="What one program may take (max_program_mib).")
+@click.option("--max-size", callback=parse_size, metavar="SIZE", help="Size limit of the store (max_store_mib).")
+@click.option(
+    "--max-program", callback=parse_size, metavar="SIZE", help="Size limit of one program in it (max_program_mib)."
+)
 @dry_run_option
 @json_option
 def trim(max_size: int | None, max_program: int | None, dry_run: bool, as_json: bool) -> None:
     """Fold the store into few files and bring it within its limits, evicting the least recently used pipelines first.
 
-    Programs do the same as they run, a little at a time; after this the store is as small as it gets. Sizes are
-    like 500M or 2GiB; what is not given is taken from the policy file. What a running program is writing stays.
+    Programs do the same as they run, a little at a time. After this command the store is as small as possible. Sizes
+    are like 500M or 2GiB. A limit that is not given comes from the policy file. Files that a running program is
+    writing are kept.
 
     \b
     Example:
@@ -80,7 +83,7 @@ def trim(max_size: int | None, max_program: int | None, dry_run: bool, as_json: 
         return
     limits, problem = read_limits()
     if problem and (max_size is None or max_program is None):
-        raise Failure(f"{problem}; the limits in it are not known: correct it, or give --max-size and --max-program")
+        raise Failure(f"{problem}; its limits are unknown. Correct it, or give --max-size and --max-program")
     store = limits.max_store if max_size is None else max_size
     program = limits.max_program if max_program is None else max_program
     before = bounds.total_bytes(root)
@@ -93,7 +96,7 @@ def trim(max_size: int | None, max_program: int | None, dry_run: bool, as_json: 
             for _ in bounds.enforce(root, store, program, trimmed, limits.compress, dry_run):
                 advance(1)
     except OSError as error:
-        raise Failure(f"{root} could not be trimmed: {error.strerror or error}; nothing is half done") from error
+        raise Failure(f"{root} could not be trimmed: {error.strerror or error}; the store is intact") from error
     if not dry_run:
         maintenance.prune(root)
     after = trimmed.bytes_after if dry_run else bounds.total_bytes(root)
@@ -127,7 +130,7 @@ def _print(dry_run: bool, before: int, after: int, folded: dict[str, Any], recor
     click.echo(f"{'To fold' if dry_run else 'Folded'}: {journals} and {packs}.")
     click.echo(f"{'To evict' if dry_run else 'Evicted'}: {plural(records, 'record')} and {plural(files, 'file')}.")
     if dry_run:
-        saved = "what folding saves is not known before" if after == before else "and folding may save more"
+        saved = "how much folding saves is not known in advance" if after == before else "and folding may save more"
         click.echo(f"The store is {human_bytes(before)} and would be {human_bytes(after)} at most; {saved}.")
     else:
         click.echo(f"The store was {human_bytes(before)} and is {human_bytes(after)}.")

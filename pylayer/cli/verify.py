@@ -48,7 +48,7 @@ def _verify_identity(root: str, name: str, report: Report) -> None:
     path = os.path.join(root, "store", name, "identity")
     if read_identity(root, name) is None:
         missing = not os.path.lexists(path)
-        detail = "it is missing" if missing else "its fields are not those of the folder"
+        detail = "it is missing" if missing else "its fields do not match the folder"
         report.damage.append(Damage(path, "unreadable" if missing else "damaged-data", detail=detail))
     else:
         report.files += 1
@@ -267,7 +267,7 @@ def _print(root: str, report: Report, repaired: Repaired | None, after: Report |
     if not report.damage:
         out.print("Everything is fine.", style="bold green")
         return
-    out.print(f"{plural(len(report.damage), 'problem')}; a run leaves out what does not verify.", style="bold red")
+    out.print(f"{plural(len(report.damage), 'problem')}; a run ignores what does not verify.", style="bold red")
     if repaired is None or after is None:
         out.print("pylayer verify --repair moves the files to quarantine and keeps what verifies in them.")
         return
@@ -283,18 +283,18 @@ def _print(root: str, report: Report, repaired: Repaired | None, after: Report |
 
 @click.command(
     context_settings=HELP,
-    epilog="Exit status: 0 everything is fine, or is after --repair; 1 a problem was found; 2 wrong use.",
+    epilog="Exit status: 0 everything is fine, or is after --repair; 1 a problem was found; 2 usage error.",
 )
 @app_option
 @identity_option
 @click.option("--repair", is_flag=True, help="Move damaged files to quarantine, and keep what verifies in them.")
 @json_option
 def verify(app: str | None, identity: str | None, repair: bool, as_json: bool) -> None:
-    """Read the whole store and say what in it cannot be used.
+    """Read the whole store and show what in it cannot be used.
 
-    Every record is unpacked and compared with its hash. A run verifies what it loads in the same way and leaves
-    out what is damaged, so nothing has to be done: --repair writes what verifies anew, and moves the damaged files
-    to quarantine. Files of newer versions of pylayer are listed and are no problem, and neither is a file that
+    Every record is decompressed and compared with its hash. A run verifies what it loads in the same way and ignores
+    what is damaged, so a repair is not required. --repair writes what verifies to new files, and moves the damaged
+    files to quarantine. Files of newer versions of pylayer are listed, but are not a problem. Neither is a file that
     ends inside a record, because a program is writing it or was killed.
 
     \b

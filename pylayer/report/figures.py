@@ -49,7 +49,7 @@ STAGES = (
 REASONS = {
     **HEADER_OUTCOMES,
     **ATTESTATION_OUTCOMES,
-    "suspect": "a process died when the driver had it",
+    "suspect": "a process died while the driver handled it",
     "driver-error": "the driver returned an error for it",
 }
 
@@ -58,7 +58,7 @@ OUTCOMES = {
     "compiled": "compiled, and kept",
     "adopted": "from the driver's own cache, and kept",
     "uncacheable": "compiled; the driver gave nothing to keep",
-    "plain": "created without a look into the cache first",
+    "plain": "created without probing the cache first",
     "passed": "created by the driver alone",
     "slow": "a hit that took long",
     "failed": "the driver returned an error",

@@ -108,7 +108,7 @@ def choose(found: list[Recorded], word: str, root: str) -> list[Recorded]:
         listed = by_name or by_pid or of_program or [group for group in every if group[0].run.matches(name)]
     if not listed:
         what = "is recorded" if name == "last" else f"of {name} is recorded"
-        raise NoSuchRun(f"no run {what} in {root}; pylayer report --list shows what is, pylayer run -- APP makes one")
+        raise NoSuchRun(f"no run {what} in {root}; pylayer report --list shows what is, pylayer run -- APP records one")
     if before >= len(listed):
         count = "only one run" if len(listed) == 1 else f"only {len(listed)} runs"
         raise NoSuchRun(f"{word} goes too far back: {count} recorded; pylayer report --list shows them")

@@ -108,7 +108,7 @@ def test_help_fits_the_terminal(user: User, columns: int) -> None:
         (("doctor", "argument"), "got unexpected extra argument (argument); see pylayer doctor --help"),
         (
             ("trim", "--max-size", "much"),
-            "invalid value for '--max-size': 'much' is no size; write it like 500M or 2GiB; see pylayer trim --help",
+            "invalid value for '--max-size': 'much' is not a size; write it like 500M or 2GiB; see pylayer trim --help",
         ),
     ],
 )

@@ -42,7 +42,7 @@ def test_errors_are_shown_in_their_lines(user: User, file: Path) -> None:
     assert f"{file}:3:13: settings.compress is 'yes'\n" in done.stdout
     assert "     3 |   compress: yes   # really\n       |             ^^^\n  allowed: true or false\n" in done.stdout
     assert f"{file}:5:5: share is 'some'\n" in done.stdout
-    assert done.stdout.endswith("3 problems: the layer would use the defaults in place of this file.\n")
+    assert done.stdout.endswith("3 problems: the layer would use the defaults instead of this file.\n")
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_init_leaves_files_alone(user: User, file: Path) -> None:
     """init keeps an existing file, unless --force is given. - prints to standard output. Another file name is used."""
     file.write_text("share: all\n")
     done = user.pylayer("policy", "init")
-    assert done.returncode == 2 and "is there already" in done.stderr and file.read_text() == "share: all\n"
+    assert done.returncode == 2 and "already exists" in done.stderr and file.read_text() == "share: all\n"
     assert user.pylayer("policy", "init", "--force", "--preset", "players").returncode == 0
     assert "preset: players" in file.read_text()
     assert user.pylayer("policy", "init", "-").stdout == user.pylayer("policy", "init", "-", "--force").stdout

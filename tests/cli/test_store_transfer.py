@@ -214,7 +214,7 @@ def test_nothing_but_suspects(user: User) -> None:
     store.suspects(GAME, time=float(NOW), death="a death", records=sorted(digests))
     done = user.pylayer("export", "x.pylayer", "--app", "game*")
     assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert "only 2 records that a process died over (pylayer quarantine ls)" in done.stderr
+    assert "only 2 records set aside after a crash (pylayer quarantine ls)" in done.stderr
     assert list(user.directory.iterdir()) == []
 
 
@@ -222,7 +222,7 @@ def test_export_overwrites_nothing(user: User, store: Store, export: Path) -> No
     """An export does not overwrite an existing file."""
     data = export.read_bytes()
     done = user.pylayer("export", export, "--app", "tool")
-    assert done.returncode == 1 and "there already" in done.stderr and export.read_bytes() == data
+    assert done.returncode == 1 and "already exists" in done.stderr and export.read_bytes() == data
 
 
 def test_export_to_nowhere(user: User, store: Store) -> None:

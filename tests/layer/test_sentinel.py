@@ -112,7 +112,7 @@ def test_suspects_are_not_exported(world: World) -> None:
     for elsewhere in ("unreviewed", "reviewed"):
         text = pylayer("export", f"{elsewhere}.pylayer", "--app", "pipelines")
         assert f"Exported: {COUNT - 1} pipelines" in text
-        assert "\n  without 1 record that a process died over (pylayer quarantine ls)\n" in text
+        assert "\n  without 1 record set aside after a crash (pylayer quarantine ls)\n" in text
         pylayer("import", f"{elsewhere}.pylayer", "--any-device", PYLAYER_STORE=elsewhere)
         again(world, PYLAYER_STORE=elsewhere)
         reviewed(world)
