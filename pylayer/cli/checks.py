@@ -266,4 +266,4 @@ def check_environment() -> list[Check]:
     level = os.environ.get("PYLAYER_LOG", "")
     if level and level not in LOG_LEVELS:
         note(WARNING, f"PYLAYER_LOG={level} is not a level", f"Nothing is logged; levels are {', '.join(LOG_LEVELS)}.")
-    return checks or [Check("environment", OK, "no variable affects the layer")]
+    return checks or [Check("environment", OK, "no variable hinders the layer")]

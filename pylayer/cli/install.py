@@ -104,7 +104,9 @@ def _others(paths: list[Path]) -> list[Manifest]:
 
 
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES)
-@click.option("--explicit", "kind", flag_value=EXPLICIT, help="For programs that request it, or VK_INSTANCE_LAYERS.")
+@click.option(
+    "--explicit", "kind", flag_value=EXPLICIT, help="For programs that request it, also by VK_INSTANCE_LAYERS."
+)
 @click.option("--implicit", "kind", flag_value=IMPLICIT, help="Also for programs with ENABLE_PYLAYER=1.")
 @click.option("--system", is_flag=True, help="For all users, in /usr/local/share/vulkan. Needs root.")
 @click.option(

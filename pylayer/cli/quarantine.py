@@ -151,7 +151,7 @@ def forget(dry_run: bool, yes: bool, as_json: bool) -> None:
     if as_json:
         print_json({"store": root, "dry_run": dry_run, "deaths": deaths, "left": left})
     elif dry_run or not folders:
-        nothing = f"Nothing to forget: {root} has no record of a process that died over stored data."
+        nothing = f"Nothing to forget: {root} has no record of a crash with stored data."
         click.echo(f"Would forget: {plural(deaths, 'death')}." if folders else nothing)
     else:
         click.echo(f"Forgotten: {plural(deaths - left, 'death')}.")

@@ -170,9 +170,7 @@ def _page() -> ModuleType:
     return page
 
 
-@click.command(
-    context_settings=HELP, epilog=EXIT_STATUSES, short_help="Show what compiled when, and which stalls it caused."
-)
+@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Show what compiled when, and what it held up.")
 @click.argument(
     "runs",
     metavar="[RUN]...",
@@ -215,8 +213,8 @@ def report(
 ) -> None:
     """Show what compiled when in a run, and where it held the program up.
 
-    RUN is 'last', a process ID, or a program's name, in which * and ? are wildcards. It selects the newest run of that
-    program; with ~N after it, the Nth run before that. The default is the last run. A program that used several
+    RUN is 'last', a process ID, or a program's name, in which * and ? are wildcards. It selects the newest run that
+    matches; with ~N after it, the Nth run before that. The default is the last run. A program that used several
     devices has a run on each. FILE may be - for standard output.
 
     \b

@@ -57,10 +57,7 @@ def _one_shelf(found: Inventory, app: str, identity: str | None) -> tuple[Shelf,
 )
 @identity_option
 @click.option(
-    "--sign",
-    metavar="KEYFILE",
-    shell_complete=files,
-    help="Sign it with this private key (pylayer key new creates one).",
+    "--sign", metavar="KEYFILE", shell_complete=files, help="Sign it with this private key (pylayer key new makes one)."
 )
 @json_option
 def export_command(file: str, app: str, identity: str | None, sign: str | None, as_json: bool) -> None:
@@ -101,7 +98,9 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
     result = export.result
     if not result.paths:
         there = (
-            f"only {plural(result.snapshots, 'snapshot')}, which cannot be exported" if result.snapshots else "nothing"
+            f"only {plural(result.snapshots, 'snapshot')}, which cannot be exported"
+            if result.snapshots
+            else "no pipelines"
         )
         there = f"only {_suspects(result)}" if result.suspects else there
         raise Failure(f"{file} was not written: {app} has {there}")

@@ -58,9 +58,7 @@ def _fold_program(
 
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Fold the store and keep it within its limits.")
 @click.option("--max-size", callback=parse_size, metavar="SIZE", help="Size limit of the store (max_store_mib).")
-@click.option(
-    "--max-program", callback=parse_size, metavar="SIZE", help="Size limit of one program in it (max_program_mib)."
-)
+@click.option("--max-program", callback=parse_size, metavar="SIZE", help="Size limit of a program (max_program_mib).")
 @dry_run_option
 @json_option
 def trim(max_size: int | None, max_program: int | None, dry_run: bool, as_json: bool) -> None:
