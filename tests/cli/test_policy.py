@@ -49,7 +49,7 @@ def test_errors_are_shown_in_their_lines(user: User, file: Path) -> None:
     ("text", "line", "column", "message"),
     [
         ("a: [1\n", 2, 1, "not YAML"),
-        ("share: all\nsettings: {}\nshare: all\n", 3, 1, "not YAML: the key 'share' stands twice"),
+        ("share: all\nsettings: {}\nshare: all\n", 3, 1, "not YAML: the key 'share' appears twice"),
         ("settings:\n\tcarrier: off\n", 2, 1, "not YAML"),
         ("share: all\n# caf\xe9 \0\n", 2, 8, "not YAML: special characters are not allowed"),
         ("carrier: off\n", 1, 1, "unknown key 'carrier' in the file; it belongs in settings"),

@@ -87,7 +87,7 @@ def test_failures_in_all(send: Send, host: Any, boundary: FakeBoundary, root: st
     host.document = {"watchdog": {"total_failures": 5}}
     host.policy = policy_of(keep_cell=keep_cell)
     send(*device(), *cells(12))
-    assert warning(boundary).startswith("5 failures, the last in keep_cell: ValueError: odd (test_watchdog.py, line ")
+    assert warning(boundary).startswith("5 failures; the last: keep_cell: ValueError: odd (test_watchdog.py, line ")
     assert len(calls) == 9
     assert len(stored(root)) == 7
 
@@ -131,7 +131,7 @@ def test_plan_that_does_not_fit(send: Send, host: Any, boundary: FakeBoundary) -
 
     host.policy = policy_of()
     send(*(Message("PLAN_DEVICE") for _ in range(LIMITS["failures"])))
-    assert "the last in plan_device: OverflowError: integer 300 does not fit" in warning(boundary)
+    assert "the last: plan_device: OverflowError: integer 300 does not fit" in warning(boundary)
 
 
 # ---- time --------------------------------------------------------------------------------------------
