@@ -322,7 +322,7 @@ def test_layer_settings(user: User, file: Path, wrong: str) -> None:
 def test_skipped_programs(user: User, file: Path) -> None:
     """explain reports a program that the layer skips, with the rule. never_skip overrides the rule."""
     text = user.pylayer("policy", "explain", "vulkaninfo").stdout
-    assert "by the built-in skip rule executable: vulkaninfo*" in " ".join(text.split()) and "Carrier" not in text
+    assert "because of the built-in skip rule executable: vulkaninfo*" in " ".join(text.split()) and "Carrier" not in text
     file.write_text('skip: [{executable: "my-*"}]\nnever_skip: [{executable: vulkaninfo}]\n')
     for name, rule in (("vulkaninfo", ""), ("my-tool", "skip rule executable: my-*"), ("game", "")):
         (device,) = user.json("policy", "explain", name)["devices"]
@@ -346,7 +346,7 @@ def test_devices(user: User) -> None:
         (device,) = user.json("policy", "explain", "Game", "--device", name)["devices"]
         assert (device["device"]["driver_name"], device["program"]["executable"]) == ("radv", "Game")
     done = user.pylayer("policy", "explain", "--device", "NVIDIA*")
-    assert done.returncode == 1 and "called NVIDIA*; there is " in done.stderr and "radv" in done.stderr
+    assert done.returncode == 1 and "matches NVIDIA*; this machine has " in done.stderr and "radv" in done.stderr
     nowhere = {"VK_DRIVER_FILES": "/nonexistent.json", "VK_ICD_FILENAMES": "/nonexistent.json"}
     (device,) = user.json("policy", "explain", "Game", **nowhere)["devices"]
     assert device["plan"]["carrier"] == "cells" and "assumed" in device["device_note"]
