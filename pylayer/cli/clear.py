@@ -170,8 +170,8 @@ def _folder(root: str, shelf: Shelf) -> Folder:
 def _remove_files(folder: Folder, plan: Plan) -> None:
     """Deletes the files of a plan under the folder's claim. Without it, a concurrent fold would write back what it has
     already read."""
+    from ..common.files import remove
     from ..store.claim import Claim
-    from ..store.files import remove
     from .inventory import OWN
 
     claim = Claim(folder)

@@ -8,9 +8,9 @@ from collections import deque
 from typing import Any
 
 from ..common import flat
+from ..common.files import read_small
 from ..report.totals import Run, number_in
 from ..report.words import printable
-from ..store.files import read_small
 from ..store.timeline import COMPILES, Event, Follower
 from ..values import KIND_NAMES
 

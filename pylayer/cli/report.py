@@ -39,7 +39,7 @@ MOST_RUNS = 20
 def _output(path: str) -> Iterator[IO[str]]:
     """Yields a file that replaces ``path`` once all is written. On an error ``path`` stays as it was. ``-`` is standard
     output. Raises Failure if the file cannot be written."""
-    from ..store.files import TEMPORARY, remove, unique_name
+    from ..common.files import TEMPORARY, remove, unique_name
 
     if path == "-":
         yield sys.stdout

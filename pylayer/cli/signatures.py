@@ -17,8 +17,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..common.files import open_foreign
 from ..store import format
-from ..store.files import open_foreign
 from ..store.portable import Refused
 
 if TYPE_CHECKING:

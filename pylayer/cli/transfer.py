@@ -131,7 +131,7 @@ def _print_export(file: str, result: Moved, target: str, public: str | None) -> 
 def _unsigned(file: str, private: Ed25519PrivateKey | None) -> str:
     """Returns the path to write the export to. An export to be signed gets a temporary name first, so that a file with
     its final name is always complete and signed."""
-    from ..store.files import TEMPORARY, unique_name
+    from ..common.files import TEMPORARY, unique_name
 
     path = os.path.abspath(file)
     return path if private is None else f"{path}.{unique_name()}{TEMPORARY}"
@@ -143,7 +143,7 @@ def _sign(result: Moved, file: str, private: Ed25519PrivateKey | None) -> str | 
     if private is None or not result.paths:
         return None
     (path,) = result.paths
-    from ..store.files import rename_to_new
+    from ..common.files import rename_to_new
     from .signatures import append_signature
 
     try:

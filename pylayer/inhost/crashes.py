@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..common.files import remove
 from ..store import crash_notes, sentinel
-from ..store.files import remove
 from ..store.suspects import Suspects, describe
 from ..values import LOG_DEBUG, LOG_WARN
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..common import owner
 from ..common.identity import program_id
 from ..common.settings import glob_matches
-from ..store import owner, runs
+from ..store import runs
 from ..values import COUNTER_NAMES
 from .words import one_line, printable
 

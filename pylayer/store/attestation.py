@@ -15,9 +15,9 @@ import time
 
 import xxhash
 
+from ..common.files import remove, replace_file, unique_name
 from . import format, sketch
 from .ended import has_writer
-from .files import remove, replace_file, unique_name
 from .folder import Folder, identity_names, read_identity
 from .format import Damage
 from .journal import Journal

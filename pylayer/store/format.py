@@ -15,8 +15,8 @@ import time
 
 import xxhash
 
+from ..common import owner
 from ..common.identity import Identity
-from . import owner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

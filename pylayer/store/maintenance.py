@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 
+from ..common.files import remove_left_temporaries
 from . import application_binaries, bounds, ended, fold, plans, quarantine, runs, timeline
-from .files import remove_left_temporaries
 from .folder import Folder, identity_names
 from .format import Damage
 

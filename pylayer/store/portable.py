@@ -16,10 +16,10 @@ import time
 
 from ..common import flat
 from ..common.cache_header import HEADER, HEADER_VERSION_ONE
+from ..common.files import remove, unique_name
 from ..common.identity import Identity
 from ..values import KIND_NAMES
 from . import checking, crash_notes, format, pack
-from .files import remove, unique_name
 from .fold import ORDER
 from .folder import Folder
 from .reader import Reader

@@ -11,10 +11,10 @@ import os
 import struct
 
 from ..common import flat
+from ..common.files import append, remove, replace_file
 from ..common.paths import make_private_below
 from ..values import CARRIER_NAMES
 from . import format
-from .files import append, remove, replace_file
 from .reader import Reader
 
 TYPE_CHECKING = False

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.things import facts, record, run_python, scan, write_journal
 
+from pylayer.common import owner
 from pylayer.common.identity import Identity
-from pylayer.store import format, owner, reader
+from pylayer.store import format, reader
 from pylayer.store.format import Damage
 from pylayer.store.journal import Journal
 from pylayer.store.reader import Reader
