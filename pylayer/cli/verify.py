@@ -233,7 +233,7 @@ def _print_damage(root: str, listed: list[Damage], style: str) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
-    from ..store.format import OUTCOMES
+    from ..common import outcomes
     from .output import printable
 
     out = console()
@@ -243,7 +243,7 @@ def _print_damage(root: str, listed: list[Damage], style: str) -> None:
         size = f", {plural(what.size, 'byte')}" if what.size > 0 else ""
         detail = f" ({what.detail})" if what.detail else ""
         out.print(Text(printable(what.path.removeprefix(base)), style=style), soft_wrap=True)
-        line = Text(f"{what.outcome}{place}{size}: {OUTCOMES[what.outcome]}{detail}")
+        line = Text(f"{what.outcome}{place}{size}: {outcomes.STORE[what.outcome]}{detail}")
         out.print(Padding(line, (0, 0, 0, 2), expand=False))
     if len(listed) > LISTED:
         out.print(f"and {len(listed) - LISTED} more (--json lists all)", style="dim")

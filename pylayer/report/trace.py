@@ -11,7 +11,8 @@ import json
 from typing import IO, TYPE_CHECKING, Any
 
 from .. import __version__
-from .figures import OUTCOMES, REASONS, kind_name, stages_of
+from ..common import outcomes
+from .figures import OUTCOMES, kind_name, stages_of
 from .words import printable
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _arguments(event: Event) -> dict[str, Any]:
         return arguments
     if event.type == "cache":
         reason = printable(event.text)
-        meaning = REASONS.get(reason, "")
+        meaning = outcomes.CACHE_DATA.get(reason, "")
         return {
             "cache": event.number, "bytes": event.value, "verdict": event.outcome, "reason": reason, "meaning": meaning
         }  # fmt: skip

@@ -211,7 +211,7 @@ class TimelineFile:
 
 class Timeline:
     """The events of a run, in the order in which they were written. ``outcome`` is ``ok``, or one of
-    ``format.OUTCOMES`` that says why not all of them could be read."""
+    ``outcomes.STORE`` that says why not all of them could be read."""
 
     def __init__(self) -> None:
         self.outcome = "ok"

@@ -22,6 +22,7 @@ INSIDE = [
     "pylayer.common.files",
     "pylayer.common.flat",
     "pylayer.common.identity",
+    "pylayer.common.outcomes",
     "pylayer.common.owner",
     "pylayer.common.paths",
     "pylayer.common.settings",
