@@ -26,7 +26,7 @@ from .output import (
     progress,
     shorten,
 )
-from .selection import require_root
+from .selection import require_store
 
 if TYPE_CHECKING:
     from ..report.recorded import Recorded
@@ -233,7 +233,7 @@ def report(
     if [html, trace].count("-") + as_json > 1:
         raise WrongUse("only one of --html -, --trace - and --json can have standard output")
     page = _page() if html else None
-    root = require_root()
+    root = require_store().root
     found = recorded.read(root)
     if not found and as_list and not as_json:
         click.echo(f"No run is recorded in {root} yet; start one with: pylayer run -- APP")

@@ -15,7 +15,7 @@ from . import figures, stalls
 from .words import human_bytes, human_time, plural, printable, shorten
 
 if TYPE_CHECKING:
-    from ..store.timeline import Event, Timeline
+    from ..store.store import Event, Timeline
     from .recorded import Recorded
 
 Figure = dict[str, Any]

@@ -19,7 +19,7 @@ from .words import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..store.timeline import Event, Timeline
+    from ..store.store import Event, Timeline
 
 #: A frame at 60 Hz.
 FRAME_NS = 16_700_000
@@ -80,9 +80,7 @@ def kind_name(kind: int) -> str:
 
 def compiles(events: Iterable[Event]) -> list[Event]:
     """Returns the events that are compilations."""
-    from ..store import timeline
-
-    return [event for event in events if event.type == "pipeline" and event.outcome in timeline.COMPILES]
+    return [event for event in events if event.is_compile]
 
 
 def origin(recorded: Recorded, line: Timeline | None) -> int:

@@ -18,7 +18,7 @@ from .words import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..store.timeline import Event, Timeline
+    from ..store.store import Event, Timeline
     from .recorded import Recorded
 
 #: Rows for what the layer did for a device on no thread of the program. No thread has such a number (PID_MAX_LIMIT is

@@ -100,6 +100,10 @@ MAX_BLOCK_BYTES = 2 * BLOCK_BYTES
 _PADDING = bytes(ALIGNMENT)
 
 
+class Refused(Exception):
+    """An export that cannot be imported. The text says where and why."""
+
+
 class Damage:
     """A part of a file that cannot be used. ``outcome`` is one of ``outcomes.STORE``; ``size`` -1 means to the end of
     the file."""

@@ -22,6 +22,7 @@ from ..values import KIND_NAMES
 from . import checking, crash_notes, format, pack
 from .fold import ORDER
 from .folder import Folder
+from .format import Refused as Refused
 from .reader import Reader
 from .recency import Uses, fingerprints_of
 
@@ -47,10 +48,6 @@ FIELDS: dict[str, type] = {
     "pipeline_cache_uuid": str,
     "vendor_id": int,
 }
-
-
-class Refused(Exception):
-    """An export that cannot be imported. The text says where and why."""
 
 
 class Moved:

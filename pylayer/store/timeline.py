@@ -95,6 +95,11 @@ class Event:
         self.stages = stages
         self.text = text
 
+    @property
+    def is_compile(self) -> bool:
+        """Whether the driver compiled pipelines."""
+        return self.type == "pipeline" and self.outcome in COMPILES
+
     def __repr__(self) -> str:
         return f"Event({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
 

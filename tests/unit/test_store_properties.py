@@ -199,7 +199,7 @@ def test_damaged_journal(records: list[tuple[dict[str, Any], bytes]], how: tuple
     with a_folder() as folder:
         path = write_journal(folder.path, records)
         begin, end = change(path, how)
-        found, outcomes = read(path, part)
+        found, known = read(path, part)
         at, expected = format.FILE_HEADER.size, []
         for fields, data in records:
             # The padding after the data, up to the next multiple of 16, is not part of the record.
@@ -211,7 +211,7 @@ def test_damaged_journal(records: list[tuple[dict[str, Any], bytes]], how: tuple
             rest = rest[rest.index(one) + 1 :]
         assert all(one in found for one in expected)
         assert len(found) >= len(expected)
-        assert set(outcomes) <= set(outcomes.STORE)
+        assert set(known) <= set(outcomes.STORE)
 
 
 @few
