@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..common.settings import Limits
 from .output import EXIT_PROBLEM, EXIT_STATUSES, HELP, Failure, human_bytes, json_option, plural, print_json, progress
 from .selection import dry_run_option, require_store
 from .sizes import parse_size
@@ -30,7 +31,6 @@ def trim(max_size: int | None, max_program: int | None, dry_run: bool, as_json: 
     Example:
       pylayer trim --max-size 2GiB --dry-run
     """
-    from ..common.settings import Limits
     from .policy_in_force import read_limits
 
     store = require_store()
@@ -56,28 +56,30 @@ def trim(max_size: int | None, max_program: int | None, dry_run: bool, as_json: 
     except OSError as error:
         raise Failure(f"{store.root} could not be trimmed: {error.strerror or error}; nothing is half done") from error
     if as_json:
-        print_json(
-            {
-                "store": store.root,
-                "dry_run": dry_run,
-                "max_store_bytes": limits.max_store,
-                "max_program_bytes": limits.max_program,
-                "bytes_before": work.bytes_before,
-                "bytes_after": work.bytes_after,
-                "records_removed": work.records,
-                "files_removed": work.files,
-                "journals_folded": work.journals,
-                "packs_folded": work.packs,
-                "damaged_parts": work.damaged,
-                "skipped": [{"identity": name, "reason": reason} for name, reason in work.skipped],
-            }
-        )
+        print_json(_as_json(store.root, work, limits, dry_run))
     else:
         _print(work, dry_run)
         if work.bytes_after > limits.max_store:
             click.echo(f"That is more than {human_bytes(limits.max_store)}: the rest is in use or cannot be rewritten.")
     if work.skipped or (work.bytes_after > limits.max_store and not dry_run):
         raise click.exceptions.Exit(EXIT_PROBLEM)
+
+
+def _as_json(root: str, work: Trim, limits: Limits, dry_run: bool) -> dict[str, Any]:
+    return {
+        "store": root,
+        "dry_run": dry_run,
+        "max_store_bytes": limits.max_store,
+        "max_program_bytes": limits.max_program,
+        "bytes_before": work.bytes_before,
+        "bytes_after": work.bytes_after,
+        "records_removed": work.records,
+        "files_removed": work.files,
+        "journals_folded": work.journals,
+        "packs_folded": work.packs,
+        "damaged_parts": work.damaged,
+        "skipped": [{"identity": name, "reason": reason} for name, reason in work.skipped],
+    }
 
 
 def _print(work: Trim, dry_run: bool) -> None:
