@@ -12,9 +12,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from .. import LAYER_NAME
+from ..common.files import unique_name, write_all
 from ..common.paths import config_file, make_private, store_root
 from ..report.totals import Run, read_runs
-from ..store.files import unique_name, write_all
 from . import installed, layer_files
 from .children import Outcome, probe
 from .environment import DISABLE, with_layer

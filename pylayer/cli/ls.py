@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,12 +23,13 @@ from .output import (
     program_table,
     shorten,
 )
-from .selection import LEAST_PREFIX, Names, Selection, identity_option, require_root
+from .selection import LEAST_PREFIX, Names, Selection, identity_option, require_store
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from .inventory import Holding, Inventory, Shelf
+    from ..store.store import Holding, Shelf, Store
+    from .inventory import Inventory
 
 HEADINGS = ("pipelines", "files", "last used", "on disk")
 #: Directories beside the pipelines. Each is listed with its size.
@@ -172,13 +172,11 @@ def _json(
 # ---- the command -----------------------------------------------------------------------------------
 
 
-def _meant(root: str, name: str | None, identity: str | None) -> tuple[Selection, str | None]:
+def _meant(store: Store, name: str | None, identity: str | None) -> tuple[Selection, str | None]:
     """Returns the selected identities, and a pattern for the programs. A name that could be both is taken as an
     identity."""
-    from ..store.folder import identity_names
-
     beginning = name.lower() if name is not None and identity is None and len(name) >= LEAST_PREFIX else None
-    if beginning and any(known.startswith(beginning) for known in identity_names(root)):
+    if beginning and any(known.startswith(beginning) for known in store.identities()):
         return Selection(identity=beginning), None
     return Selection(identity=identity), name
 
@@ -240,21 +238,21 @@ def ls(name: str | None, identity: str | None, as_json: bool) -> None:
       pylayer ls
       pylayer ls "blender*"
     """
-    from .inventory import Inventory, tree_bytes
+    from .inventory import Inventory
 
-    root = require_root()
-    selection, program = _meant(root, name, identity)
-    found = Inventory(root, selection, Names(root))
+    store = require_store()
+    selection, program = _meant(store, name, identity)
+    found = Inventory(store, selection, Names(store.root))
     chosen = [(shelf, _rows(found, shelf, program)) for shelf in found.shelves]
     if program is not None:
         chosen = [(shelf, rows) for shelf, rows in chosen if rows]
     if (name or identity) and not chosen:
-        raise Failure(f"{root} has no program and no identity {name or identity}; pylayer ls lists what is there")
-    beside = {folder: tree_bytes(os.path.join(root, folder)) for folder in BESIDE}
+        raise Failure(f"{store.root} has no program and no identity {name or identity}; pylayer ls lists what is there")
+    beside = {folder: store.tree_bytes(folder) for folder in BESIDE}
     if as_json:
         print_json(_json(found, chosen, beside))
     elif not chosen:
-        click.echo(f"Nothing is stored in {root} yet; start a program with: pylayer run -- APP")
+        click.echo(f"Nothing is stored in {store.root} yet; start a program with: pylayer run -- APP")
     else:
         _print_all(found, chosen, program is not None, name is not None)
         if name is None:

@@ -80,7 +80,7 @@ def _print_version(context: click.Context, parameter: click.Parameter, wanted: b
     """Called by click for --version. Scripts read the first line, so it must not change."""
     if not wanted or context.resilient_parsing:
         return
-    from ..store.format import VERSION
+    from ..store.store import VERSION
     from .layer_files import private_python_version
 
     python = private_python_version()

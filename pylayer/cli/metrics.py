@@ -7,9 +7,10 @@ import time
 import click
 
 from ..report.totals import Run, Total, read_runs
+from ..store.store import Store
 from .complete import files
 from .output import EXIT_STATUSES, HELP, Failure, printable, write_whole
-from .selection import require_root
+from .selection import require_store
 
 #: Name, type and help of each metric, in the order of the output. Units are seconds and bytes, as Prometheus expects.
 METRICS = (
@@ -87,30 +88,29 @@ def _of_program(total: Total) -> Samples:
     return samples
 
 
-def _all_samples(root: str) -> Samples:
+def _all_samples(store: Store) -> Samples:
     """Returns the samples of every program, and of the store."""
-    from ..store.bounds import total_bytes
     from .policy_in_force import read_limits
 
     groups: dict[tuple[str, str, str], list[Run]] = {}
-    for run in read_runs(root):
+    for run in read_runs(store.root):
         groups.setdefault((run.title, run.texts["device"], run.identity), []).append(run)
     found: Samples = {name: [] for name, _, _ in METRICS}
     for (program, device, identity), group in groups.items():
         total = Total(group)
         # A new series begins when the oldest run is evicted, so no counter of a series ever decreases.
         since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(max(0.0, min(total.first_started, 1e11))))
-        common = {"store": root, "program": program, "device": device, "identity": identity, "since": since}
+        common = {"store": store.root, "program": program, "device": device, "identity": identity, "since": since}
         for name, samples in _of_program(total).items():
             found[name] += [(common | labels, value) for labels, value in samples]
-    found["pylayer_store_bytes"] = [({"store": root}, total_bytes(root))]
-    found["pylayer_store_limit_bytes"] = [({"store": root}, read_limits()[0].max_store)]
+    found["pylayer_store_bytes"] = [({"store": store.root}, store.total_bytes())]
+    found["pylayer_store_limit_bytes"] = [({"store": store.root}, read_limits()[0].max_store)]
     return found
 
 
-def render(root: str) -> str:
+def render(store: Store) -> str:
     """Returns the whole output for a store."""
-    found = _all_samples(root)
+    found = _all_samples(store)
     lines = []
     for name, kind, text in METRICS:
         lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
@@ -138,7 +138,7 @@ def metrics(output: str | None) -> None:
     Example:
       pylayer metrics -o /var/lib/prometheus/node-exporter/pylayer.prom
     """
-    text = render(require_root())
+    text = render(require_store())
     if output is None:
         click.echo(text, nl=False)
         return

@@ -116,7 +116,7 @@ def progress(text: str, total: int | None, quiet: bool) -> Iterator[Callable[[in
 def write_whole(path: str, text: str, mode: int | None = None) -> None:
     """Creates or replaces a file atomically. With ``mode`` None, an existing file keeps its mode and a new one is for
     its owner alone. Raises OSError, and then leaves the file as it was."""
-    from ..store.files import create_temporary, remove
+    from ..common.files import create_temporary, remove
 
     descriptor, temporary = create_temporary(path, anywhere=True)
     try:

@@ -26,7 +26,7 @@ from .output import (
     progress,
     shorten,
 )
-from .selection import require_root
+from .selection import require_store
 
 if TYPE_CHECKING:
     from ..report.recorded import Recorded
@@ -39,7 +39,7 @@ MOST_RUNS = 20
 def _output(path: str) -> Iterator[IO[str]]:
     """Yields a file that replaces ``path`` once all is written. On an error ``path`` stays as it was. ``-`` is standard
     output. Raises Failure if the file cannot be written."""
-    from ..store.files import TEMPORARY, remove, unique_name
+    from ..common.files import TEMPORARY, remove, unique_name
 
     if path == "-":
         yield sys.stdout
@@ -233,7 +233,7 @@ def report(
     if [html, trace].count("-") + as_json > 1:
         raise WrongUse("only one of --html -, --trace - and --json can use standard output")
     page = _page() if html else None
-    root = require_root()
+    root = require_store().root
     found = recorded.read(root)
     if not found and as_list and not as_json:
         click.echo(f"No run is recorded in {root} yet; start one with: pylayer run -- APP")

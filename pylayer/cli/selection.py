@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from ..common.paths import store_root
+from ..store.store import Store
 from .complete import identities, programs
 from .names import Names as Names
 from .output import Failure, WrongUse
@@ -34,12 +35,12 @@ yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for conf
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 
 
-def require_root() -> str:
-    """Returns the store's root. Raises Failure if no variable tells where it is."""
+def require_store() -> Store:
+    """Returns the store. Raises Failure if no variable tells where it is."""
     root = store_root()
     if root is None:
         raise Failure("neither HOME, XDG_CACHE_HOME nor PYLAYER_STORE is set, so there is no store; set one of them")
-    return root
+    return Store(root)
 
 
 class Selection:
@@ -65,15 +66,13 @@ class Selection:
         return " under ".join(parts) or "anything"
 
 
-def one_identity(root: str, prefix: str) -> str:
+def one_identity(store: Store, prefix: str) -> str:
     """Returns the single identity with this prefix. Raises Failure if there is none and WrongUse if there are
     several."""
-    from ..store.folder import identity_names
-
     selection = Selection(identity=prefix)
-    found = [name for name in identity_names(root) if selection.takes_identity(name)]
+    found = [name for name in store.identities() if selection.takes_identity(name)]
     if not found:
-        raise Failure(f"no identity in {root} begins with {prefix}; pylayer ls lists them")
+        raise Failure(f"no identity in {store.root} begins with {prefix}; pylayer ls lists them")
     if len(found) > 1:
         listed = ", ".join(name[:12] for name in found)
         raise WrongUse(f"{len(found)} identities begin with {prefix} ({listed}); give more characters")

@@ -17,9 +17,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..store import format
-from ..store.files import open_foreign
-from ..store.portable import Refused
+from ..common.files import open_foreign
+from ..store.store import MAX_FILE_BYTES, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -141,7 +140,7 @@ def append_signature(path: str, key: Ed25519PrivateKey) -> str:
 
 def _trailer(fd: int, size: int) -> bytes:
     """Returns the last bytes of a file if they may be a trailer, or nothing if it has none."""
-    if size < format.FILE_HEADER.size + TRAILER_BYTES:
+    if size < TRAILER_BYTES:
         return b""
     data = os.pread(fd, TRAILER_BYTES, size - TRAILER_BYTES)
     return data if data.startswith(MAGIC) else b""
@@ -185,7 +184,7 @@ def verified(path: str, trusted: dict[str, str], required: str) -> Iterator[tupl
     fd = open_foreign(path)
     try:
         size = os.fstat(fd).st_size
-        if size > format.MAX_FILE_BYTES:
+        if size > MAX_FILE_BYTES:
             raise Refused(f"it has {size} bytes, more than an export can have")
         trailer = _trailer(fd, size)
         if not trailer:

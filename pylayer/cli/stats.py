@@ -22,7 +22,7 @@ from .output import (
     program_table,
     shorten,
 )
-from .selection import require_root
+from .selection import require_store
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -110,7 +110,7 @@ def stats(name: str | None, last: bool, as_json: bool) -> None:
     Example:
       pylayer stats "blender*" --last
     """
-    root = require_root()
+    root = require_store().root
     found = add_up((run for run in read_runs(root) if name is None or run.matches(name)), last)
     if name is not None and not found:
         raise Failure(f"no run of a program named {name} is recorded in {root}; pylayer stats lists the programs")

@@ -9,13 +9,13 @@ import click
 
 from .complete import files, programs
 from .output import EXIT_STATUSES, HELP, Failure, human_bytes, json_option, plural, print_json, printable, progress
-from .selection import Names, Selection, dry_run_option, identity_option, require_root
+from .selection import Names, Selection, dry_run_option, identity_option, require_store
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from ..store.portable import Import, Moved
-    from .inventory import Inventory, Shelf
+    from ..store.store import Import, Moved, Shelf, Store
+    from .inventory import Inventory
     from .signatures import Signature
 
 
@@ -70,12 +70,10 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
     Example:
       pylayer export blender.pylayer --app "blender*"
     """
-    from ..store.folder import Folder
-    from ..store.portable import Export
     from .inventory import Inventory, describe
     from .policy_in_force import read_limits
 
-    root = require_root()
+    store = require_store()
     if os.path.lexists(file):
         raise Failure(f"{file} already exists and was not changed; name a new file")
     private = None
@@ -83,11 +81,11 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
         from .key import read_key
 
         private = read_key(sign)
-    found = Inventory(root, Selection(identity=identity), Names(root))
+    found = Inventory(store, Selection(identity=identity), Names(store.root))
     shelf, programs = _one_shelf(found, app, identity)
     assert shelf.identity is not None
     device, driver = describe(shelf.identity, shelf.name, found.names)
-    export = Export(Folder(root, shelf.identity), programs, found.names.device(shelf.name))
+    export = store.export(shelf.identity, programs, found.names.device(shelf.name))
     try:
         with progress("exporting", shelf.bytes, as_json) as advance:
             for amount in export.steps(_unsigned(file, private), read_limits()[0].compress):
@@ -135,7 +133,7 @@ def _print_export(file: str, result: Moved, target: str, public: str | None) -> 
 def _unsigned(file: str, private: Ed25519PrivateKey | None) -> str:
     """Returns the path to write the export to. An export to be signed gets a temporary name first, so that a file with
     its final name is always complete and signed."""
-    from ..store.files import TEMPORARY, unique_name
+    from ..common.files import TEMPORARY, unique_name
 
     path = os.path.abspath(file)
     return path if private is None else f"{path}.{unique_name()}{TEMPORARY}"
@@ -147,7 +145,7 @@ def _sign(result: Moved, file: str, private: Ed25519PrivateKey | None) -> str | 
     if private is None or not result.paths:
         return None
     (path,) = result.paths
-    from ..store.files import rename_to_new
+    from ..common.files import rename_to_new
     from .signatures import append_signature
 
     try:
@@ -226,30 +224,30 @@ def import_command(
       pylayer import blender.pylayer --dry-run
       pylayer import replayed.pylayer --for "game*"
     """
-    from ..store.portable import Import, Refused
+    from ..store.store import Refused
     from .inventory import describe
     from .policy_in_force import read_limits
     from .signatures import verified
 
-    root = require_root()
+    store = require_store()
     trusted, required = _trust(require_signature)
     compress = read_limits()[0].compress
-    recipient = None if app is None else _recipient(root, app)
+    recipient = None if app is None else _recipient(store, app)
     path = os.path.realpath(file)
     try:
         with verified(path, trusted, required) as (content, signature):
-            work = Import(content, recipient)
+            work = store.import_from(content, recipient)
             if not any_device:
                 _require_device(work)
             with progress("importing", os.stat(content).st_size, as_json) as advance:
-                for amount in work.steps(root, compress, dry_run):
+                for amount in work.steps(store.root, compress, dry_run):
                     advance(amount)
     except Refused as error:
         raise Failure(f"{file} was refused and nothing was imported: {error}") from error
     except OSError as error:
         raise Failure(f"nothing was imported from {file}: {error.strerror or error}") from error
     result = work.result
-    names = Names(root)
+    names = Names(store.root)
     device, driver = describe(work.identity, work.identity.name, names)
     device = names.device(work.identity.name) or printable(work.device) or device
     if as_json:
@@ -277,12 +275,12 @@ def _print_import(
         click.echo(f"  signed by {name}")
 
 
-def _recipient(root: str, app: str) -> tuple[int, str]:
+def _recipient(store: Store, app: str) -> tuple[int, str]:
     """Returns number and name of the single program of this store that ``--for`` selects. Raises Failure if it selects
     none, or several."""
     from .inventory import Inventory
 
-    names = Inventory(root, Selection(), Names(root)).names
+    names = Inventory(store, Selection(), Names(store.root)).names
     found = names.known(app)
     if not found:
         raise Failure(

@@ -66,7 +66,7 @@ class ApplicationCaches:
         return self._attestations
 
     def history(self, data: CacheData) -> str:
-        """Returns what the history knows of initial data: one of ``attestation.OUTCOMES``. Sets ``data.damage``."""
+        """Returns what the history knows of initial data: one of ``outcomes.HISTORY``. Sets ``data.damage``."""
         if data.data_is_null or data.data_size == 0 or self.attestations is None:
             return "unknown"
         outcome, data.damage = self.attestations.outcome(data.digest, data.data_size, data.sketch)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ..common.files import remove
 from ..store import crash_notes, sentinel
-from ..store.files import remove
-from ..store.suspects import Suspects, describe
+from ..store.suspects import Suspects
 from ..values import LOG_DEBUG, LOG_WARN
 
 TYPE_CHECKING = False
@@ -47,7 +47,7 @@ class Crashes:
             if self._folder is not None:
                 self._known, deaths = crash_notes.review(self._folder, self._read_only)
                 for death in deaths:
-                    self._log(LOG_WARN, f"{describe(death)}; pylayer quarantine ls shows it")
+                    self._log(LOG_WARN, f"{Suspects.describe(death)}; pylayer quarantine ls shows it")
         return self._known
 
     @property

@@ -91,7 +91,8 @@ class Maintaining:
                     return
 
     def _work_for(self, session: DeviceSession, at_exit: bool = False) -> Generator[None, None, None]:
-        from ..store.maintenance import Limits, maintain
+        from ..common.settings import Limits
+        from ..store.maintenance import maintain
 
         assert session.folder is not None
         if not _adds_to_store(session):

@@ -2,21 +2,12 @@
 
 from __future__ import annotations
 
-from ..common.cache_header import OUTCOMES as HEADER_OUTCOMES
-from ..store.attestation import OUTCOMES as ATTESTATION_OUTCOMES
-from ..store.format import OUTCOMES as DAMAGE
+from ..common import outcomes
 from ..values import GOOD_OUTCOMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .totals import Total
-
-#: Why cache data was refused, in words.
-OUTCOMES = {
-    **HEADER_OUTCOMES,
-    **ATTESTATION_OUTCOMES,
-    "suspect": "a process died when the driver had it",
-}
 
 #: Numbers that are worth a line only when they are not zero.
 REMARKS = {
@@ -71,13 +62,14 @@ def remarks(total: Total) -> list[str]:
     ]
     for outcome, count in total.damage.items():
         if outcome != "truncated":  # ends of journals whose programs were killed
-            texts.append(f"parts of the store left out as {outcome} ({DAMAGE.get(outcome, 'unknown')}): {count}")
+            meaning = outcomes.STORE.get(outcome, "unknown")
+            texts.append(f"parts of the store left out as {outcome} ({meaning}): {count}")
     for outcome, count in total.refused.items():
-        meaning = f" ({OUTCOMES[outcome]})" if outcome in OUTCOMES else ""
+        meaning = f" ({outcomes.CACHE_DATA[outcome]})" if outcome in outcomes.CACHE_DATA else ""
         texts.append(f"cache data refused as {outcome}{meaning}: {count}")
     for outcome, count in total.outcomes.items():
         if outcome not in GOOD_OUTCOMES:
-            meaning = f" ({OUTCOMES[outcome]})" if outcome in OUTCOMES else ""
+            meaning = f" ({outcomes.CACHE_DATA[outcome]})" if outcome in outcomes.CACHE_DATA else ""
             texts.append(f"cache data that the driver was given although {outcome}{meaning}: {count}")
     texts += _policy_remark(total)
     if total.newest.texts["carrier"] == "off":

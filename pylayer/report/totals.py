@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..common import owner
 from ..common.identity import program_id
 from ..common.settings import glob_matches
-from ..store import owner, runs
+from ..store.store import Store
 from ..values import COUNTER_NAMES
 from .words import one_line, printable
 
@@ -222,7 +223,7 @@ class Total:
 
 def read_runs(root: str) -> list[Run]:
     """Returns every run in the store that can be read."""
-    return [Run(values) for values in runs.read_all(root)]
+    return [Run(values) for values in Store(root).runs()]
 
 
 def add_up(found: Iterable[Run], newest_only: bool = False) -> list[Total]:

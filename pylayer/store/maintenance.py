@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import os
 
+from ..common.files import remove_left_temporaries
 from . import application_binaries, bounds, ended, fold, plans, quarantine, runs, timeline
-from .files import remove_left_temporaries
 from .folder import Folder, identity_names
 from .format import Damage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+
+    from ..common.settings import Limits
 
 #: Files that are not folded. A damaged one goes to quarantine as a whole.
 WHOLE_FILES = (".snapshot", ".blob", ".attest", ".binaries", ".suspects")
@@ -27,19 +29,6 @@ EXIT_JOURNALS = 16
 #: The most bytes that such a fold reads. A fold that takes longer than EXIT_SECONDS would begin at every exit and never
 #: end (measured: 64 MiB take 0.4 s).
 EXIT_BYTES = 4 << 20
-
-
-class Limits:
-    """The most bytes that the store, one program, and the data of its own binaries may take, and whether packs are
-    compressed."""
-
-    __slots__ = ("application_binaries", "compress", "max_program", "max_store")
-
-    def __init__(self, max_store: int, max_program: int, compress: bool, application_binaries: int = 64 << 20) -> None:
-        self.application_binaries = application_binaries
-        self.max_store = max_store
-        self.max_program = max_program
-        self.compress = compress
 
 
 def worth_folding(folder: Folder, program: int, journals: int = fold.WORTH_JOURNALS) -> bool:

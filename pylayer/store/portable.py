@@ -14,14 +14,15 @@ from __future__ import annotations
 import os
 import time
 
-from ..common import flat
+from ..common import flat, outcomes
 from ..common.cache_header import HEADER, HEADER_VERSION_ONE
+from ..common.files import remove, unique_name
 from ..common.identity import Identity
 from ..values import KIND_NAMES
 from . import checking, crash_notes, format, pack
-from .files import remove, unique_name
 from .fold import ORDER
 from .folder import Folder
+from .format import Refused as Refused
 from .reader import Reader
 from .recency import Uses, fingerprints_of
 
@@ -47,10 +48,6 @@ FIELDS: dict[str, type] = {
     "pipeline_cache_uuid": str,
     "vendor_id": int,
 }
-
-
-class Refused(Exception):
-    """An export that cannot be imported. The text says where and why."""
 
 
 class Moved:
@@ -218,12 +215,12 @@ class Import:
         reader = Reader(self.path, foreign=True)
         header, outcome = reader.header()
         if header is None:
-            raise self._refuse(f"{outcome}: {format.OUTCOMES[outcome]}")
+            raise self._refuse(f"{outcome}: {outcomes.STORE[outcome]}")
         if header.kind != format.EXPORT:
             raise self._refuse(f"a file of kind {checking.text_of(header.kind)}, not an export")
         if header.size != reader.size:
             outcome = "truncated" if header.size > reader.size else "extended"
-            raise self._refuse(f"{outcome}: {format.OUTCOMES[outcome]}", min(header.size, reader.size))
+            raise self._refuse(f"{outcome}: {outcomes.STORE[outcome]}", min(header.size, reader.size))
         head = format.RECORD_HEADER.size
         size = format.RECORD_HEADER.unpack(reader.bytes_at(format.FILE_HEADER.size, head).ljust(head, b"\0"))[3]
         found = reader.record_at(format.FILE_HEADER.size, 0, {}) if size <= MAX_NOTE_BYTES else None
@@ -351,7 +348,7 @@ class Import:
         if checked.damage:
             what = checked.damage[0]
             detail = f" ({what.detail})" if what.detail else ""
-            raise self._refuse(f"{what.outcome}: {format.OUTCOMES[what.outcome]}{detail}", what.offset)
+            raise self._refuse(f"{what.outcome}: {outcomes.STORE[what.outcome]}{detail}", what.offset)
 
     def _judge(self, record: Record, data: memoryview, place: int) -> None:
         """Raises Refused for records that no pylayer writes into an export."""

@@ -6,9 +6,9 @@ import os
 
 import xxhash
 
+from ..common.files import open_foreign
 from ..common.paths import open_in_store
 from . import format
-from .files import open_foreign
 from .format import ALIGNMENT, HASHED_RECORD_HEADER, RECORD_HEADER, Damage, FileHeader
 
 TYPE_CHECKING = False

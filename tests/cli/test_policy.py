@@ -322,7 +322,9 @@ def test_layer_settings(user: User, file: Path, wrong: str) -> None:
 def test_skipped_programs(user: User, file: Path) -> None:
     """explain reports a program that the layer skips, with the rule. never_skip overrides the rule."""
     text = user.pylayer("policy", "explain", "vulkaninfo").stdout
-    assert "because of the built-in skip rule executable: vulkaninfo*" in " ".join(text.split()) and "Carrier" not in text
+    assert (
+        "because of the built-in skip rule executable: vulkaninfo*" in " ".join(text.split()) and "Carrier" not in text
+    )
     file.write_text('skip: [{executable: "my-*"}]\nnever_skip: [{executable: vulkaninfo}]\n')
     for name, rule in (("vulkaninfo", ""), ("my-tool", "skip rule executable: my-*"), ("game", "")):
         (device,) = user.json("policy", "explain", name)["devices"]

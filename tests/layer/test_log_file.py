@@ -154,8 +154,9 @@ def test_rate(world: World) -> None:
     loud = [line for line in raw if " loud " in line]
     assert 1900 < len(loud) < 3000
     assert loud[0].partition(" loud 0 ")[2].startswith('quoted="a \\"b\\" \\\\ c" plain=x number=7 none="" pid=')
-    said = re.search(r"pylayer: warn: \S+ (\d+) log lines were dropped, because", "\n".join(raw))
-    assert said is not None and int(said.group(1)) == 3000 - len(loud)
+    # A program that is slow to write them gets room for a line in between, which says what was left out until then.
+    said = re.findall(r"pylayer: warn: \S+ (\d+) log lines were dropped, because", "\n".join(raw))
+    assert said and sum(map(int, said)) == 3000 - len(loud)
     assert any(" quiet pid=" in line for line in raw)
 
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from unit import things
 from unit.things import facts, program
 
-from pylayer.common.cache_header import OUTCOMES, judge
+from pylayer.common import outcomes
+from pylayer.common.cache_header import judge
 from pylayer.common.identity import ABI, Identity, program_id
 from pylayer.common.settings import DEFAULTS
 from pylayer.policy import MS, Policy, choose_carrier
@@ -97,8 +98,8 @@ def test_history_decides(history: str, data: bytes, verdict: int, outcome: str) 
 
 def test_every_outcome_is_tested_and_explained() -> None:
     """Each outcome has a test above and a sentence for people."""
-    assert {outcome for outcome, _ in CASES} == set(OUTCOMES)
-    assert all(OUTCOMES.values())
+    assert {outcome for outcome, _ in CASES} == set(outcomes.HEADER)
+    assert all(outcomes.HEADER.values())
 
 
 @settings(max_examples=200, deadline=None)
@@ -106,7 +107,7 @@ def test_every_outcome_is_tested_and_explained() -> None:
 def test_judge_takes_anything(data: bytes, size: int, is_null: bool) -> None:
     """For any data the outcome has a name. Only this driver's header, or one that an extension defines, is accepted."""
     outcome = judge(cache_data(data, size, is_null), facts())
-    assert outcome in OUTCOMES
+    assert outcome in outcomes.HEADER
     is_extensions = int.from_bytes(data[4:8], "little") // 1000000 == 1000
     assert outcome != "accepted" or is_extensions or data[4:32] == GOOD[4:]
 

@@ -11,9 +11,9 @@ import pytest
 from unit.things import give_to_another_user
 
 from pylayer.common import compiled, paths, user_policy
+from pylayer.common.files import read_small
 from pylayer.common.identity import Identity
 from pylayer.store import format, plans, quarantine, runs, sentinel
-from pylayer.store.files import read_small
 from pylayer.store.folder import Folder, Loaded
 from pylayer.store.reader import Reader
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import time
 
-from ..common.paths import open_in_store
 from . import owner
+from .paths import open_in_store
 
 #: The most pieces that Linux writes with one call.
 IOV_MAX = 1024
