@@ -13,14 +13,8 @@ from .complete import files
 from .output import EXIT_STATUSES, HELP, Failure, printable, write_whole
 from .selection import require_store
 
-#: Numbers whose metrics come first among the sums. Those of others follow in the table's order.
-_FIRST = (
-    *("hit_ns", "adopted", "failed", "load_wait_ns", "loaded_records", "stored_records", "stored_bytes"),
-    *("lost_records", "left_out", "write_errors"),
-)
 #: Metrics that are the sum of one number over the runs.
-_SUMS = {name: NUMBERS[name] for name in (*_FIRST, *NUMBERS) if NUMBERS[name].metric}
-_SUM_ROWS = [(row.metric, "counter", row.metric_help) for row in _SUMS.values()]
+_SUMS = {name: row for name, row in NUMBERS.items() if row.metric}
 #: Name, type and help of each metric, in the order of the output. Units are seconds and bytes, as Prometheus expects.
 METRICS = (
     ("pylayer_program_info", "gauge", "Always 1. The labels describe the newest run."),
@@ -30,10 +24,9 @@ METRICS = (
     ("pylayer_pipeline_hits_total", "counter", "Pipelines that were found in a cache or among binaries, by kind."),
     ("pylayer_pipeline_compiles_total", "counter", "Pipelines that the driver compiled, by kind."),
     ("pylayer_pipeline_compile_seconds_total", "counter", "Time that compiling took, summed over threads, by kind."),
-    *_SUM_ROWS[: len(_FIRST)],
+    *((row.metric, "counter", row.metric_help) for row in _SUMS.values()),
     ("pylayer_damaged_parts_total", "counter", "Damaged parts of the store that runs left out, by outcome."),
     ("pylayer_cache_data_total", "counter", "Initial data of the program's own caches, by verdict and reason."),
-    *_SUM_ROWS[len(_FIRST) :],
     ("pylayer_store_bytes", "gauge", "Size of the whole store."),
     ("pylayer_store_limit_bytes", "gauge", "Size beyond which the layer evicts records (max_store_mib)."),
 )

@@ -10,13 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .totals import Total
 
-#: Numbers whose remarks come first. Those of others follow in the table's order.
-_FIRST = (
-    *("adopted", "plain", "uncacheable", "restored_caches", "left_out", "load_failed", "events_dropped"),
-    *("answers_late", "write_errors", "failed", "binary_hits", "create_info_hits"),
-)
 #: Numbers that are worth a line only when they are not zero.
-REMARKS = {name: NUMBERS[name].meaning for name in (*_FIRST, *NUMBERS) if NUMBERS[name].remark}
+REMARKS = {name: row.meaning for name, row in NUMBERS.items() if row.remark}
 
 
 def _policy_remark(total: Total) -> list[str]:
