@@ -23,7 +23,6 @@ from pylayer.values import (
     CARRIER_CELLS,
     CARRIER_OFF,
     CARRIER_SNAPSHOT,
-    COUNTER_NAMES,
     VERDICT_EMPTY,
     VERDICT_PASS,
     CacheData,
@@ -391,9 +390,3 @@ def test_record_shows_its_fields() -> None:
 def test_program_name(executable: str, application: str, name: str) -> None:
     """The application's own name is added to the executable's if it says more."""
     assert program(executable=executable, application=application).name == name
-
-
-def test_counters_are_those_of_the_boundary() -> None:
-    """No counter appears twice, and all counters that policy reads exist."""
-    assert len(set(COUNTER_NAMES)) == len(COUNTER_NAMES)
-    assert {"plain", "plain_compiled", "plain_ns", "absorbed"} < set(COUNTER_NAMES)
