@@ -1,7 +1,8 @@
-"""Writes docs/cli.md and docs/pylayer.1 from the commands' own help, docs/json.yaml and docs/environment.md.
+"""Writes docs/cli.md and docs/pylayer.1 from the commands' own help, docs/json.yaml and docs/environment.md, and the
+table in docs/metrics.md.
 
 make docs
-.venv/bin/python docs/generate.py --check     # which of the two is stale, and status 1 if one is
+.venv/bin/python docs/generate.py --check     # which of them is stale, and status 1 if one is
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import click
 
 from pylayer import __version__
 from pylayer.cli.main import command
+from pylayer.cli.metrics import METRICS
+from pylayer.report.counters import NUMBERS
 
 DOCS = Path(__file__).resolve().parent
 #: In a list of options each of them would have it.
@@ -146,9 +149,18 @@ def markdown() -> str:
 
 def json_output() -> dict[str, str]:
     """By a command's path, what docs/json.yaml says of its JSON."""
-    parts = re.split(r"^(pylayer[a-z ]*):\n", (DOCS / "json.yaml").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    numbers = "\n".join(f"    {name}: integer - {row.meaning}" for name, row in NUMBERS.items())
+    text = (DOCS / "json.yaml").read_text(encoding="utf-8").replace("    # @NUMBERS@", numbers)
+    parts = re.split(r"^(pylayer[a-z ]*):\n", text, flags=re.MULTILINE)
     bodies = (re.sub(r"^  ", "", body, flags=re.MULTILINE).strip("\n") for body in parts[2::2])
     return dict(zip(parts[1::2], bodies, strict=True))
+
+
+def metrics() -> str:
+    """docs/metrics.md, with the table of the metrics made anew."""
+    rows = "".join(f"| `{name}` | {kind} | {text.rstrip('.')} |\n" for name, kind, text in METRICS)
+    text = (DOCS / "metrics.md").read_text(encoding="utf-8")
+    return re.sub(r"(?:^\| `pylayer_.*\n)+", lambda _: rows, text, flags=re.MULTILINE)
 
 
 # ---- man page ------------------------------------------------------------------------------------------
@@ -211,7 +223,7 @@ def man() -> str:
         ".\\\" make docs writes this file, from the commands' own help and docs/environment.md.",
         f'.TH PYLAYER 1 "" "pylayer {_roff(__version__)}" "User Commands"',
         ".SH NAME",
-        "pylayer \\- Vulkan pipeline caching for programs that nobody changes",
+        "pylayer \\- save and reuse the Vulkan pipelines of unchanged programs",
         ".SH SYNOPSIS",
         ".B pylayer run \\-\\- \\fIAPP\\fR [\\fIARGS\\fR]...",
         ".br",
@@ -246,7 +258,7 @@ def man() -> str:
 
 # ---- files ---------------------------------------------------------------------------------------------
 
-FILES = {"cli.md": markdown, "pylayer.1": man}
+FILES = {"cli.md": markdown, "metrics.md": metrics, "pylayer.1": man}
 
 
 def main() -> int:
@@ -260,7 +272,7 @@ def main() -> int:
             continue
         stale += 1
         if check:
-            print(f"docs/{name} is not what the commands say; make docs writes it")
+            print(f"docs/{name} is not what the sources say; make docs writes it")
         else:
             path.write_text(text, encoding="utf-8")
             print(f"docs/{name}")

@@ -45,44 +45,6 @@ KIND_NAMES = (
 #: Kinds whose pipelines compile something themselves. Pipelines of other kinds may rightly leave a cell empty.
 KINDS_THAT_COMPILE = (0, 1, 5)
 
-COUNTER_NAMES = (
-    "pipelines",
-    "hits",
-    "application_hits",
-    "compiled",
-    "adopted",
-    "uncacheable",
-    "plain",
-    "plain_compiled",
-    "passed",
-    "compile_required",
-    "failed",
-    "caches_emptied",
-    "absorbed",
-    "events_dropped",
-    "answers_late",
-    "hit_ns",
-    "compile_ns",
-    "plain_ns",
-    "load_wait_ns",
-    "load_failed",
-    "fingerprints_dropped",
-    "binary_hits",
-    "binaries_kept",
-    "binaries_captured",
-    "binaries_missing",
-    "binaries_evicted",
-    "binaries_unindexed",
-    "application_binaries",
-    "binaries_attested",
-    "binaries_altered",
-    "binaries_stale",
-    "binaries_restored",
-    "binaries_refused",
-    "create_info_hits",
-    "deferred",
-)
-
 
 class _Fields(type):
     """Makes a class's annotations its slots, so that each field is named once."""

@@ -352,7 +352,8 @@ typedef struct PylayerMark {
     uint64_t ids[PYLAYER_MARK_IDS];
 } PylayerMark;
 
-/* Totals of one device since its creation. Times are nanoseconds of wall clock time, summed over threads. */
+/* Totals of one device since its creation. Times are nanoseconds of wall clock time, summed over threads. How each is
+ * shown: pylayer/report/counters.py. */
 typedef struct PylayerCounters {
     uint64_t pipelines;        /* all pipelines created for the application */
     uint64_t hits;             /* answered by a VkPipelineCache, the layer's or the application's, or by binaries */

@@ -12,9 +12,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from .. import LAYER_NAME
+from ..common.files import unique_name, write_all
 from ..common.paths import config_file, make_private, store_root
 from ..report.totals import Run, read_runs
-from ..store.files import unique_name, write_all
 from . import installed, layer_files
 from .children import Outcome, probe
 from .environment import DISABLE, with_layer
@@ -52,8 +52,8 @@ def _mend(failure: str) -> str:
     newer = NEWER_GLIBC.search(failure)
     if newer:
         return (
-            f"It was built for glibc {newer.group(1)} or newer. Build it here, where a compiler is: "
-            "pip install --no-binary vk-pylayer vk-pylayer; or take a wheel whose manylinux tag is older."
+            f"It was built for glibc {newer.group(1)} or newer. If there is a compiler, build it here: "
+            "pip install --no-binary vk-pylayer vk-pylayer. Otherwise use a wheel with an older manylinux tag."
         )
     if "ELFCLASS" in failure or "wrong ELF class" in failure or "invalid ELF header" in failure:
         return "It was built for another kind of machine. " + REINSTALL
@@ -128,11 +128,11 @@ def _not_started(layers: list[str], failure: str, complaints: list[str]) -> Chec
             "layer",
             PROBLEM,
             f"the loader does not list {LAYER_NAME} under pylayer run",
-            "Something keeps it out: VK_LOADER_LAYERS_DISABLE, a loader settings file (vkconfig), or a loader older "
+            "Something disables it: VK_LOADER_LAYERS_DISABLE, a loader settings file (vkconfig), or a loader older "
             "than 1.3.207. VK_LOADER_DEBUG=layer,error pylayer run -- vulkaninfo --summary shows what the loader does.",
         )
     reason = complaints[0] if complaints else failure or "the loader did not load it"
-    return Check("layer", PROBLEM, f"the layer did not start: {reason}", "Programs run as if it were not there.")
+    return Check("layer", PROBLEM, f"the layer did not start: {reason}", "Programs run without it.")
 
 
 def try_layer(number: int, manifests: str, scratch: str) -> tuple[Check, list[Run], str]:
@@ -185,11 +185,11 @@ def check_installed() -> Check:
     advice = "pylayer install makes it lead to this one."
     if wrong not in counts:
         first = installed.in_force(found, wrong.kind)
-        advice = f"It does not count: {first.path if first else ''} comes first. Remove the one that you do not want."
+        advice = f"The loader ignores it: {first.path if first else ''} comes first. Remove the one you do not want."
     elif not str(wrong.path).startswith(str(Path.home())):
         advice = "It is for all users: pylayer install --system, as root, makes it lead to this one."
     elif wrong.kind == installed.IMPLICIT:
-        advice = "Newer loaders take it also under pylayer run. pylayer install makes it lead to this one."
+        advice = "Newer loaders use it even under pylayer run. pylayer install makes it lead to this one."
     return Check("installed", WARNING, f"{wrong.path} leads to {installed.state(wrong)}", advice)
 
 
@@ -214,7 +214,7 @@ def check_store() -> Check:
             "store",
             PROBLEM,
             "neither HOME, XDG_CACHE_HOME nor PYLAYER_STORE is set",
-            "Nothing can be kept; set PYLAYER_STORE to a directory of your own.",
+            "Nothing can be stored; set PYLAYER_STORE to a directory of your own.",
         )
     try:
         _try_writing(root)
@@ -224,12 +224,12 @@ def check_store() -> Check:
             "store",
             PROBLEM,
             f"{root} cannot be written: {error.strerror or error}",
-            "Pipelines are compiled anew in every run; make it writable for you alone, or set PYLAYER_STORE.",
+            "Pipelines are compiled again in every run. Make it writable for you alone, or set PYLAYER_STORE.",
         )
     mode = stat.filemode(status.st_mode)
     found = f"{root} can be written ({mode}, user {status.st_uid}), {human_bytes(free)} free"
     if free < LOW_SPACE_BYTES:
-        return Check("store", WARNING, found, "What does not fit on the disk is not kept.")
+        return Check("store", WARNING, found, "Pipelines that do not fit on the disk are not stored.")
     return Check("store", OK, found)
 
 
@@ -248,22 +248,22 @@ def check_environment() -> list[Check]:
     if os.geteuid() != os.getuid() or os.getegid() != os.getgid():
         note(PROBLEM, "this process runs with another user's rights", "The layer does nothing in such programs.")
     elif os.geteuid() == 0 and os.environ.get("SUDO_USER"):
-        found = f"sudo: root's store and policy were looked at, not {os.environ['SUDO_USER']}'s"
+        found = f"sudo: root's store and policy were checked, not {os.environ['SUDO_USER']}'s"
         note(WARNING, found, "Run pylayer doctor without sudo.")
     if DISABLE in os.environ:
         found = f"{DISABLE} is set: the layer does nothing in programs that are started from here"
-        note(WARNING, found, f"unset {DISABLE} to have it again.")
+        note(WARNING, found, f"To enable the layer, unset {DISABLE}.")
     disabled = os.environ.get("VK_LOADER_LAYERS_DISABLE", "")
     if any(_disables(pattern) for pattern in disabled.split(",")):
         found = f"VK_LOADER_LAYERS_DISABLE={disabled} names the layer"
-        note(WARNING, found, "Loaders since 1.3.234 do not load it; take it out of that list.")
+        note(WARNING, found, "Loaders since 1.3.234 do not load it; remove it from that list.")
     if "VK_LAYER_PATH" in os.environ:
         note(
             WARNING,
-            f"VK_LAYER_PATH={os.environ['VK_LAYER_PATH']} replaces the directories where layers are looked for",
-            "pylayer run adds its own; a layer that pylayer install put into the usual place is not found.",
+            f"VK_LAYER_PATH={os.environ['VK_LAYER_PATH']} replaces the directories that the loader searches for layers",
+            "pylayer run adds its own. The loader does not find an explicit layer that pylayer install registered.",
         )
     level = os.environ.get("PYLAYER_LOG", "")
     if level and level not in LOG_LEVELS:
-        note(WARNING, f"PYLAYER_LOG={level} is no level", f"Nothing is logged; levels are {', '.join(LOG_LEVELS)}.")
-    return checks or [Check("environment", OK, "nothing in it is in the layer's way")]
+        note(WARNING, f"PYLAYER_LOG={level} is not a level", f"Nothing is logged; levels are {', '.join(LOG_LEVELS)}.")
+    return checks or [Check("environment", OK, "no variable hinders the layer")]

@@ -17,114 +17,46 @@ from .selection import (
     dry_run_option,
     identity_option,
     one_identity,
-    require_root,
+    require_store,
     yes_option,
 )
 
 if TYPE_CHECKING:
-    from ..store.folder import Folder
+    from ..store.store import Removal, Shelf, Store
     from ..values import DeviceFacts
-    from .inventory import Shelf
-
-IS_FOLDED = "another process is folding it; try again when it is done"
 
 
-class Plan:
-    """What to remove of one identity: files of programs, or the whole folder."""
+def _removal_json(plan: Removal, names: Names) -> dict[str, Any]:
+    from .inventory import describe
 
-    def __init__(self, shelf: Shelf, why: str) -> None:
-        self.shelf = shelf
-        self.why = why
-        self.whole = False
-        self.paths: dict[str, int] = {}
-        self.programs: dict[int, str] = {}
-        #: Files that a running process may append to. They are kept.
-        self.in_use: list[str] = []
-        self.failure = ""
-
-    @property
-    def bytes(self) -> int:
-        """Returns the number of bytes that the plan frees on disk."""
-        return sum(self.paths.values())
-
-    @property
-    def is_empty(self) -> bool:
-        """Returns whether the plan has no file to remove and no file that is in use."""
-        return not (self.paths or self.in_use)
-
-    def add(self, path: str, size: int) -> None:
-        """Plans to remove a file, or lists it as in use if a process may write to it."""
-        from ..store import ended, format
-
-        try:
-            written = path.endswith(format.APPENDED) and ended.has_writer(path)
-        except FileNotFoundError:
-            return
-        except OSError:
-            written = False  # nobody can read it
-        if written:
-            self.in_use.append(path)
-        else:
-            self.paths[path] = size
-
-    def as_json(self, names: Names) -> dict[str, Any]:
-        """Returns the plan for --json, with units in key names."""
-        from .inventory import describe
-
-        device, driver = describe(self.shelf.identity, self.shelf.name, names)
-        return {
-            "identity": self.shelf.name,
-            "device": device,
-            "driver": driver,
-            "why": self.why,
-            "whole_identity": self.whole,
-            "programs": list(self.programs.values()),
-            "files": len(self.paths),
-            "bytes": self.bytes,
-            "in_use": self.in_use,
-            "failure": self.failure or None,
-        }
+    device, driver = describe(plan.shelf.identity, plan.shelf.name, names)
+    return {
+        "identity": plan.shelf.name,
+        "device": device,
+        "driver": driver,
+        "why": plan.why,
+        "whole_identity": plan.whole,
+        "programs": list(plan.programs.values()),
+        "files": len(plan.paths),
+        "bytes": plan.bytes,
+        "in_use": plan.in_use,
+        "failure": plan.failure or None,
+    }
 
 
-def _plan_whole(root: str, shelf: Shelf, why: str) -> Plan:
-    """Plans to remove a driver's folder. The identity file is kept as long as another file stays."""
-    from ..store.bounds import files_of
-
-    plan = Plan(shelf, why)
-    plan.whole = True
-    for file in files_of(root, shelf.name):
-        if os.path.basename(file.path) != "folding":
-            plan.add(file.path, file.size)
-    if plan.in_use:
-        plan.paths.pop(os.path.join(shelf.path, "identity"), None)
+def _plan_whole(store: Store, shelf: Shelf, why: str) -> Removal:
+    plan = store.removal(shelf, why)
+    plan.add_whole()
     return plan
 
 
-def _plan_programs(root: str, shelf: Shelf, selection: Selection, names: Names) -> Plan:
-    """Plans to remove the files of the selected programs under one identity."""
-    from ..store.bounds import files_of
-    from .inventory import OWN
-
-    plan = Plan(shelf, f"of {selection}")
-    plan.programs = {program: names.of(program) for program in shelf.programs if selection.takes(program, names)}
-    for file in files_of(root, shelf.name):
-        if file.program in plan.programs and file.path.endswith(OWN):
-            plan.add(file.path, file.size)
+def _plan_programs(store: Store, shelf: Shelf, selection: Selection, names: Names) -> Removal:
+    plan = store.removal(shelf, f"of {selection}")
+    plan.add_programs({program: names.of(program) for program in shelf.programs if selection.takes(program, names)})
     return plan
 
 
-def older_folders(root: str) -> list[str]:
-    """Returns the paths of folders that an older pylayer wrote and that this version renamed."""
-    from ..store.folder import OLDER
-
-    try:
-        names = sorted(name for name in os.listdir(os.path.join(root, "store")) if name.endswith(OLDER))
-    except OSError:
-        return []
-    return [os.path.join(root, "store", name) for name in names]
-
-
-def _stale(root: str, shelves: list[Shelf], names: Names) -> tuple[list[Plan], list[dict[str, str]], list[str]]:
+def _stale(store: Store, shelves: list[Shelf]) -> tuple[list[Removal], list[dict[str, str]], list[str]]:
     """Returns plans for what no driver of this machine would use, what is kept because its driver cannot be checked,
     and the devices of this machine."""
     from ..common.identity import ABI
@@ -132,12 +64,12 @@ def _stale(root: str, shelves: list[Shelf], names: Names) -> tuple[list[Plan], l
 
     present, problem = present_facts()
     if problem:
-        raise Failure(f"nothing was deleted: {problem}, so nobody knows which drivers are here; see pylayer doctor")
+        raise Failure(f"nothing was deleted: {problem}, so it is not known which drivers are here; see pylayer doctor")
     plans, kept = [], []
     for shelf in shelves:
         why = _why_stale(shelf, present, is_of)
         if why:
-            plans.append(_plan_whole(root, shelf, why))
+            plans.append(_plan_whole(store, shelf, why))
             continue
         if shelf.identity is None:
             kept.append({"identity": shelf.name, "reason": "its identity file is missing or damaged"})
@@ -156,86 +88,91 @@ def _why_stale(shelf: Shelf, present: list[DeviceFacts], is_of: Any) -> str:
     return "" if any(is_of(shelf.identity, facts) for facts in present) else "no driver of this machine would use it"
 
 
-def _folder(root: str, shelf: Shelf) -> Folder:
-    from ..common.identity import Identity
-    from ..store.folder import Folder
+class _Clearing:
+    """What one call removes, and what it keeps."""
 
-    identity = shelf.identity
-    if identity is None:  # only the folder's name is known
-        identity = Identity({})
-        identity.name, identity.digest = shelf.name, bytes.fromhex(shelf.name)
-    return Folder(root, identity)
+    def __init__(self, store: Store, selection: Selection, stale: bool) -> None:
+        from .inventory import Inventory
 
-
-def _remove_files(folder: Folder, plan: Plan) -> None:
-    """Deletes the files of a plan under the folder's claim. Without it, a concurrent fold would write back what it has
-    already read."""
-    from ..store.claim import Claim
-    from ..store.files import remove
-    from .inventory import OWN
-
-    claim = Claim(folder)
-    if not claim.take():
-        plan.failure = IS_FOLDED
-        return
-    try:
-        for program in plan.programs:  # files that a fold wrote since the plan was made
-            for path in set(folder.files(program, OWN)) - {*plan.paths, *plan.in_use}:
-                plan.add(path, 0)
-        paths = sorted(plan.paths, key=lambda path: os.path.basename(path) == "identity")
-        left = [path for path in paths if not remove(path) and os.path.lexists(path)]
-    finally:
-        claim.drop()
-    if left:
-        plan.failure = f"{plural(len(left), 'file')} could not be deleted, such as {left[0]}"
-
-
-def _remove_whole(root: str, plan: Plan) -> None:
-    folder = _folder(root, plan.shelf)
-    folder.check()
-    _remove_files(folder, plan)
-    try:
-        os.rmdir(folder.path)
-    except OSError:
-        pass  # a file is in use, or was created meanwhile
-
-
-def _remove(root: str, plan: Plan) -> None:
-    try:
-        if plan.whole:
-            _remove_whole(root, plan)
+        self.store = store
+        self.selection = selection
+        self.names = Names(store.root)
+        #: What is not removed because its driver cannot be checked, and the devices of this machine.
+        self.kept: list[dict[str, str]] = []
+        self.devices: list[str] = []
+        #: Paths of folders that an older pylayer wrote.
+        self.older: list[str] = []
+        self.bytes_before = store.total_bytes()
+        shelves = Inventory(store, selection, self.names).shelves
+        if stale:
+            plans, self.kept, self.devices = _stale(store, shelves)
+        elif selection.app:
+            plans = [_plan_programs(store, shelf, selection, self.names) for shelf in shelves]
         else:
-            folder = _folder(root, plan.shelf)
-            folder.check()
-            _remove_files(folder, plan)
-    except OSError as error:
-        plan.failure = str(error.strerror or error)
+            plans = [_plan_whole(store, shelf, "asked for") for shelf in shelves]
+        self.plans = [plan for plan in plans if not plan.is_empty]
 
+    def print_plans(self, dry_run: bool) -> None:
+        from .inventory import describe
 
-def _print_plans(plans: list[Plan], names: Names, dry_run: bool) -> None:
-    from .inventory import describe
+        if self.devices:
+            click.echo(f"Devices here: {'; '.join(self.devices)}")
+        for line in self.kept:
+            click.echo(f"Kept: identity {line['identity']}, because {line['reason']}.")
+        for plan in self.plans:
+            device, driver = describe(plan.shelf.identity, plan.shelf.name, self.names)
+            click.echo(f"{device}, {driver}; identity {plan.shelf.name}")
+            what = "the whole identity" if plan.whole else ", ".join(plan.programs.values())
+            verb = "would remove" if dry_run else "remove"
+            click.echo(f"  {verb} {what}: {plural(len(plan.paths), 'file')}, {human_bytes(plan.bytes)} ({plan.why})")
+        for path in self.older:
+            click.echo(f"{'Would remove' if dry_run else 'Remove'} {path}, which an older pylayer wrote.")
 
-    for plan in plans:
-        device, driver = describe(plan.shelf.identity, plan.shelf.name, names)
-        click.echo(f"{device}, {driver}; identity {plan.shelf.name}")
-        what = "the whole identity" if plan.whole else ", ".join(plan.programs.values())
-        verb = "would remove" if dry_run else "remove"
-        click.echo(f"  {verb} {what}: {plural(len(plan.paths), 'file')}, {human_bytes(plan.bytes)} ({plan.why})")
+    def remove(self, yes: bool) -> None:
+        """Asks, unless ``yes``, and removes."""
+        to_do = [plan for plan in self.plans if plan.paths]
+        if not to_do and not self.older:
+            return
+        older_bytes = sum(self.store.tree_bytes("store", os.path.basename(path))[0] for path in self.older)
+        confirm(f"Remove {human_bytes(sum(plan.bytes for plan in to_do) + older_bytes)}?", yes)
+        for plan in to_do:
+            plan.remove()
+        for path in self.older:
+            shutil.rmtree(path, ignore_errors=True)
 
+    def print_done(self, dry_run: bool, what: str) -> None:
+        """Prints what was not removed, and the size of the store. ``what`` says what there would have been nothing
+        of."""
+        for plan in self.plans:
+            for path in plan.in_use:
+                click.echo(f"Kept: {path}, because a running program may write to it. Clear it when that has ended.")
+            if plan.failure:
+                click.echo(f"Not removed: identity {plan.shelf.name}: {plan.failure}")
+        if not self.plans and not self.older:
+            click.echo(f"Nothing to remove: there is {what} in {self.store.root}.")
+        elif not dry_run:
+            after = human_bytes(self.store.total_bytes())
+            click.echo(f"The store was {human_bytes(self.bytes_before)} and is {after}.")
 
-def _print_in_use(plans: list[Plan]) -> None:
-    for plan in plans:
-        for path in plan.in_use:
-            click.echo(f"Kept: {path}, because a program that runs may write to it; clear it when that has ended.")
-        if plan.failure:
-            click.echo(f"Not removed: identity {plan.shelf.name}: {plan.failure}")
+    def as_json(self, dry_run: bool) -> dict[str, Any]:
+        planned = sum(plan.bytes for plan in self.plans)
+        return {
+            "store": self.store.root,
+            "dry_run": dry_run,
+            "removed": [_removal_json(plan, self.names) for plan in self.plans],
+            "older_folders": self.older,
+            "kept": self.kept,
+            "devices": self.devices,
+            "bytes_before": self.bytes_before,
+            "bytes_after": self.bytes_before - planned if dry_run else self.store.total_bytes(),
+        }
 
 
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Remove stored pipelines, by program or driver.")
 @app_option
 @identity_option
 @click.option(
-    "--stale", is_flag=True, help="What no driver of this machine would use, and what an older pylayer wrote."
+    "--stale", is_flag=True, help="Pipelines that no driver of this machine would use, and what an older pylayer wrote."
 )
 @click.option("--all", "everything", is_flag=True, help="All pipelines of all programs and drivers.")
 @dry_run_option
@@ -244,75 +181,32 @@ def _print_in_use(plans: list[Plan]) -> None:
 def clear(
     app: str | None, identity: str | None, stale: bool, everything: bool, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
-    """Remove stored pipelines: of programs, of a driver, of drivers that are gone, or all.
+    """Remove the stored pipelines of programs, of a driver, of drivers that are gone, or all.
 
-    Programs compile again what is removed. Files that a running program writes are kept. --stale asks the drivers
-    which devices there are, under the environment of this command (VK_DRIVER_FILES); a device that is not plugged
-    in counts as gone. Folders that an older pylayer wrote go with --stale and --all. Statistics stay, and so does
-    the quarantine.
+    Programs compile removed pipelines again. Files that a running program writes are kept. --stale asks the drivers
+    which devices there are, in the environment of this command (VK_DRIVER_FILES). A device that is not plugged in
+    counts as gone. --stale and --all also remove folders that an older pylayer wrote. Statistics and the quarantine
+    are kept.
 
     
     Example:
       pylayer clear --stale --dry-run
     """
-    from ..store import bounds
-    from .inventory import Inventory, tree_bytes
-
     if (bool(app or identity)) + stale + everything != 1:
         raise WrongUse("say what to remove: --app and --identity, or --stale, or --all; see pylayer clear --help")
-    root = require_root()
-    names = Names(root)
+    store = require_store()
     if identity and not app:
-        identity = one_identity(root, identity)
-    selection = Selection(app, identity)
-    shelves = Inventory(root, selection, names).shelves
-    kept: list[dict[str, str]] = []
-    devices: list[str] = []
-    if stale:
-        plans, kept, devices = _stale(root, shelves, names)
-    elif app:
-        plans = [_plan_programs(root, shelf, selection, names) for shelf in shelves]
-    else:
-        plans = [_plan_whole(root, shelf, "asked for") for shelf in shelves]
-    plans = [plan for plan in plans if not plan.is_empty]
-    to_do = [plan for plan in plans if plan.paths]
-    older = older_folders(root) if stale or everything else []
-    before = bounds.total_bytes(root)
+        identity = one_identity(store, identity)
+    work = _Clearing(store, Selection(app, identity), stale)
+    work.older = store.older_folders() if stale or everything else []
     if not as_json:
-        if devices:
-            click.echo(f"Devices here: {'; '.join(devices)}")
-        for line in kept:
-            click.echo(f"Kept: identity {line['identity']}, because {line['reason']}.")
-        _print_plans(plans, names, dry_run)
-        for path in older:
-            click.echo(f"{'Would remove' if dry_run else 'Remove'} {path}, which an older pylayer wrote.")
-    if (to_do or older) and not dry_run:
-        size = sum(plan.bytes for plan in to_do) + sum(tree_bytes(path)[0] for path in older)
-        confirm(f"Remove {human_bytes(size)}?", yes)
-        for plan in to_do:
-            _remove(root, plan)
-        for path in older:
-            shutil.rmtree(path, ignore_errors=True)
-    after = bounds.total_bytes(root)
+        work.print_plans(dry_run)
+    if not dry_run:
+        work.remove(yes)
     if as_json:
-        print_json(
-            {
-                "store": root,
-                "dry_run": dry_run,
-                "removed": [plan.as_json(names) for plan in plans],
-                "older_folders": older,
-                "kept": kept,
-                "devices": devices,
-                "bytes_before": before,
-                "bytes_after": before - sum(plan.bytes for plan in plans) if dry_run else after,
-            }
-        )
+        print_json(work.as_json(dry_run))
     else:
-        _print_in_use(plans)
-        if not plans and not older:
-            what = "nothing stale" if stale else "nothing" if everything else f"nothing of {selection}"
-            click.echo(f"Nothing to remove: there is {what} in {root}.")
-        elif not dry_run:
-            click.echo(f"The store was {human_bytes(before)} and is {human_bytes(after)}.")
-    if any(plan.in_use or plan.failure for plan in plans) and not dry_run:
+        what = "nothing stale" if stale else "nothing" if everything else f"nothing of {work.selection}"
+        work.print_done(dry_run, what)
+    if any(plan.in_use or plan.failure for plan in work.plans) and not dry_run:
         raise click.exceptions.Exit(EXIT_PROBLEM)

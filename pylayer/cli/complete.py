@@ -55,11 +55,11 @@ def _programs(root: str) -> Iterator[tuple[str, str]]:
 
 
 def _identities(root: str) -> Iterator[tuple[str, str]]:
-    from ..store.folder import identity_names
+    from ..store.store import Store
     from .names import Names
 
     names = Names(root)
-    for name in identity_names(root):
+    for name in Store(root).identities():
         yield name, ", ".join(text for text in (names.device(name), names.driver(name)) if text)
 
 

@@ -13,16 +13,16 @@ SHELLS = ("bash", "zsh", "fish")
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES)
 @click.argument("shell", metavar="SHELL", type=click.Choice(SHELLS), help="bash, zsh or fish.")
 def completion(shell: str) -> None:
-    """Print the script by which a shell completes pylayer.
+    """Print the script with which a shell completes pylayer's commands.
 
-    It completes commands, options and file names, and from the store programs, driver identities and recorded
-    runs. bash has to be 4.4 or newer.
+    It completes commands, options and file names, and the programs, driver identities and recorded runs in the
+    store. bash must be 4.4 or newer.
 
     \b
     Example:
       pylayer completion bash > ~/.local/share/bash-completion/completions/pylayer
       pylayer completion fish > ~/.config/fish/completions/pylayer.fish
-    For zsh, in ~/.zshrc behind compinit:
+    For zsh, in ~/.zshrc after compinit:
       source <(pylayer completion zsh)
     """
     from .main import COMPLETE

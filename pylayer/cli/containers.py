@@ -86,7 +86,7 @@ def check_steam(root: str | None) -> list[Check]:
         package = str(layer_files.package_directory())
         if package.startswith("/usr/"):
             found = f"its games see {package} at another path"
-            advice = "pylayer install --implicit works there, pylayer run does not with newer loaders."
+            advice = "pylayer install --implicit works there. With newer loaders, pylayer run does not."
             checks.append(Check("steam", OK, found, advice))
         elif not _below(package, (*STEAM_SHARES, home)):
             found = f"its games do not see this installation: {package} is not shared with their containers"
@@ -99,7 +99,7 @@ def check_steam(root: str | None) -> list[Check]:
         else:
             checks.append(Check("steam", OK, "its games see this installation: pylayer run -- %command%"))
     if os.path.isdir(f"{home}/{STEAM_SNAP}"):
-        advice = f"Nobody has tried it: {PAGE}."
+        advice = f"This is untested: {PAGE}."
         checks.append(Check("steam", WARNING, "the snap of Steam does not see this installation", advice))
     return checks
 
@@ -114,7 +114,7 @@ def check_flatpak() -> list[Check]:
     if not programs or container() == "flatpak":
         return []
     example = os.path.basename(STEAM_FLATPAK) if os.path.isdir(f"{home}/{STEAM_FLATPAK}") else programs[0]
-    found = "its programs do not see this installation, and pylayer run does not reach into them"
+    found = "its programs do not see this installation, and pylayer run does not work for them"
     return [Check("flatpak", OK, found, f"{PAGE} has the commands that give the layer to {example}.")]
 
 

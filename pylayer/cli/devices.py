@@ -26,7 +26,7 @@ def present_facts() -> tuple[list[DeviceFacts], str]:
     """Returns all devices that this machine's drivers list, and why they are unknown (empty text if they are known)."""
     outcome = probe("devices")
     if outcome.failure:
-        return [], f"the drivers cannot be asked for devices: {outcome.failure}"
+        return [], f"the drivers could not list their devices: {outcome.failure}"
     found = facts_of(outcome.found)
     return found, "" if found else "there is no Vulkan device"
 
@@ -57,8 +57,8 @@ def judged(number: int, facts: DeviceFacts, runs: list[Run], failure: str) -> De
     """Judges a device by its runs. There are two runs if all went well. ``failure`` says how the program failed."""
     device = Device(number, SKIPPED, facts.device_name, facts.driver_name, facts.driver_info)
     if failure:
-        device.status, device.tried = PROBLEM, f"a program of one pipeline failed: {failure}"
-        device.advice = "DISABLE_PYLAYER=1 shows whether it also fails without the layer; then look for a newer driver."
+        device.status, device.tried = PROBLEM, f"a program with one pipeline failed: {failure}"
+        device.advice = "Try it with DISABLE_PYLAYER=1. If it also fails without the layer, look for a newer driver."
         return device
     if not runs:
         return device

@@ -65,14 +65,14 @@ def _summary(present: Outcome, devices: list[Device]) -> Check:
     from .checks import OK, PROBLEM, WARNING, Check
 
     if present.failure or not present.found["devices"]:
-        found = f"the drivers cannot be asked for devices: {present.failure}"
+        found = f"the drivers could not list their devices: {present.failure}"
         return Check("devices", PROBLEM, found if present.failure else "there is no Vulkan device", INSTALL_DRIVER)
     count = plural(len(devices), "device")
     states = [device.status for device in devices]
     if PROBLEM in states and OK not in states:
         return Check("devices", PROBLEM, f"{count}; no device could be used", "See the devices below.")
     if OK not in states:
-        return Check("devices", WARNING, f"{count}; pipelines of none are stored", "See the devices below.")
+        return Check("devices", WARNING, f"{count}; no pipelines are stored", "See the devices below.")
     which = "" if len(devices) == 1 else "of all " if set(states) == {OK} else f"of {states.count(OK)} of them "
     return Check("devices", OK, f"{count}; pipelines {which}are stored")
 
@@ -151,16 +151,16 @@ def _print_device(out: Console, device: Device) -> None:
 
 @click.command(
     context_settings=HELP,
-    epilog="Exit status: 0 the layer works here, 1 it cannot, 2 wrong use.",
+    epilog="Exit status: 0 the layer works here, 1 it cannot, 2 usage error.",
     short_help="Check whether the layer works here.",
 )
 @json_option
 def doctor(as_json: bool) -> None:
     """Check whether the layer works here, and show what it does for each device.
 
-    Runs a program of one pipeline twice on every device, under the layer and with a store of its own, and looks whether
-    the second run finds what the first one compiled. Each run is a process of its own, so that a driver that crashes is
-    a line in the report. A warning leaves the exit status at 0.
+    This runs a program with one pipeline twice on every device, under the layer and with a temporary store, and checks
+    whether the second run finds what the first one compiled. Each run is a process of its own, so a driver that crashes
+    becomes a line of the report. With warnings alone, the exit status is 0.
 
     \b
     Example:

@@ -24,9 +24,9 @@ SYSTEM_DIRECTORY_MODE, SYSTEM_FILE_MODE = 0o755, 0o644
 
 def next_steps(kind: str, undo: str) -> str:
     """Returns what the user should do next."""
-    rows = [("Switch it on for a program:", SWITCH_ON[kind])]
+    rows = [("Enable it for a program:", SWITCH_ON[kind])]
     if kind == IMPLICIT:
-        rows.append(("Keep it out of one:", "DISABLE_PYLAYER=1 APP"))
+        rows.append(("Disable it for one:", "DISABLE_PYLAYER=1 APP"))
     rows += [
         ("See whether everything works:", "pylayer doctor"),
         ("See what it does:", "pylayer stats"),
@@ -38,15 +38,15 @@ def next_steps(kind: str, undo: str) -> str:
 def require_public(library: Path) -> None:
     """Raises Failure if other users cannot read the layer, or if anyone but root could replace it. A layer that is
     installed for all users is loaded into everybody's programs, root's included."""
-    instead = "make an environment for it as root, python3 -m venv /opt/pylayer, and install vk-pylayer there"
+    instead = "create an environment as root with python3 -m venv /opt/pylayer, and install vk-pylayer there"
     for path in (library, *library.parents):
         status = path.stat()
         writable = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX
         needed = stat.S_IXOTH if stat.S_ISDIR(status.st_mode) else stat.S_IROTH
         if status.st_uid != 0 or writable:
-            raise Failure(f"{path} can be changed by others than root, so its layer is not for everybody; {instead}")
+            raise Failure(f"users other than root can change {path}, so its layer is not safe for all users; {instead}")
         if not status.st_mode & needed:
-            raise Failure(f"{path} cannot be read by everybody, so its layer is not for everybody; {instead}")
+            raise Failure(f"not all users can read {path}, so its layer cannot be for all users; {instead}")
 
 
 def make_directory(path: Path, system: bool) -> None:
@@ -73,9 +73,9 @@ def write(path: Path, kind: str, system: bool) -> tuple[bool, str]:
         if system:
             path.chmod(SYSTEM_FILE_MODE)
     except OSError as error:
-        instead = "root may do it" if system else "pylayer run works without"
+        instead = "run this command as root" if system else "pylayer run works without it"
         raise Failure(
-            f"{path} cannot be written ({error.strerror or error}); nothing was installed, {instead}"
+            f"{path} cannot be written ({error.strerror or error}); nothing was installed; {instead}"
         ) from error
     return changed, before.library if before and not before.is_ours else ""
 
@@ -104,22 +104,25 @@ def _others(paths: list[Path]) -> list[Manifest]:
 
 
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES)
-@click.option("--explicit", "kind", flag_value=EXPLICIT, help="For programs that VK_INSTANCE_LAYERS or they name it.")
-@click.option("--implicit", "kind", flag_value=IMPLICIT, help="For programs with ENABLE_PYLAYER=1, too.")
+@click.option(
+    "--explicit", "kind", flag_value=EXPLICIT, help="For programs that request it, also by VK_INSTANCE_LAYERS."
+)
+@click.option("--implicit", "kind", flag_value=IMPLICIT, help="Also for programs with ENABLE_PYLAYER=1.")
 @click.option("--system", is_flag=True, help="For all users, in /usr/local/share/vulkan. Needs root.")
 @click.option(
     "--prefix",
     metavar="DIR",
     shell_complete=directories,
-    help="With --system: DIR/share/vulkan, for packages and images.",
+    help="With --system: write to DIR/share/vulkan, for packages and images.",
 )
 @json_option
 def install(kind: str | None, system: bool, prefix: str | None, as_json: bool) -> None:
-    """Make the layer known to the Vulkan loader, for this user.
+    """Register the layer with the Vulkan loader, for this user.
 
-    Writes manifests into the user's data directory, and replaces those of another installation or version. It
-    switches nothing on by itself: --explicit, the default, is for programs that name the layer; --implicit is
-    also for those that have ENABLE_PYLAYER=1 in their environment. DISABLE_PYLAYER=1 keeps it out of any.
+    This writes manifests into the user's data directory, and replaces those of another installation or version. It
+    does not enable the layer. With --explicit, the default, programs can request the layer by its name. With
+    --implicit, ENABLE_PYLAYER=1 in a program's environment enables it too. DISABLE_PYLAYER=1 disables it in any
+    program.
 
     \b
     Example:
@@ -155,10 +158,10 @@ def install(kind: str | None, system: bool, prefix: str | None, as_json: bool) -
     for each in kinds:
         click.echo(f"{'Installed' if written[each][0] else 'Installed already'}: {paths[each]}")
     for library in sorted({library for _, library in written.values() if library}):
-        click.echo(f"Before, it led to {library}, which is out of force now.")
+        click.echo(f"Before, it led to {library}.")
     for path in removed:
         click.echo(f"Removed: {path}")
     for other in others:
-        click.echo(f"Another: {other.path} leads to {installed.state(other)}; pylayer doctor says which counts.")
+        click.echo(f"Another: {other.path} leads to {installed.state(other)}; pylayer doctor shows which is used.")
     undo = "pylayer uninstall" + (" --system" if system else "") + (f" --prefix {prefix}" if prefix else "")
     click.echo(f"\n{next_steps(kind, undo)}")

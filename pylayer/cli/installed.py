@@ -117,6 +117,6 @@ def state(manifest: Manifest) -> str:
     if manifest.is_ours:
         return "this installation's layer"
     if not manifest.library:
-        return "nothing that can be read"
+        return "no library, because it cannot be read"
     where = "another installation's layer" if os.path.exists(manifest.library) else "a layer that is no longer there"
     return f"{where}: {manifest.library}"

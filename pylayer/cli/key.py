@@ -26,11 +26,11 @@ def read_key(file: str) -> Ed25519PrivateKey:
         raise Failure(f"{file} cannot be used as a key: {error.strerror or error}") from error
 
 
-@click.group(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Make and show keys that sign exports.")
+@click.group(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Create and show keys that sign exports.")
 def key() -> None:
-    """Make and show the Ed25519 keys that sign exports (pylayer export --sign).
+    """Create and show the Ed25519 keys that sign exports (pylayer export --sign).
 
-    Who imports lists the public key in trusted_keys of the policy file.
+    Whoever imports them lists the public key in trusted_keys of the policy file.
 
     \b
     Example:
@@ -39,13 +39,13 @@ def key() -> None:
     """
 
 
-@key.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Make a private key and print the public one.")
-@click.argument("file", shell_complete=files, help="The file to make; never one that is there.")
+@key.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Create a private key and print its public key.")
+@click.argument("file", shell_complete=files, help="The file to create. It must not exist yet.")
 @json_option
 def new(file: str, as_json: bool) -> None:
-    """Make a private key in FILE, for you alone to read, and print the public one.
+    """Create a private key in FILE, readable by you alone, and print its public key.
 
-    FILE is never overwritten. Whoever has it signs in your name: keep it where exports are made, and nowhere else.
+    FILE is never overwritten. Whoever has it can sign in your name: keep it where exports are made, and nowhere else.
 
     \b
     Example:
@@ -56,17 +56,17 @@ def new(file: str, as_json: bool) -> None:
     try:
         public = new_key(file)
     except FileExistsError as error:
-        raise Failure(f"{file} is there already and was left alone; name a file that is not") from error
+        raise Failure(f"{file} already exists and was not changed; name a new file") from error
     except OSError as error:
         raise Failure(f"{file} was not written: {error.strerror or error}") from error
     _print(file, public, as_json, f"Private key: {os.path.abspath(file)}, for you alone\n")
 
 
-@key.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Print the public key of a private one.")
-@click.argument("file", shell_complete=files, help="What pylayer key new made.")
+@key.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Print the public key of a private key.")
+@click.argument("file", shell_complete=files, help="A file that pylayer key new created.")
 @json_option
 def show(file: str, as_json: bool) -> None:
-    """Print the public key that belongs to the private one in FILE.
+    """Print the public key that belongs to the private key in FILE.
 
     \b
     Example:

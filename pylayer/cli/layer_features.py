@@ -83,7 +83,7 @@ def preset(name: str, text: str, known: dict[str, Any]) -> dict[str, Any] | None
         return None
     if beside:
         comment += (
-            f" Without what is in the policy file alone: {', '.join(beside)}; 'preset: {name}' there has all of it."
+            f" This omits keys that only a policy file can set: {', '.join(beside)}; 'preset: {name}' there sets all."
         )
     values: list[dict[str, Any]] = []
     for key, value in settings.items():

@@ -11,8 +11,8 @@ import xxhash
 
 import pylayer
 
+from ..common.files import replace_file
 from ..common.paths import make_private
-from ..store.files import replace_file
 from .output import Failure
 
 MANIFEST_NAME = "VkLayer_pylayer_pipeline_cache.json"

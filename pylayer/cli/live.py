@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..common import flat
 from ..report.totals import Run, number_in
 from ..report.words import printable
-from ..store.files import read_small
-from ..store.timeline import COMPILES, Event, Follower
+from ..store.store import Store
 from ..values import KIND_NAMES
+
+if TYPE_CHECKING:
+    from ..store.store import Event
 
 #: A program that ended is shown for this long after its last write. One that died is shown longer.
 ENDED_SECONDS, DIED_SECONDS = 5.0, 60.0
@@ -23,14 +24,15 @@ REMEMBERED = 32
 class LiveRun:
     """A run on one device, as its files were at the last look."""
 
-    def __init__(self, root: str, name: str) -> None:
-        self._path = os.path.join(root, "runs", name + ".run")
+    def __init__(self, store: Store, name: str) -> None:
+        self._store = store
+        self._name = name
         self._seen = (0, 0)
         self._values: dict[str, Any] = {}
         self.run = Run({})
         self.changed = 0.0
         self.state = "ended"
-        self.follower = Follower(root, name)
+        self.follower = store.follow(name)
         self.compiles: deque[dict[str, Any]] = deque(maxlen=REMEMBERED)
 
     def look(self, status: os.stat_result, now: float) -> None:
@@ -39,7 +41,7 @@ class LiveRun:
         if seen != self._seen:
             self._seen, self.changed = seen, status.st_mtime
             try:
-                self._values = flat.loads(read_small(self._path, 1 << 20).decode())
+                self._values = self._store.run(self._name)
             except (OSError, ValueError):
                 self._values = {}
             self.run = Run(self._values)
@@ -54,7 +56,7 @@ class LiveRun:
     def follow(self) -> None:
         """Reads what was compiled since the last call."""
         for event in self.follower.new():
-            if event.type == "pipeline" and event.outcome in COMPILES:
+            if event.is_compile:
                 self.compiles.append(self._compile(event))
 
     def _compile(self, event: Event) -> dict[str, Any]:
@@ -98,29 +100,17 @@ class LiveRun:
 class Watch:
     """The runs of a store, read again at each look."""
 
-    def __init__(self, root: str) -> None:
-        self._directory = os.path.join(root, "runs")
-        self._root = root
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._runs: dict[str, LiveRun] = {}
 
     def look(self) -> list[LiveRun]:
         """Returns the runs to show: running ones first, then the newest first."""
         now = time.time()
         there = {}
-        try:
-            with os.scandir(self._directory) as entries:
-                for entry in entries:
-                    if not entry.name.endswith(".run"):
-                        continue
-                    try:
-                        status = entry.stat(follow_symlinks=False)
-                    except OSError:
-                        continue  # pruned meanwhile
-                    name = entry.name.removesuffix(".run")
-                    there[name] = self._runs.get(name) or LiveRun(self._root, name)
-                    there[name].look(status, now)
-        except OSError:
-            pass  # nothing was recorded yet
+        for name, status in self._store.run_files().items():
+            there[name] = self._runs.get(name) or LiveRun(self._store, name)
+            there[name].look(status, now)
         self._runs = there
         shown = [run for run in there.values() if run.is_shown(now)]
         for run in shown:

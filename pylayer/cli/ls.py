@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,12 +23,13 @@ from .output import (
     program_table,
     shorten,
 )
-from .selection import LEAST_PREFIX, Names, Selection, identity_option, require_root
+from .selection import LEAST_PREFIX, Names, Selection, identity_option, require_store
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from .inventory import Holding, Inventory, Shelf
+    from ..store.store import Holding, Shelf, Store
+    from .inventory import Inventory
 
 HEADINGS = ("pipelines", "files", "last used", "on disk")
 #: Directories beside the pipelines. Each is listed with its size.
@@ -91,7 +91,7 @@ def _print_shelf(out: Console, found: Inventory, shelf: Shelf, rows: list[Holdin
 def _print_program(out: Console, found: Inventory, holding: Holding) -> None:
     """Prints one program under one driver."""
     listed = ", ".join(f"{count} {kind}" for kind, count in sorted(holding.kinds.items(), key=lambda pair: -pair[1]))
-    saved = f"{human_time(holding.compile_ns)}, which a run that loads all of them does not spend again"
+    saved = f"{human_time(holding.compile_ns)}, which a run that loads all of them saves"
     files = ", ".join(plural(count, kind.replace("_", " ")[:-1]) for kind, count in holding.counts().items() if count)
     facts = [
         ("pipelines", f"{holding.pipelines} ({listed})" if listed else str(holding.pipelines)),
@@ -100,7 +100,7 @@ def _print_program(out: Console, found: Inventory, holding: Holding) -> None:
         ("on disk", f"{human_bytes(holding.bytes)} in {files}"),
     ]
     if holding.binaries:
-        facts.insert(1, ("binaries", f"{holding.binaries} of the pipelines are kept as pipeline binaries"))
+        facts.insert(1, ("binaries", f"{holding.binaries} of the pipelines are stored as pipeline binaries"))
     out.print(found.names.of(holding.program), style="bold", soft_wrap=True)
     print_facts(out, facts)
 
@@ -172,13 +172,11 @@ def _json(
 # ---- the command -----------------------------------------------------------------------------------
 
 
-def _meant(root: str, name: str | None, identity: str | None) -> tuple[Selection, str | None]:
+def _meant(store: Store, name: str | None, identity: str | None) -> tuple[Selection, str | None]:
     """Returns the selected identities, and a pattern for the programs. A name that could be both is taken as an
     identity."""
-    from ..store.folder import identity_names
-
     beginning = name.lower() if name is not None and identity is None and len(name) >= LEAST_PREFIX else None
-    if beginning and any(known.startswith(beginning) for known in identity_names(root)):
+    if beginning and any(known.startswith(beginning) for known in store.identities()):
         return Selection(identity=beginning), None
     return Selection(identity=identity), name
 
@@ -211,9 +209,9 @@ def _print_totals(found: Inventory, beside: dict[str, tuple[int, int]]) -> None:
         print_total(f"{human_bytes(found.stray_bytes)} in {found.root}/store belong to no identity.")
     parts = [f"{name} {human_bytes(size)}" for name, (size, count) in beside.items() if count]
     if parts:
-        print_total(f"Beside them: {', '.join(parts)}.")
+        print_total(f"Besides them: {', '.join(parts)}.")
     if problem:
-        print_total(f"The limits are the built-in ones: {problem}")
+        print_total(f"The default limits apply: {problem}")
     print_total(f"Store: {found.root}")
 
 
@@ -222,38 +220,39 @@ def _print_totals(found: Inventory, beside: dict[str, tuple[int, int]]) -> None:
     "name",
     required=False,
     shell_complete=programs_and_identities,
-    help="Programs whose name matches, with * and ?, in any case; or the beginning of an identity. Shows details.",
+    help="Show details of programs whose name matches this pattern of * and ?, in any case, or of the identity that "
+    "begins with it.",
 )
 @identity_option
 @json_option
 def ls(name: str | None, identity: str | None, as_json: bool) -> None:
     """Show what the store holds, for each driver and program.
 
-    The number before (bin) says how many of the pipelines are kept as pipeline binaries; the others are cells. files
-    counts journals (J), packs (P), snapshots (S), blobs of the program's own caches (B) and files of what it read of
-    its caches and pipeline binaries (A). last used is the day on which a run last used or stored a pipeline. Sizes
-    are those of the files.
+    The number before (bin) says how many of the pipelines are stored as pipeline binaries; the others are cells. files
+    counts journals (J), packs (P), snapshots (S), blobs of the program's own caches (B), and files that record what
+    the program read from its caches and pipeline binaries (A). last used is the day on which a run last used or
+    stored a pipeline. Sizes are those of the files.
 
     \b
     Example:
       pylayer ls
       pylayer ls "blender*"
     """
-    from .inventory import Inventory, tree_bytes
+    from .inventory import Inventory
 
-    root = require_root()
-    selection, program = _meant(root, name, identity)
-    found = Inventory(root, selection, Names(root))
+    store = require_store()
+    selection, program = _meant(store, name, identity)
+    found = Inventory(store, selection, Names(store.root))
     chosen = [(shelf, _rows(found, shelf, program)) for shelf in found.shelves]
     if program is not None:
         chosen = [(shelf, rows) for shelf, rows in chosen if rows]
     if (name or identity) and not chosen:
-        raise Failure(f"{root} has no program and no identity {name or identity}; pylayer ls lists what is there")
-    beside = {folder: tree_bytes(os.path.join(root, folder)) for folder in BESIDE}
+        raise Failure(f"{store.root} has no program and no identity {name or identity}; pylayer ls lists what is there")
+    beside = {folder: store.tree_bytes(folder) for folder in BESIDE}
     if as_json:
         print_json(_json(found, chosen, beside))
     elif not chosen:
-        click.echo(f"Nothing is stored in {root} yet; start a program with: pylayer run -- APP")
+        click.echo(f"Nothing is stored in {store.root} yet; start a program with: pylayer run -- APP")
     else:
         _print_all(found, chosen, program is not None, name is not None)
         if name is None:

@@ -80,7 +80,7 @@ def _print_version(context: click.Context, parameter: click.Parameter, wanted: b
     """Called by click for --version. Scripts read the first line, so it must not change."""
     if not wanted or context.resilient_parsing:
         return
-    from ..store.format import VERSION
+    from ..store.store import VERSION
     from .layer_files import private_python_version
 
     python = private_python_version()
@@ -97,10 +97,10 @@ def _print_version(context: click.Context, parameter: click.Parameter, wanted: b
     is_eager=True,
     expose_value=False,
     callback=_print_version,
-    help="Show the version, of policy's Python and of the store's format too.",
+    help="Show the versions of pylayer, of policy's Python and of the store's format.",
 )
 def command() -> None:
-    """Vulkan pipeline caching that survives, for programs that nobody changes.
+    """Save the Vulkan pipelines that programs compile, and reuse them in later runs. Programs need no changes.
 
     \b
     Example:
@@ -192,8 +192,8 @@ def main(arguments: list[str] | None = None) -> int:
             fail(f"the output cannot be written: {error.strerror}")
         else:
             fail(
-                f"a defect in pylayer itself: {type(error).__name__}: {one_line(error)}; "
-                "PYLAYER_TRACEBACK=1 shows where, for a report"
+                f"pylayer has a defect: {type(error).__name__}: {one_line(error)}; "
+                "run it with PYLAYER_TRACEBACK=1 and report what it prints"
             )
         return EXIT_PROBLEM
     return status

@@ -6,11 +6,15 @@ import time
 
 import click
 
+from ..report.counters import NUMBERS
 from ..report.totals import Run, Total, read_runs
+from ..store.store import Store
 from .complete import files
 from .output import EXIT_STATUSES, HELP, Failure, printable, write_whole
-from .selection import require_root
+from .selection import require_store
 
+#: Metrics that are the sum of one number over the runs.
+_SUMS = {name: row for name, row in NUMBERS.items() if row.metric}
 #: Name, type and help of each metric, in the order of the output. Units are seconds and bytes, as Prometheus expects.
 METRICS = (
     ("pylayer_program_info", "gauge", "Always 1. The labels describe the newest run."),
@@ -20,36 +24,12 @@ METRICS = (
     ("pylayer_pipeline_hits_total", "counter", "Pipelines that were found in a cache or among binaries, by kind."),
     ("pylayer_pipeline_compiles_total", "counter", "Pipelines that the driver compiled, by kind."),
     ("pylayer_pipeline_compile_seconds_total", "counter", "Time that compiling took, summed over threads, by kind."),
-    ("pylayer_pipeline_hit_seconds_total", "counter", "Time that hits took, summed over threads."),
-    ("pylayer_pipelines_adopted_total", "counter", "Pipelines stored from the driver's own cache."),
-    ("pylayer_pipelines_failed_total", "counter", "Pipelines that the driver could not create."),
-    ("pylayer_store_wait_seconds_total", "counter", "Time that pipeline creations waited for the store."),
-    ("pylayer_loaded_records_total", "counter", "Records that the runs loaded from the store."),
-    ("pylayer_stored_records_total", "counter", "Records that the runs wrote to the store."),
-    ("pylayer_stored_bytes_total", "counter", "Bytes of these records."),
-    ("pylayer_lost_records_total", "counter", "Records that could not be written to the store."),
-    ("pylayer_left_out_records_total", "counter", "Records that were not loaded because a process died over them."),
-    ("pylayer_store_write_errors_total", "counter", "Failures to write to the store."),
+    *((row.metric, "counter", row.metric_help) for row in _SUMS.values()),
     ("pylayer_damaged_parts_total", "counter", "Damaged parts of the store that runs left out, by outcome."),
     ("pylayer_cache_data_total", "counter", "Initial data of the program's own caches, by verdict and reason."),
-    ("pylayer_queue_dropped_total", "counter", "Compiled pipelines that were not stored because the queue was full."),
-    ("pylayer_late_answers_total", "counter", "Times that the program went on before policy answered."),
     ("pylayer_store_bytes", "gauge", "Size of the whole store."),
     ("pylayer_store_limit_bytes", "gauge", "Size beyond which the layer evicts records (max_store_mib)."),
 )
-#: Metrics that are the sum of one counter over the runs.
-COUNTERS = {
-    "pylayer_pipelines_adopted_total": "adopted",
-    "pylayer_pipelines_failed_total": "failed",
-    "pylayer_loaded_records_total": "loaded_records",
-    "pylayer_stored_records_total": "stored_records",
-    "pylayer_stored_bytes_total": "stored_bytes",
-    "pylayer_lost_records_total": "lost_records",
-    "pylayer_left_out_records_total": "left_out",
-    "pylayer_store_write_errors_total": "write_errors",
-    "pylayer_queue_dropped_total": "events_dropped",
-    "pylayer_late_answers_total": "answers_late",
-}
 
 #: Samples by metric. Each has its labels and its value.
 Samples = dict[str, list[tuple[dict[str, str], float]]]
@@ -65,14 +45,15 @@ def _of_program(total: Total) -> Samples:
     newest, numbers = total.newest, total.numbers
     info = {key: newest.texts[key] for key in ("driver", "driver_info", "engine", "carrier")}
     info |= {"executable": printable(newest.executable), "application": printable(newest.application)}
-    samples: Samples = {name: [({}, numbers[key])] for name, key in COUNTERS.items()}
+    samples: Samples = {
+        row.metric: [({}, numbers[name] / 1e9 if name.endswith("_ns") else numbers[name])]
+        for name, row in _SUMS.items()
+    }
     samples |= {
         "pylayer_program_info": [(info, 1)],
         "pylayer_last_run_start_time_seconds": [({}, newest.started)],
         "pylayer_runs_total": [({}, total.runs)],
         "pylayer_pipelines_total": [({}, numbers["pipelines"] + numbers["passed"])],
-        "pylayer_pipeline_hit_seconds_total": [({}, numbers["hit_ns"] / 1e9)],
-        "pylayer_store_wait_seconds_total": [({}, numbers["load_wait_ns"] / 1e9)],
         "pylayer_damaged_parts_total": [({"outcome": outcome}, count) for outcome, count in total.damage.items()],
     }
     for name, key, unit in (("hits", "hits", 1), ("compiles", "compiled", 1), ("compile_seconds", "compile_ns", 1e9)):
@@ -87,30 +68,29 @@ def _of_program(total: Total) -> Samples:
     return samples
 
 
-def _all_samples(root: str) -> Samples:
+def _all_samples(store: Store) -> Samples:
     """Returns the samples of every program, and of the store."""
-    from ..store.bounds import total_bytes
     from .policy_in_force import read_limits
 
     groups: dict[tuple[str, str, str], list[Run]] = {}
-    for run in read_runs(root):
+    for run in read_runs(store.root):
         groups.setdefault((run.title, run.texts["device"], run.identity), []).append(run)
     found: Samples = {name: [] for name, _, _ in METRICS}
     for (program, device, identity), group in groups.items():
         total = Total(group)
         # A new series begins when the oldest run is evicted, so no counter of a series ever decreases.
         since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(max(0.0, min(total.first_started, 1e11))))
-        common = {"store": root, "program": program, "device": device, "identity": identity, "since": since}
+        common = {"store": store.root, "program": program, "device": device, "identity": identity, "since": since}
         for name, samples in _of_program(total).items():
             found[name] += [(common | labels, value) for labels, value in samples]
-    found["pylayer_store_bytes"] = [({"store": root}, total_bytes(root))]
-    found["pylayer_store_limit_bytes"] = [({"store": root}, read_limits()[0].max_store)]
+    found["pylayer_store_bytes"] = [({"store": store.root}, store.total_bytes())]
+    found["pylayer_store_limit_bytes"] = [({"store": store.root}, read_limits()[0].max_store)]
     return found
 
 
-def render(root: str) -> str:
+def render(store: Store) -> str:
     """Returns the whole output for a store."""
-    found = _all_samples(root)
+    found = _all_samples(store)
     lines = []
     for name, kind, text in METRICS:
         lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
@@ -138,7 +118,7 @@ def metrics(output: str | None) -> None:
     Example:
       pylayer metrics -o /var/lib/prometheus/node-exporter/pylayer.prom
     """
-    text = render(require_root())
+    text = render(require_store())
     if output is None:
         click.echo(text, nl=False)
         return

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 EXIT_OK, EXIT_PROBLEM, EXIT_USAGE = 0, 1, 2
-EXIT_STATUSES = "Exit status: 0 fine, 1 a problem was found, 2 wrong use."
+EXIT_STATUSES = "Exit status: 0 success, 1 a problem was found, 2 usage error."
 HELP = {"help_option_names": ["-h", "--help"]}
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with units in key names.")
@@ -116,7 +116,7 @@ def progress(text: str, total: int | None, quiet: bool) -> Iterator[Callable[[in
 def write_whole(path: str, text: str, mode: int | None = None) -> None:
     """Creates or replaces a file atomically. With ``mode`` None, an existing file keeps its mode and a new one is for
     its owner alone. Raises OSError, and then leaves the file as it was."""
-    from ..store.files import create_temporary, remove
+    from ..common.files import create_temporary, remove
 
     descriptor, temporary = create_temporary(path, anywhere=True)
     try:

@@ -80,17 +80,17 @@ def _json(path: str | None, document: dict[str, Any], problems: list[Problem]) -
     return {"file": path, "valid": not problems, **about, "problems": listed}
 
 
-@policy.command(context_settings=HELP, epilog="Exit status: 0 valid, 1 not valid, 2 wrong use.")
+@policy.command(context_settings=HELP, epilog="Exit status: 0 valid, 1 not valid, 2 usage error.")
 @json_option
 @click.argument(
-    "file", required=False, shell_complete=files, help="The policy file to check; without it the one in force."
+    "file", required=False, shell_complete=files, help="The policy file to check. Default: the one in force."
 )
 def check(file: str | None, as_json: bool) -> None:
-    """Say whether a policy file is valid, and where it is not.
+    """Check whether a policy file is valid, and show where it is not.
 
-    Without FILE the one in force: PYLAYER_CONFIG, or pylayer/policy.yaml in
-    $XDG_CONFIG_HOME or ~/.config. A file that is not valid leaves the defaults
-    in force, all of them.
+    Without FILE, this checks the one in force: PYLAYER_CONFIG, or
+    pylayer/policy.yaml in $XDG_CONFIG_HOME or ~/.config. The layer uses
+    nothing of an invalid file, and the defaults instead.
 
     \b
     Example:
@@ -123,7 +123,7 @@ def check(file: str | None, as_json: bool) -> None:
         for problem in problems:
             _print_problem(shown, problem, lines)
         if problems:
-            click.echo(f"{plural(len(problems), 'problem')}: the layer would use the defaults in place of this file.")
+            click.echo(f"{plural(len(problems), 'problem')}: the layer would use the defaults instead of this file.")
         else:
             name = document.get("preset")
             click.echo(f"{shown} is valid{f', over the preset {name}' if name else ''}.")
@@ -147,7 +147,7 @@ def starting_text(preset: str | None) -> str:
     lines = [
         f"# yaml-language-server: $schema={_schema_path().as_uri()}",
         f"# The policy of pylayer. Commented keys show the defaults{others}. Uncomment one to change it.",
-        "# pylayer policy check says whether the file is valid, pylayer policy explain what it means for a program.",
+        "# pylayer policy check validates the file. pylayer policy explain shows what it means for a program.",
         "",
     ]
     if preset:
@@ -171,21 +171,21 @@ def starting_text(preset: str | None) -> str:
     "--preset",
     metavar="NAME",
     shell_complete=presets_there,
-    help="Begin with a preset; docs/policy.md lists them.",
+    help="Start from a preset; docs/policy.md lists them.",
 )
-@click.option("--force", is_flag=True, help="Replace a file that is there.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
 @click.argument(
     "file",
     required=False,
     shell_complete=files,
-    help="The file to write, - for standard output; without it the one in force.",
+    help="The file to write, or - for standard output. Default: the one in force.",
 )
 def init(preset: str | None, force: bool, file: str | None) -> None:
-    """Write a policy file to begin with.
+    """Write a policy file to start from.
 
-    It has every key with its default and what it does as comments, so nothing
-    changes until you change something. Without FILE it becomes the one in
-    force; FILE - prints it.
+    The file explains every key and shows its default, all in comments, so
+    nothing changes until you edit it. Without FILE, it becomes the policy file
+    in force. FILE - prints it.
 
     \b
     Example:
@@ -203,7 +203,7 @@ def init(preset: str | None, force: bool, file: str | None) -> None:
         raise Failure("neither HOME, XDG_CONFIG_HOME nor PYLAYER_CONFIG is set; name a FILE")
     path = Path(found)
     if os.path.lexists(path) and not force:
-        raise WrongUse(f"{path} is there already and was left alone; --force replaces it")
+        raise WrongUse(f"{path} already exists and was not changed; --force replaces it")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(os.path.realpath(path), starting_text(preset))

@@ -129,7 +129,7 @@ def _devices(name: str | None) -> list[tuple[DeviceFacts, str]]:
     ]
     if not chosen:
         here = "; ".join(f"{facts.device_name}, {facts.driver_name}" for facts in present)
-        raise Failure(f"no device or driver here is called {name}; there is {here}")
+        raise Failure(f"no device or driver here matches {name}; this machine has {here}")
     return [(facts, "") for facts in chosen]
 
 
@@ -276,7 +276,7 @@ def _carrier(found: Explanation) -> str:
     if found.plan is None:
         return f"none: {found.reason}; the device runs without the layer"
     carrier, other = CARRIER_NAMES[found.plan.carrier], CARRIER_NAMES[found.plan.fallback_carrier]
-    fallback = "" if other == carrier else f" (or {other}, where the driver refuses what {carrier} needs)"
+    fallback = "" if other == carrier else f" (or {other}, if the driver refuses what {carrier} needs)"
     return f"{carrier}: {found.reason}{fallback}"
 
 
@@ -294,7 +294,7 @@ def _print(out: Console, found: Explanation, top: dict[str, tuple[Any, Origin]],
     for text in (title, f"{device} {found.device_note}"):
         out.print(printable(text.strip()), style="bold", soft_wrap=True)
     if found.skipped:
-        out.print(printable(f"The layer does nothing in this program, by the {found.skipped}."), soft_wrap=True)
+        out.print(printable(f"The layer does nothing in this program, because of the {found.skipped}."), soft_wrap=True)
         return
     out.print(printable(f"Carrier {_carrier(found)}"), soft_wrap=True)
     if found.rules:
@@ -340,19 +340,19 @@ def _as_json(found: Explanation) -> dict[str, Any]:
     "program",
     required=False,
     shell_complete=programs,
-    help="A program that ran already, by its name with * and ?; or what another one and its executable are called.",
+    help="The name of a program that already ran (a pattern of * and ?), or of any other program and its executable.",
 )
-@click.option("--device", metavar="GLOB", help="A device by its or its driver's name; without it, all that are here.")
-@click.option("--policy", metavar="FILE", shell_complete=files, help="Another policy file than the one in force.")
-@click.option("--all", "everything", is_flag=True, help="Show settings that are the default too.")
+@click.option("--device", metavar="GLOB", help="A device, by its name or its driver's. Default: all devices here.")
+@click.option("--policy", metavar="FILE", shell_complete=files, help="This policy file instead of the one in force.")
+@click.option("--all", "everything", is_flag=True, help="Also show settings that have their default.")
 @json_option
 def explain(program: str | None, device: str | None, policy: str | None, everything: bool, as_json: bool) -> None:
     """Show what the policy file means for a program.
 
-    Shows the carrier and the reason for it, which rules match and why others do not, and where each setting is
-    from. --json also shows the whole plan. It is made by the code that makes it in the program's process; a policy
-    class of yours is asked too. Variables of layer settings count as they do for a program; vk_layer_settings.txt is
-    not read.
+    This shows the carrier and the reason for it, which rules match and why others do not, and where each setting
+    comes from. --json also shows the whole plan. The code that makes the plan in a program's process also makes it
+    here, and calls your policy class if you have one. Variables of layer settings apply as they do in a program.
+    vk_layer_settings.txt is not read.
 
     \b
     Example:

@@ -80,5 +80,5 @@ def preset_file(name: str) -> str:
     """Returns the path of a preset. Raises WrongUse if there is no such preset."""
     names = config.preset_names()
     if name not in names:
-        raise WrongUse(f"there is no preset {name}; there are {', '.join(names)}")
+        raise WrongUse(f"there is no preset {name}; the presets are {', '.join(names)}")
     return config.preset_path(name)

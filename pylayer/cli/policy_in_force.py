@@ -6,8 +6,7 @@ import os
 from typing import Any
 
 from ..common.paths import config_file
-from ..common.settings import DEFAULTS, top_setting
-from ..store.maintenance import Limits
+from ..common.settings import DEFAULTS, Limits, top_setting
 
 
 def policy_in_force() -> str | None:

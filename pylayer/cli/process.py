@@ -47,13 +47,13 @@ def _start(start: Callable[[list[str]], _Started], command: list[str]) -> _Start
                 raise
             return start(["/bin/sh", shutil.which(name) or name, *command[1:]])
     except FileNotFoundError as error:
-        place = "there is no such file" if "/" in name else "no directory in PATH has it"
+        place = "there is no such file" if "/" in name else "it is in no directory of PATH"
         if "/" in name and os.path.exists(name):
             place = "the interpreter that it names does not exist"
-        raise NotFound(f"{name} was not started: {place}; check the command behind 'pylayer run --'") from error
+        raise NotFound(f"{name} was not started: {place}; check the command after 'pylayer run --'") from error
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        message = f"{name} was not started: {reason}; check that it is a program and may be executed"
+        message = f"{name} was not started: {reason}; check that it is a program and is executable"
         raise NotExecutable(message) from error
 
 

@@ -26,7 +26,7 @@ from .output import (
     progress,
     shorten,
 )
-from .selection import require_root
+from .selection import require_store
 
 if TYPE_CHECKING:
     from ..report.recorded import Recorded
@@ -39,7 +39,7 @@ MOST_RUNS = 20
 def _output(path: str) -> Iterator[IO[str]]:
     """Yields a file that replaces ``path`` once all is written. On an error ``path`` stays as it was. ``-`` is standard
     output. Raises Failure if the file cannot be written."""
-    from ..store.files import TEMPORARY, remove, unique_name
+    from ..common.files import TEMPORARY, remove, unique_name
 
     if path == "-":
         yield sys.stdout
@@ -58,7 +58,7 @@ def _output(path: str) -> Iterator[IO[str]]:
             raise
     except OSError as error:
         raise Failure(
-            f"{path} was not written: {error.strerror or error}; name a file in a directory of yours"
+            f"{path} was not written: {error.strerror or error}; name a file in a directory that you can write to"
         ) from error
 
 
@@ -125,7 +125,7 @@ def _chosen(found: list[Recorded], words: tuple[str, ...], root: str) -> list[Re
     for word in words or ("last",):
         chosen += [run for run in _choose(found, word, root) if run not in chosen]
     if len(chosen) > MOST_RUNS:
-        raise WrongUse(f"these are {len(chosen)} runs, and a report has at most {MOST_RUNS}; name fewer")
+        raise WrongUse(f"these are {len(chosen)} runs, but a report can have at most {MOST_RUNS}; name fewer")
     return chosen
 
 
@@ -151,7 +151,7 @@ def _trace(path: str, root: str, chosen: list[Recorded]) -> int:
     if not lines:
         what = chosen[0].title if len(chosen) == 1 else f"these {len(chosen)} runs"
         raise Failure(
-            f"no timeline is recorded for {what}, and a trace is made of one: the newest 50 runs have it, unless "
+            f"no timeline is recorded for {what}, so there is no trace; the newest 50 runs have timelines, unless "
             "timeline_mib in the policy file is 0"
         )
     with _output(path) as file:
@@ -176,7 +176,7 @@ def _page() -> ModuleType:
     metavar="[RUN]...",
     nargs=-1,
     shell_complete=recorded_runs,
-    help="The runs to show; without one the last. `pylayer report --list` lists them.",
+    help="The runs to show. Default: the last. `pylayer report --list` lists them.",
 )
 @click.option(
     "--html",
@@ -194,11 +194,11 @@ def _page() -> ModuleType:
     "--against",
     metavar="RUN",
     shell_complete=recorded_runs,
-    help="Compare with this run; 'previous' is the program's run before.",
+    help="Compare with this run; 'previous' is the program's previous run.",
 )
 @click.option(
     "--frame-ms", type=click.FloatRange(0.1, 10_000), default=16.7, show_default=True, metavar="MS",
-    help="How long a frame lasts: what holds up a thread for longer is a stall.",
+    help="The length of a frame. A thread that is held up for longer has a stall.",
 )  # fmt: skip
 @click.option("--list", "as_list", is_flag=True, help="List the recorded runs, the newest first.")
 @json_option
@@ -211,11 +211,11 @@ def report(
     as_list: bool,
     as_json: bool,
 ) -> None:
-    """Show what compiled when in a run, and where that held the program up.
+    """Show what compiled when in a run, and where it held the program up.
 
-    RUN is 'last', a process number, or a program's name with * and ?, for the newest run that it names; ~N behind it
-    is the Nth before that. Without RUN it is the last one. A program that used several devices has a run on each.
-    FILE may be - for standard output.
+    RUN is 'last', a process ID, or a program's name, in which * and ? are wildcards. It selects the newest run that
+    matches; with ~N after it, the Nth run before that. The default is the last run. A program that used several
+    devices has a run on each. FILE may be - for standard output.
 
     \b
     Example:
@@ -227,13 +227,13 @@ def report(
     from ..report import compare, figures, recorded
 
     if as_list and (html or trace or against or runs):
-        raise WrongUse("--list lists all runs, and goes with --json alone")
+        raise WrongUse("--list lists all runs, and can be used only with --json")
     if not (html or trace or as_json or as_list):
-        raise WrongUse("say what to write: --html FILE, --trace FILE, --json, or --list for the runs to choose from")
+        raise WrongUse("say what to write: --html FILE, --trace FILE or --json; --list shows the runs to choose from")
     if [html, trace].count("-") + as_json > 1:
-        raise WrongUse("only one of --html -, --trace - and --json can have standard output")
+        raise WrongUse("only one of --html -, --trace - and --json can use standard output")
     page = _page() if html else None
-    root = require_root()
+    root = require_store().root
     found = recorded.read(root)
     if not found and as_list and not as_json:
         click.echo(f"No run is recorded in {root} yet; start one with: pylayer run -- APP")

@@ -38,8 +38,8 @@ def _tell_of_another() -> None:
     other = installed.in_force(installed.find(), installed.IMPLICIT)
     if other and not other.is_ours:
         fail(
-            f"{other.path} leads to {installed.state(other)}; newer loaders take it instead of this "
-            "installation's; run pylayer install --implicit with the one that you want"
+            f"{other.path} leads to {installed.state(other)}; newer loaders use it instead of this "
+            "installation's; run pylayer install --implicit from the one that you want"
         )
 
 
@@ -58,7 +58,7 @@ def _environment(root: str | None, changes: dict[str, str | None]) -> dict[str, 
     environment = {**os.environ, **{variable: value for variable, value in changes.items() if value}}
     try:
         if DISABLE in environment:
-            raise Failure(f"{DISABLE} is set, which wins")
+            raise Failure(f"{DISABLE} is set; unset it to use the layer")
         if root is None:
             raise Failure("neither HOME, XDG_CACHE_HOME nor PYLAYER_STORE is set; use --store")
         under_layer = with_layer(environment, str(layer_files.run_directory(root)))
@@ -82,25 +82,25 @@ def _print_summary(root: str | None, since: float) -> None:
         print_tables(add_up(found), stderr=True)
     else:
         fail(
-            "nothing was recorded: the program created no Vulkan device under the layer, or a rule leaves it alone; "
-            "pylayer run --log info and pylayer doctor say more"
+            "nothing was recorded: the program created no Vulkan device under the layer, or a rule excludes it; "
+            "pylayer run --log info and pylayer doctor show more"
         )
 
 
 @click.command(
     context_settings={**HELP, "allow_interspersed_args": False},
-    epilog="Exit status: the program's own; 127 where it is not found, 126 where it cannot be executed, "
-    "128 + n with --summary where signal n ended it, 2 wrong use.",
+    epilog="Exit status: the program's own; 127 if it is not found, 126 if it cannot be executed, "
+    "128 + n with --summary if signal n ended it, 2 usage error.",
 )
 @click.option("--policy", metavar="FILE", shell_complete=files, help="Policy file for this run (PYLAYER_CONFIG).")
 @click.option(
     "--preset",
     metavar="NAME",
     shell_complete=presets_there,
-    help="A preset in its place; docs/policy.md lists them.",
+    help="A preset instead of a policy file; docs/policy.md lists them.",
 )
 @click.option(
-    "--store", metavar="DIR", shell_complete=directories, help="Where pipelines are kept for this run (PYLAYER_STORE)."
+    "--store", metavar="DIR", shell_complete=directories, help="Where this run stores its pipelines (PYLAYER_STORE)."
 )
 @click.option("--log", type=click.Choice(LOG_LEVELS), help="What the layer writes to standard error (PYLAYER_LOG).")
 @click.option("--summary", is_flag=True, help="Wait for the program, then print its statistics to standard error.")
@@ -111,12 +111,12 @@ def _print_summary(root: str | None, since: float) -> None:
     type=click.UNPROCESSED,
     metavar="-- APP [ARGS]...",
     shell_complete=commands,
-    help="The program, found as a shell finds it, and its own arguments.",
+    help="The program, found as a shell finds it, and its arguments.",
 )
 def run(
     policy: str | None, preset: str | None, store: str | None, log: str | None, summary: bool, command: tuple[str, ...]
 ) -> None:
-    """Run a program under the layer; nothing is installed.
+    """Run a program under the layer, without installing anything.
 
     \b
     Example:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from ..common.paths import store_root
+from ..store.store import Store
 from .complete import identities, programs
 from .names import Names as Names
 from .output import Failure, WrongUse
@@ -22,7 +23,7 @@ app_option = click.option(
     "--app",
     metavar="GLOB",
     shell_complete=programs,
-    help="Only programs whose name matches, with * and ?, in any case.",
+    help="Only programs whose name matches this pattern of * and ?, in any case.",
 )
 identity_option = click.option(
     "--identity",
@@ -30,16 +31,16 @@ identity_option = click.option(
     shell_complete=identities,
     help="Only the driver identity that begins with this (pylayer ls shows them).",
 )
-yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-dry_run_option = click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
+yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
 
 
-def require_root() -> str:
-    """Returns the store's root. Raises Failure if no variable tells where it is."""
+def require_store() -> Store:
+    """Returns the store. Raises Failure if no variable tells where it is."""
     root = store_root()
     if root is None:
-        raise Failure("neither HOME, XDG_CACHE_HOME nor PYLAYER_STORE is set, so there is no store to read; set one")
-    return root
+        raise Failure("neither HOME, XDG_CACHE_HOME nor PYLAYER_STORE is set, so there is no store; set one of them")
+    return Store(root)
 
 
 class Selection:
@@ -49,7 +50,7 @@ class Selection:
         self.app = app
         self.identity = identity.lower() if identity else None
         if self.identity and not all(c in "0123456789abcdef" for c in self.identity):
-            raise WrongUse(f"--identity {identity} is no beginning of an identity, which has digits and a to f only")
+            raise WrongUse(f"--identity {identity} cannot begin an identity, which has only digits and a to f")
 
     def takes_identity(self, name: str) -> bool:
         """Returns whether an identity is selected."""
@@ -65,18 +66,16 @@ class Selection:
         return " under ".join(parts) or "anything"
 
 
-def one_identity(root: str, prefix: str) -> str:
+def one_identity(store: Store, prefix: str) -> str:
     """Returns the single identity with this prefix. Raises Failure if there is none and WrongUse if there are
     several."""
-    from ..store.folder import identity_names
-
     selection = Selection(identity=prefix)
-    found = [name for name in identity_names(root) if selection.takes_identity(name)]
+    found = [name for name in store.identities() if selection.takes_identity(name)]
     if not found:
-        raise Failure(f"no identity in {root} begins with {prefix}; pylayer ls lists them")
+        raise Failure(f"no identity in {store.root} begins with {prefix}; pylayer ls lists them")
     if len(found) > 1:
         listed = ", ".join(name[:12] for name in found)
-        raise WrongUse(f"{prefix} is the beginning of {len(found)} identities ({listed}); give more of it")
+        raise WrongUse(f"{len(found)} identities begin with {prefix} ({listed}); give more characters")
     return found[0]
 
 
@@ -86,6 +85,8 @@ def confirm(question: str, yes: bool) -> None:
     if yes:
         return
     if not os.isatty(0):
-        raise WrongUse("nothing was deleted: there is no terminal to ask on; add --yes, or --dry-run to see what goes")
+        raise WrongUse(
+            "nothing was deleted: there is no terminal to ask on; add --yes, or --dry-run to see what would go"
+        )
     if not click.confirm(question, err=True):
         raise Failure("nothing was deleted")

@@ -17,9 +17,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..store import format
-from ..store.files import open_foreign
-from ..store.portable import Refused
+from ..common.files import open_foreign
+from ..store.store import MAX_FILE_BYTES, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,20 +98,20 @@ def read_private(path: str) -> Ed25519PrivateKey:
     with open(fd, "rb") as file:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
-            raise KeyFileError("it is no plain file")
+            raise KeyFileError("it is not a regular file")
         if status.st_uid not in (os.geteuid(), 0):
             raise KeyFileError(f"it belongs to user {status.st_uid}")
         if status.st_mode & 0o077:
-            raise KeyFileError(f"others may read it (chmod 600 {path})")
+            raise KeyFileError(f"other users have access to it (chmod 600 {path})")
         data = file.read(MAX_KEY_FILE_BYTES)
     try:
         key = load_pem_private_key(data, None)
     except TypeError as error:
-        raise KeyFileError("it is encrypted, and pylayer asks for no passphrase") from error
+        raise KeyFileError("it is encrypted, and pylayer does not ask for passphrases") from error
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise KeyFileError("it holds no private key in PEM (pylayer key new makes one)") from error
+        raise KeyFileError("it holds no private key in PEM format (pylayer key new makes one)") from error
     if not isinstance(key, Ed25519PrivateKey):
-        raise KeyFileError("its key is not of Ed25519 (pylayer key new makes one)")
+        raise KeyFileError("its key is not an Ed25519 key (pylayer key new makes one)")
     return key
 
 
@@ -141,7 +140,7 @@ def append_signature(path: str, key: Ed25519PrivateKey) -> str:
 
 def _trailer(fd: int, size: int) -> bytes:
     """Returns the last bytes of a file if they may be a trailer, or nothing if it has none."""
-    if size < format.FILE_HEADER.size + TRAILER_BYTES:
+    if size < TRAILER_BYTES:
         return b""
     data = os.pread(fd, TRAILER_BYTES, size - TRAILER_BYTES)
     return data if data.startswith(MAGIC) else b""
@@ -185,7 +184,7 @@ def verified(path: str, trusted: dict[str, str], required: str) -> Iterator[tupl
     fd = open_foreign(path)
     try:
         size = os.fstat(fd).st_size
-        if size > format.MAX_FILE_BYTES:
+        if size > MAX_FILE_BYTES:
             raise Refused(f"it has {size} bytes, more than an export can have")
         trailer = _trailer(fd, size)
         if not trailer:
@@ -196,14 +195,14 @@ def verified(path: str, trusted: dict[str, str], required: str) -> Iterator[tupl
         _, covered, when, zero, public = SIGNED_PART.unpack_from(trailer)
         key = public_text(public)
         if covered != size - TRAILER_BYTES or zero:
-            raise Refused("its signature is not of this file")
+            raise Refused("its signature is not for this file")
         if required and key not in trusted:
             raise Refused(f"it is signed by {key}, which trusted_keys does not list, and {required}")
         with tempfile.TemporaryDirectory(prefix="pylayer-import-") as directory:
             copy = os.path.join(directory, "export")
             digest = _copy(fd, covered, copy)
             if not _fits(public, trailer[SIGNED_PART.size :], _message(trailer[: SIGNED_PART.size], digest)):
-                raise Refused(f"its signature by {key} does not fit: the file was changed after it was signed")
+                raise Refused(f"its signature by {key} is invalid: the file was changed after it was signed")
             yield copy, Signature(key, trusted.get(key), when)
     finally:
         os.close(fd)

@@ -16,5 +16,5 @@ def parse_size(context: click.Context, parameter: click.Parameter, value: str | 
         return None
     found = _SIZE.fullmatch(value.strip())
     if not found:
-        raise click.BadParameter(f"{value!r} is no size; write it like 500M or 2GiB")
+        raise click.BadParameter(f"{value!r} is not a size; write it like 500M or 2GiB")
     return int(float(found[1]) * (1 << _SHIFTS[found[2].lower()]))

@@ -22,7 +22,7 @@ from .output import (
     program_table,
     shorten,
 )
-from .selection import require_root
+from .selection import require_store
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -94,23 +94,23 @@ def _sum(found: list[Total]) -> dict[str, Any]:
     "name",
     required=False,
     shell_complete=programs,
-    help="Only programs whose name matches, with * and ?, in any case; without it all of them.",
+    help="Only programs whose name matches this pattern of * and ?, in any case. Default: all.",
 )
 @click.option("--last", is_flag=True, help="Only the newest run of each program.")
 @json_option
 def stats(name: str | None, last: bool, as_json: bool) -> None:
     """Show what the layer did, for each driver and program.
 
-    spent is the time that creating pipelines took under the layer, waiting for the store included. saved is an
-    estimate: the hits, one for each stored pipeline and run, times what compiling one took on average, less the
-    time of the hits. refused counts cache data of the programs themselves that was not theirs to use here. pylayer ls
-    shows what the store holds for a program.
+    spent is the time that creating pipelines took under the layer, including waits for the store. saved is an
+    estimate: the hits, one for each stored pipeline and run, times the average time of a compile, minus the time of
+    the hits. refused counts the programs' own cache data that the layer or the driver refused. pylayer ls shows what
+    the store holds for a program.
 
     \b
     Example:
       pylayer stats "blender*" --last
     """
-    root = require_root()
+    root = require_store().root
     found = add_up((run for run in read_runs(root) if name is None or run.matches(name)), last)
     if name is not None and not found:
         raise Failure(f"no run of a program named {name} is recorded in {root}; pylayer stats lists the programs")

@@ -25,10 +25,12 @@ from .output import (
     program_table,
     shorten,
 )
-from .selection import require_root
+from .selection import require_store
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+
+    from ..store.store import Store
 
 HEADINGS = ("pid", "state", "created", "hits", "compiled", "spent", "queue", "stored")
 STATE_STYLES = {"running": "", "died": "red"}
@@ -103,19 +105,17 @@ def _compiles(out: Console, found: list[dict[str, Any]]) -> RenderableType:
 class Screen:
     """What is shown, and the data behind it."""
 
-    def __init__(self, root: str, out: Console) -> None:
-        self._watch = Watch(root)
-        self._root = root
+    def __init__(self, store: Store, out: Console) -> None:
+        self._watch = Watch(store)
+        self._store = store
         self._out = out
         self._store_bytes = 0
         self._measured = -1e9
 
     def _measure_store(self) -> int:
         """Returns the store's size. Measures it at most every 5 s, because a large store has many files."""
-        from ..store.bounds import total_bytes
-
         if time.monotonic() - self._measured > 5:
-            self._store_bytes = total_bytes(self._root)
+            self._store_bytes = self._store.total_bytes()
             self._measured = time.monotonic()
         return self._store_bytes
 
@@ -123,7 +123,7 @@ class Screen:
         """Returns everything for --json."""
         runs = self._watch.look()
         return {
-            "store": self._root,
+            "store": self._store.root,
             "store_bytes": self._measure_store(),
             "programs": [run.as_json() for run in runs],
             "latest_compiles": _latest(runs, LATEST),
@@ -201,26 +201,25 @@ def _live(screen: Screen, out: Console, interval: float) -> None:
     type=click.FloatRange(0.1, 3600),
     default=1.0,
     metavar="SECONDS",
-    help="Time between two looks; 1 by default. Programs write once a second while something changes.",
+    help="Time between updates; 1 by default. Programs write once a second while something changes.",
 )
 @click.option("--once", is_flag=True, help="Print the state once. This is the default when output is not a terminal.")
 @json_option
 def top(interval: float, once: bool, as_json: bool) -> None:
     """Show what programs under the layer are doing now.
 
-    created counts pipelines, hits those that were found in a cache, compiled those that were not, and spent the
-    time that these took. queue is what waits to be stored, stored what this run has written. Below are the latest
-    compilations; bold ones took longer than a frame at 60 Hz. A program that ended is shown for a few seconds more, one
-    that died for a minute. q or Ctrl-C ends the view.
+    created counts all pipelines, hits those that were found in a cache, and compiled those that were not. spent is the
+    time that compiling took. queue shows what waits to be stored, and stored what this run has written. Below are the
+    latest compiles; bold ones took longer than a frame at 60 Hz. A program that ended is shown for a few more seconds,
+    one that died for a minute. q or Ctrl-C ends the view.
 
     \b
     Example:
       pylayer top
       pylayer top --once --json
     """
-    root = require_root()
     out = console()
-    screen = Screen(root, out)
+    screen = Screen(require_store(), out)
     if as_json:
         print_json(screen.values())
     elif once or not out.is_terminal:

@@ -9,13 +9,13 @@ import click
 
 from .complete import files, programs
 from .output import EXIT_STATUSES, HELP, Failure, human_bytes, json_option, plural, print_json, printable, progress
-from .selection import Names, Selection, dry_run_option, identity_option, require_root
+from .selection import Names, Selection, dry_run_option, identity_option, require_store
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from ..store.portable import Import, Moved
-    from .inventory import Inventory, Shelf
+    from ..store.store import Import, Moved, Shelf, Store
+    from .inventory import Inventory
     from .signatures import Signature
 
 
@@ -31,7 +31,7 @@ def _one_shelf(found: Inventory, app: str, identity: str | None) -> tuple[Shelf,
             candidates.append((shelf, programs))
     if not candidates:
         under = f" under identity {identity}" if identity else ""
-        raise Failure(f"{found.root} has nothing of a program named {app}{under}; pylayer ls lists what is there")
+        raise Failure(f"{found.root} stores nothing for a program named {app}{under}; pylayer ls lists what is there")
     if len(candidates) > 1:
         listed = "; ".join(
             f"{shelf.name[:12]} ({', '.join(describe(shelf.identity, shelf.name, found.names))})"
@@ -47,13 +47,13 @@ def _one_shelf(found: Inventory, app: str, identity: str | None) -> tuple[Shelf,
 @click.command(
     "export", context_settings=HELP, epilog=EXIT_STATUSES, short_help="Write a program's pipelines into one file."
 )
-@click.argument("file", shell_complete=files, help="The file to make; never one that is there.")
+@click.argument("file", shell_complete=files, help="The file to create. It must not exist yet.")
 @click.option(
     "--app",
     metavar="GLOB",
     required=True,
     shell_complete=programs,
-    help="Programs whose name matches, with * and ?, in any case.",
+    help="Programs whose name matches this pattern of * and ?, in any case.",
 )
 @identity_option
 @click.option(
@@ -63,31 +63,29 @@ def _one_shelf(found: Inventory, app: str, identity: str | None) -> tuple[Shelf,
 def export_command(file: str, app: str, identity: str | None, sign: str | None, as_json: bool) -> None:
     """Write a program's pipelines into one file, for machines with the same device and driver.
 
-    FILE is made, and never overwritten. It holds the pipelines of one driver identity, with what is known of their
-    use; not whole caches (snapshots), and nothing that the program itself read or wrote.
+    FILE is never overwritten. It holds the pipelines of one driver identity and what is known of their use. It does not
+    hold whole caches (snapshots), nor anything that the program itself read or wrote.
 
     \b
     Example:
       pylayer export blender.pylayer --app "blender*"
     """
-    from ..store.folder import Folder
-    from ..store.portable import Export
     from .inventory import Inventory, describe
     from .policy_in_force import read_limits
 
-    root = require_root()
+    store = require_store()
     if os.path.lexists(file):
-        raise Failure(f"{file} is there already and was left alone; name a file that is not")
+        raise Failure(f"{file} already exists and was not changed; name a new file")
     private = None
     if sign is not None:
         from .key import read_key
 
         private = read_key(sign)
-    found = Inventory(root, Selection(identity=identity), Names(root))
+    found = Inventory(store, Selection(identity=identity), Names(store.root))
     shelf, programs = _one_shelf(found, app, identity)
     assert shelf.identity is not None
     device, driver = describe(shelf.identity, shelf.name, found.names)
-    export = Export(Folder(root, shelf.identity), programs, found.names.device(shelf.name))
+    export = store.export(shelf.identity, programs, found.names.device(shelf.name))
     try:
         with progress("exporting", shelf.bytes, as_json) as advance:
             for amount in export.steps(_unsigned(file, private), read_limits()[0].compress):
@@ -97,9 +95,13 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
         raise Failure(f"{file} was not written: {error.strerror or error}") from error
     result = export.result
     if not result.paths:
-        there = f"only {plural(result.snapshots, 'snapshot')}, which cannot be exported" if result.snapshots else "none"
+        there = (
+            f"only {plural(result.snapshots, 'snapshot')}, which cannot be exported"
+            if result.snapshots
+            else "no pipelines"
+        )
         there = f"only {_suspects(result)}" if result.suspects else there
-        raise Failure(f"{file} was not written: of the pipelines of {app} there is {there}")
+        raise Failure(f"{file} was not written: {app} has {there}")
     mask = os.umask(0)
     os.umask(mask)
     os.chmod(file, 0o666 & ~mask)  # others may read it, as any file that the user writes
@@ -111,7 +113,7 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
 
 
 def _suspects(result: Moved) -> str:
-    return f"{plural(result.suspects, 'record')} that a process died over (pylayer quarantine ls)"
+    return f"{plural(result.suspects, 'record')} set aside after a crash (pylayer quarantine ls)"
 
 
 def _print_export(file: str, result: Moved, target: str, public: str | None) -> None:
@@ -121,7 +123,7 @@ def _print_export(file: str, result: Moved, target: str, public: str | None) -> 
     if public:
         click.echo(f"  signed by {public}")
     if result.snapshots:
-        click.echo(f"  without {plural(result.snapshots, 'snapshot')}: whole caches stay on their machine")
+        click.echo(f"  without {plural(result.snapshots, 'snapshot')}: whole caches are not exported")
     if result.suspects:
         click.echo(f"  without {_suspects(result)}")
     if result.damage:
@@ -131,7 +133,7 @@ def _print_export(file: str, result: Moved, target: str, public: str | None) -> 
 def _unsigned(file: str, private: Ed25519PrivateKey | None) -> str:
     """Returns the path to write the export to. An export to be signed gets a temporary name first, so that a file with
     its final name is always complete and signed."""
-    from ..store.files import TEMPORARY, unique_name
+    from ..common.files import TEMPORARY, unique_name
 
     path = os.path.abspath(file)
     return path if private is None else f"{path}.{unique_name()}{TEMPORARY}"
@@ -143,7 +145,7 @@ def _sign(result: Moved, file: str, private: Ed25519PrivateKey | None) -> str | 
     if private is None or not result.paths:
         return None
     (path,) = result.paths
-    from ..store.files import rename_to_new
+    from ..common.files import rename_to_new
     from .signatures import append_signature
 
     try:
@@ -181,28 +183,28 @@ def _require_device(wanted: Import) -> None:
     theirs = f"{name}, {printable(str(fields['driver_name']))} {printable(str(fields['driver_info']))}"
     present, problem = present_facts()
     if problem:
-        raise Failure(f"nothing was imported: {problem}, so whether {theirs} is here is not known; see --any-device")
+        raise Failure(f"nothing was imported: {problem}, so it is not known if {theirs} is here; see --any-device")
     if not any(is_of(wanted.identity, facts) for facts in present):
         here = "; ".join(f"{facts.device_name}, {facts.driver_name} {facts.driver_info}".strip() for facts in present)
         raise Failure(
-            f"nothing was imported: the file is for {theirs} ({fields['abi']}), and here is {here}; "
-            "--any-device keeps it for a device that is not here"
+            f"nothing was imported: the file is for {theirs} ({fields['abi']}), and this machine has {here}; "
+            "--any-device imports it for a device that is not here"
         )
 
 
 @click.command(
     "import", context_settings=HELP, epilog=EXIT_STATUSES, short_help="Import pipelines from an exported file."
 )
-@click.argument("file", shell_complete=files, help="What pylayer export made.")
-@click.option("--any-device", is_flag=True, help="Also import what no driver of this machine would use.")
+@click.argument("file", shell_complete=files, help="A file that pylayer export wrote.")
+@click.option("--any-device", is_flag=True, help="Also import pipelines that no driver of this machine would use.")
 @click.option(
     "--for",
     "app",
     metavar="GLOB",
     shell_complete=programs,
-    help="Give them to this program, and not to the one that compiled them.",
+    help="Give the pipelines to this program instead of the one that compiled them.",
 )
-@click.option("--require-signature", is_flag=True, help="Only what a key of trusted_keys in the policy file signed.")
+@click.option("--require-signature", is_flag=True, help="Only if a key of trusted_keys in the policy file signed it.")
 @dry_run_option
 @json_option
 def import_command(
@@ -210,42 +212,42 @@ def import_command(
 ) -> None:
     """Import pipelines that pylayer export wrote on another machine.
 
-    Every record is verified, and each pipeline's header must name this device and driver, before anything is stored.
-    A file that is not right is refused as a whole. Hashes show damage. They do not show who made a file; a signature
-    does. Import only files of somebody whose programs you would run. A signature that does not fit is always refused.
+    Before anything is stored, every record is verified, and each pipeline's header must name this device and driver.
+    A file with any error is refused as a whole. Hashes show damage. They do not show who made a file; a signature
+    does. Import only files of somebody whose programs you would run. An invalid signature is always refused.
 
-    A program loads what it compiled itself. With --for, which names one program of this store by its name with *
-    and ?, it also loads what another one compiled: fossilize-replay, or another version of itself.
+    A program loads what it compiled itself. --for names one program of this store, by a pattern of * and ?. That
+    program then also loads what another one compiled, such as fossilize-replay or another version of itself.
 
     \b
     Example:
       pylayer import blender.pylayer --dry-run
       pylayer import replayed.pylayer --for "game*"
     """
-    from ..store.portable import Import, Refused
+    from ..store.store import Refused
     from .inventory import describe
     from .policy_in_force import read_limits
     from .signatures import verified
 
-    root = require_root()
+    store = require_store()
     trusted, required = _trust(require_signature)
     compress = read_limits()[0].compress
-    recipient = None if app is None else _recipient(root, app)
+    recipient = None if app is None else _recipient(store, app)
     path = os.path.realpath(file)
     try:
         with verified(path, trusted, required) as (content, signature):
-            work = Import(content, recipient)
+            work = store.import_from(content, recipient)
             if not any_device:
                 _require_device(work)
             with progress("importing", os.stat(content).st_size, as_json) as advance:
-                for amount in work.steps(root, compress, dry_run):
+                for amount in work.steps(store.root, compress, dry_run):
                     advance(amount)
     except Refused as error:
         raise Failure(f"{file} was refused and nothing was imported: {error}") from error
     except OSError as error:
         raise Failure(f"nothing was imported from {file}: {error.strerror or error}") from error
     result = work.result
-    names = Names(root)
+    names = Names(store.root)
     device, driver = describe(work.identity, work.identity.name, names)
     device = names.device(work.identity.name) or printable(work.device) or device
     if as_json:
@@ -262,7 +264,7 @@ def _print_import(
     result: Moved, target: str, recipient: tuple[int, str] | None, signature: Signature | None, dry_run: bool
 ) -> None:
     verb = "Would import" if dry_run else "Imported"
-    known = f", {plural(result.known, 'record')} known already" if result.known else ""
+    known = f", {plural(result.known, 'record')} already in the store" if result.known else ""
     click.echo(f"{verb}: {plural(result.pipelines, 'pipeline')}{known}")
     click.echo(f"  of {printable(', '.join(result.programs.values()))}")
     if recipient is not None:
@@ -273,12 +275,12 @@ def _print_import(
         click.echo(f"  signed by {name}")
 
 
-def _recipient(root: str, app: str) -> tuple[int, str]:
+def _recipient(store: Store, app: str) -> tuple[int, str]:
     """Returns number and name of the single program of this store that ``--for`` selects. Raises Failure if it selects
     none, or several."""
     from .inventory import Inventory
 
-    names = Inventory(root, Selection(), Names(root)).names
+    names = Inventory(store, Selection(), Names(store.root)).names
     found = names.known(app)
     if not found:
         raise Failure(
@@ -287,7 +289,7 @@ def _recipient(root: str, app: str) -> tuple[int, str]:
         )
     if len(found) > 1:
         listed = ", ".join(f"{names.of(number)} ({number:016x})" for number in found)
-        raise Failure(f"nothing was imported: {app} means {len(found)} programs: {listed}; give one name or number")
+        raise Failure(f"nothing was imported: {app} matches {len(found)} programs: {listed}; give one name or number")
     return found[0], names.of(found[0])
 
 
@@ -299,7 +301,7 @@ def _trust(require_signature: bool) -> tuple[dict[str, str], str]:
 
     document, problem = read_policy()
     if problem:
-        raise Failure(f"nothing was imported, because signatures may be required: {problem}")
+        raise Failure(f"nothing was imported, because the policy file may require signatures: {problem}")
     trusted = {entry["key"]: entry["name"] for entry in top_setting(document, "trusted_keys")}
     if require_signature:
         return trusted, "--require-signature was given"

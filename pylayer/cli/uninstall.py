@@ -25,16 +25,16 @@ def _remove_empty(directory: Path, last: Path) -> None:
 
 
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES)
-@click.option("--system", is_flag=True, help="What pylayer install --system wrote. Needs root.")
+@click.option("--system", is_flag=True, help="Remove what pylayer install --system wrote. Needs root.")
 @click.option(
-    "--prefix", metavar="DIR", shell_complete=directories, help="With --system: the same as for pylayer install."
+    "--prefix", metavar="DIR", shell_complete=directories, help="With --system: the DIR given to pylayer install."
 )
 @json_option
 def uninstall(system: bool, prefix: str | None, as_json: bool) -> None:
     """Remove what `pylayer install` wrote, and nothing else.
 
-    Both kinds of manifest, whichever installation they lead to, and the directories that are empty then. Do this
-    before `pip uninstall vk-pylayer`. Stored pipelines stay.
+    This removes both kinds of manifest, whichever installation they lead to, and directories that are then empty. Do
+    this before `pip uninstall vk-pylayer`. Stored pipelines are kept.
 
     \b
     Example:
@@ -62,10 +62,10 @@ def uninstall(system: bool, prefix: str | None, as_json: bool) -> None:
     if not removed:
         click.echo(f"Nothing to remove: {paths[0]} is not there.")
     for other in left:
-        how = "pylayer uninstall --system removes it" if _is_systems(other.path) else "it is not of this command"
+        how = "pylayer uninstall --system removes it" if _is_systems(other.path) else "this command does not remove it"
         click.echo(f"Still there: {other.path}, which leads to {installed.state(other)}; {how}.")
     if removed and not system:
-        click.echo(f"Stored pipelines stay in {store_root()}; delete it to be rid of them.")
+        click.echo(f"Stored pipelines stay in {store_root()}; delete it to remove them.")
 
 
 def _is_systems(path: Path) -> bool:

@@ -16,22 +16,9 @@ HEADER_VERSION_ONE = 1  # VK_PIPELINE_CACHE_HEADER_VERSION_ONE
 #: and the rest of such a header (Vulkan Style Guide: 1000 values for each extension).
 EXTENSION_VERSIONS = range(1000000000, 1001000000)
 
-#: Outcomes of ``judge``, each with its meaning for people.
-OUTCOMES = {
-    "accepted": "the header is this driver's",
-    "zero-length": "a pointer to no data",
-    "null": "a length without data",
-    "truncated": "shorter than a pipeline cache header",
-    "wrong-length": "the header's own length cannot be right",
-    "wrong-version": "a header version that this Vulkan does not define",
-    "wrong-vendor": "written for another vendor's device",
-    "wrong-device": "written for another device",
-    "wrong-uuid": "written by another driver build",
-}
-
 
 def judge(data: CacheData, facts: DeviceFacts) -> str:
-    """Returns the outcome, one of ``OUTCOMES``, for the initial data of one vkCreatePipelineCache."""
+    """Returns the outcome, one of ``outcomes.HEADER``, for the initial data of one vkCreatePipelineCache."""
     if data.data_is_null:
         return "null" if data.data_size else "zero-length"
     if data.data_size == 0:

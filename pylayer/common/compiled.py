@@ -11,8 +11,8 @@ import os
 import xxhash
 
 from .. import __version__
-from ..store.files import replace_file
 from . import flat
+from .files import replace_file
 from .paths import MAX_POLICY_FILE_BYTES, make_private_below, open_in_store, read_own_file
 
 TYPE_CHECKING = False

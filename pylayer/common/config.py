@@ -63,7 +63,7 @@ class _Loader(yaml.SafeLoader):
             if isinstance(key, yaml.ScalarNode):
                 if (key.tag, key.value) in seen:
                     raise yaml.constructor.ConstructorError(
-                        None, None, f"the key '{key.value}' stands twice", key.start_mark
+                        None, None, f"the key '{key.value}' appears twice", key.start_mark
                     )
                 seen.add((key.tag, key.value))
         return super().construct_mapping(node, deep)
@@ -111,7 +111,7 @@ def _shown(value: Any) -> str:
     try:
         text = repr(value)
     except ValueError:  # Python does not convert an integer of more than 4300 digits
-        return "a number of thousands of digits"
+        return "a number with thousands of digits"
     return _short(text, 80)
 
 
@@ -161,9 +161,9 @@ def _meant(unknown: Any, path: list[Any], allowed: dict[str, Any]) -> str:
     whole = schema()
     settings, top = whole["definitions"]["settings"]["properties"], whole["properties"]
     if unknown in settings and allowed is not settings:
-        return "it belongs into set; " if path[:1] == ["rules"] else "it belongs into settings; "
+        return "it belongs in set; " if path[:1] == ["rules"] else "it belongs in settings; "
     if unknown in top and path:
-        return "it belongs outside of everything else; "
+        return "it is a top-level key; "
     close = get_close_matches(str(unknown), [str(name) for name in allowed], 1)
     return f"did you mean {close[0]}? " if close else ""
 

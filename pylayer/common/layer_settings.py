@@ -31,9 +31,15 @@ NOT_FROM_WORKING_DIRECTORY = ("application_binaries", "application_caches")
 #: The one layer setting that is no key of ``settings`` in a policy file. C obeys it, because the layer writes the log
 #: before policy runs.
 LOG_LEVEL = {
-    "description": "What the layer writes to standard error, or to PYLAYER_LOG_FILE. PYLAYER_LOG goes before",
+    "description": "What the layer writes to standard error, or to PYLAYER_LOG_FILE. PYLAYER_LOG takes precedence",
     "enum": ["off", "error", "warn", "info", "debug"],
-    "enumDescriptions": ["nothing", "errors", "warnings too", "each device and what became of it", "all"],
+    "enumDescriptions": [
+        "nothing",
+        "errors",
+        "also warnings",
+        "also each device and how its pipelines are stored",
+        "all",
+    ],
     "default": "off",
 }
 
@@ -54,7 +60,7 @@ class LayerSettings:
         """The settings in use, in one line."""
         parts = [f"{key} is {_word(value)}" for key, value in self.by_user.items()]
         weaker = self.by_application.items()
-        parts += [f"{key} is {_word(value)} if the policy file says nothing" for key, value in weaker]
+        parts += [f"{key} is {_word(value)} unless the policy file sets it" for key, value in weaker]
         return ", ".join(parts)
 
 
@@ -149,9 +155,9 @@ def parse(text: str) -> LayerSettings:
         found = _read(known[key], value) if key in known else None
         problem = None
         if key not in known:
-            problem = "is set in the policy file only" if key in document["properties"] else "is none that pylayer has"
+            problem = "can be set only in the policy file" if key in document["properties"] else "does not exist"
         elif source == "working-directory" and key in NOT_FROM_WORKING_DIRECTORY:
-            problem = "is not taken from there; use VK_LAYER_SETTINGS_PATH or the policy file"
+            problem = "cannot be set there; use VK_LAYER_SETTINGS_PATH or the policy file"
         elif found is None:
             problem = f"is {_shown(value)}; allowed: {_allowed(known[key])}"
         if problem is not None:

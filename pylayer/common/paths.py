@@ -169,7 +169,7 @@ def _plain(path: str, fd: int) -> int:
         if kind == _DIRECTORY_TYPE:
             raise IsADirectoryError(21, "Is a directory", path)
         if kind != _PLAIN_FILE:
-            raise OSError(22, "It is no plain file", path)
+            raise OSError(22, "Not a regular file", path)
         _judge(path, status)
     except BaseException:
         posix.close(fd)

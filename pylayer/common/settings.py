@@ -140,3 +140,16 @@ def top_setting(document: dict[str, Any], key: str) -> Any:
 def watchdog_limits(document: dict[str, Any]) -> dict[str, Any]:
     """Returns the limits beyond which a policy class is switched off: defaults, overridden by ``watchdog``."""
     return {**TOP_DEFAULTS["watchdog"], **(document.get("watchdog") or {})}
+
+
+class Limits:
+    """The most bytes that the store, one program, and the data of its own binaries may take, and whether packs are
+    compressed."""
+
+    __slots__ = ("application_binaries", "compress", "max_program", "max_store")
+
+    def __init__(self, max_store: int, max_program: int, compress: bool, application_binaries: int = 64 << 20) -> None:
+        self.application_binaries = application_binaries
+        self.max_store = max_store
+        self.max_program = max_program
+        self.compress = compress

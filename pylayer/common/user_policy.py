@@ -24,7 +24,7 @@ class _OwnSource(SourceFileLoader):
     def get_data(self, path: str) -> bytes:
         """importlib calls this for source and for compiled files. Raises OSError for anything but source."""
         if not path.endswith(".py"):
-            raise OSError(f"{path} is not read: policy is source code")
+            raise OSError(f"{path} is not read: policy must be source code (.py)")
         return read_own_file(path, MAX_SOURCE_BYTES)
 
 

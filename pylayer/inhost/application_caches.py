@@ -66,7 +66,7 @@ class ApplicationCaches:
         return self._attestations
 
     def history(self, data: CacheData) -> str:
-        """Returns what the history knows of initial data: one of ``attestation.OUTCOMES``. Sets ``data.damage``."""
+        """Returns what the history knows of initial data: one of ``outcomes.HISTORY``. Sets ``data.damage``."""
         if data.data_is_null or data.data_size == 0 or self.attestations is None:
             return "unknown"
         outcome, data.damage = self.attestations.outcome(data.digest, data.data_size, data.sketch)
@@ -101,7 +101,7 @@ class ApplicationCaches:
         """Counts and logs the outcome of initial data that passed regardless of it."""
         self.count(outcome, refused=False)
         good = outcome in GOOD_OUTCOMES
-        passed = "" if good else "; it was handed to the driver, as the policy file wants it"
+        passed = "" if good else "; the driver got it, because application_caches is report"
         log(
             LOG_DEBUG if good else LOG_WARN,
             f"application cache of {data.data_size} bytes: {self.describe(data, outcome)}{passed}",

@@ -10,7 +10,6 @@ import time
 
 from .._policy import ffi, lib
 from ..values import (
-    COUNTER_NAMES,
     Activity,
     Attested,
     BinaryProperties,
@@ -45,6 +44,8 @@ CACHE_EMPTY = lib.PYLAYER_MSG_CACHE_EMPTY
 CACHE_READ = lib.PYLAYER_MSG_CACHE_READ
 BINARY_READ = lib.PYLAYER_MSG_BINARY_READ
 PROPERTIES = lib.PYLAYER_MSG_PROPERTIES
+
+COUNTER_NAMES = tuple(name for name, _ in ffi.typeof("PylayerCounters").fields)
 
 _shim = lib.pylayer_shim()
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ..common.files import remove
 from ..store import crash_notes, sentinel
-from ..store.files import remove
-from ..store.suspects import Suspects, describe
+from ..store.suspects import Suspects
 from ..values import LOG_DEBUG, LOG_WARN
 
 TYPE_CHECKING = False
@@ -47,7 +47,7 @@ class Crashes:
             if self._folder is not None:
                 self._known, deaths = crash_notes.review(self._folder, self._read_only)
                 for death in deaths:
-                    self._log(LOG_WARN, f"{describe(death)}; pylayer quarantine ls shows it")
+                    self._log(LOG_WARN, f"{Suspects.describe(death)}; pylayer quarantine ls shows it")
         return self._known
 
     @property
@@ -64,7 +64,7 @@ class Crashes:
                 self._folder, self._program_id, self._program.name, watch, outside=self._read_only
             )
         except OSError as error:  # the store cannot be written to
-            self._log(LOG_DEBUG, f"no crash sentinel: {error.strerror or error}")
+            self._log(LOG_DEBUG, f"the crash sentinel cannot be created: {error.strerror or error}")
 
     def allows(self, digest: bytes, fingerprint: int) -> bool:
         """Returns whether to store a record that was just compiled. False if the store has it already and the load left

@@ -66,8 +66,8 @@ class Device:
         if older is not None:
             self.log(
                 LOG_WARN,
-                f"an older pylayer wrote {folder.path}, in a format that this one does not read: it is now {older}, "
-                "and pipelines are compiled again; pylayer clear --stale deletes it",
+                f"an older pylayer wrote {folder.path} in a format that this one does not read. It was renamed to "
+                f"{older}, and its pipelines are compiled again; pylayer clear --stale deletes it",
             )
         return folder
 
@@ -102,4 +102,6 @@ class Device:
         self.reason = f"this driver's VkPipelineCache {what}"
         self.commands.switch_off(self.serial)
         self.state = None
-        self.log(LOG_INFO, f"{self.facts.device_name}: {self.reason}, so nothing can be stored; the layer stays out")
+        self.log(
+            LOG_INFO, f"{self.facts.device_name}: {self.reason}, so nothing can be stored; the layer is off for it"
+        )

@@ -93,7 +93,7 @@ class Host:
         """Reads the policy file and imports the user's policy class. If one cannot be used, the defaults stay in
         force."""
         if self.root is None:
-            boundary.log(LOG_WARN, "there is no home directory and PYLAYER_STORE is not set: nothing is stored")
+            boundary.log(LOG_WARN, "there is no home directory and PYLAYER_STORE is not set, so nothing is stored")
         path = config_file()
         self._plans_may_be_kept = path is None or not paths.exists(path)
         if path is None or (self._plans_may_be_kept and not paths.getenv("PYLAYER_CONFIG", "")):
@@ -182,7 +182,7 @@ class Host:
             self._note_unplanned(program, facts, "plan_device failed")
             raise
         if not in_time:
-            boundary.log(LOG_WARN, f"the plan for {facts.device_name} came too late; it runs without the layer")
+            boundary.log(LOG_WARN, f"the plan for {facts.device_name} came too late; the device runs without the layer")
             self._note_unplanned(program, facts, "the plan came too late")
             return
         if not message.kept and plan.may_be_kept and self._plans_may_be_kept:
@@ -233,7 +233,7 @@ class Host:
         built_in = message.skip_undecided
         if built_in is None or not settings.is_skipped(self.document, program, built_in):
             return False
-        boundary.log(LOG_INFO, f"a skip rule leaves {program.name} alone; the layer does nothing for it")
+        boundary.log(LOG_INFO, f"a skip rule matches {program.name}; the layer does nothing for it")
         return True
 
     def _note_unplanned(self, program: Program, facts: DeviceFacts, reason: str) -> None:
@@ -259,7 +259,7 @@ class Host:
             try:
                 plans.keep(self.root, *kept)
             except OSError as error:
-                boundary.log(LOG_DEBUG, f"the plan is not kept: {error.strerror or error}")
+                boundary.log(LOG_DEBUG, f"the plan cannot be kept: {error.strerror or error}")
 
     def device_created(self, message: boundary.Message) -> None:
         """DEVICE_CREATED: takes the carrier in force, and lets the load hand over records."""
@@ -352,7 +352,10 @@ class Host:
         """CACHE_EMPTY: the program created a cache without data. If it lost what it read in an earlier run, the last
         good data is restored."""
         if self._restore(message, any_slot=False):
-            boundary.log(LOG_INFO, "the program has no data for a cache that it had before: the last good is merged in")
+            boundary.log(
+                LOG_INFO,
+                "the program has no data for a cache that it loaded before; its last good data is merged into it",
+            )
 
     def _restore(self, message: boundary.Message, any_slot: bool) -> bool:
         """Restores the last good data of a message's cache. Returns whether there was any. If the layer expects a load,
@@ -542,7 +545,7 @@ class Host:
         try:
             function(*arguments)
         except BaseException as error:
-            boundary.log(LOG_INFO, f"policy failed, nothing is done for this call: {describe(error)}")
+            boundary.log(LOG_INFO, f"policy failed and does nothing for this call: {describe(error)}")
             self._judge()
             return False
         self._judge()

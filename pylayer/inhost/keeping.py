@@ -131,7 +131,9 @@ class Keeping:
         self._vain_adoptions[cell.kind] = self._vain_adoptions.get(cell.kind, 0) + 1
         if self._vain_adoptions[cell.kind] == STUB_EVIDENCE:
             self._device.commands.stop_adopting(self._device.serial, cell.kind)
-            self._device.log(LOG_DEBUG, f"{KIND_NAMES[cell.kind]} pipelines are adopted no more: nothing came of it")
+            self._device.log(
+                LOG_DEBUG, f"{KIND_NAMES[cell.kind]} pipelines are no longer adopted: it stored nothing new"
+            )
 
     def _known_cell(self, cell: Cell) -> None:
         """Counts a cell that the store already had. If it was merged before the probe and yet the probe missed, probes
@@ -214,7 +216,7 @@ class Keeping:
         try:
             self._storing.append(used_parts(new, now))
         except OSError as error:  # the store cannot be written to: only the order of eviction suffers
-            device.log(LOG_DEBUG, f"uses are not recorded: {error.strerror or error}")
+            device.log(LOG_DEBUG, f"uses cannot be recorded: {error.strerror or error}")
             return
         self._uses_written.update(new)
         loaded.last_run = now

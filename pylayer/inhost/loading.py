@@ -149,7 +149,8 @@ class StoreLoad:
         device = self._device
         if self._not_indexed:
             device.log(
-                LOG_INFO, f"{self._not_indexed} pipelines' binaries were not taken: binaries_mib is too small for them"
+                LOG_INFO,
+                f"the binaries of {self._not_indexed} pipelines were not loaded: binaries_mib is too small for them",
             )
         for what in self.loaded.torn:
             device.log(LOG_DEBUG, f"not used: {what}")
@@ -190,7 +191,7 @@ class StoreLoad:
         for detail, alike in unreadable.items():  # one line for all files: a failing disk fails for each of them
             if not self._storing.is_first(detail):
                 continue
-            more = f", nor {len(alike) - 1} more files" if len(alike) > 1 else ""
+            more = f", and {len(alike) - 1} more files" if len(alike) > 1 else ""
             log(LOG_WARN, f"not used: {alike[0]}{more}; their pipelines are compiled again")
         for what in damage[:NAMED_DAMAGE]:
             log(LOG_WARN, f"not used: {what}")

@@ -63,7 +63,7 @@ class Maintaining:
             self._work = None
         except OSError as error:
             self._work = None
-            self._log(LOG_INFO, f"the store is left as it is: {error}")
+            self._log(LOG_INFO, f"maintenance of the store failed: {error}")
 
     def give_up(self) -> None:
         """Abandons the work that failed."""
@@ -91,7 +91,8 @@ class Maintaining:
                     return
 
     def _work_for(self, session: DeviceSession, at_exit: bool = False) -> Generator[None, None, None]:
-        from ..store.maintenance import Limits, maintain
+        from ..common.settings import Limits
+        from ..store.maintenance import maintain
 
         assert session.folder is not None
         if not _adds_to_store(session):

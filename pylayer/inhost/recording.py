@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import time
 
-from ..store import owner, runs
+from ..common import owner
+from ..store import runs
 from ..store.timeline import COMPILES, OUTCOMES, Event, TimelineFile
 from ..values import CARRIER_NAMES, CELL_ADOPTED, CELL_EMPTY, KIND_NAMES, OUTCOME_NAMES, UNIT_NONE, Cell, Program
 

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 #: Counters that are logged as soon as they are not zero, with the text of the line.
 WARNINGS = {
-    "binaries_altered": "pipeline binaries that the program brought back are not as it read them",
-    "binaries_stale": "pipeline binaries that the program brought back are of another driver or device",
-    "binaries_refused": "vkCreatePipelineBinariesKHR failed for the program, because of such binaries",
-    "binaries_evicted": "the driver could not create pipelines from stored binaries, and they were created anew",
+    "binaries_altered": "the program passed pipeline binaries that differ from those that it read",
+    "binaries_stale": "the program passed pipeline binaries of another driver or device",
+    "binaries_refused": "vkCreatePipelineBinariesKHR failed for the program, because the layer refused its binaries",
+    "binaries_evicted": "the driver could not create pipelines from stored binaries; they were compiled again",
 }
 
 
@@ -123,15 +123,15 @@ class DeviceSession(Device):
         self.crashes.open(lambda fd: int(self.commands.watch(self.serial, fd)))
 
     def _leave_alone(self) -> None:
-        self.reason = "processes died again and again over what was stored for it"
+        self.reason = "processes died repeatedly while the driver handled its stored data"
         self.commands.switch_off(self.serial)
         assert self.state is not None
         self.state.carrier = CARRIER_OFF
         self.left_alone = True
         self.log(
             LOG_WARN,
-            f"{self.facts.device_name}: {self.reason}, so the layer leaves it alone; "
-            "pylayer quarantine ls shows what they died of, pylayer quarantine forget lets it begin again",
+            f"{self.facts.device_name}: {self.reason}, so the layer is off for it; "
+            "pylayer quarantine ls shows the deaths, pylayer quarantine forget turns the layer on again",
         )
 
     # ---- application caches ----------------------------------------------------------------------

@@ -100,7 +100,7 @@ class Storing:
         assert self._folder is not None
         self._log(
             LOG_WARN,
-            f"what was stored in {self._folder.path} may not be on the disk: {error.strerror or error}; "
+            f"the data stored in {self._folder.path} may not be on the disk: {error.strerror or error}; "
             "a power failure would lose it",
         )
 

@@ -35,7 +35,7 @@ class LogStream:
                 if self._printed <= MAX_PRINTED:
                     self._log(self._level, line)
                 elif self._printed == MAX_PRINTED + 1:
-                    self._log(LOG_WARN, f"policy printed {MAX_PRINTED} lines; what it prints from now on is left out")
+                    self._log(LOG_WARN, f"policy printed {MAX_PRINTED} lines; its further output is dropped")
         return len(text)
 
     def flush(self) -> None:
@@ -54,5 +54,5 @@ def describe(error: BaseException) -> str:
     try:
         text = " ".join(str(error).split())[:500]
     except BaseException as failure:  # the user's exception may have a __str__ that fails
-        text = f"(its text failed with {type(failure).__name__})"
+        text = f"(its __str__ raised {type(failure).__name__})"
     return f"{type(error).__name__}{': ' if text else ''}{text}{place}"

@@ -176,9 +176,9 @@ class Watchdog:
         self._in_a_row += 1
         total = self.facts["failures"] + self.facts["late"]
         if self._in_a_row >= self.limits["failures"]:
-            self._condemn(f"{_failures(self._in_a_row)} one after another, the last in {what}")
+            self._condemn(f"{_failures(self._in_a_row)} in a row; the last: {what}")
         elif total >= self.limits["total_failures"]:
-            self._condemn(f"{_failures(total)}, the last in {what}")
+            self._condemn(f"{_failures(total)}; the last: {what}")
 
     def _event(self, cpu_ns: int) -> None:
         facts, limits = self.facts, self.limits
@@ -192,7 +192,7 @@ class Watchdog:
         percent = 100 * spent / max(time.monotonic_ns() - self._started, 1)
         if percent > limits["event_percent"]:
             mean = facts["event_ns"] / facts["events"] / MS
-            self._condemn(f"events took it {mean:.1f} ms each and {percent:.0f} % of the program's time")
+            self._condemn(f"events took {mean:.1f} ms each and {percent:.0f} % of the program's time")
 
     def _condemn(self, reason: str) -> None:
         if not self.condemned:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..common import outcomes
 from ..values import KIND_NAMES
 from . import figures, stalls
 from .words import human_bytes, human_time, plural, printable, shorten
 
 if TYPE_CHECKING:
-    from ..store.timeline import Event, Timeline
+    from ..store.store import Event, Timeline
     from .recorded import Recorded
 
 Figure = dict[str, Any]
@@ -117,7 +118,7 @@ def _outcome(event: Event) -> str:
     if event.type == "wait":
         return "pipelines waited for the store to be read"
     if event.type == "cache":
-        return f"{event.outcome}: {figures.REASONS.get(event.text, event.text)}"
+        return f"{event.outcome}: {outcomes.CACHE_DATA.get(event.text, event.text)}"
     return figures.OUTCOMES.get(event.outcome, event.outcome)
 
 

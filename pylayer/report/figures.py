@@ -8,8 +8,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..common.cache_header import OUTCOMES as HEADER_OUTCOMES
-from ..store.attestation import OUTCOMES as ATTESTATION_OUTCOMES
+from ..common import outcomes
 from ..values import KIND_NAMES
 from . import stalls
 from .recorded import Recorded
@@ -20,7 +19,7 @@ from .words import printable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..store.timeline import Event, Timeline
+    from ..store.store import Event, Timeline
 
 #: A frame at 60 Hz.
 FRAME_NS = 16_700_000
@@ -45,20 +44,12 @@ STAGES = (
     (0x00002000, "callable"),
 )
 
-#: Why cache data was passed or refused, in words.
-REASONS = {
-    **HEADER_OUTCOMES,
-    **ATTESTATION_OUTCOMES,
-    "suspect": "a process died when the driver had it",
-    "driver-error": "the driver returned an error for it",
-}
-
 #: What became of a pipeline, in words.
 OUTCOMES = {
     "compiled": "compiled, and kept",
     "adopted": "from the driver's own cache, and kept",
     "uncacheable": "compiled; the driver gave nothing to keep",
-    "plain": "created without a look into the cache first",
+    "plain": "created without probing the cache first",
     "passed": "created by the driver alone",
     "slow": "a hit that took long",
     "failed": "the driver returned an error",
@@ -89,9 +80,7 @@ def kind_name(kind: int) -> str:
 
 def compiles(events: Iterable[Event]) -> list[Event]:
     """Returns the events that are compilations."""
-    from ..store import timeline
-
-    return [event for event in events if event.type == "pipeline" and event.outcome in timeline.COMPILES]
+    return [event for event in events if event.is_compile]
 
 
 def origin(recorded: Recorded, line: Timeline | None) -> int:
@@ -170,21 +159,21 @@ def verdicts(recorded: Recorded, line: Timeline | None, start: int) -> list[dict
                     "bytes": event.value,
                     "verdict": event.outcome,
                     "reason": reason,
-                    "meaning": REASONS.get(reason, ""),
+                    "meaning": outcomes.CACHE_DATA.get(reason, ""),
                     "waited_ns": event.duration_ns,
                     "count": 1,
                 }
             )
     if found:
         return found[:VERDICTS]
-    outcomes = recorded.values.get("cache_outcomes")
-    for reason in outcomes if isinstance(outcomes, dict) else ():
+    counts = recorded.values.get("cache_outcomes")
+    for reason in counts if isinstance(counts, dict) else ():
         name = printable(str(reason))
         verdict = "emptied" if number_in(recorded.values.get("refused"), reason) else ""
-        count = int(number_in(outcomes, reason))
+        count = int(number_in(counts, reason))
         found.append(
             {"at_ns": None, "cache": None, "bytes": None, "verdict": verdict, "reason": name,
-             "meaning": REASONS.get(name, ""), "waited_ns": None, "count": count}
+             "meaning": outcomes.CACHE_DATA.get(name, ""), "waited_ns": None, "count": count}
         )  # fmt: skip
     return found[:VERDICTS]
 

@@ -24,7 +24,7 @@ from .words import human_time, plural, printable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..store.timeline import Timeline
+    from ..store.store import Timeline
     from .recorded import Recorded
 
 

@@ -6,12 +6,12 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
-from ..store import runs
+from ..store.store import Store
 from .totals import Run, number_in
 from .words import printable
 
 if TYPE_CHECKING:
-    from ..store.timeline import Timeline
+    from ..store.store import Timeline
 
 #: NAME~N: the Nth run before the newest.
 _BEFORE = re.compile(r"(?P<name>.*?)(?:~(?P<before>\d{1,4}))?", re.DOTALL | re.ASCII)
@@ -62,17 +62,15 @@ class Recorded:
 
     def timeline(self, root: str) -> Timeline | None:
         """Returns the run's timeline; None if none was recorded or it was deleted since."""
-        from ..store import timeline
-
         if not self._timeline_read:
-            self._timeline = timeline.read(root, self.name)
+            self._timeline = Store(root).timeline(self.name)
             self._timeline_read = True
         return self._timeline
 
 
 def read(root: str) -> list[Recorded]:
     """Returns every run in the store that can be read, oldest first."""
-    found = [Recorded(name, values) for name, values in runs.read_named(root)]
+    found = [Recorded(name, values) for name, values in Store(root).named_runs()]
     return sorted(found, key=lambda run: run.started)
 
 
@@ -108,7 +106,7 @@ def choose(found: list[Recorded], word: str, root: str) -> list[Recorded]:
         listed = by_name or by_pid or of_program or [group for group in every if group[0].run.matches(name)]
     if not listed:
         what = "is recorded" if name == "last" else f"of {name} is recorded"
-        raise NoSuchRun(f"no run {what} in {root}; pylayer report --list shows what is, pylayer run -- APP makes one")
+        raise NoSuchRun(f"no run {what} in {root}; pylayer report --list shows what is, pylayer run -- APP records one")
     if before >= len(listed):
         count = "only one run" if len(listed) == 1 else f"only {len(listed)} runs"
         raise NoSuchRun(f"{word} goes too far back: {count} recorded; pylayer report --list shows them")

@@ -2,47 +2,16 @@
 
 from __future__ import annotations
 
-from ..common.cache_header import OUTCOMES as HEADER_OUTCOMES
-from ..store.attestation import OUTCOMES as ATTESTATION_OUTCOMES
-from ..store.format import OUTCOMES as DAMAGE
+from ..common import outcomes
 from ..values import GOOD_OUTCOMES
+from .counters import NUMBERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .totals import Total
 
-#: Why cache data was refused, in words.
-OUTCOMES = {
-    **HEADER_OUTCOMES,
-    **ATTESTATION_OUTCOMES,
-    "suspect": "a process died when the driver had it",
-}
-
 #: Numbers that are worth a line only when they are not zero.
-REMARKS = {
-    "adopted": "pipelines adopted from the driver's own cache",
-    "plain": "pipelines created without probing the cache; their hits are unknown",
-    "uncacheable": "pipelines that left nothing to store",
-    "restored_caches": "caches that got the last good data, because the program's own was refused or not there",
-    "left_out": "stored records set aside because a process died over them (see pylayer quarantine ls)",
-    "load_failed": "stored records that the driver refused",
-    "events_dropped": "compiled pipelines not stored, because more came than the queue holds (queue_mib)",
-    "answers_late": "times that the program went on before policy answered",
-    "write_errors": "failures to write to the store (see pylayer doctor)",
-    "failed": "pipelines that the driver could not create",
-    "binary_hits": "hits created from pipeline binaries",
-    "create_info_hits": "the program's own requests for pipeline binaries, answered from the store",
-    "binaries_kept": "pipelines kept as pipeline binaries",
-    "binaries_captured": "pipelines compiled past the driver's own cache, to get their binaries",
-    "binaries_missing": "compiled pipelines whose binaries the driver did not give",
-    "binaries_evicted": "stored pipeline binaries with which the driver failed; their pipelines were created anew",
-    "binaries_unindexed": "pipeline binaries that found no room in memory (binaries_mib)",
-    "application_binaries": "pipeline binaries that the program brought itself",
-    "binaries_altered": "the program's own pipeline binaries that are not as it read them",
-    "binaries_stale": "the program's own pipeline binaries that it read from another driver or device",
-    "binaries_restored": "altered pipeline binaries replaced by the stored ones",
-    "binaries_refused": "calls of the program that failed for them (VK_ERROR_INITIALIZATION_FAILED)",
-}
+REMARKS = {name: row.meaning for name, row in NUMBERS.items() if row.remark}
 
 
 def _policy_remark(total: Total) -> list[str]:
@@ -71,13 +40,14 @@ def remarks(total: Total) -> list[str]:
     ]
     for outcome, count in total.damage.items():
         if outcome != "truncated":  # ends of journals whose programs were killed
-            texts.append(f"parts of the store left out as {outcome} ({DAMAGE.get(outcome, 'unknown')}): {count}")
+            meaning = outcomes.STORE.get(outcome, "unknown")
+            texts.append(f"parts of the store left out as {outcome} ({meaning}): {count}")
     for outcome, count in total.refused.items():
-        meaning = f" ({OUTCOMES[outcome]})" if outcome in OUTCOMES else ""
+        meaning = f" ({outcomes.CACHE_DATA[outcome]})" if outcome in outcomes.CACHE_DATA else ""
         texts.append(f"cache data refused as {outcome}{meaning}: {count}")
     for outcome, count in total.outcomes.items():
         if outcome not in GOOD_OUTCOMES:
-            meaning = f" ({OUTCOMES[outcome]})" if outcome in OUTCOMES else ""
+            meaning = f" ({outcomes.CACHE_DATA[outcome]})" if outcome in outcomes.CACHE_DATA else ""
             texts.append(f"cache data that the driver was given although {outcome}{meaning}: {count}")
     texts += _policy_remark(total)
     if total.newest.texts["carrier"] == "off":

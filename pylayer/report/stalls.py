@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..store.timeline import Event
+    from ..store.store import Event
 
 #: What a program does between two pipelines of the same frame takes less time than this.
 GAP_NS = 1_000_000

@@ -5,27 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..common import owner
 from ..common.identity import program_id
 from ..common.settings import glob_matches
-from ..store import owner, runs
-from ..values import COUNTER_NAMES
+from ..store.store import Store
+from .counters import COUNTERS, NUMBERS, RUN_VALUES
 from .words import one_line, printable
 
-#: Counters that are reported in another form, together with what was refused and why, or not at all.
-_ELSEWHERE = ("caches_emptied", "absorbed")
-#: The counters of a run that are added up and reported under their own name.
-COUNTERS = tuple(name for name in COUNTER_NAMES if name not in _ELSEWHERE)
-#: The other values of a run that are added up.
-SUMS = (
-    "loaded_records",
-    "stored_records",
-    "stored_bytes",
-    "left_out",
-    "lost_records",
-    "damaged_records",
-    "restored_caches",
-    "write_errors",
-)
 #: The values of a run's policy class that are added up, if the user has one.
 POLICY_SUMS = ("failures", "late", "broken_off", "events", "over_budget", "event_ns", "event_cpu_ns")
 #: The values for each kind of pipeline that are added up.
@@ -67,7 +53,7 @@ class Run:
         self.pid, self.start_ticks = (int(number_in(values, key)) for key in ("pid", "start_ticks"))
         self.machine = str(values.get("machine", ""))
         self.numbers = {key: int(number_in(values.get("counters"), key)) for key in COUNTERS}
-        self.numbers |= {key: int(number_in(values, key)) for key in SUMS}
+        self.numbers |= {key: int(number_in(values, key)) for key in RUN_VALUES}
         self.mean_compile_ns = number_in(values, "mean_compile_ns")
         self.refused = _counts(values, "refused")
         self.outcomes = _counts(values, "cache_outcomes")
@@ -158,7 +144,7 @@ class Total:
         self.newest = max(group, key=lambda run: run.started)
         self.runs = len(group)
         self.first_started = min(run.started for run in group)
-        self.numbers = {key: sum(run.numbers[key] for run in group) for key in (*COUNTERS, *SUMS)}
+        self.numbers = {key: sum(run.numbers[key] for run in group) for key in NUMBERS}
         self.refused: dict[str, int] = {}
         self.outcomes: dict[str, int] = {}
         self.damage: dict[str, int] = {}
@@ -222,7 +208,7 @@ class Total:
 
 def read_runs(root: str) -> list[Run]:
     """Returns every run in the store that can be read."""
-    return [Run(values) for values in runs.read_all(root)]
+    return [Run(values) for values in Store(root).runs()]
 
 
 def add_up(found: Iterable[Run], newest_only: bool = False) -> list[Total]:

@@ -11,13 +11,14 @@ import json
 from typing import IO, TYPE_CHECKING, Any
 
 from .. import __version__
-from .figures import OUTCOMES, REASONS, kind_name, stages_of
+from ..common import outcomes
+from .figures import OUTCOMES, kind_name, stages_of
 from .words import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..store.timeline import Event, Timeline
+    from ..store.store import Event, Timeline
     from .recorded import Recorded
 
 #: Rows for what the layer did for a device on no thread of the program. No thread has such a number (PID_MAX_LIMIT is
@@ -67,7 +68,7 @@ def _arguments(event: Event) -> dict[str, Any]:
         return arguments
     if event.type == "cache":
         reason = printable(event.text)
-        meaning = REASONS.get(reason, "")
+        meaning = outcomes.CACHE_DATA.get(reason, "")
         return {
             "cache": event.number, "bytes": event.value, "verdict": event.outcome, "reason": reason, "meaning": meaning
         }  # fmt: skip

@@ -63,9 +63,9 @@ def cards(run: dict[str, Any], frame_ns: int) -> list[dict[str, Any]]:
     """Returns the numbers at the top of the page."""
     looked = run["hits"] + run["compiled"]
     if run["carrier"] in ("off", "observe") and not run["hits"]:
-        found = "none was looked for"
+        found = "none was probed"
     else:
-        found = f"{100 * run['hits'] / looked:.0f} % of those looked for" if looked else ""
+        found = f"{100 * run['hits'] / looked:.0f} % of those probed" if looked else ""
     adopted = f"; {run['adopted']:,} from the driver's own cache" if run["adopted"] else ""
     return [
         _card("Pipelines created", f"{run['pipelines'] + run['passed']:,}", f"in {human_time(run['duration_ns'])}"),
@@ -246,7 +246,7 @@ def timeline_note(run: dict[str, Any], left_out: int) -> str:
     line = run["timeline"]
     if line["outcome"] == "missing":
         return (
-            "No timeline was recorded for this run, or it is not kept any more: timelines of the newest 50 runs are, "
+            "No timeline was recorded for this run, or it was deleted. Timelines of the newest 50 runs are kept, "
             "unless timeline_mib in the policy file is 0."
         )
     notes = []
@@ -257,7 +257,7 @@ def timeline_note(run: dict[str, Any], left_out: int) -> str:
     elif run["state"] == "died":
         notes.append("What happened in the last second before the program died may be missing.")
     if line["dropped"]:
-        notes.append(f"{plural(line['dropped'], 'event')} found no room (timeline_mib in the policy file).")
+        notes.append(f"{plural(line['dropped'], 'event')} did not fit (timeline_mib in the policy file).")
     if left_out:
         notes.append(f"The shortest {left_out:,} events are not drawn; pylayer report --trace has them all.")
     return " ".join(notes)
@@ -283,11 +283,11 @@ STATES = {
 def saved_meaning(run: dict[str, Any]) -> str:
     """Returns how the time saved is estimated, with this run's numbers."""
     text = (
-        "An estimate: the hits, one for each stored pipeline, times what compiling one took on average when the store "
-        "was filled, less the time that the hits took. Pipelines that the program creates twice count once. Without "
-        "pylayer the driver's own cache might have had some of them, and then less was saved."
+        "An estimate: the hits, one for each stored pipeline, times the average time of a compile when the store was "
+        "filled, minus the time of the hits. A pipeline that the program creates twice counts once. Without pylayer "
+        "the driver's own cache might have had some of them; then less was saved."
     )
     if run["saved_estimate_ns"] is None:
-        return f"{text} Here nothing is known of what compiling took, so there is no estimate."
+        return f"{text} For this run there is no estimate, because the time of compiles is unknown."
     hits, loaded = f"{run['hits']:,} hits in {human_time(run['hit_ns'])}", f"{run['loaded_records']:,} stored pipelines"
     return f"{text} Here: {hits}, {loaded} loaded."

@@ -16,9 +16,9 @@ import time
 
 import xxhash
 
+from ..common.files import append, create_temporary, remove, unique_name, write_all, write_at_start
 from ..values import Attested, BinaryRead
 from . import format
-from .files import append, create_temporary, remove, unique_name, write_all, write_at_start
 from .folder import Folder, identity_names
 from .format import Damage
 from .journal import Journal

@@ -15,9 +15,9 @@ import time
 
 import xxhash
 
+from ..common.files import remove, replace_file, unique_name
 from . import format, sketch
 from .ended import has_writer
-from .files import remove, replace_file, unique_name
 from .folder import Folder, identity_names, read_identity
 from .format import Damage
 from .journal import Journal
@@ -40,14 +40,6 @@ MAX_FILES = 8
 INCOMPLETE = 1
 #: Not an attestation: marks an application that passes data to vkCreatePipelineCache.
 LOADS = 2
-
-#: What is known of an application's data, by name. ``policy.Policy.admit_cache`` decides what follows from it.
-OUTCOMES = {
-    "attested": "read back from this driver by this program, byte for byte",
-    "stale": "read back by this program from another driver or device",
-    "altered": "a damaged copy of data that this program read back from this driver",
-    "unknown": "no record of it, and no damage recognised",
-}
 
 
 class Attestation:
@@ -223,8 +215,8 @@ class Attestations:
             self.blobs[blob.slot] = blob
 
     def outcome(self, data_digest: bytes, size: int, data_sketch: bytes = b"") -> tuple[str, str]:
-        """Returns one of ``OUTCOMES`` for initial data of a VkPipelineCache, and for altered data how it was damaged.
-        Without a sketch no data is recognised as altered."""
+        """Returns one of ``outcomes.HISTORY`` for initial data of a VkPipelineCache, and for altered data how it was
+        damaged. Without a sketch no data is recognised as altered."""
         if self.history.has(data_digest, size):
             return "attested", ""
         self.history.refresh(self.damage)  # other processes may have added records since

@@ -31,7 +31,7 @@ def problem(data: bytes | bytearray | memoryview) -> str:
         return "binaries of a pipeline without a key"
     place = HEADER.size + count * ENTRY.size
     if place > len(data):
-        return "more binaries than there is room for"
+        return "more binaries than fit into it"
     for at in range(HEADER.size, place, ENTRY.size):
         size, key_size, zero, key = ENTRY.unpack_from(data, at)
         if zero or not _is_key(key_size, key):
@@ -42,4 +42,4 @@ def problem(data: bytes | bytearray | memoryview) -> str:
         if any(data[place + size : end]):
             return "bytes between the binaries"
         place = end
-    return "bytes behind the binaries" if place != len(data) else ""
+    return "bytes after the binaries" if place != len(data) else ""

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import struct
 
+from ..common.files import TEMPORARY, remove
 from . import format
-from .files import TEMPORARY, remove
 from .fold import STEP_ENTRIES, Fold
 from .folder import Folder, identity_names, read_identity
 from .format import Damage

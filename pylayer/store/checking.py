@@ -71,15 +71,15 @@ def check_file(
         result.damage.append(Damage(path, outcome))
         return
     if header.kind != kind:
-        result.wrong(f"a file of the kind {text_of(header.kind)} under the name of {text_of(kind)}")
+        result.wrong(f"a file of kind {text_of(header.kind)} with a name of kind {text_of(kind)}")
         return
     if program is not None and header.program != program:
-        result.wrong(f"a file of program {header.program:016x} under the name of another")
+        result.wrong(f"a file of program {header.program:016x} with the name of another")
     for part in reader.content(header, result.damage):
         part.records = [record for record in part.records if not _is_impossible(part, record, result)]
         for record in part.records:
             if record[0] not in CONTENT[kind]:
-                result.wrong(f"a {text_of(record[0])} record here", part.place(record)[0])
+                result.wrong(f"a {text_of(record[0])} record in the wrong file", part.place(record)[0])
             result.records += 1
             result.data_bytes += record[4]
         yield part

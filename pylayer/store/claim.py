@@ -13,8 +13,8 @@ import errno
 import os
 import time
 
-from . import owner
-from .files import TEMPORARY, remove, remove_directory
+from ..common import owner
+from ..common.files import TEMPORARY, remove, remove_directory
 from .folder import Folder
 
 

@@ -9,8 +9,8 @@ import os
 import time
 
 from ..common import flat
+from ..common.files import remove, replace_file, unique_name
 from . import format, sentinel
-from .files import remove, replace_file, unique_name
 from .folder import Folder
 from .reader import Reader
 from .suspects import SUSPECTED_SECONDS, Suspects

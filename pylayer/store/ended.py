@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from . import owner
+from ..common import owner
 from .folder import Folder
 from .journal import CLOSED, OPEN
 from .reader import Reader

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import os
 
+from ..common.files import remove, remove_left_temporaries, unique_name
 from . import binaries, format, pack, quarantine
 from .claim import Claim
 from .ended import close_ended_journals, has_writer
-from .files import remove, remove_left_temporaries, unique_name
 from .folder import Folder
 from .format import Damage
 from .journal import CLOSED, OPEN

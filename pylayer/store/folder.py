@@ -22,10 +22,10 @@ import time
 import xxhash
 
 from ..common import flat
+from ..common.files import read_small, replace_file, unique_name
 from ..common.identity import Identity
 from ..common.paths import UntrustedDirectory, make_private_below, require_own_below
 from . import format
-from .files import read_small, replace_file, unique_name
 from .format import Damage
 from .reader import Reader
 

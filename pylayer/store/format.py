@@ -15,8 +15,8 @@ import time
 
 import xxhash
 
+from ..common import outcomes, owner
 from ..common.identity import Identity
-from . import owner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,26 +99,14 @@ MAX_BLOCK_BYTES = 2 * BLOCK_BYTES
 
 _PADDING = bytes(ALIGNMENT)
 
-#: What can be wrong with a file or a part of it, in words.
-OUTCOMES = {
-    "empty": "the file has no bytes",
-    "zero-filled": "zeros where records should be, as after a power failure",
-    "truncated": "the file ends inside a record: its writer was killed, or the end was cut off",
-    "extended": "bytes behind the end",
-    "damaged-header": "a header that does not match its hash",
-    "damaged-data": "data that does not match its hash",
-    "foreign-version": "a newer version of the format",
-    "foreign-identity": "another driver or device than the folder is for",
-    "not-a-store-file": "not a file of this store",
-    "impossible": "lengths or places that cannot be, under a valid hash",
-    "unreadable": "the file could not be read",
-    "untrusted": "somebody else could have written it",
-}
+
+class Refused(Exception):
+    """An export that cannot be imported. The text says where and why."""
 
 
 class Damage:
-    """A part of a file that cannot be used. ``outcome`` is one of ``OUTCOMES``; ``size`` -1 means to the end of the
-    file."""
+    """A part of a file that cannot be used. ``outcome`` is one of ``outcomes.STORE``; ``size`` -1 means to the end of
+    the file."""
 
     __slots__ = ("detail", "offset", "outcome", "path", "size")
 
@@ -140,7 +128,7 @@ class Damage:
         place = "" if self.offset == 0 and self.size < 0 else f" at byte {self.offset}"
         size = f", {self.size} bytes" if self.size >= 0 else ""
         detail = f" ({self.detail})" if self.detail else ""
-        return f"{self.outcome}{place}{size}: {OUTCOMES[self.outcome]}{detail}"
+        return f"{self.outcome}{place}{size}: {outcomes.STORE[self.outcome]}{detail}"
 
     def __str__(self) -> str:
         return f"{self.path}: {self.reason}"

@@ -11,10 +11,11 @@ from __future__ import annotations
 import os
 import time
 
+from ..common import owner
+from ..common.files import create_temporary, remove, unique_name, write_all
 from ..common.identity import Identity
 from ..common.paths import open_in_store
-from . import format, owner
-from .files import create_temporary, remove, unique_name, write_all
+from . import format
 
 OPEN, CLOSED = ".journal", ".closed"
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import os
 
+from ..common.files import remove_left_temporaries
 from . import application_binaries, bounds, ended, fold, plans, quarantine, runs, timeline
-from .files import remove_left_temporaries
 from .folder import Folder, identity_names
 from .format import Damage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
+
+    from ..common.settings import Limits
 
 #: Files that are not folded. A damaged one goes to quarantine as a whole.
 WHOLE_FILES = (".snapshot", ".blob", ".attest", ".binaries", ".suspects")
@@ -27,19 +29,6 @@ EXIT_JOURNALS = 16
 #: The most bytes that such a fold reads. A fold that takes longer than EXIT_SECONDS would begin at every exit and never
 #: end (measured: 64 MiB take 0.4 s).
 EXIT_BYTES = 4 << 20
-
-
-class Limits:
-    """The most bytes that the store, one program, and the data of its own binaries may take, and whether packs are
-    compressed."""
-
-    __slots__ = ("application_binaries", "compress", "max_program", "max_store")
-
-    def __init__(self, max_store: int, max_program: int, compress: bool, application_binaries: int = 64 << 20) -> None:
-        self.application_binaries = application_binaries
-        self.max_store = max_store
-        self.max_program = max_program
-        self.compress = compress
 
 
 def worth_folding(folder: Folder, program: int, journals: int = fold.WORTH_JOURNALS) -> bool:
@@ -76,13 +65,16 @@ def maintain(
     for program in folder.programs():
         quarantined += yield from _fold(folder, program, damaged, limits, say, at_exit)
     if quarantined:
-        say(f"{quarantined} damaged files of the store are in quarantine; pylayer quarantine ls lists them")
+        say(f"{quarantined} damaged files of the store were moved to quarantine; pylayer quarantine ls lists them")
     if at_exit:
         runs.prune(folder.root)
         timeline.prune(folder.root)  # if every run is short, no other process prunes
         removed = bounds.drop_oldest_files(folder.root, limits.max_store)
         if removed:
-            say(f"the store was far beyond its limit: the {removed} oldest files left; pylayer trim chooses by use")
+            say(
+                f"the store was far beyond its limit; its {removed} oldest files were deleted. "
+                "pylayer trim evicts by last use"
+            )
         return
     yield
     yield from application_binaries.compact(folder, limits.application_binaries)
@@ -91,7 +83,8 @@ def maintain(
         yield from bounds.enforce(folder.root, limits.max_store, limits.max_program, trimmed, limits.compress)
         if trimmed.bytes_after < trimmed.bytes_before:
             say(
-                f"the store was {trimmed.bytes_before} bytes and is {trimmed.bytes_after}: the least recently used left"
+                f"the store was {trimmed.bytes_before} bytes and is {trimmed.bytes_after}: "
+                "the least recently used pipelines were evicted"
             )
     prune(folder.root)
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 
+from ..common.files import append, create_temporary, remove, rename_to_new, write_all, write_at_start
 from ..common.identity import Identity
 from . import format
-from .files import append, create_temporary, remove, rename_to_new, write_all, write_at_start
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import os
 
 import xxhash
 
+from ..common.files import replace_file
 from ..common.paths import make_private_below
-from .files import replace_file
 
 #: Beyond this many plans the least recently made are deleted, a quarter at a time.
 MAX_PLANS = 1000

@@ -14,14 +14,15 @@ from __future__ import annotations
 import os
 import time
 
-from ..common import flat
+from ..common import flat, outcomes
 from ..common.cache_header import HEADER, HEADER_VERSION_ONE
+from ..common.files import remove, unique_name
 from ..common.identity import Identity
 from ..values import KIND_NAMES
 from . import checking, crash_notes, format, pack
-from .files import remove, unique_name
 from .fold import ORDER
 from .folder import Folder
+from .format import Refused as Refused
 from .reader import Reader
 from .recency import Uses, fingerprints_of
 
@@ -47,10 +48,6 @@ FIELDS: dict[str, type] = {
     "pipeline_cache_uuid": str,
     "vendor_id": int,
 }
-
-
-class Refused(Exception):
-    """An export that cannot be imported. The text says where and why."""
 
 
 class Moved:
@@ -218,12 +215,12 @@ class Import:
         reader = Reader(self.path, foreign=True)
         header, outcome = reader.header()
         if header is None:
-            raise self._refuse(f"{outcome}: {format.OUTCOMES[outcome]}")
+            raise self._refuse(f"{outcome}: {outcomes.STORE[outcome]}")
         if header.kind != format.EXPORT:
-            raise self._refuse(f"a file of the kind {checking.text_of(header.kind)}, not an export")
+            raise self._refuse(f"a file of kind {checking.text_of(header.kind)}, not an export")
         if header.size != reader.size:
             outcome = "truncated" if header.size > reader.size else "extended"
-            raise self._refuse(f"{outcome}: {format.OUTCOMES[outcome]}", min(header.size, reader.size))
+            raise self._refuse(f"{outcome}: {outcomes.STORE[outcome]}", min(header.size, reader.size))
         head = format.RECORD_HEADER.size
         size = format.RECORD_HEADER.unpack(reader.bytes_at(format.FILE_HEADER.size, head).ljust(head, b"\0"))[3]
         found = reader.record_at(format.FILE_HEADER.size, 0, {}) if size <= MAX_NOTE_BYTES else None
@@ -231,7 +228,7 @@ class Import:
             raise self._refuse("the identity's fields are missing, or do not verify", format.FILE_HEADER.size)
         identity = self._identity_of(found[1])
         if identity.digest != header.identity_digest:
-            raise self._refuse("the identity's fields are not those of the file's header")
+            raise self._refuse("the identity's fields do not match the file's header")
         return identity
 
     def _identity_of(self, data: bytes) -> Identity:
@@ -246,7 +243,7 @@ class Import:
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise self._refuse("the identity's fields cannot be read") from error
         if not sane:
-            raise self._refuse("the identity's fields are none of a device")
+            raise self._refuse("the identity's fields do not describe a device")
         self.device = str(values.get("device", ""))
         return Identity(fields)
 
@@ -290,7 +287,7 @@ class Import:
                 elif record[0] == format.NOTE and (named := self._program_of(data, place)) is not None:
                     section = self._begin(folder, named, compress, dry_run)
                 elif section is None:
-                    raise self._refuse("a record of no program", place)
+                    raise self._refuse("a record that belongs to no program", place)
                 else:
                     self._judge(record, data, place)
                     self._take(section, record, data, place)
@@ -307,9 +304,9 @@ class Import:
                 return None
             program, name = int(note["program"], 16), note["name"]
         except (KeyError, TypeError, ValueError) as error:
-            raise self._refuse("a note that says nothing known", place) from error
+            raise self._refuse("a note with unknown content", place) from error
         if set(note) != {"program", "name"} or not 0 <= program < 1 << 64 or program in self.result.programs:
-            raise self._refuse("a program that cannot be, or twice", place)
+            raise self._refuse("an impossible program, or one that appears twice", place)
         if not isinstance(name, str) or not name or not name.isprintable() or len(name) > MAX_NAME:
             raise self._refuse("a program without a name, or with one that cannot be printed", place)
         self.result.programs[program] = name
@@ -351,7 +348,7 @@ class Import:
         if checked.damage:
             what = checked.damage[0]
             detail = f" ({what.detail})" if what.detail else ""
-            raise self._refuse(f"{what.outcome}: {format.OUTCOMES[what.outcome]}{detail}", what.offset)
+            raise self._refuse(f"{what.outcome}: {outcomes.STORE[what.outcome]}{detail}", what.offset)
 
     def _judge(self, record: Record, data: memoryview, place: int) -> None:
         """Raises Refused for records that no pylayer writes into an export."""
@@ -359,14 +356,14 @@ class Import:
         if magic in format.PIPELINES:
             known = format.ADOPTED | (format.DRIVER_COMPRESSED if magic == format.BINARIES else 0)
             if kind >= len(KIND_NAMES) or flags & ~known:
-                raise self._refuse("a pipeline of no known kind", place)
+                raise self._refuse("a pipeline of an unknown kind", place)
             reason = self._cell_problem(data) if magic == format.CELL else self._binaries_problem()
             if reason:
                 raise self._refuse(f"a pipeline {reason}", place)
         elif magic == format.NOTE:
             self._judge_note(data, place)
         elif len(data) % 8:
-            raise self._refuse("uses that are none", place)
+            raise self._refuse("a malformed list of uses", place)
 
     def _cell_problem(self, data: memoryview) -> str:
         """Returns what is wrong with the VkPipelineCacheHeaderVersionOne of a cell, in words; empty if nothing is."""
@@ -395,7 +392,7 @@ class Import:
         kind = note.get("plain_kind")
         known = type(kind) is int and 0 <= kind < len(KIND_NAMES) if "plain_kind" in note else note.get("stub") is True
         if len(note) != 1 or not known or len(data) > MAX_NOTE_BYTES:
-            raise self._refuse("a note that says nothing known", place)
+            raise self._refuse("a note with unknown content", place)
 
 
 def _present(folder: Folder, program: int) -> set[bytes]:

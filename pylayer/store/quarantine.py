@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 
+from ..common.files import read_small, remove, replace_file, unique_name
 from ..common.paths import make_private_below
-from .files import read_small, remove, replace_file, unique_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

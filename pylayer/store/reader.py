@@ -6,9 +6,9 @@ import os
 
 import xxhash
 
+from ..common.files import open_foreign
 from ..common.paths import open_in_store
 from . import format
-from .files import open_foreign
 from .format import ALIGNMENT, HASHED_RECORD_HEADER, RECORD_HEADER, Damage, FileHeader
 
 TYPE_CHECKING = False
@@ -80,7 +80,7 @@ class Reader:
         fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
             if not os.path.samestat(os.fstat(fd), self._status):
-                raise FileNotFoundError(2, "another file has its name", self.path)
+                raise FileNotFoundError(2, "another file now has its name", self.path)
             return os.preadv(fd, [buffer], offset)
         finally:
             os.close(fd)

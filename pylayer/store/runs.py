@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 
 from ..common import flat
+from ..common.files import read_small, replace_file, unique_name
 from ..common.paths import make_private_below
-from .files import read_small, replace_file, unique_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,40 +43,60 @@ class RunFile:
         return True
 
 
+def _names(root: str) -> list[str]:
+    """Returns the names of all runs, oldest first."""
+    try:
+        found = os.listdir(os.path.join(root, "runs"))
+    except OSError:
+        return []
+    return sorted(name.removesuffix(".run") for name in found if name.endswith(".run"))
+
+
 def prune(root: str) -> int:
     """Deletes the oldest runs beyond ``MAX_RUNS``; returns how many."""
-    directory = os.path.join(root, "runs")
-    try:
-        names = sorted(name for name in os.listdir(directory) if name.endswith(".run"))
-    except OSError:
-        return 0
+    names = _names(root)
     if len(names) <= MAX_RUNS:
         return 0
     removed = 0
     for name in names[: len(names) - MAX_RUNS * 3 // 4]:
         try:
-            os.unlink(os.path.join(directory, name))
+            os.unlink(os.path.join(root, "runs", f"{name}.run"))
             removed += 1
         except OSError:
             pass  # another process prunes too
     return removed
 
 
+def read(root: str, name: str) -> dict[str, Any]:
+    """Returns the values of a run. Raises OSError and ValueError."""
+    return flat.loads(read_small(os.path.join(root, "runs", f"{name}.run"), 1 << 20).decode())
+
+
+def files(root: str) -> dict[str, os.stat_result]:
+    """Returns the state of each run's file, by the run's name."""
+    found = {}
+    try:
+        with os.scandir(os.path.join(root, "runs")) as entries:
+            for entry in entries:
+                if entry.name.endswith(".run"):
+                    try:
+                        found[entry.name.removesuffix(".run")] = entry.stat(follow_symlinks=False)
+                    except OSError:
+                        continue  # pruned meanwhile
+    except OSError:
+        pass  # nothing was recorded yet
+    return found
+
+
 def read_all(root: str) -> Iterator[dict[str, Any]]:
-    """Yields every run that can be read, oldest first."""
-    for _, values in read_named(root):
-        yield values
+    """Yields the values of every run that can be read, oldest first."""
+    return (values for _, values in read_named(root))
 
 
 def read_named(root: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the name and values of every run that can be read, oldest first."""
-    directory = os.path.join(root, "runs")
-    try:
-        names = sorted(name for name in os.listdir(directory) if name.endswith(".run"))
-    except OSError:
-        return
-    for name in names:
+    for name in _names(root):
         try:
-            yield name.removesuffix(".run"), flat.loads(read_small(os.path.join(directory, name), 1 << 20).decode())
+            yield name, read(root, name)
         except (OSError, ValueError):
             continue

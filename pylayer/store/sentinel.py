@@ -14,10 +14,10 @@ import os
 import struct
 import time
 
-from ..common import paths
+from ..common import owner, paths
+from ..common.files import read_small, remove, unique_name, write_all
 from ..common.paths import make_private
-from . import format, owner
-from .files import read_small, remove, unique_name, write_all
+from . import format
 from .folder import Folder
 
 TYPE_CHECKING = False

@@ -130,6 +130,20 @@ class Suspects:
         self.kinds |= int(note.get("kinds", 0))
         self.notes.append(note)
 
+    @staticmethod
+    def describe(note: Mapping[str, Any]) -> str:
+        """Returns a note in words: which program died, and what is set aside for it."""
+        parts = []
+        if note.get("records"):
+            parts.append(_counted(len(note["records"]), "stored record"))
+        created = _created(note)
+        if created:
+            parts.append(f"the stored data of {_counted(max(len(note.get('pipelines', [])), 1), 'pipeline')}")
+        if note.get("applications"):
+            parts.append(f"{_counted(len(note['applications']), 'cache')} of the program")
+        doing = "created pipelines" if created else "loaded pipeline caches"
+        return f"{note.get('program') or 'a program'} died while the driver {doing}; set aside: {' and '.join(parts)}"
+
 
 def _created(note: Mapping[str, Any]) -> bool:
     """Returns whether a process died while it created pipelines."""
@@ -142,20 +156,6 @@ def name_of(text: str) -> bytes:
     if len(name) != 8:
         raise ValueError("a digest's name has eight bytes")
     return name
-
-
-def describe(note: Mapping[str, Any]) -> str:
-    """Returns a note in words: which program died, and what is set aside for it."""
-    parts = []
-    if note.get("records"):
-        parts.append(_counted(len(note["records"]), "stored record"))
-    created = _created(note)
-    if created:
-        parts.append(f"what is stored of {_counted(max(len(note.get('pipelines', [])), 1), 'pipeline')}")
-    if note.get("applications"):
-        parts.append(f"{_counted(len(note['applications']), 'cache')} of its own")
-    doing = "created pipelines" if created else "loaded pipeline caches"
-    return f"{note.get('program') or 'a program'} died while the driver {doing}: {' and '.join(parts)} set aside"
 
 
 def _counted(number: int, what: str) -> str:

@@ -10,7 +10,7 @@ import _thread
 import os
 import time
 
-from .files import remove, sync_file
+from ..common.files import remove, sync_file
 from .journal import CLOSED, OPEN, Journal
 
 TYPE_CHECKING = False

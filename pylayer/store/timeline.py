@@ -11,10 +11,10 @@ import os
 import struct
 
 from ..common import flat
+from ..common.files import append, remove, replace_file
 from ..common.paths import make_private_below
 from ..values import CARRIER_NAMES
 from . import format
-from .files import append, remove, replace_file
 from .reader import Reader
 
 TYPE_CHECKING = False
@@ -94,6 +94,11 @@ class Event:
         self.value = value
         self.stages = stages
         self.text = text
+
+    @property
+    def is_compile(self) -> bool:
+        """Whether the driver compiled pipelines."""
+        return self.type == "pipeline" and self.outcome in COMPILES
 
     def __repr__(self) -> str:
         return f"Event({', '.join(f'{name}={getattr(self, name)!r}' for name in self.__slots__)})"
@@ -211,7 +216,7 @@ class TimelineFile:
 
 class Timeline:
     """The events of a run, in the order in which they were written. ``outcome`` is ``ok``, or one of
-    ``format.OUTCOMES`` that says why not all of them could be read."""
+    ``outcomes.STORE`` that says why not all of them could be read."""
 
     def __init__(self) -> None:
         self.outcome = "ok"

@@ -162,7 +162,7 @@ static int initialise(const char *site)
         PyConfig_Clear(&config);
     }
     if (PyStatus_Exception(status)) {
-        log_text(PYLAYER_LOG_INFO, "Python did not start, the layer does nothing", status.err_msg);
+        log_text(PYLAYER_LOG_INFO, "Python did not start, so the layer does nothing", status.err_msg);
         return 0;
     }
     /* The program's output is not ours to write to. */
@@ -193,12 +193,12 @@ static void run_policy(const char *site, int dlopen_flags)
 {
     PyObject *run = load_policy(site, dlopen_flags);
     if (!run) {
-        log_exception("policy cannot be loaded, the layer does nothing");
+        log_exception("policy cannot be loaded, so the layer does nothing");
         return;
     }
     PyObject *result = PyObject_CallNoArgs(run);
     if (!result)
-        log_exception("policy ended, the layer does nothing from now on");
+        log_exception("policy ended, so the layer does nothing from now on");
     Py_XDECREF(result);
     Py_DECREF(run);
 }
@@ -208,7 +208,7 @@ __attribute__((visibility("default"))) int pylayer_policy_run(const PylayerShim 
     char site[PATH_MAX];
     shim = commands;
     if (commands->boundary_version != PYLAYER_BOUNDARY_VERSION || !site_directory(site, sizeof site)) {
-        commands->log(PYLAYER_LOG_INFO, "layer and policy library do not belong together; the layer does nothing");
+        commands->log(PYLAYER_LOG_INFO, "the layer and the policy library do not match; the layer does nothing");
         return -1;
     }
     isolation_begin();

@@ -153,7 +153,7 @@ static _Noreturn void end_policy(int status)
 {
     if (getpid() != process)
         _exit(status);
-    pylayer_shim()->log(PYLAYER_LOG_INFO, "policy ended the interpreter, the layer does nothing from now on");
+    pylayer_shim()->log(PYLAYER_LOG_INFO, "policy ended the interpreter, so the layer does nothing from now on");
     if (pylayer_policy_ended)
         pylayer_policy_ended();
     for (;;)

@@ -110,8 +110,7 @@ static void say_stuck(int64_t call, int64_t now)
 {
     char line[300];
     snprintf(line, sizeof line,
-             "the policy class has been in %s for %lld ms and does not stop when told; the program goes on without "
-             "policy",
+             "the policy class has been in %s for %lld ms and cannot be stopped; the program goes on without policy",
              pylayer_call_name ? pylayer_call_name : "a call", (long long)(now - call) / 1000000);
     pylayer_shim()->log(PYLAYER_LOG_WARN, line);
 }
@@ -165,8 +164,9 @@ static void start(void)
     pthread_condattr_destroy(&monotonic);
     policy_thread = PyThread_get_thread_ident();
     if (start_thread(watch, "pylayer-watch") != 0)
-        pylayer_shim()->log(PYLAYER_LOG_INFO,
-                            "no thread to watch the policy class; a call that hangs is not broken off");
+        pylayer_shim()->log(
+            PYLAYER_LOG_INFO,
+            "the thread that watches the policy class cannot be created; a call that hangs is not stopped");
 }
 
 void pylayer_watch(void)

@@ -13,12 +13,12 @@ import xxhash
 from unit.things import facts
 
 from pylayer.cli.children import probe
-from pylayer.common import flat
+from pylayer.common import flat, owner
 from pylayer.common.cache_header import HEADER, HEADER_VERSION_ONE
+from pylayer.common.files import unique_name
 from pylayer.common.identity import Identity, program_id
-from pylayer.store import format, owner
+from pylayer.store import format
 from pylayer.store.attestation import Attestation
-from pylayer.store.files import unique_name
 from pylayer.store.fold import Fold
 from pylayer.store.folder import Folder, Loaded, note_parts
 from pylayer.store.recency import used_parts

@@ -108,7 +108,7 @@ def test_help_fits_the_terminal(user: User, columns: int) -> None:
         (("doctor", "argument"), "got unexpected extra argument (argument); see pylayer doctor --help"),
         (
             ("trim", "--max-size", "much"),
-            "invalid value for '--max-size': 'much' is no size; write it like 500M or 2GiB; see pylayer trim --help",
+            "invalid value for '--max-size': 'much' is not a size; write it like 500M or 2GiB; see pylayer trim --help",
         ),
     ],
 )
@@ -268,7 +268,7 @@ def test_tables_fit_the_terminal(user: User, words: str, columns: int) -> None:
     user.demo(10)
     _, text = user.terminal(words, columns=columns, NO_COLOR="1")
     lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).splitlines()
-    table = [line for line in lines if not re.search("^Store: |^Beside | are used| were written", line)]
+    table = [line for line in lines if not re.search("^Store: |^Besides | are used| were written", line)]
     assert max(map(len, table)) <= columns
     words_of_it = set(re.findall(r"[^\s,]+", " ".join(lines)))
     if words == "stats":

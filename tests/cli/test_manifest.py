@@ -131,6 +131,6 @@ def test_preset_of_any_kind() -> None:
         "queue_mib": 2,
         "fsync_interval_ms": "null",
     }
-    assert preset["description"].startswith("for those who work late. Without")
+    assert preset["description"].startswith("for those who work late. This omits")
     assert "max_store_mib, share" in preset["description"]
     assert layer_features.preset("dawn", "# dawn: nothing\nshare: all\n", definitions(schema())) is None

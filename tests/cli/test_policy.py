@@ -42,18 +42,18 @@ def test_errors_are_shown_in_their_lines(user: User, file: Path) -> None:
     assert f"{file}:3:13: settings.compress is 'yes'\n" in done.stdout
     assert "     3 |   compress: yes   # really\n       |             ^^^\n  allowed: true or false\n" in done.stdout
     assert f"{file}:5:5: share is 'some'\n" in done.stdout
-    assert done.stdout.endswith("3 problems: the layer would use the defaults in place of this file.\n")
+    assert done.stdout.endswith("3 problems: the layer would use the defaults instead of this file.\n")
 
 
 @pytest.mark.parametrize(
     ("text", "line", "column", "message"),
     [
         ("a: [1\n", 2, 1, "not YAML"),
-        ("share: all\nsettings: {}\nshare: all\n", 3, 1, "not YAML: the key 'share' stands twice"),
+        ("share: all\nsettings: {}\nshare: all\n", 3, 1, "not YAML: the key 'share' appears twice"),
         ("settings:\n\tcarrier: off\n", 2, 1, "not YAML"),
         ("share: all\n# caf\xe9 \0\n", 2, 8, "not YAML: special characters are not allowed"),
-        ("carrier: off\n", 1, 1, "unknown key 'carrier' in the file; it belongs into settings"),
-        ("settings: {share: all}\n", 1, 12, "it belongs outside of everything else"),
+        ("carrier: off\n", 1, 1, "unknown key 'carrier' in the file; it belongs in settings"),
+        ("settings: {share: all}\n", 1, 12, "it is a top-level key"),
         ("rules:\n- match: {executable: a}\n  set: {}\n- match: {}\n  set: {}\n", 4, 10, "at least one condition"),
         ("settings: {load_wait_ms: .nan}\n", 1, 26, "settings.load_wait_ms is nan"),
         ("preset: gamers\n", 1, 9, "preset is 'gamers'; did you mean players? allowed: null"),
@@ -150,7 +150,7 @@ def test_init_leaves_files_alone(user: User, file: Path) -> None:
     """init keeps an existing file, unless --force is given. - prints to standard output. Another file name is used."""
     file.write_text("share: all\n")
     done = user.pylayer("policy", "init")
-    assert done.returncode == 2 and "is there already" in done.stderr and file.read_text() == "share: all\n"
+    assert done.returncode == 2 and "already exists" in done.stderr and file.read_text() == "share: all\n"
     assert user.pylayer("policy", "init", "--force", "--preset", "players").returncode == 0
     assert "preset: players" in file.read_text()
     assert user.pylayer("policy", "init", "-").stdout == user.pylayer("policy", "init", "-", "--force").stdout
@@ -322,7 +322,9 @@ def test_layer_settings(user: User, file: Path, wrong: str) -> None:
 def test_skipped_programs(user: User, file: Path) -> None:
     """explain reports a program that the layer skips, with the rule. never_skip overrides the rule."""
     text = user.pylayer("policy", "explain", "vulkaninfo").stdout
-    assert "by the built-in skip rule executable: vulkaninfo*" in " ".join(text.split()) and "Carrier" not in text
+    assert (
+        "because of the built-in skip rule executable: vulkaninfo*" in " ".join(text.split()) and "Carrier" not in text
+    )
     file.write_text('skip: [{executable: "my-*"}]\nnever_skip: [{executable: vulkaninfo}]\n')
     for name, rule in (("vulkaninfo", ""), ("my-tool", "skip rule executable: my-*"), ("game", "")):
         (device,) = user.json("policy", "explain", name)["devices"]
@@ -346,7 +348,7 @@ def test_devices(user: User) -> None:
         (device,) = user.json("policy", "explain", "Game", "--device", name)["devices"]
         assert (device["device"]["driver_name"], device["program"]["executable"]) == ("radv", "Game")
     done = user.pylayer("policy", "explain", "--device", "NVIDIA*")
-    assert done.returncode == 1 and "called NVIDIA*; there is " in done.stderr and "radv" in done.stderr
+    assert done.returncode == 1 and "matches NVIDIA*; this machine has " in done.stderr and "radv" in done.stderr
     nowhere = {"VK_DRIVER_FILES": "/nonexistent.json", "VK_ICD_FILENAMES": "/nonexistent.json"}
     (device,) = user.json("policy", "explain", "Game", **nowhere)["devices"]
     assert device["plan"]["carrier"] == "cells" and "assumed" in device["device_note"]

@@ -75,7 +75,7 @@ def test_ls_program(user: User, store: Store) -> None:
     (game,) = shelf["programs"]
     assert (game["pipelines"], game["binaries"], game["attestation_files"]) == (32, 22, 1)
     assert game["compile_ns"] == 31 * 2_000_000
-    assert "22 of the pipelines are kept as pipeline binaries" in user.pylayer("ls", "game*", COLUMNS="120").stdout
+    assert "22 of the pipelines are stored as pipeline binaries" in user.pylayer("ls", "game*", COLUMNS="120").stdout
 
 
 def problems(user: User) -> list[dict[str, Any]]:
@@ -90,7 +90,7 @@ def test_verify(user: User, store: Store) -> None:
     store.journal(GAME, of_pipeline(400), bad, of_pipeline(401))
     (problem,) = problems(user)
     assert (problem["outcome"], problem["size_bytes"]) == ("impossible", len(bad))
-    assert "behind the binaries" in user.pylayer("verify").stdout
+    assert "after the binaries" in user.pylayer("verify").stdout
     before = indexed(store, GAME)
     assert user.json("verify", "--repair")["repair"]["problems_left"] == []
     assert user.json("verify")["fine"]
@@ -164,9 +164,9 @@ def forged(path: Path, identity: Identity, magic: bytes, data: bytes, **fields: 
     ("identity", "magic", "data", "fields", "reason"),
     [
         (IDENTITY, format.BINARIES, binaries(b"x"), {}, "without a global key"),
-        (WITH_KEY, format.BINARIES, binaries(b"x"), {"flags": 4}, "of no known kind"),
-        (WITH_KEY, format.BINARIES, binaries(b"x"), {"kind": 99}, "of no known kind"),
-        (WITH_KEY, format.CELL, stores.cell_data(1), {"flags": format.DRIVER_COMPRESSED}, "of no known kind"),
+        (WITH_KEY, format.BINARIES, binaries(b"x"), {"flags": 4}, "of an unknown kind"),
+        (WITH_KEY, format.BINARIES, binaries(b"x"), {"kind": 99}, "of an unknown kind"),
+        (WITH_KEY, format.CELL, stores.cell_data(1), {"flags": format.DRIVER_COMPRESSED}, "of an unknown kind"),
         (WITH_KEY, format.BINARIES, binaries(b"x")[:-16], {}, "larger than its record"),
         (WITH_KEY, format.APPLICATION_BINARY, bytes(64), {}, "no binary of an application"),
     ],

@@ -19,6 +19,7 @@ from pylayer.cli.selection import Names, Selection
 from pylayer.cli.sizes import parse_size
 from pylayer.cli.trim import trim
 from pylayer.common.identity import Identity, program_id
+from pylayer.store import store as face
 from pylayer.store.claim import Claim
 from pylayer.store.fold import MOST_FILES, Fold
 
@@ -182,10 +183,10 @@ def test_journals_folded_while_asking(user: User) -> None:
     store = Store(user.store)
     store.journal(TOOL, cell(1))
     chosen, known = Selection("tool", None), Names(str(user.store))
-    (shelf,) = Inventory(str(user.store), chosen, known).shelves
-    plan = clear._plan_programs(str(user.store), shelf, chosen, known)
+    (shelf,) = Inventory(face.Store(str(user.store)), chosen, known).shelves
+    plan = clear._plan_programs(face.Store(str(user.store)), shelf, chosen, known)
     store.pack()
-    clear._remove(str(user.store), plan)
+    plan.remove()
     assert plan.failure == "" and store.loaded(TOOL) == []
 
 

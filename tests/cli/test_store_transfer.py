@@ -214,7 +214,7 @@ def test_nothing_but_suspects(user: User) -> None:
     store.suspects(GAME, time=float(NOW), death="a death", records=sorted(digests))
     done = user.pylayer("export", "x.pylayer", "--app", "game*")
     assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert "only 2 records that a process died over (pylayer quarantine ls)" in done.stderr
+    assert "only 2 records set aside after a crash (pylayer quarantine ls)" in done.stderr
     assert list(user.directory.iterdir()) == []
 
 
@@ -222,7 +222,7 @@ def test_export_overwrites_nothing(user: User, store: Store, export: Path) -> No
     """An export does not overwrite an existing file."""
     data = export.read_bytes()
     done = user.pylayer("export", export, "--app", "tool")
-    assert done.returncode == 1 and "there already" in done.stderr and export.read_bytes() == data
+    assert done.returncode == 1 and "already exists" in done.stderr and export.read_bytes() == data
 
 
 def test_export_to_nowhere(user: User, store: Store) -> None:
@@ -367,14 +367,14 @@ FORGERIES: dict[str, Callable[[Forger], None]] = {
     "of another driver build": lambda forger: forger.add(format.CELL, stores.cell_data(1, OLD_DRIVER)),
     "shorter than a pipeline cache header": lambda forger: forger.add(format.CELL, b"code"),
     "without a pipeline cache header": lambda forger: forger.add(format.CELL, bytes(100)),
-    "of no known kind": lambda forger: forger.add(format.CELL, stores.cell_data(1), kind=200),
-    "a note that says nothing known": lambda forger: forger.add(format.NOTE, b"plain_kind=i:99\n"),
+    "of an unknown kind": lambda forger: forger.add(format.CELL, stores.cell_data(1), kind=200),
+    "a note with unknown content": lambda forger: forger.add(format.NOTE, b"plain_kind=i:99\n"),
     "a SNAP record": lambda forger: forger.add(format.SNAPSHOT, stores.cell_data(1)),
     "a BLOB record": lambda forger: forger.add(format.BLOB, stores.cell_data(1)),
     "a ATST record": lambda forger: forger.add(format.ATTEST, bytes(40)),
     "the same record twice": lambda forger: forger.add(format.CELL, stores.cell_data(5)),
-    "a program that cannot be, or twice": lambda forger: forger.program(ID, "game"),
-    "uses that are none": lambda forger: forger.add(format.USED, bytes(9)),
+    "an impossible program, or one that appears twice": lambda forger: forger.program(ID, "game"),
+    "a malformed list of uses": lambda forger: forger.add(format.USED, bytes(9)),
 }
 
 
@@ -455,7 +455,7 @@ def test_record_of_no_program(tmp_path: Path) -> None:
     forger = Forger(tmp_path / "x")
     forger.add(format.CELL, stores.cell_data(5))
     forger.writer.finish()
-    with pytest.raises(portable.Refused, match="of no program"):
+    with pytest.raises(portable.Refused, match="belongs to no program"):
         take(tmp_path / "x", tmp_path / "root")
 
 
@@ -554,7 +554,7 @@ def test_a_pack_is_no_export(user: User, store: Store, elsewhere: User) -> None:
     """A file copied out of a store is refused. So is a file that does not exist."""
     path = store.files("*.pack")[0]
     done = elsewhere.pylayer("import", path, "--any-device")
-    assert done.returncode == 1 and "a file of the kind PACK, not an export" in done.stderr
+    assert done.returncode == 1 and "a file of kind PACK, not an export" in done.stderr
     assert elsewhere.pylayer("import", "nothing").returncode == 1
 
 

@@ -316,7 +316,7 @@ def test_deaths_are_listed_and_forgotten(user: User, store: Store) -> None:
     values = {"death": "1-2-3", "program": "game \x1b[2J", "time": time.time(), "pipelines": ["b"], "records": []}
     store.file(".suspects", GAME, stores.note(**values))
     listed = user.pylayer("quarantine", "ls").stdout
-    assert "died while the driver created pipelines: what is stored of 1 pipeline set aside" in listed
+    assert "died while the driver created pipelines; set aside: the stored data of 1 pipeline" in listed
     assert "\x1b" not in listed
     (shelf,) = user.json("quarantine", "ls")["suspects"]
     assert [death["pipelines"] for death in shelf["deaths"]] == [1] and not shelf["left_alone"]

@@ -18,8 +18,8 @@ import pytest
 from cli.user import DEMO, User
 from unit.things import facts
 
+from pylayer.common import owner
 from pylayer.common.identity import Identity
-from pylayer.store import owner
 from pylayer.store.runs import RunFile
 from pylayer.store.timeline import Event, TimelineFile
 

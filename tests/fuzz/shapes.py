@@ -17,9 +17,9 @@ from unittest import mock
 import xxhash
 from fuzz import exports
 
-from pylayer.common import flat
+from pylayer.common import flat, owner
 from pylayer.common.identity import Identity
-from pylayer.store import application_binaries, attestation, binaries, format, owner, pack, recency, timeline, zstd
+from pylayer.store import application_binaries, attestation, binaries, format, pack, recency, timeline, zstd
 
 IDENTITY = Identity({"vendor_id": 0x1002, "abi": "64-bit little-endian"})
 OTHER_IDENTITY = Identity({"vendor_id": 0x1002, "abi": "32-bit little-endian"})

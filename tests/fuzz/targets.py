@@ -22,7 +22,7 @@ import fastjsonschema
 import xxhash
 from fuzz import exports, shapes
 
-from pylayer.common import cache_header, compiled, config, flat
+from pylayer.common import cache_header, compiled, config, flat, outcomes
 from pylayer.store import (
     application_binaries,
     attestation,
@@ -225,7 +225,7 @@ def header(data: bytes) -> None:
     for identity in (None, shapes.IDENTITY.digest):
         found, outcome = format.read_file_header(data, identity)
         if found is None:
-            require(outcome in format.OUTCOMES, f"outcome {outcome!r}")
+            require(outcome in outcomes.STORE, f"outcome {outcome!r}")
             continue
         require(outcome == "ok", f"a header, and {outcome!r}")
         fits = xxhash.xxh3_64_intdigest(data[:248]) == struct.unpack_from("<Q", data, 248)[0]
@@ -255,7 +255,7 @@ def check_records(part: reader.Part, size: int) -> list[tuple[Any, ...]]:
 
 def check_damage(damage: list[format.Damage], size: int) -> None:
     for what in damage:
-        require(what.outcome in format.OUTCOMES, f"outcome {what.outcome!r}")
+        require(what.outcome in outcomes.STORE, f"outcome {what.outcome!r}")
         str(what)
         if what.outcome in ("truncated", "impossible", "damaged-data") and what.size == 0:
             continue  # a pack's directory; says where it was said to be
@@ -336,7 +336,7 @@ def _digests(place: Folder, program: int | None) -> set[bytes]:
             data = bytes(batch.data[start : start + size])
             require(len(data) == size and xxhash.xxh3_128_digest(data) in loaded.digests, "a wrong record is loaded")
     for what in (*loaded.damage, *loaded.torn):
-        require(what.outcome in format.OUTCOMES, f"outcome {what.outcome!r}")
+        require(what.outcome in outcomes.STORE, f"outcome {what.outcome!r}")
     return loaded.digests
 
 
@@ -389,7 +389,7 @@ def attestations(data: bytes) -> None:
     for digest, one in known.history.known.items():
         require(len(digest) == 16 and digest == one.digest, "an attestation of something else")
         require(known.outcome(digest, one.size)[0] == "attested", "what is attested is not")
-    require(known.outcome(b"never read once.", 5)[0] in attestation.OUTCOMES, "an outcome that is none")
+    require(known.outcome(b"never read once.", 5)[0] in outcomes.HISTORY, "an outcome that is none")
     for blob in list(known.blobs.values()):
         content = known.read_blob(blob)
         require(content is None or xxhash.xxh3_128_digest(content) == blob.digest, "a blob that does not verify")
@@ -515,7 +515,7 @@ def timelines(data: bytes) -> None:
     line = timeline.read(Place.root(), "0001")
     require(line is not None, "a file that is there is not read")
     assert line is not None
-    require(line.outcome == "ok" or line.outcome in format.OUTCOMES, f"outcome {line.outcome!r}")
+    require(line.outcome == "ok" or line.outcome in outcomes.STORE, f"outcome {line.outcome!r}")
     require(len(line.events) <= len(data) // timeline.EVENT.size, "events from nothing")
     for event in line.events:
         require(event.type in timeline.TYPES and len(event.text) <= timeline.MAX_TEXT, "an event that cannot be")
@@ -560,7 +560,7 @@ def judgements(data: bytes) -> None:
     for size in (len(data), 0, 1 << 63):
         facts = SimpleNamespace(data_is_null=False, data_size=size, header=data[:32])
         outcome = cache_header.judge(facts, FACTS)  # type: ignore[arg-type]
-        require(outcome in cache_header.OUTCOMES, f"outcome {outcome!r}")
+        require(outcome in outcomes.HEADER, f"outcome {outcome!r}")
         if outcome == "accepted":
             length, *rest = struct.unpack_from("<IIII16s", data)
             require(rest == [1, 0x1002, 0x73BF, bytes(range(16))] and 32 <= length <= size, "another driver's header")

@@ -279,7 +279,7 @@ def test_well_written_program_has_no_stale_binaries(world: World, driver: Script
 def test_outcomes_are_logged(driver: ScriptedDriver, tmp_path: Path) -> None:
     """If a program brings altered data, the log says so."""
     change_all(first_archive(driver, tmp_path), flipped)
-    assert "are not as it read them" in driver.application("--archive", tmp_path / "archive").stderr
+    assert "differ from those that it read" in driver.application("--archive", tmp_path / "archive").stderr
 
 
 def test_restored_bytes_survive_folding(world: World, driver: ScriptedDriver, tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_driver_that_keeps_nothing(scripted: ScriptedDriver, script: str) -> Non
     for _ in range(2):
         result = scripted.demo("--count", 8, script=script, verify=True)
         assert seen(result) == alone
-    assert "the layer stays out" in result.stderr
+    assert "the layer is off for it" in result.stderr
 
 
 def test_one_refused_record_costs_one_compile(scripted: ScriptedDriver) -> None:

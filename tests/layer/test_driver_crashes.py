@@ -141,7 +141,7 @@ def test_driver_that_crashes_on_everything(scripted: ScriptedDriver) -> None:
         crashes += 1
         assert crashes <= 3
     result = scripted.demo("--count", 8, script=script, verify=True)
-    assert (crashes, result["created"]) == (3, 8) and "the layer leaves it alone" in scripted.warnings(result)
+    assert (crashes, result["created"]) == (3, 8) and "the layer is off for it" in scripted.warnings(result)
 
 
 # ---- Hanging ----------------------------------------------------------------------------------------------------
@@ -195,7 +195,7 @@ def test_stored_data_hangs_the_driver(tmp_path: Path) -> None:
     for (hang, arguments), wait in zip(HANGS, waits, strict=True):
         scripted, hung = wait.result()
         if hang == IN_A_MERGE:
-            assert scripted.warnings(hung).count("the program goes on without what is stored") == 1
+            assert scripted.warnings(hung).count("the program goes on without stored pipelines") == 1
             continue
         result = scripted.demo(*arguments, script="create-cache=hang?data", verify=True)
         assert result["created"] == 8 and "set aside" in scripted.warnings(result)

@@ -298,11 +298,11 @@ def test_stub_cache(scripted: ScriptedDriver, script: str) -> None:
     the next run it stays out from the start."""
     script = f"{SLOW_COMPILES};{script}"
     first = scripted.demo("--count", 40, script=script, PYLAYER_LOG="info")
-    assert first.stderr.count("nothing can be stored; the layer stays out") == 1
+    assert first.stderr.count("nothing can be stored; the layer is off for it") == 1
     counters = scripted.world.last()
     assert counters["compiled"] == 0 and counters["passed"] > 0
     second = scripted.demo("--count", 40, script=script, PYLAYER_LOG="info")
-    assert second.stderr.count("nothing can be stored; the layer stays out") == 1
+    assert second.stderr.count("nothing can be stored; the layer is off for it") == 1
     assert (scripted.world.last()["passed"], scripted.world.last()["uncacheable"]) == (40, 0)
 
 
@@ -310,7 +310,7 @@ def test_stub_cache(scripted: ScriptedDriver, script: str) -> None:
 def test_unreadable_cache(scripted: ScriptedDriver, script: str) -> None:
     """If the driver does not return cache data, the layer says so once, counts what is lost, and stores nothing."""
     result = scripted.demo("--count", 12, "--threads", 2, script=script, PYLAYER_LOG="warn")
-    assert result.stderr.count("the driver does not give the data of a pipeline cache") == 1
+    assert result.stderr.count("the driver does not return the data of a pipeline cache") == 1
     assert scripted.world.last()["events_dropped"] == 12
     assert scripted.world.runs()[-1]["stored_records"] == 0
 

@@ -17,7 +17,7 @@ RUN = ["instance", "device", "pipelines", "3", *END]
 def test_no_threads(world: World, way: str) -> None:
     """If no thread can be created, the program runs as without the layer, and one line says so."""
     process = run_host(world, way, "thread", *RUN)
-    assert "no thread for policy" in process.stderr
+    assert "the policy thread cannot be created" in process.stderr
     assert not world.store.exists()
 
 

@@ -78,7 +78,7 @@ def test_variables_of_others(world: World) -> None:
     """An unknown setting is reported only if the variable has the layer's whole name. Other variables may belong to
     others."""
     done = run(world, VK_LOADER_DEBUG="", VK_ICD="x", VK_PIPELINE_CACHE_FOO="1", VK_PYLAYER_PIPELINE_CACHE_CARIER="off")
-    assert refused(done) == ["carier from an environment variable is none that pylayer has; it is not used"]
+    assert refused(done) == ["carier from an environment variable does not exist; it is not used"]
     assert in_force(done) == ""
 
 
@@ -206,17 +206,17 @@ def test_file_of_others(world: World, fault: str) -> None:
     done = run(world, VK_LAYER_SETTINGS_PATH=str(path))
     assert in_force(done) == ""
     (line,) = [line for line in done.stderr.splitlines() if str(path) in line]
-    assert line.startswith("pylayer: warn: ") and "is not used: somebody else could have written it" in line
+    assert line.startswith("pylayer: warn: ") and "is not used: another user could have written it" in line
 
 
 def test_file_that_is_too_long(world: World) -> None:
     """A file larger than 1 MiB is not used. Of a file with too many settings, those that fit are used."""
     path = settings_file(world.directory / "vk_layer_settings.txt", f"{PREFIX}carrier = off", "#" * (1 << 20))
     done = run(world)
-    assert in_force(done) == "" and "longer than a MiB" in done.stderr
+    assert in_force(done) == "" and "larger than 1 MiB" in done.stderr
     settings_file(path, f"{PREFIX}carrier = off", *(f"{PREFIX}setting_{number} = 1" for number in range(1000)))
     done = run(world)
-    assert in_force(done) == "carrier=off" and "more layer settings than find room" in done.stderr
+    assert in_force(done) == "carrier=off" and "too many layer settings" in done.stderr
 
 
 def test_defaults_in_a_file_say_nothing(world: World) -> None:
@@ -258,7 +258,7 @@ def test_settings_of_the_application(world: World) -> None:
     )
     expected = ["compress=false", "queue_mib=2", "binaries_mib=3", "keep_cache_mib=4", "timeline_mib=5"]
     expected += ["load_wait_ms=6.5", "answer_wait_ms=7.25", "carrier=snapshot"]
-    assert in_force(done) == ", ".join(f"{part} if the policy file says nothing" for part in expected)
+    assert in_force(done) == ", ".join(f"{part} unless the policy file sets it" for part in expected)
     assert refused(done) == []
 
 

@@ -155,7 +155,7 @@ def test_rate(world: World) -> None:
     assert 1900 < len(loud) < 3000
     assert loud[0].partition(" loud 0 ")[2].startswith('quoted="a \\"b\\" \\\\ c" plain=x number=7 none="" pid=')
     # A program that is slow to write them gets room for a line in between, which says what was left out until then.
-    said = re.findall(r"pylayer: warn: \S+ (\d+) lines of the log were left out, because", "\n".join(raw))
+    said = re.findall(r"pylayer: warn: \S+ (\d+) log lines were dropped, because", "\n".join(raw))
     assert said and sum(map(int, said)) == 3000 - len(loud)
     assert any(" quiet pid=" in line for line in raw)
 

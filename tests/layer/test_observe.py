@@ -105,9 +105,7 @@ def test_altered_cache_is_reported(world: World) -> None:
     # Creates other pipelines than those in the file, because RADV may crash on the altered ones.
     result = world.demo("--count", 6, "--seed", 5, "--cache", cache)
     assert result["cache_loaded_bytes"] == len(data)
-    assert (
-        "altered (one 64-bit word changed); it was handed to the driver, as the policy file wants it" in result.stderr
-    )
+    assert "altered (one 64-bit word changed); the driver got it, because application_caches is report" in result.stderr
     assert world.runs()[-1]["cache_outcomes"] == {"altered": 1} and world.runs()[-1]["refused"] == {}
 
 
@@ -120,7 +118,7 @@ def test_foreign_header_is_reported(world: World) -> None:
     data[16:32] = bytes(16)
     cache.write_bytes(data)
     result = world.demo("--count", 6, "--cache", cache)
-    assert result["created"] == 6 and "wrong-uuid; it was handed to the driver" in result.stderr
+    assert result["created"] == 6 and "wrong-uuid; the driver got it" in result.stderr
 
 
 def test_program_does_not_wait_for_the_verdict(world: World) -> None:

@@ -112,7 +112,7 @@ def test_suspects_are_not_exported(world: World) -> None:
     for elsewhere in ("unreviewed", "reviewed"):
         text = pylayer("export", f"{elsewhere}.pylayer", "--app", "pipelines")
         assert f"Exported: {COUNT - 1} pipelines" in text
-        assert "\n  without 1 record that a process died over (pylayer quarantine ls)\n" in text
+        assert "\n  without 1 record set aside after a crash (pylayer quarantine ls)\n" in text
         pylayer("import", f"{elsewhere}.pylayer", "--any-device", PYLAYER_STORE=elsewhere)
         again(world, PYLAYER_STORE=elsewhere)
         reviewed(world)
@@ -175,7 +175,7 @@ def test_everything_poisoned(world: World) -> None:
     poison(world, *range(COUNT))
     for _ in range(3):
         dies(world)
-    assert "leaves it alone" in again(world).stderr
+    assert "the layer is off for it" in again(world).stderr
     again(world)
     assert world.runs()[-1]["carrier"] == "off"
 

@@ -93,7 +93,7 @@ def test_built_in_rules(world: World, executable: str) -> None:
     assert_untouched(seen)
     assert not world.store.exists()
     assert seen.log == [
-        f"pylayer: info: a skip rule of pylayer's own leaves {executable} alone; the layer does nothing for it"
+        f"pylayer: info: a skip rule of pylayer itself matches {executable}; the layer does nothing for it"
     ]
     assert run_as(world, executable, PYLAYER_LOG="warn").log == []
 

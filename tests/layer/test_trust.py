@@ -66,7 +66,7 @@ FILES: dict[str, Fault] = {
     "file of a stranger": (journal, own, "it is not used"),
     "file for a group": (journal, lambda path: path.chmod(0o620), "chmod go-w"),
     "file is a link": (journal, as_link, "Too many levels of symbolic links"),
-    "file is a pipe": (journal, as_pipe, "It is no plain file"),
+    "file is a pipe": (journal, as_pipe, "Not a regular file"),
 }
 
 

@@ -145,7 +145,7 @@ def test_policy_that_is_stuck(tmp_path: Path) -> None:
         assert off_lines(result) == []
         stuck, *others = warnings(result)
         assert "the policy class has been in keep_cell for " in stuck
-        assert "does not stop when told; the program goes on without policy" in stuck
+        assert "cannot be stopped; the program goes on without policy" in stuck
         assert others == ["pylayer: warn: policy did not finish writing before vkDestroyDevice went on"]
         assert_next_run_hits(world, 0)
 
@@ -173,7 +173,7 @@ def test_verdict_that_comes_too_late(world: World, tmp_path: Path) -> None:
     # vkDestroyDevice waits.
     result = world.demo("--count", 200, "--cache", blob, **environment)
     assert (result["created"], result["results"]) == (200, ["VK_SUCCESS"])
-    assert "1 failure one after another, the last in admit_cache answered too late" in off_lines(result)[0]
+    assert "1 failure in a row; the last: admit_cache answered too late" in off_lines(result)[0]
     assert (world.last()["answers_late"], world.runs()[-1]["policy"]["late"]) == (1, 1)
 
 
@@ -234,7 +234,7 @@ def test_events_over_budget(world: World) -> None:
         world, "event_percent: 1, call_ms: 5000", keep_cell="import time; time.sleep(0.1); return True"
     )
     result = run_unharmed(world, environment)
-    assert "events took it " in off_lines(result)[0]
+    assert "events took " in off_lines(result)[0]
     assert 10 <= world.runs()[-1]["policy"]["over_budget"] < COUNT
     assert_next_run_hits(world, COUNT)
 
@@ -244,7 +244,7 @@ def test_class_that_fails_always(world: World) -> None:
     rest."""
     result = run_unharmed(world, watched(world, keep_cell="raise ValueError('no')"))
     (line,) = off_lines(result)
-    assert "8 failures one after another, the last in keep_cell: ValueError: no (mine.py, line " in line
+    assert "8 failures in a row; the last: keep_cell: ValueError: no (mine.py, line " in line
     assert warnings(result) == [line]
     assert_next_run_hits(world, COUNT - 8)
 
@@ -335,7 +335,7 @@ def test_deeds_that_fail(world: World) -> None:
     limits = f"call_ms: 5000, event_percent: 100, failures: {len(FAILING)}"
     result = run_unharmed(world, watched(world, limits, **one_after_another(FAILING)), PYLAYER_LOG="info")
     (line,) = off_lines(result)
-    assert f"{len(FAILING)} failures one after another, the last in keep_cell: ZeroDivisionError" in line
+    assert f"{len(FAILING)} failures in a row; the last: keep_cell: ZeroDivisionError" in line
     assert_next_run_hits(world, COUNT - len(FAILING))
 
 

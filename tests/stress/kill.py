@@ -57,7 +57,7 @@ WAYS: list[list[str]] = [
 ]
 
 #: What the next start says of a process that was killed there.
-DIED_IN_THE_DRIVER = re.compile(r" died while the driver (created pipelines|loaded pipeline caches): .* set aside;")
+DIED_IN_THE_DRIVER = re.compile(r" died while the driver (created pipelines|loaded pipeline caches); set aside: .*;")
 
 
 class Child:

@@ -25,14 +25,14 @@ from unit.things import (
 )
 
 from pylayer.common.identity import Identity
-from pylayer.common.settings import DEFAULTS
+from pylayer.common.settings import DEFAULTS, Limits
 from pylayer.inhost.session import DeviceSession
 from pylayer.store import application_binaries, bounds, checking, ended, format
 from pylayer.store.application_binaries import ApplicationBinaries, compact, parse
 from pylayer.store.folder import Folder
 from pylayer.store.format import Damage
 from pylayer.store.journal import Journal
-from pylayer.store.maintenance import Limits, maintain, repair_whole_files
+from pylayer.store.maintenance import maintain, repair_whole_files
 from pylayer.values import CARRIER_CELLS, CARRIER_OFF, LOG_WARN, BinaryRead
 
 SERIAL = 11

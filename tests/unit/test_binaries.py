@@ -110,8 +110,8 @@ def changed(at: int, new: bytes, data: bytes = binaries(b"one", b"two")) -> byte
     [
         (b"", "header"),
         (binaries()[:-1], "header"),
-        (changed(0, b"\3"), "room"),  # count
-        (changed(0, b"\xff\xff\xff\xff"), "room"),
+        (changed(0, b"\3"), "than fit"),  # count
+        (changed(0, b"\xff\xff\xff\xff"), "than fit"),
         (changed(0, b"\1"), "between"),  # the second's entry is the first's data then
         (changed(4, b"\0"), "without a key"),
         (changed(4, b"\x21"), "without a key"),
@@ -123,7 +123,7 @@ def changed(at: int, new: bytes, data: bytes = binaries(b"one", b"two")) -> byte
         (changed(48 + 12, b"\1"), "binary without a key"),
         (changed(48 + 16 + 31, b"\1"), "binary without a key"),
         (changed(48, b"\2"), "between"),
-        (binaries(b"one") + bytes(16), "behind"),
+        (binaries(b"one") + bytes(16), "after"),
         (binaries(b"one")[:-1], "larger"),
     ],
 )
@@ -196,7 +196,7 @@ def test_no_room(make: Make, commands: FakeCommands) -> None:
     load(session)
     assert commands.binaries == [binaries(b"one"), binaries(b"two")]
     assert session.load.records == 2 and session.load.whole
-    assert any("1 pipelines' binaries" in line and "binaries_mib" in line for line in commands.lines(LOG_INFO))
+    assert any("the binaries of 1 pipelines" in line and "binaries_mib" in line for line in commands.lines(LOG_INFO))
     assert commands.lines(LOG_WARN) == []
 
 
@@ -241,7 +241,7 @@ def test_warnings(make: Make, commands: FakeCommands) -> None:
     session.warn(counters(binaries_altered=3, binaries_refused=1, binaries_stale=4, binaries_evicted=1))
     lines = commands.lines(LOG_WARN)
     assert len(lines) == 4
-    assert "not as it read them (2 so far)" in lines[0] and "another driver" in lines[2]
+    assert "differ from those that it read (2 so far)" in lines[0] and "another driver" in lines[2]
 
 
 # ---- packs -------------------------------------------------------------------------------------------

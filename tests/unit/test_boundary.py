@@ -8,7 +8,8 @@ import pytest
 from pylayer._policy import ffi
 
 from pylayer.inhost import boundary
-from pylayer.values import COUNTER_NAMES, Attested, BinaryProperties, Plan
+from pylayer.report.counters import COUNTERS
+from pylayer.values import Attested, BinaryProperties, Plan
 
 
 class Layer:
@@ -60,7 +61,6 @@ def test_binaries(layer: Layer) -> None:
 @pytest.mark.parametrize(
     ("structure", "names"),
     [
-        ("PylayerCounters", COUNTER_NAMES),
         ("PylayerPlan", Plan.__slots__),
         ("PylayerProperties", BinaryProperties.__slots__),
     ],
@@ -68,3 +68,8 @@ def test_binaries(layer: Layer) -> None:
 def test_names(structure: str, names: tuple[str, ...]) -> None:
     """Every field of these structures has its name in Python, and every name has a field."""
     assert sorted(name for name, _ in ffi.typeof(structure).fields) == sorted(names)
+
+
+def test_counters_are_shown() -> None:
+    """Every counter of PylayerCounters has a row in the table of what is shown, but two that only policy uses."""
+    assert [name for name in boundary.COUNTER_NAMES if name not in ("caches_emptied", "absorbed")] == list(COUNTERS)

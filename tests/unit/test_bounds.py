@@ -12,8 +12,9 @@ import pytest
 from unit.folders import IDENTITY, data_of, loaded, packs, put, run_all
 from unit.things import facts
 
+from pylayer.common import owner
 from pylayer.common.identity import Identity
-from pylayer.store import bounds, fold, format, journal, owner
+from pylayer.store import bounds, fold, format, journal
 from pylayer.store.folder import Folder
 from pylayer.store.recency import used_parts
 

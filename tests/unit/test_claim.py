@@ -11,8 +11,8 @@ import pytest
 from unit.folders import IDENTITY, put, run
 from unit.things import run_python
 
-from pylayer.common import flat
-from pylayer.store import fold, owner
+from pylayer.common import flat, owner
+from pylayer.store import fold
 from pylayer.store.claim import Claim
 from pylayer.store.folder import Folder
 from pylayer.store.pack import PackWriter

@@ -84,8 +84,8 @@ def test_examples_in_the_default_file_are_valid() -> None:
             1,
             "not YAML: could not determine a constructor for the tag 'tag:yaml.org,2002:python/name:os.system'",
         ),
-        ("share: all\nsettings: {}\nshare: all", 3, "not YAML: the key 'share' stands twice"),
-        ("settings:\n  queue_mib: 1\n  queue_mib: 2", 3, "not YAML: the key 'queue_mib' stands twice"),
+        ("share: all\nsettings: {}\nshare: all", 3, "not YAML: the key 'share' appears twice"),
+        ("settings:\n  queue_mib: 1\n  queue_mib: 2", 3, "not YAML: the key 'queue_mib' appears twice"),
         # documents of another shape
         ("- a", 1, "the file is a list; allowed: a mapping"),
         ("text", 1, "the file is 'text'; allowed: a mapping"),

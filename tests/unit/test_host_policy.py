@@ -55,7 +55,7 @@ def test_failure_is_one_line(send: Send, host: Any, boundary: FakeBoundary) -> N
     host.policy = Broken()
     send(message("PLAN_DEVICE"))
     (line,) = boundary.lines(LOG_INFO)
-    assert line.startswith("policy failed, nothing is done for this call: RuntimeError: broken on purpose (test_host")
+    assert line.startswith("policy failed and does nothing for this call: RuntimeError: broken on purpose (test_host")
 
 
 @pytest.mark.parametrize("answer", [None, 5, object()])
@@ -86,8 +86,8 @@ def test_policy_that_fails_too_often(send: Send, host: Any, boundary: FakeBounda
     assert last.plan is not None
     (line,) = boundary.lines(LOG_WARN)
     assert line.startswith(
-        f"policy class {__name__}:Broken is switched off for this process: 8 failures one after another, the "
-        "last in plan_device: RuntimeError: broken on purpose (test_host_policy.py, line "
+        f"policy class {__name__}:Broken is switched off for this process: 8 failures in a row; the "
+        "last: plan_device: RuntimeError: broken on purpose (test_host_policy.py, line "
     )
     assert "; the built-in one is in force. " in line
 

@@ -204,7 +204,7 @@ def test_store_within_its_limit(send: Send, boundary: FakeBoundary, root: str, h
     host.document["settings"] = {"compress": False}
     send(*device(), message("FLUSH_DEVICE"), *rounds(400))
     assert sum(path.stat().st_size for path in Path(root, "store").rglob("*")) <= 1 << 20
-    assert any("least recently used left" in line for line in boundary.lines(LOG_INFO))
+    assert any("least recently used pipelines were evicted" in line for line in boundary.lines(LOG_INFO))
 
 
 def test_hard_limit_at_exit(send: Send, boundary: FakeBoundary, root: str, host: Any) -> None:
@@ -221,7 +221,7 @@ def test_hard_limit_at_exit(send: Send, boundary: FakeBoundary, root: str, host:
     send(*device(), message("CELL", data=b"new"), message("FLUSH_PROCESS"))
     left = [path for path in paths if path.exists()]
     assert left == paths[-3:]
-    assert any("oldest files left" in line for line in boundary.lines(LOG_INFO))
+    assert any("oldest files were deleted" in line for line in boundary.lines(LOG_INFO))
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ZeroDivisionError()])
@@ -239,5 +239,5 @@ def test_maintenance_that_fails(
     boundary.totals = counters(pipelines=1)
     send(*device(), message("FLUSH_DEVICE"), *rounds(10))
     said = boundary.lines(LOG_INFO)
-    assert any("left as it is" in line or "policy failed" in line for line in said)
+    assert any("maintenance of the store failed" in line or "policy failed" in line for line in said)
     assert suffixes(root) == [".closed"] * 6

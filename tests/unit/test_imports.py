@@ -17,7 +17,7 @@ IN_PROCESS = (
     "inhost.session",
     "inhost.watchdog",
     "policy",
-    "store.files",
+    "common.files",
     "store.folder",
     "store.journal",
     "store.runs",

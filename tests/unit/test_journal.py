@@ -14,8 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.things import facts, record, run_python, scan, write_journal
 
+from pylayer.common import owner
 from pylayer.common.identity import Identity
-from pylayer.store import format, owner, reader
+from pylayer.common.outcomes import STORE
+from pylayer.store import format, reader
 from pylayer.store.format import Damage
 from pylayer.store.journal import Journal
 from pylayer.store.reader import Reader
@@ -433,7 +435,7 @@ def test_damage_never_makes_records(parts: list[bytes], changes: list[tuple[int,
 @given(st.binary(max_size=400))
 def test_noise_is_no_journal(noise: bytes) -> None:
     """Any bytes are read without an exception and give no record."""
-    assert format.read_file_header(noise)[1] in format.OUTCOMES
+    assert format.read_file_header(noise)[1] in STORE
     assert contents(noise) == []
 
 

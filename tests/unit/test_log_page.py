@@ -112,6 +112,6 @@ def test_lines_that_are_found() -> None:
     assert ("warn", "PYLAYER_LOG_FILE cannot be written") in there
     assert (
         "info",
-        f"policy cannot start, the layer does nothing: {GAP} is not of this build; install pylayer again",
+        f"policy cannot start, so the layer does nothing: {GAP} comes from another build; reinstall pylayer",
     ) in there
-    assert ("info", f"policy cannot be loaded, the layer does nothing: {GAP}") in there
+    assert ("info", f"policy cannot be loaded, so the layer does nothing: {GAP}") in there

@@ -14,6 +14,7 @@ import pytest
 from unit.folders import IDENTITY, data_of, loaded, packs, put, run, run_all
 from unit.things import record, run_python, write_journal
 
+from pylayer.common.settings import Limits
 from pylayer.store import fold, format, journal, maintenance, pack, quarantine, runs
 from pylayer.store.folder import Folder, Loaded, note_parts
 
@@ -386,7 +387,7 @@ def test_quarantine_is_bounded(folder: Folder, monkeypatch: pytest.MonkeyPatch) 
 def test_quarantine_keeps_what_was_just_put_there(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """What one pass moves to quarantine is still there after it, even beyond the bounds. A later pass deletes it."""
     monkeypatch.setattr(quarantine, "MAX_BYTES", 25)
-    limits = maintenance.Limits(1 << 30, 1 << 30, True)
+    limits = Limits(1 << 30, 1 << 30, True)
     damage = []
     for number in range(2):
         path = os.path.join(folder.path, f"{number}.snapshot")

@@ -83,7 +83,7 @@ def test_earlier_run_is_of_the_same_program_and_device(several: list[recorded.Re
 
 def test_state(tmp_path: Path) -> None:
     """A run died if it has no end and its process is gone. If the process cannot be checked, nothing is known."""
-    from pylayer.store import owner
+    from pylayer.common import owner
 
     machine, pid, ticks = owner.this_process()
     for values in (

@@ -30,6 +30,7 @@ from unit.things import (
 from pylayer.common.settings import DEFAULTS
 from pylayer.inhost import storing
 from pylayer.inhost.session import DeviceSession
+from pylayer.report.counters import RUN_VALUES
 from pylayer.store import format, journal, runs
 from pylayer.store.folder import Folder, Loaded
 from pylayer.values import (
@@ -501,6 +502,7 @@ def test_run_statistics(make: Make, commands: FakeCommands, root: str) -> None:
     assert run["cache_outcomes"] == {"accepted": 1}
     assert run["damage"] == {}
     assert (run["carrier"], run["stored_records"], run["pid"]) == ("cells", 1, os.getpid())
+    assert set(RUN_VALUES) <= set(run), "each row of the table of what is shown has its value"
     assert run["identity"] == session.identity.name
     assert run["program"] == "stutter"
 

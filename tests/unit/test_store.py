@@ -12,9 +12,9 @@ import pytest
 import xxhash
 from unit.things import facts, give_to_another_user, record, write_journal
 
-from pylayer.common import flat
+from pylayer.common import files, flat
 from pylayer.common.identity import Identity
-from pylayer.store import files, fold, format, reader, runs
+from pylayer.store import fold, format, reader, runs
 from pylayer.store import folder as folder_module
 from pylayer.store.folder import Folder, Loaded, note_parts, read_identity
 

@@ -16,7 +16,7 @@ import xxhash
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from pylayer.common import flat
+from pylayer.common import flat, outcomes
 from pylayer.common.identity import Identity
 from pylayer.store import fold, format, pack, quarantine, reader
 from pylayer.store.claim import Claim
@@ -199,7 +199,7 @@ def test_damaged_journal(records: list[tuple[dict[str, Any], bytes]], how: tuple
     with a_folder() as folder:
         path = write_journal(folder.path, records)
         begin, end = change(path, how)
-        found, outcomes = read(path, part)
+        found, known = read(path, part)
         at, expected = format.FILE_HEADER.size, []
         for fields, data in records:
             # The padding after the data, up to the next multiple of 16, is not part of the record.
@@ -211,7 +211,7 @@ def test_damaged_journal(records: list[tuple[dict[str, Any], bytes]], how: tuple
             rest = rest[rest.index(one) + 1 :]
         assert all(one in found for one in expected)
         assert len(found) >= len(expected)
-        assert set(outcomes) <= set(format.OUTCOMES)
+        assert set(known) <= set(outcomes.STORE)
 
 
 @few
@@ -222,7 +222,7 @@ def test_damaged_file_header(bit: int) -> None:
     data[bit // 8] ^= 1 << bit % 8
     header, outcome = format.read_file_header(bytes(data), IDENTITY.digest)
     assert header is None
-    assert outcome in format.OUTCOMES
+    assert outcome in outcomes.STORE
 
 
 # ---- packs -------------------------------------------------------------------------------------------

@@ -13,12 +13,12 @@ import pytest
 import xxhash
 from unit.things import FakeCommands, cell, device_state, facts, load, program
 
-from pylayer.common import flat
+from pylayer.common import flat, owner
+from pylayer.common.files import unique_name
 from pylayer.common.identity import Identity, program_id
 from pylayer.common.settings import DEFAULTS
 from pylayer.inhost.session import DeviceSession
-from pylayer.store import crash_notes, format, owner, sentinel, suspects
-from pylayer.store.files import unique_name
+from pylayer.store import crash_notes, format, sentinel, suspects
 from pylayer.store.folder import Folder
 from pylayer.values import CARRIER_CELLS, CARRIER_OFF
 

@@ -11,9 +11,9 @@ import pytest
 from unit.things import give_to_another_user
 
 from pylayer.common import compiled, paths, user_policy
+from pylayer.common.files import read_small
 from pylayer.common.identity import Identity
 from pylayer.store import format, plans, quarantine, runs, sentinel
-from pylayer.store.files import read_small
 from pylayer.store.folder import Folder, Loaded
 from pylayer.store.reader import Reader
 
@@ -230,7 +230,7 @@ def test_policy_file_may_be_a_link(tmp_path: Path) -> None:
 def test_policy_file_that_is_a_pipe(tmp_path: Path) -> None:
     """A pipe in the place of the policy file is refused without waiting for its writer."""
     os.mkfifo(tmp_path / "policy.yaml")
-    with pytest.raises(OSError, match="no plain file"):
+    with pytest.raises(OSError, match="Not a regular file"):
         compiled.load(str(tmp_path / "policy.yaml"), None)
 
 

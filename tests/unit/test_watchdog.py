@@ -87,7 +87,7 @@ def test_failures_in_all(send: Send, host: Any, boundary: FakeBoundary, root: st
     host.document = {"watchdog": {"total_failures": 5}}
     host.policy = policy_of(keep_cell=keep_cell)
     send(*device(), *cells(12))
-    assert warning(boundary).startswith("5 failures, the last in keep_cell: ValueError: odd (test_watchdog.py, line ")
+    assert warning(boundary).startswith("5 failures; the last: keep_cell: ValueError: odd (test_watchdog.py, line ")
     assert len(calls) == 9
     assert len(stored(root)) == 7
 
@@ -131,7 +131,7 @@ def test_plan_that_does_not_fit(send: Send, host: Any, boundary: FakeBoundary) -
 
     host.policy = policy_of()
     send(*(Message("PLAN_DEVICE") for _ in range(LIMITS["failures"])))
-    assert "the last in plan_device: OverflowError: integer 300 does not fit" in warning(boundary)
+    assert "the last: plan_device: OverflowError: integer 300 does not fit" in warning(boundary)
 
 
 # ---- time --------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def test_late_answers(send: Send, host: Any, boundary: FakeBoundary, clock: Cloc
     send(*device())
     for _ in range(LIMITS["failures"]):
         send(message("ADMIT_CACHE", late=True, sent_ns=clock.now - 100 * MS))
-    assert warning(boundary).startswith("8 failures one after another, the last in admit_cache answered too late; ")
+    assert warning(boundary).startswith("8 failures in a row; the last: admit_cache answered too late; ")
     assert (host.policy_facts["late"], host.policy_facts["failures"]) == (8, 0)
 
 
@@ -244,7 +244,7 @@ def test_events_over_budget(send: Send, host: Any, boundary: FakeBoundary, clock
     """Events that take 50 ms each, all of the time, switch the class off. The cells are still stored."""
     host.policy = slow_cells(clock, 50)
     send(*device(), *cells(30))
-    assert warning(boundary).startswith("events took it 47.9 ms each and 13 % of the program's time; ")
+    assert warning(boundary).startswith("events took 47.9 ms each and 13 % of the program's time; ")
     facts_ = host.policy_facts
     # After the free first second, 150 ms are 13 % of the time.
     assert (facts_["over_budget"], facts_["event_ns"], facts_["event_cpu_ns"]) == (23, 1150 * MS, 575 * MS)
@@ -367,7 +367,7 @@ def test_flood_of_lines(host_module: Any, boundary: FakeBoundary, root: str) -> 
     host_module.prepare()()
     assert len(boundary.lines(LOG_INFO)) == 1000
     (line,) = boundary.lines(LOG_WARN)
-    assert line == "policy printed 1000 lines; what it prints from now on is left out"
+    assert line == "policy printed 1000 lines; its further output is dropped"
 
 
 # ---- statistics --------------------------------------------------------------------------------------
@@ -385,7 +385,7 @@ def test_statistics_of_a_run(send: Send, host: Any, root: str) -> None:
     policy = run["policy"]
     assert policy["class"] == f"{__name__}:Mine"
     assert policy["failures"] == 8
-    assert policy["switched_off"].startswith("8 failures one after another, the last in keep_cell: ValueError: no")
+    assert policy["switched_off"].startswith("8 failures in a row; the last: keep_cell: ValueError: no")
     assert policy["switched_off_at"] > 1.7e9
 
 

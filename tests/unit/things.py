@@ -13,13 +13,13 @@ import pytest
 import xxhash
 
 from pylayer.common.identity import Identity
+from pylayer.inhost.boundary import COUNTER_NAMES
 from pylayer.inhost.session import DeviceSession
 from pylayer.store import format
 from pylayer.store.format import Damage
 from pylayer.store.reader import Scan
 from pylayer.values import (
     CARRIER_CELLS,
-    COUNTER_NAMES,
     UNIT_CELL,
     Activity,
     Attested,

@@ -11,7 +11,6 @@
 #include "process/process.h"
 #include "binaries/binaries.h"
 #include "shaders/fingerprints.h"
-#include "binaries/pipeline_binaries.h"
 #include "crash/sentinel.h"
 
 #define FEW_BINARIES 16

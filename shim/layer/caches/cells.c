@@ -67,7 +67,8 @@ bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, Pyla
     device->destroy_pipeline_cache(device->handle, cell, NULL);
 
     if (!data && atomic_exchange(&device->said_unreadable, 1) == 0)
-        log_line(PYLAYER_LOG_WARN, "the driver does not give the data of a pipeline cache; what it compiles is lost");
+        log_line(PYLAYER_LOG_WARN,
+                 "the driver does not return the data of a pipeline cache; its pipelines are not stored");
     if (!data)
         creation_tell_about(device, about, PYLAYER_OUTCOME_UNCACHEABLE);
     PylayerMessage *message = data ? message_new(PYLAYER_MSG_CELL, device->serial) : NULL;

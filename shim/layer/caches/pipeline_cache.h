@@ -29,11 +29,6 @@ typedef struct KeptDigests {
     unsigned count, next;
 } KeptDigests;
 
-VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineCache(VkDevice, const VkPipelineCacheCreateInfo *,
-                                                         const VkAllocationCallbacks *, VkPipelineCache *);
-VKAPI_ATTR void VKAPI_CALL layer_DestroyPipelineCache(VkDevice, VkPipelineCache, const VkAllocationCallbacks *);
-VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineCacheData(VkDevice, VkPipelineCache, size_t *, void *);
-VKAPI_ATTR VkResult VKAPI_CALL layer_MergePipelineCaches(VkDevice, VkPipelineCache, uint32_t, const VkPipelineCache *);
 AppCache *app_cache_find(Device *device, VkPipelineCache handle);
 void app_caches_free(Device *device);
 /* Merges into the layer's cache what the application's caches now hold and no cell has, for a snapshot. */

@@ -28,7 +28,7 @@ static atomic_ullong next_serial = 1;
  * may still use: the device with all that belongs to it, and the driver's code. */
 static void leave_to_driver(Device *device)
 {
-    log_line(PYLAYER_LOG_ERROR, "the driver hangs in what it was given from the store; its device is not destroyed");
+    log_line(PYLAYER_LOG_ERROR, "the driver hangs while it handles stored data; the layer does not destroy its device");
     Dl_info code;
     if (dladdr((void *)(uintptr_t)device->create_pipeline_cache, &code) && code.dli_fname)
         dlopen(code.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
@@ -99,8 +99,9 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
     if (!mailbox_is_open())
         return;
     if (features_partial_cache_data(info)) {
-        log_line(PYLAYER_LOG_INFO, "the program enables pipelineCacheIncrementalMode, so pipeline caches give parts of "
-                                   "their data; the layer does nothing for the device");
+        log_line(PYLAYER_LOG_INFO,
+                 "the program enables pipelineCacheIncrementalMode, so pipeline caches return parts of "
+                 "their data; the layer does nothing for the device");
         return;
     }
     PylayerMessage *message = message_new(PYLAYER_MSG_PLAN_DEVICE, device->serial);
@@ -121,7 +122,7 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
     if (device->planned)
         device->plan = message->plan;
     else
-        log_line(PYLAYER_LOG_WARN, "policy gave no plan for the device; it runs without the layer");
+        log_line(PYLAYER_LOG_WARN, "policy gave no plan for the device; the device runs without the layer");
     message_done(message);
 }
 
@@ -173,7 +174,7 @@ static VkResult create_below(Device *device, const VkDeviceCreateInfo *info, con
             return result;
         }
         log_line(PYLAYER_LOG_WARN,
-                 "vkCreateDevice failed (%d) with what the layer added; calling it as the application did", result);
+                 "vkCreateDevice failed (%d) with the layer's changes; the layer calls it again without them", result);
         *handle = untouched;
         device_request_plain(&request, info, support);
     }
@@ -248,7 +249,8 @@ static void open_carrier(Device *device)
     if (carrier == PYLAYER_CARRIER_CELLS && !device->cache_control)
         carrier = PYLAYER_CARRIER_SNAPSHOT;
     if (carrier_keeps(carrier) && !cells_open(device)) {
-        log_line(PYLAYER_LOG_WARN, "the driver refused an empty pipeline cache; the layer keeps nothing");
+        log_line(PYLAYER_LOG_WARN,
+                 "the driver refused an empty pipeline cache; the layer stores nothing for the device");
         carrier = PYLAYER_CARRIER_OFF;
     }
     atomic_store(&device->carrier, carrier);

@@ -97,7 +97,6 @@ static inline bool carrier_keeps(int carrier)
 
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice, const VkDeviceCreateInfo *,
                                                   const VkAllocationCallbacks *, VkDevice *);
-VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice, const VkAllocationCallbacks *);
 
 /* Fills in what a request about a device says of its instance. */
 void describe_instance(PylayerMessage *message, const Instance *instance);

@@ -221,7 +221,7 @@ static void say_given_up(const VkBaseInStructure *unknown, unsigned given_up)
         if (given_up >> i & 1)
             length += (unsigned)snprintf(text + length, sizeof text - length, "%s%s", length ? ", " : "", costs[i]);
     log_line(PYLAYER_LOG_WARN,
-             "the chain of VkDeviceCreateInfo has a structure that the layer does not know (sType %u): %s",
+             "the pNext chain of VkDeviceCreateInfo has a structure that the layer does not know (sType %u): %s",
              (unsigned)unknown->sType, text);
 }
 

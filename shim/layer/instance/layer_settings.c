@@ -141,7 +141,7 @@ static void from_files(LayerSettings *settings)
     int fd = open_own_file(path);
     if (fd < 0) {
         if (errno == EPERM)
-            log_line(PYLAYER_LOG_WARN, "%s is not used: somebody else could have written it (chmod go-w)", path);
+            log_line(PYLAYER_LOG_WARN, "%s is not used: another user could have written it (chmod go-w)", path);
         else if (errno != ENOENT && errno != ENOTDIR)
             log_line(PYLAYER_LOG_WARN, "%s is not used: %s", path, strerror(errno));
         return;
@@ -151,7 +151,7 @@ static void from_files(LayerSettings *settings)
     if (text)
         layer_settings_from_file(settings, source, text, size);
     else
-        log_line(PYLAYER_LOG_WARN, "%s is not used: it cannot be read, or is longer than a MiB", path);
+        log_line(PYLAYER_LOG_WARN, "%s is not used: it cannot be read, or is larger than 1 MiB", path);
     free(text);
 }
 
@@ -295,7 +295,7 @@ char *layer_settings_gather(const VkInstanceCreateInfo *info)
     layer_settings_from_environment(settings, environment_all());
     set_log_level(settings);
     if (settings->incomplete)
-        log_line(PYLAYER_LOG_WARN, "there are more layer settings than find room; the last ones are not used");
+        log_line(PYLAYER_LOG_WARN, "there are too many layer settings; the last ones are not used");
     char *text = settings->used ? strdup(settings->text) : NULL;
     free(settings);
     return text;

@@ -252,8 +252,8 @@ SkipDecision skip_decide(const PylayerInstanceInfo *application, bool *built_in)
     *built_in = built_in_rules_hold(&program);
     SkipDecision decision = decide(&program, *built_in);
     if (decision == SKIP_YES)
-        log_line(PYLAYER_LOG_INFO, "a skip rule of %s leaves %s alone; the layer does nothing for it",
-                 *built_in ? "pylayer's own" : "the policy file", program.texts[0]);
+        log_line(PYLAYER_LOG_INFO, "a skip rule of %s matches %s; the layer does nothing for it",
+                 *built_in ? "pylayer itself" : "the policy file", program.texts[0]);
     free(executable);
     return decision;
 }

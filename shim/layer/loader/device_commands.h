@@ -3,7 +3,7 @@
  *
  * HOOKED(group, member, type, name): vkGetDeviceProcAddr returns layer_<name> if the device hooks the group (is_hooked
  * in loader.c). CALLED: the layer only calls the command. Device::member is the next layer's function, or NULL if it
- * has none. To support a command, add its line here. If it is hooked, declare layer_<name> too.
+ * has none. To support a command, add its line here, and if it is hooked, define layer_<name>, which is declared below.
  */
 #ifndef PYLAYER_DEVICE_COMMANDS_H
 #define PYLAYER_DEVICE_COMMANDS_H
@@ -15,7 +15,6 @@ enum CommandGroup {
     COMMANDS_BINARIES,  /* VK_KHR_pipeline_binary: hooked if the program enabled it, hidden if only the layer did */
 };
 
-/* Commands that take a VkPipelineCache and create pipelines of which the layer knows nothing else. */
 typedef VkResult(VKAPI_PTR *CreateUnknownPipelines)(VkDevice, VkPipelineCache, uint32_t, const void *,
                                                     const VkAllocationCallbacks *, VkPipeline *);
 typedef VkResult(VKAPI_PTR *CreateUnknownPipelinesDeferred)(VkDevice, VkDeferredOperationKHR, VkPipelineCache, uint32_t,
@@ -28,9 +27,8 @@ typedef VkResult(VKAPI_PTR *CreateUnknownPipelinesDeferred)(VkDevice, VkDeferred
     HOOKED(CACHES, destroy_pipeline_cache, PFN_vkDestroyPipelineCache, DestroyPipelineCache)                           \
     HOOKED(CACHES, get_pipeline_cache_data, PFN_vkGetPipelineCacheData, GetPipelineCacheData)                          \
     HOOKED(CACHES, merge_pipeline_caches, PFN_vkMergePipelineCaches, MergePipelineCaches)                              \
-    HOOKED(CACHES, create_ray_tracing_pipelines_nv, CreateUnknownPipelines, CreateRayTracingPipelinesNV)               \
-    HOOKED(CACHES, create_execution_graph_pipelines, CreateUnknownPipelines, CreateExecutionGraphPipelinesAMDX)        \
-    HOOKED(CACHES, create_data_graph_pipelines, CreateUnknownPipelinesDeferred, CreateDataGraphPipelinesARM)           \
+    UNKNOWN_PIPELINES(HOOKED)                                                                                          \
+    UNKNOWN_PIPELINES_DEFERRED(HOOKED)                                                                                 \
     HOOKED(PIPELINES, create_graphics_pipelines, PFN_vkCreateGraphicsPipelines, CreateGraphicsPipelines)               \
     HOOKED(PIPELINES, create_compute_pipelines, PFN_vkCreateComputePipelines, CreateComputePipelines)                  \
     HOOKED(PIPELINES, create_ray_tracing_pipelines, PFN_vkCreateRayTracingPipelinesKHR, CreateRayTracingPipelinesKHR)  \
@@ -47,6 +45,18 @@ typedef VkResult(VKAPI_PTR *CreateUnknownPipelinesDeferred)(VkDevice, VkDeferred
     HOOKED(BINARIES, get_pipeline_binary_data, PFN_vkGetPipelineBinaryDataKHR, GetPipelineBinaryDataKHR)               \
     CALLED(BINARIES, release_captured_pipeline_data, PFN_vkReleaseCapturedPipelineDataKHR,                             \
            ReleaseCapturedPipelineDataKHR)
+
+/* Commands that take a VkPipelineCache and create pipelines of which the layer knows nothing else. pipelines.c defines
+ * the hook of each line. */
+#define UNKNOWN_PIPELINES(HOOKED)                                                                                      \
+    HOOKED(CACHES, create_ray_tracing_pipelines_nv, CreateUnknownPipelines, CreateRayTracingPipelinesNV)               \
+    HOOKED(CACHES, create_execution_graph_pipelines, CreateUnknownPipelines, CreateExecutionGraphPipelinesAMDX)
+#define UNKNOWN_PIPELINES_DEFERRED(HOOKED)                                                                             \
+    HOOKED(CACHES, create_data_graph_pipelines, CreateUnknownPipelinesDeferred, CreateDataGraphPipelinesARM)
+
+#define DECLARE_HOOK(group, member, type, name) extern __typeof__(*(type)NULL) layer_##name;
+#define DECLARE_NOTHING(group, member, type, name)
+DEVICE_COMMANDS(DECLARE_HOOK, DECLARE_NOTHING)
 // clang-format on
 
 #endif

@@ -6,10 +6,9 @@
  */
 #include <string.h>
 
-#include "loader/dispatch.h"
-#include "pipelines/pipelines.h"
-#include "binaries/pipeline_binaries.h"
+#include "device/device.h"
 #include "device/properties.h"
+#include "loader/dispatch.h"
 
 static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetInstanceProcAddr(VkInstance, const char *);
 static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetDeviceProcAddr(VkDevice, const char *);

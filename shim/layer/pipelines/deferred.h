@@ -20,9 +20,4 @@ VkResult deferred_create(const struct PipelineCall *call);
 void deferred_open(Device *device);
 void deferred_close(Device *device);
 
-VKAPI_ATTR VkResult VKAPI_CALL layer_DeferredOperationJoinKHR(VkDevice, VkDeferredOperationKHR);
-VKAPI_ATTR VkResult VKAPI_CALL layer_GetDeferredOperationResultKHR(VkDevice, VkDeferredOperationKHR);
-VKAPI_ATTR void VKAPI_CALL layer_DestroyDeferredOperationKHR(VkDevice, VkDeferredOperationKHR,
-                                                             const VkAllocationCallbacks *);
-
 #endif

@@ -1,11 +1,9 @@
 /* pipelines.c - the hooks of all commands that create pipelines. */
-#include "process/process.h"
-#include "pipelines/pipelines.h"
-
+#include "loader/dispatch.h"
 #include "pipelines/create.h"
 #include "pipelines/deferred.h"
-#include "loader/dispatch.h"
 #include "pipelines/pass.h"
+#include "process/process.h"
 
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreateGraphicsPipelines(VkDevice handle, VkPipelineCache cache,
                                                              uint32_t info_count,
@@ -58,46 +56,28 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateRayTracingPipelinesKHR(VkDevice handl
 
 /* ---- unknown pipelines: the layer knows only that these commands use a cache ----------------------- */
 
-static VkResult create_unknown(Device *device, CreateUnknownPipelines create, VkPipelineCache cache,
-                               uint32_t info_count, const void *infos, const VkAllocationCallbacks *allocator,
-                               VkPipeline *pipelines)
-{
-    PassedUse use = pass_begin(device, cache, info_count, false, false);
-    VkResult result = create(device->handle, use.cache, info_count, infos, allocator, pipelines);
-    pass_end(device, &use);
-    return result;
-}
+#define CREATE_UNKNOWN(group, member, type, name)                                                                      \
+    VKAPI_ATTR VkResult VKAPI_CALL layer_##name(VkDevice handle, VkPipelineCache cache, uint32_t info_count,           \
+                                                const void *infos, const VkAllocationCallbacks *allocator,             \
+                                                VkPipeline *pipelines)                                                 \
+    {                                                                                                                  \
+        Device *device = dispatch_find(&device_table, dispatch_key(handle));                                           \
+        PassedUse use = pass_begin(device, cache, info_count, false, false);                                           \
+        VkResult result = device->member(handle, use.cache, info_count, infos, allocator, pipelines);                  \
+        pass_end(device, &use);                                                                                        \
+        return result;                                                                                                 \
+    }
+UNKNOWN_PIPELINES(CREATE_UNKNOWN)
 
-VKAPI_ATTR VkResult VKAPI_CALL layer_CreateRayTracingPipelinesNV(VkDevice handle, VkPipelineCache cache,
-                                                                 uint32_t info_count, const void *infos,
-                                                                 const VkAllocationCallbacks *allocator,
-                                                                 VkPipeline *pipelines)
-{
-    Device *device = dispatch_find(&device_table, dispatch_key(handle));
-    return create_unknown(device, device->create_ray_tracing_pipelines_nv, cache, info_count, infos, allocator,
-                          pipelines);
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL layer_CreateExecutionGraphPipelinesAMDX(VkDevice handle, VkPipelineCache cache,
-                                                                       uint32_t info_count, const void *infos,
-                                                                       const VkAllocationCallbacks *allocator,
-                                                                       VkPipeline *pipelines)
-{
-    Device *device = dispatch_find(&device_table, dispatch_key(handle));
-    return create_unknown(device, device->create_execution_graph_pipelines, cache, info_count, infos, allocator,
-                          pipelines);
-}
-
-VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDataGraphPipelinesARM(VkDevice handle, VkDeferredOperationKHR deferred,
-                                                                 VkPipelineCache cache, uint32_t info_count,
-                                                                 const void *infos,
-                                                                 const VkAllocationCallbacks *allocator,
-                                                                 VkPipeline *pipelines)
-{
-    Device *device = dispatch_find(&device_table, dispatch_key(handle));
-    PassedUse use = pass_begin(device, cache, info_count, deferred != VK_NULL_HANDLE, false);
-    VkResult result =
-        device->create_data_graph_pipelines(handle, deferred, use.cache, info_count, infos, allocator, pipelines);
-    pass_end(device, &use);
-    return result;
-}
+#define CREATE_UNKNOWN_DEFERRED(group, member, type, name)                                                             \
+    VKAPI_ATTR VkResult VKAPI_CALL layer_##name(VkDevice handle, VkDeferredOperationKHR deferred,                      \
+                                                VkPipelineCache cache, uint32_t info_count, const void *infos,         \
+                                                const VkAllocationCallbacks *allocator, VkPipeline *pipelines)         \
+    {                                                                                                                  \
+        Device *device = dispatch_find(&device_table, dispatch_key(handle));                                           \
+        PassedUse use = pass_begin(device, cache, info_count, deferred != VK_NULL_HANDLE, false);                      \
+        VkResult result = device->member(handle, deferred, use.cache, info_count, infos, allocator, pipelines);        \
+        pass_end(device, &use);                                                                                        \
+        return result;                                                                                                 \
+    }
+UNKNOWN_PIPELINES_DEFERRED(CREATE_UNKNOWN_DEFERRED)

@@ -117,13 +117,13 @@ static void *open_policy_library(void)
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         if (path_beside_layer(path, sizeof path, files[i]) && library_is_whole(path))
             continue;
-        log_line(PYLAYER_LOG_INFO, "policy cannot start, the layer does nothing: %s is damaged; install pylayer again",
+        log_line(PYLAYER_LOG_INFO, "policy cannot start, so the layer does nothing: %s is damaged; reinstall pylayer",
                  path);
         return NULL;
     }
     void *library = open_library(path);
     if (!library)
-        log_line(PYLAYER_LOG_INFO, "policy cannot start, the layer does nothing: %s", dlerror());
+        log_line(PYLAYER_LOG_INFO, "policy cannot start, so the layer does nothing: %s", dlerror());
     return library;
 }
 
@@ -205,8 +205,8 @@ static void *policy_main(void *unused)
     if (run)
         run(&shim_commands, python);
     else if (library)
-        log_line(PYLAYER_LOG_INFO, "policy cannot start, the layer does nothing: " PYLAYER_POLICY_LIBRARY
-                                   " is not of this build; install pylayer again");
+        log_line(PYLAYER_LOG_INFO, "policy cannot start, so the layer does nothing: " PYLAYER_POLICY_LIBRARY
+                                   " comes from another build; reinstall pylayer");
     pthread_cleanup_pop(1);
     /* The C library calls exit() when a process's last thread ends. Here threads of a policy class may remain. */
     if (mailbox_outlives_program())
@@ -242,7 +242,8 @@ static void start(void)
     pthread_sigmask(SIG_SETMASK, &previous, NULL);
     pthread_attr_destroy(&attributes);
     if (result != 0) {
-        log_line(PYLAYER_LOG_INFO, "no thread for policy (%s); the layer does nothing", strerror(result));
+        log_line(PYLAYER_LOG_INFO, "the policy thread cannot be created (%s); the layer does nothing",
+                 strerror(result));
         mailbox_close();
         return;
     }

@@ -267,7 +267,7 @@ void log_line(enum PylayerLogLevel level, const char *format, ...)
         return;
     unsigned missing = atomic_exchange(&left_out, 0);
     if (missing)
-        write_one(PYLAYER_LOG_WARN, "%u lines of the log were left out, because there were too many at once", missing);
+        write_one(PYLAYER_LOG_WARN, "%u log lines were dropped, because too many came at once", missing);
     va_list arguments;
     va_start(arguments, format);
     write_line(level, format, arguments);

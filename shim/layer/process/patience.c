@@ -39,7 +39,7 @@ bool patient_lock(PatientMutex *patient)
             if (!atomic_exchange(&said, true))
                 log_line(PYLAYER_LOG_WARN,
                          "the driver has been merging pipeline caches for %d s; "
-                         "the program goes on without what is stored",
+                         "the program goes on without stored pipelines",
                          PATIENCE_S);
             return false;
         }

@@ -17,8 +17,4 @@ void shader_modules_close(Device *device);
 /* Returns a digest of the stage's code, the same in every process; 0 if it is unknown. */
 uint64_t shader_code_of_stage(Device *device, const VkPipelineShaderStageCreateInfo *stage);
 
-VKAPI_ATTR VkResult VKAPI_CALL layer_CreateShaderModule(VkDevice, const VkShaderModuleCreateInfo *,
-                                                        const VkAllocationCallbacks *, VkShaderModule *);
-VKAPI_ATTR void VKAPI_CALL layer_DestroyShaderModule(VkDevice, VkShaderModule, const VkAllocationCallbacks *);
-
 #endif

@@ -83,8 +83,9 @@ void pnext_say_unknown(Device *device, const void *chain, const void *last)
         if (atomic_compare_exchange_strong(&device->said_unknown[i], &said, (unsigned)unknown->sType)) {
             log_line(
                 PYLAYER_LOG_WARN,
-                "the chain of a pipeline's create info has a structure that the layer does not know (sType %u): "
-                "the structures after it cannot be changed, so such pipelines are created without a probe or a capture",
+                "the pNext chain of a pipeline's create info has a structure that the layer does not know (sType %u). "
+                "The layer cannot change the structures after it, so it creates such pipelines without a probe or a "
+                "capture",
                 (unsigned)unknown->sType);
             return;
         }

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import time
 
-from ..common.paths import open_in_store
 from . import owner
+from .paths import open_in_store
 
 #: The most pieces that Linux writes with one call.
 IOV_MAX = 1024
@@ -83,7 +83,7 @@ def open_foreign(path: str) -> int:
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     if os.fstat(fd).st_mode & _FILE_TYPE != _PLAIN_FILE:
         os.close(fd)
-        raise OSError(f"{path} is no plain file")
+        raise OSError(f"{path} is not a regular file")
     return fd
 
 

@@ -1,0 +1,107 @@
+"""The table of the numbers that a run records, and how each is shown.
+
+To show a new number, add a row here. `pylayer stats`, the report's remarks, `pylayer metrics` and, after ``make docs``,
+their documentation follow this table. A number without a row is recorded and not shown.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Row(NamedTuple):
+    """How one number is shown. A name that ends in ``_ns`` or ``_bytes`` has that unit. All others are counts."""
+
+    #: The meaning in docs/cli.md, and the text of the remark.
+    meaning: str
+    #: Whether `pylayer stats` and `pylayer report` print a line when the number is not 0.
+    remark: bool = False
+    #: The Prometheus metric that is the sum over the runs, if there is one. Nanoseconds become seconds.
+    metric: str = ""
+    #: The metric's help, if it differs from the meaning.
+    help: str = ""
+
+    @property
+    def metric_help(self) -> str:
+        """The metric's help, a sentence."""
+        return self.help or f"{self.meaning[0].upper()}{self.meaning[1:]}."
+
+
+#: The counters of PylayerCounters (shim/boundary.h), in its order. Two of them are not shown: `pylayer stats` has
+#: refused caches by reason instead of ``caches_emptied``, and ``absorbed`` only tells policy when a snapshot is due.
+COUNTERS = {
+    "pipelines": Row("pipelines created for the program"),
+    "hits": Row("pipelines found in a cache or among pipeline binaries"),
+    "application_hits": Row("hits in the program's own cache"),
+    "compiled": Row("pipelines that the driver compiled, whether or not they could be stored"),
+    "adopted": Row(
+        "pipelines adopted from the driver's own cache",
+        remark=True,
+        metric="pylayer_pipelines_adopted_total",
+        help="Pipelines stored from the driver's own cache.",
+    ),
+    "uncacheable": Row("pipelines that left nothing to store", remark=True),
+    "plain": Row("pipelines created without probing the cache; their hits are unknown", remark=True),
+    "plain_compiled": Row("of these, pipelines that the driver does not report as found in a cache"),
+    "passed": Row("pipelines of calls that the layer did not touch"),
+    "compile_required": Row("pipelines that no cache had and that the program did not want compiled"),
+    "failed": Row("pipelines that the driver could not create", remark=True, metric="pylayer_pipelines_failed_total"),
+    "events_dropped": Row(
+        "compiled pipelines not stored, because more came than the queue holds (queue_mib)",
+        remark=True,
+        metric="pylayer_queue_dropped_total",
+        help="Compiled pipelines that were not stored because the queue was full.",
+    ),
+    "answers_late": Row(
+        "times that the program went on before policy answered", remark=True, metric="pylayer_late_answers_total"
+    ),
+    "hit_ns": Row("time that hits took, summed over threads", metric="pylayer_pipeline_hit_seconds_total"),
+    "compile_ns": Row("time that compiling took, summed over threads"),
+    "plain_ns": Row("time that creating plain pipelines took, summed over threads"),
+    "load_wait_ns": Row("time that pipeline creations waited for the store", metric="pylayer_store_wait_seconds_total"),
+    "load_failed": Row("stored records that the driver refused", remark=True),
+    "fingerprints_dropped": Row("pipeline creations whose fingerprint was dropped because there were too many"),
+    "binary_hits": Row("hits created from pipeline binaries", remark=True),
+    "binaries_kept": Row("pipelines kept as pipeline binaries", remark=True),
+    "binaries_captured": Row("pipelines compiled past the driver's own cache, to get their binaries", remark=True),
+    "binaries_missing": Row("compiled pipelines whose binaries the driver did not give", remark=True),
+    "binaries_evicted": Row(
+        "stored pipeline binaries with which the driver failed; their pipelines were created anew", remark=True
+    ),
+    "binaries_unindexed": Row("pipeline binaries that found no room in memory (binaries_mib)", remark=True),
+    "application_binaries": Row("pipeline binaries that the program brought itself", remark=True),
+    "binaries_attested": Row("the program's own pipeline binaries that are as it read them"),
+    "binaries_altered": Row("the program's own pipeline binaries that are not as it read them", remark=True),
+    "binaries_stale": Row(
+        "the program's own pipeline binaries that it read from another driver or device", remark=True
+    ),
+    "binaries_restored": Row("altered pipeline binaries replaced by the stored ones", remark=True),
+    "binaries_refused": Row("calls of the program that failed for them (VK_ERROR_INITIALIZATION_FAILED)", remark=True),
+    "create_info_hits": Row("the program's own requests for pipeline binaries, answered from the store", remark=True),
+    "deferred": Row("pipelines created in deferred operations"),
+}
+#: The other values of a run, which the policy thread counts (``DeviceSession._run_totals``).
+RUN_VALUES = {
+    "loaded_records": Row("records that the runs loaded from the store", metric="pylayer_loaded_records_total"),
+    "stored_records": Row("records that the runs wrote to the store", metric="pylayer_stored_records_total"),
+    "stored_bytes": Row("bytes of these records", metric="pylayer_stored_bytes_total"),
+    "left_out": Row(
+        "stored records set aside because a process died over them (see pylayer quarantine ls)",
+        remark=True,
+        metric="pylayer_left_out_records_total",
+        help="Records that were not loaded because a process died over them.",
+    ),
+    "lost_records": Row("records that could not be written to the store", metric="pylayer_lost_records_total"),
+    "damaged_records": Row("damaged parts of the store that were not loaded"),
+    "restored_caches": Row(
+        "caches that got the last good data, because the program's own was refused or not there", remark=True
+    ),
+    "write_errors": Row(
+        "failures to write to the store (see pylayer doctor)",
+        remark=True,
+        metric="pylayer_store_write_errors_total",
+        help="Failures to write to the store.",
+    ),
+}
+#: All rows by name, in the order of `pylayer stats --json`.
+NUMBERS = COUNTERS | RUN_VALUES

@@ -1,0 +1,147 @@
+"""Counts what the store holds, to the byte, by identity and program. Only the command line uses this."""
+
+from __future__ import annotations
+
+import os
+
+from ..common.identity import Identity
+from ..values import KIND_NAMES
+from . import format
+from .bounds import files_of
+from .folder import read_identity
+from .reader import Reader
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Learn = Callable[[int, str], None]
+
+#: Suffixes of the files that belong to one program.
+OWN = (".pack", ".journal", ".closed", ".snapshot", ".attest", ".binaries", ".blob")
+
+
+class Holding:
+    """What a program has stored under one identity."""
+
+    def __init__(self, program: int) -> None:
+        self.program = program
+        self.bytes = 0
+        #: Digests of the pipelines. A pipeline that two processes both stored counts once.
+        self.digests: set[bytes] = set()
+        #: Number of pipelines that are stored as pipeline binaries. The others are cells.
+        self.binaries = 0
+        #: Number of pipelines by kind.
+        self.kinds: dict[str, int] = {}
+        #: Time that compiling them took, as far as it is known, and the size of their data unpacked.
+        self.compile_ns = 0
+        self.data_bytes = 0
+        #: Number of files by suffix.
+        self.files: dict[str, int] = {}
+        self.last_used = 0
+
+    def add(self, suffix: str, size: int) -> None:
+        """Counts a file."""
+        self.bytes += size
+        self.files[suffix] = self.files.get(suffix, 0) + 1
+
+    @property
+    def pipelines(self) -> int:
+        """Returns the number of pipelines."""
+        return len(self.digests)
+
+    def add_pipeline(self, magic: bytes, kind: int, flags: int, digest: bytes, size: int, create_ns: int) -> None:
+        """Counts the record of one pipeline."""
+        if digest in self.digests:
+            return
+        self.digests.add(digest)
+        self.binaries += magic == format.BINARIES
+        name = KIND_NAMES[kind] if kind < len(KIND_NAMES) else f"kind {kind}"
+        self.kinds[name] = self.kinds.get(name, 0) + 1
+        self.compile_ns += 0 if flags & format.ADOPTED else create_ns  # the driver did not compile an adopted pipeline
+        self.data_bytes += size
+
+    def counts(self) -> dict[str, int]:
+        """Returns the number of files, by what they are."""
+        return {
+            "journals": self.files.get(".journal", 0) + self.files.get(".closed", 0),
+            "packs": self.files.get(".pack", 0),
+            "snapshots": self.files.get(".snapshot", 0),
+            "blobs": self.files.get(".blob", 0),
+            "attestation_files": self.files.get(".attest", 0) + self.files.get(".binaries", 0),
+        }
+
+
+class Shelf:
+    """One identity's folder. ``other_bytes`` counts the files that belong to no program."""
+
+    def __init__(self, root: str, name: str) -> None:
+        self.name = name
+        self.path = os.path.join(root, "store", name)
+        self.identity: Identity | None = read_identity(root, name)
+        #: Holdings by program.
+        self.holdings: dict[int, Holding] = {}
+        self.bytes = 0
+        self.other_bytes = 0
+        #: Names of files that cannot be used as they are, and why, as far as this is known without reading all of a
+        #: file.
+        self.unusable: dict[str, str] = {}
+
+    @property
+    def programs(self) -> list[int]:
+        """Returns all programs that have something stored."""
+        return sorted(self.holdings)
+
+    def files(self, suffix: str) -> int:
+        """Returns how many files of a kind there are."""
+        return sum(holding.files.get(suffix, 0) for holding in self.holdings.values())
+
+
+def tree_bytes(path: str) -> tuple[int, int]:
+    """Returns the size of all files below a directory in bytes, and their number."""
+    size = count = 0
+    for directory, _, files in os.walk(path):
+        for file in files:
+            try:
+                size += os.lstat(os.path.join(directory, file)).st_size
+                count += 1
+            except OSError:
+                continue  # replaced or folded meanwhile
+    return size, count
+
+
+def survey(root: str, identity: str, learn: Learn) -> Shelf:
+    """Counts the files of an identity. ``learn`` gets the number and name of each program that a file names."""
+    shelf = Shelf(root, identity)
+    shelf.bytes = tree_bytes(shelf.path)[0]
+    for file in files_of(root, identity):
+        name = os.path.basename(file.path)
+        suffix = os.path.splitext(name)[1]
+        if suffix not in OWN or file.program is None:
+            continue
+        holding = shelf.holdings.setdefault(file.program, Holding(file.program))
+        holding.add(suffix, file.size)
+        if suffix != ".pack":
+            holding.last_used = max(holding.last_used, int(file.mtime))
+        try:
+            _survey_file(shelf, holding, file.path, suffix, learn)
+        except OSError as error:
+            shelf.unusable[name] = f"unreadable: {error.strerror or error}"
+    # The rest is the identity file, temporary files, and whatever else somebody put here.
+    shelf.other_bytes = shelf.bytes - sum(holding.bytes for holding in shelf.holdings.values())
+    return shelf
+
+
+def _survey_file(shelf: Shelf, holding: Holding, path: str, suffix: str, learn: Learn) -> None:
+    reader = Reader(path)
+    header, outcome = reader.header(bytes.fromhex(shelf.name))
+    if header is None:
+        shelf.unusable[os.path.basename(path)] = outcome
+        return
+    learn(header.program, header.application)
+    if suffix in (".pack", ".journal", ".closed"):
+        for part in reader.content(header, []):
+            for magic, kind, flags, _, size, create_ns, digest, _, last_used in part.records:
+                if magic in format.PIPELINES:
+                    holding.add_pipeline(magic, kind, flags, digest, size, create_ns)
+                holding.last_used = max(holding.last_used, last_used)

@@ -1,0 +1,184 @@
+"""The face of the store: all that commands and reports use of it.
+
+Each method imports the module that does the work, so that a command loads only what it needs. A program's process does
+not use this module: it loads and adds to one identity's ``Folder``.
+"""
+
+from __future__ import annotations
+
+import os
+
+from .folder import identity_names
+from .format import MAX_FILE_BYTES as MAX_FILE_BYTES
+from .format import VERSION as VERSION
+from .format import Refused as Refused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ..common.identity import Identity
+    from ..common.settings import Limits
+    from .format import Damage as Damage
+    from .inventory import Holding as Holding
+    from .inventory import Learn
+    from .inventory import Shelf as Shelf
+    from .portable import Export
+    from .portable import Import as Import
+    from .portable import Moved as Moved
+    from .quarantine import Item
+    from .removal import Removal as Removal
+    from .suspects import Suspects as Suspects
+    from .timeline import Event as Event
+    from .timeline import Follower
+    from .timeline import Timeline as Timeline
+    from .trimming import Trim as Trim
+    from .verification import Repair as Repair
+    from .verification import TakesIdentity
+    from .verification import Verification as Verification
+
+
+class Store:
+    """A store on the disk, which need not exist. The constructor does not access the disk."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    # ---- what it holds -----------------------------------------------------------------------------------
+
+    def identities(self) -> list[str]:
+        """Returns the names of the identities, which are those of their folders."""
+        return identity_names(self.root)
+
+    def total_bytes(self) -> int:
+        """Returns the number of bytes in all identities' folders. Limits are about this number."""
+        from .bounds import total_bytes
+
+        return total_bytes(self.root)
+
+    def tree_bytes(self, *folders: str) -> tuple[int, int]:
+        """Returns the size in bytes and the number of all files below a folder of the store."""
+        from .inventory import tree_bytes
+
+        return tree_bytes(os.path.join(self.root, *folders))
+
+    def shelves(self, takes: TakesIdentity, learn: Learn) -> list[Shelf]:
+        """Returns what is stored under each identity that ``takes`` selects. ``learn`` gets the number and name of each
+        program that a file names."""
+        from . import inventory
+
+        return [inventory.survey(self.root, name, learn) for name in self.identities() if takes(name)]
+
+    # ---- what can be done with it ------------------------------------------------------------------------
+
+    def verification(self) -> Verification:
+        """Returns a verification, which has not begun."""
+        from .verification import Verification
+
+        return Verification(self.root)
+
+    def repair(self, compress: bool) -> Repair:
+        """Returns a repair, which has not begun."""
+        from .verification import Repair
+
+        return Repair(self.root, compress)
+
+    def trim(self, limits: Limits, dry_run: bool) -> Trim:
+        """Returns a trim, which has not begun."""
+        from .trimming import Trim
+
+        return Trim(self.root, limits, dry_run)
+
+    def removal(self, shelf: Shelf, why: str) -> Removal:
+        """Returns a removal from one identity, which removes nothing yet. ``why`` is for people."""
+        from .removal import Removal
+
+        return Removal(self.root, shelf, why)
+
+    def older_folders(self) -> list[str]:
+        """Returns the paths of folders that an older pylayer wrote and that this version renamed."""
+        from .removal import older_folders
+
+        return older_folders(self.root)
+
+    def export(self, identity: Identity, programs: dict[int, str], device: str) -> Export:
+        """Returns an export of programs, given by number with their names, which has not begun."""
+        from .folder import Folder
+        from .portable import Export
+
+        return Export(Folder(self.root, identity), programs, device)
+
+    def import_from(self, path: str, recipient: tuple[int, str] | None) -> Import:
+        """Returns an import, of which only the identity was read. Raises Refused and OSError."""
+        from .portable import Import
+
+        return Import(path, recipient)
+
+    # ---- what is set aside -------------------------------------------------------------------------------
+
+    def quarantined(self) -> list[Item]:
+        """Returns the damaged files, oldest first."""
+        from .quarantine import items
+
+        return items(self.root)
+
+    def suspects(self) -> list[tuple[Identity, Suspects]]:
+        """Returns what processes died over, by identity. Only reads: a death that no later start of the layer has
+        recorded is missing."""
+        from . import crash_notes
+        from .folder import Folder, read_identity
+
+        found = []
+        for name in self.identities():
+            identity = read_identity(self.root, name)
+            if identity is not None:
+                known = crash_notes.read(Folder(self.root, identity), keep=True)
+                if known.notes:
+                    found.append((identity, known))
+        return found
+
+    def forget_suspects(self, identity: Identity) -> None:
+        """Deletes the notes of what processes died over. What cannot be deleted stays."""
+        from . import crash_notes
+        from .folder import Folder
+
+        crash_notes.forget(Folder(self.root, identity))
+
+    # ---- what programs did -------------------------------------------------------------------------------
+
+    def runs(self) -> Iterator[dict[str, Any]]:
+        """Yields the values of every run that can be read, oldest first. They are untrusted."""
+        from . import runs
+
+        return runs.read_all(self.root)
+
+    def named_runs(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yields name and values of every run that can be read, oldest first."""
+        from . import runs
+
+        return runs.read_named(self.root)
+
+    def run_files(self) -> dict[str, os.stat_result]:
+        """Returns the state of each run's file, by the run's name."""
+        from . import runs
+
+        return runs.files(self.root)
+
+    def run(self, name: str) -> dict[str, Any]:
+        """Returns the values of a run. Raises OSError and ValueError."""
+        from . import runs
+
+        return runs.read(self.root, name)
+
+    def timeline(self, name: str) -> Timeline | None:
+        """Returns the timeline of a run; None if it has none that can be read."""
+        from . import timeline
+
+        return timeline.read(self.root, name)
+
+    def follow(self, name: str) -> Follower:
+        """Returns a reader of what a run appends to its timeline."""
+        from .timeline import Follower
+
+        return Follower(self.root, name)

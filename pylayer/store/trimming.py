@@ -1,0 +1,70 @@
+"""Folds a whole store and brings it within its limits at once. Only the command line uses this."""
+
+from __future__ import annotations
+
+from . import bounds, fold, maintenance, quarantine
+from .folder import Folder, identity_names, read_identity
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..common.settings import Limits
+
+
+class Trim:
+    """One trim, and what it did, or with ``dry_run`` would do."""
+
+    def __init__(self, root: str, limits: Limits, dry_run: bool) -> None:
+        self.bytes_before = self.bytes_after = bounds.total_bytes(root)
+        self.journals = self.packs = 0
+        self.records = self.files = self.damaged = 0
+        #: Identities that could not be folded, by name, each with the reason.
+        self.skipped: list[tuple[str, str]] = []
+        self._root = root
+        self._limits = limits
+        self._dry_run = dry_run
+
+    def fold_steps(self) -> Iterator[None]:
+        """Folds the journals and packs of each program into one pack per program."""
+        if not self._dry_run:
+            # Prune first: files that this trim moves to quarantine stay until the next run.
+            quarantine.prune(self._root)
+        for name in identity_names(self._root):
+            identity = read_identity(self._root, name)
+            if identity is None:
+                self.skipped.append((name, "its identity file is missing or damaged"))
+                continue
+            folder = Folder(self._root, identity)
+            try:
+                for program in folder.programs():
+                    yield from self._fold(folder, program)
+            except OSError as error:
+                self.skipped.append((name, str(error.strerror or error)))
+
+    def _fold(self, folder: Folder, program: int) -> Iterator[None]:
+        """Folds one program's files. Raises OSError."""
+        more = True
+        while more:  # one fold reads a limited number of journals
+            compress = self._limits.compress
+            work = fold.Fold(folder, program, everything=True, compress=compress, dry_run=self._dry_run)
+            yield from work.steps()
+            if not work.result.claimed:
+                self.skipped.append((folder.identity.name, "another process is folding it"))
+            self.journals += work.result.journals
+            self.packs += work.result.packs
+            self.damaged += len(work.result.damage)
+            more = not self._dry_run and work.result.journals >= fold.MOST_FILES
+
+    def evict_steps(self) -> Iterator[None]:
+        """Evicts what was used least recently until the store is within its limits, and then prunes runs and left-over
+        files. Raises OSError; nothing is half done then."""
+        trimmed, limits = bounds.Trimmed(), self._limits
+        yield from bounds.enforce(
+            self._root, limits.max_store, limits.max_program, trimmed, limits.compress, self._dry_run
+        )
+        self.records, self.files = trimmed.records, trimmed.files
+        self.damaged += len(trimmed.damage)
+        if not self._dry_run:
+            maintenance.prune(self._root)
+        self.bytes_after = trimmed.bytes_after if self._dry_run else bounds.total_bytes(self._root)

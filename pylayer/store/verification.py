@@ -1,0 +1,162 @@
+"""Verifies a whole store, and repairs what does not verify. Only the command line uses this."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from . import checking, fold, format, quarantine
+from .bounds import files_of
+from .folder import Folder, identity_names, read_identity
+from .format import Damage
+from .maintenance import repair_whole_files
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    #: Whether to verify the files of a program; None for the files of no program.
+    Takes = Callable[[int | None], bool]
+    TakesIdentity = Callable[[str], bool]
+
+#: Suffixes of the files that a fold reads.
+FOLDED = (".pack", ".journal", ".closed")
+
+
+class Verification:
+    """What was verified, and what was found."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self.files = 0
+        self.records = 0
+        self.data_bytes = 0
+        self.file_bytes = 0
+        self.damage: list[Damage] = []
+        #: Incomplete ends of files that a process appends to, or appended to when it was killed. They are harmless.
+        self.torn_ends: list[Damage] = []
+        #: Files of a newer version of the format. They are harmless but cannot be used.
+        self.other_versions: list[Damage] = []
+        self.spent_ns = 0
+
+    @property
+    def bytes_per_s(self) -> int:
+        """Returns how fast the files were read and verified."""
+        return round(self.file_bytes * 1_000_000_000 / self.spent_ns) if self.spent_ns else 0
+
+    def steps(self, takes_identity: TakesIdentity, takes: Takes) -> Iterator[int]:
+        """Verifies everything that is taken, including files that appear meanwhile, such as those that a fold writes.
+        Yields the number of bytes read."""
+        started = time.monotonic_ns()
+        for name in identity_names(self.root):
+            if not takes_identity(name):
+                continue
+            if takes(None):
+                self._verify_identity(name)
+            seen: set[str] = set()
+            while new := [path for path in _paths(self.root, name, takes) if path not in seen]:
+                for path in new:
+                    seen.add(path)
+                    yield from self._verify_file(path, name)
+        self.spent_ns = time.monotonic_ns() - started
+
+    def _verify_identity(self, name: str) -> None:
+        """Verifies that an identity's description matches its folder's name."""
+        path = os.path.join(self.root, "store", name, "identity")
+        if read_identity(self.root, name) is None:
+            missing = not os.path.lexists(path)
+            detail = "it is missing" if missing else "its fields do not match the folder"
+            self.damage.append(Damage(path, "unreadable" if missing else "damaged-data", detail=detail))
+        else:
+            self.files += 1
+            self.file_bytes += os.stat(path).st_size
+
+    def _verify_file(self, path: str, name: str) -> Iterator[int]:
+        kind = format.KIND_OF_SUFFIX[os.path.splitext(path)[1]]
+        checked = checking.Checked(path)
+        try:
+            at = 0
+            for part in checking.check_file(path, kind, bytes.fromhex(name), checked, _program(path)):
+                yield max(part.base - at, 0)
+                at = max(part.base, at)
+            yield max(checked.file_bytes - at, 0)
+        except FileNotFoundError:
+            return  # folded meanwhile
+        except OSError as error:
+            self.damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
+            return
+        self.files += 1
+        self.records += checked.records
+        self.data_bytes += checked.data_bytes
+        self.file_bytes += checked.file_bytes
+        for what in checked.damage:
+            if what.outcome == "foreign-version":
+                self.other_versions.append(what)
+            elif what.is_torn_end:
+                self.torn_ends.append(what)
+            else:
+                self.damage.append(what)
+
+
+def _program(path: str) -> int:
+    return int(os.path.basename(path)[:16], 16)
+
+
+def _paths(root: str, name: str, takes: Takes) -> list[str]:
+    """Returns the files of records in an identity's folder that are taken."""
+    return sorted(
+        file.path
+        for file in files_of(root, name)
+        if os.path.splitext(file.path)[1] in format.KIND_OF_SUFFIX and file.program is not None and takes(file.program)
+    )
+
+
+class Repair:
+    """Moves damaged files to quarantine, once the records in them that verify are in a new pack."""
+
+    def __init__(self, root: str, compress: bool) -> None:
+        self.quarantined = 0
+        self.failures: list[str] = []
+        self._root = root
+        self._compress = compress
+
+    def steps(self, damage: list[Damage]) -> Iterator[None]:
+        """Repairs what ``Verification`` found, a little at each step."""
+        by_folder: dict[str, list[Damage]] = {}
+        for what in damage:
+            by_folder.setdefault(os.path.dirname(what.path), []).append(what)
+        for directory, damaged in by_folder.items():
+            self._move_description(damaged)
+            identity = read_identity(self._root, os.path.basename(directory))
+            if identity is None:
+                self.failures.append(
+                    f"{directory} cannot be repaired without its identity file, "
+                    "which the next run on that driver writes"
+                )
+                continue
+            folder = Folder(self._root, identity)
+            self.quarantined += repair_whole_files(folder, damaged)
+            try:
+                yield from self._fold(folder, damaged)
+            except OSError as error:
+                self.failures.append(f"{directory} cannot be repaired: {error.strerror or error}")
+
+    def _move_description(self, damaged: list[Damage]) -> None:
+        """Moves a damaged identity file to quarantine. The layer would never rewrite it in place."""
+        for what in damaged:
+            if os.path.basename(what.path) == "identity" and os.path.lexists(what.path):
+                try:
+                    quarantine.move_file(self._root, what.path, [what])
+                    self.quarantined += 1
+                except OSError as error:
+                    self.failures.append(f"{what.path} cannot be moved: {error.strerror or error}")
+
+    def _fold(self, folder: Folder, damaged: list[Damage]) -> Iterator[None]:
+        paths = {what.path for what in damaged if what.path.endswith(FOLDED) and what.outcome != "unreadable"}
+        packs = frozenset(path for path in paths if path.endswith(".pack"))
+        for program in sorted({_program(path) for path in paths}):
+            work = fold.Fold(folder, program, everything=True, compress=self._compress, must=packs)
+            yield from work.steps()
+            self.quarantined += work.result.quarantined
+            if not work.result.claimed:
+                self.failures.append(f"{folder.path} is being folded by another process; try again when it is done")
