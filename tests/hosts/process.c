@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "host.h"
 
+#include <dirent.h>
 #include <grp.h>
 #include <pthread.h>
 #include <spawn.h>
@@ -54,10 +55,42 @@ static void step_fork_exit(char **unused)
     run_child(fork(), true);
 }
 
+static bool other_threads_sleep(void)
+{
+    DIR *threads = opendir("/proc/self/task");
+    bool all = threads != NULL;
+    struct dirent *entry;
+    while (threads && (entry = readdir(threads)) != NULL) {
+        char path[64], text[256] = "";
+        snprintf(path, sizeof path, "/proc/self/task/%.20s/stat", entry->d_name);
+        FILE *file = atoi(entry->d_name) > 0 && atoi(entry->d_name) != gettid() ? fopen(path, "re") : NULL;
+        if (!file)
+            continue;
+        const char *state = fgets(text, sizeof text, file) ? strrchr(text, ')') : NULL;
+        all = all && state && state[2] == 'S';
+        fclose(file);
+    }
+    if (threads)
+        closedir(threads);
+    return all;
+}
+
+/* The child of a raw system call inherits locks that other threads hold at that moment, of malloc and of the dynamic
+ * linker, and there nobody releases them. So the program waits, at most 10 s, until its threads have slept for 100 ms. */
+static void await_rest(void)
+{
+    const struct timespec pause = {.tv_nsec = 10000000};
+    for (int tries = 0, calm = 0; tries < 1000 && calm < 10; tries++) {
+        calm = other_threads_sleep() ? calm + 1 : 0;
+        nanosleep(&pause, NULL);
+    }
+}
+
 /* Without the C library's handlers: what runtimes and sandboxes with a clone of their own do. */
 static void step_raw_fork(char **unused)
 {
     (void)unused;
+    await_rest();
     run_child((pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0), true);
 }
 

@@ -38,7 +38,6 @@ def test_fork_without_exec(world: World, way: str, child: str) -> None:
 def test_children_fork(world: World, way: list[str]) -> None:
     """Children of children fork as fast as without the layer, however they were created."""
     others = ["vfork", "exit 3", "spawn", "exit 4"]
-    # Policy is idle by then. In a child of a raw system call, malloc may be locked for ever by any other thread.
     process = run_host(world, *STORED, *way, "generations", 20, *others, *way and ["join"], *END)
     assert "generations: in time" in process.stdout
 
