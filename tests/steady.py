@@ -33,8 +33,7 @@ def unsteady_files() -> list[str]:
     return [str(path.relative_to(ROOT)) for path in found if UNSTEADY.search(path.read_text())]
 
 
-#: Runs pytest once and every test in it so many times, which the first argument says. Starting pytest takes as long as
-#: many a file's tests.
+#: Runs pytest once, and every test in it argv[1] times. Starting pytest takes as long as many a file's tests.
 REPEATING = """
 import sys
 import pytest

@@ -147,10 +147,11 @@ def check_cold_and_warm(world: World, carrier: str, own_cache: bool, never_kept:
     assert second["counters"]["passed"] == second["counters"]["events_dropped"] == 0
 
 
-@pytest.mark.parametrize("carrier", CARRIERS, indirect=True)
+@pytest.mark.parametrize("carrier", ["cells"], indirect=True)
 @pytest.mark.parametrize("mode", MODES)
 def test_path(world: World, carrier: str, mode: str) -> None:
-    """Each mode by itself, in two runs. ``test_paths_at_the_same_time`` runs all modes in the other ways."""
+    """Each mode by itself, in two runs. ``test_paths_at_the_same_time`` runs all modes with the other carriers and in
+    the other ways."""
     assert any("result=0" in line.seen for line in run_alone(mode)), "the driver lacks what this mode is about"
     check_cold_and_warm(world, carrier, False, NEVER_KEPT.get(mode, 0), mode)
 
@@ -169,10 +170,10 @@ def test_chains_that_can_be_copied(world: World) -> None:
 
 @EACH_CARRIER
 def test_paths_at_the_same_time(world: World, carrier: str, way: str) -> None:
-    """All modes run three times at once, each in a thread of its own on one device, with the same results as alone."""
-    arguments = (*WAYS[way], "--times", "3", "all")
-    assert len(run_alone(*arguments)) > 3 * 100
-    check_cold_and_warm(world, carrier, "cache" in way, 3 * sum(NEVER_KEPT.values()), *arguments)
+    """All modes run twice at once, each in a thread of its own on one device, with the same results as alone."""
+    arguments = (*WAYS[way], "--times", "2", "all")
+    assert len(run_alone(*arguments)) > 2 * 100
+    check_cold_and_warm(world, carrier, "cache" in way, 2 * sum(NEVER_KEPT.values()), *arguments)
 
 
 @pytest.mark.parametrize(
@@ -208,11 +209,17 @@ def messages(world: World, log: Path, arguments: tuple[str, ...], layers: str | 
     return {line for line in without_mistakes(log.read_text()).splitlines() if "VUID" in line}
 
 
+@functools.cache
+def messages_alone(arguments: tuple[str, ...]) -> set[str]:
+    """Returns what validation reports without the layer."""
+    with tempfile.TemporaryDirectory() as directory:
+        return messages(World(Path(directory)), Path(directory) / "validation.txt", arguments, None)
+
+
 @EACH_CARRIER
 def test_validation_of_paths(world: World, tmp_path: Path, carrier: str, way: str) -> None:
     """Validation below the layer reports nothing that it does not report without the layer, with an empty store and a
     full one."""
     log, arguments = tmp_path / "validation.txt", (*WAYS[way], "all")
-    alone = messages(world, log, arguments, None)
     for _ in range(2):
-        assert messages(world, log, arguments, LAYER_NAME) <= alone
+        assert messages(world, log, arguments, LAYER_NAME) <= messages_alone(arguments)

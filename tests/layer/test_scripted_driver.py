@@ -23,8 +23,8 @@ def test_wrong_script_is_an_error(scripted: ScriptedDriver, script: str) -> None
     assert result.returncode != 0 and "test driver: " in result.stderr
 
 
-#: Modes about creating and destroying devices, which do not depend on the carrier.
-ALIKE = ("several instances", "no destroy", "second device")
+#: Modes about the process and about creating and destroying devices, which do not depend on the carrier.
+ALIKE = ("second instance", "second device", "fork", "fork, child creates", "no destroy", "no destroy, exit")
 
 
 @pytest.mark.parametrize(
