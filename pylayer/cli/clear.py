@@ -183,9 +183,9 @@ def clear(
 ) -> None:
     """Remove the stored pipelines of programs, of a driver, of drivers that are gone, or all.
 
-    Programs compile removed pipelines again. Files that a running program writes are kept. --stale asks the drivers
-    which devices there are, in the environment of this command (VK_DRIVER_FILES). A device that is not plugged in
-    counts as gone. --stale and --all also remove folders that an older pylayer wrote. Statistics and the quarantine
+    Programs compile removed pipelines again. Files that a running program is writing to are kept. --stale asks the
+    drivers which devices there are, in the environment of this command (VK_DRIVER_FILES). A device that is not plugged
+    in counts as gone. --stale and --all also remove folders that an older pylayer wrote. Statistics and the quarantine
     are kept.
 
     
@@ -193,7 +193,7 @@ def clear(
       pylayer clear --stale --dry-run
     """
     if (bool(app or identity)) + stale + everything != 1:
-        raise WrongUse("say what to remove: --app and --identity, or --stale, or --all; see pylayer clear --help")
+        raise WrongUse("say what to remove: --app or --identity or both, --stale, or --all; see pylayer clear --help")
     store = require_store()
     if identity and not app:
         identity = one_identity(store, identity)

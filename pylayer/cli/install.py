@@ -105,7 +105,7 @@ def _others(paths: list[Path]) -> list[Manifest]:
 
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES)
 @click.option(
-    "--explicit", "kind", flag_value=EXPLICIT, help="For programs that request it, also by VK_INSTANCE_LAYERS."
+    "--explicit", "kind", flag_value=EXPLICIT, help="For programs that name the layer, also in VK_INSTANCE_LAYERS."
 )
 @click.option("--implicit", "kind", flag_value=IMPLICIT, help="Also for programs with ENABLE_PYLAYER=1.")
 @click.option("--system", is_flag=True, help="For all users, in /usr/local/share/vulkan. Needs root.")
@@ -120,9 +120,9 @@ def install(kind: str | None, system: bool, prefix: str | None, as_json: bool) -
     """Register the layer with the Vulkan loader, for this user.
 
     This writes manifests into the user's data directory, and replaces those of another installation or version. It
-    does not enable the layer. With --explicit, the default, programs can request the layer by its name. With
-    --implicit, ENABLE_PYLAYER=1 in a program's environment enables it too. DISABLE_PYLAYER=1 disables it in any
-    program.
+    does not enable the layer. With --explicit, the default for a first installation, programs can request the layer by
+    its name. With --implicit, ENABLE_PYLAYER=1 in a program's environment enables it too. DISABLE_PYLAYER=1 disables it
+    in any program.
 
     \b
     Example:

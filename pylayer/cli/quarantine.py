@@ -20,8 +20,8 @@ def quarantine() -> None:
     """Show what is set aside, and why.
 
     The layer moves damaged files to the store's quarantine directory. Nothing there reaches a driver, and the oldest
-    are deleted when there are more than 64 MiB. Pipelines that the driver handled when a process died stay where they
-    are. They are not used for 14 days, or until they have been compiled again.
+    are deleted when there are more than 64 MiB or 100 files. Pipelines that the driver handled when a process died stay
+    where they are. They are not used for 14 days, or until they have been compiled again.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""The face of the store: all that commands and reports use of it.
+"""The public interface of the store: all that commands and reports use of it.
 
 Each method imports the module that does the work, so that a command loads only what it needs. A program's process does
 not use this module: it loads and adds to one identity's ``Folder``.
