@@ -39,6 +39,7 @@ from world import BUILD, World
 
 from pylayer.store import maintenance, quarantine, runs
 from pylayer.store.runs import read_all
+from pylayer.store.store import Store
 
 #: Pipelines of one seed; the same seed gives the same ones in the same order, so shorter runs create the first of them.
 COUNT = 120
@@ -56,6 +57,8 @@ WAYS: list[list[str]] = [
     ["--no-destroy", "--exit", "exit"],
 ]
 
+#: Deaths in the driver after which the notes are deleted. After a third one the layer would be off.
+FORGOTTEN_DEATHS = 2
 #: What the next start says of a process that was killed there.
 DIED_IN_THE_DRIVER = re.compile(r" died while the driver (created pipelines|loaded pipeline caches); set aside: .*;")
 
@@ -189,8 +192,16 @@ class Killing:
     def missing(self, content: Content) -> int:
         return sum(len(digests - content.get(key, set())) for key, digests in self.seen.items())
 
+    def forget_deaths(self, least: int) -> None:
+        """Does what a person does whose programs are killed all the time: pylayer quarantine forget."""
+        store = Store(str(self.world.store))
+        for identity, known in store.suspects():
+            if len(known.notes) >= least:
+                store.forget_suspects(identity)
+
     def check(self) -> None:
         self.counts["checks"] += 1
+        self.forget_deaths(FORGOTTEN_DEATHS)
         content, damage = self.store.read()
         for what in damage:
             if not is_torn_tail(what):
@@ -231,6 +242,7 @@ class Killing:
                 break
 
     def finish(self) -> None:
+        self.forget_deaths(1)
         self.check_runs()
         self.fold_all()
         self.check()
@@ -284,6 +296,8 @@ class Killing:
                 self.counts["own cache files refused"] += count
             elif DIED_IN_THE_DRIVER.search(line):
                 self.counts["kills within the driver"] += count
+            elif "processes died repeatedly" in line:
+                self.counts["starts with the layer off"] += count
             else:
                 self.violation(f"{count} times in the log: {line}")
 
