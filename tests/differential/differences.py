@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from differential.outputs import POINTS, Call, Element, parse
 
 COMPILE_REQUIRED = "1000297000"
-#: Words of lines that read or give data that is not all.
-PARTIAL = {"half", "less", "header", "zero", "form=truncated", "form=below", "form=header"}
 
 
 class History:
@@ -22,8 +20,6 @@ class History:
     def __init__(self) -> None:
         #: Slots that hold something else than without the layer, as a row allowed.
         self.tainted: set[str] = set()
-        #: Caches, and data read from them, that lack what policy refused.
-        self.emptied: set[str] = set()
         #: Code of pipelines that the layer has created in this program.
         self.compiled: set[tuple[str, ...]] = set()
 
@@ -39,16 +35,6 @@ class History:
         for index, element in enumerate(call.elements):
             if layer.get(str(index)) == "set":
                 self.compiled.add(element.code)
-        self._follow_data(call, inputs)
-
-    def _follow_data(self, call: Call, inputs: frozenset[str]) -> None:
-        """From data that is not whole to caches made of it, what these are merged into, and what is read of them."""
-        if call.name == "merge" and inputs & self.emptied:
-            self.emptied.add(call.words[1])
-        elif call.name in ("cache", "read"):
-            partial = not PARTIAL.isdisjoint(call.words)
-            self.emptied -= call.made
-            self.emptied |= call.made if partial or inputs & self.emptied else frozenset()
 
 
 @dataclass
@@ -132,13 +118,6 @@ def stages_not_compiled(sight: Sight) -> bool:
     return ".stage" in sight.key and sight.values == ("V", "-") and sight.stored
 
 
-def twice_in_a_call(sight: Sight) -> bool:
-    """The first is in the application's cache, but that was asked before."""
-    before = sight.call.elements[: max(sight.index, 0)]
-    same = any(element.code == sight.element.code for element in before)
-    return is_feedback(sight) and same and sight.values in (("VH", "V"), ("VH", "-"))
-
-
 def seeded_data(sight: Sight) -> bool:
     if sight.call.name != "read" or sight.layer.get("beyond", "0") != "0":
         return False
@@ -146,14 +125,6 @@ def seeded_data(sight: Sight) -> bool:
         return True
     # Part of the data, when there is more of it.
     return "half" in sight.call.words and sight.key in ("got", "header")
-
-
-def emptied_cache(sight: Sight) -> bool:
-    if sight.call.name == "read":
-        return bool(sight.call.slots & sight.history.emptied) and sight.layer.get("beyond", "0") == "0"
-    return (
-        is_feedback(sight) and sight.call.cache in sight.history.emptied and sight.values in (("VH", "V"), ("H", "-"))
-    )
 
 
 def follows(sight: Sight) -> bool:
@@ -213,24 +184,10 @@ ALLOWED = (
         stages_not_compiled,
     ),
     Allowed(
-        "twice in a call",
-        "no APPLICATION_PIPELINE_CACHE_HIT for a pipeline that an earlier element of the same call made",
-        "The layer asks the program's cache for the whole call at first, and its own afterwards. Vulkan, "
-        "VkPipelineCreationFeedbackFlagBits: an implementation should set the bit; hits elsewhere are none.",
-        twice_in_a_call,
-    ),
-    Allowed(
         "seeded data",
         "vkGetPipelineCacheData has pipelines where without the layer there were none",
         "Stored pipelines were merged into the cache; the size is the implementation's affair.",
         seeded_data,
-    ),
-    Allowed(
-        "emptied cache",
-        "a cache made from data that is not all that the program read lacks what a driver would take of it",
-        "Policy refuses such data. Vulkan, VUID-VkPipelineCacheCreateInfo-initialDataSize-00769: it is invalid; what "
-        "does not fit the driver is no error, the cache is empty then.",
-        emptied_cache,
     ),
     Allowed(
         "internal cache",
