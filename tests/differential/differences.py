@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from differential.outputs import POINTS, Call, Element, parse
 
 COMPILE_REQUIRED = "1000297000"
+#: Words of lines that read or give data that is not all.
+PARTIAL = {"half", "less", "header", "zero", "form=truncated", "form=below", "form=header"}
 
 
 class History:
@@ -20,6 +22,8 @@ class History:
     def __init__(self) -> None:
         #: Slots that hold something else than without the layer, as a row allowed.
         self.tainted: set[str] = set()
+        #: Caches, and data read from them, that lack what policy refused.
+        self.emptied: set[str] = set()
         #: Code of pipelines that the layer has created in this program.
         self.compiled: set[tuple[str, ...]] = set()
 
@@ -35,6 +39,16 @@ class History:
         for index, element in enumerate(call.elements):
             if layer.get(str(index)) == "set":
                 self.compiled.add(element.code)
+        self._follow_data(call, inputs)
+
+    def _follow_data(self, call: Call, inputs: frozenset[str]) -> None:
+        """From data that is not whole to caches made of it, what these are merged into, and what is read of them."""
+        if call.name == "merge" and inputs & self.emptied:
+            self.emptied.add(call.words[1])
+        elif call.name in ("cache", "read"):
+            partial = not PARTIAL.isdisjoint(call.words)
+            self.emptied -= call.made
+            self.emptied |= call.made if partial or inputs & self.emptied else frozenset()
 
 
 @dataclass
@@ -65,10 +79,14 @@ class Sight:
 
     @property
     def stored(self) -> bool:
-        """Whether the layer may know the pipeline: from an earlier run, or from before in this one. Libraries without
-        shaders are the same in all programs."""
+        """Whether the layer may know the pipeline: from an earlier run, or from before in this one, be it in the same
+        call. Libraries without shaders are the same in all programs."""
         shaderless = self.element.value("part") in ("input", "output")
-        return self.warm or shaderless or self.element.code in self.history.compiled
+        before = any(
+            element.code == self.element.code and self.layer.get(str(index)) == "set"
+            for index, element in enumerate(self.call.elements[: self.index])
+        )
+        return self.warm or shaderless or before or self.element.code in self.history.compiled
 
 
 def answered(sight: Sight) -> bool:
@@ -124,7 +142,15 @@ def seeded_data(sight: Sight) -> bool:
     if (sight.driver.get("size"), sight.layer.get("size")) == ("empty", "filled"):
         return True
     # Part of the data, when there is more of it.
-    return "half" in sight.call.words and sight.key in ("got", "header")
+    return not {"half", "less"}.isdisjoint(sight.call.words) and sight.key in ("got", "header")
+
+
+def emptied_cache(sight: Sight) -> bool:
+    if sight.call.name == "read":
+        return bool(sight.call.slots & sight.history.emptied) and sight.layer.get("beyond", "0") == "0"
+    return (
+        is_feedback(sight) and sight.call.cache in sight.history.emptied and sight.values in (("VH", "V"), ("H", "-"))
+    )
 
 
 def follows(sight: Sight) -> bool:
@@ -188,6 +214,13 @@ ALLOWED = (
         "vkGetPipelineCacheData has pipelines where without the layer there were none",
         "Stored pipelines were merged into the cache; the size is the implementation's affair.",
         seeded_data,
+    ),
+    Allowed(
+        "emptied cache",
+        "a cache made from data that is not all that the program read lacks what a driver would take of it",
+        "Policy refuses such data. Vulkan, VUID-VkPipelineCacheCreateInfo-initialDataSize-00769: it is invalid; what "
+        "does not fit the driver is no error, the cache is empty then.",
+        emptied_cache,
     ),
     Allowed(
         "internal cache",

@@ -72,6 +72,9 @@ def test_cold_store() -> None:
     comparison = Comparison()
     assert not list(comparison.compare(lines, [answer, REFUSED], [answer, answer], "cells", "cold"))
     assert comparison.rows["answered"] == 1
+    twice = f"{PLAIN} / {PLAIN.partition(' : ')[2].replace('P0', 'P1')}"
+    alone, found = "result=0 P0=set:V:V P1=set:V:V", "result=0 P0=set:V:V P1=set:V:-"
+    assert rows(twice, alone, found, run="cold") == ["stages not compiled"]
 
 
 def test_parts_of_pipelines() -> None:
