@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,11 +21,8 @@ LISTED = 40
 
 def examine(store: Store, selection: Selection, names: Names, advance: Callable[[int], None]) -> Verification:
     """Verifies everything that a selection takes."""
-
-    def takes(program: int | None) -> bool:
-        return selection.app is None if program is None else selection.takes(program, names)
-
     report = store.verification()
+    takes = None if selection.app is None else partial(selection.takes, names=names)
     for amount in report.steps(selection.takes_identity, takes):
         advance(amount)
     return report

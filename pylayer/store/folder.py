@@ -38,8 +38,10 @@ if TYPE_CHECKING:
     from .reader import Part
     from .suspects import Suspects
 
-#: Files whose records a device loads, oldest data first.
-LOADED = (".pack", ".closed", ".journal", ".snapshot")
+#: Files that a fold reads: pipelines one by one, oldest data first.
+FOLDED = (".pack", ".closed", ".journal")
+#: Files whose records a device loads.
+LOADED = (*FOLDED, ".snapshot")
 #: Suffix of a folder that an older pylayer made. It never varies: a process that comes late cannot rename the new
 #: folder that took its place, because a rename onto a directory that is not empty fails.
 OLDER = ".old"
@@ -157,7 +159,7 @@ class Folder:
     def programs(self) -> list[int]:
         """Returns every program that has pipelines here, except those that only have snapshots."""
         found = set()
-        for path in self.files(None, (".pack", ".closed", ".journal")):
+        for path in self.files(None, FOLDED):
             try:
                 found.add(int(os.path.basename(path).partition("-")[0], 16))
             except ValueError:

@@ -8,7 +8,7 @@ from ..common.identity import Identity
 from ..values import KIND_NAMES
 from . import format
 from .bounds import files_of
-from .folder import read_identity
+from .folder import FOLDED, LOADED, read_identity
 from .reader import Reader
 
 TYPE_CHECKING = False
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Learn = Callable[[int, str], None]
 
 #: Suffixes of the files that belong to one program.
-OWN = (".pack", ".journal", ".closed", ".snapshot", ".attest", ".binaries", ".blob")
+OWN = (*LOADED, ".attest", ".binaries", ".blob")
 
 
 class Holding:
@@ -139,7 +139,7 @@ def _survey_file(shelf: Shelf, holding: Holding, path: str, suffix: str, learn: 
         shelf.unusable[os.path.basename(path)] = outcome
         return
     learn(header.program, header.application)
-    if suffix in (".pack", ".journal", ".closed"):
+    if suffix in FOLDED:
         for part in reader.content(header, []):
             for magic, kind, flags, _, size, create_ns, digest, _, last_used in part.records:
                 if magic in format.PIPELINES:

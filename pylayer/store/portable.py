@@ -21,7 +21,7 @@ from ..common.identity import Identity
 from ..values import KIND_NAMES
 from . import checking, crash_notes, format, pack
 from .fold import ORDER
-from .folder import Folder
+from .folder import FOLDED, Folder
 from .format import Refused as Refused
 from .reader import Reader
 from .recency import Uses, fingerprints_of
@@ -100,7 +100,7 @@ class Export:
         """Yields the number of bytes read. Raises OSError; no file is left then. Writes no file if there are no
         pipelines."""
         for program in self.result.programs:
-            for file in self._folder.files(program, (".pack", ".closed", ".journal")):
+            for file in self._folder.files(program, FOLDED):
                 yield from self._read(program, file)
             self.result.snapshots += len(self._folder.files(program, (".snapshot",)))
         self.result.suspects = len(self._suspects.left_out)
@@ -398,7 +398,7 @@ class Import:
 def _present(folder: Folder, program: int) -> set[bytes]:
     """Returns the digests of a program's records in the store."""
     present: set[bytes] = set()
-    for file in folder.files(program, (".pack", ".closed", ".journal")):
+    for file in folder.files(program, FOLDED):
         try:
             for part in Reader(file).verified(folder.identity.digest, []):
                 present.update(record[6] for record in part.records if record[0] in ORDER)

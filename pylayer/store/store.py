@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 
-from .folder import identity_names
 from .format import MAX_FILE_BYTES as MAX_FILE_BYTES
 from .format import VERSION as VERSION
 from .format import Refused as Refused
@@ -49,6 +48,8 @@ class Store:
 
     def identities(self) -> list[str]:
         """Returns the names of the identities, which are those of their folders."""
+        from .folder import identity_names
+
         return identity_names(self.root)
 
     def total_bytes(self) -> int:

@@ -7,7 +7,7 @@ import time
 
 from . import checking, fold, format, quarantine
 from .bounds import files_of
-from .folder import Folder, identity_names, read_identity
+from .folder import FOLDED, Folder, identity_names, read_identity
 from .format import Damage
 from .maintenance import repair_whole_files
 
@@ -15,12 +15,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    #: Whether to verify the files of a program; None for the files of no program.
-    Takes = Callable[[int | None], bool]
-    TakesIdentity = Callable[[str], bool]
+    from .bounds import StoreFile
 
-#: Suffixes of the files that a fold reads.
-FOLDED = (".pack", ".journal", ".closed")
+    Takes = Callable[[int], bool]
+    TakesIdentity = Callable[[str], bool]
 
 
 class Verification:
@@ -44,20 +42,20 @@ class Verification:
         """Returns how fast the files were read and verified."""
         return round(self.file_bytes * 1_000_000_000 / self.spent_ns) if self.spent_ns else 0
 
-    def steps(self, takes_identity: TakesIdentity, takes: Takes) -> Iterator[int]:
-        """Verifies everything that is taken, including files that appear meanwhile, such as those that a fold writes.
-        Yields the number of bytes read."""
+    def steps(self, takes_identity: TakesIdentity, takes: Takes | None) -> Iterator[int]:
+        """Verifies the files of the programs that ``takes`` selects, or with None all files of an identity. This
+        includes files that appear meanwhile, such as those that a fold writes. Yields the number of bytes read."""
         started = time.monotonic_ns()
         for name in identity_names(self.root):
             if not takes_identity(name):
                 continue
-            if takes(None):
+            if takes is None:
                 self._verify_identity(name)
             seen: set[str] = set()
-            while new := [path for path in _paths(self.root, name, takes) if path not in seen]:
-                for path in new:
-                    seen.add(path)
-                    yield from self._verify_file(path, name)
+            while new := [file for file in _files(self.root, name, takes) if file.path not in seen]:
+                for file in new:
+                    seen.add(file.path)
+                    yield from self._verify_file(file, name)
         self.spent_ns = time.monotonic_ns() - started
 
     def _verify_identity(self, name: str) -> None:
@@ -71,12 +69,13 @@ class Verification:
             self.files += 1
             self.file_bytes += os.stat(path).st_size
 
-    def _verify_file(self, path: str, name: str) -> Iterator[int]:
+    def _verify_file(self, file: StoreFile, name: str) -> Iterator[int]:
+        path = file.path
         kind = format.KIND_OF_SUFFIX[os.path.splitext(path)[1]]
         checked = checking.Checked(path)
         try:
             at = 0
-            for part in checking.check_file(path, kind, bytes.fromhex(name), checked, _program(path)):
+            for part in checking.check_file(path, kind, bytes.fromhex(name), checked, file.program):
                 yield max(part.base - at, 0)
                 at = max(part.base, at)
             yield max(checked.file_bytes - at, 0)
@@ -98,17 +97,16 @@ class Verification:
                 self.damage.append(what)
 
 
-def _program(path: str) -> int:
-    return int(os.path.basename(path)[:16], 16)
-
-
-def _paths(root: str, name: str, takes: Takes) -> list[str]:
+def _files(root: str, name: str, takes: Takes | None) -> list[StoreFile]:
     """Returns the files of records in an identity's folder that are taken."""
-    return sorted(
-        file.path
+    found = [
+        file
         for file in files_of(root, name)
-        if os.path.splitext(file.path)[1] in format.KIND_OF_SUFFIX and file.program is not None and takes(file.program)
-    )
+        if os.path.splitext(file.path)[1] in format.KIND_OF_SUFFIX
+        and file.program is not None
+        and (takes is None or takes(file.program))
+    ]
+    return sorted(found, key=lambda file: file.path)
 
 
 class Repair:
@@ -154,7 +152,7 @@ class Repair:
     def _fold(self, folder: Folder, damaged: list[Damage]) -> Iterator[None]:
         paths = {what.path for what in damaged if what.path.endswith(FOLDED) and what.outcome != "unreadable"}
         packs = frozenset(path for path in paths if path.endswith(".pack"))
-        for program in sorted({_program(path) for path in paths}):
+        for program in sorted({int(os.path.basename(path)[:16], 16) for path in paths}):
             work = fold.Fold(folder, program, everything=True, compress=self._compress, must=packs)
             yield from work.steps()
             self.quarantined += work.result.quarantined

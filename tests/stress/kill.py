@@ -296,8 +296,6 @@ class Killing:
                 self.counts["own cache files refused"] += count
             elif DIED_IN_THE_DRIVER.search(line):
                 self.counts["kills within the driver"] += count
-            elif "processes died repeatedly" in line:
-                self.counts["starts with the layer off"] += count
             else:
                 self.violation(f"{count} times in the log: {line}")
 
