@@ -1,9 +1,11 @@
-"""Builds the two shared objects of vk-pylayer; everything else is in pyproject.toml.
+"""Builds what C and Python are made into for vk-pylayer; everything else is in pyproject.toml.
 
 ``pylayer/libVkLayer_pylayer_pipeline_cache.so``
     the Vulkan layer: plain C, does not link libpython.
 ``pylayer/_policy.*.so``
     the policy library: built by cffi, links the private libpython in ``pylayer/_private``, opened by the layer.
+``pylayer/common/policy_validator.py``
+    checks policy files: made from their JSON schema.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from setuptools.command.build_ext import build_ext
 sys.path.insert(0, str(Path("shim/policy").resolve()))
 import freeze
 import layer_tables
+import policy_validator
 import private_python
 
 LAYER = "pylayer.libVkLayer_pylayer_pipeline_cache"
@@ -54,7 +57,9 @@ class BuildBoth(build_ext):
             else:
                 extension.depends += map(str, tables)
         super().run()
-        target = Path(self.get_ext_fullpath(POLICY)).parent / "_private"
+        package = Path(self.get_ext_fullpath(POLICY)).parent
+        policy_validator.write(package / "common" / "policy_validator.py")
+        target = package / "_private"
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(private, target, ignore=shutil.ignore_patterns("complete"))
 

@@ -15,7 +15,7 @@ from typing import NoReturn
 #: What others wrote and pylayer's commands import.
 PACKAGES = (
     "click", "click.shell_completion", "cryptography.hazmat.primitives.asymmetric.ed25519",
-    "cryptography.hazmat.primitives.serialization", "ctypes", "dataclasses", "decimal", "difflib", "fastjsonschema",
+    "cryptography.hazmat.primitives.serialization", "ctypes", "dataclasses", "difflib",
     "json", "random", "rich.console", "rich.live", "rich.markup", "rich.padding", "rich.progress", "rich.table",
     "select", "shutil", "subprocess", "tempfile", "textwrap", "uuid", "xxhash", "yaml",
 )  # fmt: skip

@@ -6,16 +6,17 @@ The command line imports this module. A program's process imports it only if the
 
 from __future__ import annotations
 
-import copy
-import json
 import os
 import re
-from typing import Any
 
-import fastjsonschema
 import yaml
 
 from .paths import MAX_POLICY_FILE_BYTES, UntrustedDirectory, read_own_file
+from .policy_validator import Violation, check
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 class Problem:
@@ -117,6 +118,8 @@ def _shown(value: Any) -> str:
 
 def schema() -> dict[str, Any]:
     """Returns the JSON schema of policy files."""
+    import json
+
     with open(os.path.join(os.path.dirname(__file__), "policy.schema.json"), encoding="utf-8") as file:
         return json.load(file)  # type: ignore[no-any-return]
 
@@ -168,10 +171,10 @@ def _meant(unknown: Any, path: list[Any], allowed: dict[str, Any]) -> str:
     return f"did you mean {close[0]}? " if close else ""
 
 
-def _explain(error: fastjsonschema.JsonSchemaValueException) -> tuple[list[Any], str, bool]:
+def _explain(error: Violation) -> tuple[list[Any], str, bool]:
     """Returns the path of the key at fault, a text of what was found and what is allowed, and whether the key itself is
     wrong (otherwise its value)."""
-    path = [int(part) if str(part).isdigit() else part for part in error.path[1:]]
+    path = [int(part) if str(part).isdigit() else part for part in error.path]
     key = ".".join(str(part) for part in path) or "the file"
     definition = error.definition or {}
     if error.rule == "additionalProperties":
@@ -196,7 +199,7 @@ def _explain(error: fastjsonschema.JsonSchemaValueException) -> tuple[list[Any],
         "maximum": f"at most {definition.get('maximum')}",
         "pattern": next((text for start, text in PATTERNS if definition.get("pattern", "").startswith(start)), ""),
         "minProperties": "at least one condition",
-    }.get(str(error.rule), error.message)
+    }.get(error.rule, error.message)
     return path, f"{key} is {_shown(error.value)}; allowed: {allowed}", False
 
 
@@ -239,20 +242,20 @@ def _without(document: Any, path: list[Any]) -> bool:
 
 def _problems(document: Any, node: yaml.Node | None, most: int) -> list[Problem]:
     """Returns at most ``most`` problems of a document, in the order of the file."""
-    # With use_default, fastjsonschema would write defaults into the document.
-    validate = fastjsonschema.compile(schema(), use_default=False)
     found: list[Problem] = []
     while len(found) < most:
         try:
-            validate(document)
+            check(document)
             fault = _number_at_fault(document, [])
             if fault is None:
                 break
             path, text, of_key = fault, f"{'.'.join(map(str, fault))} is nan; allowed: a number", False
-        except fastjsonschema.JsonSchemaValueException as error:
+        except Violation as error:
             path, text, of_key = _explain(error)
         found.append(Problem(_short(text, 800), *place(node, path, of_key)))
         if len(found) < most:
+            import copy
+
             try:
                 document = copy.deepcopy(document) if len(found) == 1 else document
             except RecursionError:  # the document is nested too deeply to be copied: report one problem

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
-import fastjsonschema
 import xxhash
 from fuzz import exports, shapes
 
@@ -566,17 +565,6 @@ def judgements(data: bytes) -> None:
             require(rest == [1, 0x1002, 0x73BF, bytes(range(16))] and 32 <= length <= size, "another driver's header")
 
 
-_validators: dict[str, Any] = {}
-_real_compile = fastjsonschema.compile
-
-
-def _compile_once(schema: Any, **options: Any) -> Any:
-    """The schema is the same each time, and compiling it takes longer than everything else."""
-    if not _validators:
-        _validators["schema"] = _real_compile(schema, **options)
-    return _validators["schema"]
-
-
 def _all_problems(data: bytes) -> None:
     """What `pylayer policy check` finds: each problem in a line of the file, or in none."""
     try:
@@ -593,7 +581,6 @@ def _all_problems(data: bytes) -> None:
 
 def policies(data: bytes) -> None:
     """config.parse_bytes: a document, or PolicyFileError."""
-    fastjsonschema.compile = _compile_once
     try:
         document = config.parse_bytes(data, "policy.yaml")
     except config.PolicyFileError as error:
