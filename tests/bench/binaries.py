@@ -126,20 +126,21 @@ class Binaries:
             figure.add(alone, under)
         return figure
 
-    def warm_driver_cache(self, rounds: int) -> Figure:
-        figure = Figure("binaries, first run over a warm driver cache", "the driver alone, its disk cache warm", 2.5)
+    def warm_driver_cache(self, rounds: int, carrier: str) -> Figure:
+        figure = Figure(f"{carrier}, first run over a warm driver cache", "the driver alone, its disk cache warm", 1.25)
         disk = self.directory / "warm-disk"
         self.plain(layered=False, disk=disk)
         for _ in range(rounds):
             alone, _ = self.plain(layered=False, disk=disk)
             self.fresh_store()
-            under, result = self.plain(carrier="binaries", disk=disk)
+            under, result = self.plain(carrier=carrier, disk=disk)
             self.expect(figure.name, "compiled", result["counters"]["compiled"], 0)
             figure.add(alone, under)
         return figure
 
     def figures(self, rounds: int, cold_rounds: int) -> list[Figure]:
-        return [self.hit(rounds), self.miss(cold_rounds), self.warm_driver_cache(rounds)]
+        warm = [self.warm_driver_cache(rounds, carrier) for carrier in CARRIERS]
+        return [self.hit(rounds), self.miss(cold_rounds), *warm]
 
     # ---- the driver's cache, kept or replaced ----------------------------------------------------------
 

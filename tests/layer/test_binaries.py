@@ -114,13 +114,17 @@ def test_first_run_captures_nothing(world: World, carrier: ScriptedDriver) -> No
 
 
 def test_warm_driver_cache_is_adopted(world: World, carrier: ScriptedDriver, tmp_path: Path) -> None:
-    """A first run with the driver's warm disk cache compiles and captures nothing and stores every pipeline."""
+    """With the driver's warm disk cache nothing is compiled or captured, each run stores some pipelines, and in the
+    end all are stored."""
     disk = with_disk_cache(tmp_path / "mesa")
     carrier.demo("--count", 24, *API, layered=False, **disk)
-    carrier.demo("--count", 24, *API, **disk)
-    counters = world.last()
-    assert (counters["adopted"], counters["compiled"], counters["binaries_kept"]) == (24, 0, 24)
-    assert carrier.counts["captured"] == 0
+    left = 24
+    while left:
+        carrier.demo("--count", 24, *API, **disk)
+        counters = world.last()
+        assert 0 < counters["adopted"] == counters["binaries_kept"] <= left
+        assert counters["compiled"] == carrier.counts["captured"] == 0
+        left -= counters["adopted"]
     carrier.demo("--count", 24, *API)
     counters = world.last()
     assert (counters["binary_hits"], counters["compiled"]) == (24, 0)

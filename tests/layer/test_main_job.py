@@ -114,17 +114,19 @@ def test_cold_application_cache_is_complete(world: World, tmp_path: Path) -> Non
 
 
 def test_driver_disk_cache_is_adopted_once(world: World, tmp_path: Path) -> None:
-    """Pipelines that the driver finds in its own disk cache are adopted into the store once."""
+    """Pipelines that the driver finds in its own disk cache are adopted into the store once: some in each run, since a
+    run has little time for it, and in the end all."""
     disk = {"MESA_SHADER_CACHE_DISABLE": None, "MESA_SHADER_CACHE_DIR": str(tmp_path / "mesa")}
     world.demo("--count", 24, layers=None, **disk)
-    world.demo("--count", 24, **disk)
-    counters = world.last()
-    assert counters["adopted"] + counters["compiled"] == 24 and counters["adopted"] > 12
-    world.demo("--count", 24, **disk)
-    counters = world.last()
-    assert (counters["hits"], counters["adopted"], counters["compiled"]) == (24, 0, 0)
+    left = 24
+    while left:
+        world.demo("--count", 24, **disk)
+        counters = world.last()
+        assert (counters["hits"] + counters["adopted"], counters["compiled"]) == (24, 0)
+        assert 0 < counters["adopted"] <= left
+        left -= counters["adopted"]
     world.demo("--count", 24)
-    assert world.last()["compiled"] == 0
+    assert (world.last()["hits"], world.last()["compiled"]) == (24, 0)
 
 
 def test_two_processes_at_once_lose_nothing(world: World) -> None:

@@ -4,6 +4,7 @@
 
 #include "binaries/binary_history.h"
 #include "binaries/binary_index.h"
+#include "pipelines/adoption.h"
 #include "pipelines/deferred.h"
 #include "loader/device_commands.h"
 #include "device/features.h"
@@ -62,6 +63,7 @@ struct Device {
     atomic_int said_unreadable;    /* the log has said that the driver does not return data */
     atomic_uint said_unknown[16];  /* unknown sTypes that the log has named; 0: free */
     atomic_uint kinds_not_adopted; /* bit mask: feedback does not distinguish the driver's own cache from ours */
+    AdoptionBudget adoption;
 
     Loading loading;
     atomic_ullong restorable_slots; /* bit mask of the caches, in order of creation, for which policy has data */

@@ -27,9 +27,13 @@ static bool probe_without_binaries(Batch *batch, uint32_t index, const VkPipelin
     element_clear_application_hit(element);
     batch_note_created(batch, index);
     count(&counters_of(device)->totals.hit_ns, duration);
-    bool adopted =
-        !in_cells && device->plan.adopt &&
-        binaries_keep(call, index, element, key, batch_about_cell(batch, index, PYLAYER_CELL_ADOPTED, duration));
+    Adoption adoption;
+    bool adopted = false;
+    if (!in_cells && device->plan.adopt && adoption_begin(device, duration, &adoption)) {
+        adopted =
+            binaries_keep(call, index, element, key, batch_about_cell(batch, index, PYLAYER_CELL_ADOPTED, duration));
+        adoption_end(device, &adoption);
+    }
     count(adopted ? &counters_of(device)->totals.adopted : &counters_of(device)->kind_hits[element->kind], 1);
     return true;
 }

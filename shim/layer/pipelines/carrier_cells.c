@@ -19,7 +19,7 @@
  * a second time, in a cell, costs one more disk cache hit, once. Returns false if the pipeline could not be created in
  * a cell, or the cell stayed empty.
  */
-static bool adopt(Batch *batch, uint32_t index)
+static bool adopt_now(Batch *batch, uint32_t index)
 {
     PipelineCall *call = batch->call;
     Device *device = call->device;
@@ -59,6 +59,20 @@ static bool adopt(Batch *batch, uint32_t index)
     return kept;
 }
 
+/* The driver's own cache returned the pipeline within driver_ns. Returns true if it was adopted. */
+static bool adopt(Batch *batch, uint32_t index, uint64_t driver_ns)
+{
+    Device *device = batch->call->device;
+    Adoption adoption;
+    unsigned not_adopted = atomic_load_explicit(&device->kinds_not_adopted, memory_order_relaxed);
+    if (!device->plan.adopt || not_adopted >> batch->elements[index].kind & 1 ||
+        !adoption_begin(device, driver_ns, &adoption))
+        return false;
+    bool adopted = adopt_now(batch, index);
+    adoption_end(device, &adoption);
+    return adopted;
+}
+
 /* A probe created the pipeline. from_layer: the probe used the layer's cache, not one that the application passed. */
 static void note_hit(Batch *batch, uint32_t index, bool from_layer)
 {
@@ -72,8 +86,7 @@ static void note_hit(Batch *batch, uint32_t index, bool from_layer)
     if (from_layer)
         element_clear_application_hit(element);
     batch_note_created(batch, index);
-    unsigned not_adopted = atomic_load_explicit(&device->kinds_not_adopted, memory_order_relaxed);
-    if (!in_cache && device->plan.adopt && !(not_adopted >> element->kind & 1) && adopt(batch, index))
+    if (!in_cache && adopt(batch, index, feedback->duration))
         return;
     count(&counters_of(device)->kind_hits[element->kind], 1);
     if (feedback)
