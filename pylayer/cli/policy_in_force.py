@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from ..common.paths import config_file
-from ..common.settings import DEFAULTS, Limits, top_setting
+from ..common.settings import Limits, top_setting
 
 
 def policy_in_force() -> str | None:
@@ -36,5 +36,4 @@ def read_limits() -> tuple[Limits, str]:
     otherwise the text is empty."""
     document, problem = read_policy()
     store, program = (int(top_setting(document, key)) << 20 for key in ("max_store_mib", "max_program_mib"))
-    compress = (document.get("settings") or {}).get("compress", DEFAULTS["compress"])
-    return Limits(store, program, bool(compress)), problem
+    return Limits(store, program), problem

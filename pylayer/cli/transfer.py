@@ -71,7 +71,6 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
       pylayer export blender.pylayer --app "blender*"
     """
     from .inventory import Inventory, describe
-    from .policy_in_force import read_limits
 
     store = require_store()
     if os.path.lexists(file):
@@ -88,7 +87,7 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
     export = store.export(shelf.identity, programs, found.names.device(shelf.name))
     try:
         with progress("exporting", shelf.bytes, as_json) as advance:
-            for amount in export.steps(_unsigned(file, private), read_limits()[0].compress):
+            for amount in export.steps(_unsigned(file, private)):
                 advance(amount)
         public = _sign(export.result, file, private)
     except OSError as error:
@@ -226,12 +225,10 @@ def import_command(
     """
     from ..store.store import Refused
     from .inventory import describe
-    from .policy_in_force import read_limits
     from .signatures import verified
 
     store = require_store()
     trusted, required = _trust(require_signature)
-    compress = read_limits()[0].compress
     recipient = None if app is None else _recipient(store, app)
     path = os.path.realpath(file)
     try:
@@ -240,7 +237,7 @@ def import_command(
             if not any_device:
                 _require_device(work)
             with progress("importing", os.stat(content).st_size, as_json) as advance:
-                for amount in work.steps(store.root, compress, dry_run):
+                for amount in work.steps(store.root, dry_run):
                     advance(amount)
     except Refused as error:
         raise Failure(f"{file} was refused and nothing was imported: {error}") from error

@@ -44,7 +44,6 @@ def trim(max_size: int | None, max_program: int | None, dry_run: bool, as_json: 
     limits = Limits(
         limits.max_store if max_size is None else max_size,
         limits.max_program if max_program is None else max_program,
-        limits.compress,
     )
     work = store.trim(limits, dry_run)
     with progress("folding", None, as_json) as advance:

@@ -39,9 +39,8 @@ def learn_names(store: Store, selection: Selection) -> Names:
 
 
 def _repair(store: Store, report: Verification, quiet: bool) -> Repair:
-    from .policy_in_force import read_limits
 
-    repair = store.repair(read_limits()[0].compress)
+    repair = store.repair()
     with progress("folding", None, quiet) as advance:
         for _ in repair.steps(report.damage):
             advance(1)
@@ -144,7 +143,7 @@ def _print(root: str, report: Verification, repaired: Repair | None, after: Veri
 def verify(app: str | None, identity: str | None, repair: bool, as_json: bool) -> None:
     """Read the whole store and show what in it cannot be used.
 
-    Every record is decompressed and compared with its hash. A run verifies what it loads in the same way and ignores
+    Every record is compared with its hash. A run verifies what it loads in the same way and ignores
     what is damaged, so a repair is not required. --repair writes what verifies to new files, and moves the damaged
     files to quarantine. Files of newer versions of pylayer are listed, but are not a problem. Neither is a file that
     ends inside a record, because a program is writing it or was killed.

@@ -30,7 +30,6 @@ DEFAULTS: dict[str, Any] = {
     "flush_wait_ms": 1000,
     "queue_mib": 64,
     "fsync_interval_ms": 5000,
-    "compress": True,
     "timeline_mib": 4,
 }
 
@@ -143,13 +142,11 @@ def watchdog_limits(document: dict[str, Any]) -> dict[str, Any]:
 
 
 class Limits:
-    """The most bytes that the store, one program, and the data of its own binaries may take, and whether packs are
-    compressed."""
+    """The most bytes that the store, one program, and the data of its own binaries may take."""
 
-    __slots__ = ("application_binaries", "compress", "max_program", "max_store")
+    __slots__ = ("application_binaries", "max_program", "max_store")
 
-    def __init__(self, max_store: int, max_program: int, compress: bool, application_binaries: int = 64 << 20) -> None:
+    def __init__(self, max_store: int, max_program: int, application_binaries: int = 64 << 20) -> None:
         self.application_binaries = application_binaries
         self.max_store = max_store
         self.max_program = max_program
-        self.compress = compress

@@ -612,7 +612,6 @@ class Host:
             if message is None and self._device_expected:
                 self._device_expected = False
                 self._guard(__import__, f"{__package__}.session")
-                self._guard(self._import_for_packs)
                 continue
             waited_in_vain = message is None and not busy
             while message is not None:
@@ -643,13 +642,6 @@ class Host:
                 self._guard(self._idle)
             elif waited_in_vain or now - self._last_statistics > STATISTICS_INTERVAL_NS:
                 self._guard(self._write_statistics)
-
-    def _import_for_packs(self) -> None:
-        """Imports zstd now if the store has packs, because a load would wait for it: 2 ms (measured)."""
-        from ..store.folder import has_packs
-
-        if self.root is not None and has_packs(self.root):
-            __import__("pylayer.store.zstd")
 
     def _give_up_loading(self) -> None:
         """Abandons all loads, so that a store that cannot be read does not keep the program waiting. If a device does

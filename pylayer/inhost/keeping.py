@@ -76,7 +76,7 @@ class Keeping:
             return []
         magic, flags = format.CELL, cell.flags & CELL_ADOPTED
         if cell.unit == UNIT_BINARIES:
-            magic, flags = format.BINARIES, flags | self._compression_flag
+            magic = format.BINARIES
         return format.record_parts(
             magic,
             cell.data,
@@ -87,12 +87,6 @@ class Keeping:
             cell.fingerprint,
             int(time.time()),
         )
-
-    @property
-    def _compression_flag(self) -> int:
-        """Applies to binaries only. The driver says whether it compresses those; of VkPipelineCache data it says
-        nothing."""
-        return format.DRIVER_COMPRESSED if self._device.facts.binary_data_compressed else 0
 
     def write(self, parts: list[bytes | memoryview]) -> None:
         """Stores pieces that ``new`` returned, in one write."""

@@ -100,7 +100,6 @@ class Maintaining:
         limits = Limits(
             max_store=self._max_store,
             max_program=self._max_program,
-            compress=bool(session.settings["compress"]),
             application_binaries=int(session.settings["keep_cache_mib"]) << 20,
         )
         return maintain(

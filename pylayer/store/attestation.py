@@ -153,7 +153,7 @@ def read_attestations(
                 if record[0] == format.ATTEST and record[4] >= format.ATTESTATION.size:
                     found.append(Attestation.read(bytes(part.data[record[3] : record[3] + record[4]])))
                 if read_to is not None:
-                    read_to[path] = part.place(record)[0] + format.record_size(record[4])
+                    read_to[path] = part.place(record) + format.record_size(record[4])
     except OSError as error:
         damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
     return found
@@ -324,7 +324,7 @@ class Attestations:
             return None
         try:
             header, outcome = reader.header(self.folder.identity.digest)
-            found = reader.record_at(format.FILE_HEADER.size, 0, {}) if header is not None else None
+            found = reader.record_at(format.FILE_HEADER.size) if header is not None else None
         except OSError:
             return None
         if found is None or found[0][6] != blob.digest:

@@ -141,8 +141,6 @@ class Survey:
         self.by_program: dict[int, _Ages] = {}
         #: The contents of USED records, by identity and program.
         self.uses: dict[tuple[str, int | None], Uses] = {}
-        #: Bytes on disk for each byte of a pack's uncompressed data, by pack.
-        self.shares: dict[str, float] = {}
         #: Last use of the least recently used record of each pack.
         self.oldest: dict[str, int] = {}
 
@@ -172,19 +170,17 @@ class Survey:
             yield from _collect(file.path, bytes.fromhex(name), uses, found)
             records.append(found)
         for file, found in zip(files, records, strict=True):
-            raw = sum(size for _, _, size in _RECORD.iter_unpack(found))
-            share = self.shares[file.path] = file.size / (raw or 1)
-            if not raw:  # nothing in it can be read
+            if not found:  # nothing in it can be read
                 self._add(program, int(file.mtime), file.size)
             for number, (fingerprint, own_time, size) in enumerate(_RECORD.iter_unpack(found)):
                 when = uses.last_use(fingerprint, own_time)
                 self.oldest[file.path] = min(when, self.oldest.get(file.path, when))
-                self._add(program, when, round(size * share))
+                self._add(program, when, size)
                 if number % STEP_ENTRIES == STEP_ENTRIES - 1:
                     yield
 
 
-#: What a survey keeps of a record until all uses are known: fingerprint, last use, bytes.
+#: What a survey keeps of a record until all uses are known: fingerprint, last use, bytes on disk.
 _RECORD = struct.Struct("=QQQ")
 
 
@@ -196,7 +192,7 @@ def _collect(path: str, identity_digest: bytes, uses: Uses, found: bytearray) ->
                 if magic == format.USED:
                     uses.note(fingerprints_of(bytes(part.data[start : start + size])), last_used)
                 else:
-                    found += _RECORD.pack(fingerprint, last_used, size)
+                    found += _RECORD.pack(fingerprint, last_used, format.record_size(size))
             yield
     except OSError:
         return
@@ -207,7 +203,6 @@ def enforce(
     max_store: int,
     max_program: int,
     trimmed: Trimmed,
-    compress: bool = True,
     dry_run: bool = False,
 ) -> Iterator[None]:
     """Brings a store within its limits, which are in bytes, in steps of about a millisecond. Rewrites one pack after
@@ -233,11 +228,11 @@ def enforce(
         for program in folder.programs():
             cut = cuts.get(program)
             if dry_run:
-                yield from _fold_without(folder, program, None, survey, (whole, cut), trimmed, compress)
+                yield from _fold_without(folder, program, None, survey, (whole, cut), trimmed)
                 continue
             for path in folder.files(program, (".pack",)):
                 if cut is not None or survey.oldest.get(path, 1 << 62) <= whole.before:
-                    yield from _fold_without(folder, program, path, survey, (whole, cut), trimmed, compress)
+                    yield from _fold_without(folder, program, path, survey, (whole, cut), trimmed)
     if not dry_run:
         trimmed.bytes_after = total_bytes(root)
 
@@ -262,25 +257,22 @@ def _fold_without(
     survey: Survey,
     cuts: tuple[_Cut, _Cut | None],
     trimmed: Trimmed,
-    compress: bool,
 ) -> Iterator[None]:
     """Rewrites one pack without the evicted records. With ``path`` None, a dry run over all files of the program."""
-    here = [share for pack_path, share in survey.shares.items() if os.path.dirname(pack_path) == folder.path]
-    share = survey.shares.get(path, 1.0) if path is not None else max(here, default=1.0)
     uses = survey.uses.get((folder.identity.name, program), Uses())
     whole, own = cuts
     freed = 0
 
     def drop(planned: Planned) -> bool:
         nonlocal freed
-        size = round(planned.size * share)
+        size = format.record_size(planned.size)
         when = uses.last_use(planned.fingerprint, planned.last_used)
         drops = whole.takes(when, size) or (own is not None and own.takes(when, size))
         freed += size * drops
         return drops
 
     everything = path is None
-    fold = Fold(folder, program, everything=everything, compress=compress, drop=drop, dry_run=everything, only=path)
+    fold = Fold(folder, program, everything=everything, drop=drop, dry_run=everything, only=path)
     yield from fold.steps()
     trimmed.records += fold.result.dropped
     trimmed.damage += fold.result.damage

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from .reader import Record
 
-#: Records that each kind of file may hold. Packs and exports also hold compressed blocks, which ``Reader`` unpacks.
+#: Records that each kind of file may hold.
 CONTENT = {
     format.JOURNAL: (*format.PIPELINES, format.NOTE, format.USED),
     format.PACK: (*format.PIPELINES, format.NOTE, format.USED),
@@ -79,7 +79,7 @@ def check_file(
         part.records = [record for record in part.records if not _is_impossible(part, record, result)]
         for record in part.records:
             if record[0] not in CONTENT[kind]:
-                result.wrong(f"a {text_of(record[0])} record in the wrong file", part.place(record)[0])
+                result.wrong(f"a {text_of(record[0])} record in the wrong file", part.place(record))
             result.records += 1
             result.data_bytes += record[4]
         yield part
@@ -91,7 +91,7 @@ def _is_impossible(part: Part, record: Record, result: Checked) -> bool:
         return False
     what = _problem(record[0], memoryview(part.data)[record[3] : record[3] + record[4]])
     if what:
-        result.wrong(what, part.place(record)[0], format.record_size(record[4]))
+        result.wrong(what, part.place(record), format.record_size(record[4]))
     return bool(what)
 
 

@@ -45,21 +45,18 @@ PACK_FACTOR = 2
 #: A pack that reaches one of these is finished and another begun: rewriting a pack holds its records' plan in memory.
 MAX_PACK_RECORDS = 32768
 MAX_PACK_BYTES = 128 << 20
-#: Order of a pack's records, after the USED records. Notes are few and are not in compressed blocks. A block holds
-#: records of one magic, because one kind may shrink where another does not.
+#: Order of a pack's records, after the USED records.
 ORDER = (format.NOTE, format.CELL, format.BINARIES)
 
 
 class Planned:
     """A record that the new pack will hold."""
 
-    __slots__ = ("fingerprint", "inner", "last_used", "magic", "offset", "size", "source")
+    __slots__ = ("fingerprint", "last_used", "magic", "offset", "size", "source")
 
-    def __init__(
-        self, source: int, place: tuple[int, int], magic: bytes, size: int, fingerprint: int, last_used: int
-    ) -> None:
+    def __init__(self, source: int, offset: int, magic: bytes, size: int, fingerprint: int, last_used: int) -> None:
         self.source = source
-        self.offset, self.inner = place
+        self.offset = offset
         self.magic = magic
         self.size = size
         self.fingerprint = fingerprint
@@ -104,7 +101,6 @@ class Fold:
         folder: Folder,
         program: int,
         everything: bool = False,
-        compress: bool = True,
         drop: Callable[[Planned], bool] | None = None,
         dry_run: bool = False,
         must: frozenset[str] = frozenset(),
@@ -115,7 +111,6 @@ class Fold:
         self.program = program
         self.result = Folded()
         self._everything = everything
-        self._compress = compress
         self._drop = drop
         self._dry_run = dry_run
         self._must = must
@@ -257,7 +252,7 @@ class Fold:
                         problem = binaries.problem(memoryview(part.data)[start : start + size])
                     if problem:
                         path, whole = self._sources[index].path, format.record_size(size)
-                        damage.append(Damage(path, "impossible", place[0], whole, problem))
+                        damage.append(Damage(path, "impossible", place, whole, problem))
                     else:
                         self._take(digest, Planned(index, place, magic, size, fingerprint, last_used))
             yield
@@ -283,7 +278,7 @@ class Fold:
 
     def _new_writer(self) -> pack.PackWriter:
         path = os.path.join(self.folder.path, f"{self.program:016x}-{unique_name()}.pack")
-        self._writer = pack.PackWriter(path, self.folder.identity, self.program, self._application, self._compress)
+        self._writer = pack.PackWriter(path, self.folder.identity, self.program, self._application)
         return self._writer
 
     def _finish(self, writer: pack.PackWriter) -> Iterator[None]:
@@ -298,28 +293,24 @@ class Fold:
     def _write(self) -> Iterator[None]:
         writer = self._new_writer()
         self._write_uses(writer)
-        cache: dict[int, bytes] = {}
-        cached_source = -1
         for wanted in ORDER:
             for number, (digest, planned) in enumerate(self._plan.items()):
                 if number % STEP_ENTRIES == STEP_ENTRIES - 1:
                     yield
                 if planned.magic != wanted:
                     continue
-                if planned.source != cached_source:
-                    cache, cached_source = {}, planned.source
                 if writer.count >= MAX_PACK_RECORDS or writer.size >= MAX_PACK_BYTES:
                     yield from self._finish(writer)
                     writer = self._new_writer()
-                self._copy(writer, planned, digest, cache)
+                self._copy(writer, planned, digest)
                 if writer.count % 16 == 0:
                     yield
         yield from self._finish(writer)
 
-    def _copy(self, writer: pack.PackWriter, planned: Planned, digest: bytes, cache: dict[int, bytes]) -> None:
+    def _copy(self, writer: pack.PackWriter, planned: Planned, digest: bytes) -> None:
         reader = self._sources[planned.source]
         try:
-            found = reader.record_at(planned.offset, planned.inner, cache)
+            found = reader.record_at(planned.offset)
         except FileNotFoundError:
             self._others_fold = True
             return
@@ -347,8 +338,7 @@ class Fold:
                     day = last_run if last_run - when < RECENT_SECONDS else when // RECENT_SECONDS * RECENT_SECONDS
                     by_time.setdefault(day, []).append(fingerprint)
         for when, fingerprints in sorted(by_time.items()):
-            parts = used_parts(fingerprints, when)
-            writer.add_parts(format.USED, 0, len(parts[1]), parts)
+            writer.add_parts(used_parts(fingerprints, when))
 
     # ---- afterwards ------------------------------------------------------------------------------
 

@@ -339,14 +339,3 @@ def read_identity(root: str, name: str) -> Identity | None:
 def _description(root: str, name: str) -> dict[str, Any]:
     """Returns the fields of the description in an identity's folder. Raises OSError and ValueError."""
     return flat.loads(read_small(os.path.join(root, "store", name, "identity"), 1 << 16).decode())
-
-
-def has_packs(root: str) -> bool:
-    """Returns whether any identity's folder has a pack."""
-    for name in identity_names(root):
-        try:
-            if any(file.endswith(".pack") for file in os.listdir(os.path.join(root, "store", name))):
-                return True
-        except OSError:
-            continue
-    return False

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAGIC = b"PYLCACHE"
-VERSION = 1
+VERSION = 2
 
 #: Kinds of files. The header has the kind, and the file's suffix follows from it.
 JOURNAL, PACK, SNAPSHOT_FILE, BLOB_FILE, ATTEST_FILE, EXPORT = b"JRNL", b"PACK", b"SNAP", b"BLOB", b"ATST", b"XPRT"
@@ -44,10 +44,10 @@ APPENDED = (".journal", ".attest", ".binaries")
 
 #: Magics of records. CELL, BINR and SNAP go to a driver. NOTE is settings text, BLOB an application's cache as it read
 #: it, ABIN a pipeline binary as it read it, ATST an attestation. USED has fingerprints of the pipelines that a run
-#: created, ZSTD is a block of compressed records, EVTS has timed events of a run.
+#: created, EVTS has timed events of a run.
 CELL, SNAPSHOT, NOTE, BLOB, ATTEST, USED = b"CELL", b"SNAP", b"NOTE", b"BLOB", b"ATST", b"USED"
 BINARIES, APPLICATION_BINARY = b"BINR", b"ABIN"
-COMPRESSED, EVENTS = b"ZSTD", b"EVTS"
+EVENTS = b"EVTS"
 MAGICS = (
     CELL,
     BINARIES,
@@ -57,7 +57,6 @@ MAGICS = (
     ATTEST,
     APPLICATION_BINARY,
     USED,
-    COMPRESSED,
     EVENTS,
 )
 #: Records that hold one pipeline each.
@@ -65,10 +64,8 @@ PIPELINES = (CELL, BINARIES)
 #: Records that a driver gets when a device loads its store.
 LOADED = (*PIPELINES, SNAPSHOT)
 
-#: Flags of these records. ADOPTED: the driver's own cache had the pipeline. DRIVER_COMPRESSED: the driver compressed
-#: the data, so compressing it again gains nothing. The record has this flag because the process that folds it knows no
-#: driver.
-ADOPTED, DRIVER_COMPRESSED = 1, 2
+#: Flag of these records: the driver's own cache had the pipeline.
+ADOPTED = 1
 
 FILE_HEADER = struct.Struct("<8sII4sI16sIIII16sBBH32s4xQQQ8x16sIIQ64sQQ")
 RECORD_HEADER = struct.Struct("<4sHHQQ16sQQQ")
@@ -90,12 +87,6 @@ MAX_FILE_BYTES = 8 << 30
 MAX_RECORD_BYTES = 1 << 30
 #: The record limit for a file that anybody may have made. It is lower, because a record is in memory as a whole.
 MAX_FOREIGN_RECORD_BYTES = 128 << 20
-#: Size of the records that are compressed together, before compression. RADV's cells shrink to a half one by one, to a
-#: quarter in blocks of this size (measured: 4112 bytes each, 560 of them, zstd level 3).
-BLOCK_BYTES = 256 << 10
-#: No block is larger than this before compression: a block is full at BLOCK_BYTES, and the record that fills it is no
-#: larger than that. Larger records are stored uncompressed.
-MAX_BLOCK_BYTES = 2 * BLOCK_BYTES
 
 _PADDING = bytes(ALIGNMENT)
 
@@ -262,7 +253,7 @@ def record_header(
     fingerprint: int = 0,
     last_used: int = 0,
 ) -> RecordHead:
-    """Returns the 64 bytes before a record's data, as a compressed block has them."""
+    """Returns the 64 bytes before a record's data, not yet sealed."""
     head = RECORD_HEADER.pack(magic, kind, flags, size, create_ns, digest, fingerprint, last_used, 0)
     head = head[:HASHED_RECORD_HEADER]
     return RecordHead(head + struct.pack("<Q", xxhash.xxh3_64_intdigest(head)))

@@ -80,7 +80,7 @@ def maintain(
     yield from application_binaries.compact(folder, limits.application_binaries)
     if bounds.is_exceeded(folder.root, limits.max_store, limits.max_program):
         trimmed = bounds.Trimmed()
-        yield from bounds.enforce(folder.root, limits.max_store, limits.max_program, trimmed, limits.compress)
+        yield from bounds.enforce(folder.root, limits.max_store, limits.max_program, trimmed)
         if trimmed.bytes_after < trimmed.bytes_before:
             say(
                 f"the store was {trimmed.bytes_before} bytes and is {trimmed.bytes_after}: "
@@ -104,7 +104,7 @@ def _fold(
     if not (must or broken_journals or worth_folding(folder, program, journals)):
         return 0
     most = EXIT_BYTES if at_exit else fold.PROCESS_BYTES
-    work = fold.Fold(folder, program, compress=limits.compress, must=must, most_bytes=most)
+    work = fold.Fold(folder, program, must=must, most_bytes=most)
     yield from work.steps()
     result = work.result
     if result.pack is not None:

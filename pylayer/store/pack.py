@@ -1,7 +1,6 @@
 """Packs: immutable files into which the journals of one program are folded.
 
-A pack is a file header and records, like a journal. Most of its records are in compressed blocks, and its header has
-the length of the file.
+A pack is a file header and records, like a journal. Its header has the length of the file.
 """
 
 from __future__ import annotations
@@ -18,17 +17,9 @@ if TYPE_CHECKING:
 
     from .reader import Record
 
-#: A block that shrinks by less than this is stored uncompressed. After this many such blocks in a row, records of that
-#: magic are not compressed any more.
-WORTH_IT = 0.9
-VAIN_BLOCKS = 4
-
 
 class PackWriter:
-    """Writes a pack under a temporary name; the final name appears with ``finish``. Raises OSError from every method.
-
-    At most one block and its compressed form are held in memory.
-    """
+    """Writes a pack under a temporary name, and renames it with ``finish``. Raises OSError from every method."""
 
     def __init__(
         self,
@@ -36,7 +27,6 @@ class PackWriter:
         identity: Identity,
         program: int = 0,
         application: str = "",
-        compress: bool = True,
         kind: bytes = format.PACK,
     ) -> None:
         self.path = path
@@ -45,12 +35,6 @@ class PackWriter:
         self._program = program
         self._application = application
         self._kind = kind
-        self._compress = compress
-        #: Blocks in a row that did not shrink enough, by the magic of their records.
-        self._vain: dict[bytes, int] = {}
-        self._block: list[bytes | memoryview] = []
-        self._block_bytes = 0
-        self._block_magic = b""
         self._salt = format.new_salt()
         fd, self._temporary = create_temporary(path, anywhere=kind == format.EXPORT)
         try:
@@ -63,50 +47,12 @@ class PackWriter:
 
     def add(self, record: Record, data: bytes | memoryview, fingerprint: int, last_used: int) -> None:
         """Adds one record with its magic, kind, flags, create_ns and digest."""
-        magic, kind, flags, _, size, create_ns, digest, _, _ = record
-        self.add_parts(
-            magic, flags, size, format.record_parts(magic, data, digest, kind, flags, create_ns, fingerprint, last_used)
-        )
+        magic, kind, flags, _, _, create_ns, digest, _, _ = record
+        self.add_parts(format.record_parts(magic, data, digest, kind, flags, create_ns, fingerprint, last_used))
 
-    def add_parts(self, magic: bytes, flags: int, size: int, parts: list[bytes | memoryview]) -> None:
+    def add_parts(self, parts: list[bytes | memoryview]) -> None:
         """Adds one record, given as the pieces of ``format.record_parts``."""
         self.count += 1
-        whole = format.record_size(size)
-        if not self._may_shrink(magic, flags) or whole > format.BLOCK_BYTES:
-            self._end_block()
-            self._write(parts)
-            return
-        if magic != self._block_magic:
-            self._end_block()
-            self._block_magic = magic
-        # The caller may reuse the memory of the data, so it is copied.
-        self._block += [part if type(part) is format.RecordHead else bytes(part) for part in parts]
-        self._block_bytes += whole
-        if self._block_bytes >= format.BLOCK_BYTES:
-            self._end_block()
-
-    def _may_shrink(self, magic: bytes, flags: int) -> bool:
-        """Returns whether it is worth trying to compress a record."""
-        if not self._compress or magic not in format.PIPELINES or flags & format.DRIVER_COMPRESSED:
-            return False
-        return self._vain.get(magic, 0) < VAIN_BLOCKS
-
-    def _end_block(self) -> None:
-        if not self._block:
-            return
-        from . import zstd
-
-        raw = b"".join(self._block)
-        packed = zstd.compress(raw)
-        if len(packed) < len(raw) * WORTH_IT:
-            self._write(format.record_parts(format.COMPRESSED, packed, create_ns=len(raw)))
-            self._vain[self._block_magic] = 0
-        else:
-            self._write(self._block)
-            self._vain[self._block_magic] = self._vain.get(self._block_magic, 0) + 1
-        self._block, self._block_bytes = [], 0
-
-    def _write(self, parts: list[bytes | memoryview]) -> None:
         self.size += append(self._temporary, format.seal(parts, self._salt))
 
     def finish(self) -> str:
@@ -119,7 +65,6 @@ class PackWriter:
         """``finish`` in steps, because the disk may take seconds."""
         from .syncing import fsync_in_steps
 
-        self._end_block()
         head = format.file_header(
             self._kind, self._identity, self._program, self._application, salt=self._salt, size=self.size
         )

@@ -74,11 +74,11 @@ class Moved:
 class _Wanted:
     """A record that the export will hold."""
 
-    __slots__ = ("fingerprint", "inner", "last_used", "magic", "offset", "source")
+    __slots__ = ("fingerprint", "last_used", "magic", "offset", "source")
 
-    def __init__(self, source: int, place: tuple[int, int], record: Record) -> None:
+    def __init__(self, source: int, offset: int, record: Record) -> None:
         self.source = source
-        self.offset, self.inner = place
+        self.offset = offset
         self.magic, self.fingerprint, self.last_used = record[0], record[7], record[8]
 
 
@@ -96,7 +96,7 @@ class Export:
         self._uses: dict[int, Uses] = {program: Uses() for program in programs}
         self._suspects = crash_notes.review(folder, read_only=True)[0]
 
-    def steps(self, path: str, compress: bool = True) -> Iterator[int]:
+    def steps(self, path: str) -> Iterator[int]:
         """Yields the number of bytes read. Raises OSError; no file is left then. Writes no file if there are no
         pipelines."""
         for program in self.result.programs:
@@ -110,7 +110,7 @@ class Export:
                 plan.pop(digest, None)  # a copy of the record without the suspected fingerprint
             found |= any(wanted.magic in format.PIPELINES for wanted in plan.values())
         if found:
-            yield from self._write(path, compress)
+            yield from self._write(path)
 
     def _read(self, program: int, file: str) -> Iterator[int]:
         suffix = os.path.splitext(file)[1]
@@ -138,8 +138,8 @@ class Export:
                 if record[8] > known.last_used:
                     known.last_used, known.fingerprint = record[8], record[7] or known.fingerprint
 
-    def _write(self, path: str, compress: bool) -> Iterator[int]:
-        writer = pack.PackWriter(path, self._folder.identity, compress=compress, kind=format.EXPORT)
+    def _write(self, path: str) -> Iterator[int]:
+        writer = pack.PackWriter(path, self._folder.identity, kind=format.EXPORT)
         try:
             note = {"identity": self._folder.identity.fields, "device": self._device}
             _add(writer, format.NOTE, flat.dumps(note).encode(), 0)
@@ -156,13 +156,9 @@ class Export:
     def _write_program(self, writer: pack.PackWriter, plan: dict[bytes, _Wanted], uses: Uses) -> Iterator[int]:
         if uses.last_run:
             _add(writer, format.USED, b"", uses.last_run)
-        cache: dict[int, bytes] = {}
-        cached_source = -1
         for digest in sorted(plan, key=lambda digest: ORDER.index(plan[digest].magic)):
             wanted = plan[digest]
-            if wanted.source != cached_source:
-                cache, cached_source = {}, wanted.source
-            found = self._sources[wanted.source].record_at(wanted.offset, wanted.inner, cache)
+            found = self._sources[wanted.source].record_at(wanted.offset)
             if found is None or found[0][6] != digest:
                 continue  # damaged since it was read
             writer.add(found[0], found[1], wanted.fingerprint, uses.last_use(wanted.fingerprint, wanted.last_used))
@@ -173,7 +169,7 @@ class Export:
 
 
 def _add(writer: pack.PackWriter, magic: bytes, data: bytes, when: int) -> None:
-    writer.add_parts(magic, 0, len(data), format.record_parts(magic, data, last_used=when))
+    writer.add_parts(format.record_parts(magic, data, last_used=when))
 
 
 # ---- import ------------------------------------------------------------------------------------------
@@ -223,7 +219,7 @@ class Import:
             raise self._refuse(f"{outcome}: {outcomes.STORE[outcome]}", min(header.size, reader.size))
         head = format.RECORD_HEADER.size
         size = format.RECORD_HEADER.unpack(reader.bytes_at(format.FILE_HEADER.size, head).ljust(head, b"\0"))[3]
-        found = reader.record_at(format.FILE_HEADER.size, 0, {}) if size <= MAX_NOTE_BYTES else None
+        found = reader.record_at(format.FILE_HEADER.size) if size <= MAX_NOTE_BYTES else None
         if found is None or found[0][0] != format.NOTE:
             raise self._refuse("the identity's fields are missing, or do not verify", format.FILE_HEADER.size)
         identity = self._identity_of(found[1])
@@ -247,14 +243,14 @@ class Import:
         self.device = str(values.get("device", ""))
         return Identity(fields)
 
-    def steps(self, root: str, compress: bool = True, dry_run: bool = False) -> Iterator[int]:
+    def steps(self, root: str, dry_run: bool = False) -> Iterator[int]:
         """Yields the number of bytes done. Raises Refused and OSError; the store is then as it was."""
         folder = Folder(root, self.identity)
         fresh = not os.path.isdir(folder.path)
         try:
             if not dry_run:
                 folder.prepare()
-            yield from self._read(folder, compress, dry_run)
+            yield from self._read(folder, dry_run)
             for section in self._sections.values():
                 if section.writer is not None and section.gained:
                     if section.last_run:
@@ -272,7 +268,7 @@ class Import:
                 except OSError:
                     pass  # not made, or in use meanwhile
 
-    def _read(self, folder: Folder, compress: bool, dry_run: bool) -> Iterator[int]:
+    def _read(self, folder: Folder, dry_run: bool) -> Iterator[int]:
         checked = checking.Checked(self.path)
         section: _Section | None = None
         first = True
@@ -281,11 +277,11 @@ class Import:
             yield len(part.data)
             for record in part.records:
                 data = memoryview(part.data)[record[3] : record[3] + record[4]]
-                place = part.place(record)[0]
+                place = part.place(record)
                 if first:  # the identity's fields, which ``_read_identity`` has read
                     first = False
                 elif record[0] == format.NOTE and (named := self._program_of(data, place)) is not None:
-                    section = self._begin(folder, named, compress, dry_run)
+                    section = self._begin(folder, named, dry_run)
                 elif section is None:
                     raise self._refuse("a record that belongs to no program", place)
                 else:
@@ -312,7 +308,7 @@ class Import:
         self.result.programs[program] = name
         return program, name
 
-    def _begin(self, folder: Folder, named: tuple[int, str], compress: bool, dry_run: bool) -> _Section:
+    def _begin(self, folder: Folder, named: tuple[int, str], dry_run: bool) -> _Section:
         """Returns the section that the following records go to. With a recipient it is always the same one."""
         program, name = self._recipient or named
         section = self._sections.get(program)
@@ -320,7 +316,7 @@ class Import:
             section = self._sections[program] = _Section(program, name, _present(folder, program))
             if not dry_run:
                 path = os.path.join(folder.path, f"{program:016x}-{unique_name()}.pack")
-                section.writer = pack.PackWriter(path, self.identity, program, name, compress)
+                section.writer = pack.PackWriter(path, self.identity, program, name)
         return section
 
     def _take(self, section: _Section, record: Record, data: memoryview, place: int) -> None:
@@ -354,8 +350,7 @@ class Import:
         """Raises Refused for records that no pylayer writes into an export."""
         magic, kind, flags = record[0], record[1], record[2]
         if magic in format.PIPELINES:
-            known = format.ADOPTED | (format.DRIVER_COMPRESSED if magic == format.BINARIES else 0)
-            if kind >= len(KIND_NAMES) or flags & ~known:
+            if kind >= len(KIND_NAMES) or flags & ~format.ADOPTED:
                 raise self._refuse("a pipeline of an unknown kind", place)
             reason = self._cell_problem(data) if magic == format.CELL else self._binaries_problem()
             if reason:

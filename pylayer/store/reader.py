@@ -24,23 +24,18 @@ PART_BYTES = 128 << 10
 
 
 class Part:
-    """Verified records of a piece of a file or of a compressed block. ``base``: offset in the file of the piece, or of
-    the block's record."""
+    """Verified records of a piece of a file. ``base``: offset of the piece in the file."""
 
-    __slots__ = ("base", "data", "in_block", "records")
+    __slots__ = ("base", "data", "records")
 
-    def __init__(self, data: bytearray | bytes, records: list[Record], base: int, in_block: bool) -> None:
+    def __init__(self, data: bytearray | bytes, records: list[Record], base: int) -> None:
         self.data = data
         self.records = records
         self.base = base
-        self.in_block = in_block
 
-    def place(self, record: Record) -> tuple[int, int]:
-        """Returns the place of a record of this part: its offset in the file, and 0; in a block, the offset of the
-        block's record and the record's offset within the block."""
-        if self.in_block:
-            return self.base, record[3] - RECORD_HEADER.size
-        return self.base + record[3] - RECORD_HEADER.size, 0
+    def place(self, record: Record) -> int:
+        """Returns the offset in the file of a record of this part."""
+        return self.base + record[3] - RECORD_HEADER.size
 
 
 class Reader:
@@ -48,8 +43,8 @@ class Reader:
 
     It copies, because a mapped file could change after it was verified, or be truncated and raise SIGBUS in somebody's
     program. The buffers are small and reused, because each page of fresh memory costs a fault (measured: reading 2.3 MB
-    at once took 2.0 ms, this way 0.3). Compressed blocks are unpacked into two more buffers. What ``parts`` yielded is
-    valid until the part after the next is requested.
+    at once took 2.0 ms, this way 0.3). What ``parts`` yielded is valid until the part after the next is
+    requested.
 
     The file is open only during a read (measured: 5 us a part). A program may close every descriptor that it finds, and
     a number that we kept could then belong to a file of the program's own.
@@ -62,8 +57,6 @@ class Reader:
         self.path = path
         self.foreign = foreign
         self._most = format.MAX_FOREIGN_RECORD_BYTES if foreign else format.MAX_RECORD_BYTES
-        #: Two buffers used by turns, made when the first compressed block is read.
-        self._blocks: list[bytearray] = []
         self._salt: int | None = None
         fd = open_foreign(path) if foreign else open_in_store(path)
         try:
@@ -134,7 +127,7 @@ class Reader:
     def parts(
         self, damage: list[Damage], start: int = format.FILE_HEADER.size, end: int | None = None
     ) -> Iterator[Part]:
-        """Yields the records that verify, unpacking compressed ones, and adds the rest to ``damage``.
+        """Yields the records that verify, and adds the rest to ``damage``.
 
         ``start`` and ``end`` are offsets at which a record begins; by default the whole file is read.
         """
@@ -151,49 +144,15 @@ class Reader:
             if done == 0 and not last:  # one record is larger than the buffer, and its length verified
                 buffers[turn] = bytearray(format.record_size(RECORD_HEADER.unpack_from(buffer)[3]))
                 continue
-            copied = False
-            for records, block in _runs(found):
-                if records:
-                    yield Part(buffer, records, at, False)
-                    copied = True
-                if block is not None:
-                    part = self._unpack(buffer, block, at, damage)
-                    if part is not None:
-                        yield part
-            if copied:
+            if found:
+                yield Part(buffer, found, at)
                 turn = 1 - turn
             if done == 0:
                 return
             at += done
 
-    def _unpack(self, buffer: bytearray | bytes, block: Record, base: int, damage: list[Damage]) -> Part | None:
-        from . import zstd
-
-        start, size, raw_size = block[3], block[4], block[5]
-        place = base + start - RECORD_HEADER.size
-        if not 0 < raw_size <= format.MAX_BLOCK_BYTES:
-            damage.append(Damage(self.path, "impossible", place, format.record_size(size), f"a block of {raw_size}"))
-            return None
-        if not self._blocks:
-            self._blocks = [bytearray(format.MAX_BLOCK_BYTES) for _ in range(2)]
-        self._blocks.reverse()
-        data = self._blocks[0]
-        if not zstd.decompress_into(data, memoryview(buffer)[start : start + size], raw_size):
-            damage.append(Damage(self.path, "impossible", place, format.record_size(size), "not one zstd frame"))
-            return None
-        inner: list[Damage] = []
-        found: list[Record] = []
-        Scan(self.path, inner, whole=True).part(data, raw_size, 0, None, found)
-        records = [record for record in found if record[0] != format.COMPRESSED]
-        if inner or len(records) < len(found):
-            damage.append(Damage(self.path, "impossible", place, format.record_size(size), "records in a block"))
-        return Part(data, records, place, True) if records else None
-
-    def record_at(self, offset: int, inner: int, cache: dict[int, bytes]) -> tuple[Record, bytes] | None:
-        """Returns a verified record and its data, by its place; None if it does not verify. ``cache`` keeps the last
-        compressed block for the records that follow. A block that does not verify is kept as no bytes."""
-        if inner or cache.get(offset):
-            return self._record_in_block(offset, inner, cache)
+    def record_at(self, offset: int) -> tuple[Record, bytes] | None:
+        """Returns a verified record and its data, by its place; None if it does not verify."""
         head = self.bytes_at(offset, RECORD_HEADER.size)
         if len(head) < RECORD_HEADER.size:
             return None
@@ -204,69 +163,20 @@ class Reader:
             return None
         data = head + self.bytes_at(offset + RECORD_HEADER.size, size)
         found: list[Record] = []
-        Scan(self.path, [], self.salt, whole=True).part(data, len(data), 0, None, found)
-        if len(found) != 1 or found[0][4] != size:
-            return None
-        if found[0][0] != format.COMPRESSED:
-            return found[0], data[RECORD_HEADER.size :]
-        part = self._unpack(data, found[0], offset, [])
-        if part is None:
-            return None
-        cache.clear()
-        cache[offset] = bytes(memoryview(part.data)[: found[0][5]])
-        return self._record_in_block(offset, inner, cache)
-
-    def _record_in_block(self, offset: int, inner: int, cache: dict[int, bytes]) -> tuple[Record, bytes] | None:
-        block = cache.get(offset)
-        if block is None:
-            self.record_at(offset, 0, cache)
-            block = cache.get(offset)
-            if block is None:
-                cache.clear()
-                cache[offset] = block = b""  # so that it is tried once, not for each of its records
-        if inner + RECORD_HEADER.size > len(block):
-            return None
-        size = RECORD_HEADER.unpack_from(block, inner)[3]
-        data = block[inner : inner + RECORD_HEADER.size + size]
-        found: list[Record] = []
-        Scan(self.path, [], whole=True).part(data, len(data), 0, None, found)
+        Scan(self.path, [], self.salt).part(data, len(data), 0, None, found)
         if len(found) != 1 or found[0][4] != size:
             return None
         return found[0], data[RECORD_HEADER.size :]
 
 
-def _runs(found: list[Record]) -> Iterator[tuple[list[Record], Record | None]]:
-    """Yields the records before each compressed block together with that block, and at the end the remaining ones with
-    None. This keeps the order of the file, because a NOTE record of an export describes the records after it."""
-    run: list[Record] = []
-    for record in found:
-        if record[0] == format.COMPRESSED:
-            yield run, record
-            run = []
-        else:
-            run.append(record)
-    yield run, None
-
-
 class Scan:
-    """Finds records that verify in bytes that may hold anything. ``salt``: the salt of the file. It is 0 for records in
-    a compressed block, because the block's own header is sealed with it. ``whole``: the bytes verified as a whole, so
-    either they hold records without gaps, or their maker lied. The search then stops at the first thing that is not a
-    record."""
+    """Finds records that verify in bytes that may hold anything. ``salt``: the salt of the file."""
 
-    def __init__(
-        self,
-        path: str,
-        damage: list[Damage],
-        salt: int = 0,
-        whole: bool = False,
-        most: int = format.MAX_RECORD_BYTES,
-    ) -> None:
+    def __init__(self, path: str, damage: list[Damage], salt: int, most: int = format.MAX_RECORD_BYTES) -> None:
         self._most = most
         self._path = path
         self._damage = damage
         self._salt = salt
-        self._whole = whole
 
     def part(self, data: bytes | bytearray, end: int, base: int, limit: int | None, found: list[Record]) -> int:
         """Appends every record in ``data[:end]`` that verifies to ``found``; returns where the rest begins.
@@ -285,8 +195,6 @@ class Scan:
         while at + header_size <= end:
             magic, kind, flags, size, create_ns, digest, fingerprint, last_used, hashed = unpack(view, at)
             if hash64(view[at : at + HASHED_RECORD_HEADER], salt) != hashed:
-                if self._whole:
-                    break
                 next_one = next_record(data, at + ALIGNMENT, end, limit is None, places, salt)
                 self._unverified(view, at, next_one, base)
                 at = next_one
@@ -296,8 +204,6 @@ class Scan:
             if stop > end:
                 if limit is not None and base + stop <= limit and size <= self._most:
                     return at
-                if self._whole:
-                    break
                 next_one = next_record(data, at + ALIGNMENT, end, limit is None, places, salt)
                 goes_on = size > self._most or (limit is None and next_one < end)
                 self._damage.append(

@@ -79,11 +79,11 @@ class Store:
 
         return Verification(self.root)
 
-    def repair(self, compress: bool) -> Repair:
+    def repair(self) -> Repair:
         """Returns a repair, which has not begun."""
         from .verification import Repair
 
-        return Repair(self.root, compress)
+        return Repair(self.root)
 
     def trim(self, limits: Limits, dry_run: bool) -> Trim:
         """Returns a trim, which has not begun."""

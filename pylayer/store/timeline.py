@@ -227,8 +227,6 @@ class Timeline:
 
     def take_part(self, part: Part) -> int:
         """Appends what verified in a part of a file; returns the file offset where that ends."""
-        if part.in_block:
-            return 0  # a timeline has no compressed blocks, and a small file must not become many events
         end = 0
         for magic, _, _, start, size, *_ in part.records:
             data = bytes(memoryview(part.data)[start : start + size])

@@ -46,8 +46,7 @@ class Trim:
         """Folds one program's files. Raises OSError."""
         more = True
         while more:  # one fold reads a limited number of journals
-            compress = self._limits.compress
-            work = fold.Fold(folder, program, everything=True, compress=compress, dry_run=self._dry_run)
+            work = fold.Fold(folder, program, everything=True, dry_run=self._dry_run)
             yield from work.steps()
             if not work.result.claimed:
                 self.skipped.append((folder.identity.name, "another process is folding it"))
@@ -60,9 +59,7 @@ class Trim:
         """Evicts what was used least recently until the store is within its limits, and then prunes runs and left-over
         files. Raises OSError; nothing is half done then."""
         trimmed, limits = bounds.Trimmed(), self._limits
-        yield from bounds.enforce(
-            self._root, limits.max_store, limits.max_program, trimmed, limits.compress, self._dry_run
-        )
+        yield from bounds.enforce(self._root, limits.max_store, limits.max_program, trimmed, self._dry_run)
         self.records, self.files = trimmed.records, trimmed.files
         self.damaged += len(trimmed.damage)
         if not self._dry_run:

@@ -112,11 +112,10 @@ def _files(root: str, name: str, takes: Takes | None) -> list[StoreFile]:
 class Repair:
     """Moves damaged files to quarantine, once the records in them that verify are in a new pack."""
 
-    def __init__(self, root: str, compress: bool) -> None:
+    def __init__(self, root: str) -> None:
         self.quarantined = 0
         self.failures: list[str] = []
         self._root = root
-        self._compress = compress
 
     def steps(self, damage: list[Damage]) -> Iterator[None]:
         """Repairs what ``Verification`` found, a little at each step."""
@@ -153,7 +152,7 @@ class Repair:
         paths = {what.path for what in damaged if what.path.endswith(FOLDED) and what.outcome != "unreadable"}
         packs = frozenset(path for path in paths if path.endswith(".pack"))
         for program in sorted({int(os.path.basename(path)[:16], 16) for path in paths}):
-            work = fold.Fold(folder, program, everything=True, compress=self._compress, must=packs)
+            work = fold.Fold(folder, program, everything=True, must=packs)
             yield from work.steps()
             self.quarantined += work.result.quarantined
             if not work.result.claimed:

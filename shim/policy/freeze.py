@@ -66,7 +66,6 @@ INSIDE = [
     "pylayer.store.suspects",
     "pylayer.store.syncing",
     "pylayer.store.timeline",
-    "pylayer.store.zstd",
     "pylayer.values",
 ]
 

@@ -41,10 +41,10 @@ REPLACED = (
 )
 
 # What runs in the program's process besides the standard library and this package.
-PACKAGES = ["_cffi_backend", "xxhash", "yaml", "zstandard.backend_c"]
+PACKAGES = ["_cffi_backend", "xxhash", "yaml"]
 
 #: The distributions that these come from, whose licences go with the copies.
-DISTRIBUTIONS = ["cffi", "xxhash", "PyYAML", "zstandard"]
+DISTRIBUTIONS = ["cffi", "xxhash", "PyYAML"]
 
 #: Of the standard library: tests, windows, games, installers, and what belongs to a Python that is installed.
 STDLIB_LEFT_OUT = {

@@ -3,7 +3,7 @@
 measure.py load ROOT [PROGRAM]   what a device loads, all programs or one, handed over as boundary.load_records does
 measure.py read ROOT             the same files, by read() into one buffer of 128 KiB
 measure.py hash ROOT             the same, and XXH3-128 over each buffer
-measure.py fold ROOT 0|1         folds as a program's process does, compressed or not, until nothing is left to fold
+measure.py fold ROOT             folds as a program's process does, until nothing is left to fold
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def load(root: Path, program: int | None) -> dict[str, float]:
     folder, loaded = folder_of(root), Loaded()
     start = time.perf_counter_ns()
     if folder.files(None, (".pack",)):  # imported when the first is met; the rest is in the policy library
-        from pylayer.store import pack, zstd  # noqa: F401
+        from pylayer.store import pack  # noqa: F401
     imports = time.perf_counter_ns() - start
     ffi.from_buffer(BYTES, b""), ffi.new(NUMBERS, [0])
     # What boundary.load_records keeps: the records published before stay until the next are.
@@ -98,7 +98,7 @@ def read(root: Path, take: Callable[[memoryview], object] | None) -> dict[str, f
     return {"all_ns": wall, "cpu_ns": cpu, "bytes": total}
 
 
-def fold(root: Path, compress: bool) -> dict[str, float]:
+def fold(root: Path) -> dict[str, float]:
     from pylayer.store.ended import journals_to_fold
     from pylayer.store.fold import Fold
 
@@ -107,7 +107,7 @@ def fold(root: Path, compress: bool) -> dict[str, float]:
     folds = steps = 0
     longest = longest_cpu = total = total_cpu = 0
     while programs := [program for program in folder.programs() if journals_to_fold(folder, program)[0]]:
-        work = Fold(folder, programs[0], compress=compress)
+        work = Fold(folder, programs[0])
         iterator = work.steps()
         ended = False
         while not ended:
@@ -130,7 +130,7 @@ def main() -> None:
     if what == "load":
         result = load(root, int(sys.argv[3]) if len(sys.argv) > 3 else None)
     elif what == "fold":
-        result = fold(root, sys.argv[3] == "1")
+        result = fold(root)
     else:
         result = read(root, xxhash.xxh3_128_digest if what == "hash" else None)
     print(json.dumps(result))

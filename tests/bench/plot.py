@@ -20,8 +20,7 @@ from matplotlib.ticker import FuncFormatter
 #: Told apart by marker and dash too, not by colour alone (Okabe and Ito's colours).
 STYLES = {
     "journals": ("#0072B2", "o", "-", "journals"),
-    "packs": ("#009E73", "s", "--", "packs, not compressed"),
-    "compressed": ("#D55E00", "^", "-.", "packs, compressed"),
+    "packs": ("#009E73", "s", "--", "packs"),
     "read": ("#666666", "x", ":", "baseline: read() alone"),
     "hash": ("#666666", "+", ":", "baseline: read() and XXH3-128"),
 }
@@ -68,7 +67,7 @@ def draw(figures: dict[str, Any], target: Path) -> None:
     )
     picture, ((first, everything), (rate, memory)) = plt.subplots(2, 2, figsize=(10, 7.6), layout="constrained")
     load = figures["load"]
-    for what in ("journals", "packs", "compressed"):
+    for what in ("journals", "packs"):
         curve(first, load, what, "first_ns", 1e6)
         curve(everything, load, what, "all_ns", 1e6)
         curve(rate, load, what, "gb_per_s", 1)

@@ -72,8 +72,8 @@ class Bench:
         hit = Figure("warm, per pipeline", "the application's own VkPipelineCache from one blob", 1.15)
         first = Figure(f"{self.count} warm, interpreter and store included", "the same, loading the blob", None, "ms")
         load = Figure(f"load of {self.count} pipelines", "vkCreatePipelineCache of them as one blob", 1.5, "ms")
-        packed = Figure("the same load from a compressed pack", "the same blob", None, "ms")
-        packed_first = Figure(f"{self.count} warm from a compressed pack", "the same, loading the blob", None, "ms")
+        packed = Figure("the same load from a pack", "the same blob", None, "ms")
+        packed_first = Figure(f"{self.count} warm from a pack", "the same, loading the blob", None, "ms")
         self.world.demo("--count", self.count, "--cache", "object", "--cache-save", self.blob, layers=None)
         self.fresh_store()
         self.world.demo("--count", self.count)
@@ -105,8 +105,7 @@ class Bench:
         """The store is read while the driver makes the device."""
         name = f"the same with {self.count} pipelines in"
         figures = [
-            Figure(f"{name} {what}", "the driver alone", None, "ms", difference=True)
-            for what in ("journals", "a compressed pack")
+            Figure(f"{name} {what}", "the driver alone", None, "ms", difference=True) for what in ("journals", "a pack")
         ]
         for _ in range(rounds):
             alone = self.world.demo("--count", 1, layers=None)

@@ -1,6 +1,6 @@
 """How the store's cost grows with the store, part of `make bench`; docs/performance.md says what the figures mean.
 
-Stores of 1,000, 10,000 and 100,000 records as journals, packs and compressed packs. Each measurement is a process of
+Stores of 1,000, 10,000 and 100,000 records as journals and as packs. Each measurement is a process of
 its own (`measure.py`, or the demo program under the layer); rounds are interleaved, so that a machine whose speed
 drifts treats all alike; a figure is the median over rounds, and a ratio the median of the rounds' own ratios.
 The files are in the page cache. The stores of 1,000 and 10,000 are what the layer stored of the demo's pipelines on
@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.table import Table
 from world import BUILD, World
 
-FORMS = ("journals", "packs", "compressed")
+FORMS = ("journals", "packs")
 PROGRAMS = 100
 Sample = dict[str, float]
 
@@ -128,10 +128,9 @@ class Scale:
 
     def forms(self, name: str, journals: stores.Folder) -> None:
         """Packs beside the journals."""
-        for form in FORMS[1:]:
-            root = self.directory / f"{name}-{form}"
-            stores.copy(Path(journals.root), root)
-            stores.fold(stores.folder_of(root), form == "compressed")
+        root = self.directory / f"{name}-packs"
+        stores.copy(Path(journals.root), root)
+        stores.fold(stores.folder_of(root))
 
     # ---- the Python side ---------------------------------------------------------------------------
 
@@ -185,16 +184,14 @@ class Scale:
 
     def fold(self) -> None:
         """As a program's process folds, in steps and within its limits."""
-        series = {(size, compress): Series() for size in self.options.sizes for compress in (True, False)}
+        series = {size: Series() for size in self.options.sizes}
         for number in range(self.options.fold_rounds):
             self.say(f"folding: round {number + 1} of {self.options.fold_rounds}")
-            for (size, compress), one in series.items():
+            for size, one in series.items():
                 root = self.directory / "folded"
                 stores.copy(self.directory / f"{size}-journals", root)
-                one.samples.append(measure("fold", root, int(compress)))
-        self.figures["fold"] = {
-            f"{size} {'compressed' if compress else 'packs'}": one.as_dict() for (size, compress), one in series.items()
-        }
+                one.samples.append(measure("fold", root))
+        self.figures["fold"] = {f"{size} packs": one.as_dict() for size, one in series.items()}
 
     # ---- the real layer ----------------------------------------------------------------------------
 

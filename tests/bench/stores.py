@@ -1,8 +1,7 @@
 """Stores to measure: real ones, made by the layer, and larger ones made of their cells.
 
 A larger store repeats the cells of a real one, each time with other random bytes where RADV's data has the hash of the
-first entry (bytes 48 to 67): as long, as random and as compressible as the real ones, and no two alike. Copies of one
-cell lie megabytes apart, so that no compressed block holds two. Such cells never reach a driver.
+first entry (bytes 48 to 67): as long and as random as the real ones, and no two alike. Such cells never reach a driver.
 """
 
 from __future__ import annotations
@@ -107,10 +106,10 @@ def write(root: Path, real: Folder, cells: list[Cell], count: int, programs: int
     return folder
 
 
-def fold(folder: Folder, compress: bool) -> None:
+def fold(folder: Folder) -> None:
     """Everything into packs, as `pylayer trim` does."""
     for program in folder.programs():
-        work = Fold(folder, program, everything=True, compress=compress)
+        work = Fold(folder, program, everything=True)
         for _ in work.steps():
             pass
         assert work.result.claimed and not work.result.damage

@@ -34,13 +34,16 @@ def file(user: User) -> Path:
 
 def test_errors_are_shown_in_their_lines(user: User, file: Path) -> None:
     """Each error is shown as a place that editors can follow, the line at fault, and a mark below the error."""
-    file.write_text("settings:\n  carier: off\n  compress: yes   # really\nshare:\n    some\n")
+    file.write_text("settings:\n  carier: off\n  adopt_driver_cache: yes   # really\nshare:\n    some\n")
     done = user.pylayer("policy", "check")
     assert done.returncode == 1 and done.stderr == ""
     assert f"{file}:2:3: unknown key 'carier' in settings; did you mean carrier?\n" in done.stdout
     assert "     2 |   carier: off\n       |   ^^^^^^\n" in done.stdout
-    assert f"{file}:3:13: settings.compress is 'yes'\n" in done.stdout
-    assert "     3 |   compress: yes   # really\n       |             ^^^\n  allowed: true or false\n" in done.stdout
+    assert f"{file}:3:23: settings.adopt_driver_cache is 'yes'\n" in done.stdout
+    assert (
+        "     3 |   adopt_driver_cache: yes   # really\n       |                       ^^^\n  allowed: true or false\n"
+        in done.stdout
+    )
     assert f"{file}:5:5: share is 'some'\n" in done.stdout
     assert done.stdout.endswith("3 problems: the layer would use the defaults instead of this file.\n")
 
@@ -293,7 +296,7 @@ def test_origins(user: User, file: Path) -> None:
     assert settings["load_wait_ms"] == {"value": 2, "source": str(file), "line": 11, "rule": 3}
     assert settings["queue_mib"] == {"value": 8, "source": str(file), "line": 5, "rule": 0}
     assert settings["flush_wait_ms"]["source"] == "preset players" and settings["flush_wait_ms"]["line"] > 0
-    assert settings["compress"] == {"value": True, "source": "default", "line": 0, "rule": 0}
+    assert settings["seed_application_caches"] == {"value": True, "source": "default", "line": 0, "rule": 0}
     assert found["top"]["share"]["source"] == str(file) and found["top"]["max_store_mib"]["source"] == "preset players"
     program = Program(**device["program"])
     facts = DeviceFacts(

@@ -38,7 +38,7 @@ def store(user: User) -> Store:
     store = Store(user.store, WITH_KEY)
     store.journal(GAME, *(cell(n) for n in range(10)), *(of_pipeline(n) for n in range(100, 120)))
     store.pack()
-    store.journal(GAME, of_pipeline(200), of_pipeline(201, flags=format.ADOPTED | format.DRIVER_COMPRESSED))
+    store.journal(GAME, of_pipeline(200), of_pipeline(201, flags=format.ADOPTED))
     store.journal(TOOL, of_pipeline(300))
     store.file(".binaries", GAME, own_binary(b"one"), own_binary(b"two"))
     return store
@@ -166,7 +166,7 @@ def forged(path: Path, identity: Identity, magic: bytes, data: bytes, **fields: 
         (IDENTITY, format.BINARIES, binaries(b"x"), {}, "without a global key"),
         (WITH_KEY, format.BINARIES, binaries(b"x"), {"flags": 4}, "of an unknown kind"),
         (WITH_KEY, format.BINARIES, binaries(b"x"), {"kind": 99}, "of an unknown kind"),
-        (WITH_KEY, format.CELL, stores.cell_data(1), {"flags": format.DRIVER_COMPRESSED}, "of an unknown kind"),
+        (WITH_KEY, format.CELL, stores.cell_data(1), {"flags": 2}, "of an unknown kind"),
         (WITH_KEY, format.BINARIES, binaries(b"x")[:-16], {}, "larger than its record"),
         (WITH_KEY, format.APPLICATION_BINARY, bytes(64), {}, "no binary of an application"),
     ],

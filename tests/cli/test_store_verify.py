@@ -164,7 +164,7 @@ def test_place(user: User, store: Store) -> None:
 
 
 def test_every_part_of_a_pack(user: User, store: Store) -> None:
-    """verify finds a flipped bit in a pack's block, note or uses, wherever it is."""
+    """verify finds a flipped bit in a pack's cell, note or uses, wherever it is."""
     path = one(store, PACK)
     whole = path.read_bytes()
     reader = Reader(str(path))
@@ -177,7 +177,7 @@ def test_every_part_of_a_pack(user: User, store: Store) -> None:
             assert problems(user)
             path.write_bytes(whole)
         at += format.record_size(head[3])
-    assert magics == {format.COMPRESSED, format.NOTE, format.USED}
+    assert magics == {format.CELL, format.NOTE, format.USED}
 
 
 def test_identity_file(user: User, store: Store) -> None:

@@ -19,7 +19,7 @@ from fuzz import exports
 
 from pylayer.common import flat, owner
 from pylayer.common.identity import Identity
-from pylayer.store import application_binaries, attestation, binaries, format, pack, recency, timeline, zstd
+from pylayer.store import application_binaries, attestation, binaries, format, pack, recency, timeline
 
 IDENTITY = Identity({"vendor_id": 0x1002, "abi": "64-bit little-endian"})
 OTHER_IDENTITY = Identity({"vendor_id": 0x1002, "abi": "32-bit little-endian"})
@@ -43,10 +43,6 @@ def record(magic: bytes, data: bytes, **fields: int) -> bytes:
 def header_over(magic: bytes, size: int, create_ns: int = 0) -> bytes:
     """A record header that verifies, whatever follows it."""
     return format.record_header(magic, size, bytes(16), create_ns=create_ns)
-
-
-def compressed(raw: bytes, raw_size: int | None = None) -> bytes:
-    return record(format.COMPRESSED, zstd.compress(raw), create_ns=len(raw) if raw_size is None else raw_size)
 
 
 # ---- making hashes fit -------------------------------------------------------------------------------
@@ -139,13 +135,12 @@ def _record_data(rng: random.Random, data: bytearray) -> None:
     records = walk(data)
     if not records:
         return
-    at, magic, size = rng.choice(records)
+    at, _, size = rng.choice(records)
     if size < 8 or at + 64 + size > len(data):
         return
     for _ in range(rng.randrange(1, 4)):
-        width = rng.choice((4, 8)) if magic != format.COMPRESSED else 1
-        place = at + 64 + rng.randrange(0, size - width + 1)
-        place &= -4 if width > 1 else -1
+        width = rng.choice((4, 8))
+        place = at + 64 + rng.randrange(0, size - width + 1) & -4
         value = _number(rng, len(data))
         if width == 8 and rng.random() < 0.3:
             value = _place(rng, data)
@@ -185,16 +180,6 @@ def _insert(rng: random.Random, data: bytearray) -> None:
     data[at:at] = some_record(rng)
 
 
-def _wrap(rng: random.Random, data: bytearray) -> None:
-    """Records made a compressed block, which may hold blocks already."""
-    records = walk(data)
-    if not records:
-        return
-    at = rng.choice(records)[0]
-    end = min(at + rng.choice((64, 128, 512, 4096)), len(data))
-    data[at:end] = compressed(bytes(data[at:end]), None if rng.random() < 0.8 else _number(rng, end - at))
-
-
 def _fit_size(rng: random.Random, data: bytearray) -> None:
     """The header's size is the file's again, or nearly."""
     if len(data) >= format.FILE_HEADER.size:
@@ -205,7 +190,7 @@ def _fit_size(rng: random.Random, data: bytearray) -> None:
 
 MUTATIONS: tuple[Callable[[random.Random, bytearray], None], ...] = (
     _flip, _zero, _cut, _append, _record_field, _record_field, _record_magic, _record_data, _record_data, _record_data,
-    _file_field, _move, _insert, _wrap, _fit_size,
+    _file_field, _move, _insert, _fit_size,
 )  # fmt: skip
 
 
@@ -215,19 +200,6 @@ def mutate_store(rng: random.Random, seed: bytes) -> bytes:
     for _ in range(rng.choice((1, 1, 2, 2, 3, 4))):
         rng.choice(MUTATIONS)(rng, data)
     return bytes(data)
-
-
-def _bomb(rng: random.Random) -> bytes:
-    """A few hundred bytes that say they are megabytes: zeros, records of no data, and more than allowed."""
-    size = rng.choice((1 << 16, format.MAX_BLOCK_BYTES, format.MAX_BLOCK_BYTES + 1))
-    key = (size, rng.randrange(2))
-    if key not in _bombs:
-        raw = bytes(size) if key[1] else record(format.CELL, b"") * (min(size, 1 << 19) // 64)
-        _bombs[key] = compressed(raw)
-    return _bombs[key]
-
-
-_bombs: dict[tuple[int, int], bytes] = {}
 
 
 def some_record(rng: random.Random) -> bytes:
@@ -244,14 +216,6 @@ def some_record(rng: random.Random) -> bytes:
     if kind == 2:
         when = rng.choice((0, int(time.time()), *HOSTILE))
         return b"".join(recency.used_parts([rng.choice(HOSTILE) for _ in range(rng.randrange(5))], when))
-    if kind == 4:
-        return compressed(record(format.CELL, rng.randbytes(20)) + record(format.CELL, bytes(200)))
-    if kind == 5:
-        return compressed(compressed(record(format.CELL, bytes(100))))
-    if kind == 6:
-        return record(format.COMPRESSED, rng.randbytes(60), create_ns=rng.choice(HOSTILE))
-    if kind == 7 and rng.random() < 0.02:  # each costs milliseconds
-        return _bomb(rng)
     if kind == 10:  # junk between records, over and over: each must cost what it is long
         return (bytes(15) + b"x" + record(format.CELL, b"")) * rng.choice((2, 30, 100))
     if kind == 11:
@@ -371,14 +335,13 @@ def journal_bytes(*records: bytes, kind: bytes = format.JOURNAL, program: int = 
     return format.file_header(kind, IDENTITY, program, "program seven", salt=0) + b"".join(records)
 
 
-def pack_bytes(datas: list[bytes], compress: bool = True) -> bytes:
+def pack_bytes(datas: list[bytes]) -> bytes:
     """A pack as PackWriter writes it."""
     unsalted = mock.patch.object(format, "new_salt", lambda: 0)  # a mutation that fits a hash knows no salt
     with tempfile.TemporaryDirectory() as directory, unsalted:
         path = os.path.join(directory, "x.pack")
-        writer = pack.PackWriter(path, IDENTITY, 7, "program seven", compress)
-        used = recency.used_parts([5, 6], 1000)
-        writer.add_parts(format.USED, 0, 16, used)
+        writer = pack.PackWriter(path, IDENTITY, 7, "program seven")
+        writer.add_parts(recency.used_parts([5, 6], 1000))
         for data in datas:
             digest = xxhash.xxh3_128_digest(data)
             writer.add((format.CELL, 0, 0, 0, len(data), 1000, digest, 0, 0), data, 5, 1000)
@@ -400,7 +363,6 @@ def _seeds() -> dict[str, dict[str, bytes]]:
     cells = [record(format.CELL, data, kind=1, create_ns=5) for data in (b"", b"x", b"CELL" * 9, bytes(range(200)))]
     note = record(format.NOTE, flat.dumps({"plain_kind": 2, "stub": True}).encode())
     used = b"".join(recency.used_parts([1, 2, 3], 1_700_000_000))
-    block = compressed(b"".join(record(format.CELL, bytes([n]) * 100) for n in range(4)))
     attest = b"".join(
         b"".join(attestation.Attestation(bytes([n]) * 16, 100 + n, n, n, n & 1).parts()) for n in range(3)
     )
@@ -408,12 +370,11 @@ def _seeds() -> dict[str, dict[str, bytes]]:
     own = [record(format.APPLICATION_BINARY, own_binary(data)) for data in (b"data", b"more" * 9, None)]
     packs = {
         "pack": pack_bytes([bytes([n]) * 90 for n in range(6)]),
-        "pack-plain": pack_bytes([b"one", b"", b"two" * 40], compress=False),
+        "pack-small": pack_bytes([b"one", b"", b"two" * 40]),
         "pack-empty": pack_bytes([]),
     }
     journals = {
         "journal": journal_bytes(*cells, note, used),
-        "journal-block": journal_bytes(cells[1], block, cells[2]),
         "journal-binaries": journal_bytes(*of_pipelines, cells[1]),
         "journal-torn": journal_bytes(*cells)[:-70],
         "journal-zeros": journal_bytes(cells[0], bytes(128), cells[3]),
@@ -462,7 +423,7 @@ def _seeds() -> dict[str, dict[str, bytes]]:
 
 def large(kind: str) -> dict[str, bytes]:
     """Half a MiB each of what would be slow or large if anything were more than linear."""
-    size = 1 << 19  # format.MAX_BLOCK_BYTES as well
+    size = 1 << 19
     if kind == "store":
         junk = bytes(15) + b"x"
         whole = record(format.CELL, bytes(200_000))
@@ -474,13 +435,10 @@ def large(kind: str) -> dict[str, bytes]:
             "junk-and-records": journal_bytes(alternating),
             "junk-and-records-behind-a-large-one": journal_bytes(whole, large_one, alternating),
             "impossible-headers": journal_bytes(impossible * (size // 64)),
-            "magics": journal_bytes(b"CELLSNAPNOTEBLOBATSTUSEDZSTDEVTS" * (size // 32)),
+            "magics": journal_bytes(b"CELLSNAPNOTEBLOBATSTUSEDBINREVTS" * (size // 32)),
             "magic-at-each-place": journal_bytes((b"CELL" + bytes(12)) * (size // 16)),
             "zeros": journal_bytes(bytes(size)),
             "tiny-records": journal_bytes(tiny),
-            "bombs": journal_bytes(compressed(bytes(format.MAX_BLOCK_BYTES)) * 64),
-            "bomb-of-records": journal_bytes(compressed(tiny[: format.MAX_BLOCK_BYTES]) * 2),
-            "bomb-of-junk": journal_bytes(compressed(alternating[: format.MAX_BLOCK_BYTES])),
         }
     if kind == "flat":
         return {

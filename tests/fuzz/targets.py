@@ -34,14 +34,13 @@ from pylayer.store import (
     recency,
     runs,
     timeline,
-    zstd,
 )
 from pylayer.store.claim import Claim
 from pylayer.store.folder import Folder, Loaded
 
 #: Seconds of the processor that an input may take, and a large one for each 64 KiB: nobody's start waits longer.
 SECONDS = 1.0
-#: Bytes read, hashed and searched may be this many times what the input has, unpacked blocks included.
+#: Bytes read, hashed and searched may be this many times what the input has.
 WORK_FACTOR = 64
 MEMORY_BYTES = 16 << 20
 #: Objects of Python for bytes of a file: a record of 64 bytes becomes a tuple of 300.
@@ -67,13 +66,13 @@ def require(condition: object, what: str) -> None:
 
 
 class Meter:
-    """Bytes that the reader read, hashed, searched and unpacked."""
+    """Bytes that the reader read, hashed and searched."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        self.read = self.hashed = self.searched = self.unpacked = self.blocks = 0
+        self.read = self.hashed = self.searched = 0
 
     @property
     def work(self) -> int:
@@ -94,7 +93,7 @@ class SearchedBytes(bytearray):
 
 
 def _install_meter() -> None:
-    real_os, real_zstd = os, zstd.decompress_into
+    real_os = os
 
     def hashing(function: Callable[..., Any]) -> Callable[..., Any]:
         def counted(data: Any, *seed: int) -> Any:
@@ -113,16 +112,6 @@ def _install_meter() -> None:
         METER.read += count
         return count
 
-    def decompress_into(buffer: Any, data: Any, size: int) -> bool:
-        require(size <= format.MAX_BLOCK_BYTES, "a block larger than any may be is unpacked")
-        METER.blocks += 1
-        METER.unpacked += size  # whether or not there is so much: it could be
-        require(size <= len(buffer), "a block is unpacked into a buffer that is too small for it")
-        before = bytes(buffer[size:])
-        whole = real_zstd(buffer, data, size)
-        require(bytes(buffer[size:]) == before, "something was written behind the block")
-        return whole
-
     counting: dict[str, Any] = {name: getattr(os, name) for name in dir(os) if not name.startswith("__")}
     reader.os = SimpleNamespace(**{**counting, "pread": pread, "preadv": preadv})  # type: ignore[assignment]
     hashes = ("xxh3_64_intdigest", "xxh3_128_digest")
@@ -130,7 +119,6 @@ def _install_meter() -> None:
         **{name: hashing(getattr(xxhash, name)) for name in hashes}
     )
     reader.bytearray = SearchedBytes  # type: ignore[attr-defined]
-    zstd.decompress_into = decompress_into
 
 
 _install_meter()
@@ -160,8 +148,7 @@ def bounded(size: int, with_memory: bool, alarms: bool, factor: int = MEMORY_FAC
     took = time.process_time() - started
     if took > seconds:
         raise TooSlow(f"{took:.1f} s")
-    # One unpacked block, its records as objects, and copies of it.
-    allowed = MEMORY_BYTES + factor * size + 12 * min(METER.unpacked, format.MAX_BLOCK_BYTES)
+    allowed = MEMORY_BYTES + factor * size
     require(peak <= allowed, f"{peak} bytes of memory for {size}")
 
 
@@ -170,7 +157,7 @@ def on_alarm(*_: object) -> None:
 
 
 def linear_work(size: int, factor: int = 1) -> None:
-    allowed = WORK_FACTOR * factor * (size + METER.unpacked) + (64 << 10)
+    allowed = WORK_FACTOR * factor * size + (64 << 10)
     require(METER.work <= allowed, f"{METER.work} bytes of work for {size}: {vars(METER)}")
 
 
@@ -244,11 +231,10 @@ def check_records(part: reader.Part, size: int) -> list[tuple[Any, ...]]:
         head = bytes(part.data[start - 64 : start - 8])
         fits = xxhash.xxh3_64_intdigest(head) == struct.unpack_from("<Q", part.data, start - 8)[0]
         require(fits and head[:4] == magic, "a record whose header does not match its hash")
-        offset, inner = part.place(one)
+        offset = part.place(one)
         require(offset >= 256 and offset % 16 == 0, "a record at an odd place")
-        require(part.in_block or offset + 64 + length <= size, "a record outside the file")
-        require(not inner or part.in_block, "a place in a block, and no block")
-        found.append((offset, inner, magic, kind, flags, length, create_ns, digest, fingerprint, last_used))
+        require(offset + 64 + length <= size, "a record outside the file")
+        found.append((offset, magic, kind, flags, length, create_ns, digest, fingerprint, last_used))
     return found
 
 
@@ -309,14 +295,11 @@ def packs(data: bytes) -> None:
     check_damage(damage, len(data))
     linear_work(len(data), 2)
     METER.reset()
-    cache: dict[int, bytes] = {}
-    for offset, inner in places:
-        found = one.record_at(offset, inner, cache)
+    for offset in places:
+        found = one.record_at(offset)
         require(found is not None, "a record that verified is not found by its place")
         require(offset + 64 <= len(data), "a record outside the file")
     linear_work(len(data), 2)
-    blocks = data.count(format.COMPRESSED)
-    require(METER.blocks <= 2 * blocks, f"{METER.blocks} times a block was unpacked, and there are {blocks}")
 
 
 GOOD_PACK = [bytes([n]) * 300 for n in range(5)]
@@ -364,7 +347,6 @@ def folds(data: bytes) -> None:
     for _ in range(2):
         _take_steps(fold.Fold(place, 7, everything=everything))
         require(wanted <= _digests(place, 7), "a record is lost")
-    require(METER.blocks <= 24 + 24 * data.count(format.COMPRESSED), f"{METER.blocks} times a block was unpacked")
     left = [name for name in os.listdir(place.path) if name.endswith(".tmp") or name == "folding"]
     require(not left, f"left behind: {left}")
     aside = quarantine.items(root)

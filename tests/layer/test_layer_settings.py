@@ -67,11 +67,11 @@ def test_variable(world: World) -> None:
 def test_shorter_variables(world: World) -> None:
     """A variable's name may omit the vendor, or the layer's whole name. The longer name takes precedence. An empty
     variable is ignored."""
-    short = {"VK_CARRIER": "off", "VK_QUEUE_MIB": "2", "VK_COMPRESS": "false", "VK_PIPELINE_CACHE_STORE": ""}
+    short = {"VK_CARRIER": "off", "VK_QUEUE_MIB": "2", "VK_ADOPT_DRIVER_CACHE": "false", "VK_PIPELINE_CACHE_STORE": ""}
     middle = {"VK_PIPELINE_CACHE_CARRIER": "snapshot", "VK_PIPELINE_CACHE_QUEUE_MIB": "3"}
     long = {"VK_PYLAYER_PIPELINE_CACHE_CARRIER": "cells"}
     found = in_force(run(world, **short, **middle, **long))
-    assert sorted(found.split(", ")) == ["carrier=cells", "compress=false", "queue_mib=3"]
+    assert sorted(found.split(", ")) == ["adopt_driver_cache=false", "carrier=cells", "queue_mib=3"]
 
 
 def test_variables_of_others(world: World) -> None:
@@ -85,8 +85,8 @@ def test_variables_of_others(world: World) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "found"),
     [
-        ("compress", "0", "compress=false"),
-        ("compress", "On", "compress=true"),
+        ("adopt_driver_cache", "0", "adopt_driver_cache=false"),
+        ("adopt_driver_cache", "On", "adopt_driver_cache=true"),
         ("queue_mib", "0x10", "queue_mib=16"),
         ("load_wait_ms", "2.5", "load_wait_ms=2.5"),
         ("load_wait_ms", "7", "load_wait_ms=7"),
@@ -103,7 +103,7 @@ def test_values(world: World, name: str, value: str, found: str) -> None:
     ("name", "value", "allowed"),
     [
         ("carrier", "fast", "auto, cells, binaries, snapshot, "),
-        ("compress", "maybe", "true, false"),
+        ("adopt_driver_cache", "maybe", "true, false"),
         ("queue_mib", "0", "a whole number from 1 to 4096"),
         ("queue_mib", "1.5", "a whole number from 1 to 4096"),
         ("queue_mib", "9" * 300, "a whole number from 1 to 4096"),
@@ -143,13 +143,15 @@ def test_file_in_the_working_directory(world: World) -> None:
 def test_which_file(world: World) -> None:
     """The user's settings directory takes precedence over VK_LAYER_SETTINGS_PATH, a file or a directory, and that over
     the working directory. Only one file is used."""
-    settings_file(world.directory / "vk_layer_settings.txt", f"{PREFIX}queue_mib = 2", f"{PREFIX}compress = false")
+    settings_file(
+        world.directory / "vk_layer_settings.txt", f"{PREFIX}queue_mib = 2", f"{PREFIX}adopt_driver_cache = false"
+    )
     named = settings_file(world.directory / "elsewhere" / "mine.txt", f"{PREFIX}queue_mib = 3")
     settings_file(named.with_name("vk_layer_settings.txt"), f"{PREFIX}queue_mib = 4")
-    assert in_force(run(world)) == "queue_mib=2, compress=false"
+    assert in_force(run(world)) == "queue_mib=2, adopt_driver_cache=false"
     assert in_force(run(world, VK_LAYER_SETTINGS_PATH=str(named))) == "queue_mib=3"
     assert in_force(run(world, VK_LAYER_SETTINGS_PATH="elsewhere")) == "queue_mib=4"
-    assert in_force(run(world, VK_LAYER_SETTINGS_PATH="/nonexistent")) == "queue_mib=2, compress=false"
+    assert in_force(run(world, VK_LAYER_SETTINGS_PATH="/nonexistent")) == "queue_mib=2, adopt_driver_cache=false"
     data = world.directory / "data"
     settings_file(data / "vulkan" / "settings.d" / "vk_layer_settings.txt", f"{PREFIX}queue_mib = 6")
     settings_file(home_file(world), f"{PREFIX}queue_mib = 5")
@@ -221,8 +223,10 @@ def test_file_that_is_too_long(world: World) -> None:
 
 def test_defaults_in_a_file_say_nothing(world: World) -> None:
     """vkconfig writes every setting. Those with their default value do not override the policy file."""
-    policy(world, "settings: {carrier: snapshot, compress: false}\n")
-    settings_file(home_file(world), f"{PREFIX}carrier = auto", f"{PREFIX}compress = true", f"{PREFIX}queue_mib = 7")
+    policy(world, "settings: {carrier: snapshot, adopt_driver_cache: false}\n")
+    settings_file(
+        home_file(world), f"{PREFIX}carrier = auto", f"{PREFIX}adopt_driver_cache = true", f"{PREFIX}queue_mib = 7"
+    )
     assert in_force(run(world)) == "queue_mib=7"
     world.demo("--count", 1)
     assert world.runs()[-1]["carrier"] == "snapshot"
@@ -245,7 +249,7 @@ def test_settings_of_the_application(world: World) -> None:
     """Values of every type are used, but only for this layer. Of two settings with one name the first counts."""
     done = run(
         world,
-        *(LAYER_NAME, "compress", "bool", "false"),
+        *(LAYER_NAME, "adopt_driver_cache", "bool", "false"),
         *(LAYER_NAME, "queue_mib", "int", "2"),
         *(LAYER_NAME, "binaries_mib", "long", "3"),
         *(LAYER_NAME, "keep_cache_mib", "unsigned", "4"),
@@ -256,7 +260,7 @@ def test_settings_of_the_application(world: World) -> None:
         *(LAYER_NAME, "carrier", "text", "off"),
         *("VK_LAYER_KHRONOS_validation", "driver_cache", "text", "replace"),
     )
-    expected = ["compress=false", "queue_mib=2", "binaries_mib=3", "keep_cache_mib=4", "timeline_mib=5"]
+    expected = ["adopt_driver_cache=false", "queue_mib=2", "binaries_mib=3", "keep_cache_mib=4", "timeline_mib=5"]
     expected += ["load_wait_ms=6.5", "answer_wait_ms=7.25", "carrier=snapshot"]
     assert in_force(done) == ", ".join(f"{part} unless the policy file sets it" for part in expected)
     assert refused(done) == []

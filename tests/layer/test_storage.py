@@ -87,12 +87,15 @@ def unnoticed(world: World, alone: dict[tuple[str, ...], Run]) -> Check:
 
 #: Stores that ``fill`` made, by its arguments.
 FILLED: dict[tuple[int, bool], Path] = {}
+FILLED_DIRECTORY: list[Path] = []
 
 
 @pytest.fixture(scope="module", autouse=True)
-def forget_filled() -> Iterator[None]:
-    """Forgets the filled stores with this module, because their directories last no longer."""
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keeps the filled stores for as long as this module's tests run: the directory of a test may go with the test."""
+    FILLED_DIRECTORY.append(tmp_path_factory.mktemp("filled"))
     yield
+    FILLED_DIRECTORY.clear()
     FILLED.clear()
 
 
@@ -104,8 +107,8 @@ def fill(world: World, files: int = 1, packed: bool = False) -> None:
             split_journals(world, files)
         if packed:
             assert fold_everything(world.store).wait(60) == 0
-        FILLED[files, packed] = world.directory / "filled"
-        shutil.copytree(world.store, world.directory / "filled")
+        FILLED[files, packed] = FILLED_DIRECTORY[0] / f"{files}-{packed}"
+        shutil.copytree(world.store, FILLED[files, packed])
     else:
         shutil.copytree(FILLED[files, packed], world.store, dirs_exist_ok=True)
 

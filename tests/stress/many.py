@@ -36,7 +36,7 @@ SHARED = 0.1
 
 
 def data_of(number: int) -> bytes:
-    """A record of 1 to 4 KiB in which zstd finds something."""
+    """A record of 1 to 4 KiB."""
     generator = random.Random(number)
     piece = generator.randbytes(generator.randint(256, 1024))
     return piece * 4

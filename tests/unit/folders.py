@@ -16,7 +16,7 @@ IDENTITY = Identity.of(facts())
 
 
 def data_of(number: int, size: int = 3000) -> bytes:
-    """Returns data of a pipeline that zstd can compress."""
+    """Returns data of a pipeline, which nothing else has."""
     return (random.Random(number).randbytes(size // 4) * 4)[:size]
 
 

@@ -426,7 +426,7 @@ def test_maintenance(make: Make, root: str, ended_writers: None) -> None:
     """A program's process folds many files into one when it is idle."""
     for number in range(application_binaries.MAX_FILES + 1):
         read(make(), binary_read(b"%d" % number))
-    limits = Limits(1 << 40, 1 << 40, compress=True, application_binaries=64 << 20)
+    limits = Limits(1 << 40, 1 << 40, application_binaries=64 << 20)
     for _ in maintain(Folder(root, IDENTITY), [], limits, lambda text: None):
         pass
     assert len(files(root)) == 1

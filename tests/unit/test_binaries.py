@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from unit.folders import loaded, packs, put, run, run_all
+from unit.folders import loaded, put, run, run_all
 from unit.things import (
     KIND_GRAPHICS,
     FakeCommands,
@@ -28,7 +28,7 @@ from unit.things import (
 from pylayer.common.identity import Identity
 from pylayer.common.settings import DEFAULTS
 from pylayer.inhost.session import DeviceSession
-from pylayer.store import bounds, checking, fold, format, journal, pack, quarantine, zstd
+from pylayer.store import bounds, checking, fold, format, journal, pack, quarantine
 from pylayer.store.binaries import problem
 from pylayer.store.folder import Folder, Loaded, note_parts
 from pylayer.store.reader import Reader
@@ -160,14 +160,6 @@ def test_kept_as_what_they_are(make: Make, root: str) -> None:
     ]
 
 
-def test_compressed_by_the_driver(make: Make, root: str) -> None:
-    """Data that the driver compressed is marked, so that pylayer does not compress it again. A VkPipelineCache's data
-    is not marked."""
-    keep(make(binary_data_compressed=True), of_pipeline(b"one", flags=CELL_ADOPTED), cell(b"a cell"))
-    flags = [flags for _, _, flags, _, _ in stored(make(), root)]
-    assert flags == [format.ADOPTED | format.DRIVER_COMPRESSED, 0]
-
-
 def test_next_process_loads_them(make: Make, commands: FakeCommands) -> None:
     """The next process loads binaries into the index and cells into the cache. Both count as loaded."""
     keep(make(), of_pipeline(b"one"), cell(b"a cell"), of_pipeline(b"two"))
@@ -283,49 +275,6 @@ def test_fold_keeps_them(folder: Folder) -> None:
         assert len(loaded(folder, 1)[0]) == 20
 
 
-def blocks_and_records(path: str) -> tuple[int, int]:
-    """Returns the number of a pack's compressed blocks, and of binaries outside of blocks."""
-    data = Path(path).read_bytes()
-    magics = [magic for magic, *_ in scan(data, [])]
-    return magics.count(format.COMPRESSED), magics.count(format.BINARIES)
-
-
-@pytest.mark.parametrize(
-    ("data", "flags", "blocks", "alone"),
-    [
-        (SOFT, 0, 1, 0),
-        (SOFT, format.DRIVER_COMPRESSED, 0, len(SOFT)),
-        (SOFT, format.ADOPTED, 1, 0),
-        (HARD, 0, 0, len(HARD)),
-    ],
-)
-def test_compression(folder: Folder, data: list[bytes], flags: int, blocks: int, alone: int) -> None:
-    """Binaries are compressed like cells, unless the driver compressed them or compression does not help."""
-    put_binaries(folder, 1, *data, flags=flags)
-    run(fold.Fold(folder, 1, everything=True))
-    (path,) = packs(folder)
-    assert blocks_and_records(path) == (blocks, alone)
-    assert len(binaries_in(folder, 1)) == len(data)
-
-
-def test_each_kind_of_record_shrinks_as_it_can(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Incompressible cells do not prevent the compression of binaries. No block has both."""
-    monkeypatch.setattr(pack, "VAIN_BLOCKS", 1)
-    writer = pack.PackWriter(os.path.join(folder.path, f"{1:016x}-a.pack"), IDENTITY, 1)
-    tries: list[bytes] = []
-    compress = zstd.compress
-    monkeypatch.setattr(zstd, "compress", lambda raw: tries.append(raw) or compress(raw))
-    for magic, whole in [*[(format.CELL, one) for one in HARD], *[(format.BINARIES, binaries(one)) for one in SOFT]]:
-        (found,) = scan(bytes(256) + record(whole, magic), [])
-        writer.add(found, whole, 0, 0)
-    writer.finish()
-    assert [(raw.count(format.CELL) > 0, raw.count(format.BINARIES) > 0) for raw in tries] == [
-        (True, False),
-        (False, True),
-    ]
-    assert blocks_and_records(writer.path) == (1, 0)
-
-
 def test_impossible_binaries_do_not_survive_a_fold(folder: Folder) -> None:
     """Binaries with a valid hash and an impossible structure are reported and left out of the fold. The others are
     kept."""
@@ -344,14 +293,13 @@ def test_impossible_binaries_do_not_survive_a_fold(folder: Folder) -> None:
     assert bad in Path(item.path).read_bytes()
 
 
-def test_impossible_binaries_in_a_block(folder: Folder) -> None:
-    """An impossible record in a compressed block is left out, and the file goes to quarantine."""
+def test_impossible_binaries_in_a_pack(folder: Folder) -> None:
+    """An impossible record in a pack is left out, and the file goes to quarantine."""
     writer = pack.PackWriter(os.path.join(folder.path, f"{1:016x}-a.pack"), IDENTITY, 1)
     for whole in (*map(binaries, SOFT[:10]), changed(4, b"\xff"), binaries(b"behind it")):
         (found,) = scan(bytes(256) + record(whole, format.BINARIES), [])
         writer.add(found, whole, 0, 0)
     writer.finish()
-    assert blocks_and_records(writer.path) == (1, 0)
     before = Path(writer.path).read_bytes()
     result = run(fold.Fold(folder, 1, everything=True, must=frozenset([writer.path])))
     assert [what.outcome for what in result.damage] == ["impossible"]

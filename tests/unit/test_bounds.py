@@ -42,7 +42,7 @@ def numbers_left(folder: Folder, program: int) -> list[int]:
 
 def enforce(folder: Folder, max_store: int, max_program: int = 1 << 40, dry_run: bool = False) -> bounds.Trimmed:
     trimmed = bounds.Trimmed()
-    for _ in bounds.enforce(folder.root, max_store, max_program, trimmed, compress=False, dry_run=dry_run):
+    for _ in bounds.enforce(folder.root, max_store, max_program, trimmed, dry_run=dry_run):
         pass
     return trimmed
 
@@ -51,7 +51,7 @@ def test_least_recently_used_leaves_first(folder: Folder) -> None:
     """The record that no run has used for the longest time is evicted first, whatever its age."""
     put(folder, 1, range(100), last_used=1000)
     uses(folder, 1, [number + 1 for number in range(20, 60)], 9000)
-    run_all(folder, compress=False)
+    run_all(folder)
     trimmed = enforce(folder, 200_000)
     assert trimmed.bytes_before > 300_000 and trimmed.bytes_after <= 200_000
     left = numbers_left(folder, 1)
@@ -61,9 +61,9 @@ def test_least_recently_used_leaves_first(folder: Folder) -> None:
 def test_uses_reach_packs_that_are_not_rewritten(folder: Folder) -> None:
     """A use that was recorded after its record was folded counts, even if it was folded into a pack of its own."""
     put(folder, 1, range(200), last_used=1000)
-    run_all(folder, compress=False)
+    run_all(folder)
     uses(folder, 1, [6], 9000)
-    run_all(folder, compress=False)
+    run_all(folder)
     assert len(packs(folder)) == 2
     enforce(folder, 100_000)
     assert 5 in numbers_left(folder, 1)
@@ -73,7 +73,7 @@ def test_limit_of_a_program(folder: Folder) -> None:
     """A program beyond its limit loses its own least recently used records. No other program loses any."""
     put(folder, 1, range(100), last_used=1000)
     put(folder, 2, range(90, 110), last_used=10)
-    run_all(folder, compress=False)
+    run_all(folder)
     enforce(folder, 1 << 40, 100_000)
     assert numbers_left(folder, 2) == list(range(90, 110))
     assert 20 <= len(numbers_left(folder, 1)) <= 33
@@ -91,7 +91,7 @@ def test_within_the_limit_nothing_happens(folder: Folder) -> None:
 def test_dry_run_changes_nothing(folder: Folder) -> None:
     """A dry run reports how many records would be evicted and changes no byte."""
     put(folder, 1, range(100), last_used=1000)
-    run_all(folder, compress=False)
+    run_all(folder)
     before = {path: Path(path).read_bytes() for path in folder.files(None)}
     dry = enforce(folder, 100_000, dry_run=True)
     assert {path: Path(path).read_bytes() for path in folder.files(None)} == before
@@ -109,9 +109,9 @@ def test_old_drivers_leave_before_todays(folder: Folder) -> None:
     for number in range(50):
         writer.append(format.record_parts(format.CELL, data_of(number), last_used=100))
     writer.close()
-    run_all(old, compress=False)
+    run_all(old)
     put(folder, 1, range(50), last_used=5000)
-    run_all(folder, compress=False)
+    run_all(folder)
     enforce(folder, 200_000)
     assert len(numbers_left(folder, 1)) == 50
     assert bounds.total_bytes(folder.root) <= 200_000
@@ -180,10 +180,10 @@ def test_packs_have_a_size_limit(folder: Folder, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(fold, "MAX_PACK_RECORDS", 50)
     put(folder, 1, range(180), last_used=1000)
     put(folder, 2, range(170, 220), last_used=2000)
-    results = run_all(folder, compress=False)
+    results = run_all(folder)
     assert [len(result.written) for result in results] == [4, 1] and len(packs(folder)) == 5
     assert (len(loaded(folder, 1)[0]), len(loaded(folder, 2)[0])) == (180, 50)
-    assert [result.damage for result in run_all(folder, everything=True, compress=False)] == [[], []]
+    assert [result.damage for result in run_all(folder, everything=True)] == [[], []]
     assert (len(loaded(folder, 1)[0]), len(loaded(folder, 2)[0])) == (180, 50)
     enforce(folder, 300_000)
     assert bounds.total_bytes(folder.root) <= 300_000
@@ -194,7 +194,7 @@ def test_packs_have_a_size_limit(folder: Folder, monkeypatch: pytest.MonkeyPatch
 def test_only_packs_with_something_to_lose_are_rewritten(folder: Folder) -> None:
     """A pack from which nothing is evicted is not rewritten."""
     put(folder, 1, range(100), last_used=1000)
-    run_all(folder, compress=False)
+    run_all(folder)
     (old,) = packs(folder)
     put(folder, 1, range(200, 500), last_used=9000)
     for number in range(3):
@@ -202,7 +202,7 @@ def test_only_packs_with_something_to_lose_are_rewritten(folder: Folder) -> None
     monkeypatch = pytest.MonkeyPatch()
     monkeypatch.setattr(fold, "PACK_FACTOR", 0)
     try:
-        run_all(folder, compress=False)
+        run_all(folder)
     finally:
         monkeypatch.undo()
     (new,) = set(packs(folder)) - {old}

@@ -14,7 +14,7 @@ from pylayer.common.settings import DEFAULTS, TOP_DEFAULTS
 
 DEFAULT_FILE = Path(pylayer.__file__).parent / "data" / "config" / "default.yaml"
 SETTINGS_KEYS = (
-    "adopt_driver_cache, answer_wait_ms, application_binaries, application_caches, binaries_mib, carrier, compress, "
+    "adopt_driver_cache, answer_wait_ms, application_binaries, application_caches, binaries_mib, carrier, "
     "driver_cache, flush_wait_ms, fsync_interval_ms, keep_cache_mib, load_wait_ms, precompiled_internal_cache, "
     "prefers_internal_cache, queue_mib, seed_application_caches, store, timeline_mib"
 )

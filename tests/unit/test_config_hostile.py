@@ -42,11 +42,11 @@ def test_a_merge() -> None:
     text = """
     rules:
     - match: {executable: a}
-      set: &a {carrier: cells, compress: false}
+      set: &a {carrier: cells, adopt_driver_cache: false}
     - match: {executable: b}
       set: &b {<<: *a, load_wait_ms: 5}
     - match: {executable: c}
       set: {<<: [*b, {carrier: auto}], carrier: snapshot}
     """
     rules = config.parse(text, "policy.yaml")["rules"]
-    assert rules[2]["set"] == {"carrier": "snapshot", "compress": False, "load_wait_ms": 5}
+    assert rules[2]["set"] == {"carrier": "snapshot", "adopt_driver_cache": False, "load_wait_ms": 5}

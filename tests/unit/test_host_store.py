@@ -115,21 +115,6 @@ def test_folded_when_the_device_closes(send: Send, boundary: FakeBoundary, root:
     assert any("folded 4 journals" in line for line in boundary.lines(LOG_INFO))
 
 
-@pytest.mark.parametrize("packs", [False, True])
-def test_what_packs_need_is_imported_before_the_device(
-    send: Send, root: str, host_module: Any, monkeypatch: pytest.MonkeyPatch, packs: bool
-) -> None:
-    """The modules that read compressed packs are imported between instance and device, and only if there are such
-    packs."""
-    imported: list[str] = []
-    monkeypatch.setattr(host_module, "__import__", imported.append, raising=False)
-    path = in_store(root, closed("1"), record(b"cell"))
-    if packs:
-        path.rename(path.with_suffix(".pack"))
-    send(message("CREATE_INSTANCE", device=0), None)
-    assert imported == ["pylayer.inhost.session", *(["pylayer.store.zstd"] if packs else [])]
-
-
 def test_few_journals_are_left(send: Send, boundary: FakeBoundary, root: str) -> None:
     """One or two journals are not folded."""
     in_store(root, closed("1"), record(b"cell"))
@@ -201,7 +186,7 @@ def test_store_within_its_limit(send: Send, boundary: FakeBoundary, root: str, h
             data = struct.pack("<I", number) * 1250
             file.write(record(data, last_used=number))
     boundary.totals = counters(pipelines=1)
-    host.document["settings"] = {"compress": False}
+    host.document["settings"] = {"adopt_driver_cache": False}
     send(*device(), message("FLUSH_DEVICE"), *rounds(400))
     assert sum(path.stat().st_size for path in Path(root, "store").rglob("*")) <= 1 << 20
     assert any("least recently used pipelines were evicted" in line for line in boundary.lines(LOG_INFO))

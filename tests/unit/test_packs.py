@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import struct
 import threading
@@ -12,10 +11,10 @@ from pathlib import Path
 
 import pytest
 from unit.folders import IDENTITY, data_of, loaded, packs, put, run, run_all
-from unit.things import record, run_python, write_journal
+from unit.things import run_python
 
 from pylayer.common.settings import Limits
-from pylayer.store import fold, format, journal, maintenance, pack, quarantine, runs
+from pylayer.store import fold, format, journal, maintenance, pack, quarantine, reader, runs
 from pylayer.store.folder import Folder, Loaded, note_parts
 
 
@@ -54,25 +53,9 @@ def test_fold_keeps_everything(folder: Folder) -> None:
             assert now_found.mean_create_ns == found.mean_create_ns > 0
 
 
-def test_compression(folder: Folder) -> None:
-    """Compressible data is compressed. Data that the driver compressed is stored as it is. Both can be read."""
-    put(folder, 1, range(200))
-    run(fold.Fold(folder, 1))
-    raw = 200 * 3000
-    assert os.path.getsize(packs(folder)[0]) < raw / 2
-    dense = [random.Random(number).randbytes(3000) for number in range(500)]
-    writer = journal.Journal(folder.path, IDENTITY, 2)
-    for data in dense:
-        writer.append(format.record_parts(format.CELL, data))
-    writer.close()
-    assert run(fold.Fold(folder, 2)).pack is not None
-    assert sorted(loaded(folder, 2)[0]) == sorted(dense)
-    assert len(loaded(folder, 1)[0]) == 200
-
-
 def test_large_records(folder: Folder) -> None:
-    """A record larger than a block or a part is stored and read alone."""
-    sizes = [0, 1, 15, 16, format.BLOCK_BYTES - 64, format.BLOCK_BYTES + 1, 3 << 20]
+    """A record larger than what is read at once is stored and read alone."""
+    sizes = [0, 1, 15, 16, reader.PART_BYTES - 64, reader.PART_BYTES + 1, 3 << 20]
     writer = journal.Journal(folder.path, IDENTITY, 1)
     wanted = [bytes([index + 1]) * size for index, size in enumerate(sizes)]
     for data in wanted:
@@ -397,34 +380,6 @@ def test_quarantine_keeps_what_was_just_put_there(folder: Folder, monkeypatch: p
     assert [item.size for item in quarantine.items(folder.root)] == [20, 20]
     list(maintenance.maintain(folder, [], limits, print))
     assert [item.size for item in quarantine.items(folder.root)] == [20]
-
-
-# ---- hostile packs -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("raw_size", [0, 1, format.MAX_BLOCK_BYTES + 1, 2**63])
-def test_hostile_block(folder: Folder, raw_size: int) -> None:
-    """A compressed block that does not hold what it claims is reported. No memory is allocated for its claim."""
-    from pylayer.store import zstd
-
-    bomb = zstd.compress(bytes(50 << 20))
-    path = Path(folder.path, f"{1:016x}-1.closed")
-    write_journal(path, IDENTITY, record(b"good"), record(bomb, format.COMPRESSED, create_ns=raw_size), record(b"fine"))
-    data, found = loaded(folder, 1)
-    assert data == [b"good", b"fine"]
-    assert [what.outcome for what in found.damage] == ["impossible"]
-
-
-def test_block_in_a_block(folder: Folder) -> None:
-    """Compressed blocks do not nest."""
-    from pylayer.store import zstd
-
-    inner = record(zstd.compress(record(b"inside")), format.COMPRESSED, create_ns=80)
-    raw = inner + record(b"beside")
-    path = Path(folder.path, f"{1:016x}-1.closed")
-    write_journal(path, IDENTITY, record(zstd.compress(raw), format.COMPRESSED, create_ns=len(raw)))
-    data, found = loaded(folder, 1)
-    assert (data, [what.outcome for what in found.damage]) == ([b"beside"], ["impossible"])
 
 
 def test_no_step_of_a_fold_waits_for_the_disk(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

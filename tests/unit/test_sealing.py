@@ -74,7 +74,7 @@ def test_a_record_inside_of_data_is_none(folder: Folder) -> None:
 def test_a_record_inside_of_a_packs_data_is_none(folder: Folder) -> None:
     """The same in a pack that has records outside of blocks."""
     path = Path(folder.path) / f"{7:016x}-1.pack"
-    writer = pack.PackWriter(str(path), IDENTITY, 7, compress=False)
+    writer = pack.PackWriter(str(path), IDENTITY, 7)
     for data in (embedded(), b"the next"):
         writer.add((format.CELL, 0, 0, 0, len(data), 1, xxhash.xxh3_128_digest(data), 0, 0), data, 0, 0)
     writer.finish()

@@ -102,7 +102,7 @@ def test_top_settings() -> None:
     assert top_setting({"share": "all"}, "share") == "all"
 
 
-@pytest.mark.parametrize("key", ["queue_mib", "load_wait_ms", "compress"])
+@pytest.mark.parametrize("key", ["queue_mib", "load_wait_ms", "adopt_driver_cache"])
 def test_layer_setting_of_many_digits(key: str) -> None:
     """A number with more digits than Python converts is one problem, like any other invalid value."""
     found = layer_settings.parse(f"environment {key}={'9' * 5000}\nenvironment binaries_mib=7\n")

@@ -32,14 +32,14 @@ many = settings(settings.get_profile("store"), max_examples=40)
 
 
 def content(size: int, seed: int, dense: bool) -> bytes:
-    """Returns bytes that compress well or not at all. Distinct seeds give distinct bytes if the size allows."""
+    """Returns bytes that repeat or do not. Distinct seeds give distinct bytes if the size allows."""
     if dense:
         return random.Random(seed).randbytes(size)
     return (struct.pack("<Q", seed) * (size // 8 + 1))[:size]
 
 
 SMALL = st.sampled_from((0, 1, 15, 16, 17, 100, 1000))
-ANY_SIZE = st.one_of(SMALL, st.sampled_from((5000, 70_000, format.BLOCK_BYTES - 64, format.BLOCK_BYTES, 300_000)))
+ANY_SIZE = st.one_of(SMALL, st.sampled_from((5000, 70_000, reader.PART_BYTES - 64, reader.PART_BYTES, 300_000)))
 SMALL_DATA = st.builds(content, SMALL, st.integers(0, 30), st.booleans())
 ANY_DATA = st.builds(content, ANY_SIZE, st.integers(0, 30), st.booleans())
 U64 = st.one_of(st.integers(0, 5), st.integers(0, (1 << 64) - 1))
@@ -72,8 +72,8 @@ def write_journal(directory: str, records: list[tuple[dict[str, Any], bytes]], p
     return journal.path or ""
 
 
-def write_pack(path: str, datas: list[bytes], compress: bool = True, program: int = 7) -> str:
-    writer = pack.PackWriter(path, IDENTITY, program, "name", compress)
+def write_pack(path: str, datas: list[bytes], program: int = 7) -> str:
+    writer = pack.PackWriter(path, IDENTITY, program, "name")
     for data in datas:
         digest = xxhash.xxh3_128_digest(data)
         writer.add((format.CELL, 1, 0, 0, len(data), 1000, digest, 0, 0), data, 5, 1000)
@@ -105,14 +105,14 @@ def cells_of(path: str) -> list[bytes]:
 
 
 def stretches(path: str) -> list[tuple[int, int, bytes]]:
-    """Returns, for each record of a pack, the start and end of the record or of its block, and its digest."""
+    """Returns start, end and digest of each record of a pack."""
     one = reader.Reader(path)
     header, _ = one.header()
     assert header is not None
     found = []
     for part in one.content(header, []):
         for record in part.records:
-            at, _ = part.place(record)
+            at = part.place(record)
             size = format.RECORD_HEADER.unpack(one.bytes_at(at, 64))[3]
             found.append((at, at + format.record_size(size), record[6]))
     return found
@@ -229,25 +229,24 @@ def test_damaged_file_header(bit: int) -> None:
 
 
 @few
-@given(st.lists(ANY_DATA, max_size=12), st.booleans())
-def test_pack_round_trip(datas: list[bytes], compress: bool) -> None:
+@given(st.lists(ANY_DATA, max_size=12))
+def test_pack_round_trip(datas: list[bytes]) -> None:
     """A pack can be read from its start, and each of its records at its offset."""
     with a_folder() as folder:
-        path = write_pack(os.path.join(folder.path, f"{7:016x}-1.pack"), datas, compress)
+        path = write_pack(os.path.join(folder.path, f"{7:016x}-1.pack"), datas)
         assert cells_of(path) == datas
         one = reader.Reader(path)
         header, _ = one.header()
         assert header is not None and header.size == os.path.getsize(path)
         places = [part.place(record) for part in one.content(header, []) for record in part.records]
-        cache: dict[int, bytes] = {}
-        found = [one.record_at(offset, inner, cache) for offset, inner in places]
+        found = [one.record_at(offset) for offset in places]
         assert [pair[1] for pair in found if pair] == datas
 
 
 @many
 @given(st.lists(ANY_DATA, max_size=12), CHANGES)
 def test_damaged_pack(datas: list[bytes], how: tuple[str, float, int]) -> None:
-    """Damage loses only the records and blocks of a pack that it touches."""
+    """Damage loses only the records of a pack that it touches."""
     with a_folder() as folder:
         path = write_pack(os.path.join(folder.path, f"{7:016x}-1.pack"), datas)
         places = stretches(path)
@@ -275,29 +274,27 @@ def fill(folder: Folder, journals: list[tuple[int, list[bytes]]]) -> None:
 
 
 @few
-@given(JOURNALS, JOURNALS, st.booleans())
-def test_fold_changes_no_load(
-    first: list[tuple[int, list[bytes]]], second: list[tuple[int, list[bytes]]], compress: bool
-) -> None:
+@given(JOURNALS, JOURNALS)
+def test_fold_changes_no_load(first: list[tuple[int, list[bytes]]], second: list[tuple[int, list[bytes]]]) -> None:
     """Every program loads the same before and after folds. Equal data is stored once for each program, and another fold
     of the same changes nothing."""
     with a_folder() as folder:
         fill(folder, first)
-        run_fold(folder, compress=compress)
+        run_fold(folder)
         fill(folder, second)
         before = loads(folder)
-        run_fold(folder, compress=compress)
+        run_fold(folder)
         assert loads(folder) == before
-        results = run_fold(folder, everything=True, compress=compress)
+        results = run_fold(folder, everything=True)
         assert loads(folder) == before
         assert ([what for result in results for what in result.damage], quarantine.items(folder.root)) == ([], [])
         assert folder.files(None, (".closed", ".journal")) == []
         digests = [(program_of(path), digest) for path in packs_of(folder) for *_, digest in stretches(path)]
         assert len(digests) == len(set(digests))
         names = sorted(os.listdir(folder.path))
-        run_fold(folder, everything=True, compress=compress)
+        run_fold(folder, everything=True)
         assert sorted(os.listdir(folder.path)) == names
-        run_fold(folder, everything=True, compress=compress, must=frozenset(packs_of(folder)))
+        run_fold(folder, everything=True, must=frozenset(packs_of(folder)))
         assert loads(folder) == before
         again = [(program_of(path), digest) for path in packs_of(folder) for *_, digest in stretches(path)]
         assert sorted(digests) == sorted(again)
