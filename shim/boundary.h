@@ -24,7 +24,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 7
+#define PYLAYER_BOUNDARY_VERSION 8
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -417,11 +417,11 @@ typedef struct PylayerShim {
     /* Ends the ownership of a message. An unanswered request is answered with what its message holds. */
     void (*release)(PylayerMessage *message);
 
-    /* Publishes count records of sizes[i] bytes at base+offsets[i], with PYLAYER_DIGEST_BYTES of digests each. They
-     * become caches, which are merged into the device's. Returns once the records published before are finished.
-     * The memory of these records is in use until the next load_records or load_done of the device returns. */
+    /* Publishes count records of sizes[i] bytes at base+offsets[i], with PYLAYER_DIGEST_BYTES of digests and one
+     * of fingerprints each. They become caches, which are merged into the device's. Returns once the records
+     * published before are finished. The memory of these records is in use until the next load_records or load_done of the device returns. */
     int64_t (*load_records)(uint64_t device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-                            const uint8_t *digests, uint64_t count);
+                            const uint8_t *digests, const uint64_t *fingerprints, uint64_t count);
     /* Finishes what was published and ends a load: pipeline creations stop waiting for it. Returns how many records
      * of this load the driver took. Policy may publish more afterwards: that is another load, for which nobody
      * waits and which ends with load_done too. */

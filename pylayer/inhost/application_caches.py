@@ -184,6 +184,7 @@ class ApplicationCaches:
         batch.offsets.append(0)
         batch.sizes.append(len(data))
         batch.digests.append(blob.digest)
+        batch.fingerprints.append(0)
         return batch
 
     def close(self) -> None:

@@ -201,16 +201,23 @@ _published: dict[int, tuple[Any, ...]] = {}
 
 
 def load_records(
-    device: int, data: bytes | bytearray, offsets: Sequence[int], sizes: Sequence[int], digests: Sequence[bytes]
+    device: int,
+    data: bytes | bytearray,
+    offsets: Sequence[int],
+    sizes: Sequence[int],
+    digests: Sequence[bytes],
+    fingerprints: Sequence[int],
 ) -> bool:
     """int64_t load_records(uint64_t, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-    const uint8_t *digests, uint64_t count): publishes these records after the layer finished the ones published before.
-    ``data`` must not change until the next call or ``load_done``. Returns False if the device is gone."""
+    const uint8_t *digests, const uint64_t *fingerprints, uint64_t count): publishes these records after the layer
+    finished the ones published before. ``data`` must not change until the next call or ``load_done``. Returns False if
+    the device is gone."""
     arguments = (
         ffi.from_buffer("uint8_t[]", data),
         ffi.new("uint64_t[]", offsets),
         ffi.new("uint64_t[]", sizes),
         ffi.from_buffer("uint8_t[]", b"".join(digests)),
+        ffi.new("uint64_t[]", fingerprints),
     )
     done = _shim.load_records(device, *arguments, len(offsets))
     _published[device] = arguments

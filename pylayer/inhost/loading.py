@@ -106,7 +106,9 @@ class StoreLoad:
         if batch.attested:
             self.attested_binaries += max(device.commands.load_attested(device.serial, batch.attested), 0)
         else:
-            device.commands.load_records(device.serial, batch.data, batch.offsets, batch.sizes, batch.digests)
+            device.commands.load_records(
+                device.serial, batch.data, batch.offsets, batch.sizes, batch.digests, batch.fingerprints
+            )
         if batch.binary_offsets and device.has_binaries:
             self._index(batch)
         self.load_ns += time.monotonic_ns() - start

@@ -155,7 +155,9 @@ class DeviceSession(Device):
             if load_expected:
                 self.commands.load_cancel(self.serial)
             return blob is not None and not self.load.over
-        self.commands.load_records(self.serial, batch.data, batch.offsets, batch.sizes, batch.digests)
+        self.commands.load_records(
+            self.serial, batch.data, batch.offsets, batch.sizes, batch.digests, batch.fingerprints
+        )
         self.commands.load_done(self.serial)
         return True
 

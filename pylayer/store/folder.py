@@ -89,7 +89,9 @@ class Batch:
     ``data`` is valid until the batch after the next is requested, the data of ``attested`` until the next.
     """
 
-    __slots__ = ("attested", "binary_offsets", "binary_sizes", "data", "digests", "offsets", "sizes", "snapshot")
+    __slots__ = (
+        "attested", "binary_offsets", "binary_sizes", "data", "digests", "fingerprints", "offsets", "sizes", "snapshot"
+    )  # fmt: skip
 
     def __init__(self, data: bytearray | bytes, snapshot: str | None = None) -> None:
         self.data = data
@@ -98,6 +100,8 @@ class Batch:
         self.sizes: list[int] = []
         #: XXH3-128 of each record of ``offsets``.
         self.digests: list[bytes] = []
+        #: Fingerprint of each record of ``offsets``; 0 for a snapshot.
+        self.fingerprints: list[int] = []
         self.binary_offsets: list[int] = []
         self.binary_sizes: list[int] = []
         self.attested: list[Attested] = []
@@ -254,10 +258,10 @@ class Folder:
 def _take_records(part: Part, batch: Batch, loaded: Loaded) -> None:
     """Adds to the batch each record whose digest was not loaded yet. A program waits for this: 0.3 us a record."""
     cell, binaries, snapshot, digests = format.CELL, format.BINARIES, format.SNAPSHOT, loaded.digests
-    offsets, sizes, names = batch.offsets, batch.sizes, batch.digests
+    offsets, sizes, names, fingerprints = batch.offsets, batch.sizes, batch.digests, batch.fingerprints
     records = loaded.suspects.without(part.records) if loaded.suspects else part.records
     size_sum = create_sum = timed = 0
-    for magic, _kind, flags, start, size, create_ns, digest, _fingerprint, last_used in records:
+    for magic, _kind, flags, start, size, create_ns, digest, fingerprint, last_used in records:
         if digest in digests:
             continue
         if magic == cell:
@@ -282,6 +286,7 @@ def _take_records(part: Part, batch: Batch, loaded: Loaded) -> None:
         offsets.append(start)
         sizes.append(size)
         names.append(digest)
+        fingerprints.append(fingerprint)
         size_sum += size
     loaded.bytes += size_sum
     loaded.create_ns += create_sum

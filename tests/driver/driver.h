@@ -227,6 +227,7 @@ void *allocate(size_t size);
     X(HITS, "hits")                                                                                                    \
     X(INTERNAL_HITS, "internal-hits")                                                                                  \
     X(PROBES, "probes")                                                                                                \
+    X(WITH_CACHE, "with-cache")                                                                                        \
     X(CREATED_FROM_BINARIES, "from-binaries")                                                                          \
     X(CAPTURED, "captured")                                                                                            \
     X(FROM_DATA, "made-from-data")                                                                                     \

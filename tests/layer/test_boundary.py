@@ -225,8 +225,8 @@ def load(path):
     count = 0
     for part in Reader(path).parts([]):
         cells = [record for record in part.records if record[0] == b"CELL"]
-        places, sizes, digests = ([cell[at] for cell in cells] for at in (3, 4, 6))
-        boundary.load_records(1, part.data, places, sizes, digests)
+        places, sizes, digests, fingerprints = ([cell[at] for cell in cells] for at in (3, 4, 6, 7))
+        boundary.load_records(1, part.data, places, sizes, digests, fingerprints)
         count += len(cells)
     return count, boundary.load_done(1)
 

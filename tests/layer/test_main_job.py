@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from programs.modes import modes
+from scripted_driver import ScriptedDriver
 from world import BUILD, World, seen
 
 #: Each mode runs without the layer, with an empty store and with a full one. Libraries, and pipelines that may not be
@@ -127,6 +128,17 @@ def test_driver_disk_cache_is_adopted_once(world: World, tmp_path: Path) -> None
         left -= counters["adopted"]
     world.demo("--count", 24)
     assert (world.last()["hits"], world.last()["compiled"]) == (24, 0)
+
+
+def test_driver_cache_is_searched_alone(driver: ScriptedDriver, tmp_path: Path) -> None:
+    """A pipeline that the store lacks is looked for in the driver's own cache without a VkPipelineCache. NVIDIA's
+    driver takes ten times as long if it gets one that lacks the pipeline. Only an adoption needs one."""
+    disk = {"MESA_SHADER_CACHE_DISABLE": None, "MESA_SHADER_CACHE_DIR": str(tmp_path / "mesa")}
+    driver.demo("--count", 24, layered=False, **disk)
+    driver.demo("--count", 24, **disk)
+    counters = driver.world.last()
+    assert counters["hits"] + counters["adopted"] == 24
+    assert driver.counts["with-cache"] == counters["adopted"]
 
 
 def test_two_processes_at_once_lose_nothing(world: World) -> None:

@@ -573,7 +573,9 @@ def test_published_memory_is_left_alone(make: Make, commands: FakeCommands, root
     published: list[tuple[Any, bytes]] = []
     changed = []
 
-    def load_records(device: int, data: bytearray, offsets: list[int], sizes: list[int], digests: list[bytes]) -> bool:
+    def load_records(
+        device: int, data: bytearray, offsets: list[int], sizes: list[int], digests: object, fingerprints: object
+    ) -> bool:
         changed.extend(before for now, before in published if bytes(now) != before)
         views = [memoryview(data)[start : start + size] for start, size in zip(offsets, sizes, strict=True)]
         published[:] = [(view, bytes(view)) for view in views]

@@ -275,7 +275,13 @@ class FakeCommands:
         return True
 
     def load_records(
-        self, device: int, data: bytearray, offsets: list[int], sizes: list[int], digests: list[bytes]
+        self,
+        device: int,
+        data: bytearray,
+        offsets: list[int],
+        sizes: list[int],
+        digests: list[bytes],
+        fingerprints: list[int],
     ) -> bool:
         """Copies the records at once. The real layer reads them until the next call."""
         if not self.refuses:

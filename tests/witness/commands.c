@@ -66,11 +66,12 @@ static uint64_t flags_of(const void *chain, VkPipelineCreateFlags flags)
     return wide ? wide->flags : flags;
 }
 
-static void look_at_pipeline(const void *chain, VkPipelineCreateFlags own_flags)
+static void look_at_pipeline(VkPipelineCache cache, const void *chain, VkPipelineCreateFlags own_flags)
 {
     const VkPipelineBinaryInfoKHR *binaries = in_chain(chain, VK_STRUCTURE_TYPE_PIPELINE_BINARY_INFO_KHR);
     uint64_t flags = flags_of(chain, own_flags);
     count_call(DO_PIPELINE);
+    count(COUNT_WITH_CACHE, cache != VK_NULL_HANDLE);
     if (binaries && binaries->binaryCount) {
         count(COUNT_CREATED_FROM_BINARIES, 1);
         check_from_binaries(flags);
@@ -84,7 +85,7 @@ static void look_at_pipeline(const void *chain, VkPipelineCreateFlags own_flags)
                                     const VkAllocationCallbacks *allocator, VkPipeline *pipelines)                     \
     {                                                                                                                  \
         for (uint32_t i = 0; i < info_count; i++)                                                                      \
-            look_at_pipeline(infos[i].pNext, infos[i].flags);                                                          \
+            look_at_pipeline(cache, infos[i].pNext, infos[i].flags);                                                   \
         return watched_of(device)->member(device, cache, info_count, infos, allocator, pipelines);                     \
     }
 CREATE(create_compute, VkComputePipelineCreateInfo, create_compute)
@@ -95,7 +96,7 @@ static VkResult VKAPI_CALL create_rays(VkDevice device, VkDeferredOperationKHR d
                                        const VkAllocationCallbacks *allocator, VkPipeline *pipelines)
 {
     for (uint32_t i = 0; i < info_count; i++)
-        look_at_pipeline(infos[i].pNext, infos[i].flags);
+        look_at_pipeline(cache, infos[i].pNext, infos[i].flags);
     return watched_of(device)->create_rays(device, deferred, cache, info_count, infos, allocator, pipelines);
 }
 

@@ -62,8 +62,10 @@ bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, Pyla
     uint8_t *data = driver_cache_read(device, cell, &size);
     bool empty =
         data && device->empty_data && size == device->empty_size && memcmp(data, device->empty_data, size) == 0;
-    if (!empty)
+    if (!empty) {
+        fingerprints_note_merged(device, about.fingerprint);
         merge_cell(device, cell, app_cache);
+    }
     device->destroy_pipeline_cache(device->handle, cell, NULL);
 
     if (!data && atomic_exchange(&device->said_unreadable, 1) == 0)
@@ -122,6 +124,7 @@ void cells_absorb(Device *device, AppCache *app_cache, bool at_its_end)
     if (source != VK_NULL_HANDLE && !app_cache->from_data && (at_its_end || !app_cache->app_synchronized)) {
         bool up_to_date = atomic_load(&app_cache->seeded) == atomic_load(&device->cells_generation);
         const VkPipelineCache sources[] = {source, app_cache->use.annex};
+        fingerprints_note_merged(device, 0);
         merge_into_layer_locked(device, app_cache->use.annex != VK_NULL_HANDLE ? 2 : 1, sources);
         count(&counters_of(device)->totals.absorbed, at_its_end);
         /* What was added came from this cache, so it need not be seeded with it. */
@@ -154,8 +157,10 @@ void cells_copy_end(Device *device, VkPipelineCache copy, AppCache *app_cache)
     if (patient_lock(&device->merge_mutex)) {
         if (app_cache)
             cache_merge_locked(device, &app_cache->use, atomic_load(&app_cache->handle), 1, &copy);
-        else
+        else {
+            fingerprints_note_merged(device, 0);
             merge_into_layer_locked(device, 1, &copy);
+        }
         patient_unlock(&device->merge_mutex);
     }
     device->destroy_pipeline_cache(device->handle, copy, NULL);

@@ -74,11 +74,13 @@ static void finish_published_locked(Device *device)
 }
 
 int64_t loading_publish(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-                        const uint8_t *digests, uint64_t record_count)
+                        const uint8_t *digests, const uint64_t *fingerprint_array, uint64_t record_count)
 {
     if (device->merged == VK_NULL_HANDLE)
         return -1;
     Loading *loading = &device->loading;
+    for (uint64_t i = 0; i < record_count; i++)
+        fingerprints_note_merged(device, fingerprint_array[i]);
     pthread_mutex_lock(&loading->mutex);
     finish_published_locked(device);
     loading->base = base;

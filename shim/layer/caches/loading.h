@@ -26,7 +26,7 @@ typedef struct Loading {
 /* Finishes the previous publication, together with threads in loading_wait, and publishes these records. Returns -1 if
  * the device has no cache of the layer's. */
 int64_t loading_publish(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-                        const uint8_t *digests, uint64_t record_count);
+                        const uint8_t *digests, const uint64_t *fingerprint_array, uint64_t record_count);
 /* Announces one more load. Pipeline creations that miss wait for its loading_done or loading_cancel. */
 void loading_begin(Device *device);
 void loading_cancel(Device *device);

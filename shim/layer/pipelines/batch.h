@@ -36,6 +36,10 @@ VkResult batch_call(Batch *batch, VkPipelineCache cache, bool may_compile, uint3
 /* Creates one element of the batch in a call of its own, with the flags in `set` added. */
 VkResult batch_create_one(Batch *batch, uint32_t index, VkPipelineCache cache, uint64_t set, VkPipeline *pipeline,
                           uint64_t *duration_ns);
+/* Looks for a pipeline in the driver's own cache and in the layer's, and says in which: VK_NULL_HANDLE is the driver's.
+ * If the layer's probably lacks it, the driver's own is searched alone first: NVIDIA's driver needs 0.14 ms for a
+ * pipeline in its disk cache, and 1.2 ms more if it gets a VkPipelineCache that lacks the pipeline (H100). */
+VkResult batch_probe(Batch *batch, uint32_t index, VkPipelineCache *probed, uint64_t *duration_ns);
 /* Fills Batch::infos for one call that creates all elements without a probe. Returns true if one may compile. */
 bool batch_prepare_plain(Batch *batch);
 /* Creates, one by one, the pipelines that do not exist yet. */

@@ -15,15 +15,15 @@ static bool probe_without_binaries(Batch *batch, uint32_t index, const VkPipelin
     Element *element = &batch->elements[index];
     if (!device->cache_control)
         return false;
-    bool cells = atomic_load_explicit(&device->cells_generation, memory_order_relaxed) > 0;
+    VkPipelineCache probed;
     uint64_t duration = 0;
-    VkResult result = batch_create_one(batch, index, cells ? device->merged : VK_NULL_HANDLE, FAIL_ON_COMPILE,
-                                       &call->pipelines[index], &duration);
+    VkResult result = batch_probe(batch, index, &probed, &duration);
     if (result != VK_SUCCESS || call->pipelines[index] == VK_NULL_HANDLE)
         return false;
     const VkPipelineCreationFeedbackEXT *feedback = element_feedback(element);
-    bool in_cells = cells && (!feedback ||
-                              (feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT));
+    bool in_cells =
+        probed != VK_NULL_HANDLE &&
+        (!feedback || (feedback->flags & VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT_EXT));
     element_clear_application_hit(element);
     batch_note_created(batch, index);
     count(&counters_of(device)->totals.hit_ns, duration);

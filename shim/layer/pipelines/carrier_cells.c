@@ -257,8 +257,9 @@ VkResult carrier_cells_create_one(Batch *batch, uint32_t index)
     if (element->plain)
         return create_without_probe(batch, index);
     VkPipeline *pipeline = &call->pipelines[index];
-    VkResult result =
-        batch_create_one(batch, index, from_layer ? device->merged : call->cache, FAIL_ON_COMPILE, pipeline, NULL);
+    VkPipelineCache probed;
+    VkResult result = from_layer ? batch_probe(batch, index, &probed, NULL)
+                                 : batch_create_one(batch, index, call->cache, FAIL_ON_COMPILE, pipeline, NULL);
     if (result == VK_ERROR_DEVICE_LOST)
         return result;
     if (result == VK_SUCCESS && *pipeline != VK_NULL_HANDLE) {

@@ -13,12 +13,12 @@
 #include "crash/suspects.h"
 
 static int64_t load_records(uint64_t serial, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-                            const uint8_t *digests, uint64_t record_count)
+                            const uint8_t *digests, const uint64_t *fingerprint_array, uint64_t record_count)
 {
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    int64_t result = loading_publish(device, base, offsets, sizes, digests, record_count);
+    int64_t result = loading_publish(device, base, offsets, sizes, digests, fingerprint_array, record_count);
     device_command_end(device);
     return result;
 }

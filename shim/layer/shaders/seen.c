@@ -1,5 +1,5 @@
-/* seen.c - the fingerprints of the pipelines that this run created. They tell the store which of its records are in
- * use. */
+/* seen.c - the fingerprints of the pipelines that this run created, which tell the store which of its records are in
+ * use, and of those that the layer's cache holds. */
 #include "shaders/seen.h"
 
 #include "device/device.h"
@@ -18,23 +18,43 @@ void fingerprints_close(Device *device)
     }
 }
 
-static bool note(NumberMap *seen, uint64_t fingerprint)
+/* What is known of a fingerprint. */
+#define CREATED 1u
+#define MERGED 2u
+
+static bool note(Device *device, uint64_t fingerprint, uint64_t what)
 {
-    if (number_map_find(seen, fingerprint))
-        return true;
-    return seen->used < SEEN_IN_A_SHARD && number_map_put(seen, fingerprint, 1);
+    unsigned shard = (unsigned)fingerprint % SEEN_SHARDS;
+    NumberMap *seen = &device->seen.shards[shard].fingerprints;
+    pthread_mutex_lock(&device->seen.shards[shard].mutex);
+    uint64_t known = number_map_find(seen, fingerprint);
+    bool noted = (known & what) != 0 ||
+                 ((known || seen->used < SEEN_IN_A_SHARD) && number_map_put(seen, fingerprint, known | what));
+    pthread_mutex_unlock(&device->seen.shards[shard].mutex);
+    return noted;
 }
 
 void fingerprints_note(Device *device, uint64_t fingerprint)
 {
-    if (!fingerprint)
-        return;
+    if (fingerprint && !note(device, fingerprint, CREATED))
+        count(&counters_of(device)->totals.fingerprints_dropped, 1);
+}
+
+void fingerprints_note_merged(Device *device, uint64_t fingerprint)
+{
+    if (!fingerprint || !note(device, fingerprint, MERGED))
+        atomic_store(&device->seen.merged_unknown, true);
+}
+
+bool fingerprint_may_be_merged(Device *device, uint64_t fingerprint)
+{
+    if (!fingerprint || atomic_load_explicit(&device->seen.merged_unknown, memory_order_relaxed))
+        return true;
     unsigned shard = (unsigned)fingerprint % SEEN_SHARDS;
     pthread_mutex_lock(&device->seen.shards[shard].mutex);
-    bool noted = note(&device->seen.shards[shard].fingerprints, fingerprint);
+    uint64_t known = number_map_find(&device->seen.shards[shard].fingerprints, fingerprint);
     pthread_mutex_unlock(&device->seen.shards[shard].mutex);
-    if (!noted)
-        count(&counters_of(device)->totals.fingerprints_dropped, 1);
+    return known & MERGED;
 }
 
 uint64_t fingerprints_read(Device *device, uint64_t *out, uint64_t capacity)
@@ -44,7 +64,7 @@ uint64_t fingerprints_read(Device *device, uint64_t *out, uint64_t capacity)
         pthread_mutex_lock(&device->seen.shards[i].mutex);
         const NumberMap *seen = &device->seen.shards[i].fingerprints;
         for (size_t j = 0; j < seen->capacity; j++)
-            if (seen->slots[j].key && found++ < capacity)
+            if (seen->slots[j].value & CREATED && found++ < capacity)
                 out[found - 1] = seen->slots[j].key;
         pthread_mutex_unlock(&device->seen.shards[i].mutex);
     }

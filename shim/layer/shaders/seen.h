@@ -1,4 +1,4 @@
-/* seen.h - the fingerprints of the pipelines that this run created */
+/* seen.h - the fingerprints of the pipelines that this run created, and of those that the layer's cache holds */
 #ifndef PYLAYER_SEEN_H
 #define PYLAYER_SEEN_H
 
@@ -16,13 +16,18 @@ typedef struct SeenFingerprints {
         _Alignas(CACHE_LINE_BYTES) pthread_mutex_t mutex;
         NumberMap fingerprints;
     } shards[SEEN_SHARDS];
+    atomic_bool merged_unknown; /* the layer's cache holds pipelines whose fingerprints are not known */
 } SeenFingerprints;
 
 void fingerprints_open(Device *device);
 void fingerprints_close(Device *device);
 /* Notes that a pipeline with this fingerprint was created. 0, unknown, is not noted. */
 void fingerprints_note(Device *device, uint64_t fingerprint);
-/* Writes at most `capacity` fingerprints. Returns how many there are. */
+/* Notes that the layer's cache gets a pipeline with this fingerprint. 0: it gets pipelines that are not known. */
+void fingerprints_note_merged(Device *device, uint64_t fingerprint);
+/* Returns false if the layer's cache holds no pipeline with this fingerprint. */
+bool fingerprint_may_be_merged(Device *device, uint64_t fingerprint);
+/* Writes at most `capacity` fingerprints of created pipelines. Returns how many there are. */
 uint64_t fingerprints_read(Device *device, uint64_t *out, uint64_t capacity);
 
 #endif

@@ -87,7 +87,8 @@ void command_of_policy(void)
     case 0:
         records = make_records();
         shim->load_records(serial, records.base, records.offsets, records.sizes,
-                           room_of_bytes(records.count * PYLAYER_DIGEST_BYTES), records.count);
+                           room_of_bytes(records.count * PYLAYER_DIGEST_BYTES),
+                           (const uint64_t *)room_of_bytes(records.count * sizeof(uint64_t)), records.count);
         break;
     case 1:
         shim->load_done(serial);
