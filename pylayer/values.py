@@ -139,11 +139,13 @@ class Plan(Record):
     counted, and all initial data passes. ``driver_cache_off``: switch the driver's own cache off if the driver has
     pipelineBinaryInternalCacheControl. ``check_binaries``: vkCreatePipelineBinariesKHR fails for stale data, and for
     altered data unless ``restore_binaries`` is set and the layer can replace it. ``index_bytes``: limit of the binaries
-    in memory. ``tell_creations``: the layer also sends a Cell for pipelines that leave nothing to store.
+    in memory. ``binaries_on_use``: with the binaries carrier, cells are used until the program calls a command for
+    binaries. ``tell_creations``: the layer also sends a Cell for pipelines that leave nothing to store.
     """
 
     adopt: bool
     answer_wait_ns: int
+    binaries_on_use: bool
     carrier: int
     check_binaries: bool
     check_caches: bool
@@ -164,7 +166,8 @@ class Plan(Record):
 
     def __init__(self, **values: Any) -> None:
         values.setdefault("strict_caches", False)
-        values.setdefault("report_caches", False)  # older policy classes make plans without these three fields
+        values.setdefault("report_caches", False)  # older policy classes make plans without these four fields
+        values.setdefault("binaries_on_use", False)
         values.setdefault("tell_creations", False)
         super().__init__(**values)
 

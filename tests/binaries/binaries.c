@@ -20,6 +20,7 @@ typedef enum {
     SOURCE_CAPTURE,  // compiled with CAPTURE_DATA
     SOURCE_INTERNAL, // the driver's internal cache, and where it has none, as above
     SOURCE_CREATE,   // created as ever, then asked of the internal cache
+    SOURCE_UNUSED,   // nowhere: the program enables the extension and calls none of its commands
 } Source;
 
 typedef struct {
@@ -328,7 +329,7 @@ static void make(Program *program, Recipe *recipe, Call call, bool may_be_keyed,
     bool internal_cache =
         extension->properties.pipelineBinaryInternalCache && !program->settings.wanted.disable_internal_cache;
     Source source = may_be_keyed ? program->settings.source : SOURCE_PLAIN;
-    if (source == SOURCE_PLAIN) {
+    if (source == SOURCE_PLAIN || source == SOURCE_UNUSED) {
         ++program->tally.compiled;
         create(program, recipe, call, &made->pipeline);
         return;
@@ -535,10 +536,10 @@ static const char usage[] =
     "  --seed S                  choose other variants (default 1)\n"
     "  --archive FILE            the program's own file of binaries: read in the beginning, written in the end\n"
     "  --any-global-key          use a file that was made under another global key, as no program should\n"
-    "  --source plain|capture|internal|create\n"
+    "  --source plain|capture|internal|create|unused\n"
     "                            where binaries come from that the file lacks: nowhere, the extension is not used;\n"
     "                            CAPTURE_DATA; the internal cache, then CAPTURE_DATA; the internal cache after a\n"
-    "                            plain creation (default internal)\n"
+    "                            plain creation (default internal); nowhere, the extension is enabled\n"
     "  --no-modules              create from binaries without shader modules\n"
     "  --disable-internal-cache  VkDevicePipelineBinaryInternalCacheControlKHR\n"
     "  --executables             capture and ask for statistics and internal representations\n"
@@ -554,8 +555,8 @@ static _Noreturn void wrong(const char *text)
 
 static Source parse_source(const char *text)
 {
-    static const char *const names[] = {"plain", "capture", "internal", "create"};
-    for (int i = 0; i < 4; ++i)
+    static const char *const names[] = {"plain", "capture", "internal", "create", "unused"};
+    for (int i = 0; i < 5; ++i)
         if (strcmp(text, names[i]) == 0)
             return (Source)i;
     wrong("no such source");
@@ -642,7 +643,7 @@ int main(int argc, char **argv)
         .objects = &program.objects, .options = &program.options, .ray_recursion = program.context.ray_recursion};
     program.made = allocate((size_t)program.options.count * (LIBRARY_PARTS + 2), sizeof *program.made);
     VkPipelineBinaryKeyKHR global_key = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
-    if (program.settings.wanted.binaries) {
+    if (program.settings.wanted.binaries && program.settings.source != SOURCE_UNUSED) {
         VkResult result = program.extension.get_key(program.context.device, NULL, &global_key);
         if (result != VK_SUCCESS)
             die("vkGetPipelineKeyKHR: VkResult %d", result);

@@ -259,6 +259,7 @@ def test_plan() -> None:
         check_caches=False,
         driver_cache_off=False,
         fallback_carrier=CARRIER_SNAPSHOT,
+        binaries_on_use=True,
         flush_wait_ns=1000 * MS,
         index_bytes=256 << 20,
         keep_cache_bytes=0,

@@ -207,12 +207,21 @@ static VkResult create_from_create_info(Device *device, const VkPipelineBinaryCr
 
 /* ---- hooks ------------------------------------------------------------------------------------- */
 
+VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineKeyKHR(VkDevice handle, const VkPipelineCreateInfoKHR *info,
+                                                       VkPipelineBinaryKeyKHR *key)
+{
+    Device *device = find_device(handle);
+    atomic_store_explicit(&device->binaries_in_use, true, memory_order_relaxed);
+    return device->get_pipeline_key(handle, info, key);
+}
+
 VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineBinariesKHR(VkDevice handle,
                                                                const VkPipelineBinaryCreateInfoKHR *info,
                                                                const VkAllocationCallbacks *allocator,
                                                                VkPipelineBinaryHandlesInfoKHR *out)
 {
     Device *device = find_device(handle);
+    atomic_store_explicit(&device->binaries_in_use, true, memory_order_relaxed);
     if (!process_is_forked_child() && device->app_binaries) {
         if (info->pKeysAndDataInfo && device->plan.check_binaries)
             return create_from_data(device, info, allocator, out);

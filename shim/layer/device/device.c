@@ -254,6 +254,7 @@ static void open_carrier(Device *device)
         carrier = PYLAYER_CARRIER_OFF;
     }
     atomic_store(&device->carrier, carrier);
+    atomic_store(&device->binaries_in_use, !device->plan.binaries_on_use);
     atomic_store(&device->plain_kinds, device->plan.plain_kinds);
     PylayerMessage *message = message_new(PYLAYER_MSG_DEVICE_CREATED, device->serial);
     if (message) {

@@ -42,6 +42,7 @@ struct Device {
 
     /* binaries: pipelineBinaries is enabled. app_binaries: the application enabled it. */
     bool binaries, app_binaries;
+    atomic_bool binaries_in_use; /* the binaries carrier looks pipelines up by their keys; before, cells are used */
     bool app_binary_extension, app_maintenance5; /* the application enabled these, so it may use their commands */
     bool internal_cache;   /* VkPipelineBinaryCreateInfoKHR::pPipelineCreateInfo may be used with this driver */
     bool driver_cache_off; /* disableInternalCache */

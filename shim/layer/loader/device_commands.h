@@ -41,7 +41,7 @@ typedef VkResult(VKAPI_PTR *CreateUnknownPipelinesDeferred)(VkDevice, VkDeferred
     HOOKED(PIPELINES, destroy_shader_module, PFN_vkDestroyShaderModule, DestroyShaderModule)                           \
     HOOKED(BINARIES, create_pipeline_binaries, PFN_vkCreatePipelineBinariesKHR, CreatePipelineBinariesKHR)             \
     CALLED(BINARIES, destroy_pipeline_binary, PFN_vkDestroyPipelineBinaryKHR, DestroyPipelineBinaryKHR)                \
-    CALLED(BINARIES, get_pipeline_key, PFN_vkGetPipelineKeyKHR, GetPipelineKeyKHR)                                     \
+    HOOKED(BINARIES, get_pipeline_key, PFN_vkGetPipelineKeyKHR, GetPipelineKeyKHR)                                     \
     HOOKED(BINARIES, get_pipeline_binary_data, PFN_vkGetPipelineBinaryDataKHR, GetPipelineBinaryDataKHR)               \
     CALLED(BINARIES, release_captured_pipeline_data, PFN_vkReleaseCapturedPipelineDataKHR,                             \
            ReleaseCapturedPipelineDataKHR)

@@ -45,7 +45,8 @@ static VkResult create_by_carrier(Batch *batch, int carrier)
         return pass_untouched(batch);
     if (carrier == PYLAYER_CARRIER_SNAPSHOT)
         return carrier_snapshot_create(batch);
-    if (carrier == PYLAYER_CARRIER_BINARIES && batch->call->cache == VK_NULL_HANDLE)
+    if (carrier == PYLAYER_CARRIER_BINARIES && batch->call->cache == VK_NULL_HANDLE &&
+        atomic_load_explicit(&batch->call->device->binaries_in_use, memory_order_relaxed))
         return carrier_binaries_create(batch);
     return carrier_cells_create(batch);
 }
