@@ -147,10 +147,10 @@ typedef struct PylayerPlan {
     uint8_t restore_binaries;
     uint8_t binaries_on_use; /* carrier `binaries`: use cells until the program calls a command for binaries */
     uint8_t tell_creations;  /* also send CELL messages for creations with nothing to keep: PYLAYER_UNIT_NONE */
-    int64_t load_wait_ns;   /* longest wait of one pipeline creation for the load of the store */
-    int64_t answer_wait_ns; /* longest wait for a verdict */
-    int64_t flush_wait_ns;  /* longest wait at vkDestroyDevice and exit */
-    uint64_t queue_bytes;   /* events beyond this many queued bytes are dropped and counted */
+    int64_t load_wait_ns;    /* longest wait of one pipeline creation for the load of the store */
+    int64_t answer_wait_ns;  /* longest wait for a verdict */
+    int64_t flush_wait_ns;   /* longest wait at vkDestroyDevice and exit */
+    uint64_t queue_bytes;    /* events beyond this many queued bytes are dropped and counted */
     /* Policy gets a copy of what the application reads from a cache or a VkPipelineBinaryKHR, up to this size. 0:
      * never. */
     uint64_t keep_cache_bytes;
