@@ -60,7 +60,7 @@ def choose_carrier(settings: dict[str, Any], facts: DeviceFacts) -> tuple[int, i
     # The binaries carrier stores pipelines that cannot be binaries as cells, which need cache control.
     if wanted == "auto" and facts.binaries_requested and cache_control:
         # A pipeline compiled into a cell is missing from RADV's internal cache, and the program may ask that cache for
-        # its binaries. So this carrier begins when the program calls a command for binaries (Plan.binaries_on_use).
+        # its binaries. So this carrier begins when the program uses binaries (Plan.binaries_on_use).
         return CARRIER_BINARIES, CARRIER_SNAPSHOT, "the program enables pipeline binaries"
     if wanted == "binaries":
         if cache_control and (facts.binaries_supported or facts.binaries_requested):

@@ -139,8 +139,8 @@ class Plan(Record):
     counted, and all initial data passes. ``driver_cache_off``: switch the driver's own cache off if the driver has
     pipelineBinaryInternalCacheControl. ``check_binaries``: vkCreatePipelineBinariesKHR fails for stale data, and for
     altered data unless ``restore_binaries`` is set and the layer can replace it. ``index_bytes``: limit of the binaries
-    in memory. ``binaries_on_use``: with the binaries carrier, cells are used until the program calls a command for
-    binaries. ``tell_creations``: the layer also sends a Cell for pipelines that leave nothing to store.
+    in memory. ``binaries_on_use``: with the binaries carrier, cells are used unless the program uses binaries itself,
+    or did in an earlier run. ``tell_creations``: the layer also sends a Cell for pipelines that leave nothing to store.
     """
 
     adopt: bool

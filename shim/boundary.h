@@ -145,7 +145,7 @@ typedef struct PylayerPlan {
     /* Replace altered data by the stored bytes, if exactly one content is known under its key. Otherwise, and if
      * this is 0, vkCreatePipelineBinariesKHR fails with VK_ERROR_INITIALIZATION_FAILED. */
     uint8_t restore_binaries;
-    uint8_t binaries_on_use; /* carrier `binaries`: use cells until the program calls a command for binaries */
+    uint8_t binaries_on_use; /* carrier `binaries`: cells, unless the program uses or used binaries itself */
     uint8_t tell_creations;  /* also send CELL messages for creations with nothing to keep: PYLAYER_UNIT_NONE */
     int64_t load_wait_ns;    /* longest wait of one pipeline creation for the load of the store */
     int64_t answer_wait_ns;  /* longest wait for a verdict */

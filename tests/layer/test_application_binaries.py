@@ -307,7 +307,7 @@ def test_enabled_and_not_used(world: World, driver: ScriptedDriver) -> None:
 
 
 def test_first_command_for_binaries(world: World, driver: ScriptedDriver) -> None:
-    """From the program's first command for binaries on, its pipelines are looked up by their keys."""
+    """From the program's first use of binaries on, its pipelines are looked up by their keys."""
     driver.application("--source", "internal")
     driver.application("--source", "create")
     assert driver.counts["get-key"] >= 24 and world.last()["binaries_kept"] + world.last()["binary_hits"] > 0

@@ -46,6 +46,7 @@ def test_captures_pass_untouched(world: World) -> None:
 
 def test_captures_are_kept(world: World) -> None:
     """Pipelines that a program captures itself are stored, and its other pipelines are created from them."""
+    world.configure(carrier="binaries")
     world.run(CHAINS)
     counters = world.last()
     assert (counters["passed"], counters["binaries_kept"], counters["compile_required"]) == (1, 2, 1)
@@ -219,6 +220,7 @@ def test_pipeline_with_made_up_structures(world: World, kind: str, carrier: str,
 def test_capture_with_made_up_structures(world: World, chain: str) -> None:
     """Pipelines that the program captures are stored, wherever the made-up structure is. The next run finds them unless
     the structure precedes the capture flag."""
+    world.configure(carrier="binaries")
     command = [MADE_UP, "1.3", "maintenance5-on,binary-on", "compute", "-", chain]
     for _ in range(2):
         world.run(command)

@@ -26,9 +26,12 @@ static VkResult pass_untouched(Batch *batch)
     if (atomic_load_explicit(&call->device->carrier, memory_order_relaxed) != PYLAYER_CARRIER_BINARIES)
         return result;
     /* The index keeps what the application captures itself, so that a later request by create info finds it. */
-    for (uint32_t i = 0; i < call->count; i++)
+    for (uint32_t i = 0; i < call->count; i++) {
+        if (batch->elements[i].captures || batch->elements[i].from_binaries)
+            atomic_store_explicit(&call->device->binaries_in_use, true, memory_order_relaxed);
         if (batch->elements[i].captures && !batch->elements[i].from_binaries && call->pipelines[i] != VK_NULL_HANDLE)
             binaries_keep_captured(call, i, &batch->elements[i], batch_about_cell(batch, i, 0, 0));
+    }
     return result;
 }
 
@@ -45,9 +48,11 @@ static VkResult create_by_carrier(Batch *batch, int carrier)
         return pass_untouched(batch);
     if (carrier == PYLAYER_CARRIER_SNAPSHOT)
         return carrier_snapshot_create(batch);
-    if (carrier == PYLAYER_CARRIER_BINARIES && batch->call->cache == VK_NULL_HANDLE &&
-        atomic_load_explicit(&batch->call->device->binaries_in_use, memory_order_relaxed))
-        return carrier_binaries_create(batch);
+    if (carrier == PYLAYER_CARRIER_BINARIES && batch->call->cache == VK_NULL_HANDLE) {
+        batch_wait_for_load(batch); /* stored binaries say that an earlier run used them */
+        if (atomic_load_explicit(&batch->call->device->binaries_in_use, memory_order_relaxed))
+            return carrier_binaries_create(batch);
+    }
     return carrier_cells_create(batch);
 }
 
