@@ -1,4 +1,4 @@
-"""Builds what C and Python are made into for vk-pylayer; everything else is in pyproject.toml.
+"""Builds the two shared objects and one module of vk-pylayer; everything else is in pyproject.toml.
 
 ``pylayer/libVkLayer_pylayer_pipeline_cache.so``
     the Vulkan layer: plain C, does not link libpython.

@@ -420,7 +420,8 @@ typedef struct PylayerShim {
 
     /* Publishes count records of sizes[i] bytes at base+offsets[i], with PYLAYER_DIGEST_BYTES of digests and one
      * of fingerprints each. They become caches, which are merged into the device's. Returns once the records
-     * published before are finished. The memory of these records is in use until the next load_records or load_done of the device returns. */
+     * published before are finished. The memory of these records is in use until the next load_records or load_done
+     * of the device returns. */
     int64_t (*load_records)(uint64_t device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
                             const uint8_t *digests, const uint64_t *fingerprints, uint64_t count);
     /* Finishes what was published and ends a load: pipeline creations stop waiting for it. Returns how many records

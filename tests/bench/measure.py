@@ -50,10 +50,6 @@ class Memory:
 
 def load(root: Path, program: int | None) -> dict[str, float]:
     folder, loaded = folder_of(root), Loaded()
-    start = time.perf_counter_ns()
-    if folder.files(None, (".pack",)):  # imported when the first is met; the rest is in the policy library
-        from pylayer.store import pack  # noqa: F401
-    imports = time.perf_counter_ns() - start
     ffi.from_buffer(BYTES, b""), ffi.new(NUMBERS, [0])
     # What boundary.load_records keeps: the records published before stay until the next are.
     published: tuple[object, ...] = ()
@@ -77,7 +73,6 @@ def load(root: Path, program: int | None) -> dict[str, float]:
         "cpu_ns": cpu,
         "records": records,
         "bytes": loaded.bytes,
-        "imports_ns": imports,
         **memory.result(),
     }
 

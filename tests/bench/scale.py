@@ -358,17 +358,14 @@ def table(console: Console, title: str, rows: list[list[str]]) -> None:
 
 
 def show(console: Console, figures: dict[str, Any]) -> None:
-    rows = [
-        ["store", "imports", "first record", "all", "x read()", "x read + XXH3", "GB/s a core", "memory, peak", "disk"]
-    ]
+    rows = [["store", "first record", "all", "x read()", "x read + XXH3", "GB/s a core", "memory, peak", "disk"]]
     for name, one in figures["load"].items():
         if "first_ns" not in one:
-            rows.append([name, "", "", ms(one["all_ns"]), "", "", f"{one['gb_per_s']['median']:.2f}", "", ""])
+            rows.append([name, "", ms(one["all_ns"]), "", "", f"{one['gb_per_s']['median']:.2f}", "", ""])
             continue
         rows.append(
             [
                 name,
-                ms(one["imports_ns"]),
                 ms(one["first_ns"]),
                 ms(one["all_ns"]),
                 f"{one['all_against_read']['median']:.2f}",

@@ -211,7 +211,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineKeyKHR(VkDevice handle, const Vk
                                                        VkPipelineBinaryKeyKHR *key)
 {
     Device *device = find_device(handle);
-    atomic_store_explicit(&device->binaries_in_use, true, memory_order_relaxed);
+    note_use_of_binaries(device);
     return device->get_pipeline_key(handle, info, key);
 }
 
@@ -221,7 +221,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineBinariesKHR(VkDevice handle,
                                                                VkPipelineBinaryHandlesInfoKHR *out)
 {
     Device *device = find_device(handle);
-    atomic_store_explicit(&device->binaries_in_use, true, memory_order_relaxed);
+    note_use_of_binaries(device);
     if (!process_is_forked_child() && device->app_binaries) {
         if (info->pKeysAndDataInfo && device->plan.check_binaries)
             return create_from_data(device, info, allocator, out);

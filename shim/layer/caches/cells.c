@@ -155,9 +155,9 @@ VkPipelineCache cells_copy(Device *device, AppCache *app_cache)
 void cells_copy_end(Device *device, VkPipelineCache copy, AppCache *app_cache)
 {
     if (patient_lock(&device->merge_mutex)) {
-        if (app_cache)
+        if (app_cache) {
             cache_merge_locked(device, &app_cache->use, atomic_load(&app_cache->handle), 1, &copy);
-        else {
+        } else {
             fingerprints_note_merged(device, 0);
             merge_into_layer_locked(device, 1, &copy);
         }

@@ -107,6 +107,13 @@ void describe_instance(PylayerMessage *message, const Instance *instance);
 void describe_device(PylayerDeviceInfo *out, const Instance *instance, VkPhysicalDevice physical,
                      const VkDeviceCreateInfo *info, struct FeatureSupport *support);
 
+/* The program uses pipeline binaries itself. Only the first call writes: threads that create pipelines read the flag. */
+static inline void note_use_of_binaries(Device *device)
+{
+    if (!atomic_load_explicit(&device->binaries_in_use, memory_order_relaxed))
+        atomic_store_explicit(&device->binaries_in_use, true, memory_order_relaxed);
+}
+
 static inline Counters *counters_of(Device *device)
 {
     return &device->counters[thread_slot()];

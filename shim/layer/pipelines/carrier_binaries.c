@@ -127,7 +127,6 @@ static VkResult create_by_key(Batch *batch, uint32_t index)
 VkResult carrier_binaries_create(Batch *batch)
 {
     PipelineCall *call = batch->call;
-    batch_wait_for_load(batch);
     for (uint32_t i = 0; i < call->count; i++)
         call->pipelines[i] = VK_NULL_HANDLE;
     batch_create_each(batch, create_by_key);

@@ -4,7 +4,7 @@
 
 #include "pipelines/batch.h"
 
-/* For a call without a VkPipelineCache. */
+/* For a call without a VkPipelineCache, after batch_wait_for_load. */
 VkResult carrier_binaries_create(Batch *batch);
 
 #endif

@@ -28,7 +28,7 @@ static VkResult pass_untouched(Batch *batch)
     /* The index keeps what the application captures itself, so that a later request by create info finds it. */
     for (uint32_t i = 0; i < call->count; i++) {
         if (batch->elements[i].captures || batch->elements[i].from_binaries)
-            atomic_store_explicit(&call->device->binaries_in_use, true, memory_order_relaxed);
+            note_use_of_binaries(call->device);
         if (batch->elements[i].captures && !batch->elements[i].from_binaries && call->pipelines[i] != VK_NULL_HANDLE)
             binaries_keep_captured(call, i, &batch->elements[i], batch_about_cell(batch, i, 0, 0));
     }

@@ -44,7 +44,7 @@ static int64_t load_binaries(uint64_t serial, const uint8_t *base, const uint64_
         taken += binary_index_load(device, base + offsets[i], sizes[i]);
     if (taken > 0) {
         atomic_store(&device->holds_stored, true);
-        atomic_store(&device->binaries_in_use, true);
+        note_use_of_binaries(device); /* in an earlier run */
     }
     device_command_end(device);
     return taken;
