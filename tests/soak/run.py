@@ -416,9 +416,11 @@ class Soak:
 
     def bytes_of_store(self) -> int:
         total = 0
-        for path in self.world.store.rglob("*.*"):
-            with contextlib.suppress(OSError):  # folded just now
-                total += path.stat().st_size
+        # os.walk, because Path.rglob raises over a folder that a fold removes meanwhile.
+        for folder, _, names in os.walk(self.world.store):
+            for name in names:
+                with contextlib.suppress(OSError):  # folded just now
+                    total += os.stat(os.path.join(folder, name)).st_size
         return total
 
     def check_store(self) -> None:
