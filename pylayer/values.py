@@ -18,7 +18,8 @@ CARRIERS_THAT_KEEP = (CARRIER_CELLS, CARRIER_SNAPSHOT, CARRIER_BINARIES)
 
 VERDICT_PASS, VERDICT_EMPTY, VERDICT_PASS_KEPT, VERDICT_SKETCH = 1, 2, 3, 4
 
-CELL_ADOPTED, CELL_AFTER_LOAD, CELL_EMPTY, CELL_CAPTURED, CELL_INTERNALS = 1, 2, 4, 8, 16
+CELL_ADOPTED, CELL_AFTER_LOAD, CELL_EMPTY, CELL_CAPTURED, CELL_INTERNALS, CELL_STORED = 1, 2, 4, 8, 16, 32
+READS_NOTHING, READS_PROGRAM, READS_ALL = 0, 1, 2
 
 #: What a Cell holds: data of a VkPipelineCache, all binaries of one pipeline, or no data, only facts of a creation.
 UNIT_CELL, UNIT_BINARIES, UNIT_NONE = 0, 1, 2
@@ -285,6 +286,9 @@ class DeviceState(Record):
 
     ``binaries``: pipelineBinaries is enabled, by the program or by the layer. If so, ``global_key`` is the driver's
     key from vkGetPipelineKeyKHR; otherwise it is empty. ``driver_cache_off``: the driver's own cache is switched off.
+
+    ``reads_store``: the layer itself reads the stored cells, ``stored_cells`` of them, and has made the crash
+    sentinel's file. ``used_recently``: a run said within a day which pipelines it used.
     """
 
     binaries: bool
@@ -294,3 +298,6 @@ class DeviceState(Record):
     empty_cache_bytes: int
     feedback: bool
     global_key: bytes
+    reads_store: bool
+    stored_cells: int
+    used_recently: bool

@@ -24,16 +24,18 @@
 /* ---- cdef begins here ---- */
 
 /* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 9
+#define PYLAYER_BOUNDARY_VERSION 10
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
 #define PYLAYER_CACHE_HEADER_BYTES 32 /* sizeof(VkPipelineCacheHeaderVersionOne) */
 #define PYLAYER_PLAN_NAME_BYTES 40
 #define PYLAYER_ENTRY_POINT_BYTES 32
-#define PYLAYER_DIGEST_BYTES 16     /* XXH3-128, canonical: most significant byte first */
-#define PYLAYER_GLOBAL_KEY_BYTES 32 /* VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR */
-#define PYLAYER_BINARY_KEY_BYTES 32 /* VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR */
+#define PYLAYER_DIGEST_BYTES 16       /* XXH3-128, canonical: most significant byte first */
+#define PYLAYER_GLOBAL_KEY_BYTES 32   /* VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR */
+#define PYLAYER_BINARY_KEY_BYTES 32   /* VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR */
+#define PYLAYER_FILE_HEADER_BYTES 256 /* docs/format.md */
+#define PYLAYER_STORE_NAME_BYTES 80
 /* sketch.h: 32 bytes, plus 4 for each of 1088 pieces, which cover 1 GiB of data. */
 #define PYLAYER_SKETCH_BYTES 4384
 
@@ -82,6 +84,7 @@ enum PylayerMessageType {
     PYLAYER_MSG_CACHE_READ = 10,     /* event: read; vkGetPipelineCacheData wrote into the application's buffer */
     PYLAYER_MSG_BINARY_READ = 11,    /* event: binary; vkGetPipelineBinaryDataKHR gave data to the application */
     PYLAYER_MSG_PROPERTIES = 12,     /* request: info -> properties, which the application queries; device is 0 */
+    PYLAYER_MSG_STORE_DAMAGED = 13,  /* event: file; the layer could not use all of it */
 };
 
 /* Whether policy must decide if a rule skips this process. The layer decides where it can
@@ -157,6 +160,21 @@ typedef struct PylayerPlan {
     uint64_t index_bytes; /* limit of the binaries that the device holds in memory */
 } PylayerPlan;
 
+/* Whether the layer may read the stored cells itself, so that no pipeline waits for policy. */
+enum PylayerReadsStore {
+    PYLAYER_READS_NOTHING = 0,
+    PYLAYER_READS_PROGRAM = 1, /* this program's files */
+    PYLAYER_READS_ALL = 2,     /* files of all programs */
+};
+
+/* What policy keeps of an answer to PLAN_DEVICE for the next process that asks the same. */
+typedef struct PylayerKept {
+    PylayerPlan plan;
+    uint8_t reads_store;      /* PylayerReadsStore */
+    uint8_t sentinel_outside; /* the sentinel's file goes to the runtime directory, because the store is read-only */
+    uint8_t header[PYLAYER_FILE_HEADER_BYTES]; /* of the sentinel's file, for the layer to fill in the process */
+} PylayerKept;
+
 typedef struct PylayerDeviceCreated {
     uint8_t carrier;            /* PylayerCarrier in force: wanted, fallback or off */
     uint8_t cache_control;      /* enabled, by the application or by the layer */
@@ -168,6 +186,9 @@ typedef struct PylayerDeviceCreated {
     uint8_t global_key[PYLAYER_GLOBAL_KEY_BYTES];
     uint8_t binaries;         /* pipelineBinaries is enabled, by the application or by the layer */
     uint8_t driver_cache_off; /* the driver's own cache is disabled, by the application or by the layer */
+    uint8_t reads_store;      /* the layer reads the stored cells itself, and has made the sentinel's file */
+    uint8_t used_recently;    /* with reads_store: a run said within a day what it used */
+    uint64_t stored_cells;    /* with reads_store: how many there are */
 } PylayerDeviceCreated;
 
 /* vkCreatePipelineCache. The layer copies the header, never the whole data. */
@@ -218,6 +239,7 @@ enum PylayerCellFlags {
     /* Statistics or internal representations were requested, for which drivers may bypass their caches (Vulkan,
      * VK_KHR_pipeline_executable_properties). What happened to this cell says nothing about others. */
     PYLAYER_CELL_INTERNALS = 16,
+    PYLAYER_CELL_STORED = 32, /* the layer has read these very bytes from the store */
 };
 
 /* What the data of a PylayerCell is. */
@@ -307,6 +329,7 @@ typedef struct PylayerMessage {
         PylayerCacheRead read;
         PylayerCell cell;
         PylayerBinaryRead binary;
+        char file[PYLAYER_STORE_NAME_BYTES];
     };
     uint8_t skip;     /* PylayerSkip, for PLAN_DEVICE and PROPERTIES */
     PylayerPlan plan; /* PLAN_DEVICE: the answer, zeroed when sent */
@@ -391,6 +414,9 @@ typedef struct PylayerCounters {
     uint64_t binaries_refused;     /* answered with VK_ERROR_INITIALIZATION_FAILED by the layer */
     uint64_t create_info_hits;     /* vkCreatePipelineBinariesKHR with a create info, answered by the layer's index */
     uint64_t deferred;             /* pipelines created in deferred operations */
+    uint64_t fetched;              /* stored cells that the layer itself read and gave to the driver */
+    uint64_t fetched_bytes;        /* their bytes */
+    uint64_t fetched_compile_ns;   /* how long it had taken to compile them */
 } PylayerCounters;
 
 /* Values that are not totals, of one device and of the process's queue. */

@@ -37,6 +37,7 @@ PLAN_DEVICE = lib.PYLAYER_MSG_PLAN_DEVICE
 DEVICE_CREATED = lib.PYLAYER_MSG_DEVICE_CREATED
 ADMIT_CACHE = lib.PYLAYER_MSG_ADMIT_CACHE
 CACHE_REFUSED = lib.PYLAYER_MSG_CACHE_REFUSED
+STORE_DAMAGED = lib.PYLAYER_MSG_STORE_DAMAGED
 CELL = lib.PYLAYER_MSG_CELL
 FLUSH_DEVICE = lib.PYLAYER_MSG_FLUSH_DEVICE
 FLUSH_PROCESS = lib.PYLAYER_MSG_FLUSH_PROCESS
@@ -118,11 +119,21 @@ class Message:
         """PLAN_DEVICE: the layer found a kept plan, so nobody waits for an answer."""
         return bool(self._c.kept)
 
-    def plan_to_keep(self, for_all_programs: bool) -> tuple[str, bytes] | None:
-        """Returns the file name and bytes of the plan in an answered PLAN_DEVICE. None if it cannot be kept."""
+    def plan_to_keep(
+        self, for_all_programs: bool, reads_store: int, sentinel_outside: bool, header: bytes
+    ) -> tuple[str, bytes] | None:
+        """Returns the file name and bytes of what is kept of an answered PLAN_DEVICE (PylayerKept). None if it cannot
+        be kept."""
         c = self._c
         name = _text(c.general_plan_name if for_all_programs else c.plan_name)
-        return (name, bytes(ffi.buffer(ffi.addressof(c.plan)))) if name else None
+        kept = ffi.new("PylayerKept *")
+        kept.plan = c.plan
+        kept.reads_store, kept.sentinel_outside, kept.header = reads_store, sentinel_outside, header
+        return (name, bytes(ffi.buffer(kept))) if name else None
+
+    def damaged_file(self) -> str:
+        """Returns the name of the file that STORE_DAMAGED is about."""
+        return _text(self._c.file)
 
     def answer_plan(self, plan: Plan) -> bool:
         """int32_t answer(PylayerMessage *): returns False if vkCreateDevice no longer waits for the plan."""

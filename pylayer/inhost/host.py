@@ -21,6 +21,9 @@ from ..values import (
     LOG_DEBUG,
     LOG_INFO,
     LOG_WARN,
+    READS_ALL,
+    READS_NOTHING,
+    READS_PROGRAM,
     UNIT_NONE,
     VERDICT_EMPTY,
     VERDICT_PASS,
@@ -185,8 +188,6 @@ class Host:
             boundary.log(LOG_WARN, f"the plan for {facts.device_name} came too late; the device runs without the layer")
             self._note_unplanned(program, facts, "the plan came too late")
             return
-        if not message.kept and plan.may_be_kept and self._plans_may_be_kept:
-            self._keep_plan(message)
         from .session import DeviceSession
 
         session = DeviceSession(
@@ -207,6 +208,9 @@ class Host:
             reason = reason.replace("the policy file", "the policy file or a layer setting")
         session.reason = reason if plan.carrier == carrier else "chosen by the policy class"
         self.sessions[message.device] = session
+        session.load.layer_may_read = message.kept and session.layer_may_read
+        if not message.kept and plan.may_be_kept and self._plans_may_be_kept:
+            self._keep_plan(message, session)
         if plan.carrier in CARRIERS_THAT_KEEP or session.checks_binaries:
             self.loading[message.device] = session.load
         if plan.carrier == CARRIER_OFF:
@@ -250,11 +254,15 @@ class Host:
         except OSError as error:
             boundary.log(LOG_DEBUG, f"statistics cannot be written: {error.strerror or error}")
 
-    def _keep_plan(self, message: boundary.Message) -> None:
+    def _keep_plan(self, message: boundary.Message, session: DeviceSession) -> None:
         from ..store import plans
 
+        all_programs = settings.top_setting(self.document, "share") == "all"
+        reads_store = (READS_ALL if all_programs else READS_PROGRAM) if session.layer_may_read else READS_NOTHING
         # Only rules make settings depend on the program.
-        kept = message.plan_to_keep(for_all_programs=not self.document.get("rules"))
+        kept = message.plan_to_keep(
+            not self.document.get("rules"), reads_store, session.read_only, session.sentinel_header
+        )
         if kept is not None and self.root:
             try:
                 plans.keep(self.root, *kept)
@@ -272,9 +280,12 @@ class Host:
             session.use_global_key(session.state.global_key)
             if message.device in self.loading:
                 self.loading[message.device] = session.load
-        loading = self.loading.get(message.device)
-        if session.needs_watching:
+        if session.state.reads_store:
+            self.loading.pop(message.device, None)
+            session.load.leave_to_layer(session.state)
+        elif session.needs_watching:
             self._guard(session.watch)
+        loading = self.loading.get(message.device)
         if session.state.carrier != session.carrier_planned and not session.left_alone:
             binaries = session.carrier_planned == CARRIER_BINARIES and session.state.cache_control
             feature = "VK_KHR_pipeline_binary" if binaries else "pipelineCreationCacheControl"
@@ -399,6 +410,12 @@ class Host:
             f"the program gets an empty cache{', and the last good data is merged into it' if restored else ''}",
         )
 
+    def store_damaged(self, message: boundary.Message) -> None:
+        """STORE_DAMAGED: the layer could not use all of a file that it reads itself."""
+        session = self.sessions.get(message.device)
+        if session is not None:
+            session.load.verify_file(message.damaged_file())
+
     def records(self, first: boundary.Message) -> boundary.Message | None:
         """Stores successive CELL or BINARY_READ messages of one device with one write. Returns the message that follows
         them, or None."""
@@ -517,6 +534,8 @@ class Host:
             self.device_created(message)
         elif kind == boundary.ADMIT_CACHE:
             self.admit_cache(message)
+        elif kind == boundary.STORE_DAMAGED:
+            self.store_damaged(message)
         elif kind == boundary.CACHE_REFUSED:
             self.cache_refused(message)
         elif kind == boundary.CACHE_EMPTY:

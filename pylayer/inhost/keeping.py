@@ -15,6 +15,7 @@ from ..values import (
     CELL_AFTER_LOAD,
     CELL_EMPTY,
     CELL_INTERNALS,
+    CELL_STORED,
     KIND_NAMES,
     KINDS_THAT_COMPILE,
     LOG_DEBUG,
@@ -62,7 +63,7 @@ class Keeping:
             self._empty_cell(cell)
             return []
         digest = xxhash.xxh3_128_digest(cell.data)
-        if digest in self._load.loaded.digests:
+        if digest in self._load.loaded.digests or cell.flags & CELL_STORED:
             self._known_cell(cell)
             return []
         if not self._crashes.allows(digest, cell.fingerprint):
@@ -114,7 +115,7 @@ class Keeping:
         if loaded.stub or self._device.has_binaries or cell.kind not in KINDS_THAT_COMPILE:
             return
         self._empty_cells += 1
-        if self._empty_cells >= STUB_EVIDENCE and not loaded.digests and not self._digests:
+        if self._empty_cells >= STUB_EVIDENCE and not (loaded.digests or loaded.stored_cells or self._digests):
             self._storing.write(note_parts({"stub": True}))
             loaded.stub = True
             self._device.give_up_stub("keeps nothing")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from ..store.folder import Batch, Loaded
+from ..store.format import Damage
+from ..store.reader import Reader
 from ..values import KIND_NAMES, LOG_DEBUG, LOG_INFO, LOG_WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..store.format import Damage
+    from ..values import DeviceState
     from .application_binaries import OwnBinaries
     from .application_caches import ApplicationCaches
     from .crashes import Crashes
@@ -46,6 +49,8 @@ class StoreLoad:
         self.load_ns = 0
         #: Number of records that the driver and the layer's index took.
         self.records = 0
+        #: The layer has a kept plan with which it may read the store itself, and says so once the device exists.
+        self.layer_may_read = False
         #: The driver took all records that were handed over.
         self.whole = False
         #: All records were handed over.
@@ -65,7 +70,7 @@ class StoreLoad:
 
     def step(self) -> bool:
         """Does a piece of work of about a millisecond. Returns False if there is nothing to do now."""
-        if self._device.awaits_global_key and not self.device_exists:
+        if (self._device.awaits_global_key or self.layer_may_read) and not self.device_exists:
             return False
         if self._verified is None and self._source is not None:
             start = time.monotonic_ns()
@@ -80,6 +85,41 @@ class StoreLoad:
         batch, self._verified = self._verified, None
         self._hand_over(batch)
         return True
+
+    def leave_to_layer(self, state: DeviceState) -> None:
+        """Ends the load before it began: the layer reads stored cells itself, when the program creates their
+        pipelines."""
+        device = self._device
+        self.give_up()
+        self.over = self.whole = True
+        self.loaded.stored_cells = state.stored_cells
+        if state.used_recently:
+            self.loaded.last_run = self.loaded.now
+        device.commands.restorable(device.serial, self._caches.restorable_slots())
+        self._say_load_damage()
+        device.log(
+            LOG_INFO,
+            f"{state.stored_cells} stored pipelines for {device.program.name}, to be read when it creates them",
+            records=state.stored_cells,
+            program=device.program.name,
+        )
+
+    def verify_file(self, name: str) -> None:
+        """Says what is wrong with a file of which the layer could not use all, for maintenance to repair."""
+        folder = self._device.folder
+        if folder is None or os.path.basename(name) != name:
+            return
+        damage: list[Damage] = []
+        path = os.path.join(folder.path, name)
+        try:
+            for _ in Reader(path).verified(folder.identity.digest, damage):
+                pass
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
+        self.loaded.torn += [what for what in damage if what.is_torn_end]
+        self.say_damage([what for what in damage if not what.is_torn_end])
 
     def give_up(self) -> None:
         """Abandons the load: nothing more is read or handed over."""
@@ -143,8 +183,6 @@ class StoreLoad:
         self.whole = taken == self._handed_over
         if self.whole:
             self.loaded.snapshots += self._snapshots
-        elif taken >= 0:
-            device.log(LOG_WARN, f"the driver refused {self._handed_over - taken} stored records")
         self._say_what_came_of_it()
 
     def _say_what_came_of_it(self) -> None:

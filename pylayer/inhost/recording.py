@@ -173,6 +173,11 @@ class Recording:
                     self._add(Event("hits", start, took, kind=kind, value=hits - known["hits"]))
                 known["hits"] = hits
             self._activity = {key: value for key, value in activity.as_dict().items() if key != "kind_hits"}
+        fetched = counters.get("fetched", 0) - self._seen.get("fetched", 0)
+        if fetched > 0:
+            size = counters["fetched_bytes"] - self._seen.get("fetched_bytes", 0)
+            self._add(Event("load", start, took, number=fetched, value=size))
+            self._seen |= {name: counters[name] for name in ("fetched", "fetched_bytes")}
         for name in TOLD:
             count = counters.get(name, 0)
             more = count - self._seen.get(name, 0)

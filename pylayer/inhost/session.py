@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .. import __version__
-from ..store import format
-from ..values import CARRIER_NAMES, CARRIER_OFF, LOG_WARN
+from ..store import format, sentinel
+from ..values import CARRIER_CELLS, CARRIER_NAMES, CARRIER_OFF, LOG_WARN
 from .application_binaries import OwnBinaries
 from .application_caches import ApplicationCaches
 from .crashes import Crashes
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 #: Counters that are logged as soon as they are not zero, with the text of the line.
 WARNINGS = {
+    "load_failed": "the driver refused stored records; their pipelines are compiled again",
     "binaries_altered": "the program passed pipeline binaries that differ from those that it read",
     "binaries_stale": "the program passed pipeline binaries of another driver or device",
     "binaries_refused": "vkCreatePipelineBinariesKHR failed for the program, because the layer refused its binaries",
@@ -103,6 +104,19 @@ class DeviceSession(Device):
         self.load.finish()
         if self.recording is not None:
             self.recording.loaded(self.load.records, self.load.loaded.bytes)
+
+    # ---- what the layer does itself ----------------------------------------------------------------
+
+    @property
+    def layer_may_read(self) -> bool:
+        """Whether the layer may read the stored cells itself in later runs. Not for pipeline binaries: their global
+        key, which is part of the identity, is known only once the device exists."""
+        return self.folder is not None and self.carrier_planned == CARRIER_CELLS and not self.facts.binaries_requested
+
+    @property
+    def sentinel_header(self) -> bytes:
+        """The file header of a sentinel of this identity, in which the layer fills in program and process."""
+        return sentinel.header_template(self.identity)
 
     # ---- crashes ---------------------------------------------------------------------------------
 
@@ -208,15 +222,15 @@ class DeviceSession(Device):
             "cache_outcomes": self.caches.outcomes,
             "restored_caches": self.caches.restored,
             "duplicates": keeping.duplicates,
-            "loaded_records": load.records,
-            "loaded_bytes": load.loaded.bytes,
+            "loaded_records": load.records + self._totals.get("fetched", 0),
+            "loaded_bytes": load.loaded.bytes + self._totals.get("fetched_bytes", 0),
             "loaded_binaries": load.indexed,
             "attested_binaries": load.attested_binaries,
             "verify_ns": load.verify_ns,
             "load_ns": load.load_ns,
             "damaged_records": len(load.loaded.damage),
             "damage": load.damage_counts(),
-            "mean_compile_ns": load.loaded.mean_create_ns,
+            "mean_compile_ns": self._mean_compile_ns,
             "stored_records": keeping.stored_records,
             "stored_bytes": keeping.stored_bytes,
             "write_errors": self.storing.errors,
@@ -224,6 +238,12 @@ class DeviceSession(Device):
             "left_out": self.crashes.left_out,
             "policy": self.policy,
         }
+
+    @property
+    def _mean_compile_ns(self) -> float:
+        """Mean time that it had taken to compile one of the loaded pipelines."""
+        fetched = self._totals.get("fetched", 0)
+        return self._totals["fetched_compile_ns"] / fetched if fetched else self.load.loaded.mean_create_ns
 
     def write_run(self) -> bool:
         """Writes the run's statistics for `pylayer stats` and `pylayer top`. Returns whether anything changed."""

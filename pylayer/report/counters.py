@@ -79,6 +79,9 @@ COUNTERS = {
     "binaries_refused": Row("calls of the program that failed for them (VK_ERROR_INITIALIZATION_FAILED)", remark=True),
     "create_info_hits": Row("the program's own requests for pipeline binaries, answered from the store", remark=True),
     "deferred": Row("pipelines created in deferred operations"),
+    "fetched": Row("stored pipelines that the layer itself read when the program created them"),
+    "fetched_bytes": Row("bytes of these pipelines"),
+    "fetched_compile_ns": Row("time that it had taken to compile them"),
 }
 #: The other values of a run, which the policy thread counts (``DeviceSession._run_totals``).
 RUN_VALUES = {

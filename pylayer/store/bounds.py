@@ -191,7 +191,7 @@ def _collect(path: str, identity_digest: bytes, uses: Uses, found: bytearray) ->
             for magic, _, _, start, size, _, _, fingerprint, last_used in part.records:
                 if magic == format.USED:
                     uses.note(fingerprints_of(bytes(part.data[start : start + size])), last_used)
-                else:
+                elif magic != format.TABLE:
                     found += _RECORD.pack(fingerprint, last_used, format.record_size(size))
             yield
     except OSError:

@@ -75,9 +75,15 @@ def check_file(
         return
     if program is not None and header.program != program:
         result.wrong(f"a file of program {header.program:016x} with the name of another")
+    places: list[tuple[int, int]] = []
     for part in reader.content(header, result.damage):
         part.records = [record for record in part.records if not _is_impossible(part, record, result)]
         for record in part.records:
+            if record[0] == format.TABLE and kind == format.PACK:
+                if bytes(part.data[record[3] : record[3] + record[4]]) != format.table_of(places):
+                    result.wrong("a table of other records", part.place(record))
+                continue
+            places.append((record[7], part.place(record)))
             if record[0] not in CONTENT[kind]:
                 result.wrong(f"a {text_of(record[0])} record in the wrong file", part.place(record))
             result.records += 1

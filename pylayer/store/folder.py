@@ -19,8 +19,6 @@ from __future__ import annotations
 import os
 import time
 
-import xxhash
-
 from ..common import flat
 from ..common.files import read_small, replace_file, unique_name
 from ..common.identity import Identity
@@ -56,6 +54,8 @@ class Loaded:
 
     def __init__(self) -> None:
         self.digests: set[bytes] = set()
+        #: How many records the layer reads itself; their digests are not known here.
+        self.stored_cells = 0
         self.plain_kinds = 0
         self.stub = False
         self.bytes = 0
@@ -296,7 +296,10 @@ def _take_records(part: Part, batch: Batch, loaded: Loaded) -> None:
 def note_parts(note: dict[str, Any]) -> list[bytes | memoryview]:
     """Returns a note as the pieces of a record."""
     data = flat.dumps(note).encode()
-    return format.record_parts(format.NOTE, data, xxhash.xxh3_128_digest(data))
+    kind = note.get("plain_kind")
+    if isinstance(kind, int) and 0 <= kind < 8:
+        return format.record_parts(format.NOTE, data, kind=kind, flags=format.PLAIN_KIND_NOTE)
+    return format.record_parts(format.NOTE, data, flags=format.STUB_NOTE if note.get("stub") is True else 0)
 
 
 def _read_note(data: bytes, loaded: Loaded) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAGIC = b"PYLCACHE"
-VERSION = 2
+VERSION = 3
 
 #: Kinds of files. The header has the kind, and the file's suffix follows from it.
 JOURNAL, PACK, SNAPSHOT_FILE, BLOB_FILE, ATTEST_FILE, EXPORT = b"JRNL", b"PACK", b"SNAP", b"BLOB", b"ATST", b"XPRT"
@@ -48,6 +48,8 @@ APPENDED = (".journal", ".attest", ".binaries")
 CELL, SNAPSHOT, NOTE, BLOB, ATTEST, USED = b"CELL", b"SNAP", b"NOTE", b"BLOB", b"ATST", b"USED"
 BINARIES, APPLICATION_BINARY = b"BINR", b"ABIN"
 EVENTS = b"EVTS"
+#: The records of a pack in the order of fingerprints: TABLE_ENTRY each. It is a pack's last record.
+TABLE = b"TABL"
 MAGICS = (
     CELL,
     BINARIES,
@@ -58,6 +60,7 @@ MAGICS = (
     APPLICATION_BINARY,
     USED,
     EVENTS,
+    TABLE,
 )
 #: Records that hold one pipeline each.
 PIPELINES = (CELL, BINARIES)
@@ -66,9 +69,13 @@ LOADED = (*PIPELINES, SNAPSHOT)
 
 #: Flag of these records: the driver's own cache had the pipeline.
 ADOPTED = 1
+#: Flags of NOTE: the record's kind is plain; the driver's cache is a stub. shim/layer/store reads these, not the text.
+PLAIN_KIND_NOTE, STUB_NOTE = 1, 2
 
-FILE_HEADER = struct.Struct("<8sII4sI16sIIII16sBBH32s4xQQQ8x16sIIQ64sQQ")
+FILE_HEADER = struct.Struct("<8sII4sI16sIIII16sBBH32s4xQQQQ16sIIQ64sQQ")
 RECORD_HEADER = struct.Struct("<4sHHQQ16sQQQ")
+#: Fingerprint, and offset of the record in the file.
+TABLE_ENTRY = struct.Struct("<QQ")
 ALIGNMENT = 16
 HASHED_FILE_HEADER = FILE_HEADER.size - 8
 HASHED_RECORD_HEADER = RECORD_HEADER.size - 8
@@ -165,9 +172,10 @@ def file_header(
     *,
     salt: int,
     size: int = 0,
+    table: int = 0,
 ) -> bytes:
     """Returns the first 256 bytes of a file. ``salt``: the number that its records are sealed with. ``size``: bytes of
-    a whole pack or export, 0 for other files."""
+    a whole pack or export, 0 for other files. ``table``: offset of a pack's TABL record."""
     fields: dict[str, Any] = identity.fields
     abi = str(fields.get("abi", ""))
     global_key = bytes.fromhex(fields.get("global_key", ""))
@@ -191,6 +199,7 @@ def file_header(
         program,
         time.time_ns(),
         size,
+        table,
         machine,
         pid,
         0,
@@ -231,9 +240,9 @@ def read_file_header(data: bytes, identity_digest: bytes | None = None) -> tuple
     header = FileHeader()
     header.kind, header.identity_digest = fields[3], fields[5]
     header.program, header.created_ns, header.size = fields[15:18]
-    header.machine, header.pid, header.start_ticks = fields[18], fields[19], fields[21]
-    header.application = fields[22].rstrip(b"\0").decode("utf-8", "replace")
-    header.salt = fields[23]
+    header.machine, header.pid, header.start_ticks = fields[19], fields[20], fields[22]
+    header.application = fields[23].rstrip(b"\0").decode("utf-8", "replace")
+    header.salt = fields[24]
     if identity_digest is not None and header.identity_digest != identity_digest:
         return None, "foreign-identity"
     return header, "ok"
@@ -291,6 +300,11 @@ def record_parts(
     digest = xxhash.xxh3_128_digest(data) if digest is None else digest
     head = record_header(magic, len(data), digest, kind, flags, create_ns, fingerprint, last_used)
     return [head, data, padding(len(data))]
+
+
+def table_of(records: list[tuple[int, int]]) -> bytes:
+    """Returns the data of a pack's TABL record. ``records``: fingerprint and offset of each of its other records."""
+    return b"".join(TABLE_ENTRY.pack(*entry) for entry in sorted(records))
 
 
 def record_size(data_size: int) -> int:

@@ -1,6 +1,7 @@
 """Packs: immutable files into which the journals of one program are folded.
 
-A pack is a file header and records, like a journal. Its header has the length of the file.
+A pack is a file header and records, like a journal. Its header has the length of the file. Its last record is a table
+of the others, in which the layer finds a pipeline without reading the file.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class PackWriter:
         self._application = application
         self._kind = kind
         self._salt = format.new_salt()
+        #: Fingerprint and offset of each record.
+        self._table: list[tuple[int, int]] = []
         fd, self._temporary = create_temporary(path, anywhere=kind == format.EXPORT)
         try:
             self.size = write_all(fd, [bytes(format.FILE_HEADER.size)])
@@ -48,11 +51,13 @@ class PackWriter:
     def add(self, record: Record, data: bytes | memoryview, fingerprint: int, last_used: int) -> None:
         """Adds one record with its magic, kind, flags, create_ns and digest."""
         magic, kind, flags, _, _, create_ns, digest, _, _ = record
-        self.add_parts(format.record_parts(magic, data, digest, kind, flags, create_ns, fingerprint, last_used))
+        parts = format.record_parts(magic, data, digest, kind, flags, create_ns, fingerprint, last_used)
+        self.add_parts(parts, fingerprint)
 
-    def add_parts(self, parts: list[bytes | memoryview]) -> None:
+    def add_parts(self, parts: list[bytes | memoryview], fingerprint: int = 0) -> None:
         """Adds one record, given as the pieces of ``format.record_parts``."""
         self.count += 1
+        self._table.append((fingerprint, self.size))
         self.size += append(self._temporary, format.seal(parts, self._salt))
 
     def finish(self) -> str:
@@ -65,8 +70,9 @@ class PackWriter:
         """``finish`` in steps, because the disk may take seconds."""
         from .syncing import fsync_in_steps
 
+        table = self._add_table() if self._kind == format.PACK else 0
         head = format.file_header(
-            self._kind, self._identity, self._program, self._application, salt=self._salt, size=self.size
+            self._kind, self._identity, self._program, self._application, salt=self._salt, size=self.size, table=table
         )
         write_at_start(self._temporary, head)
         yield from fsync_in_steps(self._temporary)
@@ -75,6 +81,13 @@ class PackWriter:
         else:
             os.rename(self._temporary, self.path)
         yield from fsync_in_steps(os.path.dirname(self.path))
+
+    def _add_table(self) -> int:
+        """Returns the table's offset."""
+        place = self.size
+        table = format.record_parts(format.TABLE, format.table_of(self._table))
+        self.size += append(self._temporary, format.seal(table, self._salt))
+        return place
 
     def abandon(self) -> None:
         """Deletes the unfinished file."""

@@ -16,6 +16,7 @@ import time
 
 from ..common import owner, paths
 from ..common.files import read_small, remove, unique_name, write_all
+from ..common.identity import Identity
 from ..common.paths import make_private
 from . import format
 from .folder import Folder
@@ -128,6 +129,16 @@ def open_sentinel(
         if answer != UNFIT:
             return None
     return None
+
+
+def header_template(identity: Identity) -> bytes:
+    """Returns the file header of a sentinel without what belongs to one process, which the layer fills in
+    (shim/layer/crash/sentinel_file.c)."""
+    head = bytearray(format.file_header(KIND, identity, salt=0))
+    created, owner_fields, hashed = slice(120, 128), slice(144, 176), slice(248, 256)
+    for place in (created, owner_fields, hashed):
+        head[place] = bytes(place.stop - place.start)
+    return bytes(head)
 
 
 def _read(path: str, folder: Folder) -> Death | None:

@@ -132,7 +132,7 @@ def ended(head: bytes) -> bytes:
     machine, _, ticks = owner.this_process()
     changed = bytearray(head)
     fields = list(format.FILE_HEADER.unpack(head))
-    fields[18:22] = [machine, 0x7FFFFFFE, 0, ticks]
+    fields[19:23] = [machine, 0x7FFFFFFE, 0, ticks]
     changed[:] = format.FILE_HEADER.pack(*fields)
     body = bytes(changed[: format.HASHED_FILE_HEADER])
     return body + struct.pack("<Q", xxhash.xxh3_64_intdigest(body))

@@ -177,7 +177,7 @@ def test_every_part_of_a_pack(user: User, store: Store) -> None:
             assert problems(user)
             path.write_bytes(whole)
         at += format.record_size(head[3])
-    assert magics == {format.CELL, format.NOTE, format.USED}
+    assert magics == {format.CELL, format.NOTE, format.USED, format.TABLE}
 
 
 def test_identity_file(user: User, store: Store) -> None:

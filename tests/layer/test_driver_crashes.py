@@ -173,6 +173,7 @@ def run_into(hang: str, arguments: list[str | int], directory: Path) -> tuple[Sc
     for _ in range(20):
         shutil.rmtree(scripted.world.store, ignore_errors=True)
         scripted.demo(*arguments)
+        shutil.rmtree(scripted.world.store / "plans")  # with a plan the layer reads the store, on the program's threads
         result = scripted.demo(*arguments, script=f"create-object=slow:5;{hang}")
         assert result["created"] == 8
         # A process that ends before policy began to load leaves no sentinel.
@@ -204,16 +205,18 @@ def test_stored_data_hangs_the_driver(tmp_path: Path) -> None:
         assert scripted.counts["compiles"] == 0
 
 
-def test_stored_pipeline_hangs_the_driver(scripted: ScriptedDriver) -> None:
-    """If the driver hangs in the creation of a pipeline on the program's own thread, the user has to kill the program.
-    The next run compiles that pipeline, and the driver no longer hangs."""
+@pytest.mark.parametrize(("hang", "set_aside"), [("pipeline=hang?guilty", 1), ("create-cache=hang?data", 8)])
+def test_stored_pipeline_hangs_the_driver(scripted: ScriptedDriver, hang: str, set_aside: int) -> None:
+    """If the driver hangs on the program's own thread, in the creation of a pipeline or over stored data, the user has
+    to kill the program. The next run compiles what the driver had, and the driver no longer hangs."""
     scripted.demo("--count", 8, script="guilty=3")
-    process = start(scripted, "pipeline=hang?guilty", "--count", "8")
+    process = start(scripted, hang, "--count", "8")
     while read_counts(scripted.counts_file).get("acts", 0) == 0 and process.poll() is None:
         os.sched_yield()
     process.kill()
     process.communicate()
     assert process.returncode == -signal.SIGKILL
-    for compiled in (1, 0):
-        result = scripted.demo("--count", 8, script="pipeline=hang?guilty", verify=True)
+    for compiled in (set_aside, 0):
+        script = hang if compiled else "pipeline=hang?guilty"
+        result = scripted.demo("--count", 8, script=script, verify=True)
         assert (result["created"], scripted.counts["compiles"]) == (8, compiled)

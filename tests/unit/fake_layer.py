@@ -38,6 +38,7 @@ TYPES = (
     "CACHE_READ",
     "BINARY_READ",
     "PROPERTIES",
+    "STORE_DAMAGED",
 )
 
 
@@ -71,7 +72,9 @@ class FakeMessage:
         self.plan = plan
         return not self.late
 
-    def plan_to_keep(self, for_all_programs: bool) -> tuple[str, bytes]:
+    def plan_to_keep(
+        self, for_all_programs: bool, reads_store: int, sentinel_outside: bool, header: bytes
+    ) -> tuple[str, bytes]:
         return ("all.plan" if for_all_programs else "one.plan"), b"plan"
 
     def device_state(self) -> DeviceState:

@@ -48,9 +48,9 @@ def test_format_is_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
     header = format.file_header(format.JOURNAL, identity, 0x0102030405060708, "a program", salt=0, size=0x1000)
     one = record(b"data of a cell, 22 byt", kind=1, flags=1, create_ns=2_500_000, fingerprint=0xFEDC, last_used=99)
     salted = format.file_header(format.JOURNAL, identity, 7, salt=0x0123456789ABCDEF)
-    assert format.VERSION == 2
+    assert format.VERSION == 3
     assert header.hex() == HEADER_HEX
-    assert (salted[8:12], salted[240:248]) == (b"\x02\0\0\0", bytes.fromhex("efcdab8967452301"))
+    assert (salted[8:12], salted[240:248]) == (b"\x03\0\0\0", bytes.fromhex("efcdab8967452301"))
     sealed = format.seal(format.record_parts(format.CELL, b""), 0x0123456789ABCDEF)[0]
     assert sealed[56:] == xxhash.xxh3_64_intdigest(sealed[:56], 0x0123456789ABCDEF).to_bytes(8, "little")
     assert one.hex() == RECORD_HEX
@@ -194,7 +194,7 @@ def header_with(**changes: Any) -> bytes:
         (bytes(100_000), "zero-filled"),
         (header_with()[:255], "truncated"),
         (header_with(magic=b"SOMEBODY"), "not-a-store-file"),
-        (header_with(version=3), "foreign-version"),
+        (header_with(version=format.VERSION + 1), "foreign-version"),
         (header_with(version=0), "impossible"),
         (header_with(size=128), "impossible"),
         (header_with(magic=b"PYLSTORE", version=4), "not-a-store-file"),
@@ -440,14 +440,14 @@ def test_noise_is_no_journal(noise: bytes) -> None:
 
 
 HEADER_HEX = (
-    "50594c434143484502000000000100004a524e4c000000000001020304050607"
+    "50594c434143484503000000000100004a524e4c000000000001020304050607"
     "08090a0b0c0d0e0f02100000bf73000007004006030000000001020304050607"
     "08090a0b0c0d0e0f08010a00676c6f62616c206b657900000000000000000000"
     "0000000000000000000000000000000008070605040302018877665544332211"
     "00100000000000000000000000000000101112131415161718191a1b1c1d1e1f"
     "04030201000000001817161514131211612070726f6772616d00000000000000"
     "0000000000000000000000000000000000000000000000000000000000000000"
-    "0000000000000000000000000000000000000000000000004588ad34726d56fb"
+    "00000000000000000000000000000000000000000000000064ab5ea3817e7303"
 )
 RECORD_HEX = (
     "43454c4c010001001600000000000000a025260000000000abf4e46a26e3144f"

@@ -46,7 +46,7 @@ def mark(call: int, *ids: int, kind: int = 0, cache: int = 0) -> bytes:
 def header(folder: Folder, pid: int, machine: bytes | None = None) -> bytes:
     """Returns a file header as another process would write it."""
     fields = list(format.FILE_HEADER.unpack(format.file_header(sentinel.KIND, folder.identity, 7, "a game", salt=0)))
-    fields[18:20] = [owner.this_process()[0] if machine is None else machine, pid]
+    fields[19:21] = [owner.this_process()[0] if machine is None else machine, pid]
     head = format.FILE_HEADER.pack(*fields)[: format.HASHED_FILE_HEADER]
     return head + struct.pack("<Q", xxhash.xxh3_64_intdigest(head))
 

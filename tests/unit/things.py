@@ -128,6 +128,9 @@ def device_state(**changes: Any) -> DeviceState:
         "empty_cache_bytes": 32,
         "feedback": True,
         "global_key": b"",
+        "reads_store": False,
+        "stored_cells": 0,
+        "used_recently": False,
     }
     return DeviceState(**{**values, **changes})
 

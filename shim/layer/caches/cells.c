@@ -56,6 +56,28 @@ static void merge_cell(Device *device, VkPipelineCache cell, AppCache *app_cache
     patient_unlock(&device->merge_mutex);
 }
 
+/* Notes what the driver was offered from the store, so that policy learns when a compile makes the same bytes again. Only where policy does not hand the records over itself. */
+static void note_given(Device *device, const uint8_t *digests, uint32_t record_count)
+{
+    pthread_mutex_lock(&device->given_mutex);
+    for (uint32_t i = 0; i < record_count; i++)
+        number_map_put(&device->given, digest_id(digests + (size_t)i * PYLAYER_DIGEST_BYTES) | 1, 1);
+    pthread_mutex_unlock(&device->given_mutex);
+}
+
+static bool was_given(Device *device, const uint8_t *data, size_t size)
+{
+    uint8_t digest[PYLAYER_DIGEST_BYTES];
+    pthread_mutex_lock(&device->given_mutex);
+    bool given = device->given.used > 0;
+    if (given) {
+        digest128(data, size, digest);
+        given = number_map_find(&device->given, digest_id(digest) | 1) != 0;
+    }
+    pthread_mutex_unlock(&device->given_mutex);
+    return given;
+}
+
 bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, PylayerCell about)
 {
     size_t size = 0;
@@ -85,6 +107,8 @@ bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, Pyla
         size = 0;
         about.flags |= PYLAYER_CELL_EMPTY;
     }
+    if (!empty && was_given(device, data, size))
+        about.flags |= PYLAYER_CELL_STORED;
     about.size = size;
     about.data = data;
     message->cell = about;
@@ -170,6 +194,8 @@ uint64_t cells_merge_records(Device *device, const uint8_t *base, const uint64_t
                              const uint8_t *digests, uint32_t record_count)
 {
     Mark mark = mark_records(device, digests, record_count);
+    if (atomic_load_explicit(&device->stored.open, memory_order_relaxed))
+        note_given(device, digests, record_count);
     VkPipelineCache caches[CELLS_MERGED_AT_ONCE];
     uint32_t made = 0;
     const atomic_int *abandoned = &device->loading.abandoned;

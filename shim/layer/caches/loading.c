@@ -139,15 +139,19 @@ int64_t loading_done(Device *device)
     loading->count = loading->next = loading->finished = 0;
     int64_t taken = atomic_load(&loading->abandoned) ? -1 : (int64_t)loading->taken;
     /* Before the load ends: threads read `refused` once they see that it is done. */
-    if (taken >= 0 && loading->taken < loading->published) {
-        count(&counters_of(device)->totals.load_failed, loading->published - loading->taken);
-        atomic_store(&loading->refused, true);
-    }
+    if (taken >= 0 && loading->taken < loading->published)
+        loading_refused(device, loading->published - loading->taken);
     loading->published = loading->taken = 0;
     atomic_store(&loading->under_way, 0);
     end_locked(loading, 1);
     pthread_mutex_unlock(&loading->mutex);
     return taken;
+}
+
+void loading_refused(Device *device, uint64_t records)
+{
+    count(&counters_of(device)->totals.load_failed, records);
+    atomic_store(&device->loading.refused, true);
 }
 
 bool loading_is_under_way(const Device *device)

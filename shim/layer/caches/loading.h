@@ -35,6 +35,8 @@ void loading_end(Device *device);
 /* Finishes what is published. No thread waits any longer, unless another load is expected. Returns how many records of
  * the load the driver accepted, or -1 if the device or the process is ending. */
 int64_t loading_done(Device *device);
+/* The driver refused records that the layer read itself. */
+void loading_refused(Device *device, uint64_t records);
 /* Returns true if records are being merged into the layer's cache, or are still expected. */
 bool loading_is_under_way(const Device *device);
 /* Abandons the remaining records: loading_done returns -1, and no thread waits any longer. */

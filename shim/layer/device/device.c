@@ -18,6 +18,8 @@
 #include "policy/policy_thread.h"
 #include "process/process.h"
 #include "crash/sentinel.h"
+#include "crash/sentinel_file.h"
+#include "instance/program_name.h"
 #include "crash/suspects.h"
 
 /* Long enough for an interpreter that is still booting on a busy machine. A policy that hangs costs this wait once. */
@@ -111,11 +113,14 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
     describe_instance(message, device->instance);
     kept_plans_describe(message);
     /* A kept plan may be one for a process that is not skipped, so use none while policy must still decide that. */
-    message->kept = message->skip == PYLAYER_SKIP_NO && kept_plans_find(message, &device->plan);
+    message->kept = message->skip == PYLAYER_SKIP_NO && kept_plans_find(message, &device->kept);
     if (message->kept) {
+        device->plan = device->kept.plan;
         device->planned = mailbox_post(message, UINT64_MAX);
-        if (!device->planned)
+        if (!device->planned) {
             device->plan = (PylayerPlan){0};
+            device->kept = (PylayerKept){0};
+        }
         return;
     }
     device->planned = mailbox_request(message, PLAN_WAIT_NS);
@@ -202,6 +207,7 @@ static void init_locks(Device *device)
     pthread_cond_init(&device->loading.changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&device->loading.mutex, NULL);
+    pthread_mutex_init(&device->given_mutex, NULL);
     device->loading.expected = 1;
     atomic_store(&device->restorable_slots, UINT64_MAX);
     patient_init(&device->merge_mutex);
@@ -209,6 +215,7 @@ static void init_locks(Device *device)
     pthread_mutex_init(&device->kept_digests.mutex, NULL);
     pthread_mutex_init(&device->command_mutex, NULL);
     fingerprints_open(device);
+    stored_init(device);
     shader_modules_open(device);
     binary_index_open(device);
     pthread_mutex_init(&device->history.mutex, NULL);
@@ -238,6 +245,18 @@ static bool is_watched(const Device *device)
            checks_binaries(device);
 }
 
+/* Returns true if the layer can read the store by itself and now does so. Policy then hands over no stored cells. */
+static bool read_store(Device *device, int carrier, StoredFound *found)
+{
+    if (device->kept.reads_store == PYLAYER_READS_NOTHING || carrier != PYLAYER_CARRIER_CELLS)
+        return false;
+    FileHeader header;
+    memcpy(&header, device->kept.header, sizeof header);
+    return program_id(device->instance->info.application_name, &header.program) &&
+           stored_open(device, &header, device->kept.reads_store == PYLAYER_READS_ALL, device->kept.sentinel_outside,
+                       found);
+}
+
 /* Selects the carrier: the plan's if this device supports it, otherwise the fallback. */
 static void open_carrier(Device *device)
 {
@@ -256,8 +275,13 @@ static void open_carrier(Device *device)
     atomic_store(&device->carrier, carrier);
     atomic_store(&device->binaries_in_use, !device->plan.binaries_on_use);
     atomic_store(&device->plain_kinds, device->plan.plain_kinds);
+    StoredFound found = {0};
+    bool reads_store = read_store(device, carrier, &found);
     PylayerMessage *message = message_new(PYLAYER_MSG_DEVICE_CREATED, device->serial);
     if (message) {
+        message->created.reads_store = reads_store;
+        message->created.used_recently = found.used_recently;
+        message->created.stored_cells = found.records;
         message->created.carrier = (uint8_t)carrier;
         message->created.cache_control = device->cache_control;
         message->created.feedback = device->feedback;
@@ -269,7 +293,7 @@ static void open_carrier(Device *device)
     }
     /* Without a carrier a load is still expected if binaries are checked: what the application read of them before. */
     bool loads = carrier_keeps(carrier) || checks_binaries(device);
-    if (!mailbox_post(message, UINT64_MAX) || !loads)
+    if (!mailbox_post(message, UINT64_MAX) || !loads || reads_store)
         loading_end(device);
 }
 
@@ -277,11 +301,15 @@ static void device_free(Device *device)
 {
     pthread_cond_destroy(&device->loading.changed);
     pthread_mutex_destroy(&device->loading.mutex);
+    pthread_mutex_destroy(&device->given_mutex);
+    number_map_free(&device->given);
     patient_destroy(&device->merge_mutex);
     pthread_mutex_destroy(&device->app_caches_mutex);
     pthread_mutex_destroy(&device->kept_digests.mutex);
     pthread_mutex_destroy(&device->command_mutex);
     fingerprints_close(device);
+    stored_free(device);
+    sentinel_remove(device);
     shader_modules_close(device);
     binary_index_free(device);
     binary_history_free(device);

@@ -13,6 +13,7 @@
 #include "caches/pipeline_cache.h"
 #include "shaders/seen.h"
 #include "shaders/shader_modules.h"
+#include "store/stored.h"
 
 /* The counters of one group of threads. A hit writes to no cache line that another group writes to. */
 typedef struct Counters {
@@ -66,12 +67,18 @@ struct Device {
     atomic_uint kinds_not_adopted; /* bit mask: feedback does not distinguish the driver's own cache from ours */
     AdoptionBudget adoption;
 
+    pthread_mutex_t given_mutex;
+    NumberMap given; /* digest_id of stored records that the driver has; empty where policy hands them over */
     Loading loading;
     atomic_ullong restorable_slots; /* bit mask of the caches, in order of creation, for which policy has data */
+
+    PylayerKept kept; /* what policy kept of an earlier process; zero if nothing */
+    Stored stored;
 
     atomic_uint plain_kinds; /* bit mask of PylayerPipelineKind */
 
     _Atomic(PylayerMark *) marks;        /* the crash sentinel; NULL if there is none */
+    char *sentinel_path;                 /* the sentinel's file, if the layer made it */
     atomic_bool holds_stored;            /* stored data was given to the driver */
     _Atomic(struct Suspects *) suspects; /* NULL if no pipeline is suspected */
 
@@ -117,6 +124,13 @@ static inline void note_use_of_binaries(Device *device)
 static inline Counters *counters_of(Device *device)
 {
     return &device->counters[thread_slot()];
+}
+
+/* Notes that a pipeline with this fingerprint was created. 0 is unknown, and not noted. */
+static inline void note_created(Device *device, uint64_t fingerprint)
+{
+    if (fingerprint && !fingerprints_note(device, fingerprint, SEEN_CREATED))
+        count(&counters_of(device)->totals.fingerprints_dropped, 1);
 }
 
 #endif

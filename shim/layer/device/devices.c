@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "crash/sentinel_file.h"
 #include "device/device.h"
 #include "process/process.h"
 
@@ -61,9 +62,11 @@ void devices_end_commands(void)
     deadline.tv_sec += COMMAND_END_SECONDS;
     pthread_mutex_lock(&devices_mutex);
     commands_ended = true;
-    for (struct DeviceNode *node = devices; node; node = node->next)
+    for (struct DeviceNode *node = devices; node; node = node->next) {
         if (pthread_mutex_timedlock(&node->device->command_mutex, &deadline) == 0)
             pthread_mutex_unlock(&node->device->command_mutex);
+        sentinel_remove(node->device);
+    }
     pthread_mutex_unlock(&devices_mutex);
 }
 

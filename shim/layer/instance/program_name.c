@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "instance/program_name.h"
+#include "process/digest.h"
 #include "process/trusted.h"
 
 static bool starts_with(const char *text, const char *start)
@@ -80,4 +81,19 @@ char *executable_name(void)
         program_name(name, length > 0 ? executable : "unknown", command_line ? command_line : "", used);
     free(command_line);
     return name;
+}
+
+bool program_id(const char *application_name, uint64_t *id)
+{
+    char *text = NULL, *executable = executable_name();
+    int length = executable ? asprintf(&text, "%s%c%s", executable, '\0', application_name) : -1;
+    free(executable);
+    if (length < 0)
+        return false;
+    bool plain = true;
+    for (int i = 0; i < length; i++)
+        plain &= (unsigned char)text[i] < 0x80;
+    *id = digest64(text, (size_t)length, 0);
+    free(text);
+    return plain;
 }

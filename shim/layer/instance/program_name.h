@@ -2,7 +2,9 @@
 #ifndef PYLAYER_PROGRAM_NAME_H
 #define PYLAYER_PROGRAM_NAME_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define COMMAND_LINE_BYTES 65536
 #define NAME_ROOM (COMMAND_LINE_BYTES + 4096 + 8)
@@ -14,5 +16,8 @@ void program_name(char out[NAME_ROOM], const char *executable, const char *comma
  * Reads /proc, because argv[0] can be anything, and there this thread's entry, because the main thread may have
  * ended. */
 char *executable_name(void);
+/* The program's number in the store, as identity.program_id of Python. Returns false if a name is not plain ASCII, which
+ * Python may decode into something else. */
+bool program_id(const char *application_name, uint64_t *id);
 
 #endif

@@ -80,6 +80,7 @@ VkResult batch_probe(Batch *batch, uint32_t index, VkPipelineCache *probed, uint
 {
     Device *device = batch->call->device;
     VkPipeline *pipeline = &batch->call->pipelines[index];
+    stored_fetch(device, batch->elements[index].fingerprint);
     if (!may_be_merged(batch, index)) {
         *probed = VK_NULL_HANDLE;
         VkResult result = batch_create_one(batch, index, VK_NULL_HANDLE, FAIL_ON_COMPILE, pipeline, duration_ns);
@@ -110,7 +111,7 @@ void batch_note_created(const Batch *batch, uint32_t index)
 {
     Device *device = batch->call->device;
     count(&counters_of(device)->totals.pipelines, 1);
-    fingerprints_note(device, batch->elements[index].fingerprint);
+    note_created(device, batch->elements[index].fingerprint);
 }
 
 #define CAPTURES                                                                                                       \
@@ -122,7 +123,9 @@ PylayerCell batch_about_cell(const Batch *batch, uint32_t index, uint8_t flags, 
     const Element *element = &batch->elements[index];
     if (element->flags & CAPTURES)
         flags |= PYLAYER_CELL_INTERNALS;
-    PylayerCell about = {.flags = flags | (batch->after_load ? PYLAYER_CELL_AFTER_LOAD : 0)};
+    if (batch->after_load && !atomic_load_explicit(&batch->call->device->loading.refused, memory_order_relaxed))
+        flags |= PYLAYER_CELL_AFTER_LOAD;
+    PylayerCell about = {.flags = flags};
     creation_describe(&about, batch->call, index, element, create_ns);
     return about;
 }

@@ -218,6 +218,7 @@ static VkResult create_without_probe(Batch *batch, uint32_t index)
     bool from_layer = call->cache == VK_NULL_HANDLE;
     if (call->probe_after_load)
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
+    stored_fetch(device, batch->elements[index].fingerprint);
     if (batch->app_cache)
         seed_before(batch);
     if (batch->elements[index].suspect)
@@ -239,6 +240,7 @@ static VkResult create_with_layer(Batch *batch, uint32_t index)
 {
     if (batch->app_cache)
         batch_wait_for_load(batch);
+    stored_fetch(batch->call->device, batch->elements[index].fingerprint);
     if (!batch->elements[index].suspect && (probe_annex(batch, index) || probe_layer(batch, index)))
         return VK_SUCCESS;
     return create_absent(batch, index);

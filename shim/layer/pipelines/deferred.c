@@ -138,7 +138,7 @@ static uint32_t hand_out(DeferredOperation *operation)
             continue;
         }
         created++;
-        fingerprints_note(device, element->fingerprint);
+        note_created(device, element->fingerprint);
         if (operation->cache_is == CACHE_CELL || operation->call.cache == VK_NULL_HANDLE)
             element_clear_application_hit(element);
     }

@@ -7,7 +7,7 @@
  *
  * A plan's file name is the digest of the key, which is all of these as bytes. A plan that no rule affected is kept
  * for all programs, under the digest of the part of the key that precedes the program. The file is the XXH3-128 of its
- * own name and the plan, then the plan (PylayerPlan).
+ * own name and the rest, then PylayerKept.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -121,19 +121,19 @@ void kept_plans_describe(PylayerMessage *message)
     free(key.bytes);
 }
 
-#define PLAN_FILE_BYTES (PYLAYER_DIGEST_BYTES + sizeof(PylayerPlan))
+#define PLAN_FILE_BYTES (PYLAYER_DIGEST_BYTES + sizeof(PylayerKept))
 
 static bool is_whole(const char *name, const uint8_t file[PLAN_FILE_BYTES])
 {
-    uint8_t sealed[PYLAYER_PLAN_NAME_BYTES + sizeof(PylayerPlan)], digest[PYLAYER_DIGEST_BYTES];
+    uint8_t sealed[PYLAYER_PLAN_NAME_BYTES + sizeof(PylayerKept)], digest[PYLAYER_DIGEST_BYTES];
     size_t length = strlen(name);
     memcpy(sealed, name, length); /* NOLINT(bugprone-not-null-terminated-result): it has a size */
-    memcpy(sealed + length, file + PYLAYER_DIGEST_BYTES, sizeof(PylayerPlan));
-    digest128(sealed, length + sizeof(PylayerPlan), digest);
+    memcpy(sealed + length, file + PYLAYER_DIGEST_BYTES, sizeof(PylayerKept));
+    digest128(sealed, length + sizeof(PylayerKept), digest);
     return memcmp(digest, file, sizeof digest) == 0;
 }
 
-static bool find(const char *root, const char *name, PylayerPlan *plan)
+static bool find(const char *root, const char *name, PylayerKept *kept)
 {
     char directory[PATH_BYTES + 8];
     snprintf(directory, sizeof directory, "%s/plans", root);
@@ -141,15 +141,15 @@ static bool find(const char *root, const char *name, PylayerPlan *plan)
     uint8_t *file = (uint8_t *)read_all(open_in_store(directory, name), PLAN_FILE_BYTES, 0, &size);
     bool found = file && size == PLAN_FILE_BYTES && is_whole(name, file);
     if (found)
-        memcpy(plan, file + PYLAYER_DIGEST_BYTES, sizeof *plan);
+        memcpy(kept, file + PYLAYER_DIGEST_BYTES, sizeof *kept);
     free(file);
     return found;
 }
 
-bool kept_plans_find(const PylayerMessage *message, PylayerPlan *plan)
+bool kept_plans_find(const PylayerMessage *message, PylayerKept *kept)
 {
     char root[PATH_BYTES];
     store_root_path(root);
     return *root && *message->plan_name &&
-           (find(root, message->general_plan_name, plan) || find(root, message->plan_name, plan));
+           (find(root, message->general_plan_name, kept) || find(root, message->plan_name, kept));
 }

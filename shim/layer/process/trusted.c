@@ -48,15 +48,15 @@ static bool is_own(int fd, struct stat *found, bool sticky_is_fine)
            (!(found->st_mode & (S_IWGRP | S_IWOTH)) || (sticky_is_fine && found->st_mode & S_ISVTX));
 }
 
-/* `flags`: O_NOFOLLOW for files in the store. */
+/* `flags`: of open. With O_NOFOLLOW, for files in the store, the directory may not be a link either. */
 static int open_below(const char *directory, const char *name, int flags)
 {
     struct stat found;
-    int parent = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC | flags);
+    int parent = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC | (flags & O_NOFOLLOW));
     if (parent < 0)
         return -1;
     bool own = is_own(parent, &found, !(flags & O_NOFOLLOW));
-    int fd = own ? openat(parent, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags) : -1;
+    int fd = own ? openat(parent, name, O_CLOEXEC | O_NONBLOCK | flags, 0600) : -1;
     int reason = own ? errno : EPERM;
     close(parent);
     if (fd >= 0 && !(is_own(fd, &found, false) && S_ISREG(found.st_mode))) {
@@ -70,7 +70,22 @@ static int open_below(const char *directory, const char *name, int flags)
 
 int open_in_store(const char *directory, const char *name)
 {
-    return open_below(directory, name, O_NOFOLLOW);
+    return open_below(directory, name, O_RDONLY | O_NOFOLLOW);
+}
+
+bool is_own_directory(const char *path)
+{
+    struct stat found;
+    int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    bool own = fd >= 0 && is_own(fd, &found, false);
+    if (fd >= 0)
+        close(fd);
+    return own;
+}
+
+int create_in_store(const char *directory, const char *name)
+{
+    return open_below(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW);
 }
 
 int open_own_file(const char *path)
@@ -82,7 +97,7 @@ int open_own_file(const char *path)
         errno = ENAMETOOLONG;
         return -1;
     }
-    return open_below(*directory ? directory : "/", name, 0);
+    return open_below(*directory ? directory : "/", name, O_RDONLY);
 }
 
 char *read_all(int fd, size_t limit, size_t extra, size_t *size)

@@ -5,6 +5,7 @@
 #ifndef PYLAYER_TRUSTED_H
 #define PYLAYER_TRUSTED_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define PATH_BYTES 4096
@@ -16,6 +17,11 @@ void store_root_path(char out[PATH_BYTES]);
 /* Opens a plain file in the store for reading. Returns -1 unless only this user or root can write the file and its
  * directory, and neither is a link. */
 int open_in_store(const char *directory, const char *name);
+/* Returns true if only this user or root can write to the directory, and it is no link. */
+bool is_own_directory(const char *path);
+/* Makes a file in the store that is not there yet, for reading and writing. Returns -1 unless only this user or root can
+ * write to its directory. */
+int create_in_store(const char *directory, const char *name);
 /* Opens a plain file elsewhere for reading. It may be a link, and it may be in a directory like /tmp, where others
  * can add files. Returns -1 on failure, with errno EPERM if somebody else could have written it. */
 int open_own_file(const char *path);

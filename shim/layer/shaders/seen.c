@@ -18,12 +18,10 @@ void fingerprints_close(Device *device)
     }
 }
 
-/* What is known of a fingerprint. */
-#define CREATED 1u
-#define MERGED 2u
-
-static bool note(Device *device, uint64_t fingerprint, uint64_t what)
+bool fingerprints_note(Device *device, uint64_t fingerprint, enum Seen what)
 {
+    if (!fingerprint)
+        return false;
     unsigned shard = (unsigned)fingerprint % SEEN_SHARDS;
     NumberMap *seen = &device->seen.shards[shard].fingerprints;
     pthread_mutex_lock(&device->seen.shards[shard].mutex);
@@ -34,27 +32,25 @@ static bool note(Device *device, uint64_t fingerprint, uint64_t what)
     return noted;
 }
 
-void fingerprints_note(Device *device, uint64_t fingerprint)
+bool fingerprint_is(Device *device, uint64_t fingerprint, enum Seen what)
 {
-    if (fingerprint && !note(device, fingerprint, CREATED))
-        count(&counters_of(device)->totals.fingerprints_dropped, 1);
+    unsigned shard = (unsigned)fingerprint % SEEN_SHARDS;
+    pthread_mutex_lock(&device->seen.shards[shard].mutex);
+    uint64_t known = number_map_find(&device->seen.shards[shard].fingerprints, fingerprint);
+    pthread_mutex_unlock(&device->seen.shards[shard].mutex);
+    return (known & what) != 0;
 }
 
 void fingerprints_note_merged(Device *device, uint64_t fingerprint)
 {
-    if (!fingerprint || !note(device, fingerprint, MERGED))
+    if (!fingerprints_note(device, fingerprint, SEEN_MERGED))
         atomic_store(&device->seen.merged_unknown, true);
 }
 
 bool fingerprint_may_be_merged(Device *device, uint64_t fingerprint)
 {
-    if (!fingerprint || atomic_load_explicit(&device->seen.merged_unknown, memory_order_relaxed))
-        return true;
-    unsigned shard = (unsigned)fingerprint % SEEN_SHARDS;
-    pthread_mutex_lock(&device->seen.shards[shard].mutex);
-    uint64_t known = number_map_find(&device->seen.shards[shard].fingerprints, fingerprint);
-    pthread_mutex_unlock(&device->seen.shards[shard].mutex);
-    return known & MERGED;
+    return !fingerprint || atomic_load_explicit(&device->seen.merged_unknown, memory_order_relaxed) ||
+           fingerprint_is(device, fingerprint, SEEN_MERGED);
 }
 
 uint64_t fingerprints_read(Device *device, uint64_t *out, uint64_t capacity)
@@ -64,7 +60,7 @@ uint64_t fingerprints_read(Device *device, uint64_t *out, uint64_t capacity)
         pthread_mutex_lock(&device->seen.shards[i].mutex);
         const NumberMap *seen = &device->seen.shards[i].fingerprints;
         for (size_t j = 0; j < seen->capacity; j++)
-            if (seen->slots[j].value & CREATED && found++ < capacity)
+            if ((seen->slots[j].value & (SEEN_CREATED | SEEN_TOLD)) == SEEN_CREATED && found++ < capacity)
                 out[found - 1] = seen->slots[j].key;
         pthread_mutex_unlock(&device->seen.shards[i].mutex);
     }

@@ -1,4 +1,4 @@
-/* seen.h - the fingerprints of the pipelines that this run created, and of those that the layer's cache holds */
+/* seen.h - what this run knows of fingerprints: which it created, and what the layer's cache and the store have */
 #ifndef PYLAYER_SEEN_H
 #define PYLAYER_SEEN_H
 
@@ -19,15 +19,25 @@ typedef struct SeenFingerprints {
     atomic_bool merged_unknown; /* the layer's cache holds pipelines whose fingerprints are not known */
 } SeenFingerprints;
 
+/* What is known of a fingerprint: bits. */
+enum Seen {
+    SEEN_CREATED = 1, /* this run created a pipeline with it */
+    SEEN_MERGED = 2,  /* the layer's cache holds a pipeline with it */
+    SEEN_FETCHED = 4, /* what the store has of it was given to the driver */
+    SEEN_TOLD = 8,    /* the store knows already that it was used within a day */
+};
+
 void fingerprints_open(Device *device);
 void fingerprints_close(Device *device);
-/* Notes that a pipeline with this fingerprint was created. 0, unknown, is not noted. */
-void fingerprints_note(Device *device, uint64_t fingerprint);
+/* Notes what is known of a fingerprint. 0, unknown, is not noted. Returns false if it could not be noted. */
+bool fingerprints_note(Device *device, uint64_t fingerprint, enum Seen what);
+bool fingerprint_is(Device *device, uint64_t fingerprint, enum Seen what);
 /* Notes that the layer's cache gets a pipeline with this fingerprint. 0: it gets pipelines that are not known. */
 void fingerprints_note_merged(Device *device, uint64_t fingerprint);
 /* Returns false if the layer's cache holds no pipeline with this fingerprint. */
 bool fingerprint_may_be_merged(Device *device, uint64_t fingerprint);
-/* Writes at most `capacity` fingerprints of created pipelines. Returns how many there are. */
+/* Writes at most `capacity` fingerprints of created pipelines of which the store does not know that they were used
+ * within a day. Returns how many there are. */
 uint64_t fingerprints_read(Device *device, uint64_t *out, uint64_t capacity);
 
 #endif

@@ -173,11 +173,11 @@ void kept_plans_describe(PylayerMessage *message)
     (void)message;
 }
 
-bool kept_plans_find(const PylayerMessage *message, PylayerPlan *plan)
+bool kept_plans_find(const PylayerMessage *message, PylayerKept *kept)
 {
     if (!chance(2))
         return false;
     policy_device = message->device;
-    *plan = make_plan();
+    kept->plan = make_plan();
     return true;
 }

@@ -1,0 +1,116 @@
+/* sentinel_file.c - see sentinel_file.h */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "crash/sentinel.h"
+#include "crash/sentinel_file.h"
+#include "process/process.h"
+#include "process/trusted.h"
+#include "store/owner.h"
+
+/* The runtime directory, whose files are in memory, and how names of this folder's files begin there. Returns false if
+ * there is none. */
+static bool find_outside(const char *folder, char directory[PATH_BYTES], char beginning[20])
+{
+    char real[PATH_BYTES];
+    const char *base = environment_get("XDG_RUNTIME_DIR");
+    int length = base && *base == '/' ? snprintf(directory, PATH_BYTES, "%s/pylayer-live", base)
+                                      : snprintf(directory, PATH_BYTES, "/dev/shm/pylayer-live-%u", geteuid());
+    if (length >= PATH_BYTES || !realpath(folder, real))
+        return false;
+    snprintf(beginning, 20, "%016llx-", (unsigned long long)digest64(real, strlen(real), 0));
+    return true;
+}
+
+bool sentinel_may_be_dead(int directory, const char *name)
+{
+    FileHeader header;
+    int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return errno != ENOENT;
+    bool alive = read(fd, &header, sizeof header) == (ssize_t)sizeof header && owner_is_alive(&header);
+    close(fd);
+    return !alive;
+}
+
+bool sentinels_outside_may_be_dead(const char *folder)
+{
+    char path[PATH_BYTES], beginning[20];
+    if (!find_outside(folder, path, beginning))
+        return false;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
+    const struct dirent *entry;
+    bool dead = false;
+    while (directory && !dead && (entry = readdir(directory)))
+        dead = strncmp(entry->d_name, beginning, strlen(beginning)) == 0 && sentinel_may_be_dead(fd, entry->d_name);
+    if (directory)
+        closedir(directory);
+    else if (fd >= 0)
+        close(fd);
+    return dead;
+}
+
+static bool write_file(int fd, const FileHeader *header)
+{
+    uint8_t bytes[PYLAYER_LIVE_BYTES] = {0};
+    memcpy(bytes, header, sizeof *header);
+    return write(fd, bytes, sizeof bytes) == (ssize_t)sizeof bytes;
+}
+
+/* Returns as sentinel_open. */
+static int create_in(Device *device, const char *directory, const char *name, const FileHeader *header)
+{
+    int fd = create_in_store(directory, name), mapped = -1;
+    if (fd < 0 || asprintf(&device->sentinel_path, "%s/%s", directory, name) < 0) {
+        device->sentinel_path = NULL;
+        if (fd >= 0)
+            close(fd);
+        return -1;
+    }
+    if (write_file(fd, header))
+        mapped = sentinel_open(device, fd);
+    close(fd);
+    if (mapped != 0)
+        sentinel_remove(device);
+    return mapped;
+}
+
+bool sentinel_create(Device *device, const char *folder, FileHeader header, bool outside)
+{
+    struct timespec now;
+    uint64_t random[2];
+    char name[96], directory[PATH_BYTES], beginning[20];
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random || !owner_write(&header))
+        return false;
+    header.created_ns = (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+    header.salt = random[0] | 1;
+    file_header_seal(&header);
+    snprintf(name, sizeof name, "%016llx-%016llx-%016llx.live", (unsigned long long)header.program,
+             (unsigned long long)header.created_ns, (unsigned long long)random[1]);
+    int made = outside ? -2 : create_in(device, folder, name, &header);
+    if (made != -2 || !find_outside(folder, directory, beginning))
+        return made == 0;
+    char *longer = NULL;
+    if (asprintf(&longer, "%s%s", beginning, name) < 0)
+        return false;
+    made = create_in(device, directory, longer, &header);
+    free(longer);
+    return made == 0;
+}
+
+void sentinel_remove(Device *device)
+{
+    if (device->sentinel_path)
+        unlink(device->sentinel_path);
+    free(device->sentinel_path);
+    device->sentinel_path = NULL;
+}

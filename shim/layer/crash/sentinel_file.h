@@ -1,0 +1,18 @@
+/* sentinel_file.h - the crash sentinel's file, where the layer makes it and not policy: pylayer/store/sentinel.py */
+#ifndef PYLAYER_SENTINEL_FILE_H
+#define PYLAYER_SENTINEL_FILE_H
+
+#include "base.h"
+#include "store/store_format.h"
+
+/* Makes and maps the file in the device's folder, or in the runtime directory: if `outside` is set, or if a write to a
+ * mapped page may fail in the folder. Returns false if neither can be done. */
+bool sentinel_create(Device *device, const char *folder, FileHeader header, bool outside);
+/* Deletes the file if the layer made it. */
+void sentinel_remove(Device *device);
+/* Returns true if the process that made this sentinel may have died over what the driver was working on. */
+bool sentinel_may_be_dead(int directory, const char *name);
+/* The same for all of this folder's sentinels in the runtime directory. */
+bool sentinels_outside_may_be_dead(const char *folder);
+
+#endif

@@ -1,0 +1,67 @@
+/* store_format.h - the bytes of the store's files: pylayer/store/format.py in C. docs/format.md describes them. All
+ * numbers are little-endian, as on every machine that the layer is built for. */
+#ifndef PYLAYER_STORE_FORMAT_H
+#define PYLAYER_STORE_FORMAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../../boundary.h"
+
+#define STORE_VERSION 3
+#define STORE_ALIGNMENT 16
+/* Larger records are not ours: format.MAX_RECORD_BYTES. */
+#define STORE_MAX_RECORD_BYTES (1ull << 30)
+
+typedef struct FileHeader {
+    char magic[8];
+    uint32_t version, header_size;
+    char kind[4];
+    uint32_t zero;
+    uint8_t identity[PYLAYER_DIGEST_BYTES];
+    uint8_t of_identity[72]; /* fields of the identity again, for other readers */
+    uint64_t program, created_ns, size;
+    uint64_t table; /* packs: where the TABL record begins */
+    uint8_t machine[PYLAYER_DIGEST_BYTES];
+    uint32_t pid, zero_2;
+    uint64_t start_ticks;
+    char application[64];
+    uint64_t salt, hash;
+} FileHeader;
+_Static_assert(sizeof(FileHeader) == PYLAYER_FILE_HEADER_BYTES, "format.FILE_HEADER");
+
+typedef struct RecordHeader {
+    char magic[4];
+    uint16_t kind, flags;
+    uint64_t size, create_ns;
+    uint8_t digest[PYLAYER_DIGEST_BYTES];
+    uint64_t fingerprint, last_used, hash;
+} RecordHeader;
+_Static_assert(sizeof(RecordHeader) == 64, "format.RECORD_HEADER");
+
+/* A TABL record's data: each record of the pack in the order of fingerprints. */
+typedef struct TableEntry {
+    uint64_t fingerprint;
+    uint64_t offset; /* of the record in the file */
+} TableEntry;
+
+/* NOTE records repeat what they say in their header, for readers that do not parse settings text. */
+#define NOTE_PLAIN_KIND 1 /* the driver's caches never find pipelines of `kind` */
+#define NOTE_STUB 2       /* the driver's caches keep nothing */
+/* CELL, BINR: the driver's own cache had the pipeline. */
+#define RECORD_ADOPTED 1
+
+/* Returns true if the header is whole and of this version and identity. */
+bool file_header_is_whole(const FileHeader *header, const uint8_t identity[PYLAYER_DIGEST_BYTES]);
+/* Hashes the header after its fields were changed. */
+void file_header_seal(FileHeader *header);
+/* Returns true if the header belongs to the file with this salt, so that its size can be trusted. */
+bool record_header_is_whole(const RecordHeader *header, uint64_t salt);
+/* Returns true if a record's data is what its header names. */
+bool record_data_is_whole(const RecordHeader *header, const uint8_t *data);
+bool record_is(const RecordHeader *header, const char magic[4]);
+/* Returns the bytes from a record's beginning to the next one's. */
+uint64_t record_space(uint64_t data_size);
+
+#endif

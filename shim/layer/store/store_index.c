@@ -1,0 +1,346 @@
+/* store_index.c - see store_index.h */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "crash/sentinel_file.h"
+#include "device/device.h"
+#include "policy/mailbox.h"
+#include "process/trusted.h"
+#include "store/store_index.h"
+
+/* A larger table stays in its file, of which a lookup reads a page or two. */
+#define TABLE_IN_MEMORY 4096
+/* As recency.RECENT_SECONDS. */
+#define RECENT_SECONDS (24 * 3600)
+
+/* Policy reads the file, says what is wrong with it, and repairs it when there is time. */
+void index_tell_damage(const Device *device, const char *name)
+{
+    PylayerMessage *message = message_new(PYLAYER_MSG_STORE_DAMAGED, device->serial);
+    if (!message)
+        return;
+    snprintf(message->file, sizeof message->file, "%s", name);
+    mailbox_post(message, device->plan.queue_bytes);
+}
+
+/* ---- reading ----------------------------------------------------------------------------------- */
+
+/* Returns false if not all bytes could be read. */
+static bool read_at(int fd, void *out, size_t size, uint64_t offset)
+{
+    ssize_t got;
+    do
+        got = pread(fd, out, size, (off_t)offset);
+    while (got < 0 && errno == EINTR);
+    return got >= 0 && (size_t)got == size;
+}
+
+typedef struct Growing {
+    TableEntry *entries;
+    size_t count, room;
+} Growing;
+
+static bool grow(Growing *table, TableEntry entry)
+{
+    if (table->count == table->room) {
+        size_t room = table->room ? 2 * table->room : 256;
+        TableEntry *more = realloc(table->entries, room * sizeof *more);
+        if (!more)
+            return false;
+        table->entries = more;
+        table->room = room;
+    }
+    table->entries[table->count++] = entry;
+    return true;
+}
+
+static int by_fingerprint(const void *left, const void *right)
+{
+    const TableEntry *a = left, *b = right;
+    if (a->fingerprint != b->fingerprint)
+        return a->fingerprint < b->fingerprint ? -1 : 1;
+    return (a->offset > b->offset) - (a->offset < b->offset);
+}
+
+/* What a record that is no pipeline says. Returns false if policy must read the folder. */
+static bool take_note(Device *device, int fd, const RecordHeader *header, uint64_t offset, StoredFound *found)
+{
+    if (record_is(header, "SNAP") || (record_is(header, "NOTE") && header->flags & NOTE_STUB))
+        return false;
+    if (record_is(header, "NOTE") && header->flags & NOTE_PLAIN_KIND && header->kind < PYLAYER_KIND_COUNT)
+        atomic_fetch_or(&device->plain_kinds, 1u << header->kind);
+    if (!record_is(header, "USED") || (int64_t)header->last_used + RECENT_SECONDS < (int64_t)time(NULL))
+        return true;
+    found->used_recently = true;
+    uint8_t *data = malloc(header->size + 1);
+    if (data && read_at(fd, data, header->size, offset + sizeof *header) && record_data_is_whole(header, data))
+        for (uint64_t at = 0; at + sizeof(uint64_t) <= header->size; at += sizeof(uint64_t)) {
+            uint64_t fingerprint;
+            memcpy(&fingerprint, data + at, sizeof fingerprint);
+            fingerprints_note(device, fingerprint, SEEN_TOLD);
+        }
+    free(data);
+    return true;
+}
+
+/* Reads the headers of all records. What follows one that does not verify is not found, and compiled again. */
+static bool read_headers(Device *device, int fd, uint64_t size, StoredFile *file, StoredFound *found)
+{
+    Growing table = {0};
+    RecordHeader header;
+    uint64_t at = sizeof(FileHeader);
+    bool fine = true;
+    for (; fine && at + sizeof header <= size; at += record_space(header.size)) {
+        if (!read_at(fd, &header, sizeof header, at) || !record_header_is_whole(&header, file->salt) ||
+            header.size > size - at - sizeof header)
+            break;
+        if (record_is(&header, "CELL"))
+            grow(&table, (TableEntry){header.fingerprint, at});
+        else
+            fine = take_note(device, fd, &header, at, found);
+    }
+    if (fine && at < size)
+        index_tell_damage(device, file->name);
+    if (table.count > 0)
+        qsort(table.entries, table.count, sizeof *table.entries, by_fingerprint);
+    file->entries = table.entries;
+    file->entry_count = table.count;
+    return fine;
+}
+
+/* Records without a fingerprint come first in a table, and those that are no pipelines are among them. */
+static bool read_notes(Device *device, int fd, uint64_t size, const StoredFile *file, StoredFound *found)
+{
+    TableEntry entry;
+    RecordHeader header;
+    for (uint64_t i = 0; i < file->entry_count; i++) {
+        if (file->entries)
+            entry = file->entries[i];
+        else if (!read_at(fd, &entry, sizeof entry, file->table + i * sizeof entry))
+            return true;
+        if (entry.fingerprint != 0)
+            return true;
+        if (entry.offset <= size && read_at(fd, &header, sizeof header, entry.offset) &&
+            record_header_is_whole(&header, file->salt) && !take_note(device, fd, &header, entry.offset, found))
+            return false;
+    }
+    return true;
+}
+
+static bool read_table(int fd, uint64_t size, uint64_t place, StoredFile *file)
+{
+    RecordHeader header;
+    if (place > size || size - place < sizeof header || !read_at(fd, &header, sizeof header, place) ||
+        !record_header_is_whole(&header, file->salt) || !record_is(&header, "TABL") ||
+        header.size > size - place - sizeof header)
+        return false;
+    file->entry_count = header.size / sizeof(TableEntry);
+    file->table = place + sizeof header;
+    if (file->entry_count > TABLE_IN_MEMORY)
+        return true;
+    file->entries = malloc(header.size + 1);
+    return file->entries && read_at(fd, file->entries, header.size, file->table) &&
+           record_data_is_whole(&header, (const uint8_t *)file->entries);
+}
+
+static bool read_file(Device *device, int fd, StoredFile *file, StoredFound *found)
+{
+    const Stored *stored = &device->stored;
+    struct stat status;
+    FileHeader header;
+    bool whole = fstat(fd, &status) == 0 && read_at(fd, &header, sizeof header, 0) &&
+                 file_header_is_whole(&header, stored->identity);
+    if (!whole) {
+        index_tell_damage(device, file->name);
+        return true;
+    }
+    uint64_t size = (uint64_t)status.st_size;
+    file->salt = header.salt;
+    if (memcmp(header.kind, "PACK", 4) != 0 || header.table == 0)
+        return read_headers(device, fd, size, file, found);
+    if (header.size != size)
+        index_tell_damage(device, file->name);
+    if (read_table(fd, size, header.table, file))
+        return read_notes(device, fd, size, file, found);
+    free(file->entries);
+    file->entries = NULL;
+    index_tell_damage(device, file->name);
+    return read_headers(device, fd, size, file, found);
+}
+
+/* ---- the folder -------------------------------------------------------------------------------- */
+
+static bool ends_in(const char *name, const char *suffix)
+{
+    size_t length = strlen(name), end = strlen(suffix);
+    return length >= end && strcmp(name + length - end, suffix) == 0;
+}
+
+static bool is_known(const Stored *stored, const char *name)
+{
+    for (uint32_t i = 0; i < stored->file_count; i++)
+        if (strcmp(stored->files[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static bool add_file(Device *device, const char *name, StoredFound *found)
+{
+    Stored *stored = &device->stored;
+    size_t length = strlen(name);
+    if (length >= PYLAYER_STORE_NAME_BYTES || is_known(stored, name))
+        return true;
+    StoredFile *files = realloc(stored->files, (stored->file_count + 1) * sizeof *files);
+    int fd = files ? open_in_store(stored->directory, name) : -1;
+    if (files)
+        stored->files = files;
+    if (fd < 0 && errno != ENOENT) /* somebody else's, or the disk fails */
+        index_tell_damage(device, name);
+    if (fd < 0)
+        return true;
+    StoredFile *file = &files[stored->file_count];
+    *file = (StoredFile){0};
+    memcpy(file->name, name, length + 1);
+    bool fine = read_file(device, fd, file, found);
+    close(fd);
+    stored->file_count++;
+    found->records += file->entry_count;
+    return fine;
+}
+
+/* Looks at one name in the folder. Returns false if policy must read the folder. */
+static bool look_at(Device *device, int directory, const char *name, StoredFound *found)
+{
+    const Stored *stored = &device->stored;
+    char program[18];
+    snprintf(program, sizeof program, "%016llx-", (unsigned long long)stored->program);
+    if (ends_in(name, ".suspects") || (ends_in(name, ".live") && sentinel_may_be_dead(directory, name)))
+        return false;
+    if (!stored->every_program && strncmp(name, program, strlen(program)) != 0)
+        return true;
+    if (ends_in(name, ".snapshot"))
+        return false;
+    if (ends_in(name, ".pack") || ends_in(name, ".journal") || ends_in(name, ".closed"))
+        return add_file(device, name, found);
+    return true;
+}
+
+bool index_read_folder(Device *device, StoredFound *found)
+{
+    Stored *stored = &device->stored;
+    int fd = open(stored->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!directory) {
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    bool fine = true;
+    const struct dirent *entry;
+    while (fine && (entry = readdir(directory)))
+        fine = look_at(device, fd, entry->d_name, found);
+    closedir(directory);
+    return fine;
+}
+
+void index_forget(Stored *stored)
+{
+    for (uint32_t i = 0; i < stored->file_count; i++)
+        free(stored->files[i].entries);
+    free(stored->files);
+    stored->files = NULL;
+    stored->file_count = 0;
+}
+
+/* ---- looking up -------------------------------------------------------------------------------- */
+
+Place place_of(uint32_t file, uint64_t offset)
+{
+    return (uint64_t)(file + 1) << PLACE_OFFSET_BITS | offset;
+}
+
+static void add_place(Places *out, Place place)
+{
+    if (out->count == out->room) {
+        size_t room = out->room ? 2 * out->room : 16;
+        Place *more = realloc(out->places, room * sizeof *more);
+        if (!more)
+            return;
+        out->places = more;
+        out->room = room;
+    }
+    out->places[out->count++] = place;
+}
+
+/* Returns the index of the first entry that is not less. */
+static size_t first_not_less(const TableEntry *entries, size_t count, uint64_t fingerprint)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (entries[middle].fingerprint < fingerprint)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void take_equal(Places *out, uint32_t file, const TableEntry *entries, size_t count, uint64_t fingerprint)
+{
+    for (size_t i = first_not_less(entries, count, fingerprint); i < count && entries[i].fingerprint == fingerprint;
+         i++)
+        if (entries[i].offset >> PLACE_OFFSET_BITS == 0)
+            add_place(out, place_of(file, entries[i].offset));
+}
+
+#define PAGE_ENTRIES 256
+
+/* Fingerprints are hashes, so a fingerprint's value says where in the table it stands, give or take a page. */
+static void find_in_file(const Stored *stored, uint32_t number, uint64_t fingerprint, Places *out)
+{
+    const StoredFile *file = &stored->files[number];
+    TableEntry page[PAGE_ENTRIES];
+    int fd = open_in_store(stored->directory, file->name);
+    uint64_t low = 0, high = file->entry_count;
+    uint64_t at = (uint64_t)((unsigned __int128)fingerprint * high >> 64);
+    while (fd >= 0 && low < high) {
+        uint64_t first = at < low + PAGE_ENTRIES / 2 ? low : at - PAGE_ENTRIES / 2;
+        size_t entries = high - first < PAGE_ENTRIES ? (size_t)(high - first) : PAGE_ENTRIES;
+        if (!read_at(fd, page, entries * sizeof *page, file->table + first * sizeof *page))
+            break;
+        uint64_t least = page[0].fingerprint, most = page[entries - 1].fingerprint;
+        if (least >= fingerprint && first > low) {
+            if (least > fingerprint)
+                high = first;
+            at = least > fingerprint ? low + (high - low) / 2 : first; /* equal ones may precede the page */
+            continue;
+        }
+        if (most >= fingerprint)
+            take_equal(out, number, page, entries, fingerprint);
+        if (most > fingerprint)
+            break;
+        low = first + entries;
+        at = most < fingerprint ? low + (high - low) / 2 : low;
+    }
+    if (fd >= 0)
+        close(fd);
+}
+
+void index_look_up(const Stored *stored, uint64_t fingerprint, Places *out)
+{
+    for (uint32_t i = 0; i < stored->file_count; i++) {
+        const StoredFile *file = &stored->files[i];
+        if (file->entries)
+            take_equal(out, i, file->entries, file->entry_count, fingerprint);
+        else if (file->entry_count > 0)
+            find_in_file(stored, i, fingerprint, out);
+    }
+}

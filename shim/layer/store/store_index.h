@@ -1,0 +1,66 @@
+/*
+ * store_index.h - which pipelines the files of a device's folder hold, by fingerprint.
+ *
+ * A pack ends in a table of its records. Journals have none, so their headers are read once. An entry that is wrong
+ * costs time and nothing else: a record's header and data verify before the driver gets them, and the driver finds
+ * pipelines by keys of its own.
+ *
+ * A file is open during one read only. A program may close every descriptor that it finds.
+ */
+#ifndef PYLAYER_STORE_INDEX_H
+#define PYLAYER_STORE_INDEX_H
+
+#include "base.h"
+#include "process/number_map.h"
+#include "store/store_format.h"
+
+typedef struct StoredFile {
+    char name[PYLAYER_STORE_NAME_BYTES];
+    uint64_t salt;
+    uint64_t entry_count;
+    uint64_t table;      /* where the entries begin in the file, if they are not in memory */
+    TableEntry *entries; /* in the order of fingerprints; NULL: they are in the file */
+} StoredFile;
+
+/* The files of one device's folder that hold pipelines of this program. */
+typedef struct Stored {
+    atomic_bool open;
+    atomic_bool unnamed_fetched; /* the driver has all that have no fingerprint */
+    bool every_program;          /* not only this one's files */
+    uint8_t identity[PYLAYER_DIGEST_BYTES];
+    uint64_t program;
+    char *directory;
+    pthread_mutex_t mutex; /* guards what follows */
+    pthread_cond_t given;
+    StoredFile *files; /* one that is gone keeps its place, without entries */
+    uint32_t file_count;
+    NumberMap places; /* of records: being given to the driver, or given */
+} Stored;
+
+/* What the folder says at the start. */
+typedef struct StoredFound {
+    uint64_t records;
+    bool used_recently; /* a run said within a day what it used */
+} StoredFound;
+
+/* A file's number and the offset of a record in it. */
+typedef uint64_t Place;
+#define PLACE_OFFSET_BITS 40
+
+typedef struct Places {
+    Place *places;
+    size_t count, room;
+} Places;
+
+/* Reads what was not read yet. Returns false if policy must read the folder instead: processes died over something in
+ * it, it holds snapshots, or the driver's caches keep nothing. Another process may fold a journal meanwhile, so that
+ * neither its name nor the pack's is listed: whoever finds that a file is gone calls this again. */
+bool index_read_folder(Device *device, StoredFound *found);
+void index_forget(Stored *stored);
+/* Adds the places of all records with this fingerprint. Release them with free. The caller holds Stored::mutex. */
+void index_look_up(const Stored *stored, uint64_t fingerprint, Places *out);
+Place place_of(uint32_t file, uint64_t offset);
+/* Has policy read a file, say what is wrong with it, and repair it when there is time. */
+void index_tell_damage(const Device *device, const char *name);
+
+#endif

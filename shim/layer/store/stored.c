@@ -1,0 +1,270 @@
+/* stored.c - see stored.h */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "caches/cells.h"
+#include "crash/sentinel_file.h"
+#include "process/trusted.h"
+#include "store/store_index.h"
+#include "store/stored.h"
+
+/* Bytes read at once, from the record that is wanted. Pipelines that were stored together are created together. */
+#define FETCH_BYTES (64u << 10)
+/* The thread that gives a record to the driver needs a few of these. Waking a sleeping thread takes 50 us and more. */
+#define SPIN_NS 200000
+
+#define GIVING 1
+#define GIVEN 2
+
+void stored_init(Device *device)
+{
+    Stored *stored = &device->stored;
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&stored->given, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&stored->mutex, NULL);
+}
+
+void stored_free(Device *device)
+{
+    Stored *stored = &device->stored;
+    index_forget(stored);
+    free(stored->directory);
+    number_map_free(&stored->places);
+    pthread_cond_destroy(&stored->given);
+    pthread_mutex_destroy(&stored->mutex);
+}
+
+bool stored_open(Device *device, const FileHeader *header, bool every_program, bool sentinel_outside,
+                 StoredFound *found)
+{
+    Stored *stored = &device->stored;
+    char root[PATH_BYTES], above[PATH_BYTES + 8], name[DIGEST_HEX_BYTES];
+    store_root_path(root);
+    snprintf(above, sizeof above, "%s/store", root);
+    digest_hex(name, header->identity);
+    memcpy(stored->identity, header->identity, sizeof stored->identity);
+    stored->program = header->program;
+    stored->every_program = every_program;
+    if (!*root || asprintf(&stored->directory, "%s/%s", above, name) < 0) {
+        stored->directory = NULL;
+        return false;
+    }
+    bool read = is_own_directory(above) && is_own_directory(stored->directory) && index_read_folder(device, found) &&
+                !sentinels_outside_may_be_dead(stored->directory) &&
+                sentinel_create(device, stored->directory, *header, sentinel_outside);
+    if (!read)
+        index_forget(stored);
+    atomic_store(&stored->open, read);
+    return read;
+}
+
+/* ---- giving records to the driver -------------------------------------------------------------- */
+
+typedef struct Chunk {
+    uint8_t *data;
+    uint64_t size;
+    uint32_t file;
+    uint64_t offset; /* of the data in its file */
+    uint64_t salt;
+} Chunk;
+
+/* Reads from a record on: at least that record, if it is whole. Returns false if the file is gone. */
+static bool read_chunk(const Stored *stored, const char *name, Chunk *chunk)
+{
+    int fd = open_in_store(stored->directory, name);
+    if (fd < 0)
+        return false;
+    size_t size = FETCH_BYTES;
+    chunk->data = malloc(size);
+    ssize_t got = chunk->data ? pread(fd, chunk->data, size, (off_t)chunk->offset) : -1;
+    RecordHeader header;
+    if (got >= (ssize_t)sizeof header) {
+        memcpy(&header, chunk->data, sizeof header);
+        if (record_header_is_whole(&header, chunk->salt) && header.size + sizeof header > (size_t)got) {
+            size = header.size + sizeof header;
+            free(chunk->data);
+            chunk->data = malloc(size);
+            got = chunk->data ? pread(fd, chunk->data, size, (off_t)chunk->offset) : -1;
+        }
+    }
+    close(fd);
+    chunk->size = got > 0 ? (uint64_t)got : 0;
+    return true;
+}
+
+/* Whole cells of a chunk, as cells_merge_records takes them. */
+typedef struct Slice {
+    uint32_t count;
+    Place places[CELLS_MERGED_AT_ONCE];
+    uint64_t offsets[CELLS_MERGED_AT_ONCE], sizes[CELLS_MERGED_AT_ONCE], fingerprints[CELLS_MERGED_AT_ONCE];
+    uint64_t compile_ns;
+    uint8_t digests[CELLS_MERGED_AT_ONCE * PYLAYER_DIGEST_BYTES];
+} Slice;
+
+static bool whole_record_at(const Chunk *chunk, uint64_t at, RecordHeader *header)
+{
+    if (at + sizeof *header > chunk->size)
+        return false;
+    memcpy(header, chunk->data + at, sizeof *header);
+    return record_header_is_whole(header, chunk->salt) && header->size <= chunk->size - at - sizeof *header &&
+           record_data_is_whole(header, chunk->data + at + sizeof *header);
+}
+
+/* Takes the record at *at and those behind it that nobody else has taken. mine: the caller has taken the first. Returns
+ * false if no more follow. */
+static bool take_slice(Stored *stored, const Chunk *chunk, uint64_t *at, bool mine, Slice *slice)
+{
+    slice->count = 0;
+    slice->compile_ns = 0;
+    while (slice->count < CELLS_MERGED_AT_ONCE) {
+        RecordHeader header;
+        if (!whole_record_at(chunk, *at, &header))
+            return false;
+        Place place = place_of(chunk->file, chunk->offset + *at);
+        bool cell = record_is(&header, "CELL");
+        if (cell && !mine) {
+            pthread_mutex_lock(&stored->mutex);
+            bool taken = number_map_find(&stored->places, place) || !number_map_put(&stored->places, place, GIVING);
+            pthread_mutex_unlock(&stored->mutex);
+            if (taken)
+                return false;
+        }
+        mine = false;
+        if (cell) {
+            uint32_t i = slice->count++;
+            slice->places[i] = place;
+            slice->offsets[i] = *at + sizeof header;
+            slice->sizes[i] = header.size;
+            slice->fingerprints[i] = header.fingerprint;
+            slice->compile_ns += header.flags & RECORD_ADOPTED ? 0 : header.create_ns;
+            memcpy(slice->digests + i * PYLAYER_DIGEST_BYTES, header.digest, PYLAYER_DIGEST_BYTES);
+        }
+        *at += record_space(header.size);
+    }
+    return true;
+}
+
+static void note_given(Device *device, const Place *places, uint32_t count)
+{
+    Stored *stored = &device->stored;
+    pthread_mutex_lock(&stored->mutex);
+    for (uint32_t i = 0; i < count; i++)
+        number_map_put(&stored->places, places[i], GIVEN);
+    pthread_cond_broadcast(&stored->given);
+    pthread_mutex_unlock(&stored->mutex);
+}
+
+static void give_slice(Device *device, const Chunk *chunk, const Slice *slice)
+{
+    PylayerCounters *totals = &counters_of(device)->totals;
+    atomic_store(&device->holds_stored, true);
+    uint64_t taken =
+        cells_merge_records(device, chunk->data, slice->offsets, slice->sizes, slice->digests, slice->count);
+    for (uint32_t i = 0; i < slice->count; i++) {
+        fingerprints_note_merged(device, slice->fingerprints[i]);
+        count(&totals->fetched_bytes, slice->sizes[i]);
+    }
+    if (taken < slice->count)
+        loading_refused(device, slice->count - taken);
+    count(&totals->fetched, taken);
+    count(&totals->fetched_compile_ns, slice->compile_ns);
+    note_given(device, slice->places, slice->count);
+}
+
+/* Gives the record at a place, which the caller has taken, and those behind it. Returns false if the file is gone. */
+static bool give_from(Device *device, Place place)
+{
+    Stored *stored = &device->stored;
+    Chunk chunk = {.file = (uint32_t)(place >> PLACE_OFFSET_BITS) - 1,
+                   .offset = place & ((1ull << PLACE_OFFSET_BITS) - 1)};
+    char name[PYLAYER_STORE_NAME_BYTES];
+    pthread_mutex_lock(&stored->mutex);
+    chunk.salt = stored->files[chunk.file].salt;
+    memcpy(name, stored->files[chunk.file].name, sizeof name);
+    pthread_mutex_unlock(&stored->mutex);
+    bool there = read_chunk(stored, name, &chunk);
+    uint64_t at = 0;
+    bool first = true, more = there && chunk.data;
+    while (more) {
+        Slice slice;
+        more = take_slice(stored, &chunk, &at, first, &slice);
+        if (slice.count > 0)
+            give_slice(device, &chunk, &slice);
+        if (at == 0)
+            index_tell_damage(device, name);
+        first = false;
+    }
+    /* Also if it did not verify, so that nobody waits for it or reads it again. */
+    note_given(device, &place, 1);
+    free(chunk.data);
+    return there;
+}
+
+/* Waits until another thread has given a record. Releases the mutex meanwhile; the caller holds it. */
+static void await_given_locked(Device *device, Place place)
+{
+    Stored *stored = &device->stored;
+    uint64_t begin = now_ns();
+    struct timespec deadline = deadline_at(begin + (uint64_t)device->plan.load_wait_ns);
+    int waited = 0;
+    while (waited != ETIMEDOUT && number_map_find(&stored->places, place) == GIVING) {
+        if (now_ns() - begin > SPIN_NS) {
+            waited = pthread_cond_timedwait(&stored->given, &stored->mutex, &deadline);
+        } else {
+            pthread_mutex_unlock(&stored->mutex);
+            sched_yield();
+            pthread_mutex_lock(&stored->mutex);
+        }
+    }
+}
+
+/* Returns false if a file was gone. */
+static bool give_all(Device *device, uint64_t fingerprint)
+{
+    Stored *stored = &device->stored;
+    Places found = {0};
+    bool there = true;
+    pthread_mutex_lock(&stored->mutex);
+    index_look_up(stored, fingerprint, &found);
+    for (size_t i = 0; i < found.count; i++) {
+        uint64_t state = number_map_find(&stored->places, found.places[i]);
+        if (state == GIVING)
+            await_given_locked(device, found.places[i]);
+        if (state || !number_map_put(&stored->places, found.places[i], GIVING))
+            continue;
+        pthread_mutex_unlock(&stored->mutex);
+        there &= give_from(device, found.places[i]);
+        pthread_mutex_lock(&stored->mutex);
+    }
+    pthread_mutex_unlock(&stored->mutex);
+    free(found.places);
+    return there;
+}
+
+void stored_fetch(Device *device, uint64_t fingerprint)
+{
+    Stored *stored = &device->stored;
+    if (!atomic_load_explicit(&stored->open, memory_order_relaxed))
+        return;
+    if (fingerprint ? fingerprint_is(device, fingerprint, SEEN_FETCHED) : atomic_load(&stored->unnamed_fetched))
+        return;
+    if (!give_all(device, fingerprint)) {
+        StoredFound found = {0};
+        pthread_mutex_lock(&stored->mutex);
+        index_read_folder(device, &found);
+        pthread_mutex_unlock(&stored->mutex);
+        give_all(device, fingerprint);
+    }
+    if (fingerprint)
+        fingerprints_note(device, fingerprint, SEEN_FETCHED);
+    else
+        atomic_store(&stored->unnamed_fetched, true);
+}

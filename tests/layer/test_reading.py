@@ -1,0 +1,161 @@
+"""The layer reads stored pipelines itself, when the program creates them: with a plan that an earlier run kept."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from host_steps import END, run_host
+from scripted_driver import ScriptedDriver
+from world import BUILD, World
+
+from pylayer.store import format
+from pylayer.store.reader import Reader
+
+#: More records than a table may have to be read whole (TABLE_IN_MEMORY in shim/layer/store/store_index.c).
+MANY = 5000
+
+
+PYLAYER = str(Path(sys.executable).parent / "pylayer")
+
+
+def trim(world: World) -> None:
+    world.run([PYLAYER, "trim"])
+
+
+def change_table(path: Path, entries: list[tuple[int, int]] | None = None) -> list[tuple[int, int]]:
+    """Returns a pack's table, after replacing it by one of the same length that verifies."""
+    reader = Reader(str(path))
+    data = bytearray(path.read_bytes())
+    (place,) = struct.unpack_from("<Q", data, 136)
+    size = format.RECORD_HEADER.unpack_from(data, place)[3]
+    content = data[place + 64 : place + 64 + size]
+    if entries is not None:
+        new = format.table_of(entries)
+        assert len(new) == size
+        record = format.seal(format.record_parts(format.TABLE, new), reader.salt)
+        data[place : place + 64 + size] = b"".join(map(bytes, record))[: 64 + size]
+        path.write_bytes(data)
+    return list(format.TABLE_ENTRY.iter_unpack(content))
+
+
+def test_only_what_is_created_is_read(world: World) -> None:
+    """A run that creates a few of many stored pipelines reads these, and a few that were stored with them."""
+    world.demo("--count", 400)
+    world.demo("--count", 1)
+    trim(world)
+    world.demo("--count", 8)
+    counters = world.last()
+    assert (counters["hits"], counters["compiled"]) == (8, 0)
+    assert 8 <= counters["fetched"] < 100
+
+
+@pytest.mark.parametrize("folded", [False, True], ids=["journals", "packs"])
+def test_many_records(scripted: ScriptedDriver, folded: bool) -> None:
+    """Every one of several thousand pipelines is found, in journals and in packs whose tables stay on the disk."""
+    scripted.demo("--count", MANY)
+    if folded:
+        trim(scripted.world)
+    for threads in (1, 4):
+        scripted.demo("--count", MANY, "--threads", threads)
+        assert scripted.counts["compiles"] == 0
+        assert scripted.world.last()["fetched"] == MANY
+
+
+def test_folded_while_the_program_runs(world: World) -> None:
+    """If a fold deletes a file that the layer knows, the layer finds the records in the new file."""
+    run_host(world, "instance", "device", "pipelines", 200, *END)
+    run_host(world, "instance", "device", "pipelines", 1, *END)
+    command = f"{PYLAYER} trim >/dev/null"
+    run_host(world, "instance", "device", "pipelines", 2, "spawn", command, "again", 200, *END)
+    assert world.stored_files(".pack") and world.last()["compiled"] == 0
+
+
+def test_wrong_tables(scripted: ScriptedDriver) -> None:
+    """A table that names wrong places, or the places of other pipelines, costs compiles and nothing else. The witness
+    in the driver would see bytes that it never returned."""
+    scripted.demo("--count", 40)
+    scripted.demo("--count", 1)
+    trim(scripted.world)
+    (path,) = scripted.world.stored_files(".pack")
+    good = change_table(path)
+    places = [offset for _, offset in good]
+    wrong = {
+        "swapped": [(fingerprint, place) for (fingerprint, _), place in zip(good, reversed(places), strict=True)],
+        "beyond": [(fingerprint, 1 << 45) for fingerprint, _ in good],
+        "negative": [(fingerprint, (1 << 64) - 16) for fingerprint, _ in good],
+        "between": [(fingerprint, place + 16) for fingerprint, place in good],
+        "one": [(good[-1][0], places[-1])] * len(good),
+        "unsorted": list(reversed(good)),
+    }
+    whole = path.read_bytes()
+    for entries in wrong.values():
+        path.write_bytes(whole)
+        change_table(path, entries)
+        for journal in scripted.world.stored_files(".journal", ".closed"):
+            journal.unlink()
+        result = scripted.demo("--count", 40, verify=False)
+        assert result["created"] == 40 and not scripted.violations
+    path.write_bytes(whole)
+    scripted.demo("--count", 40)
+    assert scripted.counts["compiles"] == 0
+
+
+def test_damaged_record(scripted: ScriptedDriver) -> None:
+    """A damaged record is named, not given to the driver and compiled again; the next run finds it."""
+    scripted.demo("--count", 12)
+    scripted.demo("--count", 1)
+    (path, *_) = [path for path in scripted.world.stored_files(".closed") if path.stat().st_size > 2000]
+    data = bytearray(path.read_bytes())
+    size = format.RECORD_HEADER.unpack_from(data, 256)[3]
+    data[256 + 64 + size // 2] ^= 1
+    path.write_bytes(data)
+    result = scripted.demo("--count", 12)
+    assert scripted.counts["compiles"] == 1
+    assert "damaged-data" in scripted.warnings(result)
+    scripted.demo("--count", 12)
+    assert scripted.counts["compiles"] == 0
+
+
+def test_used_within_a_day(world: World) -> None:
+    """A run that creates what an earlier run of the same day created writes nothing to the store."""
+    world.demo("--count", 20)
+    world.demo("--count", 20)
+    before = {path: path.stat().st_size for path in world.stored_files()}
+    world.demo("--count", 20)
+    world.demo("--count", 20, "--threads", 3)
+    assert {path: path.stat().st_size for path in world.stored_files()} == before
+
+
+def test_sentinel_of_the_layer(world: World) -> None:
+    """The layer makes the crash sentinel itself and deletes it, at vkDestroyDevice and at exit(). A process that is
+    killed leaves it, and the next start finds it."""
+    world.demo("--count", 4)
+    for arguments in ((), ("--no-destroy",), ("--exit", "exit")):
+        world.demo("--count", 4, *arguments)
+        assert not list(world.store.glob("store/*/*.live"))
+    command = [str(BUILD / "demo" / "pipelines"), "--count", "4", "--exit", "_exit"]
+    world.run(command)
+    (left,) = world.store.glob("store/*/*.live")
+    head, outcome = format.read_file_header(left.read_bytes())
+    assert outcome == "ok" and head is not None and (head.kind, head.application) == (b"LIVE", "")
+    assert int(left.name[:16], 16) == head.program
+    world.demo("--count", 4)
+    assert (world.last()["hits"], list(world.store.glob("store/*/*.live"))) == (4, [])
+
+
+def test_another_process_is_alive(world: World) -> None:
+    """The sentinel of a process that lives does not keep others from reading the store."""
+    world.demo("--count", 4)
+    environment = {**world.environment, "VK_INSTANCE_LAYERS": "VK_LAYER_PYLAYER_pipeline_cache"}
+    steps = ["instance", "device", "pipelines", "1", "sleep", "60000"]
+    with subprocess.Popen([str(BUILD / "tests" / "host"), *steps], env=environment, stdout=subprocess.PIPE) as other:
+        while not list(world.store.glob("store/*/*.live")):
+            os.sched_yield()
+        world.demo("--count", 4)
+        assert world.last()["fetched"] == 4
+        other.kill()
