@@ -29,7 +29,8 @@
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
 #define PYLAYER_CACHE_HEADER_BYTES 32 /* sizeof(VkPipelineCacheHeaderVersionOne) */
-#define PYLAYER_PLAN_NAME_BYTES 40
+#define PYLAYER_PLAN_NAME_BYTES 48
+#define PYLAYER_REASON_BYTES 128
 #define PYLAYER_ENTRY_POINT_BYTES 32
 #define PYLAYER_DIGEST_BYTES 16       /* XXH3-128, canonical: most significant byte first */
 #define PYLAYER_GLOBAL_KEY_BYTES 32   /* VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR */
@@ -173,6 +174,7 @@ typedef struct PylayerKept {
     uint8_t reads_store;      /* PylayerReadsStore */
     uint8_t sentinel_outside; /* the sentinel's file goes to the runtime directory, because the store is read-only */
     uint8_t header[PYLAYER_FILE_HEADER_BYTES]; /* of the sentinel's file, for the layer to fill in the process */
+    char reason[PYLAYER_REASON_BYTES];         /* why the device has this carrier, for the run's file */
 } PylayerKept;
 
 typedef struct PylayerDeviceCreated {
@@ -187,6 +189,7 @@ typedef struct PylayerDeviceCreated {
     uint8_t binaries;         /* pipelineBinaries is enabled, by the application or by the layer */
     uint8_t driver_cache_off; /* the driver's own cache is disabled, by the application or by the layer */
     uint8_t reads_store;      /* the layer reads the stored cells itself, and has made the sentinel's file */
+    uint8_t needs_nothing;    /* policy may see to the device later */
     uint8_t used_recently;    /* with reads_store: a run said within a day what it used */
     uint64_t stored_cells;    /* with reads_store: how many there are */
 } PylayerDeviceCreated;
@@ -417,6 +420,7 @@ typedef struct PylayerCounters {
     uint64_t fetched;              /* stored cells that the layer itself read and gave to the driver */
     uint64_t fetched_bytes;        /* their bytes */
     uint64_t fetched_compile_ns;   /* how long it had taken to compile them */
+    uint64_t fetch_ns;             /* how long it took to find, read and merge them */
 } PylayerCounters;
 
 /* Values that are not totals, of one device and of the process's queue. */

@@ -115,7 +115,7 @@ class World:
             "VK_ADD_LAYER_PATH": f"{self.manifests}:{BUILD / 'tests'}",
             "VK_INSTANCE_LAYERS": LAYER_NAME,
             "PYLAYER_STORE": str(self.store),
-            "PYLAYER_LOG": "debug",
+            "PYLAYER_LOG": os.environ.get("PYLAYER_TEST_LOG", "debug"),
             "HOME": str(directory / "home"),
         }
 

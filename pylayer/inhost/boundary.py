@@ -120,7 +120,7 @@ class Message:
         return bool(self._c.kept)
 
     def plan_to_keep(
-        self, for_all_programs: bool, reads_store: int, sentinel_outside: bool, header: bytes
+        self, for_all_programs: bool, reads_store: int, sentinel_outside: bool, header: bytes, reason: str
     ) -> tuple[str, bytes] | None:
         """Returns the file name and bytes of what is kept of an answered PLAN_DEVICE (PylayerKept). None if it cannot
         be kept."""
@@ -129,6 +129,7 @@ class Message:
         kept = ffi.new("PylayerKept *")
         kept.plan = c.plan
         kept.reads_store, kept.sentinel_outside, kept.header = reads_store, sentinel_outside, header
+        kept.reason = reason.encode()[: lib.PYLAYER_REASON_BYTES - 1]
         return (name, bytes(ffi.buffer(kept))) if name else None
 
     def damaged_file(self) -> str:

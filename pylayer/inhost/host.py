@@ -254,6 +254,18 @@ class Host:
         except OSError as error:
             boundary.log(LOG_DEBUG, f"statistics cannot be written: {error.strerror or error}")
 
+    def _note_early(self, session: DeviceSession) -> None:
+        """Notes once that the program asks for something that only policy can answer."""
+        if session.noted_early or not self.root:
+            return
+        session.noted_early = True
+        from ..store import plans
+
+        try:
+            plans.note_early(self.root, session.program_id)
+        except OSError as error:
+            boundary.log(LOG_DEBUG, f"the plan cannot be kept: {error.strerror or error}")
+
     def _keep_plan(self, message: boundary.Message, session: DeviceSession) -> None:
         from ..store import plans
 
@@ -261,7 +273,7 @@ class Host:
         reads_store = (READS_ALL if all_programs else READS_PROGRAM) if session.layer_may_read else READS_NOTHING
         # Only rules make settings depend on the program.
         kept = message.plan_to_keep(
-            not self.document.get("rules"), reads_store, session.read_only, session.sentinel_header
+            not self.document.get("rules"), reads_store, session.read_only, session.sentinel_header, session.reason
         )
         if kept is not None and self.root:
             try:
@@ -286,6 +298,8 @@ class Host:
         elif session.needs_watching:
             self._guard(session.watch)
         loading = self.loading.get(message.device)
+        if loading is not None and not session.layer_may_read:
+            self._note_early(session)
         if session.state.carrier != session.carrier_planned and not session.left_alone:
             binaries = session.carrier_planned == CARRIER_BINARIES and session.state.cache_control
             feature = "VK_KHR_pipeline_binary" if binaries else "pipelineCreationCacheControl"
@@ -322,6 +336,7 @@ class Host:
         session = self.sessions.get(message.device)
         if session is None:
             return
+        self._note_early(session)
         data = message.cache_data()
         data.history = session.caches.history(data)
         if session.caches.wants_sketch(data) and message.answer_verdict(VERDICT_SKETCH):

@@ -45,8 +45,8 @@ def _fingerprints(root: str, recorded: Recorded) -> set[int]:
 def against(root: str, recorded: Recorded, earlier: Recorded, frame_ns: int) -> dict[str, Any]:
     """Returns this run's numbers beside the other's, and which pipelines were compiled in one of them or in both.
 
-    Pipelines are identified by their fingerprints, which are the same in every run. If one of the runs has no timeline,
-    ``only_now``, ``again`` and ``only_then`` are None.
+    Pipelines are identified by their fingerprints, which are the same in every run. If one of the runs compiled
+    something and has no timeline, ``only_now``, ``again`` and ``only_then`` are None.
     """
     line, other = recorded.timeline(root), earlier.timeline(root)
     ours, theirs = _fingerprints(root, recorded), _fingerprints(root, earlier)
@@ -58,7 +58,8 @@ def against(root: str, recorded: Recorded, earlier: Recorded, frame_ns: int) -> 
         if event.fingerprint and event.fingerprint not in seen and line is not None:
             seen.add(event.fingerprint)
             (again if event.fingerprint in theirs else new).append(pipeline(event, start, line))
-    known = line is not None and other is not None
+    # A run that compiled nothing has no timeline where policy rested to its end.
+    known = all(found is not None or one.run.compiled == 0 for one, found in ((recorded, line), (earlier, other)))
     return {
         "run": earlier.name,
         "pid": earlier.pid,

@@ -82,6 +82,7 @@ COUNTERS = {
     "fetched": Row("stored pipelines that the layer itself read when the program created them"),
     "fetched_bytes": Row("bytes of these pipelines"),
     "fetched_compile_ns": Row("time that it had taken to compile them"),
+    "fetch_ns": Row("time that it took to find, read and merge them, summed over threads"),
 }
 #: The other values of a run, which the policy thread counts (``DeviceSession._run_totals``).
 RUN_VALUES = {

@@ -1,6 +1,8 @@
 """Plans that the layer may reuse without waiting for Python. shim/layer/policy/kept_plans.c reads them.
 
-<root>/plans/<name>   XXH3-128 of the name and the plan, then the plan in native byte order, for this machine only
+<root>/plans/<name>            XXH3-128 of the name and the plan, then the plan in native byte order (PylayerKept), for
+                               this machine only
+<root>/plans/<program>.early   empty: this program needs policy at its start
 """
 
 from __future__ import annotations
@@ -20,6 +22,15 @@ def keep(root: str, name: str, plan: bytes) -> None:
     """Writes one plan, whole or not at all. Raises OSError."""
     make_private_below(root, "plans")
     replace_file(os.path.join(root, "plans", name), xxhash.xxh3_128_digest(name.encode() + plan) + plan)
+
+
+def note_early(root: str, program: int) -> None:
+    """Notes that a program needs policy at its start. Then the interpreter starts while the driver does, and not
+    when the program first waits for it. Raises OSError."""
+    path = os.path.join(root, "plans", f"{program:016x}.early")
+    if not os.path.exists(path):
+        make_private_below(root, "plans")
+        replace_file(path, b"")
 
 
 def prune(root: str) -> int:

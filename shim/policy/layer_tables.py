@@ -63,9 +63,39 @@ def names_header() -> str:
     return f"/* Written by shim/policy/layer_tables.py. */\nstatic const char *const setting_names[] = {{\n{names}}};\n"
 
 
+def counter_names() -> list[str]:
+    """The members of PylayerCounters, in their order."""
+    header = Path("shim/boundary.h").read_text()
+    found = re.search(r"typedef struct PylayerCounters \{(.+?)\} PylayerCounters;", header, re.S)
+    assert found
+    return re.findall(r"^    uint64_t (\w+);", found[1], re.M)
+
+
+def kind_names() -> list[str]:
+    """values.KIND_NAMES."""
+    found = re.search(r"^KIND_NAMES = \((.+?)\)$", Path("pylayer/values.py").read_text(), re.M | re.S)
+    assert found
+    return re.findall(r'"([^"]+)"', found[1])
+
+
+def run_names_header() -> str:
+    """What shim/layer/store/run_file.c includes."""
+    counters, kinds = ("".join(f"    {text(name)},\n" for name in names) for names in (counter_names(), kind_names()))
+    version = constant("pylayer/__init__.py", "__version__")
+    return (
+        f'/* Written by shim/policy/layer_tables.py. */\n#define PYLAYER_VERSION "{version}"\n'
+        f"static const char *const counter_names[] = {{\n{counters}}};\n"
+        f"static const char *const kind_names[] = {{\n{kinds}}};\n"
+    )
+
+
 def write(directory: Path) -> list[Path]:
     """Writes the headers where they changed, so that nothing is compiled again for nothing."""
-    made = {directory / "layer_tables.h": header(), directory / "layer_setting_names.h": names_header()}
+    made = {
+        directory / "layer_tables.h": header(),
+        directory / "layer_setting_names.h": names_header(),
+        directory / "run_names.h": run_names_header(),
+    }
     directory.mkdir(parents=True, exist_ok=True)
     for target, content in made.items():
         if not target.exists() or target.read_text() != content:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import shutil
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from binaries import Binaries, show_driver_cache
 from figures import Figure, show
 from rich.console import Console
 from stores import copy, folder_of
-from world import World
+from world import BUILD, World
 
 from pylayer.store.fold import Fold
 
@@ -69,32 +71,57 @@ class Bench:
         return figure
 
     def warm(self, rounds: int) -> list[Figure]:
+        """Stored pipelines created right after vkCreateDevice, against the program's own cache with its loading. The
+        layer counts how long it read the store, so what is left is the hits."""
         hit = Figure("warm, per pipeline", "the application's own VkPipelineCache from one blob", 1.15)
-        first = Figure(f"{self.count} warm, interpreter and store included", "the same, loading the blob", None, "ms")
-        load = Figure(f"load of {self.count} pipelines", "vkCreatePipelineCache of them as one blob", 1.5, "ms")
-        packed = Figure("the same load from a pack", "the same blob", None, "ms")
-        packed_first = Figure(f"{self.count} warm from a pack", "the same, loading the blob", None, "ms")
-        self.world.demo("--count", self.count, "--cache", "object", "--cache-save", self.blob, layers=None)
-        self.fresh_store()
-        self.world.demo("--count", self.count)
-        self.keep_stores()
-        for _ in range(rounds):
-            alone = self.world.demo("--count", self.count, "--cache", self.blob, layers=None)
-            for form, loading, whole in (("journals", load, first), ("pack", packed, packed_first)):
-                self.use_store(form)
-                under = self.world.demo("--count", self.count)
-                run = self.world.runs()[-1]
-                counters = run["counters"]
-                assert counters["compiled"] == 0 and counters["hits"] == self.count, counters
-                waited = counters["load_wait_ns"]
-                if form == "journals":
-                    hit.add(alone["create_ns_total"] / self.count, (under["create_ns_total"] - waited) / self.count)
-                whole.add(alone["create_ns_total"] + alone["create_cache_ns"], under["create_ns_total"])
-                loading.add(alone["create_cache_ns"], run["verify_ns"] + run["load_ns"])
-        return [hit, load, packed, first, packed_first]
+        figures = [hit]
+        for count in sorted({self.count // 2, self.count, 2 * self.count}):
+            for form in FORMS:
+                figures.append(Figure(f"{count} warm, {form}", "the same from one blob, loading it", 1.15, "ms"))
+            self.world.demo("--count", count, "--cache", "object", "--cache-save", self.blob, layers=None)
+            self.fresh_store()
+            self.world.demo("--count", count)
+            self.keep_stores()
+            for _ in range(rounds):
+                alone = self.world.demo("--count", count, "--cache", self.blob, layers=None)
+                for form, figure in zip(FORMS, figures[-len(FORMS) :], strict=True):
+                    self.use_store(form)
+                    under = self.world.demo("--count", count)
+                    counters = self.world.last()
+                    assert counters["compiled"] == 0 and counters["hits"] == count == counters["fetched"], counters
+                    figure.add(alone["create_ns_total"] + alone["create_cache_ns"], under["create_ns_total"])
+                    if count == self.count:
+                        hits_ns = under["create_ns_total"] - counters["fetch_ns"]
+                        hit.add(alone["create_ns_total"] / count, hits_ns / count)
+            self.blob.unlink()
+        return figures
+
+    def processes(self, rounds: int) -> list[Figure]:
+        """Whole processes, as scripts and tools start hundreds of."""
+        figures = []
+        for what, pipelines, limit in (("no pipeline", 0, 3.0), ("one stored pipeline", 1, 4.0)):
+            wall = Figure(f"a process with {what}", "without the layer", limit, "ms", difference=True)
+            cpu = Figure("its processor time", "without the layer", 6.0, "ms", difference=True)
+            steps = ["instance", "device", "pipelines", str(pipelines), "destroy-device", "destroy-instance"]
+            self.fresh_store()
+            for _ in range(3):
+                self.process(steps, self.layers)
+            for _ in range(rounds):
+                alone, under = self.process(steps, None), self.process(steps, self.layers)
+                wall.add(alone[0], under[0])
+                cpu.add(alone[1], under[1])
+            figures += [wall, cpu]
+        return figures
+
+    def process(self, steps: list[str], layers: str | None) -> tuple[float, float]:
+        """Returns wall time and processor time of one process, in nanoseconds."""
+        before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter_ns()
+        self.world.run([str(BUILD / "tests" / "host"), *steps], VK_INSTANCE_LAYERS=layers)
+        took, after = time.perf_counter_ns() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+        return took, (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1e9
 
     def start(self, rounds: int) -> Figure:
-        figure = Figure("vkCreateInstance + vkCreateDevice", "the driver alone", 5.0, "ms", difference=True)
+        figure = Figure("vkCreateInstance + vkCreateDevice", "the driver alone", 1.0, "ms", difference=True)
         self.world.demo("--count", 1)  # the first run of all waits for its plan; that is the figure below
         for _ in range(rounds):
             alone, under = (self.world.demo("--count", 1, layers=layers) for layers in (None, self.layers))
@@ -146,6 +173,7 @@ def main() -> None:
             lambda: bench.start(options.rounds),
             lambda: bench.first_start(options.rounds),
             lambda: bench.warm(options.rounds),
+            lambda: bench.processes(options.rounds),
             lambda: bench.start_with_store(options.rounds),
             lambda: bench.cold(options.cold_rounds),
         ]

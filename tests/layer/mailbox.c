@@ -202,7 +202,7 @@ static void main_tells(void)
 
 int main(void)
 {
-    mailbox_open();
+    mailbox_open(true);
     main_is_a_stranger();
     sender_waits();
     sender_gives_up(PYLAYER_MSG_PLAN_DEVICE, 1, "an answer is in time behind the sender's back");

@@ -267,7 +267,7 @@ class Killing:
             with ThreadPoolExecutor(2) as pool:
                 list(pool.map(lambda run: self.run_whole(*run), whole_runs))
             for run in read_all(str(self.world.store)):
-                if run["duplicates"]:
+                if run.get("duplicates"):
                     self.violation(f"{run['program']} compiled {run['duplicates']} pipelines that were stored")
                 if round_number == 2 and run["counters"]["compiled"]:
                     self.violation(f"{run['program']} compiled {run['counters']['compiled']} pipelines again")

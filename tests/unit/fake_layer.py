@@ -73,7 +73,7 @@ class FakeMessage:
         return not self.late
 
     def plan_to_keep(
-        self, for_all_programs: bool, reads_store: int, sentinel_outside: bool, header: bytes
+        self, for_all_programs: bool, reads_store: int, sentinel_outside: bool, header: bytes, reason: str
     ) -> tuple[str, bytes]:
         return ("all.plan" if for_all_programs else "one.plan"), b"plan"
 

@@ -13,10 +13,12 @@
 #include "policy/mailbox.h"
 #include "device/devices.h"
 #include "device/allocator.h"
+#include "device/ending.h"
 #include "shaders/identifiers.h"
 #include "policy/kept_plans.h"
 #include "policy/policy_thread.h"
 #include "process/process.h"
+#include "store/run_file.h"
 #include "crash/sentinel.h"
 #include "crash/sentinel_file.h"
 #include "instance/program_name.h"
@@ -110,6 +112,7 @@ static void ask_for_plan(Device *device, const VkDeviceCreateInfo *info, Feature
     if (!message)
         return;
     describe_device(&message->info, device->instance, device->physical, info, support);
+    device->info = message->info;
     describe_instance(message, device->instance);
     kept_plans_describe(message);
     /* A kept plan may be one for a process that is not skipped, so use none while policy must still decide that. */
@@ -275,11 +278,14 @@ static void open_carrier(Device *device)
     atomic_store(&device->carrier, carrier);
     atomic_store(&device->binaries_in_use, !device->plan.binaries_on_use);
     atomic_store(&device->plain_kinds, device->plan.plain_kinds);
+    /* Without a carrier a load is still expected if binaries are checked: what the application read of them before. */
+    bool loads = carrier_keeps(carrier) || checks_binaries(device);
     StoredFound found = {0};
     bool reads_store = read_store(device, carrier, &found);
     PylayerMessage *message = message_new(PYLAYER_MSG_DEVICE_CREATED, device->serial);
     if (message) {
         message->created.reads_store = reads_store;
+        message->created.needs_nothing = !loads || (reads_store && !found.work);
         message->created.used_recently = found.used_recently;
         message->created.stored_cells = found.records;
         message->created.carrier = (uint8_t)carrier;
@@ -291,8 +297,9 @@ static void open_carrier(Device *device)
         if (device->binaries)
             read_global_key(device, &message->created);
     }
-    /* Without a carrier a load is still expected if binaries are checked: what the application read of them before. */
-    bool loads = carrier_keeps(carrier) || checks_binaries(device);
+    device->used_recently = found.used_recently;
+    if (reads_store && !found.blobs)
+        atomic_store(&device->restorable_slots, 0);
     if (!mailbox_post(message, UINT64_MAX) || !loads || reads_store)
         loading_end(device);
 }
@@ -376,6 +383,15 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
     return VK_SUCCESS;
 }
 
+static void wait_for_policy(Device *device)
+{
+    mailbox_rouse();
+    PylayerMessage *message = message_new(PYLAYER_MSG_FLUSH_DEVICE, device->serial);
+    if (!mailbox_request(message, device->plan.flush_wait_ns))
+        log_line(PYLAYER_LOG_WARN, "policy did not finish writing before vkDestroyDevice went on");
+    message_done(message);
+}
+
 VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice handle, const VkAllocationCallbacks *allocator)
 {
     if (!handle)
@@ -385,10 +401,12 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice handle, const VkAllocati
         return;
     if (is_watched(device) && !process_is_forked_child()) {
         loading_abandon(device);
-        PylayerMessage *message = message_new(PYLAYER_MSG_FLUSH_DEVICE, device->serial);
-        if (!mailbox_request(message, device->plan.flush_wait_ns))
-            log_line(PYLAYER_LOG_WARN, "policy did not finish writing before vkDestroyDevice went on");
-        message_done(message);
+        if (device_ends_quietly(device)) {
+            run_file_write(device);
+            tell_end(device);
+        } else {
+            wait_for_policy(device);
+        }
         if (!devices_remove(device)) {
             leave_to_driver(device);
             return;

@@ -72,6 +72,8 @@ struct Device {
     Loading loading;
     atomic_ullong restorable_slots; /* bit mask of the caches, in order of creation, for which policy has data */
 
+    PylayerDeviceInfo info; /* as policy got it */
+    bool used_recently;     /* a run said within a day what it used */
     PylayerKept kept; /* what policy kept of an earlier process; zero if nothing */
     Stored stored;
 

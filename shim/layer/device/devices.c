@@ -5,7 +5,10 @@
 
 #include "crash/sentinel_file.h"
 #include "device/device.h"
+#include "device/ending.h"
+#include "policy/mailbox.h"
 #include "process/process.h"
+#include "store/run_file.h"
 
 static pthread_mutex_t devices_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct DeviceNode {
@@ -53,6 +56,18 @@ void devices_stop_loading(void)
     for (struct DeviceNode *node = devices; node; node = node->next)
         loading_abandon(node->device);
     pthread_mutex_unlock(&devices_mutex);
+}
+
+bool devices_end_quietly(void)
+{
+    bool quiet = mailbox_is_resting();
+    pthread_mutex_lock(&devices_mutex);
+    for (struct DeviceNode *node = devices; node && quiet; node = node->next)
+        quiet = device_ends_quietly(node->device);
+    for (struct DeviceNode *node = devices; node && quiet; node = node->next)
+        run_file_write(node->device);
+    pthread_mutex_unlock(&devices_mutex);
+    return quiet;
 }
 
 void devices_end_commands(void)

@@ -84,15 +84,21 @@ typedef struct OfferedExtensions {
 static OfferedExtensions offered_extensions(const Instance *instance, VkPhysicalDevice physical)
 {
     OfferedExtensions offered = {false, false, false, false, false};
-    uint32_t extension_count = 0;
-    if (!instance->enumerate_device_extensions ||
-        instance->enumerate_device_extensions(physical, NULL, &extension_count, NULL) != VK_SUCCESS)
-        return offered;
-    VkExtensionProperties *properties = calloc(extension_count ? extension_count : 1, sizeof *properties);
-    if (!properties)
-        return offered;
-    VkResult result = instance->enumerate_device_extensions(physical, NULL, &extension_count, properties);
-    for (uint32_t i = 0; result >= 0 && i < extension_count; i++) {
+    /* Drivers have 150 to 250. The loader reads all manifests of layers in each of these calls (0.3 ms), so it is usually
+     * one, without asking for the number first. */
+    uint32_t extension_count = 512;
+    VkExtensionProperties *properties = NULL;
+    VkResult result = VK_INCOMPLETE;
+    while (instance->enumerate_device_extensions && result == VK_INCOMPLETE && extension_count < 1u << 16) {
+        free(properties);
+        properties = calloc(extension_count, sizeof *properties);
+        if (!properties)
+            return offered;
+        uint32_t room = extension_count;
+        result = instance->enumerate_device_extensions(physical, NULL, &room, properties);
+        extension_count = result == VK_INCOMPLETE ? 2 * extension_count : room;
+    }
+    for (uint32_t i = 0; result == VK_SUCCESS && i < extension_count; i++) {
         const char *name = properties[i].extensionName;
         offered.cache_control |= strcmp(name, CACHE_CONTROL_EXTENSION) == 0;
         offered.feedback |= strcmp(name, FEEDBACK_EXTENSION) == 0;

@@ -158,7 +158,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *
     }
     bool active = !off && skip != SKIP_YES;
     char *settings = active ? layer_settings_gather(info) : NULL;
-    active = active && policy_start();
+    active = active && policy_start(program.application_name, settings || skip != SKIP_NO);
     if (forked)
         log_line(PYLAYER_LOG_INFO,
                  "this process was forked from one that had an instance; the layer does nothing in it");
@@ -193,8 +193,8 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *
         free_instance(instance);
         return VK_ERROR_TOO_MANY_OBJECTS;
     }
-    if (active)
-        policy_wait_for_libraries();
+    if (active && !mailbox_is_resting())
+        mailbox_await_libraries();
     return VK_SUCCESS;
 }
 

@@ -5,6 +5,7 @@
 
 #include "caches/cells.h"
 #include "policy/mailbox.h"
+#include "device/counters.h"
 #include "device/devices.h"
 #include "policy/commands.h"
 #include "process/process.h"
@@ -160,25 +161,12 @@ static int64_t read_merged(uint64_t serial, uint8_t *data, uint64_t size)
     return result;
 }
 
-#define COUNTERS (sizeof(PylayerCounters) / sizeof(uint64_t))
-_Static_assert(sizeof(PylayerCounters) == COUNTERS * sizeof(uint64_t), "PylayerCounters is an array of uint64_t");
-
 static int32_t read_counters(uint64_t serial, PylayerCounters *out)
 {
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    uint64_t sums[COUNTERS] = {0}, hits = 0;
-    for (unsigned slot = 0; slot < THREAD_SLOTS; slot++) {
-        const Counters *counters = &device->counters[slot];
-        const uint64_t *totals = (const uint64_t *)(const void *)&counters->totals;
-        for (size_t i = 0; i < COUNTERS; i++)
-            sums[i] += __atomic_load_n(&totals[i], __ATOMIC_RELAXED);
-        for (unsigned kind = 0; kind < PYLAYER_KIND_COUNT; kind++)
-            hits += __atomic_load_n(&counters->kind_hits[kind], __ATOMIC_RELAXED);
-    }
-    memcpy(out, sums, sizeof *out);
-    out->hits = hits;
+    counters_add_up(device, out);
     device_command_end(device);
     return 0;
 }
@@ -188,13 +176,7 @@ static int32_t read_activity(uint64_t serial, PylayerActivity *out)
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    *out = (PylayerActivity){0};
-    for (unsigned slot = 0; slot < THREAD_SLOTS; slot++) {
-        const Counters *counters = &device->counters[slot];
-        out->untold += __atomic_load_n(&counters->untold, __ATOMIC_RELAXED);
-        for (unsigned kind = 0; kind < PYLAYER_KIND_COUNT; kind++)
-            out->kind_hits[kind] += __atomic_load_n(&counters->kind_hits[kind], __ATOMIC_RELAXED);
-    }
+    activity_add_up(device, out);
     device_command_end(device);
     mailbox_measure(out);
     return 0;

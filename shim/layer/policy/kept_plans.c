@@ -10,6 +10,7 @@
  * own name and the rest, then PylayerKept.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@
 #include "policy/kept_plans.h"
 
 #include "instance/layer_settings.h"
+#include "instance/program_name.h"
 #include "process/process.h"
 #include "process/trusted.h"
 
@@ -36,6 +38,8 @@ typedef struct FileState {
  * under a key that no later process has. */
 static FileState policy_file_state;
 static char policy_file[PATH_BYTES];
+/* How names of plans begin that this build made by this policy file. */
+static char beginning[10];
 
 static FileState state_of(const char *path)
 {
@@ -44,12 +48,6 @@ static FileState state_of(const char *path)
         return (FileState){0};
     return (FileState){found.st_dev, found.st_ino, (uint64_t)found.st_size, (uint64_t)found.st_ctim.tv_sec,
                        (uint64_t)found.st_ctim.tv_nsec};
-}
-
-void kept_plans_start(void)
-{
-    config_file_path(policy_file);
-    policy_file_state = state_of(policy_file);
 }
 
 typedef struct Key {
@@ -89,13 +87,44 @@ static void add_build(Key *key)
     add(key, &state, sizeof state);
 }
 
+void kept_plans_start(void)
+{
+    uint8_t bytes[sizeof(FileState) * 2 + PATH_BYTES];
+    Key key = {.bytes = bytes};
+    config_file_path(policy_file);
+    policy_file_state = state_of(policy_file);
+    add_build(&key);
+    add(&key, &policy_file_state, sizeof policy_file_state);
+    add(&key, policy_file, strlen(policy_file) + 1);
+    snprintf(beginning, sizeof beginning, "%08x-", (unsigned)digest64(bytes, key.size, 0));
+}
+
+bool kept_plans_expected(const char *application_name)
+{
+    char directory[PATH_BYTES + 8], early[32];
+    uint64_t program;
+    store_root_path(directory);
+    strcat(directory, "/plans");
+    DIR *plans = program_id(application_name, &program) ? opendir(directory) : NULL;
+    snprintf(early, sizeof early, "%016llx.early", plans ? (unsigned long long)program : 0);
+    const struct dirent *entry;
+    bool kept = false, at_once = false;
+    while (plans && !at_once && (entry = readdir(plans))) {
+        kept |= strncmp(entry->d_name, beginning, strlen(beginning)) == 0;
+        at_once = strcmp(entry->d_name, early) == 0;
+    }
+    if (plans)
+        closedir(plans);
+    return kept && !at_once;
+}
+
 static void name_plan(char name[PYLAYER_PLAN_NAME_BYTES], const uint8_t *key, size_t size)
 {
     uint8_t digest[PYLAYER_DIGEST_BYTES];
     char hex[DIGEST_HEX_BYTES];
     digest128(key, size, digest);
     digest_hex(hex, digest);
-    snprintf(name, PYLAYER_PLAN_NAME_BYTES, "%s.plan", hex);
+    snprintf(name, PYLAYER_PLAN_NAME_BYTES, "%s%s.plan", beginning, hex);
 }
 
 void kept_plans_describe(PylayerMessage *message)
@@ -150,6 +179,6 @@ bool kept_plans_find(const PylayerMessage *message, PylayerKept *kept)
 {
     char root[PATH_BYTES];
     store_root_path(root);
-    return *root && *message->plan_name &&
+    return *root && *message->plan_name && is_own_root(root) &&
            (find(root, message->general_plan_name, kept) || find(root, message->plan_name, kept));
 }

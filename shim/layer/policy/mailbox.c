@@ -22,6 +22,16 @@
 #define LOOK_NS 2000000000ull
 #define LOOK_SELDOM_NS 60000000000ull
 
+/* A program's start is over. Later nobody waits for the interpreter, and `pylayer top` shows what the program does. */
+#define REST_NS 2000000000ull
+/* More messages do not wait for policy to start: devices that come and go. */
+#define REST_MESSAGES 64
+
+/* Whoever rouses policy waits at most this long for its libraries. If the program is inside of the dynamic linker, the
+ * libraries are opened only afterwards. */
+#define LIBRARIES_WAIT_NS 100000000ull
+#define LIBRARIES_LOOK_NS 100000l
+
 typedef struct Envelope {
     PylayerMessage message; /* must be first: a message's pointer is cast to its Envelope */
     struct Envelope *next;
@@ -39,6 +49,9 @@ static Envelope *head, *tail;
 static uint64_t queued_bytes, queued_bytes_most;
 static unsigned queued, queued_urgent;
 static bool open_, draining, over;
+static bool resting;
+static uint64_t rest_until = UINT64_MAX;
+static atomic_bool libraries_open;
 
 /* Policy is stalled from an unanswered request until it takes the next message. Meanwhile requests do not wait, so
  * a policy that hangs costs one deadline and not one for each call. */
@@ -84,7 +97,7 @@ static uint64_t next_look_locked(void)
     return since + (pause < LOOK_SELDOM_NS ? pause : LOOK_SELDOM_NS);
 }
 
-void mailbox_open(void)
+void mailbox_open(bool at_once)
 {
     idle_since = now_ns();
     pthread_condattr_t attributes;
@@ -96,6 +109,7 @@ void mailbox_open(void)
     pthread_key_create(&main_thread_key, main_thread_ends);
     pthread_mutex_lock(&mutex);
     open_ = true;
+    resting = !at_once;
     pthread_mutex_unlock(&mutex);
 }
 
@@ -195,9 +209,35 @@ PylayerMessage *message_new(enum PylayerMessageType type, uint64_t device)
     return &envelope->message;
 }
 
+/* Returns true if policy has to do something about a message before it has rested. What it may find later is for the
+ * statistics of a program that goes on. */
+static bool needs_policy(const PylayerMessage *message)
+{
+    switch (message->type) {
+    case PYLAYER_MSG_CREATE_INSTANCE:
+    case PYLAYER_MSG_FLUSH_DEVICE:
+        return false;
+    case PYLAYER_MSG_PLAN_DEVICE:
+        return !message->kept || message->layer_settings;
+    case PYLAYER_MSG_DEVICE_CREATED:
+        return !message->created.needs_nothing;
+    case PYLAYER_MSG_CELL:
+        return message->cell.unit != PYLAYER_UNIT_NONE;
+    case PYLAYER_MSG_CACHE_EMPTY:
+        return message->cache.load_expected;
+    default:
+        return true;
+    }
+}
+
 static void push_locked(Envelope *envelope)
 {
     meet_sender_locked();
+    bool rested = resting;
+    if (resting && (needs_policy(&envelope->message) || queued >= REST_MESSAGES))
+        resting = false;
+    if (envelope->message.type == PYLAYER_MSG_DEVICE_CREATED && rest_until == UINT64_MAX)
+        rest_until = now_ns() + REST_NS;
     bool was_empty = head == NULL;
     envelope->next = NULL;
     if (tail)
@@ -211,8 +251,49 @@ static void push_locked(Envelope *envelope)
         queued_bytes_most = queued_bytes;
     if (is_urgent(envelope))
         queued_urgent++;
-    if (was_empty || is_urgent(envelope))
+    /* While policy rests it has to learn only of the first device, and of what ends the rest. */
+    bool learns = rested ? !resting || envelope->message.type == PYLAYER_MSG_DEVICE_CREATED
+                         : was_empty || is_urgent(envelope);
+    if (learns)
         pthread_cond_signal(&arrivals);
+}
+
+void mailbox_libraries_are_open(void)
+{
+    atomic_store(&libraries_open, true);
+}
+
+/*
+ * A program that closes all descriptors and opens files of its own may do so between the dynamic linker's open and
+ * mmap on the policy thread. Then its file is mapped in the library's place, and SIGBUS ends the program (4 of 600
+ * that did so right after vkCreateInstance). So a thread that rouses policy goes on when the libraries are open. That
+ * takes 2 ms (measured).
+ */
+void mailbox_await_libraries(void)
+{
+    uint64_t deadline = now_ns() + LIBRARIES_WAIT_NS;
+    while (!atomic_load(&libraries_open) && now_ns() < deadline)
+        nanosleep(&(struct timespec){0, LIBRARIES_LOOK_NS}, NULL);
+}
+
+void mailbox_rouse(void)
+{
+    pthread_mutex_lock(&mutex);
+    bool roused = resting;
+    resting = false;
+    if (roused)
+        pthread_cond_signal(&arrivals);
+    pthread_mutex_unlock(&mutex);
+    if (roused)
+        mailbox_await_libraries();
+}
+
+bool mailbox_is_resting(void)
+{
+    pthread_mutex_lock(&mutex);
+    bool result = resting;
+    pthread_mutex_unlock(&mutex);
+    return result;
 }
 
 bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes)
@@ -228,10 +309,13 @@ bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes)
         return false;
     }
     pthread_mutex_lock(&mutex);
-    bool accepted = open_ && queued_bytes + envelope->bytes <= queue_bytes;
+    bool accepted = open_ && queued_bytes + envelope->bytes <= queue_bytes, rested = resting;
     if (accepted)
         push_locked(envelope);
+    bool roused = rested && !resting;
     pthread_mutex_unlock(&mutex);
+    if (roused)
+        mailbox_await_libraries();
     if (!accepted)
         free_envelope(envelope);
     return accepted;
@@ -319,6 +403,26 @@ static void await_arrival_locked(uint64_t wake)
         pthread_cond_wait(&arrivals, &mutex);
     else
         pthread_cond_timedwait(&arrivals, &mutex, &deadline);
+}
+
+bool mailbox_rest(void)
+{
+    bool ends = false;
+    pthread_mutex_lock(&mutex);
+    while (open_ && resting && !ends) {
+        uint64_t look = next_look_locked(), now = now_ns();
+        if (now >= rest_until)
+            resting = false;
+        else if (now < look)
+            await_arrival_locked(rest_until < look ? rest_until : look);
+        else
+            ends = look_around_locked(now);
+    }
+    /* Then policy starts after all, and writes what it has to. */
+    resting = false;
+    bool goes_on = open_;
+    pthread_mutex_unlock(&mutex);
+    return goes_on;
 }
 
 PylayerMessage *mailbox_next(int64_t timeout_ns)

@@ -4,7 +4,19 @@
 
 #include "base.h"
 
-void mailbox_open(void);
+/* Policy rests until a message needs it, or until REST_NS after the first device was created. Until then messages wait
+ * in the queue, and no interpreter starts: a program that only finds stored pipelines may end before. at_once: policy
+ * does not rest. */
+void mailbox_open(bool at_once);
+/* The policy thread calls it first. Returns false if the mailbox was closed. */
+bool mailbox_rest(void);
+/* Ends the rest. */
+void mailbox_rouse(void);
+bool mailbox_is_resting(void);
+/* Policy's libraries are open, or cannot be opened. */
+void mailbox_libraries_are_open(void);
+/* Waits for that, but only for a limited time. */
+void mailbox_await_libraries(void);
 void mailbox_close(void);
 bool mailbox_is_open(void);
 /* For exit(): see mutex_can_be_had (process.h). */

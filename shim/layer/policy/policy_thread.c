@@ -28,15 +28,8 @@
 /* Python's own frames need 32 KiB (measured); reading YAML recurses. */
 #define STACK_BYTES (2u << 20)
 #define EXIT_FLUSH_NS 1000000000ll
-/* vkCreateInstance waits at most this long for the libraries. If a program calls it while the dynamic linker is at
- * work, the libraries are opened only afterwards. */
-#define LIBRARIES_WAIT_NS 100000000ull
-#define LIBRARIES_LOOK_NS 100000l
-
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool started;
-/* Policy's libraries are open, or could not be opened. */
-static atomic_bool libraries_open;
 
 typedef int (*PolicyRunFn)(const PylayerShim *shim, int python_in_process);
 
@@ -71,7 +64,7 @@ static char own_directory[PATH_MAX];
 static void find_own_directory(void)
 {
     Dl_info self;
-    if (!dladdr((void *)(uintptr_t)policy_start, &self) || !self.dli_fname ||
+    if (!dladdr((void *)(uintptr_t)policy_flush_at_exit, &self) || !self.dli_fname ||
         !realpath(self.dli_fname, own_directory)) {
         *own_directory = '\0';
         return;
@@ -143,19 +136,6 @@ static void open_extension_modules(void)
     }
 }
 
-/*
- * A program that closes all descriptors and opens files of its own may do so between the dynamic linker's open and
- * mmap on the policy thread. Then its file is mapped in the library's place, and SIGBUS ends the program (4 of 600
- * that did so right after vkCreateInstance). So vkCreateInstance returns only when the libraries are open. That takes
- * 2 ms (measured), while the driver also works.
- */
-void policy_wait_for_libraries(void)
-{
-    uint64_t deadline = now_ns() + LIBRARIES_WAIT_NS;
-    while (!atomic_load(&libraries_open) && now_ns() < deadline)
-        nanosleep(&(struct timespec){0, LIBRARIES_LOOK_NS}, NULL);
-}
-
 static void policy_ended(void)
 {
     mailbox_close();
@@ -187,14 +167,12 @@ static void isolate(void *library)
         *links = process_links;
 }
 
-static void *policy_main(void *unused)
+static void run_policy(void)
 {
-    (void)unused;
-    pthread_cleanup_push(ended, NULL);
     void *library = open_policy_library();
     if (library)
         open_extension_modules();
-    atomic_store(&libraries_open, true);
+    mailbox_libraries_are_open();
     PolicyRunFn run = library ? (PolicyRunFn)(uintptr_t)dlsym(library, "pylayer_policy_run") : NULL;
     if (library)
         isolate(library);
@@ -207,12 +185,23 @@ static void *policy_main(void *unused)
     else if (library)
         log_line(PYLAYER_LOG_INFO, "policy cannot start, so the layer does nothing: " PYLAYER_POLICY_LIBRARY
                                    " comes from another build; reinstall pylayer");
+}
+
+static void *policy_main(void *unused)
+{
+    (void)unused;
+    pthread_cleanup_push(ended, NULL);
+    if (mailbox_rest())
+        run_policy();
     pthread_cleanup_pop(1);
     /* The C library calls exit() when a process's last thread ends. Here threads of a policy class may remain. */
     if (mailbox_outlives_program())
         exit(0);
     return NULL;
 }
+
+static const char *first_application;
+static bool start_at_once;
 
 static void start(void)
 {
@@ -223,7 +212,8 @@ static void start(void)
     }
     find_own_directory();
     kept_plans_start();
-    mailbox_open();
+    /* With lines to write about what policy does, or plans to make, it starts while the driver starts too. */
+    mailbox_open(start_at_once || log_enabled(PYLAYER_LOG_INFO) || !kept_plans_expected(first_application));
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -251,9 +241,14 @@ static void start(void)
     started = true;
 }
 
-bool policy_start(void)
+bool policy_start(const char *application_name, bool at_once)
 {
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&mutex);
+    first_application = application_name;
+    start_at_once = at_once;
     pthread_once(&once, start);
+    pthread_mutex_unlock(&mutex);
     return started && mailbox_is_open();
 }
 
@@ -262,9 +257,11 @@ static void flush_at_exit(void)
     if (!started || process_is_forked_child() || !mailbox_can_be_used() || !devices_can_be_used() || !mailbox_is_open())
         return;
     devices_stop_loading();
-    PylayerMessage *message = message_new(PYLAYER_MSG_FLUSH_PROCESS, 0);
-    mailbox_request(message, EXIT_FLUSH_NS);
-    message_done(message);
+    if (!devices_end_quietly()) {
+        PylayerMessage *message = message_new(PYLAYER_MSG_FLUSH_PROCESS, 0);
+        mailbox_request(message, EXIT_FLUSH_NS);
+        message_done(message);
+    }
     mailbox_close();
     devices_end_commands();
 }

@@ -73,14 +73,25 @@ int open_in_store(const char *directory, const char *name)
     return open_below(directory, name, O_RDONLY | O_NOFOLLOW);
 }
 
-bool is_own_directory(const char *path)
+static bool opens_as_own(const char *path, int flags)
 {
     struct stat found;
-    int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC | flags);
     bool own = fd >= 0 && is_own(fd, &found, false);
     if (fd >= 0)
         close(fd);
     return own;
+}
+
+bool is_own_root(const char *path)
+{
+    struct stat found;
+    return lstat(path, &found) == 0 && (found.st_uid == geteuid() || found.st_uid == 0) && opens_as_own(path, 0);
+}
+
+bool is_own_directory(const char *path)
+{
+    return opens_as_own(path, O_NOFOLLOW);
 }
 
 int create_in_store(const char *directory, const char *name)

@@ -17,6 +17,8 @@ void store_root_path(char out[PATH_BYTES]);
 /* Opens a plain file in the store for reading. Returns -1 unless only this user or root can write the file and its
  * directory, and neither is a link. */
 int open_in_store(const char *directory, const char *name);
+/* Returns true if only this user or root can write to the store's root, which may be a link of theirs. */
+bool is_own_root(const char *path);
 /* Returns true if only this user or root can write to the directory, and it is no link. */
 bool is_own_directory(const char *path);
 /* Makes a file in the store that is not there yet, for reading and writing. Returns -1 unless only this user or root can

@@ -2,8 +2,11 @@
 #include "store/store_format.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "process/digest.h"
+
+#define RECENT_SECONDS (24 * 3600)
 
 bool file_header_is_whole(const FileHeader *header, const uint8_t identity[PYLAYER_DIGEST_BYTES])
 {
@@ -28,6 +31,11 @@ bool record_data_is_whole(const RecordHeader *header, const uint8_t *data)
     uint8_t digest[PYLAYER_DIGEST_BYTES];
     digest128(data, header->size, digest);
     return memcmp(digest, header->digest, sizeof digest) == 0;
+}
+
+bool record_is_recent(const RecordHeader *header)
+{
+    return (int64_t)header->last_used + RECENT_SECONDS >= (int64_t)time(NULL);
 }
 
 bool record_is(const RecordHeader *header, const char magic[4])

@@ -17,9 +17,8 @@
 
 /* A larger table stays in its file, of which a lookup reads a page or two. */
 #define TABLE_IN_MEMORY 4096
-/* As recency.RECENT_SECONDS. */
-#define RECENT_SECONDS (24 * 3600)
-
+/* Reading the headers of more files is work for each process. */
+#define MANY_FILES 16
 /* Policy reads the file, says what is wrong with it, and repairs it when there is time. */
 void index_tell_damage(const Device *device, const char *name)
 {
@@ -76,7 +75,7 @@ static bool take_note(Device *device, int fd, const RecordHeader *header, uint64
         return false;
     if (record_is(header, "NOTE") && header->flags & NOTE_PLAIN_KIND && header->kind < PYLAYER_KIND_COUNT)
         atomic_fetch_or(&device->plain_kinds, 1u << header->kind);
-    if (!record_is(header, "USED") || (int64_t)header->last_used + RECENT_SECONDS < (int64_t)time(NULL))
+    if (!record_is(header, "USED") || !record_is_recent(header))
         return true;
     found->used_recently = true;
     uint8_t *data = malloc(header->size + 1);
@@ -212,6 +211,7 @@ static bool add_file(Device *device, const char *name, StoredFound *found)
     close(fd);
     stored->file_count++;
     found->records += file->entry_count;
+    found->work |= stored->file_count > MANY_FILES || (file->table == 0 && file->entry_count > TABLE_IN_MEMORY);
     return fine;
 }
 
@@ -227,6 +227,7 @@ static bool look_at(Device *device, int directory, const char *name, StoredFound
         return true;
     if (ends_in(name, ".snapshot"))
         return false;
+    found->blobs |= ends_in(name, ".blob");
     if (ends_in(name, ".pack") || ends_in(name, ".journal") || ends_in(name, ".closed"))
         return add_file(device, name, found);
     return true;

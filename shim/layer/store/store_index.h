@@ -34,13 +34,16 @@ typedef struct Stored {
     pthread_cond_t given;
     StoredFile *files; /* one that is gone keeps its place, without entries */
     uint32_t file_count;
-    NumberMap places; /* of records: being given to the driver, or given */
+    NumberMap places;  /* of records: being given to the driver, or given */
+    NumberMap digests; /* of what was given: digest_id */
 } Stored;
 
 /* What the folder says at the start. */
 typedef struct StoredFound {
     uint64_t records;
     bool used_recently; /* a run said within a day what it used */
+    bool blobs;         /* the program's own cache data may be restored */
+    bool work;          /* so many records without a table, or files, that policy should fold them */
 } StoredFound;
 
 /* A file's number and the offset of a record in it. */

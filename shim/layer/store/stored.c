@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "caches/cells.h"
+#include "crash/sentinel.h"
 #include "crash/sentinel_file.h"
 #include "process/trusted.h"
 #include "store/store_index.h"
@@ -38,6 +39,7 @@ void stored_free(Device *device)
     index_forget(stored);
     free(stored->directory);
     number_map_free(&stored->places);
+    number_map_free(&stored->digests);
     pthread_cond_destroy(&stored->given);
     pthread_mutex_destroy(&stored->mutex);
 }
@@ -118,10 +120,29 @@ static bool whole_record_at(const Chunk *chunk, uint64_t at, RecordHeader *heade
            record_data_is_whole(header, chunk->data + at + sizeof *header);
 }
 
+static void note_given(Device *device, const Place *places, uint32_t count)
+{
+    Stored *stored = &device->stored;
+    pthread_mutex_lock(&stored->mutex);
+    for (uint32_t i = 0; i < count; i++)
+        number_map_put(&stored->places, places[i], GIVEN);
+    pthread_cond_broadcast(&stored->given);
+    pthread_mutex_unlock(&stored->mutex);
+}
+
+static bool was_given(Stored *stored, const RecordHeader *header)
+{
+    pthread_mutex_lock(&stored->mutex);
+    bool given = number_map_find(&stored->digests, digest_id(header->digest) | 1) != 0;
+    pthread_mutex_unlock(&stored->mutex);
+    return given;
+}
+
 /* Takes the record at *at and those behind it that nobody else has taken. mine: the caller has taken the first. Returns
  * false if no more follow. */
-static bool take_slice(Stored *stored, const Chunk *chunk, uint64_t *at, bool mine, Slice *slice)
+static bool take_slice(Device *device, const Chunk *chunk, uint64_t *at, bool mine, Slice *slice)
 {
+    Stored *stored = &device->stored;
     slice->count = 0;
     slice->compile_ns = 0;
     while (slice->count < CELLS_MERGED_AT_ONCE) {
@@ -137,8 +158,12 @@ static bool take_slice(Stored *stored, const Chunk *chunk, uint64_t *at, bool mi
             if (taken)
                 return false;
         }
+        /* A fold that was cut short leaves records in two files. */
+        bool twice = cell && was_given(stored, &header);
+        if (twice)
+            note_given(device, &place, 1);
         mine = false;
-        if (cell) {
+        if (cell && !twice) {
             uint32_t i = slice->count++;
             slice->places[i] = place;
             slice->offsets[i] = *at + sizeof header;
@@ -146,20 +171,12 @@ static bool take_slice(Stored *stored, const Chunk *chunk, uint64_t *at, bool mi
             slice->fingerprints[i] = header.fingerprint;
             slice->compile_ns += header.flags & RECORD_ADOPTED ? 0 : header.create_ns;
             memcpy(slice->digests + i * PYLAYER_DIGEST_BYTES, header.digest, PYLAYER_DIGEST_BYTES);
+            if (record_is_recent(&header))
+                fingerprints_note(device, header.fingerprint, SEEN_TOLD);
         }
         *at += record_space(header.size);
     }
     return true;
-}
-
-static void note_given(Device *device, const Place *places, uint32_t count)
-{
-    Stored *stored = &device->stored;
-    pthread_mutex_lock(&stored->mutex);
-    for (uint32_t i = 0; i < count; i++)
-        number_map_put(&stored->places, places[i], GIVEN);
-    pthread_cond_broadcast(&stored->given);
-    pthread_mutex_unlock(&stored->mutex);
 }
 
 static void give_slice(Device *device, const Chunk *chunk, const Slice *slice)
@@ -176,6 +193,10 @@ static void give_slice(Device *device, const Chunk *chunk, const Slice *slice)
         loading_refused(device, slice->count - taken);
     count(&totals->fetched, taken);
     count(&totals->fetched_compile_ns, slice->compile_ns);
+    pthread_mutex_lock(&device->stored.mutex);
+    for (uint32_t i = 0; i < slice->count; i++)
+        number_map_put(&device->stored.digests, digest_id(slice->digests + (size_t)i * PYLAYER_DIGEST_BYTES) | 1, 1);
+    pthread_mutex_unlock(&device->stored.mutex);
     note_given(device, slice->places, slice->count);
 }
 
@@ -195,7 +216,7 @@ static bool give_from(Device *device, Place place)
     bool first = true, more = there && chunk.data;
     while (more) {
         Slice slice;
-        more = take_slice(stored, &chunk, &at, first, &slice);
+        more = take_slice(device, &chunk, &at, first, &slice);
         if (slice.count > 0)
             give_slice(device, &chunk, &slice);
         if (at == 0)
@@ -256,6 +277,7 @@ void stored_fetch(Device *device, uint64_t fingerprint)
         return;
     if (fingerprint ? fingerprint_is(device, fingerprint, SEEN_FETCHED) : atomic_load(&stored->unnamed_fetched))
         return;
+    uint64_t start = now_ns();
     if (!give_all(device, fingerprint)) {
         StoredFound found = {0};
         pthread_mutex_lock(&stored->mutex);
@@ -267,4 +289,5 @@ void stored_fetch(Device *device, uint64_t fingerprint)
         fingerprints_note(device, fingerprint, SEEN_FETCHED);
     else
         atomic_store(&stored->unnamed_fetched, true);
+    count(&counters_of(device)->totals.fetch_ns, now_ns() - start);
 }

@@ -18,13 +18,11 @@ __attribute__((constructor)) static void leave_home(void)
 uint64_t policy_device;
 bool policy_runs;
 
-bool policy_start(void)
+bool policy_start(const char *application_name, bool at_once)
 {
+    (void)application_name;
+    (void)at_once;
     return policy_runs;
-}
-
-void policy_wait_for_libraries(void)
-{
 }
 
 void policy_flush_at_exit(void)
@@ -36,8 +34,22 @@ bool mailbox_is_open(void)
     return policy_runs;
 }
 
-void mailbox_open(void)
+void mailbox_await_libraries(void)
 {
+}
+
+void mailbox_rouse(void)
+{
+}
+
+bool mailbox_is_resting(void)
+{
+    return false;
+}
+
+void mailbox_open(bool at_once)
+{
+    (void)at_once;
 }
 
 void mailbox_close(void)
