@@ -238,11 +238,7 @@ class Scale:
                 **(
                     {}
                     if what == "alone"
-                    else {
-                        "fetch_against_blob": ratio(
-                            one.of("fetch_ns"), series[count, "alone"].of("create_cache_ns")
-                        )
-                    }
+                    else {"fetch_against_blob": ratio(one.of("fetch_ns"), series[count, "alone"].of("create_cache_ns"))}
                 ),
             }
             for (count, what), one in series.items()

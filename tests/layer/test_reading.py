@@ -159,3 +159,15 @@ def test_another_process_is_alive(world: World) -> None:
         world.demo("--count", 4)
         assert world.last()["fetched"] == 4
         other.kill()
+
+
+def test_own_cache_holds_its_own(world: World, tmp_path: Path) -> None:
+    """A cache of the program's gets the pipelines that are created with it, and not what else is stored."""
+    alone, under = tmp_path / "alone", tmp_path / "under"
+    world.demo("--count", 20, "--cache", alone, "--cache-save", alone, layers=None)
+    world.demo("--count", 200)
+    world.demo("--count", 1)
+    world.demo("--count", 20, "--cache", under, "--cache-save", under)
+    counters = world.last()
+    assert (counters["compiled"], counters["hits"]) == (0, 20)
+    assert alone.stat().st_size <= under.stat().st_size < alone.stat().st_size * 1.1

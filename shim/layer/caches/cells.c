@@ -140,6 +140,22 @@ void cells_seed(Device *device, AppCache *app_cache)
     patient_unlock(&device->merge_mutex);
 }
 
+bool cells_give(Device *device, AppCache *app_cache, const uint8_t *data, size_t size, const uint8_t *digest)
+{
+    Mark mark = mark_records(device, digest, 1);
+    VkPipelineCache cell = driver_cache_create_from(device, data, size);
+    bool given = false;
+    if (cell != VK_NULL_HANDLE && patient_lock(&device->merge_mutex)) {
+        VkPipelineCache into = atomic_load(&app_cache->handle);
+        given = cache_merge_locked(device, &app_cache->use, into, 1, &cell) == VK_SUCCESS;
+        patient_unlock(&device->merge_mutex);
+    }
+    if (cell != VK_NULL_HANDLE)
+        device->destroy_pipeline_cache(device->handle, cell, NULL);
+    mark_end(mark);
+    return given;
+}
+
 void cells_absorb(Device *device, AppCache *app_cache, bool at_its_end)
 {
     if (!patient_lock(&device->merge_mutex))

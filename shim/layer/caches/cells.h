@@ -12,6 +12,8 @@ void cells_close(Device *device);
 bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, PylayerCell about);
 /* Merges the layer's cache into an application's cache that lacks pipelines which the layer has. */
 void cells_seed(Device *device, AppCache *app_cache);
+/* Merges one stored record into an application's cache. Returns false if the driver refuses it. */
+bool cells_give(Device *device, AppCache *app_cache, const uint8_t *data, size_t size, const uint8_t *digest);
 /* Merges an application's cache into the layer's, to keep what is in no cell. at_its_end: before its destruction. */
 void cells_absorb(Device *device, AppCache *app_cache, bool at_its_end);
 /* Returns a copy of the application's cache or, without one, of the layer's. A deferred operation may use the copy for

@@ -74,7 +74,7 @@ struct Device {
 
     PylayerDeviceInfo info; /* as policy got it */
     bool used_recently;     /* a run said within a day what it used */
-    PylayerKept kept; /* what policy kept of an earlier process; zero if nothing */
+    PylayerKept kept;       /* what policy kept of an earlier process; zero if nothing */
     Stored stored;
 
     atomic_uint plain_kinds; /* bit mask of PylayerPipelineKind */

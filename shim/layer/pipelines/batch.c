@@ -67,21 +67,20 @@ VkResult batch_create_one(Batch *batch, uint32_t index, VkPipelineCache cache, u
     return batch_call(batch, cache, may_compile, index, 1, &info, pipeline, duration_ns);
 }
 
-/* Returns false if the layer's cache probably lacks the pipeline. */
-static bool may_be_merged(const Batch *batch, uint32_t index)
+/* Has the layer's cache hold what the store has of the pipeline. Returns false if it probably lacks the pipeline. */
+static bool fetch(const Batch *batch, uint32_t index)
 {
     const Element *element = &batch->elements[index];
+    bool merged = stored_fetch(batch->call->device, element->fingerprint);
     /* The cell of a deferred operation holds several pipelines and has the fingerprint of the first alone. */
-    return !batch->after_load || element->kind >= PYLAYER_KIND_RAY_TRACING ||
-           fingerprint_may_be_merged(batch->call->device, element->fingerprint);
+    return !batch->after_load || element->kind >= PYLAYER_KIND_RAY_TRACING || merged;
 }
 
 VkResult batch_probe(Batch *batch, uint32_t index, VkPipelineCache *probed, uint64_t *duration_ns)
 {
     Device *device = batch->call->device;
     VkPipeline *pipeline = &batch->call->pipelines[index];
-    stored_fetch(device, batch->elements[index].fingerprint);
-    if (!may_be_merged(batch, index)) {
+    if (!fetch(batch, index)) {
         *probed = VK_NULL_HANDLE;
         VkResult result = batch_create_one(batch, index, VK_NULL_HANDLE, FAIL_ON_COMPILE, pipeline, duration_ns);
         bool nothing_merged = atomic_load_explicit(&device->cells_generation, memory_order_relaxed) == 0;

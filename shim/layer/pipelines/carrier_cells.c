@@ -117,6 +117,14 @@ static bool probe_annex(Batch *batch, uint32_t index)
     return found;
 }
 
+/* Puts what the layer has of a pipeline into the application's cache, as if it had been compiled there. */
+static void seed(Batch *batch, uint32_t index)
+{
+    Device *device = batch->call->device;
+    if (!stored_give_to(device, batch->app_cache, batch->elements[index].fingerprint))
+        cells_seed(device, batch->app_cache);
+}
+
 /* Probes the layer's cache. */
 static bool probe_layer(Batch *batch, uint32_t index)
 {
@@ -124,7 +132,7 @@ static bool probe_layer(Batch *batch, uint32_t index)
     if (!probe_one(batch, index, device->merged))
         return false;
     if (batch->app_cache && device->plan.seed_caches)
-        cells_seed(device, batch->app_cache);
+        seed(batch, index);
     note_hit(batch, index, true);
     return true;
 }
@@ -202,12 +210,12 @@ static VkResult create_absent(Batch *batch, uint32_t index)
 }
 
 /* Without a probe a miss cannot be detected, so what the store has must be in the application's cache beforehand. */
-static void seed_before(Batch *batch)
+static void seed_before(Batch *batch, uint32_t index)
 {
     Device *device = batch->call->device;
     batch_wait_for_load(batch);
     if (device->plan.seed_caches && !loading_is_under_way(device)) /* not in a load: each slice would cause a merge */
-        cells_seed(device, batch->app_cache);
+        seed(batch, index);
 }
 
 /* For a pipeline of a kind that probes do not find, or whose flags cannot be changed. */
@@ -220,7 +228,7 @@ static VkResult create_without_probe(Batch *batch, uint32_t index)
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
     stored_fetch(device, batch->elements[index].fingerprint);
     if (batch->app_cache)
-        seed_before(batch);
+        seed_before(batch, index);
     if (batch->elements[index].suspect)
         return create_absent(batch, index);
     uint64_t duration = 0;

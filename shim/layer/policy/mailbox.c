@@ -252,8 +252,8 @@ static void push_locked(Envelope *envelope)
     if (is_urgent(envelope))
         queued_urgent++;
     /* While policy rests it has to learn only of the first device, and of what ends the rest. */
-    bool learns = rested ? !resting || envelope->message.type == PYLAYER_MSG_DEVICE_CREATED
-                         : was_empty || is_urgent(envelope);
+    bool learns =
+        rested ? !resting || envelope->message.type == PYLAYER_MSG_DEVICE_CREATED : was_empty || is_urgent(envelope);
     if (learns)
         pthread_cond_signal(&arrivals);
 }

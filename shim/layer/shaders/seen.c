@@ -18,39 +18,32 @@ void fingerprints_close(Device *device)
     }
 }
 
-bool fingerprints_note(Device *device, uint64_t fingerprint, enum Seen what)
+unsigned fingerprints_note(Device *device, uint64_t fingerprint, enum Seen what)
 {
     if (!fingerprint)
-        return false;
+        return 0;
     unsigned shard = (unsigned)fingerprint % SEEN_SHARDS;
     NumberMap *seen = &device->seen.shards[shard].fingerprints;
     pthread_mutex_lock(&device->seen.shards[shard].mutex);
-    uint64_t known = number_map_find(seen, fingerprint);
-    bool noted = (known & what) != 0 ||
-                 ((known || seen->used < SEEN_IN_A_SHARD) && number_map_put(seen, fingerprint, known | what));
+    uint64_t known = number_map_find(seen, fingerprint), all = known | what;
+    bool noted = known == all || ((known || seen->used < SEEN_IN_A_SHARD) && number_map_put(seen, fingerprint, all));
     pthread_mutex_unlock(&device->seen.shards[shard].mutex);
-    return noted;
+    return noted ? (unsigned)all : 0;
 }
 
-bool fingerprint_is(Device *device, uint64_t fingerprint, enum Seen what)
+unsigned fingerprint_known(Device *device, uint64_t fingerprint)
 {
     unsigned shard = (unsigned)fingerprint % SEEN_SHARDS;
     pthread_mutex_lock(&device->seen.shards[shard].mutex);
     uint64_t known = number_map_find(&device->seen.shards[shard].fingerprints, fingerprint);
     pthread_mutex_unlock(&device->seen.shards[shard].mutex);
-    return (known & what) != 0;
+    return (unsigned)known;
 }
 
 void fingerprints_note_merged(Device *device, uint64_t fingerprint)
 {
     if (!fingerprints_note(device, fingerprint, SEEN_MERGED))
         atomic_store(&device->seen.merged_unknown, true);
-}
-
-bool fingerprint_may_be_merged(Device *device, uint64_t fingerprint)
-{
-    return !fingerprint || atomic_load_explicit(&device->seen.merged_unknown, memory_order_relaxed) ||
-           fingerprint_is(device, fingerprint, SEEN_MERGED);
 }
 
 uint64_t fingerprints_read(Device *device, uint64_t *out, uint64_t capacity)

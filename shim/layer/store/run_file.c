@@ -77,8 +77,10 @@ static void write_counters(FILE *out, const Device *device)
             fprintf(out, "kinds.%s.hits=i:%llu\nkinds.%s.compiled=i:0\nkinds.%s.compile_ns=i:0\n", kind_names[kind],
                     (unsigned long long)activity.kind_hits[kind], kind_names[kind], kind_names[kind]);
     double mean = totals.fetched ? (double)totals.fetched_compile_ns / (double)totals.fetched : 0;
-    fprintf(out, "stored_records=i:0\nstored_bytes=i:0\nloaded_records=i:%llu\nloaded_bytes=i:%llu\nmean_compile_ns=f:%.1f\n",
-            (unsigned long long)totals.fetched, (unsigned long long)totals.fetched_bytes, mean);
+    fprintf(
+        out,
+        "stored_records=i:0\nstored_bytes=i:0\nloaded_records=i:%llu\nloaded_bytes=i:%llu\nmean_compile_ns=f:%.1f\n",
+        (unsigned long long)totals.fetched, (unsigned long long)totals.fetched_bytes, mean);
 }
 
 /* Returns text of this size, malloc'd; NULL if memory is short. */

@@ -30,7 +30,8 @@ typedef struct Stored {
     uint8_t identity[PYLAYER_DIGEST_BYTES];
     uint64_t program;
     char *directory;
-    pthread_mutex_t mutex; /* guards what follows */
+    _Atomic(uint8_t *) buffer; /* FETCH_BYTES that no thread uses now; fresh memory costs a page fault each 4 KiB */
+    pthread_mutex_t mutex;     /* guards what follows */
     pthread_cond_t given;
     StoredFile *files; /* one that is gone keeps its place, without entries */
     uint32_t file_count;

@@ -16,6 +16,8 @@
 
 /* Bytes read at once, from the record that is wanted. Pipelines that were stored together are created together. */
 #define FETCH_BYTES (64u << 10)
+/* Most of RADV's records are smaller; others need a second read. */
+#define RECORD_BYTES (8u << 10)
 /* The thread that gives a record to the driver needs a few of these. Waking a sleeping thread takes 50 us and more. */
 #define SPIN_NS 200000
 
@@ -38,6 +40,7 @@ void stored_free(Device *device)
     Stored *stored = &device->stored;
     index_forget(stored);
     free(stored->directory);
+    free(atomic_load(&stored->buffer));
     number_map_free(&stored->places);
     number_map_free(&stored->digests);
     pthread_cond_destroy(&stored->given);
@@ -76,24 +79,36 @@ typedef struct Chunk {
     uint32_t file;
     uint64_t offset; /* of the data in its file */
     uint64_t salt;
+    bool large; /* longer than FETCH_BYTES */
 } Chunk;
 
-/* Reads from a record on: at least that record, if it is whole. Returns false if the file is gone. */
-static bool read_chunk(const Stored *stored, const char *name, Chunk *chunk)
+static void release_chunk(Stored *stored, Chunk *chunk)
+{
+    if (!chunk->large)
+        chunk->data = atomic_exchange(&stored->buffer, chunk->data);
+    free(chunk->data);
+}
+
+/* Reads `size` bytes from a record on, or that record, if it is whole and longer. Returns false if the file is gone. */
+static bool read_chunk(Stored *stored, const char *name, Chunk *chunk, size_t size)
 {
     int fd = open_in_store(stored->directory, name);
     if (fd < 0)
         return false;
-    size_t size = FETCH_BYTES;
-    chunk->data = malloc(size);
+    chunk->data = atomic_exchange(&stored->buffer, NULL);
+    if (!chunk->data)
+        chunk->data = malloc(FETCH_BYTES);
     ssize_t got = chunk->data ? pread(fd, chunk->data, size, (off_t)chunk->offset) : -1;
     RecordHeader header;
     if (got >= (ssize_t)sizeof header) {
         memcpy(&header, chunk->data, sizeof header);
         if (record_header_is_whole(&header, chunk->salt) && header.size + sizeof header > (size_t)got) {
             size = header.size + sizeof header;
-            free(chunk->data);
-            chunk->data = malloc(size);
+            if (size > FETCH_BYTES) {
+                free(chunk->data);
+                chunk->data = malloc(size);
+                chunk->large = true;
+            }
             got = chunk->data ? pread(fd, chunk->data, size, (off_t)chunk->offset) : -1;
         }
     }
@@ -200,18 +215,24 @@ static void give_slice(Device *device, const Chunk *chunk, const Slice *slice)
     note_given(device, slice->places, slice->count);
 }
 
+static Chunk chunk_at(Stored *stored, Place place, char name[PYLAYER_STORE_NAME_BYTES])
+{
+    Chunk chunk = {.file = (uint32_t)(place >> PLACE_OFFSET_BITS) - 1,
+                   .offset = place & ((1ull << PLACE_OFFSET_BITS) - 1)};
+    pthread_mutex_lock(&stored->mutex);
+    chunk.salt = stored->files[chunk.file].salt;
+    memcpy(name, stored->files[chunk.file].name, PYLAYER_STORE_NAME_BYTES);
+    pthread_mutex_unlock(&stored->mutex);
+    return chunk;
+}
+
 /* Gives the record at a place, which the caller has taken, and those behind it. Returns false if the file is gone. */
 static bool give_from(Device *device, Place place)
 {
-    Stored *stored = &device->stored;
-    Chunk chunk = {.file = (uint32_t)(place >> PLACE_OFFSET_BITS) - 1,
-                   .offset = place & ((1ull << PLACE_OFFSET_BITS) - 1)};
     char name[PYLAYER_STORE_NAME_BYTES];
-    pthread_mutex_lock(&stored->mutex);
-    chunk.salt = stored->files[chunk.file].salt;
-    memcpy(name, stored->files[chunk.file].name, sizeof name);
-    pthread_mutex_unlock(&stored->mutex);
-    bool there = read_chunk(stored, name, &chunk);
+    uint64_t start = now_ns();
+    Chunk chunk = chunk_at(&device->stored, place, name);
+    bool there = read_chunk(&device->stored, name, &chunk, FETCH_BYTES);
     uint64_t at = 0;
     bool first = true, more = there && chunk.data;
     while (more) {
@@ -225,7 +246,8 @@ static bool give_from(Device *device, Place place)
     }
     /* Also if it did not verify, so that nobody waits for it or reads it again. */
     note_given(device, &place, 1);
-    free(chunk.data);
+    release_chunk(&device->stored, &chunk);
+    count(&counters_of(device)->totals.fetch_ns, now_ns() - start);
     return there;
 }
 
@@ -270,14 +292,20 @@ static bool give_all(Device *device, uint64_t fingerprint)
     return there;
 }
 
-void stored_fetch(Device *device, uint64_t fingerprint)
+/* Returns false if the layer's cache probably holds no pipeline of which this is known. */
+static bool may_be_merged(Device *device, uint64_t fingerprint, unsigned known)
+{
+    return !fingerprint || known & SEEN_MERGED ||
+           atomic_load_explicit(&device->seen.merged_unknown, memory_order_relaxed);
+}
+
+bool stored_fetch(Device *device, uint64_t fingerprint)
 {
     Stored *stored = &device->stored;
-    if (!atomic_load_explicit(&stored->open, memory_order_relaxed))
-        return;
-    if (fingerprint ? fingerprint_is(device, fingerprint, SEEN_FETCHED) : atomic_load(&stored->unnamed_fetched))
-        return;
-    uint64_t start = now_ns();
+    unsigned known = fingerprint ? fingerprint_known(device, fingerprint) : 0;
+    bool fetched = fingerprint ? known & SEEN_FETCHED : atomic_load(&stored->unnamed_fetched);
+    if (fetched || !atomic_load_explicit(&stored->open, memory_order_relaxed))
+        return may_be_merged(device, fingerprint, known);
     if (!give_all(device, fingerprint)) {
         StoredFound found = {0};
         pthread_mutex_lock(&stored->mutex);
@@ -286,8 +314,36 @@ void stored_fetch(Device *device, uint64_t fingerprint)
         give_all(device, fingerprint);
     }
     if (fingerprint)
-        fingerprints_note(device, fingerprint, SEEN_FETCHED);
+        known = fingerprints_note(device, fingerprint, SEEN_FETCHED);
     else
         atomic_store(&stored->unnamed_fetched, true);
-    count(&counters_of(device)->totals.fetch_ns, now_ns() - start);
+    return may_be_merged(device, fingerprint, known);
+}
+
+static bool give_one(Device *device, AppCache *app_cache, Place place)
+{
+    char name[PYLAYER_STORE_NAME_BYTES];
+    Chunk chunk = chunk_at(&device->stored, place, name);
+    RecordHeader header;
+    bool given = read_chunk(&device->stored, name, &chunk, RECORD_BYTES) && chunk.data &&
+                 whole_record_at(&chunk, 0, &header) && record_is(&header, "CELL") &&
+                 cells_give(device, app_cache, chunk.data + sizeof header, header.size, header.digest);
+    release_chunk(&device->stored, &chunk);
+    return given;
+}
+
+bool stored_give_to(Device *device, AppCache *app_cache, uint64_t fingerprint)
+{
+    Stored *stored = &device->stored;
+    if (!atomic_load_explicit(&stored->open, memory_order_relaxed) || !fingerprint)
+        return false;
+    Places found = {0};
+    pthread_mutex_lock(&stored->mutex);
+    index_look_up(stored, fingerprint, &found);
+    pthread_mutex_unlock(&stored->mutex);
+    bool given = false;
+    for (size_t i = 0; i < found.count; i++)
+        given |= give_one(device, app_cache, found.places[i]);
+    free(found.places);
+    return given;
 }
