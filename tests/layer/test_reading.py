@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from disk import FailingDisk
 from host_steps import END, run_host
 from scripted_driver import ScriptedDriver
 from world import BUILD, World
@@ -171,3 +172,17 @@ def test_own_cache_holds_its_own(world: World, tmp_path: Path) -> None:
     counters = world.last()
     assert (counters["compiled"], counters["hits"]) == (0, 20)
     assert alone.stat().st_size <= under.stat().st_size < alone.stat().st_size * 1.1
+
+
+def test_slow_disk(scripted: ScriptedDriver) -> None:
+    """If the disk does not deliver a stored pipeline in the time of a compile, it is compiled. The file does not
+    count as damaged, and a run with a faster disk finds everything."""
+    scripted.demo("--count", 12)
+    scripted.demo("--count", 1)
+    trim(scripted.world)
+    disk = FailingDisk(scripted.world, "read:EAGAIN:path=.pack:from=6")
+    result = scripted.demo("--count", 12, **disk.environment)
+    assert result["created"] == 12 and scripted.counts["compiles"] == 12 and disk.struck
+    assert not scripted.warnings(result)
+    scripted.demo("--count", 12)
+    assert scripted.counts["compiles"] == 0

@@ -82,8 +82,9 @@ static const Name operations[] = {
     {"dup", DUP},       {"clock", CLOCK},   {NULL, 0},
 };
 static const Name errors[] = {
-    {"ENOSPC", ENOSPC}, {"EIO", EIO},       {"EDQUOT", EDQUOT}, {"EROFS", EROFS},   {"EMFILE", EMFILE},
-    {"EACCES", EACCES}, {"ENOENT", ENOENT}, {"ENFILE", ENFILE}, {"ESTALE", ESTALE}, {NULL, 0},
+    {"ENOSPC", ENOSPC}, {"EIO", EIO},       {"EDQUOT", EDQUOT}, {"EROFS", EROFS},
+    {"EAGAIN", EAGAIN}, {"EMFILE", EMFILE}, {"EACCES", EACCES}, {"ENOENT", ENOENT},
+    {"ENFILE", ENFILE}, {"ESTALE", ESTALE}, {NULL, 0},
 };
 static const Name signals[] = {{"KILL", SIGKILL}, {"STOP", SIGSTOP}, {NULL, 0}};
 
@@ -415,6 +416,11 @@ VISIBLE ssize_t pwritev(int fd, const struct iovec *pieces, int count, off_t off
 VISIBLE ssize_t preadv64v2(int fd, const struct iovec *pieces, int count, off_t offset, int flags)
 {
     return transfer_pieces(READ, SYS_preadv2, fd, pieces, count, offset, flags);
+}
+
+VISIBLE ssize_t preadv2(int fd, const struct iovec *pieces, int count, off_t offset, int flags)
+{
+    return preadv64v2(fd, pieces, count, offset, flags);
 }
 
 VISIBLE ssize_t preadv(int fd, const struct iovec *pieces, int count, off_t offset)

@@ -1,15 +1,19 @@
 /* stored.c - see stored.h */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "caches/cells.h"
 #include "crash/sentinel.h"
 #include "crash/sentinel_file.h"
+#include "device/counters.h"
 #include "process/trusted.h"
 #include "store/store_index.h"
 #include "store/stored.h"
@@ -18,6 +22,9 @@
 #define FETCH_BYTES (64u << 10)
 /* Most of RADV's records are smaller; others need a second read. */
 #define RECORD_BYTES (8u << 10)
+/* How long a pipeline waits for the disk while this run has compiled none, and how often it looks. */
+#define DISK_PATIENCE_NS 5000000ull
+#define DISK_LOOK_NS 100000
 /* The thread that gives a record to the driver needs a few of these. Waking a sleeping thread takes 50 us and more. */
 #define SPIN_NS 200000
 
@@ -89,32 +96,74 @@ static void release_chunk(Stored *stored, Chunk *chunk)
     free(chunk->data);
 }
 
-/* Reads `size` bytes from a record on, or that record, if it is whole and longer. Returns false if the file is gone. */
-static bool read_chunk(Stored *stored, const char *name, Chunk *chunk, size_t size)
+/* A pipeline waits for the disk no longer than compiling it would take: as long as the run's other ones took. */
+static uint64_t disk_patience_ns(const Device *device)
 {
+    PylayerCounters totals;
+    counters_add_up(device, &totals);
+    return totals.compiled ? totals.compile_ns / totals.compiled : DISK_PATIENCE_NS;
+}
+
+/* Reads what the system has in memory. If that is less than `needed` bytes, has it read them from the disk, and waits for
+ * that for a while. Returns how many bytes were read. */
+static size_t read_soon(const Device *device, int fd, void *out, size_t size, uint64_t offset, size_t needed)
+{
+    struct iovec into = {.iov_base = out, .iov_len = size};
+    uint64_t give_up = 0;
+    for (;;) {
+        ssize_t got = preadv2(fd, &into, 1, (off_t)offset, RWF_NOWAIT);
+        if (got < 0 && errno != EAGAIN && errno != EINTR) /* a file system that cannot tell */
+            got = pread(fd, out, size, (off_t)offset);
+        if (got >= (ssize_t)needed || (got < 0 && errno != EAGAIN && errno != EINTR))
+            return got > 0 ? (size_t)got : 0;
+        uint64_t now = now_ns();
+        if (give_up == 0) {
+            give_up = now + disk_patience_ns(device);
+            posix_fadvise(fd, (off_t)offset, (off_t)needed, POSIX_FADV_WILLNEED);
+        } else if (now >= give_up) {
+            return got > 0 ? (size_t)got : 0;
+        }
+        nanosleep(&(struct timespec){0, DISK_LOOK_NS}, NULL);
+    }
+}
+
+enum ReadResult {
+    READ_DONE,
+    READ_LATE, /* the disk is slow */
+    READ_GONE, /* the file is */
+};
+
+/* Reads `size` bytes from a record on, or that record, if it is whole and longer. */
+static enum ReadResult read_chunk(Device *device, const char *name, Chunk *chunk, size_t size)
+{
+    Stored *stored = &device->stored;
+    struct stat status;
+    RecordHeader header;
     int fd = open_in_store(stored->directory, name);
     if (fd < 0)
-        return false;
+        return READ_GONE;
     chunk->data = atomic_exchange(&stored->buffer, NULL);
     if (!chunk->data)
         chunk->data = malloc(FETCH_BYTES);
-    ssize_t got = chunk->data ? pread(fd, chunk->data, size, (off_t)chunk->offset) : -1;
-    RecordHeader header;
-    if (got >= (ssize_t)sizeof header) {
+    bool there = chunk->data && fstat(fd, &status) == 0 && (uint64_t)status.st_size >= chunk->offset + sizeof header;
+    uint64_t left = there ? (uint64_t)status.st_size - chunk->offset : 0;
+    if (there)
+        chunk->size = read_soon(device, fd, chunk->data, size, chunk->offset, sizeof header);
+    size_t needed = sizeof header;
+    if (chunk->size >= sizeof header) {
         memcpy(&header, chunk->data, sizeof header);
-        if (record_header_is_whole(&header, chunk->salt) && header.size + sizeof header > (size_t)got) {
-            size = header.size + sizeof header;
-            if (size > FETCH_BYTES) {
-                free(chunk->data);
-                chunk->data = malloc(size);
-                chunk->large = true;
-            }
-            got = chunk->data ? pread(fd, chunk->data, size, (off_t)chunk->offset) : -1;
-        }
+        if (record_header_is_whole(&header, chunk->salt) && header.size + sizeof header <= left)
+            needed = header.size + sizeof header;
     }
+    if (needed > FETCH_BYTES) {
+        free(chunk->data);
+        chunk->data = malloc(needed);
+        chunk->large = true;
+    }
+    if (there && chunk->data && chunk->size < needed)
+        chunk->size = read_soon(device, fd, chunk->data, needed, chunk->offset, needed);
     close(fd);
-    chunk->size = got > 0 ? (uint64_t)got : 0;
-    return true;
+    return there && chunk->size < needed ? READ_LATE : READ_DONE;
 }
 
 /* Whole cells of a chunk, as cells_merge_records takes them. */
@@ -232,9 +281,9 @@ static bool give_from(Device *device, Place place)
     char name[PYLAYER_STORE_NAME_BYTES];
     uint64_t start = now_ns();
     Chunk chunk = chunk_at(&device->stored, place, name);
-    bool there = read_chunk(&device->stored, name, &chunk, FETCH_BYTES);
+    enum ReadResult result = read_chunk(device, name, &chunk, FETCH_BYTES);
     uint64_t at = 0;
-    bool first = true, more = there && chunk.data;
+    bool first = true, more = result == READ_DONE && chunk.data;
     while (more) {
         Slice slice;
         more = take_slice(device, &chunk, &at, first, &slice);
@@ -248,7 +297,7 @@ static bool give_from(Device *device, Place place)
     note_given(device, &place, 1);
     release_chunk(&device->stored, &chunk);
     count(&counters_of(device)->totals.fetch_ns, now_ns() - start);
-    return there;
+    return result != READ_GONE;
 }
 
 /* Waits until another thread has given a record. Releases the mutex meanwhile; the caller holds it. */
@@ -325,7 +374,7 @@ static bool give_one(Device *device, AppCache *app_cache, Place place)
     char name[PYLAYER_STORE_NAME_BYTES];
     Chunk chunk = chunk_at(&device->stored, place, name);
     RecordHeader header;
-    bool given = read_chunk(&device->stored, name, &chunk, RECORD_BYTES) && chunk.data &&
+    bool given = read_chunk(device, name, &chunk, RECORD_BYTES) == READ_DONE && chunk.data &&
                  whole_record_at(&chunk, 0, &header) && record_is(&header, "CELL") &&
                  cells_give(device, app_cache, chunk.data + sizeof header, header.size, header.digest);
     release_chunk(&device->stored, &chunk);
