@@ -211,7 +211,10 @@ static bool add_file(Device *device, const char *name, StoredFound *found)
     close(fd);
     stored->file_count++;
     found->records += file->entry_count;
-    found->work |= stored->file_count > MANY_FILES || (file->table == 0 && file->entry_count > TABLE_IN_MEMORY);
+    if (file->table == 0) {
+        found->without_table++;
+        found->work |= found->without_table > MANY_FILES || file->entry_count > TABLE_IN_MEMORY;
+    }
     return fine;
 }
 

@@ -42,9 +42,10 @@ typedef struct Stored {
 /* What the folder says at the start. */
 typedef struct StoredFound {
     uint64_t records;
-    bool used_recently; /* a run said within a day what it used */
-    bool blobs;         /* the program's own cache data may be restored */
-    bool work;          /* so many records without a table, or files, that policy should fold them */
+    bool used_recently;     /* a run said within a day what it used */
+    bool blobs;             /* the program's own cache data may be restored */
+    uint32_t without_table; /* journals */
+    bool work;              /* so many of these, or so many records in one, that policy should fold them */
 } StoredFound;
 
 /* A file's number and the offset of a record in it. */
