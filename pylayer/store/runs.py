@@ -69,7 +69,7 @@ def prune(root: str) -> int:
 
 def read(root: str, name: str) -> dict[str, Any]:
     """Returns the values of a run. Raises OSError and ValueError."""
-    return flat.loads(read_small(os.path.join(root, "runs", f"{name}.run"), 1 << 20).decode())
+    return flat.loads(read_small(os.path.join(root, "runs", f"{name}.run"), 1 << 20).decode("utf-8", "replace"))
 
 
 def files(root: str) -> dict[str, os.stat_result]:

@@ -146,7 +146,8 @@ def test_sentinel_of_the_layer(world: World) -> None:
     assert outcome == "ok" and head is not None and (head.kind, head.application) == (b"LIVE", "")
     assert int(left.name[:16], 16) == head.program
     world.demo("--count", 4)
-    assert (world.last()["hits"], list(world.store.glob("store/*/*.live"))) == (4, [])
+    assert (world.last()["hits"], world.last()["fetched"]) == (4, 4), "a death without marks is harmless"
+    assert list(world.store.glob("store/*/*.live")) == []
 
 
 def test_another_process_is_alive(world: World) -> None:

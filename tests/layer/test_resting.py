@@ -130,3 +130,9 @@ def test_devices_that_come_and_go(world: World) -> None:
     process = run_host(world, "instance", *steps, *MAPPED, "destroy-instance")
     assert "_policy. is mapped" in process.stderr
     assert sum(run["counters"]["hits"] for run in world.runs()[2:]) == 80
+
+
+def test_no_bytes_in_files(world: World) -> None:
+    """A program that may write no byte to a file gets no signal for the files that the layer itself makes."""
+    fill(world)
+    run_host(world, "limit", "fsize", 0, "instance", "device", "pipelines", 8, *END)

@@ -56,29 +56,31 @@ static void merge_cell(Device *device, VkPipelineCache cell, AppCache *app_cache
     patient_unlock(&device->merge_mutex);
 }
 
-/* Notes what the driver was offered from the store, so that policy learns when a compile makes the same bytes again. Only where policy does not hand the records over itself. */
+/* Notes when the driver got a record from the store, so that policy learns when a compile makes the same bytes again after
+ * a probe that missed: then probes of this kind never hit. A record that came after the probe proves nothing. Only where policy does not hand the records over itself. */
 static void note_given(Device *device, const uint8_t *digests, uint32_t record_count)
 {
     pthread_mutex_lock(&device->given_mutex);
     for (uint32_t i = 0; i < record_count; i++)
-        number_map_put(&device->given, digest_id(digests + (size_t)i * PYLAYER_DIGEST_BYTES) | 1, 1);
+        number_map_put(&device->given, digest_id(digests + (size_t)i * PYLAYER_DIGEST_BYTES) | 1, now_ns());
     pthread_mutex_unlock(&device->given_mutex);
 }
 
-static bool was_given(Device *device, const uint8_t *data, size_t size)
+static bool was_given(Device *device, const uint8_t *data, size_t size, uint64_t before_ns)
 {
     uint8_t digest[PYLAYER_DIGEST_BYTES];
     pthread_mutex_lock(&device->given_mutex);
     bool given = device->given.used > 0;
     if (given) {
         digest128(data, size, digest);
-        given = number_map_find(&device->given, digest_id(digest) | 1) != 0;
+        uint64_t given_ns = number_map_find(&device->given, digest_id(digest) | 1);
+        given = given_ns != 0 && given_ns <= before_ns;
     }
     pthread_mutex_unlock(&device->given_mutex);
     return given;
 }
 
-bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, PylayerCell about)
+bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, PylayerCell about, uint64_t probed_ns)
 {
     size_t size = 0;
     uint8_t *data = driver_cache_read(device, cell, &size);
@@ -107,7 +109,7 @@ bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, Pyla
         size = 0;
         about.flags |= PYLAYER_CELL_EMPTY;
     }
-    if (!empty && was_given(device, data, size))
+    if (!empty && was_given(device, data, size, probed_ns))
         about.flags |= PYLAYER_CELL_STORED;
     about.size = size;
     about.data = data;
@@ -210,8 +212,6 @@ uint64_t cells_merge_records(Device *device, const uint8_t *base, const uint64_t
                              const uint8_t *digests, uint32_t record_count)
 {
     Mark mark = mark_records(device, digests, record_count);
-    if (atomic_load_explicit(&device->stored.open, memory_order_relaxed))
-        note_given(device, digests, record_count);
     VkPipelineCache caches[CELLS_MERGED_AT_ONCE];
     uint32_t made = 0;
     const atomic_int *abandoned = &device->loading.abandoned;
@@ -228,6 +228,9 @@ uint64_t cells_merge_records(Device *device, const uint8_t *base, const uint64_t
     for (uint32_t i = 0; i < made; i++)
         device->destroy_pipeline_cache(device->handle, caches[i], NULL);
     mark_end(mark);
+    /* Also those that the driver refused: loading_refused keeps them from proving anything. */
+    if (atomic_load_explicit(&device->stored.open, memory_order_relaxed))
+        note_given(device, digests, record_count);
     return merged ? made : 0;
 }
 

@@ -7,9 +7,10 @@
 bool cells_open(Device *device);
 void cells_close(Device *device);
 /* Reads the cell, merges it into the layer's cache and, if given, the application's, and destroys it. Fills in the rest
- * of `about` and sends it to policy. The cell must hold no more than what creating one pipeline added. Returns false if
+ * of `about` and sends it to policy. The cell must hold no more than what creating one pipeline added. probed_ns: when the probe that
+ * missed began; 0: unknown. Returns false if
  * the driver put nothing into it. */
-bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, PylayerCell about);
+bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, PylayerCell about, uint64_t probed_ns);
 /* Merges the layer's cache into an application's cache that lacks pipelines which the layer has. */
 void cells_seed(Device *device, AppCache *app_cache);
 /* Merges one stored record into an application's cache. Returns false if the driver refuses it. */

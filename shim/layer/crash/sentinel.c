@@ -159,3 +159,12 @@ void mark_end(Mark mark)
     for (unsigned i = 0; i < MARKS_PER_CALL && mark.taken[i]; i++)
         set_call(mark.taken[i], PYLAYER_MARK_NONE);
 }
+
+bool sentinel_marks_records(Device *device)
+{
+    PylayerMark *marks = marks_of(device);
+    for (unsigned i = 0; marks && i < PYLAYER_MARK_COUNT; i++)
+        if (__atomic_load_n(&marks[i].call, __ATOMIC_ACQUIRE) == PYLAYER_MARK_RECORDS)
+            return true;
+    return false;
+}

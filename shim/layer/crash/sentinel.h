@@ -36,6 +36,8 @@ Mark mark_merge(Device *device, const uint64_t *data_ids, unsigned id_count);
 Mark mark_pipelines(Device *device, const Element *elements, uint32_t count, const AppCache *app_cache, bool foreign,
                     bool may_compile);
 void mark_end(Mark mark);
+/* Returns true if the driver is being given stored records now. */
+bool sentinel_marks_records(Device *device);
 
 /* Returns the beginning of a digest, which marks store. */
 uint64_t digest_id(const uint8_t digest[PYLAYER_DIGEST_BYTES]);

@@ -29,15 +29,35 @@ static bool find_outside(const char *folder, char directory[PATH_BYTES], char be
     return true;
 }
 
+/* Returns true if the process was in no call to the driver with stored or application data. */
+static bool has_no_marks(const uint8_t *file)
+{
+    for (unsigned i = 0; i < PYLAYER_MARK_COUNT; i++) {
+        PylayerMark mark;
+        memcpy(&mark, file + PYLAYER_MARKS_OFFSET + i * sizeof mark, sizeof mark);
+        if (mark.call > PYLAYER_MARK_TAKEN)
+            return false;
+    }
+    return true;
+}
+
 bool sentinel_may_be_dead(int directory, const char *name)
 {
+    uint8_t file[PYLAYER_LIVE_BYTES];
     FileHeader header;
     int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return errno != ENOENT;
-    bool alive = read(fd, &header, sizeof header) == (ssize_t)sizeof header && owner_is_alive(&header);
+    bool whole = read(fd, file, sizeof file) == (ssize_t)sizeof file;
     close(fd);
-    return !alive;
+    memcpy(&header, file, sizeof header);
+    if (!whole || owner_is_alive(&header))
+        return !whole;
+    /* A program that ends by _exit or by a kill leaves such a file each time. */
+    bool harmless = owner_was_here(&header) && has_no_marks(file);
+    if (harmless)
+        unlinkat(directory, name, 0);
+    return !harmless;
 }
 
 bool sentinels_outside_may_be_dead(const char *folder)
@@ -62,7 +82,7 @@ static bool write_file(int fd, const FileHeader *header)
 {
     uint8_t bytes[PYLAYER_LIVE_BYTES] = {0};
     memcpy(bytes, header, sizeof *header);
-    return write(fd, bytes, sizeof bytes) == (ssize_t)sizeof bytes;
+    return write_quietly(fd, bytes, sizeof bytes) == (ssize_t)sizeof bytes;
 }
 
 /* Returns as sentinel_open. */
@@ -109,7 +129,7 @@ bool sentinel_create(Device *device, const char *folder, FileHeader header, bool
 
 void sentinel_remove(Device *device)
 {
-    if (device->sentinel_path)
+    if (device->sentinel_path && !process_is_forked_child()) /* the parent's */
         unlink(device->sentinel_path);
     free(device->sentinel_path);
     device->sentinel_path = NULL;

@@ -72,9 +72,10 @@ struct Device {
     Loading loading;
     atomic_ullong restorable_slots; /* bit mask of the caches, in order of creation, for which policy has data */
 
-    PylayerDeviceInfo info; /* as policy got it */
-    bool used_recently;     /* a run said within a day what it used */
-    PylayerKept kept;       /* what policy kept of an earlier process; zero if nothing */
+    PylayerDeviceInfo info;  /* as policy got it */
+    atomic_bool run_written; /* the layer has written the run's file */
+    bool used_recently;      /* a run said within a day what it used */
+    PylayerKept kept;        /* what policy kept of an earlier process; zero if nothing */
     Stored stored;
 
     atomic_uint plain_kinds; /* bit mask of PylayerPipelineKind */

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "crash/sentinel.h"
 #include "crash/sentinel_file.h"
 #include "device/device.h"
 #include "device/ending.h"
@@ -58,6 +59,18 @@ void devices_stop_loading(void)
     pthread_mutex_unlock(&devices_mutex);
 }
 
+void devices_policy_ended(void)
+{
+    pthread_mutex_lock(&devices_mutex);
+    for (struct DeviceNode *node = devices; node; node = node->next) {
+        if (atomic_load(&node->device->stored.open))
+            loading_end(node->device); /* the layer goes on reading */
+        else
+            loading_abandon(node->device);
+    }
+    pthread_mutex_unlock(&devices_mutex);
+}
+
 bool devices_end_quietly(void)
 {
     bool quiet = mailbox_is_resting();
@@ -78,9 +91,11 @@ void devices_end_commands(void)
     pthread_mutex_lock(&devices_mutex);
     commands_ended = true;
     for (struct DeviceNode *node = devices; node; node = node->next) {
-        if (pthread_mutex_timedlock(&node->device->command_mutex, &deadline) == 0)
+        bool hangs = pthread_mutex_timedlock(&node->device->command_mutex, &deadline) != 0;
+        if (!hangs)
             pthread_mutex_unlock(&node->device->command_mutex);
-        sentinel_remove(node->device);
+        if (!hangs && !sentinel_marks_records(node->device))
+            sentinel_remove(node->device);
     }
     pthread_mutex_unlock(&devices_mutex);
 }

@@ -16,6 +16,8 @@ bool devices_can_be_used(void);
 /* For exit(). The first stops loading on all devices. After the second, no command reaches a driver that runs its
  * exit handlers. */
 void devices_stop_loading(void);
+/* Nobody waits any longer for what policy would hand over. */
+void devices_policy_ended(void);
 /* At exit(): writes the runs' files of all devices and returns true, if none of them needs policy. */
 bool devices_end_quietly(void);
 void devices_end_commands(void);

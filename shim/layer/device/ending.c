@@ -1,18 +1,16 @@
 /* ending.c - see ending.h */
 #include "device/ending.h"
 
-#include <unistd.h>
-
 #include "device/counters.h"
 #include "device/device.h"
 #include "policy/mailbox.h"
 
-/* One process of this many, by pid, has policy prune what the others left. */
+/* One process of this many, by chance, has policy prune what the others left. */
 #define PRUNED_BY 64
 
 bool device_ends_quietly(Device *device)
 {
-    if (!mailbox_is_resting() || getpid() % PRUNED_BY == 0)
+    if (!mailbox_is_resting() || now_ns() / 1000 % PRUNED_BY == 0)
         return false;
     if (!carrier_keeps(atomic_load(&device->carrier)))
         return true;

@@ -80,7 +80,9 @@ VkResult batch_probe(Batch *batch, uint32_t index, VkPipelineCache *probed, uint
 {
     Device *device = batch->call->device;
     VkPipeline *pipeline = &batch->call->pipelines[index];
-    if (!fetch(batch, index)) {
+    bool may_be_merged = fetch(batch, index);
+    batch->probed_ns = now_ns();
+    if (!may_be_merged) {
         *probed = VK_NULL_HANDLE;
         VkResult result = batch_create_one(batch, index, VK_NULL_HANDLE, FAIL_ON_COMPILE, pipeline, duration_ns);
         bool nothing_merged = atomic_load_explicit(&device->cells_generation, memory_order_relaxed) == 0;

@@ -18,8 +18,9 @@ typedef struct Batch {
     char *infos;          /* changed copies of the create infos, in the call's own layout */
     VkPipelineCache cell; /* the cell that is being compiled into */
     VkResult result;
-    bool suspects;   /* Element::suspect of any element */
-    bool after_load; /* the probe searched everything that the store holds */
+    uint64_t probed_ns; /* when the last probe of the layer's cache began */
+    bool suspects;      /* Element::suspect of any element */
+    bool after_load;    /* the probe searched everything that the store holds */
     /* Of the pipelines created without a probe: how many were compiled, and the first of them. Telling policy
      * (creation_tell_plain) resets the number. */
     uint32_t plain_compiled, first_compiled;

@@ -52,8 +52,8 @@ static bool adopt_now(Batch *batch, uint32_t index)
         device->destroy_pipeline_cache(device->handle, cell, NULL);
         return false;
     }
-    bool kept =
-        cell_finish(device, cell, batch->app_cache, batch_about_cell(batch, index, PYLAYER_CELL_ADOPTED, duration));
+    bool kept = cell_finish(device, cell, batch->app_cache,
+                            batch_about_cell(batch, index, PYLAYER_CELL_ADOPTED, duration), now_ns());
     if (kept)
         count(&counters_of(device)->totals.adopted, 1);
     return kept;
@@ -191,7 +191,8 @@ static VkResult compile_into_cell(Batch *batch, uint32_t index)
     batch_note_created(batch, index);
     count(&counters_of(device)->totals.compile_ns, duration);
     element_clear_application_hit(element);
-    bool kept = cell_finish(device, cell, batch->app_cache, batch_about_cell(batch, index, 0, duration));
+    bool kept =
+        cell_finish(device, cell, batch->app_cache, batch_about_cell(batch, index, 0, duration), batch->probed_ns);
     count(kept ? &counters_of(device)->totals.compiled : &counters_of(device)->totals.uncacheable, 1);
     return VK_SUCCESS;
 }
@@ -249,6 +250,7 @@ static VkResult create_with_layer(Batch *batch, uint32_t index)
     if (batch->app_cache)
         batch_wait_for_load(batch);
     stored_fetch(batch->call->device, batch->elements[index].fingerprint);
+    batch->probed_ns = now_ns();
     if (!batch->elements[index].suspect && (probe_annex(batch, index) || probe_layer(batch, index)))
         return VK_SUCCESS;
     return create_absent(batch, index);

@@ -186,7 +186,7 @@ static void keep_cell(DeferredOperation *operation, uint32_t created)
     PylayerCell about = about_cell(operation);
     count(&counters_of(device)->totals.compile_ns, about.create_ns);
     bool adopted = about.flags & PYLAYER_CELL_ADOPTED;
-    bool kept = cell_finish(device, operation->cache, operation->app_cache, about);
+    bool kept = cell_finish(device, operation->cache, operation->app_cache, about, 0);
     count(!kept     ? &counters_of(device)->totals.uncacheable
           : adopted ? &counters_of(device)->totals.adopted
                     : &counters_of(device)->totals.compiled,

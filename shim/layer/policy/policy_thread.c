@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -139,8 +140,8 @@ static void open_extension_modules(void)
 static void policy_ended(void)
 {
     mailbox_close();
-    /* No stored data will follow. */
-    devices_stop_loading();
+    /* Policy hands over nothing more. */
+    devices_policy_ended();
 }
 
 /* Runs even if a policy class ends this thread itself. */
@@ -167,6 +168,15 @@ static void isolate(void *library)
         *links = process_links;
 }
 
+/* The root directory as it was. After a chroot the paths of policy's libraries lead to somebody else's code. */
+static struct stat root_directory;
+
+static bool root_has_changed(void)
+{
+    struct stat now;
+    return stat("/", &now) != 0 || now.st_dev != root_directory.st_dev || now.st_ino != root_directory.st_ino;
+}
+
 static void run_policy(void)
 {
     void *library = open_policy_library();
@@ -191,7 +201,7 @@ static void *policy_main(void *unused)
 {
     (void)unused;
     pthread_cleanup_push(ended, NULL);
-    if (mailbox_rest())
+    if (mailbox_rest() && !root_has_changed())
         run_policy();
     pthread_cleanup_pop(1);
     /* The C library calls exit() when a process's last thread ends. Here threads of a policy class may remain. */
@@ -212,6 +222,7 @@ static void start(void)
     }
     find_own_directory();
     kept_plans_start();
+    stat("/", &root_directory);
     /* With lines to write about what policy does, or plans to make, it starts while the driver starts too. */
     mailbox_open(start_at_once || log_enabled(PYLAYER_LOG_INFO) || !kept_plans_expected(first_application));
     pthread_attr_t attributes;

@@ -191,7 +191,7 @@ static void make_harmless(char *line, size_t length)
 
 /* Uses one write, so that lines of several threads and processes do not mix. Writing to a pipe without a reader, or
  * to a file at RLIMIT_FSIZE, raises a signal that would end the program, so it is blocked and removed. */
-static void write_quietly(int fd, const char *line, size_t length)
+ssize_t write_quietly(int fd, const void *data, size_t size)
 {
     sigset_t ends, pending, previous;
     sigemptyset(&ends);
@@ -199,7 +199,8 @@ static void write_quietly(int fd, const char *line, size_t length)
     sigaddset(&ends, SIGXFSZ);
     sigpending(&pending);
     pthread_sigmask(SIG_BLOCK, &ends, &previous);
-    if (write(fd, line, length) < 0 && (errno == EPIPE || errno == EFBIG)) {
+    ssize_t written = write(fd, data, size);
+    if (written < 0 && (errno == EPIPE || errno == EFBIG)) {
         int raised = errno == EPIPE ? SIGPIPE : SIGXFSZ;
         sigset_t one;
         sigemptyset(&one);
@@ -209,6 +210,7 @@ static void write_quietly(int fd, const char *line, size_t length)
             sigtimedwait(&one, NULL, &now);
     }
     pthread_sigmask(SIG_SETMASK, &previous, NULL);
+    return written;
 }
 
 /* Returns false if the program replaced standard error by a file that may be its data: neither a terminal nor

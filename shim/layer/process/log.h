@@ -3,6 +3,7 @@
 #define PYLAYER_LOG_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "../../boundary.h"
 
@@ -10,5 +11,7 @@ void log_line(enum PylayerLogLevel level, const char *format, ...) __attribute__
 bool log_enabled(enum PylayerLogLevel level);
 /* Sets the level from a layer setting: a level name or "off". PYLAYER_LOG takes precedence. */
 void log_set_level(const char *name);
+/* One write, without the signals of a pipe that nobody reads and of RLIMIT_FSIZE. Returns as write does. */
+ssize_t write_quietly(int fd, const void *data, size_t size);
 
 #endif

@@ -65,10 +65,14 @@ bool owner_write(FileHeader *header)
     return machine_known && start_ticks_of(header->pid, &header->start_ticks);
 }
 
+bool owner_was_here(const FileHeader *header)
+{
+    pthread_once(&once, find_machine);
+    return machine_known && memcmp(header->machine, machine, sizeof machine) == 0;
+}
+
 bool owner_is_alive(const FileHeader *header)
 {
     uint64_t ticks;
-    pthread_once(&once, find_machine);
-    return machine_known && memcmp(header->machine, machine, sizeof machine) == 0 &&
-           start_ticks_of(header->pid, &ticks) && ticks == header->start_ticks;
+    return owner_was_here(header) && start_ticks_of(header->pid, &ticks) && ticks == header->start_ticks;
 }

@@ -8,5 +8,7 @@
 bool owner_write(FileHeader *header);
 /* Returns true if the process that wrote the file runs on this machine now. */
 bool owner_is_alive(const FileHeader *header);
+/* Returns true if it ran on this machine since its last boot. */
+bool owner_was_here(const FileHeader *header);
 
 #endif

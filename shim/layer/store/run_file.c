@@ -55,11 +55,16 @@ static void write_process(FILE *out, const Device *device, const char *identity)
     digest_hex(machine, header.machine);
     clock_gettime(CLOCK_REALTIME, &now);
     uint64_t begun = atomic_load(&device->loading.begun_ns);
-    double ended = (double)now.tv_sec + (double)now.tv_nsec / 1e9, lasted = (double)(now_ns() - begun) / 1e9;
+    uint64_t ended = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000, lasted = (now_ns() - begun) / 1000;
+    uint64_t started = ended - lasted;
     write_text(out, "machine", machine);
     write_text(out, "identity", identity);
-    fprintf(out, "pid=i:%u\nstart_ticks=i:%llu\nstarted=f:%.6f\nstarted_ns=i:%llu\nended=f:%.6f\n", header.pid,
-            (unsigned long long)header.start_ticks, ended - lasted, (unsigned long long)begun, ended);
+    fprintf(out, "pid=i:%u\nstart_ticks=i:%llu\nstarted_ns=i:%llu\n", header.pid,
+            (unsigned long long)header.start_ticks, (unsigned long long)begun);
+    /* Not as %f: its decimal point is the program's locale's. */
+    fprintf(out, "started=f:%llu.%06llu\nended=f:%llu.%06llu\n", (unsigned long long)started / 1000000,
+            (unsigned long long)started % 1000000, (unsigned long long)ended / 1000000,
+            (unsigned long long)ended % 1000000);
 }
 
 static void write_counters(FILE *out, const Device *device)
@@ -76,11 +81,11 @@ static void write_counters(FILE *out, const Device *device)
         if (activity.kind_hits[kind])
             fprintf(out, "kinds.%s.hits=i:%llu\nkinds.%s.compiled=i:0\nkinds.%s.compile_ns=i:0\n", kind_names[kind],
                     (unsigned long long)activity.kind_hits[kind], kind_names[kind], kind_names[kind]);
-    double mean = totals.fetched ? (double)totals.fetched_compile_ns / (double)totals.fetched : 0;
+    uint64_t mean = totals.fetched ? totals.fetched_compile_ns / totals.fetched : 0;
     fprintf(
         out,
-        "stored_records=i:0\nstored_bytes=i:0\nloaded_records=i:%llu\nloaded_bytes=i:%llu\nmean_compile_ns=f:%.1f\n",
-        (unsigned long long)totals.fetched, (unsigned long long)totals.fetched_bytes, mean);
+        "stored_records=i:0\nstored_bytes=i:0\nloaded_records=i:%llu\nloaded_bytes=i:%llu\nmean_compile_ns=f:%llu.0\n",
+        (unsigned long long)totals.fetched, (unsigned long long)totals.fetched_bytes, (unsigned long long)mean);
 }
 
 /* Returns text of this size, malloc'd; NULL if memory is short. */
@@ -116,7 +121,8 @@ void run_file_write(Device *device)
     struct timespec now;
     uint64_t random;
     store_root_path(directory);
-    if (!*directory || !*device->kept.reason || getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
+    if (atomic_exchange(&device->run_written, true) || !*directory || !*device->kept.reason ||
+        getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
         return;
     strcat(directory, "/runs");
     clock_gettime(CLOCK_REALTIME, &now);
@@ -129,7 +135,7 @@ void run_file_write(Device *device)
     int fd = text ? create_in_store(directory, name) : -1;
     if (fd >= 0) {
         /* Without disk space the end is missing. Readers do without the keys that are not there. */
-        ssize_t written = write(fd, text, size);
+        ssize_t written = write_quietly(fd, text, size);
         (void)written;
         close(fd);
     }

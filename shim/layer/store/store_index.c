@@ -248,8 +248,8 @@ bool index_read_folder(Device *device, StoredFound *found)
     }
     bool fine = true;
     const struct dirent *entry;
-    while (fine && (entry = readdir(directory)))
-        fine = look_at(device, fd, entry->d_name, found);
+    while ((entry = readdir(directory)))
+        fine &= look_at(device, fd, entry->d_name, found);
     closedir(directory);
     return fine;
 }

@@ -105,36 +105,36 @@ static uint64_t disk_patience_ns(const Device *device)
 }
 
 /* Reads what the system has in memory. If that is less than `needed` bytes, has it read them from the disk, and waits for
- * that for a while. Returns how many bytes were read. */
-static size_t read_soon(const Device *device, int fd, void *out, size_t size, uint64_t offset, size_t needed)
+ * that until *give_up, which the first wait of a pipeline sets. Returns how many bytes were read. */
+static size_t read_soon(const Device *device, int fd, void *out, size_t size, uint64_t offset, size_t needed,
+                        uint64_t *give_up)
 {
     struct iovec into = {.iov_base = out, .iov_len = size};
-    uint64_t give_up = 0;
-    for (;;) {
+    for (bool asked = false;; asked = true) {
         ssize_t got = preadv2(fd, &into, 1, (off_t)offset, RWF_NOWAIT);
         if (got < 0 && errno != EAGAIN && errno != EINTR) /* a file system that cannot tell */
             got = pread(fd, out, size, (off_t)offset);
         if (got >= (ssize_t)needed || (got < 0 && errno != EAGAIN && errno != EINTR))
             return got > 0 ? (size_t)got : 0;
         uint64_t now = now_ns();
-        if (give_up == 0) {
-            give_up = now + disk_patience_ns(device);
+        if (*give_up == 0)
+            *give_up = now + disk_patience_ns(device);
+        if (!asked)
             posix_fadvise(fd, (off_t)offset, (off_t)needed, POSIX_FADV_WILLNEED);
-        } else if (now >= give_up) {
+        if (now >= *give_up)
             return got > 0 ? (size_t)got : 0;
-        }
         nanosleep(&(struct timespec){0, DISK_LOOK_NS}, NULL);
     }
 }
 
 enum ReadResult {
     READ_DONE,
-    READ_LATE, /* the disk is slow */
     READ_GONE, /* the file is */
+    READ_LATE, /* the disk is slow */
 };
 
 /* Reads `size` bytes from a record on, or that record, if it is whole and longer. */
-static enum ReadResult read_chunk(Device *device, const char *name, Chunk *chunk, size_t size)
+static enum ReadResult read_chunk(Device *device, const char *name, Chunk *chunk, size_t size, uint64_t *give_up)
 {
     Stored *stored = &device->stored;
     struct stat status;
@@ -148,7 +148,7 @@ static enum ReadResult read_chunk(Device *device, const char *name, Chunk *chunk
     bool there = chunk->data && fstat(fd, &status) == 0 && (uint64_t)status.st_size >= chunk->offset + sizeof header;
     uint64_t left = there ? (uint64_t)status.st_size - chunk->offset : 0;
     if (there)
-        chunk->size = read_soon(device, fd, chunk->data, size, chunk->offset, sizeof header);
+        chunk->size = read_soon(device, fd, chunk->data, size, chunk->offset, sizeof header, give_up);
     size_t needed = sizeof header;
     if (chunk->size >= sizeof header) {
         memcpy(&header, chunk->data, sizeof header);
@@ -161,7 +161,7 @@ static enum ReadResult read_chunk(Device *device, const char *name, Chunk *chunk
         chunk->large = true;
     }
     if (there && chunk->data && chunk->size < needed)
-        chunk->size = read_soon(device, fd, chunk->data, needed, chunk->offset, needed);
+        chunk->size = read_soon(device, fd, chunk->data, needed, chunk->offset, needed, give_up);
     close(fd);
     return there && chunk->size < needed ? READ_LATE : READ_DONE;
 }
@@ -275,13 +275,33 @@ static Chunk chunk_at(Stored *stored, Place place, char name[PYLAYER_STORE_NAME_
     return chunk;
 }
 
-/* Gives the record at a place, which the caller has taken, and those behind it. Returns false if the file is gone. */
-static bool give_from(Device *device, Place place)
+static void forget_file(Stored *stored, uint32_t file)
+{
+    pthread_mutex_lock(&stored->mutex);
+    free(stored->files[file].entries);
+    stored->files[file].entries = NULL;
+    stored->files[file].entry_count = 0;
+    pthread_mutex_unlock(&stored->mutex);
+}
+
+/* Nobody has the record: a later pipeline may take it. */
+static void note_late(Stored *stored, Place place)
+{
+    pthread_mutex_lock(&stored->mutex);
+    number_map_remove(&stored->places, place);
+    pthread_cond_broadcast(&stored->given);
+    pthread_mutex_unlock(&stored->mutex);
+}
+
+/* Gives the record at a place, which the caller has taken, and those behind it. */
+static enum ReadResult give_from(Device *device, Place place, uint64_t *give_up)
 {
     char name[PYLAYER_STORE_NAME_BYTES];
     uint64_t start = now_ns();
     Chunk chunk = chunk_at(&device->stored, place, name);
-    enum ReadResult result = read_chunk(device, name, &chunk, FETCH_BYTES);
+    enum ReadResult result = read_chunk(device, name, &chunk, FETCH_BYTES, give_up);
+    if (result == READ_GONE)
+        forget_file(&device->stored, chunk.file);
     uint64_t at = 0;
     bool first = true, more = result == READ_DONE && chunk.data;
     while (more) {
@@ -293,11 +313,13 @@ static bool give_from(Device *device, Place place)
             index_tell_damage(device, name);
         first = false;
     }
-    /* Also if it did not verify, so that nobody waits for it or reads it again. */
-    note_given(device, &place, 1);
+    if (result == READ_LATE)
+        note_late(&device->stored, place);
+    else
+        note_given(device, &place, 1); /* also if it did not verify, so that nobody waits for it or reads it again */
     release_chunk(&device->stored, &chunk);
     count(&counters_of(device)->totals.fetch_ns, now_ns() - start);
-    return result != READ_GONE;
+    return result;
 }
 
 /* Waits until another thread has given a record. Releases the mutex meanwhile; the caller holds it. */
@@ -318,27 +340,28 @@ static void await_given_locked(Device *device, Place place)
     }
 }
 
-/* Returns false if a file was gone. */
-static bool give_all(Device *device, uint64_t fingerprint)
+/* Returns the worst of what became of the records. */
+static enum ReadResult give_all(Device *device, uint64_t fingerprint, uint64_t *give_up)
 {
     Stored *stored = &device->stored;
     Places found = {0};
-    bool there = true;
+    enum ReadResult worst = READ_DONE;
     pthread_mutex_lock(&stored->mutex);
     index_look_up(stored, fingerprint, &found);
-    for (size_t i = 0; i < found.count; i++) {
+    for (size_t i = 0; i < found.count && worst != READ_LATE; i++) {
         uint64_t state = number_map_find(&stored->places, found.places[i]);
         if (state == GIVING)
             await_given_locked(device, found.places[i]);
         if (state || !number_map_put(&stored->places, found.places[i], GIVING))
             continue;
         pthread_mutex_unlock(&stored->mutex);
-        there &= give_from(device, found.places[i]);
+        enum ReadResult result = give_from(device, found.places[i], give_up);
+        worst = result > worst ? result : worst;
         pthread_mutex_lock(&stored->mutex);
     }
     pthread_mutex_unlock(&stored->mutex);
     free(found.places);
-    return there;
+    return worst;
 }
 
 /* Returns false if the layer's cache probably holds no pipeline of which this is known. */
@@ -355,13 +378,17 @@ bool stored_fetch(Device *device, uint64_t fingerprint)
     bool fetched = fingerprint ? known & SEEN_FETCHED : atomic_load(&stored->unnamed_fetched);
     if (fetched || !atomic_load_explicit(&stored->open, memory_order_relaxed))
         return may_be_merged(device, fingerprint, known);
-    if (!give_all(device, fingerprint)) {
+    uint64_t give_up = 0;
+    enum ReadResult result = give_all(device, fingerprint, &give_up);
+    if (result == READ_GONE) {
         StoredFound found = {0};
         pthread_mutex_lock(&stored->mutex);
         index_read_folder(device, &found);
         pthread_mutex_unlock(&stored->mutex);
-        give_all(device, fingerprint);
+        result = give_all(device, fingerprint, &give_up);
     }
+    if (result == READ_LATE)
+        return may_be_merged(device, fingerprint, known);
     if (fingerprint)
         known = fingerprints_note(device, fingerprint, SEEN_FETCHED);
     else
@@ -374,7 +401,8 @@ static bool give_one(Device *device, AppCache *app_cache, Place place)
     char name[PYLAYER_STORE_NAME_BYTES];
     Chunk chunk = chunk_at(&device->stored, place, name);
     RecordHeader header;
-    bool given = read_chunk(device, name, &chunk, RECORD_BYTES) == READ_DONE && chunk.data &&
+    uint64_t give_up = 0;
+    bool given = read_chunk(device, name, &chunk, RECORD_BYTES, &give_up) == READ_DONE && chunk.data &&
                  whole_record_at(&chunk, 0, &header) && record_is(&header, "CELL") &&
                  cells_give(device, app_cache, chunk.data + sizeof header, header.size, header.digest);
     release_chunk(&device->stored, &chunk);
