@@ -33,6 +33,7 @@ EXCLUDED = {
     "test_folding.py": "likewise",
     "test_soak.py": "likewise",
     "test_stress.py": "likewise",
+    "test_reading.py::test_slow_disk": "likewise",
     "test_hosts_files.py::test_libraries_are_mapped_before_the_program_goes_on": "a library for LD_AUDIT",
     "test_hosts_processes.py::test_environment_that_changes": "a library for LD_PRELOAD, too",
     "test_hosts_processes.py::test_environment_is_read_on_the_programs_thread": "likewise",
