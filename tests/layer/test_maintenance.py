@@ -19,7 +19,8 @@ def test_short_runs_do_not_leave_ever_more_files(world: World, demo: Callable[..
         assert "policy failed" not in run.stderr
         if world.stored_files(".pack"):
             break
-    assert len(world.stored_files(".pack")) == 1
-    assert len(world.stored_files(".closed", ".journal")) < EXIT_JOURNALS
+    # A process that ends during a fold leaves the new pack beside its sources, until the next fold.
+    assert world.stored_files(".pack")
+    assert len(world.stored_files(".pack", ".closed", ".journal")) < EXIT_JOURNALS
     again = demo("--compute", "--count", 1, "--seed", 100)
     assert world.last()["compiled"] == 0, again.stderr
