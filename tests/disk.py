@@ -122,12 +122,11 @@ def loses_nothing(before: Content, after: Content) -> bool:
 
 def leftovers(root: Path) -> list[str]:
     """Files that should not stay: temporary and empty ones, and claims of folds that ended."""
-
-    def stays(path: Path) -> bool:
-        empty = path.is_file() and path.suffix != ".early" and path.stat().st_size == 0
-        return empty or path.name.endswith(".tmp") or path.name == "folding"
-
-    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if stays(path))
+    return sorted(
+        str(path.relative_to(root))
+        for path in root.rglob("*")
+        if path.name.endswith(".tmp") or path.name == "folding" or (path.is_file() and path.stat().st_size == 0)
+    )
 
 
 def split_journals(world: World, count: int) -> None:

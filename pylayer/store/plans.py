@@ -2,7 +2,7 @@
 
 <root>/plans/<name>            XXH3-128 of the name and the plan, then the plan in native byte order (PylayerKept), for
                                this machine only
-<root>/plans/<program>.early   empty: this program needs policy at its start
+<root>/plans/<program>.early   this program needs policy at its start
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def note_early(root: str, program: int) -> None:
     path = os.path.join(root, "plans", f"{program:016x}.early")
     if not os.path.exists(path):
         make_private_below(root, "plans")
-        replace_file(path, b"")
+        replace_file(path, b"early\n")
 
 
 def prune(root: str) -> int:

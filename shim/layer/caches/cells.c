@@ -66,18 +66,23 @@ static void note_given(Device *device, const uint8_t *digests, uint32_t record_c
     pthread_mutex_unlock(&device->given_mutex);
 }
 
-static bool was_given(Device *device, const uint8_t *data, size_t size, uint64_t before_ns)
+uint64_t cells_given_ns(Device *device, const uint8_t digest[PYLAYER_DIGEST_BYTES])
+{
+    pthread_mutex_lock(&device->given_mutex);
+    uint64_t given_ns = number_map_find(&device->given, digest_id(digest) | 1);
+    pthread_mutex_unlock(&device->given_mutex);
+    return given_ns;
+}
+
+/* Returns true if the driver got these bytes from the store before a probe that missed. */
+static bool was_given(Device *device, const uint8_t *data, size_t size, uint64_t probed_ns)
 {
     uint8_t digest[PYLAYER_DIGEST_BYTES];
-    pthread_mutex_lock(&device->given_mutex);
-    bool given = device->given.used > 0;
-    if (given) {
-        digest128(data, size, digest);
-        uint64_t given_ns = number_map_find(&device->given, digest_id(digest) | 1);
-        given = given_ns != 0 && given_ns <= before_ns;
-    }
-    pthread_mutex_unlock(&device->given_mutex);
-    return given;
+    if (!atomic_load_explicit(&device->stored.open, memory_order_relaxed))
+        return false;
+    digest128(data, size, digest);
+    uint64_t given_ns = cells_given_ns(device, digest);
+    return given_ns != 0 && given_ns <= probed_ns;
 }
 
 bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, PylayerCell about, uint64_t probed_ns)

@@ -13,6 +13,8 @@ void cells_close(Device *device);
 bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, PylayerCell about, uint64_t probed_ns);
 /* Merges the layer's cache into an application's cache that lacks pipelines which the layer has. */
 void cells_seed(Device *device, AppCache *app_cache);
+/* Returns when the driver got a record of the store that the layer reads itself; 0: not yet. */
+uint64_t cells_given_ns(Device *device, const uint8_t digest[PYLAYER_DIGEST_BYTES]);
 /* Merges one stored record into an application's cache. Returns false if the driver refuses it. */
 bool cells_give(Device *device, AppCache *app_cache, const uint8_t *data, size_t size, const uint8_t *digest);
 /* Merges an application's cache into the layer's, to keep what is in no cell. at_its_end: before its destruction. */

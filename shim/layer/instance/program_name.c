@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <ctype.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,7 +68,7 @@ void program_name(char out[NAME_ROOM], const char *executable, const char *comma
     snprintf(out, NAME_ROOM, "%s", executable);
 }
 
-char *executable_name(void)
+static char *read_executable_name(void)
 {
     char path[PATH_BYTES];
     ssize_t length = readlink("/proc/thread-self/exe", path, sizeof path - 1);
@@ -83,11 +84,25 @@ char *executable_name(void)
     return name;
 }
 
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static char *own_name;
+
+static void find_own_name(void)
+{
+    own_name = read_executable_name();
+}
+
+const char *executable_name(void)
+{
+    pthread_once(&once, find_own_name);
+    return own_name;
+}
+
 bool program_id(const char *application_name, uint64_t *id)
 {
-    char *text = NULL, *executable = executable_name();
+    char *text = NULL;
+    const char *executable = executable_name();
     int length = executable ? asprintf(&text, "%s%c%s", executable, '\0', application_name) : -1;
-    free(executable);
     if (length < 0)
         return false;
     bool plain = true;

@@ -12,10 +12,10 @@
 /* Writes the executable's name. For interpreters and Wine the script's or program's name follows it. Each argument
  * in the command line ends with a zero. */
 void program_name(char out[NAME_ROOM], const char *executable, const char *command_line, size_t size);
-/* Returns the name of this process's program, malloc'd: "unknown" if /proc says nothing, NULL if memory is short.
- * Reads /proc, because argv[0] can be anything, and there this thread's entry, because the main thread may have
+/* Returns the name of this process's program, valid for ever: "unknown" if /proc says nothing, NULL if memory is short.
+ * Reads /proc once, because argv[0] can be anything, and there this thread's entry, because the main thread may have
  * ended. */
-char *executable_name(void);
+const char *executable_name(void);
 /* The program's number in the store, as identity.program_id of Python. Returns false if a name is not plain ASCII, which
  * Python may decode into something else. */
 bool program_id(const char *application_name, uint64_t *id);

@@ -244,7 +244,7 @@ SkipDecision skip_decide(const PylayerInstanceInfo *application, bool *built_in)
 {
     SkipProgram program = {.texts = {"", application->application_name, application->engine_name},
                            .sizes = {0, strlen(application->application_name), strlen(application->engine_name)}};
-    char *executable = executable_name();
+    const char *executable = executable_name();
     if (executable) {
         program.texts[0] = executable;
         program.sizes[0] = strlen(executable);
@@ -254,6 +254,5 @@ SkipDecision skip_decide(const PylayerInstanceInfo *application, bool *built_in)
     if (decision == SKIP_YES)
         log_line(PYLAYER_LOG_INFO, "a skip rule of %s matches %s; the layer does nothing for it",
                  *built_in ? "pylayer itself" : "the policy file", program.texts[0]);
-    free(executable);
     return decision;
 }

@@ -192,14 +192,6 @@ static int64_t fingerprints(uint64_t serial, uint64_t *out, uint64_t capacity)
     return (int64_t)seen;
 }
 
-static const char *executable(void)
-{
-    static char *name;
-    if (!name)
-        name = executable_name();
-    return name;
-}
-
 static const char *environment(const char *name)
 {
     return environment_get(name);
@@ -241,7 +233,7 @@ const PylayerShim shim_commands = {
     .counters = read_counters,
     .activity = read_activity,
     .fingerprints = fingerprints,
-    .executable = executable,
+    .executable = executable_name,
     .environment = environment,
     .log_wanted = log_wanted,
     .log = write_log,

@@ -19,31 +19,39 @@
 _Static_assert(sizeof counter_names / sizeof *counter_names == COUNTERS, "each counter has a name");
 _Static_assert(sizeof kind_names / sizeof *kind_names == PYLAYER_KIND_COUNT, "each kind has a name");
 
-static void write_text(FILE *out, const char *key, const char *text)
+static void write_escaped(FILE *out, const char *text)
 {
-    fprintf(out, "%s=s:", key);
     for (; *text; text++)
         if (*text == '%' || *text == '\n' || *text == '\r')
             fprintf(out, "%%%02X", (unsigned char)*text);
         else
             fputc(*text, out);
+}
+
+static void write_text(FILE *out, const char *key, const char *text)
+{
+    fprintf(out, "%s=s:", key);
+    write_escaped(out, text);
     fputc('\n', out);
 }
 
-/* As Program.name in pylayer/values.py. */
 static void write_program(FILE *out, const PylayerInstanceInfo *instance)
 {
-    char both[NAME_ROOM + PYLAYER_NAME_BYTES + 4], *executable = executable_name();
+    const char *executable = executable_name(), *application = instance->application_name;
     if (!executable)
         return;
-    const char *application = instance->application_name;
-    bool says_more = *application && !strcasestr(executable, application);
-    snprintf(both, sizeof both, says_more ? "%s (%s)" : "%s", executable, application);
-    write_text(out, "program", both);
     write_text(out, "executable", executable);
     write_text(out, "application", application);
     write_text(out, "engine", instance->engine_name);
-    free(executable);
+    /* As Program.name in pylayer/values.py. In pieces: names may be longer than the thread's stack. */
+    fprintf(out, "program=s:");
+    write_escaped(out, executable);
+    if (*application && !strcasestr(executable, application)) {
+        fprintf(out, " (");
+        write_escaped(out, application);
+        fputc(')', out);
+    }
+    fputc('\n', out);
 }
 
 static void write_process(FILE *out, const Device *device, const char *identity)

@@ -35,8 +35,7 @@ typedef struct Stored {
     pthread_cond_t given;
     StoredFile *files; /* one that is gone keeps its place, without entries */
     uint32_t file_count;
-    NumberMap places;  /* of records: being given to the driver, or given */
-    NumberMap digests; /* of what was given: digest_id */
+    NumberMap places; /* of records: being given to the driver, or given */
 } Stored;
 
 /* What the folder says at the start. */

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "caches/cells.h"
-#include "crash/sentinel.h"
 #include "crash/sentinel_file.h"
 #include "device/counters.h"
 #include "process/trusted.h"
@@ -49,7 +48,6 @@ void stored_free(Device *device)
     free(stored->directory);
     free(atomic_load(&stored->buffer));
     number_map_free(&stored->places);
-    number_map_free(&stored->digests);
     pthread_cond_destroy(&stored->given);
     pthread_mutex_destroy(&stored->mutex);
 }
@@ -194,14 +192,6 @@ static void note_given(Device *device, const Place *places, uint32_t count)
     pthread_mutex_unlock(&stored->mutex);
 }
 
-static bool was_given(Stored *stored, const RecordHeader *header)
-{
-    pthread_mutex_lock(&stored->mutex);
-    bool given = number_map_find(&stored->digests, digest_id(header->digest) | 1) != 0;
-    pthread_mutex_unlock(&stored->mutex);
-    return given;
-}
-
 /* Takes the record at *at and those behind it that nobody else has taken. mine: the caller has taken the first. Returns
  * false if no more follow. */
 static bool take_slice(Device *device, const Chunk *chunk, uint64_t *at, bool mine, Slice *slice)
@@ -223,7 +213,7 @@ static bool take_slice(Device *device, const Chunk *chunk, uint64_t *at, bool mi
                 return false;
         }
         /* A fold that was cut short leaves records in two files. */
-        bool twice = cell && was_given(stored, &header);
+        bool twice = cell && cells_given_ns(device, header.digest) != 0;
         if (twice)
             note_given(device, &place, 1);
         mine = false;
@@ -257,10 +247,6 @@ static void give_slice(Device *device, const Chunk *chunk, const Slice *slice)
         loading_refused(device, slice->count - taken);
     count(&totals->fetched, taken);
     count(&totals->fetched_compile_ns, slice->compile_ns);
-    pthread_mutex_lock(&device->stored.mutex);
-    for (uint32_t i = 0; i < slice->count; i++)
-        number_map_put(&device->stored.digests, digest_id(slice->digests + (size_t)i * PYLAYER_DIGEST_BYTES) | 1, 1);
-    pthread_mutex_unlock(&device->stored.mutex);
     note_given(device, slice->places, slice->count);
 }
 
