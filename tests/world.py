@@ -98,8 +98,13 @@ def seen(result: Run) -> dict[str, Any]:
     return {**{key: result.get(key) for key in SEEN}, "returncode": result.returncode}
 
 
+#: With lines of policy to write, policy does not rest in a program: it starts in vkCreateInstance.
+AWAKE = {"PYLAYER_LOG": "info"}
+
+
 class World:
-    """One store, one set of manifests, and the environment in which programs run."""
+    """One store, one set of manifests, and the environment in which programs run. As for users, the log has no lines
+    below the level warn. A test that reads others asks for them with PYLAYER_LOG, and then policy never rests."""
 
     def __init__(self, directory: Path, driver: str = "radv") -> None:
         self.directory = directory
@@ -115,7 +120,7 @@ class World:
             "VK_ADD_LAYER_PATH": f"{self.manifests}:{BUILD / 'tests'}",
             "VK_INSTANCE_LAYERS": LAYER_NAME,
             "PYLAYER_STORE": str(self.store),
-            "PYLAYER_LOG": os.environ.get("PYLAYER_TEST_LOG", "debug"),
+            "PYLAYER_LOG": "warn",
             "HOME": str(directory / "home"),
         }
 

@@ -299,4 +299,4 @@ def test_device_destroyed_before_its_load_ends(world: World) -> None:
     with (world.directory / "policy.yaml").open("a") as file:
         file.write("share: all\nwatchdog: {call_ms: 5000}\nsettings: {flush_wait_ms: 60000}\n")
     only_a_device = str(BUILD / "tests" / "layer_settings")
-    assert "pylayer: info: published: []" in world.run([only_a_device], **environment).stderr
+    assert "pylayer: info: published: []" in world.run([only_a_device], PYLAYER_LOG="info", **environment).stderr

@@ -265,7 +265,7 @@ def test_incremental_mode_is_left_alone(scripted: ScriptedDriver) -> None:
     script = "incremental-cache=yes"
     alone = scripted.program("made_up", *arguments, layered=False, script=script).stdout
     calls = scripted.counts
-    result = scripted.program("made_up", *arguments, script=script)
+    result = scripted.program("made_up", *arguments, script=script, PYLAYER_LOG="info")
     assert (result.stdout, scripted.counts) == (alone, calls)
     assert "pipelineCacheIncrementalMode" in result.stderr
     assert scripted.world.runs() == []

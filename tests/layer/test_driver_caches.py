@@ -85,8 +85,8 @@ def test_program_with_a_cache_notices_nothing(scripted: ScriptedDriver, script: 
 def test_driver_that_keeps_nothing(scripted: ScriptedDriver, script: str) -> None:
     """If the driver's caches stay empty, the layer notices, says so, and stays out from then on."""
     alone = seen(scripted.demo("--count", 8, layered=False, script=script))
-    for _ in range(2):
-        result = scripted.demo("--count", 8, script=script, verify=True)
+    for level in ("warn", "info"):
+        result = scripted.demo("--count", 8, script=script, verify=True, PYLAYER_LOG=level)
         assert seen(result) == alone
     assert "the layer is off for it" in result.stderr
 

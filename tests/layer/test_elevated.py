@@ -98,6 +98,7 @@ def start(public: Path, world: World, program: Path, *arguments: str) -> subproc
     environment = {
         **{key: value for key, value in world.environment.items() if key != "VK_INSTANCE_LAYERS"},
         "PYLAYER_CONFIG": str(own / "policy.yaml"),
+        "PYLAYER_LOG": "debug",
         "PYLAYER_LOG_FILE": str(own / "log"),
         "VK_LAYER_SETTINGS_PATH": str(own),
         "VK_PYLAYER_PIPELINE_CACHE_LOG_LEVEL": "debug",

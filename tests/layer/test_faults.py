@@ -220,7 +220,7 @@ def test_probe_misses_are_noticed(scripted: ScriptedDriver, kind: str) -> None:
     arguments, script = ["--count", 40, "--api", "1.3"], f"{SLOW_COMPILES};{PROBE_MISSES}?{kind}"
     scripted.demo(*arguments, script=script)
     assert scripted.world.last()["compiled"] == 40
-    second = scripted.demo(*arguments, script=script)
+    second = scripted.demo(*arguments, script=script, PYLAYER_LOG="info")
     counters = scripted.world.last()
     assert f"{kind} pipelines are created without a probe" in second.stderr
     assert 0 < counters["compiled"] < 20 and counters["hits"] == 20
@@ -258,7 +258,7 @@ def test_refused_records_say_nothing_about_probes(scripted: ScriptedDriver, scri
     """Records that the driver refused in one run are used in the next. The layer notes nothing about probes and loses
     nothing."""
     scripted.demo("--count", 24)
-    refused = scripted.demo("--count", 24, script=script)
+    refused = scripted.demo("--count", 24, script=script, PYLAYER_LOG="info")
     counters = scripted.world.last()
     assert (counters["load_failed"], counters["compiled"]) == (24, 24)
     assert "without a probe" not in refused.stderr

@@ -19,7 +19,7 @@ from disk import (
     loses_nothing,
     split_journals,
 )
-from world import BUILD, World
+from world import AWAKE, BUILD, World
 
 from pylayer.store import runs
 from pylayer.store.maintenance import EXIT_JOURNALS
@@ -76,12 +76,12 @@ def test_short_runs_are_folded(journals: World) -> None:
 
 @pytest.mark.parametrize("ending", [[], ["--no-destroy"]])
 def test_statistics_of_short_runs_are_pruned(world: World, ending: list[str]) -> None:
-    """Short runs delete old statistics, so their files do not accumulate."""
+    """Short runs in which policy does not rest delete old statistics, so their files do not accumulate."""
     world.demo("--count", 1)
     (one,) = world.store.glob("runs/*.run")
     for number in range(runs.MAX_RUNS):
         (one.parent / f"{number:016x}-{number:016x}.run").symlink_to(one)
-    world.demo("--count", 1, *ending)
+    world.demo("--count", 1, *ending, **AWAKE)
     assert len(list(one.parent.iterdir())) < runs.MAX_RUNS
     assert one.exists()
 

@@ -55,9 +55,8 @@ def run_evil_program(world: World, name: str) -> None:
     """Runs a program whose executable, application and engine have this name. Asserts that the log holds nothing that a
     terminal would obey."""
     command = [evil_program(world, name), name, name]
-    done = subprocess.run(
-        command, env=world.environment, capture_output=True, cwd=world.directory, timeout=60, check=False
-    )
+    environment = world.environment | {"PYLAYER_LOG": "debug"}
+    done = subprocess.run(command, env=environment, capture_output=True, cwd=world.directory, timeout=60, check=False)
     log = done.stderr.decode("utf-8", "replace")
     assert done.returncode == 0, log
     lines = [line for line in log.split("\n") if line and "pci bus info" not in line]  # RADV's own
@@ -98,7 +97,7 @@ def test_names_of_files(world: World) -> None:
             told = world.run([sys.executable, "-m", "pylayer", *arguments, *more], check=False)
             assert "Traceback" not in told.stderr
             assert_harmless(told.stdout + told.stderr)
-    told = world.run([str(BUILD / "demo" / "pipelines"), "--count", "2"])
+    told = world.run([str(BUILD / "demo" / "pipelines"), "--count", "2"], PYLAYER_LOG="debug")
     assert_harmless(told.stderr)
 
 

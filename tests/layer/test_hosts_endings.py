@@ -55,13 +55,13 @@ class Mine(Policy):
 
 
 def write_policy(world: World, text: str) -> dict[str, str | None]:
-    """Returns an environment with the policy class Mine."""
+    """Returns an environment with the policy class Mine and with what it prints in the log."""
     directory = world.directory / "policies"
     directory.mkdir(mode=0o700)
     (directory / "mine.py").write_text(text)
     config = world.directory / "policy.yaml"
     config.write_text(f"policy: mine:Mine\npolicy_path: {directory}\n")
-    return {"PYLAYER_CONFIG": str(config)}
+    return {"PYLAYER_CONFIG": str(config), "PYLAYER_LOG": "info"}
 
 
 def test_policy_cannot_change_handlers(world: World) -> None:

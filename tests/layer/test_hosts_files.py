@@ -94,7 +94,8 @@ def test_log_file_that_the_program_closes(world: World, own: Path) -> None:
     """Log lines are neither lost nor written to a file of the program that has the log file's number."""
     log = world.directory / "log.txt"
     steps = ["limit", "nofile", 256, *STORED, "close-from", 3, "own-files", own, "free-some", 20, "pipelines", 2]
-    process = run_host(world, *steps, *END, "check-files", "instance", "device", *END, PYLAYER_LOG_FILE=str(log))
+    steps += [*END, "check-files", "instance", "device", *END]
+    process = run_host(world, *steps, PYLAYER_LOG="info", PYLAYER_LOG_FILE=str(log))
     assert "own files: 0 wrong\n" in process.stdout
     assert log.read_text().count("carrier cells") == 2
 
@@ -102,7 +103,8 @@ def test_log_file_that_the_program_closes(world: World, own: Path) -> None:
 def test_log_and_a_stderr_that_is_data(world: World) -> None:
     """If a daemon closes standard error and opens its data file under that number, no log line goes into the data."""
     data = world.directory / "data"
-    run_host(world, "instance", "data-as-stderr", data, "device", "pipelines", 2, *END, "show-file", data)
+    steps = ["instance", "data-as-stderr", data, "device", "pipelines", 2, *END, "show-file", data]
+    run_host(world, *steps, PYLAYER_LOG="debug")
     assert "pylayer" not in data.read_text()  # the driver itself writes to standard error
     hits_again(world, 2)
 
@@ -110,7 +112,7 @@ def test_log_and_a_stderr_that_is_data(world: World) -> None:
 def test_log_follows_a_terminal_or_appended_file(world: World) -> None:
     """If a program redirects standard error to a file of messages, the log lines are in that file."""
     messages = world.directory / "messages"
-    run_host(world, "instance", "append-stderr", messages, "device", "pipelines", 2, *END)
+    run_host(world, "instance", "append-stderr", messages, "device", "pipelines", 2, *END, PYLAYER_LOG="info")
     assert "carrier cells" in messages.read_text()
 
 

@@ -16,7 +16,7 @@ RUN = ["instance", "device", "pipelines", "3", *END]
 @pytest.mark.parametrize("way", ["no-more", "refuse"])
 def test_no_threads(world: World, way: str) -> None:
     """If no thread can be created, the program runs as without the layer, and one line says so."""
-    process = run_host(world, way, "thread", *RUN)
+    process = run_host(world, way, "thread", *RUN, PYLAYER_LOG="info")
     assert "the policy thread cannot be created" in process.stderr
     assert not world.store.exists()
 
@@ -44,7 +44,7 @@ def test_a_mebibyte_of_address_space_to_spare(world: World) -> None:
         else:
             too_little = middle
     for more in (1, 2, 4, 8, 32, 128, 256):
-        process = run_host(world, "limit", "as", (enough << 10) + (more << 20), *RUN)
+        process = run_host(world, "limit", "as", (enough << 10) + (more << 20), *RUN, PYLAYER_LOG="info")
         assert process.returncode == 0
         assert "too little address space" in process.stderr
     process = run_host(world, "limit", "as", (enough << 10) + (2 << 30), *RUN)

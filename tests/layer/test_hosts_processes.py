@@ -27,7 +27,7 @@ def test_fork_without_exec(world: World, way: str, child: str) -> None:
     """A forked child creates pipelines as without the layer, also a child of a raw system call, which the C library
     does not know of. Only the parent's pipelines are stored."""
     steps = [*STORED, way, *IN_CHILD[child], "join", "pipelines", 2, *END]
-    process = run_host(world, *steps)
+    process = run_host(world, *steps, PYLAYER_LOG="info")
     assert lines(process) == []
     assert (FORKED in process.stderr) == (child == "device of its own")
     assert stored(world) == [5]
@@ -46,7 +46,7 @@ def test_children_fork(world: World, way: list[str]) -> None:
 def test_fork_between_instances(world: World, way: str) -> None:
     """A program that forks while it has no instance goes on in both processes. The parent's layer works as before."""
     once = ["instance", "device", "pipelines", 2, *END]
-    process = run_host(world, *once, way, *once, "join", *once)
+    process = run_host(world, *once, way, *once, "join", *once, PYLAYER_LOG="info")
     assert lines(process) == []
     assert FORKED in process.stderr
     assert stored(world) == [2, 2]
@@ -55,7 +55,7 @@ def test_fork_between_instances(world: World, way: str) -> None:
 def test_fork_before_the_first_instance(world: World) -> None:
     """If the program forks before its first instance, the layer works in both processes."""
     once = ["instance", "device", "pipelines", 2, *END]
-    process = run_host(world, "fork-exit", *once, "join", *once)
+    process = run_host(world, "fork-exit", *once, "join", *once, PYLAYER_LOG="info")
     assert FORKED not in process.stderr
     assert [(run["counters"]["compiled"], run["counters"]["hits"]) for run in world.runs()] == [(2, 0), (0, 2)]
 
@@ -158,7 +158,7 @@ def test_calendar_of_policy(world: World) -> None:
     )
     config = world.directory / "policy.yaml"
     config.write_text(f"policy: mine:Mine\npolicy_path: {directory}\n")
-    process = run_host(world, *STORED, *END, PYLAYER_CONFIG=str(config), TZ="Asia/Tokyo")
+    process = run_host(world, *STORED, *END, PYLAYER_CONFIG=str(config), TZ="Asia/Tokyo", PYLAYER_LOG="info")
     for moment in moments:
         assert f"policy: {tuple(time.gmtime(moment))[:8]} {moment} {moment}" in process.stderr
 

@@ -58,7 +58,7 @@ def test_global_key(world: World) -> None:
     world.demo("--count", 1)
     without = read_identity(str(world.store), identity(world))
     assert without is not None
-    result = world.run([str(BUILD / "tests" / "global_key")])
+    result = world.run([str(BUILD / "tests" / "global_key")], PYLAYER_LOG="info")
     key = result.stdout.strip()
     assert identity(world) == Identity({**without.fields, "global_key": key}).name != without.name
     assert f"identity {identity(world)}" in result.stderr

@@ -154,7 +154,7 @@ def test_two_processes_at_once_lose_nothing(world: World) -> None:
 def test_program_whose_own_device_is_lavapipe(lavapipe: World) -> None:
     """With a driver whose caches keep nothing, the layer says so, stores nothing, and the program gets its
     pipelines."""
-    result = lavapipe.demo("--count", 8)
+    result = lavapipe.demo("--count", 8, PYLAYER_LOG="info")
     assert "stub" in result.stderr
     assert result["created"] == 8
     assert lavapipe.stored_files() == []

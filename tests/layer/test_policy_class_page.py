@@ -65,12 +65,12 @@ def test_blocks() -> None:
 
 
 def run_padded(world: World, directory: Path, size: int) -> Run:
-    """Runs a copy of the demo whose file has at least this many bytes."""
+    """Runs a copy of the demo whose file has at least this many bytes. The log has what the class prints."""
     shutil.copytree(BUILD / "demo", directory)
     program = directory / "pipelines"
     with program.open("r+b") as file:
         file.truncate(max(size, program.stat().st_size))
-    done = world.run([str(program), "--count", "8"])
+    done = world.run([str(program), "--count", "8"], PYLAYER_LOG="info")
     run = Run()
     run.stderr, run.stdout, run.returncode = done.stderr, done.stdout, done.returncode
     return run

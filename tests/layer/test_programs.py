@@ -95,7 +95,8 @@ def test_vkcube_draws_the_same_picture(lavapipe: World, tmp_path: Path) -> None:
     pictures = []
     for name, layers in (("without", None), ("with", LAYER_NAME)):
         picture = tmp_path / f"{name}.png"
-        process = lavapipe.run([str(PROGRAMS / "vkcube_picture.sh"), str(picture)], VK_INSTANCE_LAYERS=layers)
+        command = [str(PROGRAMS / "vkcube_picture.sh"), str(picture)]
+        process = lavapipe.run(command, VK_INSTANCE_LAYERS=layers, PYLAYER_LOG="info")
         pictures.append(picture.read_bytes())
         assert ("stub" in process.stderr) == bool(layers)
     assert pictures[0] == pictures[1]

@@ -7,17 +7,12 @@ from pathlib import Path
 
 import pytest
 from host_steps import END, run_host
+from scripted_driver import ScriptedDriver
 from world import World
 
-from pylayer.store import format, recency
+from pylayer.store import format, recency, runs
 
 MAPPED = ("mapped", "_policy.")
-
-
-@pytest.fixture(autouse=True)
-def silent(world: World) -> None:
-    """With a log of what policy does, policy does not rest."""
-    world.environment["PYLAYER_LOG"] = "warn"
 
 
 def starts(world: World, *steps: str | int) -> bool:
@@ -40,12 +35,12 @@ def test_stored_pipelines_need_no_interpreter(world: World, end: tuple[str, ...]
     """A program that creates stored pipelines, or none, ends without an interpreter. Its statistics are written."""
     fill(world)
     for count in (8, 0):
-        runs = len(world.runs())
+        count_before = len(world.runs())
         process = run_host(world, "instance", "device", "pipelines", count, *MAPPED, *end)
         if "_policy. is mapped" in process.stderr:  # one process of 64
             continue
         run = world.runs()[-1]
-        assert len(world.runs()) == runs + 1
+        assert len(world.runs()) == count_before + 1
         assert (run["counters"]["hits"], run["counters"]["compiled"], run["loaded_records"]) == (count, 0, count)
         assert run["executable"] == "host" and run["carrier"] == "cells" and run["ended"] >= run["started"] > 0
         assert run["identity"] == world.runs()[0]["identity"] and run["program"] == world.runs()[0]["program"]
@@ -121,6 +116,21 @@ def test_caches_of_the_program(world: World, tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:-8] + bytes(8))
     world.demo("--count", 4, "--cache", file)
     assert world.runs()[-1]["refused"] == {"altered": 1}
+
+
+def test_one_process_of_64_prunes(scripted: ScriptedDriver) -> None:
+    """Programs that only find stored pipelines leave no more statistics than others: now and then one deletes old
+    ones."""
+    world = scripted.world
+    scripted.demo("--count", 1)
+    (example,) = world.store.glob("runs/*.run")
+    for number in range(runs.MAX_RUNS):
+        example.with_name(f"{number:016x}-{number:016x}.run").write_bytes(example.read_bytes())
+    for _ in range(2000):  # none of them with a chance of 1 in 10^13
+        scripted.demo("--count", 1)
+        if len(list(world.store.glob("runs/*.run"))) < runs.MAX_RUNS:
+            return
+    raise AssertionError("nothing was pruned")
 
 
 def test_devices_that_come_and_go(world: World) -> None:

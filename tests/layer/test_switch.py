@@ -62,7 +62,7 @@ def test_with_implicit(implicit: World, way: str) -> None:
 
 def test_implicit_is_off(implicit: World) -> None:
     """An implicit layer that nobody enabled is not loaded."""
-    done = implicit.run([PROGRAM])
+    done = implicit.run([PROGRAM], PYLAYER_LOG="debug")
     assert "python 0\n" in done.stdout and "pylayer" not in done.stderr
     assert not implicit.store.exists()
 
@@ -81,7 +81,7 @@ def test_disabled(implicit: World, way: str, value: str) -> None:
 
 def test_disabled_says_so(world: World) -> None:
     """With PYLAYER_LOG, the log says that DISABLE_PYLAYER is set."""
-    assert "DISABLE_PYLAYER is set" in world.run([PROGRAM], DISABLE_PYLAYER="1").stderr
+    assert "DISABLE_PYLAYER is set" in world.run([PROGRAM], DISABLE_PYLAYER="1", PYLAYER_LOG="info").stderr
     assert (
         world.run([PROGRAM], DISABLE_PYLAYER="1", PYLAYER_LOG=None).stderr
         == world.run([PROGRAM], VK_INSTANCE_LAYERS=None).stderr

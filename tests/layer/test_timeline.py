@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from world import BUILD, World
+from world import AWAKE, BUILD, World
 
 from pylayer.store import runs, timeline
 from pylayer.store.timeline import Event, Timeline
@@ -41,7 +41,7 @@ def policy(world: World, settings: str) -> dict[str, str]:
 @pytest.mark.parametrize("carrier", ["cells", "binaries"])
 def test_compiled_then_hit(world: World, carrier: str) -> None:
     """The first run's timeline has each compiled pipeline with its fingerprint. The second run hits them all and
-    records how many."""
+    records how many. Where policy rests there is no timeline."""
     config = policy(world, f"carrier: {carrier}")
     arguments = ("--count", COUNT, "--api", "1.3")
     before = time.monotonic_ns()
@@ -56,7 +56,7 @@ def test_compiled_then_hit(world: World, carrier: str) -> None:
     assert thread == values["pid"] and line.threads == {thread: "pipelines"}
     types = [event.type for event in line.events]
     assert types.count("device") == types.count("load") == types.count("end") == 1
-    world.demo(*arguments, **config)
+    world.demo(*arguments, **config, **AWAKE)
     values, line = newest(world)
     found = [event for event in line.events if event.type in ("pipeline", "hits") and event.outcome != "slow"]
     assert {event.type for event in found} == {"hits"} and sum(event.value for event in found) == COUNT
@@ -160,7 +160,7 @@ def test_cache_verdicts(world: World) -> None:
 def test_load(world: World) -> None:
     """A run that reads a store records the load and the device's carrier with its reason."""
     world.demo("--count", COUNT)
-    world.demo("--count", COUNT)
+    world.demo("--count", COUNT, **AWAKE)
     _, line = newest(world)
     (load,) = [event for event in line.events if event.type == "load"]
     (device,) = [event for event in line.events if event.type == "device"]
