@@ -36,6 +36,8 @@ WORKERS ?= $(shell expr $$(nproc) + 1)
 
 VENV := .venv
 BIN := $(VENV)/bin
+BUILDER := build/builder
+PACKAGE := build/package
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 SOURCES := setup.py pyproject.toml $(shell find pylayer shim config manifests -type f ! -name "*.pyc")
@@ -46,14 +48,23 @@ VALIDATION := build/validation/layer/VkLayer_khronos_validation.json
 REGISTRY := build/registry/package
 
 # The programs for the tests need more packages than the rest.
-PACKAGES := $(if $(filter test check steady sanitize-address sanitize-thread sanitizers,$(MAKECMDGOALS)),test,demo)
+PACKAGES := $(if $(filter test ready check steady sanitize-address sanitize-thread sanitizers,$(MAKECMDGOALS)),test,demo)
 
 demo: programs-demo setup
 	@$(BIN)/python tests/demo/demo.py
 
-test: setup $(VENV)/extra-test $(VENV)/chromium lint programs $(VALIDATION) $(REGISTRY)
+test: system-packages python
+	@$(MAKE) --no-print-directory -j $(JOBS) -O PARALLEL=1 ready
 	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal --durations=10
-	@$(MAKE) --no-print-directory check-wheel
+
+# All that is not a test, with several jobs at once. The longest chain comes first.
+ready: check-wheel programs $(VENV)/extra-test lint $(VENV)/chromium $(VALIDATION) $(REGISTRY)
+
+ifdef PARALLEL
+# One pip at a time changes the environment.
+$(VENV)/extra-test: | $(VENV)/extra-package
+$(VENV)/extra-lint: | $(VENV)/extra-test
+endif
 
 check: setup $(VENV)/extra-test programs-demo lint
 	$(BIN)/pytest -q -n auto --dist worksteal tests/unit "tests/layer/test_main_job.py::test_second_run_compiles_nothing[mixed]"
@@ -128,38 +139,48 @@ python: | system-packages
 	    python=$$(.ci/find-python) || exit 1; \
 	    if [ "$$python" != "$$(cat $(VENV)/python 2>/dev/null)" ]; then \
 	        echo "pylayer: $(VENV) with $$python"; \
-	        rm -rf $(VENV) build/lib* build/temp* build/bdist* build/private_python && \
+	        rm -rf $(VENV) $(BUILDER) $(PACKAGE) && \
 	        "$$python" -m venv $(VENV) && echo "$$python" >$(VENV)/python; \
 	    fi; \
 	fi
 
-# pip builds in build/; a module that was renamed would stay in build/lib* and be installed for ever.
-$(VENV)/installed: $(SOURCES) $(ANEW) | python
-	@echo "pylayer: building and installing into $(VENV)"
-	@rm -rf build/lib* build/bdist*
-	@$(PIP) install '.[report]'
+# $(call listed,KEYS): a list of pyproject.toml, one a line.
+listed = $(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))$(1), sep='\n')"
+
+# What pyproject.toml says that builds need. pip and build would make such an environment for each build.
+$(BUILDER)/ready: pyproject.toml $(ANEW) | python
+	@rm -rf $(BUILDER) && $(BIN)/python -m venv --without-pip $(BUILDER)
+	@$(call listed,['build-system']['requires']) >$(BUILDER)/requires.txt
+	@$(PIP) --python $(BUILDER)/bin/python install --no-compile -r $(BUILDER)/requires.txt build
+	@touch $@
+
+$(PACKAGE)/built: $(SOURCES) .ci/build-package $(BUILDER)/ready
+	@echo "pylayer: building the package"
+	@.ci/build-package $(PACKAGE) $(BUILDER)
+	@touch $@
+
+$(VENV)/installed: $(PACKAGE)/built
+	@echo "pylayer: installing into $(VENV)"
+	@[ ! -e $@ ] || $(PIP) uninstall --yes vk-pylayer
+	@$(PIP) install "$$(echo $(PACKAGE)/wheel/*.whl)[report]"
 	@touch $@
 
 # Tools of the lists in pyproject.toml's optional dependencies.
 $(VENV)/extra-%: pyproject.toml $(ANEW) | $(VENV)/installed
 	@echo "pylayer: installing what pyproject.toml lists as '$*'"
-	@$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project'] \
-	    ['optional-dependencies']['$*'], sep='\n')" >$(VENV)/$*.txt
-	@$(PIP) install -r $(VENV)/$*.txt
+	@$(call listed,['project']['optional-dependencies']['$*']) >$(VENV)/$*.txt
+	@$(PIP) install --no-compile -r $(VENV)/$*.txt
 	@touch $@
 
 # ---- Packages ------------------------------------------------------------------------------------
 
-sdist: setup $(VENV)/extra-package
-	@rm -rf dist && mkdir -p dist
-	@$(BIN)/python -m build --sdist --outdir dist . >build/sdist.log 2>&1 || { cat build/sdist.log >&2; exit 1; }
+sdist: $(PACKAGE)/built
+	@rm -rf dist && mkdir -p dist && cp $(PACKAGE)/sdist/* dist
 
-# Built by pip from the sdist, as on a user's machine. auditwheel puts the libraries inside that not every system has, and
-# names the wheel after the oldest C library that will do (docs/packaging.md).
-wheel: sdist
-	@rm -rf build/wheel && mkdir -p build/wheel
-	@$(PIP) wheel --no-deps --wheel-dir build/wheel dist/*.tar.gz
-	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist build/wheel/*.whl \
+# auditwheel puts the libraries inside that not every system has, and names the wheel after the oldest C library that will
+# do (docs/packaging.md).
+wheel: sdist $(VENV)/extra-package
+	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist $(PACKAGE)/wheel/*.whl \
 	    >build/wheel.log 2>&1 || { cat build/wheel.log >&2; exit 1; }
 	@ls -1 dist
 
@@ -168,13 +189,17 @@ check-wheel: programs-demo wheel
 
 # ---- Programs for demo, tests and benchmarks -----------------------------------------------------
 
-programs-demo: | system-packages
-	@$(MAKE) --no-print-directory -s -j $(JOBS) -f tests/demo/Makefile
+PROGRAMS := $(patsubst tests/%/Makefile,programs-%,$(wildcard tests/*/Makefile))
 
-programs: programs-demo
-	@set -e; for file in $(filter-out tests/demo/%,$(wildcard tests/*/Makefile)); do \
-	    $(MAKE) --no-print-directory -s -j $(JOBS) -f $$file; \
-	done
+programs: $(PROGRAMS)
+
+# Under make -j they share its jobs.
+$(PROGRAMS): programs-%: | system-packages
+	@$(MAKE) --no-print-directory -s $(if $(PARALLEL),,-j $(JOBS)) -f tests/$*/Makefile
+
+# The demo's objects are in others, and these two are made of the layer's sources, of which setup makes some.
+$(filter-out programs-demo,$(PROGRAMS)): | programs-demo
+programs-fuzz programs-rules: | $(VENV)/installed
 
 # The Khronos validation layer. Debian bookworm's own is too old for what the tests need, and is left alone.
 $(VALIDATION): | system-packages
@@ -217,5 +242,7 @@ docs: setup
 clean:
 	rm -rf build dist $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: sdist wheel check-wheel demo check test bench fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady soak differential setup system-packages python programs-demo programs lint format docs clean
+.PHONY: sdist wheel check-wheel demo check test ready bench fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady soak differential setup system-packages python programs $(PROGRAMS) lint format docs clean
+ifndef PARALLEL
 .NOTPARALLEL:
+endif

@@ -47,7 +47,7 @@ class Machine:
         self.directory = directory
         self.home = directory / "home"
         self.home.mkdir()
-        subprocess.run([sys.executable, "-m", "venv", directory / "venv"], check=True)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", directory / "venv"], check=True)
         self.bin = directory / "venv" / "bin"
         self.environment = {
             **clean_environment(),
@@ -71,6 +71,10 @@ class Machine:
             fail(f"{' '.join(map(str, command))} ended with {done.returncode}\n{done.stdout}{done.stderr}")
         return done
 
+    def pip(self, *arguments: str | Path) -> None:
+        """Runs this environment's pip on the other one, which takes less time than putting a pip into it."""
+        self.run(sys.executable, "-m", "pip", "--python", self.bin / "python", "--quiet", *arguments)
+
     def json(self, *command: str) -> Any:
         return json.loads(self.run("pylayer", *command, "--json").stdout)
 
@@ -79,7 +83,7 @@ def check(machine: Machine, wheel: Path) -> None:
     for compiler in ("cc", "gcc", "clang", "ld", "strip"):
         if shutil.which(compiler, path=machine.environment["PATH"]):
             fail(f"{compiler} is in PATH")
-    machine.run("python", "-m", "pip", "install", "--quiet", "--only-binary", ":all:", str(wheel))
+    machine.pip("install", "--only-binary", ":all:", wheel)
     if not machine.json("doctor")["works"]:
         fail("doctor finds a problem")
     for _ in range(2):
@@ -96,7 +100,7 @@ def check(machine: Machine, wheel: Path) -> None:
         fail(f"a policy class does not find its modules\n{done.stderr}")
     machine.run("pylayer", "install", "--implicit")
     machine.run("pylayer", "uninstall")
-    machine.run("python", "-m", "pip", "uninstall", "--quiet", "--yes", "vk-pylayer")
+    machine.pip("uninstall", "--yes", "vk-pylayer")
     left = [path for path in (machine.directory / "venv").rglob("*pylayer*") if "__pycache__" not in path.parts]
     if left:
         fail(f"pip uninstall leaves {left[0]}")
