@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from layer.test_interpreter import HOST, write_policy
 from scripted_driver import ScriptedDriver
-from world import BUILD, Run, World, python_hosts
+from world import BUILD, Run, World, python_hosts, quick_world
 
 from pylayer.common import compiled
 
@@ -25,6 +25,12 @@ NO_PLAN = "policy gave no plan for the device"
 
 #: The program waits for policy at vkDestroyDevice as long as it takes, in tests where policy comes back.
 PATIENT = "flush_wait_ms: 60000"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """What a policy class does to a program does not depend on the driver."""
+    return quick_world(tmp_path)
 
 
 def watched(world: World, limits: str = "", settings: str = PATIENT, **arguments: str) -> dict[str, str]:
@@ -44,7 +50,7 @@ def seen(run: Run) -> tuple[Any, ...]:
 def seen_alone() -> tuple[Any, ...]:
     """Returns what the program sees without the layer, from one run for all tests."""
     with tempfile.TemporaryDirectory() as directory:
-        return seen(World(Path(directory)).demo("--count", COUNT, layers=None))
+        return seen(quick_world(Path(directory)).demo("--count", COUNT, layers=None))
 
 
 def run_unharmed(world: World, environment: dict[str, str], **more: str) -> Run:
@@ -135,7 +141,7 @@ def test_policy_that_is_stuck(tmp_path: Path) -> None:
 
     def run(way: str) -> tuple[World, Run]:
         (tmp_path / way).mkdir()
-        world = World(tmp_path / way)
+        world = quick_world(tmp_path / way)
         return world, run_unharmed(world, watched(world, settings="flush_wait_ms: 3000", keep_cell=STUCK[way]))
 
     seen_alone()
@@ -271,8 +277,9 @@ def test_import_that_blocks(world: World) -> None:
     assert_next_run_hits(world, 0)
 
 
-def test_import_that_is_slow(world: World) -> None:
+def test_import_that_is_slow(tmp_path: Path) -> None:
     """If an import takes longer than vkCreateDevice waits, later devices have the layer, with the built-in policy."""
+    world = World(tmp_path)  # RADV, for 150 instances take it longer than the import
     environment = watched(world, top="import time; time.sleep(2.2)")
     result = world.demo("--count", COUNT, "--repeat-instances", 150, **environment)
     assert result["created"] == COUNT
