@@ -128,9 +128,10 @@ system-packages:
 
 # ---- .venv ---------------------------------------------------------------------------------------
 
-# Made anew where another Python is asked for; what was built for the old one goes with it. make has looked at the files
-# there before it runs this, so what is below .venv is told beforehand.
-ANEW := $(if $(PYTHON),$(if $(filter $(file <$(VENV)/python),$(shell PYTHON='$(PYTHON)' .ci/find-python 2>&1)),,anew))
+# Made anew where there is none or another Python is asked for; what was built for the old one goes with it. make has
+# looked at the files there before it runs this, so what depends on it is told beforehand.
+OTHER_PYTHON = $(if $(PYTHON),$(if $(filter $(file <$(VENV)/python),$(shell PYTHON='$(PYTHON)' .ci/find-python 2>&1)),,anew))
+ANEW := $(if $(wildcard $(BIN)/python),$(OTHER_PYTHON),anew)
 .PHONY: anew
 anew: | python
 
@@ -154,6 +155,7 @@ $(BUILDER)/ready: pyproject.toml $(ANEW) | python
 	@$(PIP) --python $(BUILDER)/bin/python install --no-compile -r $(BUILDER)/requires.txt build
 	@touch $@
 
+# The source distribution, and the wheel that is built from it.
 $(PACKAGE)/built: $(SOURCES) .ci/build-package $(BUILDER)/ready
 	@echo "pylayer: building the package"
 	@.ci/build-package $(PACKAGE) $(BUILDER)
