@@ -99,8 +99,9 @@ def test_event_that_loops(world: World, loop: str) -> None:
     assert_next_run_hits(world, COUNT - 1)
 
 
-def test_plan_that_loops(world: World) -> None:
+def test_plan_that_loops(tmp_path: Path) -> None:
     """A loop in plan_device costs the first device its plan. The built-in policy plans the other devices."""
+    world = World(tmp_path)  # RADV, which gives policy time between two devices
     environment = watched(world, plan="while True: pass")
     result = world.demo("--count", COUNT, "--repeat-instances", 2, **environment)
     assert result["created"] == COUNT
