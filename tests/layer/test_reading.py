@@ -175,10 +175,11 @@ def test_own_cache_holds_its_own(world: World, tmp_path: Path) -> None:
     assert alone.stat().st_size <= under.stat().st_size < alone.stat().st_size * 1.1
 
 
-def test_slow_disk(scripted: ScriptedDriver) -> None:
+@pytest.mark.parametrize("count", [12, MANY], ids=["table in memory", "table on the disk"])
+def test_slow_disk(scripted: ScriptedDriver, count: int) -> None:
     """If the disk does not deliver a stored pipeline in the time of a compile, it is compiled. The file does not
     count as damaged, and a run with a faster disk finds everything."""
-    scripted.demo("--count", 12)
+    scripted.demo("--count", count)
     scripted.demo("--count", 1)
     trim(scripted.world)
     disk = FailingDisk(scripted.world, "read:EAGAIN:path=.pack:from=6")
@@ -187,3 +188,15 @@ def test_slow_disk(scripted: ScriptedDriver) -> None:
     assert not scripted.warnings(result)
     scripted.demo("--count", 12)
     assert scripted.counts["compiles"] == 0
+
+
+def test_failing_disk(scripted: ScriptedDriver) -> None:
+    """If the disk fails on a stored pipeline, it is compiled, and one line names the file, however many pipelines it
+    holds."""
+    scripted.demo("--count", 12)
+    scripted.demo("--count", 1)
+    trim(scripted.world)
+    disk = FailingDisk(scripted.world, "read:EIO:path=.pack:from=6")
+    result = scripted.demo("--count", 12, **disk.environment)
+    assert result["created"] == 12 and scripted.counts["compiles"] == 12 and disk.struck
+    assert scripted.warnings(result).count("unreadable") == 1

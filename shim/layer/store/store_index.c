@@ -19,8 +19,8 @@
 #define TABLE_IN_MEMORY 4096
 /* Reading the headers of more files is work for each process. */
 #define MANY_FILES 16
-/* Policy reads the file, says what is wrong with it, and repairs it when there is time. */
-void index_tell_damage(const Device *device, const char *name)
+
+static void tell_damage(const Device *device, const char *name)
 {
     PylayerMessage *message = message_new(PYLAYER_MSG_STORE_DAMAGED, device->serial);
     if (!message)
@@ -106,7 +106,7 @@ static bool read_headers(Device *device, int fd, uint64_t size, StoredFile *file
             fine = take_note(device, fd, &header, at, found);
     }
     if (fine && at < size)
-        index_tell_damage(device, file->name);
+        tell_damage(device, file->name);
     if (table.count > 0)
         qsort(table.entries, table.count, sizeof *table.entries, by_fingerprint);
     file->entries = table.entries;
@@ -157,7 +157,7 @@ static bool read_file(Device *device, int fd, StoredFile *file, StoredFound *fou
     bool whole = fstat(fd, &status) == 0 && read_at(fd, &header, sizeof header, 0) &&
                  file_header_is_whole(&header, stored->identity);
     if (!whole) {
-        index_tell_damage(device, file->name);
+        tell_damage(device, file->name);
         return true;
     }
     uint64_t size = (uint64_t)status.st_size;
@@ -165,12 +165,12 @@ static bool read_file(Device *device, int fd, StoredFile *file, StoredFound *fou
     if (memcmp(header.kind, "PACK", 4) != 0 || header.table == 0)
         return read_headers(device, fd, size, file, found);
     if (header.size != size)
-        index_tell_damage(device, file->name);
+        tell_damage(device, file->name);
     if (read_table(fd, size, header.table, file))
         return read_notes(device, fd, size, file, found);
     free(file->entries);
     file->entries = NULL;
-    index_tell_damage(device, file->name);
+    tell_damage(device, file->name);
     return read_headers(device, fd, size, file, found);
 }
 
@@ -201,7 +201,7 @@ static bool add_file(Device *device, const char *name, StoredFound *found)
     if (files)
         stored->files = files;
     if (fd < 0 && errno != ENOENT) /* somebody else's, or the disk fails */
-        index_tell_damage(device, name);
+        tell_damage(device, name);
     if (fd < 0)
         return true;
     StoredFile *file = &files[stored->file_count];
@@ -252,6 +252,28 @@ bool index_read_folder(Device *device, StoredFound *found)
         fine &= look_at(device, fd, entry->d_name, found);
     closedir(directory);
     return fine;
+}
+
+void index_tell_damage(Device *device, uint32_t file)
+{
+    Stored *stored = &device->stored;
+    char name[PYLAYER_STORE_NAME_BYTES];
+    pthread_mutex_lock(&stored->mutex);
+    bool told = stored->files[file].damage_told;
+    stored->files[file].damage_told = true;
+    memcpy(name, stored->files[file].name, sizeof name);
+    pthread_mutex_unlock(&stored->mutex);
+    if (!told)
+        tell_damage(device, name);
+}
+
+void index_forget_file(Stored *stored, uint32_t file)
+{
+    pthread_mutex_lock(&stored->mutex);
+    free(stored->files[file].entries);
+    stored->files[file].entries = NULL;
+    stored->files[file].entry_count = 0;
+    pthread_mutex_unlock(&stored->mutex);
 }
 
 void index_forget(Stored *stored)
@@ -308,17 +330,20 @@ static void take_equal(Places *out, uint32_t file, const TableEntry *entries, si
 #define PAGE_ENTRIES 256
 
 /* Fingerprints are hashes, so a fingerprint's value says where in the table it stands, give or take a page. */
-static void find_in_file(const Stored *stored, uint32_t number, uint64_t fingerprint, Places *out)
+static enum ReadResult find_in_file(const Device *device, const StoredFile *file, uint32_t number, uint64_t fingerprint,
+                                    Places *out, uint64_t *give_up)
 {
-    const StoredFile *file = &stored->files[number];
     TableEntry page[PAGE_ENTRIES];
-    int fd = open_in_store(stored->directory, file->name);
+    int fd = open_in_store(device->stored.directory, file->name);
+    enum ReadResult result = fd >= 0 ? READ_DONE : READ_GONE;
     uint64_t low = 0, high = file->entry_count;
     uint64_t at = (uint64_t)((unsigned __int128)fingerprint * high >> 64);
-    while (fd >= 0 && low < high) {
+    while (result == READ_DONE && low < high) {
         uint64_t first = at < low + PAGE_ENTRIES / 2 ? low : at - PAGE_ENTRIES / 2;
-        size_t entries = high - first < PAGE_ENTRIES ? (size_t)(high - first) : PAGE_ENTRIES;
-        if (!read_at(fd, page, entries * sizeof *page, file->table + first * sizeof *page))
+        size_t entries = high - first < PAGE_ENTRIES ? (size_t)(high - first) : PAGE_ENTRIES, got;
+        size_t bytes = entries * sizeof *page;
+        result = patient_read(device, fd, page, bytes, file->table + first * sizeof *page, bytes, give_up, &got);
+        if (result != READ_DONE)
             break;
         uint64_t least = page[0].fingerprint, most = page[entries - 1].fingerprint;
         if (least >= fingerprint && first > low) {
@@ -336,15 +361,30 @@ static void find_in_file(const Stored *stored, uint32_t number, uint64_t fingerp
     }
     if (fd >= 0)
         close(fd);
+    return result;
 }
 
-void index_look_up(const Stored *stored, uint64_t fingerprint, Places *out)
+/* Stored::mutex is not held while the disk is read. */
+enum ReadResult index_look_up(Device *device, uint64_t fingerprint, Places *out, uint64_t *give_up)
 {
-    for (uint32_t i = 0; i < stored->file_count; i++) {
-        const StoredFile *file = &stored->files[i];
-        if (file->entries)
-            take_equal(out, i, file->entries, file->entry_count, fingerprint);
-        else if (file->entry_count > 0)
-            find_in_file(stored, i, fingerprint, out);
+    Stored *stored = &device->stored;
+    enum ReadResult worst = READ_DONE;
+    uint32_t count = 1;
+    for (uint32_t i = 0; i < count; i++) {
+        pthread_mutex_lock(&stored->mutex);
+        count = stored->file_count;
+        StoredFile file = i < count ? stored->files[i] : (StoredFile){0};
+        if (file.entries)
+            take_equal(out, i, file.entries, file.entry_count, fingerprint);
+        pthread_mutex_unlock(&stored->mutex);
+        enum ReadResult result = READ_DONE;
+        if (!file.entries && file.entry_count > 0)
+            result = find_in_file(device, &file, i, fingerprint, out, give_up);
+        if (result == READ_GONE)
+            index_forget_file(stored, i);
+        else if (result == READ_FAILED)
+            index_tell_damage(device, i);
+        worst = result > worst ? result : worst;
     }
+    return worst;
 }

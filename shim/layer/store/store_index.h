@@ -12,12 +12,14 @@
 
 #include "base.h"
 #include "process/number_map.h"
+#include "store/patient_read.h"
 #include "store/store_format.h"
 
 typedef struct StoredFile {
     char name[PYLAYER_STORE_NAME_BYTES];
     uint64_t salt;
     uint64_t entry_count;
+    bool damage_told;
     uint64_t table;      /* where the entries begin in the file, if they are not in memory */
     TableEntry *entries; /* in the order of fingerprints; NULL: they are in the file */
 } StoredFile;
@@ -30,8 +32,9 @@ typedef struct Stored {
     uint8_t identity[PYLAYER_DIGEST_BYTES];
     uint64_t program;
     char *directory;
-    _Atomic(uint8_t *) buffer; /* FETCH_BYTES that no thread uses now; fresh memory costs a page fault each 4 KiB */
-    pthread_mutex_t mutex;     /* guards what follows */
+    _Atomic(uint8_t *) buffer;  /* for a read; no thread uses it now. Fresh memory costs a page fault each 4 KiB */
+    atomic_ullong record_bytes; /* of the last record that was read */
+    pthread_mutex_t mutex;      /* guards what follows */
     pthread_cond_t given;
     StoredFile *files; /* one that is gone keeps its place, without entries */
     uint32_t file_count;
@@ -61,10 +64,12 @@ typedef struct Places {
  * neither its name nor the pack's is listed: whoever finds that a file is gone calls this again. */
 bool index_read_folder(Device *device, StoredFound *found);
 void index_forget(Stored *stored);
-/* Adds the places of all records with this fingerprint. Release them with free. The caller holds Stored::mutex. */
-void index_look_up(const Stored *stored, uint64_t fingerprint, Places *out);
+/* Adds the places of all records with this fingerprint. Release them with free. */
+enum ReadResult index_look_up(Device *device, uint64_t fingerprint, Places *out, uint64_t *give_up);
 Place place_of(uint32_t file, uint64_t offset);
-/* Has policy read a file, say what is wrong with it, and repair it when there is time. */
-void index_tell_damage(const Device *device, const char *name);
+/* Has policy read a file, once, say what is wrong with it, and repair it when there is time. */
+void index_tell_damage(Device *device, uint32_t file);
+/* The file is gone. */
+void index_forget_file(Stored *stored, uint32_t file);
 
 #endif

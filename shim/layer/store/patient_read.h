@@ -1,0 +1,19 @@
+/* patient_read.h - reads from a disk that may be slow: no pipeline waits for it longer than compiling would take */
+#ifndef PYLAYER_PATIENT_READ_H
+#define PYLAYER_PATIENT_READ_H
+
+#include "base.h"
+
+enum ReadResult {
+    READ_DONE,
+    READ_FAILED, /* with an error */
+    READ_GONE,   /* the file is */
+    READ_LATE,   /* the disk is slow */
+};
+
+/* Reads at most `size` bytes, of which `needed` must come; *got says how many did. Waits for the disk until *give_up,
+ * which a pipeline sets to 0 and its first wait fills in. */
+enum ReadResult patient_read(const Device *device, int fd, void *out, size_t size, uint64_t offset, size_t needed,
+                             uint64_t *give_up, size_t *got);
+
+#endif
