@@ -11,7 +11,7 @@
  * Ownership. A message belongs to the policy thread from next() until release(). Every pointer in it is valid for
  * exactly that long. Nothing in a message points to the application's memory: a sender that gives up waiting returns
  * to the application, which then frees what it passed in. A command reads the memory that Python passes to it before
- * it returns. load_records is the exception.
+ * it returns.
  *
  * Zero means 'do nothing'. If the answer to a request is late, missing or zero, the call goes to the driver exactly as
  * the application made it. No value here is a VkResult that reaches the application.
@@ -448,15 +448,13 @@ typedef struct PylayerShim {
     /* Ends the ownership of a message. An unanswered request is answered with what its message holds. */
     void (*release)(PylayerMessage *message);
 
-    /* Publishes count records of sizes[i] bytes at base+offsets[i], with PYLAYER_DIGEST_BYTES of digests and one
-     * of fingerprints each. They become caches, which are merged into the device's. Returns once the records
-     * published before are finished. The memory of these records is in use until the next load_records or load_done
-     * of the device returns. */
+    /* Merges count records of sizes[i] bytes at base+offsets[i], with PYLAYER_DIGEST_BYTES of digests and one of
+     * fingerprints each, into the device's cache before it returns. */
     int64_t (*load_records)(uint64_t device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
                             const uint8_t *digests, const uint64_t *fingerprints, uint64_t count);
-    /* Finishes what was published and ends a load: pipeline creations stop waiting for it. Returns how many records
-     * of this load the driver took. Policy may publish more afterwards: that is another load, for which nobody
-     * waits and which ends with load_done too. */
+    /* Ends a load: pipeline creations stop waiting for it. Returns how many records of this load the driver took.
+     * Policy may hand over more afterwards: that is another load, for which nobody waits and which ends with load_done
+     * too. */
     int64_t (*load_done)(uint64_t device);
     /* Copies count binaries records, laid out as in load_records, into the device's index before it returns. Call
      * it before the load's load_done. Skips what is not a binaries record. Returns how many found room. */

@@ -207,11 +207,6 @@ def is_open() -> bool:
     return bool(_shim.is_open())
 
 
-#: Memory that load_records published, by device. It must stay alive while the layer reads it: until the next
-#: load_records or load_done.
-_published: dict[int, tuple[Any, ...]] = {}
-
-
 def load_records(
     device: int,
     data: bytes | bytearray,
@@ -221,27 +216,24 @@ def load_records(
     fingerprints: Sequence[int],
 ) -> bool:
     """int64_t load_records(uint64_t, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
-    const uint8_t *digests, const uint64_t *fingerprints, uint64_t count): publishes these records after the layer
-    finished the ones published before. ``data`` must not change until the next call or ``load_done``. Returns False if
-    the device is gone."""
-    arguments = (
+    const uint8_t *digests, const uint64_t *fingerprints, uint64_t count): merges these records into the layer's cache.
+    Returns False if the device is gone."""
+    done = _shim.load_records(
+        device,
         ffi.from_buffer("uint8_t[]", data),
         ffi.new("uint64_t[]", offsets),
         ffi.new("uint64_t[]", sizes),
         ffi.from_buffer("uint8_t[]", b"".join(digests)),
         ffi.new("uint64_t[]", fingerprints),
+        len(offsets),
     )
-    done = _shim.load_records(device, *arguments, len(offsets))
-    _published[device] = arguments
     return bool(done == 0)
 
 
 def load_done(device: int) -> int:
     """int64_t load_done(uint64_t device): ends a load. Returns how many records the driver took since the last
     ``load_done``, or -1 if the device is gone. Another load may follow."""
-    taken = int(_shim.load_done(device))
-    _published.pop(device, None)
-    return taken
+    return int(_shim.load_done(device))
 
 
 def load_binaries(device: int, data: bytes | bytearray, offsets: Sequence[int], sizes: Sequence[int]) -> int:

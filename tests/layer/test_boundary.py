@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import xxhash
 from layer.recorder import only, record
-from layer.test_interpreter import write_policy
 from scripted_driver import ScriptedDriver
 from world import BUILD, Run, World
 
@@ -281,22 +280,3 @@ def test_later_loads_that_the_driver_refuses(scripted: ScriptedDriver) -> None:
     assert [one["taken"] for one in only(found, "later")] == [[[30, 0], [30, 0]]]
     counters = only(found, "destroyed")[0]["counters"]
     assert (counters["load_failed"], counters["compiled"]) == (60, 60)
-
-
-#: The body of device_created, which returns when the program is in vkDestroyDevice.
-WAITS_FOR_FLUSH = """
-        import time
-        from pylayer.inhost import boundary
-        while not boundary.activity(1).queued:
-            time.sleep(0.001)"""
-PRINTS_PUBLISHED = "from pylayer.inhost import boundary; print('published:', list(boundary._published))"
-
-
-def test_device_destroyed_before_its_load_ends(world: World) -> None:
-    """If a device is destroyed before its load has ended, the records that it was loading are released."""
-    world.demo("--count", 4)
-    environment = write_policy(world, device_created=WAITS_FOR_FLUSH, device_destroyed=PRINTS_PUBLISHED)
-    with (world.directory / "policy.yaml").open("a") as file:
-        file.write("share: all\nwatchdog: {call_ms: 5000}\nsettings: {flush_wait_ms: 60000}\n")
-    only_a_device = str(BUILD / "tests" / "layer_settings")
-    assert "pylayer: info: published: []" in world.run([only_a_device], PYLAYER_LOG="info", **environment).stderr

@@ -154,7 +154,7 @@ def start(scripted: ScriptedDriver, script: str, *arguments: str) -> subprocess.
 
 
 #: The command that never returns on the policy thread, and how the program creates pipelines meanwhile. The hang
-#: excludes the main thread because the program's thread may take a slice of the load first.
+#: excludes the main thread, whose own caches the driver may return from.
 IN_A_LOAD, IN_A_MERGE = "create-cache=hang?data?!main-thread", "merge=hang?!main-thread"
 HANGS: list[tuple[str, list[str | int]]] = [
     (IN_A_LOAD, ["--count", 8]),

@@ -215,7 +215,8 @@ static void seed_before(Batch *batch, uint32_t index)
 {
     Device *device = batch->call->device;
     batch_wait_for_load(batch);
-    if (device->plan.seed_caches && !loading_is_under_way(device)) /* not in a load: each slice would cause a merge */
+    if (device->plan.seed_caches &&
+        !loading_is_under_way(device)) /* not in a load: each 8 records would cause a merge */
         seed(batch, index);
 }
 
@@ -225,9 +226,9 @@ static VkResult create_without_probe(Batch *batch, uint32_t index)
     PipelineCall *call = batch->call;
     Device *device = call->device;
     bool from_layer = call->cache == VK_NULL_HANDLE;
+    stored_fetch(device, batch->elements[index].fingerprint);
     if (call->probe_after_load)
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
-    stored_fetch(device, batch->elements[index].fingerprint);
     if (batch->app_cache)
         seed_before(batch, index);
     if (batch->elements[index].suspect)

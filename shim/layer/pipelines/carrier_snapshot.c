@@ -55,7 +55,7 @@ VkResult carrier_snapshot_create(Batch *batch)
     if (batch->suspects)
         return create_without_caches(batch);
     if (batch->app_cache && device->plan.seed_caches && !loading_is_under_way(device))
-        cells_seed(device, batch->app_cache); /* not in a load: each slice would cause a merge */
+        cells_seed(device, batch->app_cache); /* not in a load: each 8 records would cause a merge */
     bool may_compile = batch_prepare_plain(batch);
     uint64_t duration = 0;
     VkResult result = batch_call(batch, from_layer ? device->merged : call->cache, may_compile, 0, call->count,

@@ -19,7 +19,7 @@ static int64_t load_records(uint64_t serial, const uint8_t *base, const uint64_t
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    int64_t result = loading_publish(device, base, offsets, sizes, digests, fingerprint_array, record_count);
+    int64_t result = loading_take(device, base, offsets, sizes, digests, fingerprint_array, record_count);
     device_command_end(device);
     return result;
 }
