@@ -440,7 +440,8 @@ typedef struct PylayerActivity {
 typedef struct PylayerShim {
     uint32_t boundary_version;
 
-    /* Returns the next message, or NULL after timeout_ns (negative: no limit). Cells wait up to 20 ms so that
+    /* Returns the next message, or NULL after timeout_ns. Negative: there is no limit, but NULL also means that a
+     * pipeline was created, which may send no message. Cells wait up to 20 ms so that
      * policy takes them in batches; any other message ends that wait at once. */
     PylayerMessage *(*next)(int64_t timeout_ns);
     /* Wakes the sender of a request. Returns -1 if the sender no longer waits. */

@@ -197,7 +197,8 @@ class Message:
 
 
 def next_message(timeout_ns: int) -> Message | None:
-    """PylayerMessage *next(int64_t timeout_ns): returns None after the timeout; a negative one has no limit."""
+    """PylayerMessage *next(int64_t timeout_ns): returns None after the timeout. A negative one has no limit, but None
+    also means that a pipeline was created, which may send no message."""
     c = _shim.next(timeout_ns)
     return Message(c) if c else None
 

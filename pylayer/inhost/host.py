@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 
 #: A cache hit sends no message. While the counters change, policy reads them this often, for `pylayer top`.
 STATISTICS_INTERVAL_NS = 1_000_000_000
-#: Policy reads counters that did not change this often. If the program is never quiet, policy also takes snapshots at
-#: this interval.
+#: Policy reads counters once more after this time without a change, and then sleeps until something happens. If the
+#: program is never quiet, policy takes snapshots at this interval.
 SETTLE_INTERVAL_NS = 5_000_000_000
 #: Policy writes statistics and takes snapshots when no message has come for this long.
 QUIET_NS = 1_000_000_000
@@ -86,6 +86,8 @@ class Host:
         self._next_snapshots = 0
         #: The statistics had changed when they were last written.
         self._active = False
+        #: Everything is written, and nothing has happened since.
+        self._settled = False
         self._maintaining: Maintaining | None = None
         #: The policy file is in force, or there is none, and no policy class is configured.
         self._plans_may_be_kept = False
@@ -598,6 +600,7 @@ class Host:
         self._snapshots_due = now >= self._next_snapshots  # not too often: each snapshot reads the whole cache
         if self._snapshots_due:
             self._next_snapshots = now + SETTLE_INTERVAL_NS
+        self._settled = not self._dirty and not self._active
         self._active = self._dirty
         self._dirty = False
         for session in self.sessions.values():
@@ -608,7 +611,7 @@ class Host:
 
     def _write_statistics(self) -> None:
         self._last_statistics = time.monotonic_ns()
-        self._active = False
+        self._active = self._settled = False
         for session in self.sessions.values():
             self._guard(self._write_run, session)
 
@@ -634,7 +637,7 @@ class Host:
             return 0
         if self._dirty:
             return QUIET_NS
-        if not self.sessions:
+        if not self.sessions or self._settled:
             return -1
         return STATISTICS_INTERVAL_NS if self._active else SETTLE_INTERVAL_NS
 
@@ -642,14 +645,15 @@ class Host:
         """Handles messages until the process ends or the mailbox is closed."""
         busy = False
         while True:
-            message = boundary.next_message(self._timeout(busy))
+            timeout = self._timeout(busy)
+            message = boundary.next_message(timeout)
             if message is None and self._device_expected:
                 self._device_expected = False
                 self._guard(__import__, f"{__package__}.session")
                 continue
             waited_in_vain = message is None and not busy
             while message is not None:
-                self._dirty = True
+                self._dirty, self._settled = True, False
                 if message.type in (boundary.CELL, boundary.BINARY_READ):
                     message = self.records(message)
                 else:
@@ -660,6 +664,8 @@ class Host:
                     message = None
             if not boundary.is_open():
                 return
+            if waited_in_vain and timeout < 0 and self.sessions:  # a pipeline was created
+                self._dirty, self._settled = True, False
             busy = False
             if self.loading:
                 stepped: list[bool] = []

@@ -181,6 +181,27 @@ static void main_is_a_stranger(void)
     be_idle(false);
 }
 
+static void *create_until_it_wakes(void *awake)
+{
+    while (!atomic_load((atomic_bool *)awake))
+        mailbox_stir();
+    return NULL;
+}
+
+/* A pipeline that sends no message ends a wait without a time limit, and none with one. */
+static void pipelines_wake_it(void)
+{
+    pthread_t program;
+    atomic_bool awake = false;
+    if (pthread_create(&program, NULL, create_until_it_wakes, &awake))
+        return expect(false, "no thread");
+    expect(mailbox_next(-1) == NULL, "a message came from nowhere");
+    uint64_t began = now_ns();
+    expect(mailbox_next(SECOND_NS / 20) == NULL && now_ns() - began >= SECOND_NS / 20, "a wait was cut short");
+    atomic_store(&awake, true);
+    pthread_join(program, NULL);
+}
+
 /* Where it was, it tells: nothing is looked at before. Then policy looks often, and ends with the last thread. */
 static void main_tells(void)
 {
@@ -208,6 +229,7 @@ int main(void)
     sender_gives_up(PYLAYER_MSG_PLAN_DEVICE, 1, "an answer is in time behind the sender's back");
     sender_gives_up(PYLAYER_MSG_FLUSH_DEVICE, 0, "an answer is in time that nobody waited for");
     nobody_asks();
+    pipelines_wake_it();
     main_tells();
     PylayerMessage *late = message_new(PYLAYER_MSG_PLAN_DEVICE, 1);
     expect(!mailbox_request(late, MINUTE_NS), "a closed mailbox answers");

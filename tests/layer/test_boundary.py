@@ -110,7 +110,8 @@ def test_binary_tables() -> None:
 
 def test_mailbox() -> None:
     """Sender and policy agree on whether an answer came in time. While no message comes, policy sleeps if the main
-    thread will tell of its end; otherwise it wakes once a minute. It ends with the program's last thread."""
+    thread will tell of its end; otherwise it wakes once a minute. A pipeline that is created wakes it. It ends with
+    the program's last thread."""
     done = subprocess.run([str(BUILD / "tests" / "mailbox")], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

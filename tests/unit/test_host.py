@@ -344,7 +344,7 @@ def test_failing_policy_costs_no_statistics(send: Send, host: Any, root: str) ->
 
 
 def test_quiet(send: Send, boundary: FakeBoundary, host_module: Any, root: str) -> None:
-    """A second after the last event, statistics and snapshots are written. Then the loop wakes rarely."""
+    """A second after the last event, statistics and snapshots are written. Then the loop looks once more."""
     boundary.totals = counters(plain=1, plain_compiled=1)
     boundary.merged = b"x" * 100
     send(message("PLAN_DEVICE"), message("DEVICE_CREATED", carrier=CARRIER_SNAPSHOT), *[None] * 5)
@@ -355,14 +355,26 @@ def test_quiet(send: Send, boundary: FakeBoundary, host_module: Any, root: str) 
 
 
 def test_hits_alone(send: Send, boundary: FakeBoundary, host_module: Any, root: str) -> None:
-    """Statistics that change without a message are written each second. Unchanged ones are checked rarely."""
+    """Statistics that change without a message are written each second. Unchanged ones are looked at once more."""
+    rarely, often = host_module.SETTLE_INTERVAL_NS, host_module.STATISTICS_INTERVAL_NS
     send(*device(), *[None] * 4)
     boundary.timeouts.clear()
     boundary.totals = counters(pipelines=5, hits=5)
     send(None, None, None)
     assert [run["counters"]["hits"] for run in runs.read_all(root)] == [5]
-    rarely, often = host_module.SETTLE_INTERVAL_NS, host_module.STATISTICS_INTERVAL_NS
     assert boundary.timeouts[:3] == [rarely, often, rarely]
+
+
+def test_idle(send: Send, boundary: FakeBoundary, host_module: Any, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When everything is written, the loop sleeps. A pipeline that is created wakes it, and is counted at once."""
+    monkeypatch.setattr(host_module, "SETTLE_INTERVAL_NS", 0)
+    send(*device(), *[None] * 4)
+    often = host_module.STATISTICS_INTERVAL_NS
+    assert boundary.timeouts[-3:] == [often, 0, -1]
+    boundary.totals = counters(pipelines=5, hits=5)
+    send(None)
+    assert [run["counters"]["hits"] for run in runs.read_all(root)] == [5]
+    assert often in boundary.timeouts[-2:]
 
 
 def test_nothing_to_do(send: Send, boundary: FakeBoundary) -> None:

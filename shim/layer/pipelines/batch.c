@@ -3,6 +3,7 @@
 
 #include "crash/sentinel.h"
 #include "crash/suspects.h"
+#include "policy/mailbox.h"
 
 void batch_find_suspects(Batch *batch)
 {
@@ -112,6 +113,7 @@ void batch_note_created(const Batch *batch, uint32_t index)
 {
     Device *device = batch->call->device;
     count(&counters_of(device)->totals.pipelines, 1);
+    mailbox_stir();
     note_created(device, batch->elements[index].fingerprint);
 }
 

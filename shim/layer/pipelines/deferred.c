@@ -22,6 +22,7 @@
 #include "pipelines/creations.h"
 #include "caches/driver_cache.h"
 #include "pipelines/pass.h"
+#include "policy/mailbox.h"
 #include "shaders/fingerprints.h"
 
 /* The VkPipelineCache that the driver uses for an operation. */
@@ -143,6 +144,7 @@ static uint32_t hand_out(DeferredOperation *operation)
             element_clear_application_hit(element);
     }
     count(&counters_of(device)->totals.pipelines, created);
+    mailbox_stir();
     count(&counters_of(device)->totals.deferred, created);
     return created;
 }

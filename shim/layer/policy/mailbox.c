@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base.h"
+#include "policy/mailbox.h"
 #include "process/process.h"
 
 /* Cells wait this long so that a burst of compiles costs one wake-up and one write. Nothing else waits, because a
@@ -52,6 +52,9 @@ static bool open_, draining, over;
 static bool resting;
 static uint64_t rest_until = UINT64_MAX;
 static atomic_bool libraries_open;
+
+/* The policy thread waits without a time limit. */
+atomic_bool mailbox_sleeps;
 
 /* Policy is stalled from an unanswered request until it takes the next message. Meanwhile requests do not wait, so
  * a policy that hangs costs one deadline and not one for each call. */
@@ -425,15 +428,25 @@ bool mailbox_rest(void)
     return goes_on;
 }
 
+void mailbox_wake(void)
+{
+    pthread_mutex_lock(&mutex);
+    atomic_store(&mailbox_sleeps, false);
+    pthread_cond_signal(&arrivals);
+    pthread_mutex_unlock(&mutex);
+}
+
 PylayerMessage *mailbox_next(int64_t timeout_ns)
 {
     if (over) {
         mailbox_close();
         return NULL;
     }
-    uint64_t give_up = timeout_ns < 0 ? UINT64_MAX : now_ns() + (uint64_t)timeout_ns;
+    bool unlimited = timeout_ns < 0;
+    uint64_t give_up = unlimited ? UINT64_MAX : now_ns() + (uint64_t)timeout_ns;
     PylayerMessage *message = NULL;
     pthread_mutex_lock(&mutex);
+    atomic_store(&mailbox_sleeps, unlimited);
     taken++;
     if (!head)
         draining = false;
@@ -443,7 +456,7 @@ PylayerMessage *mailbox_next(int64_t timeout_ns)
             draining = true;
             idle_since = now;
             message = &pop_locked()->message;
-        } else if (now >= give_up) {
+        } else if (now >= give_up || (unlimited && !atomic_load(&mailbox_sleeps))) {
             break;
         } else if (now < look) {
             uint64_t wake = ready < give_up ? ready : give_up;
@@ -452,6 +465,7 @@ PylayerMessage *mailbox_next(int64_t timeout_ns)
             message = end_of_process();
         }
     }
+    atomic_store(&mailbox_sleeps, false);
     pthread_mutex_unlock(&mutex);
     return message;
 }

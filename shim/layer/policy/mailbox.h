@@ -35,6 +35,14 @@ void message_done(PylayerMessage *message);
 void mailbox_measure(PylayerActivity *out);
 
 PylayerMessage *mailbox_next(int64_t timeout_ns);
+/* Ends a mailbox_next without a time limit, which then returns NULL: a pipeline was created, and nothing else tells. */
+void mailbox_wake(void);
+extern atomic_bool mailbox_sleeps;
+static inline void mailbox_stir(void)
+{
+    if (atomic_load_explicit(&mailbox_sleeps, memory_order_relaxed))
+        mailbox_wake();
+}
 /* Returns true once mailbox_next has found that the program's last thread has ended. Later calls of it return no
  * message. */
 bool mailbox_outlives_program(void);

@@ -98,6 +98,13 @@ void message_done(PylayerMessage *message)
     free(message);
 }
 
+/* Policy never sleeps here. */
+atomic_bool mailbox_sleeps;
+
+void mailbox_wake(void)
+{
+}
+
 bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes)
 {
     if (!message)
