@@ -124,7 +124,7 @@ class Fold:
         #: may be deleted.
         self._others_fold = False
         self._damage: dict[int, list[Damage]] = {}
-        self._plan: dict[bytes, Planned] = {}
+        self._plan: dict[tuple[bytes, int], Planned] = {}
         self._uses = Uses()
 
     def steps(self) -> Iterator[None]:
@@ -258,21 +258,19 @@ class Fold:
             yield
 
     def _take(self, digest: bytes, found: Planned) -> None:
-        """Plans equal content once, with its latest use."""
-        known = self._plan.setdefault(digest, found)
-        if found.last_used > known.last_used:
-            known.last_used = found.last_used
-            known.fingerprint = found.fingerprint or known.fingerprint
+        """Plans equal content once for each fingerprint, by which the layer finds it, with its latest use."""
+        known = self._plan.setdefault((digest, found.fingerprint), found)
+        known.last_used = max(known.last_used, found.last_used)
 
     def _leave_out(self) -> Iterator[None]:
         """Sets each record's time of last use, and removes the records that ``drop`` selects from the plan."""
-        for number, (digest, planned) in enumerate(list(self._plan.items())):
+        for number, (key, planned) in enumerate(list(self._plan.items())):
             if number % STEP_ENTRIES == STEP_ENTRIES - 1:
                 yield
             planned.last_used = self._uses.last_use(planned.fingerprint, planned.last_used)
             if self._drop is not None and planned.magic in format.PIPELINES and self._drop(planned):
                 self.result.dropped += 1
-                del self._plan[digest]
+                del self._plan[key]
 
     # ---- writing ---------------------------------------------------------------------------------
 
@@ -294,7 +292,7 @@ class Fold:
         writer = self._new_writer()
         self._write_uses(writer)
         for wanted in ORDER:
-            for number, (digest, planned) in enumerate(self._plan.items()):
+            for number, ((digest, _), planned) in enumerate(self._plan.items()):
                 if number % STEP_ENTRIES == STEP_ENTRIES - 1:
                     yield
                 if planned.magic != wanted:

@@ -146,3 +146,24 @@ def test_no_bytes_in_files(world: World) -> None:
     """A program that may write no byte to a file gets no signal for the files that the layer itself makes."""
     fill(world)
     run_host(world, "limit", "fsize", 0, "instance", "device", "pipelines", 8, *END)
+
+
+def test_chroot_before_it_starts(world: World, tmp_path: Path) -> None:
+    """If a program calls chroot while policy rests, a compile does not start the interpreter: its libraries' paths lead
+    to other files now. The program gets its pipelines."""
+    fill(world)
+    jail = tmp_path / "jail"
+    jail.mkdir()
+    assert not starts(world, "instance", "device", "chroot", str(jail), "pipelines", 12)
+    assert not list(jail.iterdir())
+
+
+@pytest.mark.parametrize("fork", ["fork", "fork-exit", "raw-fork"])
+def test_sentinel_outlives_children(world: World, fork: str) -> None:
+    """A child of the program that ends does not remove the program's crash sentinel."""
+    fill(world)
+    seen = world.directory / "seen"
+    look = f"ls {world.store}/store/*/*.live >> {seen}; true"
+    run_host(world, "instance", "device", "pipelines", 8, fork, "spawn", look, *END)
+    assert len(seen.read_text().splitlines()) == 1
+    assert not list(world.store.glob("store/*/*.live"))

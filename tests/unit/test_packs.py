@@ -53,6 +53,19 @@ def test_fold_keeps_everything(folder: Folder) -> None:
             assert now_found.mean_create_ns == found.mean_create_ns > 0
 
 
+def test_equal_content_of_two_pipelines(folder: Folder) -> None:
+    """A fold keeps both fingerprints of equal content, each once, so that the layer finds it by either."""
+    for when in (1, 2):
+        writer = journal.Journal(folder.path, IDENTITY, 1)
+        for fingerprint in (7, 8):
+            writer.append(format.record_parts(format.CELL, b"same", fingerprint=fingerprint, last_used=when))
+        writer.close()
+    run(fold.Fold(folder, 1))
+    (path,) = packs(folder)
+    records = [record for part in reader.Reader(str(path)).verified(IDENTITY.digest, []) for record in part.records]
+    assert sorted((record[7], record[8]) for record in records if record[0] == format.CELL) == [(7, 2), (8, 2)]
+
+
 def test_large_records(folder: Folder) -> None:
     """A record larger than what is read at once is stored and read alone."""
     sizes = [0, 1, 15, 16, reader.PART_BYTES - 64, reader.PART_BYTES + 1, 3 << 20]
