@@ -1,8 +1,10 @@
 /* files.c - descriptors that the program closes and uses again, directories that it leaves. */
+#define _GNU_SOURCE
 #include "host.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,16 +137,16 @@ static void step_show_file(char **arguments)
 }
 
 /* On standard error: without the layer it is another answer. */
+static int is_named(struct dl_phdr_info *info, size_t size, void *wanted)
+{
+    (void)size;
+    return info->dlpi_name && strstr(info->dlpi_name, wanted) != NULL;
+}
+
+/* Not by /proc, which a chroot takes away. */
 static void step_mapped(char **arguments)
 {
-    char line[4096];
-    bool found = false;
-    FILE *maps = fopen("/proc/self/maps", "re");
-    while (maps && fgets(line, sizeof line, maps))
-        found |= strstr(line, arguments[0]) != NULL;
-    if (maps)
-        fclose(maps);
-    fprintf(stderr, "%s is %smapped\n", arguments[0], found ? "" : "not ");
+    fprintf(stderr, "%s is %smapped\n", arguments[0], dl_iterate_phdr(is_named, arguments[0]) ? "" : "not ");
 }
 
 static void step_chdir(char **arguments)
