@@ -92,7 +92,7 @@ bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, Pyla
     bool empty =
         data && device->empty_data && size == device->empty_size && memcmp(data, device->empty_data, size) == 0;
     if (!empty) {
-        fingerprints_note_merged(device, about.fingerprint);
+        fingerprints_note_merged(device, about.fingerprint, 0);
         merge_cell(device, cell, app_cache);
     }
     device->destroy_pipeline_cache(device->handle, cell, NULL);
@@ -171,7 +171,7 @@ void cells_absorb(Device *device, AppCache *app_cache, bool at_its_end)
     if (source != VK_NULL_HANDLE && !app_cache->from_data && (at_its_end || !app_cache->app_synchronized)) {
         bool up_to_date = atomic_load(&app_cache->seeded) == atomic_load(&device->cells_generation);
         const VkPipelineCache sources[] = {source, app_cache->use.annex};
-        fingerprints_note_merged(device, 0);
+        fingerprints_note_merged(device, 0, 0);
         merge_into_layer_locked(device, app_cache->use.annex != VK_NULL_HANDLE ? 2 : 1, sources);
         count(&counters_of(device)->totals.absorbed, at_its_end);
         /* What was added came from this cache, so it need not be seeded with it. */
@@ -205,7 +205,7 @@ void cells_copy_end(Device *device, VkPipelineCache copy, AppCache *app_cache)
         if (app_cache) {
             cache_merge_locked(device, &app_cache->use, atomic_load(&app_cache->handle), 1, &copy);
         } else {
-            fingerprints_note_merged(device, 0);
+            fingerprints_note_merged(device, 0, 0);
             merge_into_layer_locked(device, 1, &copy);
         }
         patient_unlock(&device->merge_mutex);

@@ -20,7 +20,7 @@ int64_t loading_take(Device *device, const uint8_t *base, const uint64_t *offset
     if (record_count > 0)
         atomic_store(&device->holds_stored, true);
     for (uint64_t i = 0; i < record_count; i++)
-        fingerprints_note_merged(device, fingerprint_array[i]);
+        fingerprints_note_merged(device, fingerprint_array[i], 0);
     loading->given += record_count;
     for (uint64_t i = 0; i < record_count && !atomic_load(&loading->abandoned); i += CELLS_MERGED_AT_ONCE) {
         uint64_t left = record_count - i;

@@ -38,14 +38,22 @@ static bool grow(NumberMap *map)
     return true;
 }
 
-bool number_map_put(NumberMap *map, uint64_t key, uint64_t value)
+uint64_t *number_map_at(NumberMap *map, uint64_t key)
 {
     if (2 * map->used >= map->capacity && !grow(map))
-        return false;
+        return NULL;
     NumberPair *slot = find_slot(map, key);
     map->used += slot->key == 0;
-    *slot = (NumberPair){key, value};
-    return true;
+    slot->key = key;
+    return &slot->value;
+}
+
+bool number_map_put(NumberMap *map, uint64_t key, uint64_t value)
+{
+    uint64_t *at = number_map_at(map, key);
+    if (at)
+        *at = value;
+    return at != NULL;
 }
 
 void number_map_remove(NumberMap *map, uint64_t key)

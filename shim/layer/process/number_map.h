@@ -21,6 +21,8 @@ typedef struct NumberMap {
 
 /* Returns the value of a key, which must not be 0; returns 0 if the key is not there. */
 uint64_t number_map_find(const NumberMap *map, uint64_t key);
+/* Returns where the value of a key is, which is 0 at first. Returns NULL if memory is short. */
+uint64_t *number_map_at(NumberMap *map, uint64_t key);
 /* Returns false if memory is short; the map is then unchanged. */
 bool number_map_put(NumberMap *map, uint64_t key, uint64_t value);
 void number_map_remove(NumberMap *map, uint64_t key);

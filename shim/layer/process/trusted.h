@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define PATH_BYTES 4096
 
@@ -17,6 +18,12 @@ void store_root_path(char out[PATH_BYTES]);
 /* Opens a plain file in the store for reading. Returns -1 unless only this user or root can write the file and its
  * directory, and neither is a link. */
 int open_in_store(const char *directory, const char *name);
+/* Which file a descriptor is of: another one may get its name. */
+typedef struct FileNumber {
+    uint64_t device, inode;
+} FileNumber;
+/* Opens a file again that open_in_store opened: 4 of 7 system calls less. Returns -1 if it is another one now. */
+int reopen_in_store(const char *directory, const char *name, FileNumber number, uint64_t *size);
 /* Returns true if only this user or root can write to the store's root, which may be a link of theirs. */
 bool is_own_root(const char *path);
 /* Returns true if only this user or root can write to the directory, and it is no link. */

@@ -18,17 +18,18 @@ void fingerprints_close(Device *device)
     }
 }
 
-unsigned fingerprints_note(Device *device, uint64_t fingerprint, enum Seen what)
+unsigned fingerprints_note(Device *device, uint64_t fingerprint, unsigned what)
 {
     if (!fingerprint)
         return 0;
     unsigned shard = (unsigned)fingerprint % SEEN_SHARDS;
     NumberMap *seen = &device->seen.shards[shard].fingerprints;
     pthread_mutex_lock(&device->seen.shards[shard].mutex);
-    uint64_t known = number_map_find(seen, fingerprint), all = known | what;
-    bool noted = known == all || ((known || seen->used < SEEN_IN_A_SHARD) && number_map_put(seen, fingerprint, all));
+    bool has_room = seen->used < SEEN_IN_A_SHARD || number_map_find(seen, fingerprint);
+    uint64_t *known = has_room ? number_map_at(seen, fingerprint) : NULL;
+    unsigned all = known ? (unsigned)(*known |= what) : 0;
     pthread_mutex_unlock(&device->seen.shards[shard].mutex);
-    return noted ? (unsigned)all : 0;
+    return all;
 }
 
 unsigned fingerprint_known(Device *device, uint64_t fingerprint)
@@ -40,9 +41,9 @@ unsigned fingerprint_known(Device *device, uint64_t fingerprint)
     return (unsigned)known;
 }
 
-void fingerprints_note_merged(Device *device, uint64_t fingerprint)
+void fingerprints_note_merged(Device *device, uint64_t fingerprint, unsigned more)
 {
-    if (!fingerprints_note(device, fingerprint, SEEN_MERGED))
+    if (!fingerprints_note(device, fingerprint, SEEN_MERGED | more))
         atomic_store(&device->seen.merged_unknown, true);
 }
 

@@ -30,11 +30,12 @@ enum Seen {
 void fingerprints_open(Device *device);
 void fingerprints_close(Device *device);
 /* Notes what is known of a fingerprint. 0, unknown, is not noted. Returns all that is known; 0 if it could not be noted. */
-unsigned fingerprints_note(Device *device, uint64_t fingerprint, enum Seen what);
+unsigned fingerprints_note(Device *device, uint64_t fingerprint, unsigned what);
 /* Returns the bits of what is known of a fingerprint. */
 unsigned fingerprint_known(Device *device, uint64_t fingerprint);
-/* Notes that the layer's cache gets a pipeline with this fingerprint. 0: it gets pipelines that are not known. */
-void fingerprints_note_merged(Device *device, uint64_t fingerprint);
+/* Notes that the layer's cache gets a pipeline with this fingerprint, and what more is known of it. 0: it gets pipelines
+ * that are not known. */
+void fingerprints_note_merged(Device *device, uint64_t fingerprint, unsigned more);
 /* Writes at most `capacity` fingerprints of created pipelines of which the store does not know that they were used
  * within a day. Returns how many there are. */
 uint64_t fingerprints_read(Device *device, uint64_t *out, uint64_t capacity);

@@ -161,7 +161,9 @@ static bool read_file(Device *device, int fd, StoredFile *file, StoredFound *fou
         return true;
     }
     uint64_t size = (uint64_t)status.st_size;
+    file->number = (FileNumber){status.st_dev, status.st_ino};
     file->salt = header.salt;
+    file->size = size;
     if (memcmp(header.kind, "PACK", 4) != 0 || header.table == 0)
         return read_headers(device, fd, size, file, found);
     if (header.size != size)
@@ -334,7 +336,8 @@ static enum ReadResult find_in_file(const Device *device, const StoredFile *file
                                     Places *out, uint64_t *give_up)
 {
     TableEntry page[PAGE_ENTRIES];
-    int fd = open_in_store(device->stored.directory, file->name);
+    uint64_t size;
+    int fd = reopen_in_store(device->stored.directory, file->name, file->number, &size);
     enum ReadResult result = fd >= 0 ? READ_DONE : READ_GONE;
     uint64_t low = 0, high = file->entry_count;
     uint64_t at = (uint64_t)((unsigned __int128)fingerprint * high >> 64);

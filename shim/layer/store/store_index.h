@@ -12,12 +12,15 @@
 
 #include "base.h"
 #include "process/number_map.h"
+#include "process/trusted.h"
 #include "store/patient_read.h"
 #include "store/store_format.h"
 
 typedef struct StoredFile {
     char name[PYLAYER_STORE_NAME_BYTES];
+    FileNumber number;
     uint64_t salt;
+    uint64_t size; /* when it was indexed */
     uint64_t entry_count;
     bool damage_told;
     uint64_t table;      /* where the entries begin in the file, if they are not in memory */
@@ -32,9 +35,8 @@ typedef struct Stored {
     uint8_t identity[PYLAYER_DIGEST_BYTES];
     uint64_t program;
     char *directory;
-    _Atomic(uint8_t *) buffer;  /* for a read; no thread uses it now. Fresh memory costs a page fault each 4 KiB */
-    atomic_ullong record_bytes; /* of the last record that was read */
-    pthread_mutex_t mutex;      /* guards what follows */
+    _Atomic(uint8_t *) buffer; /* for a read; no thread uses it now. Fresh memory costs a page fault each 4 KiB */
+    pthread_mutex_t mutex;     /* guards what follows */
     pthread_cond_t given;
     StoredFile *files; /* one that is gone keeps its place, without entries */
     uint32_t file_count;

@@ -16,10 +16,11 @@
 #include "store/store_index.h"
 #include "store/stored.h"
 
-/* Bytes read at once, from the record that is wanted: pipelines that were stored together are created together. More
- * where a merge would otherwise get few records, because nobody looks into the cache meanwhile: NVIDIA's have 21 KB, and
- * with 64 KiB 8 threads take 1.14 times as long as with their own blob, with 256 KiB 0.95 (H100, 85 rounds). */
-#define FETCH_BYTES (64u << 10)
+/* What is read at once, from the record that is wanted: pipelines that were stored together are created together. A
+ * read for few records means a merge for few, and nobody looks into the cache during a merge. Three records a read, of
+ * 21 KB, take 1.15 times as long as the program's own blob with 8 threads, twelve 0.95 (H100, 85 rounds). */
+#define FETCH_RECORDS 12
+#define FETCH_BYTES_LEAST (64u << 10)
 #define FETCH_BYTES_MOST (256u << 10)
 /* Most of RADV's records are smaller; others need a second read. */
 #define RECORD_BYTES (8u << 10)
@@ -79,12 +80,30 @@ bool stored_open(Device *device, const FileHeader *header, bool every_program, b
 
 typedef struct Chunk {
     uint8_t *data;
-    size_t size;
-    uint32_t file;
-    uint64_t offset; /* of the data in its file */
-    uint64_t salt;
-    bool large; /* longer than FETCH_BYTES_MOST */
+    size_t size, wanted;
+    StoredFile file; /* a copy */
+    uint32_t number; /* of the file */
+    uint64_t offset; /* of the data in it */
+    bool large;      /* longer than FETCH_BYTES_MOST */
+    bool damaged;    /* a record did not verify */
 } Chunk;
+
+static size_t fetch_bytes(const StoredFile *file)
+{
+    uint64_t bytes = file->entry_count ? file->size / file->entry_count * FETCH_RECORDS : 0;
+    return bytes < FETCH_BYTES_LEAST ? FETCH_BYTES_LEAST : bytes < FETCH_BYTES_MOST ? bytes : FETCH_BYTES_MOST;
+}
+
+static Chunk chunk_at(Stored *stored, Place place)
+{
+    Chunk chunk = {.number = (uint32_t)(place >> PLACE_OFFSET_BITS) - 1,
+                   .offset = place & ((1ull << PLACE_OFFSET_BITS) - 1)};
+    pthread_mutex_lock(&stored->mutex);
+    chunk.file = stored->files[chunk.number];
+    pthread_mutex_unlock(&stored->mutex);
+    chunk.wanted = fetch_bytes(&chunk.file);
+    return chunk;
+}
 
 static void release_chunk(Stored *stored, Chunk *chunk)
 {
@@ -101,27 +120,26 @@ static size_t bytes_of_first(const Chunk *chunk, uint64_t left)
     if (chunk->size < sizeof header)
         return sizeof header;
     memcpy(&header, chunk->data, sizeof header);
-    bool whole = record_header_is_whole(&header, chunk->salt) && header.size + sizeof header <= left;
+    bool whole = record_header_is_whole(&header, chunk->file.salt) && header.size + sizeof header <= left;
     return whole ? header.size + sizeof header : sizeof header;
 }
 
-/* Reads `size` bytes from a record on, or that record, if it is whole and longer. */
-static enum ReadResult read_chunk(Device *device, const char *name, Chunk *chunk, size_t size, uint64_t *give_up)
+/* Reads from a record on as many bytes as are wanted, or that record, if it is whole and longer. */
+static enum ReadResult read_chunk(Device *device, Chunk *chunk, uint64_t *give_up)
 {
     Stored *stored = &device->stored;
-    struct stat status;
-    int fd = open_in_store(stored->directory, name);
+    uint64_t size;
+    int fd = reopen_in_store(stored->directory, chunk->file.name, chunk->file.number, &size);
     if (fd < 0)
         return READ_GONE;
     chunk->data = atomic_exchange(&stored->buffer, NULL);
     if (!chunk->data)
         chunk->data = malloc(FETCH_BYTES_MOST);
-    bool there =
-        chunk->data && fstat(fd, &status) == 0 && (uint64_t)status.st_size >= chunk->offset + sizeof(RecordHeader);
-    uint64_t left = there ? (uint64_t)status.st_size - chunk->offset : 0;
-    enum ReadResult result =
-        there ? patient_read(device, fd, chunk->data, size, chunk->offset, sizeof(RecordHeader), give_up, &chunk->size)
-              : READ_FAILED;
+    uint64_t left = size > chunk->offset ? size - chunk->offset : 0;
+    enum ReadResult result = READ_FAILED;
+    if (chunk->data && left >= sizeof(RecordHeader))
+        result = patient_read(device, fd, chunk->data, chunk->wanted, chunk->offset, sizeof(RecordHeader), give_up,
+                              &chunk->size);
     size_t needed = result == READ_DONE ? bytes_of_first(chunk, left) : 0;
     if (needed > FETCH_BYTES_MOST) {
         free(chunk->data);
@@ -142,16 +160,22 @@ typedef struct Slice {
     Place places[CELLS_MERGED_AT_ONCE];
     uint64_t offsets[CELLS_MERGED_AT_ONCE], sizes[CELLS_MERGED_AT_ONCE], fingerprints[CELLS_MERGED_AT_ONCE];
     uint64_t compile_ns;
+    unsigned known[CELLS_MERGED_AT_ONCE]; /* SEEN_ bits */
     uint8_t digests[CELLS_MERGED_AT_ONCE * PYLAYER_DIGEST_BYTES];
 } Slice;
 
-static bool whole_record_at(const Chunk *chunk, uint64_t at, RecordHeader *header)
+/* Returns true if the chunk has all of a record there, and its header is whole. */
+static bool record_at(const Chunk *chunk, uint64_t at, RecordHeader *header)
 {
     if (at + sizeof *header > chunk->size)
         return false;
     memcpy(header, chunk->data + at, sizeof *header);
-    return record_header_is_whole(header, chunk->salt) && header->size <= chunk->size - at - sizeof *header &&
-           record_data_is_whole(header, chunk->data + at + sizeof *header);
+    return record_header_is_whole(header, chunk->file.salt) && header->size <= chunk->size - at - sizeof *header;
+}
+
+static bool data_is_whole(const Chunk *chunk, uint64_t at, const RecordHeader *header)
+{
+    return record_data_is_whole(header, chunk->data + at + sizeof *header);
 }
 
 static void note_given(Device *device, const Place *places, uint32_t count)
@@ -164,43 +188,53 @@ static void note_given(Device *device, const Place *places, uint32_t count)
     pthread_mutex_unlock(&stored->mutex);
 }
 
-/* Takes the record at *at and those behind it that nobody else has taken. mine: the caller has taken the first. Returns
- * false if no more follow. */
-static bool take_slice(Device *device, const Chunk *chunk, uint64_t *at, bool mine, Slice *slice)
+/* Returns false if somebody else has given the record, or is giving it. */
+static bool take(Stored *stored, Place place)
 {
-    Stored *stored = &device->stored;
+    pthread_mutex_lock(&stored->mutex);
+    uint64_t *state = number_map_at(&stored->places, place);
+    bool taken = state && !*state;
+    if (taken)
+        *state = GIVING;
+    pthread_mutex_unlock(&stored->mutex);
+    return taken;
+}
+
+static void add_to_slice(Slice *slice, Place place, uint64_t at, const RecordHeader *header)
+{
+    uint32_t i = slice->count++;
+    slice->places[i] = place;
+    slice->offsets[i] = at + sizeof *header;
+    slice->sizes[i] = header->size;
+    slice->fingerprints[i] = header->fingerprint;
+    slice->known[i] = SEEN_MERGED | (record_is_recent(header) ? SEEN_TOLD : 0);
+    slice->compile_ns += header->flags & RECORD_ADOPTED ? 0 : header->create_ns;
+    memcpy(slice->digests + (size_t)i * PYLAYER_DIGEST_BYTES, header->digest, PYLAYER_DIGEST_BYTES);
+}
+
+/* Takes records from *at on, until one that somebody else has taken. The caller has taken the chunk's first. Returns
+ * false if no more follow. */
+static bool take_slice(Device *device, Chunk *chunk, uint64_t *at, Slice *slice)
+{
+    RecordHeader header;
     slice->count = 0;
     slice->compile_ns = 0;
-    while (slice->count < CELLS_MERGED_AT_ONCE) {
-        RecordHeader header;
-        if (!whole_record_at(chunk, *at, &header))
+    for (; slice->count < CELLS_MERGED_AT_ONCE; *at += record_space(header.size)) {
+        if (!record_at(chunk, *at, &header))
             return false;
-        Place place = place_of(chunk->file, chunk->offset + *at);
-        bool cell = record_is(&header, "CELL");
-        if (cell && !mine) {
-            pthread_mutex_lock(&stored->mutex);
-            bool taken = number_map_find(&stored->places, place) || !number_map_put(&stored->places, place, GIVING);
-            pthread_mutex_unlock(&stored->mutex);
-            if (taken)
-                return false;
-        }
+        Place place = place_of(chunk->number, chunk->offset + *at);
+        if (!record_is(&header, "CELL"))
+            continue;
+        if (*at > 0 && !take(&device->stored, place))
+            return false;
+        chunk->damaged = !data_is_whole(chunk, *at, &header);
         /* A fold that was cut short leaves records in two files. */
-        bool twice = cell && cells_given_ns(device, header.digest) != 0;
-        if (twice)
-            note_given(device, &place, 1);
-        mine = false;
-        if (cell && !twice) {
-            uint32_t i = slice->count++;
-            slice->places[i] = place;
-            slice->offsets[i] = *at + sizeof header;
-            slice->sizes[i] = header.size;
-            slice->fingerprints[i] = header.fingerprint;
-            slice->compile_ns += header.flags & RECORD_ADOPTED ? 0 : header.create_ns;
-            memcpy(slice->digests + i * PYLAYER_DIGEST_BYTES, header.digest, PYLAYER_DIGEST_BYTES);
-            if (record_is_recent(&header))
-                fingerprints_note(device, header.fingerprint, SEEN_TOLD);
-        }
-        *at += record_space(header.size);
+        if (chunk->damaged || cells_given_ns(device, header.digest) != 0)
+            note_given(device, &place, 1); /* so that nobody waits for it */
+        else
+            add_to_slice(slice, place, *at, &header);
+        if (chunk->damaged)
+            return false;
     }
     return true;
 }
@@ -212,33 +246,14 @@ static void give_slice(Device *device, const Chunk *chunk, const Slice *slice)
     uint64_t taken =
         cells_merge_records(device, chunk->data, slice->offsets, slice->sizes, slice->digests, slice->count);
     for (uint32_t i = 0; i < slice->count; i++) {
-        fingerprints_note_merged(device, slice->fingerprints[i]);
+        fingerprints_note_merged(device, slice->fingerprints[i], slice->known[i]);
         count(&totals->fetched_bytes, slice->sizes[i]);
     }
     if (taken < slice->count)
         loading_refused(device, slice->count - taken);
     count(&totals->fetched, taken);
     count(&totals->fetched_compile_ns, slice->compile_ns);
-    atomic_store_explicit(&device->stored.record_bytes, sizeof(RecordHeader) + slice->sizes[0], memory_order_relaxed);
     note_given(device, slice->places, slice->count);
-}
-
-/* By the last record that was read. */
-static size_t fetch_bytes(Stored *stored)
-{
-    uint64_t slice = CELLS_MERGED_AT_ONCE * atomic_load_explicit(&stored->record_bytes, memory_order_relaxed);
-    return slice < FETCH_BYTES ? FETCH_BYTES : slice < FETCH_BYTES_MOST ? (size_t)slice : FETCH_BYTES_MOST;
-}
-
-static Chunk chunk_at(Stored *stored, Place place, char name[PYLAYER_STORE_NAME_BYTES])
-{
-    Chunk chunk = {.file = (uint32_t)(place >> PLACE_OFFSET_BITS) - 1,
-                   .offset = place & ((1ull << PLACE_OFFSET_BITS) - 1)};
-    pthread_mutex_lock(&stored->mutex);
-    chunk.salt = stored->files[chunk.file].salt;
-    memcpy(name, stored->files[chunk.file].name, PYLAYER_STORE_NAME_BYTES);
-    pthread_mutex_unlock(&stored->mutex);
-    return chunk;
 }
 
 /* Nobody has the record: a later pipeline may take it. */
@@ -250,27 +265,32 @@ static void note_late(Stored *stored, Place place)
     pthread_mutex_unlock(&stored->mutex);
 }
 
+/* Gives the records of a chunk, of which the caller has taken the first. */
+static void give_chunk(Device *device, Chunk *chunk)
+{
+    uint64_t at = 0;
+    for (bool more = true; more;) {
+        Slice slice;
+        more = take_slice(device, chunk, &at, &slice);
+        if (slice.count > 0)
+            give_slice(device, chunk, &slice);
+    }
+    chunk->damaged |= at == 0;
+}
+
 /* Gives the record at a place, which the caller has taken, and those behind it. */
 static enum ReadResult give_from(Device *device, Place place, uint64_t *give_up)
 {
     Stored *stored = &device->stored;
-    char name[PYLAYER_STORE_NAME_BYTES];
     uint64_t start = now_ns();
-    Chunk chunk = chunk_at(stored, place, name);
-    enum ReadResult result = read_chunk(device, name, &chunk, fetch_bytes(stored), give_up);
+    Chunk chunk = chunk_at(stored, place);
+    enum ReadResult result = read_chunk(device, &chunk, give_up);
+    if (result == READ_DONE)
+        give_chunk(device, &chunk);
     if (result == READ_GONE)
-        index_forget_file(stored, chunk.file);
-    uint64_t at = 0;
-    bool first = true, more = result == READ_DONE;
-    while (more) {
-        Slice slice;
-        more = take_slice(device, &chunk, &at, first, &slice);
-        if (slice.count > 0)
-            give_slice(device, &chunk, &slice);
-        first = false;
-    }
-    if (at == 0 && result <= READ_FAILED)
-        index_tell_damage(device, chunk.file);
+        index_forget_file(stored, chunk.number);
+    else if (result == READ_FAILED || chunk.damaged)
+        index_tell_damage(device, chunk.number);
     if (result == READ_LATE)
         note_late(stored, place);
     else
@@ -302,13 +322,13 @@ static void await_given_locked(Device *device, Place place)
 static enum ReadResult give(Device *device, Place place, uint64_t *give_up)
 {
     Stored *stored = &device->stored;
+    if (take(stored, place))
+        return give_from(device, place, give_up);
     pthread_mutex_lock(&stored->mutex);
-    uint64_t state = number_map_find(&stored->places, place);
-    if (state == GIVING)
+    if (number_map_find(&stored->places, place) == GIVING)
         await_given_locked(device, place);
-    bool mine = !state && number_map_put(&stored->places, place, GIVING);
     pthread_mutex_unlock(&stored->mutex);
-    return mine ? give_from(device, place, give_up) : READ_DONE;
+    return READ_DONE;
 }
 
 /* Returns the worst of what became of the records. */
@@ -358,12 +378,12 @@ bool stored_fetch(Device *device, uint64_t fingerprint)
 
 static bool give_one(Device *device, AppCache *app_cache, Place place)
 {
-    char name[PYLAYER_STORE_NAME_BYTES];
-    Chunk chunk = chunk_at(&device->stored, place, name);
+    Chunk chunk = chunk_at(&device->stored, place);
+    chunk.wanted = RECORD_BYTES;
     RecordHeader header;
     uint64_t give_up = 0;
-    bool given = read_chunk(device, name, &chunk, RECORD_BYTES, &give_up) == READ_DONE &&
-                 whole_record_at(&chunk, 0, &header) && record_is(&header, "CELL") &&
+    bool given = read_chunk(device, &chunk, &give_up) == READ_DONE && record_at(&chunk, 0, &header) &&
+                 data_is_whole(&chunk, 0, &header) && record_is(&header, "CELL") &&
                  cells_give(device, app_cache, chunk.data + sizeof header, header.size, header.digest);
     release_chunk(&device->stored, &chunk);
     return given;
