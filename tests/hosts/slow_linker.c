@@ -1,5 +1,5 @@
 /*
- * slow_linker.c - for LD_AUDIT: the dynamic linker takes 10 ms to find each library below _private, which a slow disk
+ * slow_linker.c - for LD_AUDIT: the dynamic linker takes 3 ms to find each library below _private, which a slow disk
  * does as well.
  */
 #define _GNU_SOURCE
@@ -16,6 +16,6 @@ char *la_objsearch(const char *name, uintptr_t *cookie, unsigned int flag)
 {
     (void)cookie;
     if (flag == LA_SER_ORIG && strstr(name, "/_private/"))
-        nanosleep(&(struct timespec){0, 10000000}, NULL);
+        nanosleep(&(struct timespec){0, 3000000}, NULL);
     return (char *)name;
 }
