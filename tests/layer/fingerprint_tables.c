@@ -55,7 +55,7 @@ static void *note_some(void *argument)
     uint64_t first = (uint64_t)(uintptr_t)argument * per_thread;
     for (uint64_t i = first; i < first + 2 * per_thread; i++) {
         uint64_t number = i % (THREADS * per_thread);
-        note_created(&device, digest64(&number, sizeof number, 1));
+        note_created(&device, digest64(&number, sizeof number, 1), 0);
     }
     return NULL;
 }

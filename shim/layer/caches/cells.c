@@ -56,36 +56,39 @@ static void merge_cell(Device *device, VkPipelineCache cell, AppCache *app_cache
     patient_unlock(&device->merge_mutex);
 }
 
-/* Notes when the driver got a record from the store, so that policy learns when a compile makes the same bytes again after
- * a probe that missed: then probes of this kind never hit. A record that came after the probe proves nothing. Only where policy does not hand the records over itself. */
+/* Numbers the records that the driver got from the store, so that policy learns when a compile makes the same bytes again
+ * after a probe that missed: then probes of this kind never hit. A record that came after the probe proves nothing. Only
+ * where policy does not hand the records over itself. */
 static void note_given(Device *device, const uint8_t *digests, uint32_t record_count)
 {
     pthread_mutex_lock(&device->given_mutex);
+    uint64_t number = atomic_load(&device->last_given) + 1;
     for (uint32_t i = 0; i < record_count; i++)
-        number_map_put(&device->given, digest_id(digests + (size_t)i * PYLAYER_DIGEST_BYTES) | 1, now_ns());
+        number_map_put(&device->given, digest_id(digests + (size_t)i * PYLAYER_DIGEST_BYTES) | 1, number);
+    atomic_store(&device->last_given, number);
     pthread_mutex_unlock(&device->given_mutex);
 }
 
-uint64_t cells_given_ns(Device *device, const uint8_t digest[PYLAYER_DIGEST_BYTES])
+uint64_t cells_given(Device *device, const uint8_t digest[PYLAYER_DIGEST_BYTES])
 {
     pthread_mutex_lock(&device->given_mutex);
-    uint64_t given_ns = number_map_find(&device->given, digest_id(digest) | 1);
+    uint64_t number = number_map_find(&device->given, digest_id(digest) | 1);
     pthread_mutex_unlock(&device->given_mutex);
-    return given_ns;
+    return number;
 }
 
 /* Returns true if the driver got these bytes from the store before a probe that missed. */
-static bool was_given(Device *device, const uint8_t *data, size_t size, uint64_t probed_ns)
+static bool was_given(Device *device, const uint8_t *data, size_t size, uint64_t given_before)
 {
     uint8_t digest[PYLAYER_DIGEST_BYTES];
     if (!atomic_load_explicit(&device->stored.open, memory_order_relaxed))
         return false;
     digest128(data, size, digest);
-    uint64_t given_ns = cells_given_ns(device, digest);
-    return given_ns != 0 && given_ns <= probed_ns;
+    uint64_t number = cells_given(device, digest);
+    return number != 0 && number <= given_before;
 }
 
-bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, PylayerCell about, uint64_t probed_ns)
+bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, PylayerCell about, uint64_t given_before)
 {
     size_t size = 0;
     uint8_t *data = driver_cache_read(device, cell, &size);
@@ -114,7 +117,7 @@ bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, Pyla
         size = 0;
         about.flags |= PYLAYER_CELL_EMPTY;
     }
-    if (!empty && was_given(device, data, size, probed_ns))
+    if (!empty && was_given(device, data, size, given_before))
         about.flags |= PYLAYER_CELL_STORED;
     about.size = size;
     about.data = data;

@@ -7,14 +7,13 @@
 bool cells_open(Device *device);
 void cells_close(Device *device);
 /* Reads the cell, merges it into the layer's cache and, if given, the application's, and destroys it. Fills in the rest
- * of `about` and sends it to policy. The cell must hold no more than what creating one pipeline added. probed_ns: when the probe that
- * missed began; 0: unknown. Returns false if
- * the driver put nothing into it. */
-bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, PylayerCell about, uint64_t probed_ns);
+ * of `about` and sends it to policy. The cell must hold no more than what creating one pipeline added. given_before:
+ * Device::last_given when the probe that missed began; 0: unknown. Returns false if the driver put nothing into it. */
+bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, PylayerCell about, uint64_t given_before);
 /* Merges the layer's cache into an application's cache that lacks pipelines which the layer has. */
 void cells_seed(Device *device, AppCache *app_cache);
-/* Returns when the driver got a record of the store that the layer reads itself; 0: not yet. */
-uint64_t cells_given_ns(Device *device, const uint8_t digest[PYLAYER_DIGEST_BYTES]);
+/* Returns the number of a record that the driver got from the store, where the layer reads it itself; 0: it did not. */
+uint64_t cells_given(Device *device, const uint8_t digest[PYLAYER_DIGEST_BYTES]);
 /* Merges one stored record into an application's cache. Returns false if the driver refuses it. */
 bool cells_give(Device *device, AppCache *app_cache, const uint8_t *data, size_t size, const uint8_t *digest);
 /* Merges an application's cache into the layer's, to keep what is in no cell. at_its_end: before its destruction. */

@@ -68,7 +68,9 @@ struct Device {
     AdoptionBudget adoption;
 
     pthread_mutex_t given_mutex;
-    NumberMap given; /* digest_id of stored records that the driver has; empty where policy hands them over */
+    NumberMap
+        given; /* numbers of stored records that the driver got, by digest_id; empty where policy hands them over */
+    atomic_ullong last_given; /* of these numbers */
     Loading loading;
     atomic_ullong restorable_slots; /* bit mask of the caches, in order of creation, for which policy has data */
 
@@ -129,10 +131,10 @@ static inline Counters *counters_of(Device *device)
     return &device->counters[thread_slot()];
 }
 
-/* Notes that a pipeline with this fingerprint was created. 0 is unknown, and not noted. */
-static inline void note_created(Device *device, uint64_t fingerprint)
+/* Notes that a pipeline with this fingerprint was created, of which so much is known. 0 is unknown, and not noted. */
+static inline void note_created(Device *device, uint64_t fingerprint, unsigned known)
 {
-    if (fingerprint && !fingerprints_note(device, fingerprint, SEEN_CREATED))
+    if (fingerprint && !(known & SEEN_CREATED) && !fingerprints_note(device, fingerprint, SEEN_CREATED))
         count(&counters_of(device)->totals.fingerprints_dropped, 1);
 }
 

@@ -68,22 +68,22 @@ VkResult batch_create_one(Batch *batch, uint32_t index, VkPipelineCache cache, u
     return batch_call(batch, cache, may_compile, index, 1, &info, pipeline, duration_ns);
 }
 
-/* Has the layer's cache hold what the store has of the pipeline. Returns false if it probably lacks the pipeline. */
-static bool fetch(const Batch *batch, uint32_t index)
+bool batch_fetch(Batch *batch, uint32_t index)
 {
-    const Element *element = &batch->elements[index];
-    bool merged = stored_fetch(batch->call->device, element->fingerprint);
+    Device *device = batch->call->device;
+    Element *element = &batch->elements[index];
+    element->known = stored_fetch(device, element->fingerprint);
+    batch->given_before = atomic_load_explicit(&device->last_given, memory_order_acquire);
     /* The cell of a deferred operation holds several pipelines and has the fingerprint of the first alone. */
-    return !batch->after_load || element->kind >= PYLAYER_KIND_RAY_TRACING || merged;
+    return !batch->after_load || element->kind >= PYLAYER_KIND_RAY_TRACING ||
+           fingerprint_may_be_merged(device, element->fingerprint, element->known);
 }
 
 VkResult batch_probe(Batch *batch, uint32_t index, VkPipelineCache *probed, uint64_t *duration_ns)
 {
     Device *device = batch->call->device;
     VkPipeline *pipeline = &batch->call->pipelines[index];
-    bool may_be_merged = fetch(batch, index);
-    batch->probed_ns = now_ns();
-    if (!may_be_merged) {
+    if (!batch_fetch(batch, index)) {
         *probed = VK_NULL_HANDLE;
         VkResult result = batch_create_one(batch, index, VK_NULL_HANDLE, FAIL_ON_COMPILE, pipeline, duration_ns);
         bool nothing_merged = atomic_load_explicit(&device->cells_generation, memory_order_relaxed) == 0;
@@ -114,7 +114,7 @@ void batch_note_created(const Batch *batch, uint32_t index)
     Device *device = batch->call->device;
     count(&counters_of(device)->totals.pipelines, 1);
     mailbox_stir();
-    note_created(device, batch->elements[index].fingerprint);
+    note_created(device, batch->elements[index].fingerprint, batch->elements[index].known);
 }
 
 #define CAPTURES                                                                                                       \

@@ -18,9 +18,9 @@ typedef struct Batch {
     char *infos;          /* changed copies of the create infos, in the call's own layout */
     VkPipelineCache cell; /* the cell that is being compiled into */
     VkResult result;
-    uint64_t probed_ns; /* when the last probe of the layer's cache began */
-    bool suspects;      /* Element::suspect of any element */
-    bool after_load;    /* the probe searched everything that the store holds */
+    uint64_t given_before; /* Device::last_given when the last probe of the layer's cache began */
+    bool suspects;         /* Element::suspect of any element */
+    bool after_load;       /* the probe searched everything that the store holds */
     /* Of the pipelines created without a probe: how many were compiled, and the first of them. Telling policy
      * (creation_tell_plain) resets the number. */
     uint32_t plain_compiled, first_compiled;
@@ -37,6 +37,8 @@ VkResult batch_call(Batch *batch, VkPipelineCache cache, bool may_compile, uint3
 /* Creates one element of the batch in a call of its own, with the flags in `set` added. */
 VkResult batch_create_one(Batch *batch, uint32_t index, VkPipelineCache cache, uint64_t set, VkPipeline *pipeline,
                           uint64_t *duration_ns);
+/* Has the layer's cache hold what the store has of the pipeline. Returns false if it probably lacks the pipeline. */
+bool batch_fetch(Batch *batch, uint32_t index);
 /* Looks for a pipeline in the driver's own cache and in the layer's, and says in which: VK_NULL_HANDLE is the driver's.
  * If the layer's probably lacks it, the driver's own is searched alone first: NVIDIA's driver needs 0.14 ms for a
  * pipeline in its disk cache, and 1.2 ms more if it gets a VkPipelineCache that lacks the pipeline (H100). */

@@ -53,7 +53,7 @@ static bool adopt_now(Batch *batch, uint32_t index)
         return false;
     }
     bool kept = cell_finish(device, cell, batch->app_cache,
-                            batch_about_cell(batch, index, PYLAYER_CELL_ADOPTED, duration), now_ns());
+                            batch_about_cell(batch, index, PYLAYER_CELL_ADOPTED, duration), UINT64_MAX);
     if (kept)
         count(&counters_of(device)->totals.adopted, 1);
     return kept;
@@ -192,7 +192,7 @@ static VkResult compile_into_cell(Batch *batch, uint32_t index)
     count(&counters_of(device)->totals.compile_ns, duration);
     element_clear_application_hit(element);
     bool kept =
-        cell_finish(device, cell, batch->app_cache, batch_about_cell(batch, index, 0, duration), batch->probed_ns);
+        cell_finish(device, cell, batch->app_cache, batch_about_cell(batch, index, 0, duration), batch->given_before);
     count(kept ? &counters_of(device)->totals.compiled : &counters_of(device)->totals.uncacheable, 1);
     return VK_SUCCESS;
 }
@@ -226,7 +226,7 @@ static VkResult create_without_probe(Batch *batch, uint32_t index)
     PipelineCall *call = batch->call;
     Device *device = call->device;
     bool from_layer = call->cache == VK_NULL_HANDLE;
-    stored_fetch(device, batch->elements[index].fingerprint);
+    batch_fetch(batch, index);
     if (call->probe_after_load)
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
     if (batch->app_cache)
@@ -250,8 +250,7 @@ static VkResult create_with_layer(Batch *batch, uint32_t index)
 {
     if (batch->app_cache)
         batch_wait_for_load(batch);
-    stored_fetch(batch->call->device, batch->elements[index].fingerprint);
-    batch->probed_ns = now_ns();
+    batch_fetch(batch, index);
     if (!batch->elements[index].suspect && (probe_annex(batch, index) || probe_layer(batch, index)))
         return VK_SUCCESS;
     return create_absent(batch, index);

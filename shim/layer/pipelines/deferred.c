@@ -139,7 +139,7 @@ static uint32_t hand_out(DeferredOperation *operation)
             continue;
         }
         created++;
-        note_created(device, element->fingerprint);
+        note_created(device, element->fingerprint, 0);
         if (operation->cache_is == CACHE_CELL || operation->call.cache == VK_NULL_HANDLE)
             element_clear_application_hit(element);
     }

@@ -41,6 +41,12 @@ unsigned fingerprint_known(Device *device, uint64_t fingerprint)
     return (unsigned)known;
 }
 
+bool fingerprint_may_be_merged(Device *device, uint64_t fingerprint, unsigned known)
+{
+    return !fingerprint || known & SEEN_MERGED ||
+           atomic_load_explicit(&device->seen.merged_unknown, memory_order_relaxed);
+}
+
 void fingerprints_note_merged(Device *device, uint64_t fingerprint, unsigned more)
 {
     if (!fingerprints_note(device, fingerprint, SEEN_MERGED | more))

@@ -33,6 +33,8 @@ void fingerprints_close(Device *device);
 unsigned fingerprints_note(Device *device, uint64_t fingerprint, unsigned what);
 /* Returns the bits of what is known of a fingerprint. */
 unsigned fingerprint_known(Device *device, uint64_t fingerprint);
+/* Returns false if the layer's cache probably holds no pipeline of which this is known. */
+bool fingerprint_may_be_merged(Device *device, uint64_t fingerprint, unsigned known);
 /* Notes that the layer's cache gets a pipeline with this fingerprint, and what more is known of it. 0: it gets pipelines
  * that are not known. */
 void fingerprints_note_merged(Device *device, uint64_t fingerprint, unsigned more);

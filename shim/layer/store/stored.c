@@ -229,7 +229,7 @@ static bool take_slice(Device *device, Chunk *chunk, uint64_t *at, Slice *slice)
             return false;
         chunk->damaged = !data_is_whole(chunk, *at, &header);
         /* A fold that was cut short leaves records in two files. */
-        if (chunk->damaged || cells_given_ns(device, header.digest) != 0)
+        if (chunk->damaged || cells_given(device, header.digest) != 0)
             note_given(device, &place, 1); /* so that nobody waits for it */
         else
             add_to_slice(slice, place, *at, &header);
@@ -344,20 +344,13 @@ static enum ReadResult give_all(Device *device, uint64_t fingerprint, uint64_t *
     return worst;
 }
 
-/* Returns false if the layer's cache probably holds no pipeline of which this is known. */
-static bool may_be_merged(Device *device, uint64_t fingerprint, unsigned known)
-{
-    return !fingerprint || known & SEEN_MERGED ||
-           atomic_load_explicit(&device->seen.merged_unknown, memory_order_relaxed);
-}
-
-bool stored_fetch(Device *device, uint64_t fingerprint)
+unsigned stored_fetch(Device *device, uint64_t fingerprint)
 {
     Stored *stored = &device->stored;
     unsigned known = fingerprint ? fingerprint_known(device, fingerprint) : 0;
     bool fetched = fingerprint ? known & SEEN_FETCHED : atomic_load(&stored->unnamed_fetched);
     if (fetched || !atomic_load_explicit(&stored->open, memory_order_relaxed))
-        return may_be_merged(device, fingerprint, known);
+        return known;
     uint64_t give_up = 0;
     enum ReadResult result = give_all(device, fingerprint, &give_up);
     if (result == READ_GONE) {
@@ -368,12 +361,11 @@ bool stored_fetch(Device *device, uint64_t fingerprint)
         result = give_all(device, fingerprint, &give_up);
     }
     if (result == READ_LATE)
-        return may_be_merged(device, fingerprint, known);
+        return known;
     if (fingerprint)
-        known = fingerprints_note(device, fingerprint, SEEN_FETCHED);
-    else
-        atomic_store(&stored->unnamed_fetched, true);
-    return may_be_merged(device, fingerprint, known);
+        return fingerprints_note(device, fingerprint, SEEN_FETCHED);
+    atomic_store(&stored->unnamed_fetched, true);
+    return 0;
 }
 
 static bool give_one(Device *device, AppCache *app_cache, Place place)

@@ -17,8 +17,8 @@ void stored_free(Device *device);
 bool stored_open(Device *device, const FileHeader *header, bool every_program, bool sentinel_outside,
                  StoredFound *found);
 /* Gives the driver all stored cells with this fingerprint, and those behind them in their files, which a program
- * usually creates next. Returns when the layer's cache holds them: false if it holds no pipeline with this fingerprint. */
-bool stored_fetch(Device *device, uint64_t fingerprint);
+ * usually creates next. Returns when the layer's cache holds them: what is known of the fingerprint (enum Seen). */
+unsigned stored_fetch(Device *device, uint64_t fingerprint);
 /* Gives an application's cache all stored cells with this fingerprint, and no others: the cache then holds what it would
  * hold without the layer. Returns false if there are none. */
 bool stored_give_to(Device *device, AppCache *app_cache, uint64_t fingerprint);

@@ -48,6 +48,7 @@ typedef struct Element {
     const VkPipelineBinaryInfoKHR *app_binaries;
     enum PylayerPipelineKind kind;
     uint64_t fingerprint; /* PylayerCell::fingerprint */
+    unsigned known;       /* bits of enum Seen, as far as looked up */
     bool from_binaries;   /* the application passes binaries */
     bool captures;        /* the application sets CAPTURE_DATA */
     bool left_alone;      /* drivers do not or must not find it in a cache, or it cannot be created alone */
