@@ -164,7 +164,7 @@ $(PACKAGE)/built: $(SOURCES) .ci/build-package $(BUILDER)/ready
 $(VENV)/installed: $(PACKAGE)/built
 	@echo "pylayer: installing into $(VENV)"
 	@[ ! -e $@ ] || $(PIP) uninstall --yes vk-pylayer
-	@$(PIP) install "$$(echo $(PACKAGE)/wheel/*.whl)[report]"
+	@$(PIP) install "$$(echo $(PACKAGE)/wheel/*.whl)[report,fleet]"
 	@touch $@
 
 # Tools of the lists in pyproject.toml's optional dependencies.

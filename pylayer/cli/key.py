@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def read_key(file: str) -> Ed25519PrivateKey:
     """Reads the private key in a file. Raises Failure if it cannot be used."""
-    from .signatures import KeyFileError, read_private
+    from ..fleet.signatures import KeyFileError, read_private
 
     try:
         return read_private(file)
@@ -51,7 +51,7 @@ def new(file: str, as_json: bool) -> None:
     Example:
       pylayer key new farm.key
     """
-    from .signatures import new_key
+    from ..fleet.signatures import new_key
 
     try:
         public = new_key(file)
@@ -72,7 +72,7 @@ def show(file: str, as_json: bool) -> None:
     Example:
       pylayer key show farm.key
     """
-    from .signatures import public_text
+    from ..fleet.signatures import public_text
 
     private = read_key(file)
     _print(file, public_text(private.public_key().public_bytes_raw()), as_json, "")

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 HEADINGS = ("pipelines", "files", "last used", "on disk")
 #: Directories beside the pipelines. Each is listed with its size.
-BESIDE = ("runs", "plans", "policy", "manifests", "quarantine")
+BESIDE = ("runs", "plans", "policy", "manifests", "quarantine", "fleet")
 
 
 def _rows(found: Inventory, shelf: Shelf, program: str | None) -> list[Holding]:
@@ -101,6 +101,8 @@ def _print_program(out: Console, found: Inventory, holding: Holding) -> None:
     ]
     if holding.binaries:
         facts.insert(1, ("binaries", f"{holding.binaries} of the pipelines are stored as pipeline binaries"))
+    if holding.pulled:
+        facts.insert(1, ("from the fleet", f"{len(holding.pulled)} of the pipelines, {holding.pulled_used} used here"))
     out.print(found.names.of(holding.program), style="bold", soft_wrap=True)
     print_facts(out, facts)
 
@@ -127,6 +129,8 @@ def _holding_json(found: Inventory, holding: Holding) -> dict[str, Any]:
         "program_id": f"{holding.program:016x}",
         "pipelines": holding.pipelines,
         "binaries": holding.binaries,
+        "pulled_pipelines": len(holding.pulled),
+        "pulled_pipelines_used": holding.pulled_used,
         "pipelines_by_kind": holding.kinds,
         "compile_ns": holding.compile_ns,
         "data_bytes": holding.data_bytes,

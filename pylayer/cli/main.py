@@ -22,6 +22,7 @@ COMMANDS = {
     "completion": ("completion", ""),
     "doctor": ("doctor", ""),
     "export": ("transfer", "export_command"),
+    "fleet": ("fleet", ""),
     "import": ("transfer", "import_command"),
     "install": ("install", ""),
     "key": ("key", ""),

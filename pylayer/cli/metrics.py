@@ -7,6 +7,7 @@ import time
 import click
 
 from ..report.counters import NUMBERS
+from ..report.origin import origins
 from ..report.totals import Run, Total, read_runs
 from ..store.store import Store
 from .complete import files
@@ -27,6 +28,8 @@ METRICS = (
     *((row.metric, "counter", row.metric_help) for row in _SUMS.values()),
     ("pylayer_damaged_parts_total", "counter", "Damaged parts of the store that runs left out, by outcome."),
     ("pylayer_cache_data_total", "counter", "Initial data of the program's own caches, by verdict and reason."),
+    ("pylayer_pulled_pipelines", "gauge", "Stored pipelines that came from a fleet."),
+    ("pylayer_pulled_pipelines_used", "gauge", "Those of them that programs used on this machine."),
     ("pylayer_store_bytes", "gauge", "Size of the whole store."),
     ("pylayer_store_limit_bytes", "gauge", "Size beyond which the layer evicts records (max_store_mib)."),
 )
@@ -76,11 +79,16 @@ def _all_samples(store: Store) -> Samples:
     for run in read_runs(store.root):
         groups.setdefault((run.title, run.texts["device"], run.identity), []).append(run)
     found: Samples = {name: [] for name, _, _ in METRICS}
+    known = origins(store.root)
     for (program, device, identity), group in groups.items():
         total = Total(group)
         # A new series begins when the oldest run is evicted, so no counter of a series ever decreases.
         since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(max(0.0, min(total.first_started, 1e11))))
         common = {"store": store.root, "program": program, "device": device, "identity": identity, "since": since}
+        came = known.get((identity, total.newest.program_id))
+        if came is not None:
+            found["pylayer_pulled_pipelines"].append((common, came.pulled))
+            found["pylayer_pulled_pipelines_used"].append((common, came.used))
         for name, samples in _of_program(total).items():
             found[name] += [(common | labels, value) for labels, value in samples]
     found["pylayer_store_bytes"] = [({"store": store.root}, store.total_bytes())]

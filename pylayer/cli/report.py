@@ -224,7 +224,7 @@ def report(
       pylayer report last~1 --trace trace.json
       pylayer report --list
     """
-    from ..report import compare, figures, recorded
+    from ..report import compare, figures, origin, recorded
 
     if as_list and (html or trace or against or runs):
         raise WrongUse("--list lists all runs, and can be used only with --json")
@@ -246,11 +246,11 @@ def report(
     chosen = _chosen(found, runs, root)
     compared = {} if against is None else _compared(found, against, chosen, root)
     frame_ns = round(frame_ms * 1e6)
-    said = []
+    said, origin_of = [], origin.origins(root)
     with progress("reading runs", len(chosen) * (2 if html else 1), quiet=False) as advance:
         numbers: list[tuple[Recorded, dict[str, Any]]] = []
         for run in chosen:
-            own = figures.of_run(root, found, run, frame_ns)
+            own = figures.of_run(root, found, run, frame_ns, origin_of)
             if run.name in compared:
                 own["against"] = compare.against(root, run, compared[run.name], frame_ns)
             numbers.append((run, own))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from typing import Any
 
 import click
 
@@ -11,25 +12,24 @@ from ..common.paths import store_root
 from . import installed, layer_files
 from .complete import commands, directories, files, presets_there
 from .environment import DISABLE, with_layer
+from .fleet_beside import pull_beside
 from .output import HELP, Failure, WrongUse, fail
 from .process import replace_by, wait_for
 
 LOG_LEVELS = ("error", "warn", "info", "debug")
 
 
-def _checked_policy(path: str) -> str:
-    """Returns the absolute path of a policy file that the layer will accept.
+def _checked_policy(path: str) -> dict[str, Any]:
+    """Returns the document of a policy file that the layer will accept.
 
     Raises WrongUse.
     """
     from .policy_file import read_trusted  # imports PyYAML, which is needed only here
 
-    path = os.path.abspath(path)
     try:
-        read_trusted(path)
+        return read_trusted(path)
     except (OSError, ValueError) as error:
         raise WrongUse(f"{error}; nothing was started") from error
-    return path
 
 
 def _tell_of_another() -> None:
@@ -43,13 +43,14 @@ def _tell_of_another() -> None:
         )
 
 
-def _tell_of_policy() -> None:
-    """Prints one line if the layer cannot use the policy file in force."""
+def _policy_in_force() -> dict[str, Any]:
+    """Returns the policy document in force. Prints one line if the layer cannot use the policy file."""
     from .policy_in_force import read_policy
 
-    problem = read_policy()[1]
+    document, problem = read_policy()
     if problem:
         fail(f"{problem}; the defaults are in force")
+    return document
 
 
 def _environment(root: str | None, changes: dict[str, str | None]) -> dict[str, str]:
@@ -74,12 +75,13 @@ def _environment(root: str | None, changes: dict[str, str | None]) -> dict[str, 
 
 def _print_summary(root: str | None, since: float) -> None:
     """Prints the table of the runs that began at or after ``since``, on standard error."""
+    from ..report.origin import origins
     from ..report.totals import add_up, read_runs
     from .stats import print_tables
 
     found = [run for run in read_runs(root) if run.started >= since] if root else []
-    if found:
-        print_tables(add_up(found), stderr=True)
+    if root and found:
+        print_tables(add_up(found), origins(root), stderr=True)
     else:
         fail(
             "nothing was recorded: the program created no Vulkan device under the layer, or a rule excludes it; "
@@ -130,17 +132,19 @@ def run(
         from .policy_file import preset_file
 
         policy = preset_file(preset)
-    if not policy:
-        _tell_of_policy()
+    policy = os.path.abspath(policy) if policy else None
+    document = _checked_policy(policy) if policy else _policy_in_force()
     root = os.path.abspath(store) if store else store_root()
     environment = _environment(
         root,
         {
-            "PYLAYER_CONFIG": _checked_policy(policy) if policy else None,
+            "PYLAYER_CONFIG": policy,
             "PYLAYER_STORE": root if store else None,
             "PYLAYER_LOG": log,
         },
     )
+    if root is not None:
+        pull_beside(document, root, environment)
     if not summary:
         replace_by(list(command), environment)
     started = time.time()

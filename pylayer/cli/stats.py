@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..report.origin import Origin, origins
 from ..report.remarks import remarks
 from ..report.totals import add_up, read_runs
 from .complete import programs
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
     from ..report.totals import Total
 
+Origins = dict[tuple[str, int], Origin]
+
 HEADINGS = ("runs", "created", "hits", "compiled", "refused", "spent", "saved")
 
 SUMMED = ("pipelines", "hits", "stored_bytes")
@@ -47,7 +50,11 @@ def _cells(total: Total) -> list[str]:
     ]
 
 
-def _print_identity(out: Console, group: list[Total]) -> None:
+def _origin_of(total: Total, known: Origins) -> Origin | None:
+    return known.get((total.newest.identity, total.newest.program_id))
+
+
+def _print_identity(out: Console, group: list[Total], known: Origins) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
@@ -61,12 +68,13 @@ def _print_identity(out: Console, group: list[Total]) -> None:
         table.add_row(Text(shorten(total.name, name_width)), *row)
     out.print(table)
     for total in group:
-        for remark in remarks(total):
+        came = _origin_of(total, known)
+        for remark in [*remarks(total), *([str(came)] if came else [])]:
             out.print(Padding(Text(f"{shorten(total.name, 32)}: {remark}", style="yellow"), (0, 0, 0, 2), expand=False))
 
 
-def print_tables(found: list[Total], stderr: bool = False) -> None:
-    """Prints one table for each driver identity."""
+def print_tables(found: list[Total], known: Origins, stderr: bool = False) -> None:
+    """Prints one table for each driver identity. ``known``: where stored pipelines came from."""
     out = console(stderr)
     identities: dict[str, list[Total]] = {}
     for total in found:
@@ -74,7 +82,13 @@ def print_tables(found: list[Total], stderr: bool = False) -> None:
     for number, group in enumerate(identities.values()):
         if number:
             out.print()
-        _print_identity(out, group)
+        _print_identity(out, group, known)
+
+
+def _as_json(total: Total, known: Origins) -> dict[str, Any]:
+    came = _origin_of(total, known)
+    pulled, used = (came.pulled, came.used) if came else (0, 0)
+    return {**total.as_json(), "pulled_pipelines": pulled, "pulled_pipelines_used": used}
 
 
 def _sum(found: list[Total]) -> dict[str, Any]:
@@ -114,13 +128,14 @@ def stats(name: str | None, last: bool, as_json: bool) -> None:
     found = add_up((run for run in read_runs(root) if name is None or run.matches(name)), last)
     if name is not None and not found:
         raise Failure(f"no run of a program named {name} is recorded in {root}; pylayer stats lists the programs")
+    known = origins(root)
     if as_json:
-        print_json({"store": root, "programs": [total.as_json() for total in found], "total": _sum(found)})
+        print_json({"store": root, "programs": [_as_json(total, known) for total in found], "total": _sum(found)})
         return
     if not found:
         click.echo(f"Nothing is recorded in {root} yet; start one with: pylayer run -- APP")
         return
-    print_tables(found)
+    print_tables(found, known)
     written = human_bytes(_sum(found)["stored_bytes"])
     print_total(f"\n{written} were written by these runs; saved is an estimate (--help).")
     print_total(f"Store: {root}")

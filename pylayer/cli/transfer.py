@@ -14,9 +14,9 @@ from .selection import Names, Selection, dry_run_option, identity_option, requir
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+    from ..fleet.signatures import Signature
     from ..store.store import Import, Moved, Shelf, Store
     from .inventory import Inventory
-    from .signatures import Signature
 
 
 def _one_shelf(found: Inventory, app: str, identity: str | None) -> tuple[Shelf, dict[int, str]]:
@@ -145,7 +145,7 @@ def _sign(result: Moved, file: str, private: Ed25519PrivateKey | None) -> str | 
         return None
     (path,) = result.paths
     from ..common.files import rename_to_new
-    from .signatures import append_signature
+    from ..fleet.signatures import append_signature
 
     try:
         public = append_signature(path, private)
@@ -223,9 +223,9 @@ def import_command(
       pylayer import blender.pylayer --dry-run
       pylayer import replayed.pylayer --for "game*"
     """
+    from ..fleet.signatures import verified
     from ..store.store import Refused
     from .inventory import describe
-    from .signatures import verified
 
     store = require_store()
     trusted, required = _trust(require_signature)

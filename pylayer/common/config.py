@@ -83,6 +83,7 @@ MAX_MERGED = 1000
 #: Words for the schema's patterns in messages, by the beginning of the pattern.
 PATTERNS = (
     ("^/", "an absolute path"),
+    ("^(https?|", "a URL that begins with https://, http://, s3://, gs://, az:// or file:///"),
     ("^pylayer-ed25519:", "a public key as pylayer key show prints it"),
     ("", "module:Class"),
 )

@@ -46,6 +46,14 @@ TOP_DEFAULTS: dict[str, Any] = {
     "never_skip": [],
     "trusted_keys": [],
     "import": {"require_signature": False},
+    "fleet": {
+        "url": None,
+        "keys": [],
+        "pull_on_run": True,
+        "pull_interval_minutes": 60,
+        "pull_seconds": 600,
+        "pull_mib": 1024,
+    },
     "watchdog": {
         "failures": 8,
         "total_failures": 100,
@@ -139,6 +147,11 @@ def top_setting(document: dict[str, Any], key: str) -> Any:
 def watchdog_limits(document: dict[str, Any]) -> dict[str, Any]:
     """Returns the limits beyond which a policy class is switched off: defaults, overridden by ``watchdog``."""
     return {**TOP_DEFAULTS["watchdog"], **(document.get("watchdog") or {})}
+
+
+def fleet_settings(document: dict[str, Any]) -> dict[str, Any]:
+    """Returns where pipelines are pulled from and what a pull may take: defaults, overridden by ``fleet``."""
+    return {**TOP_DEFAULTS["fleet"], **(document.get("fleet") or {})}
 
 
 class Limits:

@@ -17,9 +17,10 @@ from .totals import Total, number_in, saved_estimate
 from .words import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from ..store.store import Event, Timeline
+    from .origin import Origin
 
 #: A frame at 60 Hz.
 FRAME_NS = 16_700_000
@@ -214,14 +215,21 @@ def saved(found: list[Recorded], recorded: Recorded) -> int | None:
     return saved_estimate([recorded.run], mean)
 
 
-def of_run(root: str, found: list[Recorded], recorded: Recorded, frame_ns: int = FRAME_NS) -> dict[str, Any]:
-    """Returns everything about one run."""
+def of_run(
+    root: str,
+    found: list[Recorded],
+    recorded: Recorded,
+    frame_ns: int = FRAME_NS,
+    origin_of: Mapping[tuple[str, int], Origin] | None = None,
+) -> dict[str, Any]:
+    """Returns everything about one run. ``origin_of``: where stored pipelines came from, by identity and program."""
     line = recorded.timeline(root)
     start = origin(recorded, line)
     events = line.events if line is not None else []
     long = stalls.find(events, frame_ns)
     slowest = sorted(compiles(events), key=lambda event: event.duration_ns, reverse=True)
     total = Total([recorded.run])
+    came = (origin_of or {}).get((recorded.run.identity, recorded.run.program_id))
     return {
         "run": recorded.name,
         "program": recorded.title,
@@ -244,6 +252,8 @@ def of_run(root: str, found: list[Recorded], recorded: Recorded, frame_ns: int =
         "stored_records": recorded.run.numbers["stored_records"],
         "stored_bytes": recorded.run.numbers["stored_bytes"],
         "store_bytes": int(number_in(recorded.values, "store_bytes")) or None,
+        "pulled_pipelines": came.pulled if came else 0,
+        "pulled_pipelines_used": came.used if came else 0,
         "load_ns": int(number_in(recorded.values, "load_ns")),
         "verify_ns": int(number_in(recorded.values, "verify_ns")),
         "kinds": kinds(recorded, line),
@@ -257,7 +267,7 @@ def of_run(root: str, found: list[Recorded], recorded: Recorded, frame_ns: int =
         "slowest": [pipeline(event, start, line) for event in slowest[:SLOWEST]] if line is not None else [],
         "verdicts": verdicts(recorded, line, start),
         "history": history(found, recorded),
-        "remarks": remarks(total),
+        "remarks": [*remarks(total), *([str(came)] if came else [])],
         "timeline": {
             "outcome": line.outcome if line is not None else "missing",
             "events": len(events),

@@ -265,7 +265,7 @@ def _take_records(part: Part, batch: Batch, loaded: Loaded) -> None:
         if digest in digests:
             continue
         if magic == cell:
-            if create_ns and not flags:
+            if create_ns and not flags & format.ADOPTED:
                 create_sum += create_ns
                 timed += 1
         elif magic == binaries:

@@ -67,8 +67,10 @@ PIPELINES = (CELL, BINARIES)
 #: Records that a driver gets when a device loads its store.
 LOADED = (*PIPELINES, SNAPSHOT)
 
-#: Flag of these records: the driver's own cache had the pipeline.
-ADOPTED = 1
+#: Flags of these records. The driver's own cache had the pipeline; the record came from a fleet.
+ADOPTED, PULLED = 1, 2
+#: Last use of a record that came from a fleet and that no run has used here. 0 would mean that nothing is known.
+NEVER_USED = 1
 #: Flags of NOTE: the record's kind is plain; the driver's cache is a stub. shim/layer/store reads these, not the text.
 PLAIN_KIND_NOTE, STUB_NOTE = 1, 2
 

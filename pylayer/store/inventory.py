@@ -10,10 +10,13 @@ from . import format
 from .bounds import files_of
 from .folder import FOLDED, LOADED, read_identity
 from .reader import Reader
+from .recency import fingerprints_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from .reader import Record
 
     Learn = Callable[[int, str], None]
 
@@ -36,6 +39,10 @@ class Holding:
         #: Time that compiling them took, as far as it is known, and the size of their data unpacked.
         self.compile_ns = 0
         self.data_bytes = 0
+        #: The pipelines that came from a fleet and were not compiled here too: fingerprint and last use by digest.
+        self.pulled: dict[bytes, tuple[int, int]] = {}
+        #: Fingerprints of the pipelines that runs on this machine created, as far as they are not in the records.
+        self.created: set[int] = set()
         #: Number of files by suffix.
         self.files: dict[str, int] = {}
         self.last_used = 0
@@ -50,8 +57,18 @@ class Holding:
         """Returns the number of pipelines."""
         return len(self.digests)
 
-    def add_pipeline(self, magic: bytes, kind: int, flags: int, digest: bytes, size: int, create_ns: int) -> None:
+    @property
+    def pulled_used(self) -> int:
+        """Returns how many of the pipelines that came from a fleet were used here."""
+        return sum(when > format.NEVER_USED or name in self.created for name, when in self.pulled.values())
+
+    def add_pipeline(self, record: Record) -> None:
         """Counts the record of one pipeline."""
+        magic, kind, flags, _, size, create_ns, digest, fingerprint, last_used = record
+        if not flags & format.PULLED:
+            self.pulled.pop(digest, None)
+        elif digest not in self.digests or digest in self.pulled:
+            self.pulled[digest] = fingerprint, max(last_used, self.pulled.get(digest, (0, 0))[1])
         if digest in self.digests:
             return
         self.digests.add(digest)
@@ -141,7 +158,10 @@ def _survey_file(shelf: Shelf, holding: Holding, path: str, suffix: str, learn: 
     learn(header.program, header.application)
     if suffix in FOLDED:
         for part in reader.content(header, []):
-            for magic, kind, flags, _, size, create_ns, digest, _, last_used in part.records:
-                if magic in format.PIPELINES:
-                    holding.add_pipeline(magic, kind, flags, digest, size, create_ns)
-                holding.last_used = max(holding.last_used, last_used)
+            for record in part.records:
+                if record[0] in format.PIPELINES:
+                    holding.add_pipeline(record)
+                elif record[0] == format.USED:
+                    holding.created.update(fingerprints_of(bytes(part.data[record[3] : record[3] + record[4]])))
+                if record[8] > format.NEVER_USED:
+                    holding.last_used = max(holding.last_used, record[8])

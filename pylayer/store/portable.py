@@ -15,11 +15,9 @@ import os
 import time
 
 from ..common import flat, outcomes
-from ..common.cache_header import HEADER, HEADER_VERSION_ONE
 from ..common.files import remove, unique_name
 from ..common.identity import Identity
-from ..values import KIND_NAMES
-from . import checking, crash_notes, format, pack
+from . import checking, crash_notes, format, judging, pack
 from .fold import ORDER
 from .folder import FOLDED, Folder
 from .format import Refused as Refused
@@ -28,26 +26,13 @@ from .recency import Uses, fingerprints_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
     from typing import Any
 
     from .reader import Part, Record
 
-#: Longer notes are refused.
-MAX_NOTE_BYTES = 1 << 16
 #: The longest name of a program. The header of a file has the first 64 bytes of it.
 MAX_NAME = 4096
-#: Fields of an identity and their types. The global key is optional and not listed here.
-FIELDS: dict[str, type] = {
-    "abi": str,
-    "device_id": int,
-    "driver_id": int,
-    "driver_info": str,
-    "driver_name": str,
-    "driver_version": int,
-    "pipeline_cache_uuid": str,
-    "vendor_id": int,
-}
 
 
 class Moved:
@@ -60,6 +45,8 @@ class Moved:
         self.data_bytes = 0
         #: Records that the store had already.
         self.known = 0
+        #: Program and digest of each record that an export holds.
+        self.digests: set[tuple[int, bytes]] = set()
         self.snapshots = 0
         #: Records that were left out because a process died over them.
         self.suspects = 0
@@ -84,13 +71,21 @@ class _Wanted:
 
 class Export:
     """Writes the records of some programs under one identity into a file, except those suspected of having crashed a
-    driver. Snapshots and the programs' own caches are not exported."""
+    driver. Snapshots and the programs' own caches are not exported. With ``pushed``, programs and digests of records,
+    neither these are, nor what came from a fleet."""
 
-    def __init__(self, folder: Folder, programs: dict[int, str], device: str = "") -> None:
+    def __init__(
+        self,
+        folder: Folder,
+        programs: dict[int, str],
+        device: str = "",
+        pushed: Container[tuple[int, bytes]] | None = None,
+    ) -> None:
         self.result = Moved()
         self.result.programs = programs
         self._folder = folder
         self._device = device
+        self._pushed = pushed
         self._sources: list[Reader] = []
         self._plans: dict[int, dict[bytes, _Wanted]] = {program: {} for program in programs}
         self._uses: dict[int, Uses] = {program: Uses() for program in programs}
@@ -132,11 +127,17 @@ class Export:
             if record[0] == format.USED:
                 data = bytes(part.data[record[3] : record[3] + record[4]])
                 self._uses[program].note(fingerprints_of(data), record[8])
-            elif record[0] in ORDER:
+            elif record[0] in ORDER and not self._is_pushed(program, record):
                 wanted = _Wanted(len(self._sources) - 1, part.place(record), record)
                 known = plan.setdefault(record[6], wanted)
                 if record[8] > known.last_used:
                     known.last_used, known.fingerprint = record[8], record[7] or known.fingerprint
+
+    def _is_pushed(self, program: int, record: Record) -> bool:
+        if self._pushed is None:
+            return False
+        is_pulled = record[0] in format.PIPELINES and record[2] & format.PULLED
+        return bool(is_pulled) or (program, record[6]) in self._pushed
 
     def _write(self, path: str) -> Iterator[int]:
         writer = pack.PackWriter(path, self._folder.identity, kind=format.EXPORT)
@@ -147,13 +148,14 @@ class Export:
                 if self._plans[program]:
                     note = {"program": f"{program:016x}", "name": name}
                     _add(writer, format.NOTE, flat.dumps(note).encode(), 0)
-                    yield from self._write_program(writer, self._plans[program], self._uses[program])
+                    yield from self._write_program(writer, program)
             self.result.paths = [writer.finish()]
         except BaseException:
             writer.abandon()
             raise
 
-    def _write_program(self, writer: pack.PackWriter, plan: dict[bytes, _Wanted], uses: Uses) -> Iterator[int]:
+    def _write_program(self, writer: pack.PackWriter, program: int) -> Iterator[int]:
+        plan, uses = self._plans[program], self._uses[program]
         if uses.last_run:
             _add(writer, format.USED, b"", uses.last_run)
         for digest in sorted(plan, key=lambda digest: ORDER.index(plan[digest].magic)):
@@ -163,6 +165,7 @@ class Export:
                 continue  # damaged since it was read
             writer.add(found[0], found[1], wanted.fingerprint, uses.last_use(wanted.fingerprint, wanted.last_used))
             self.result.records += 1
+            self.result.digests.add((program, digest))
             self.result.pipelines += wanted.magic in format.PIPELINES
             self.result.data_bytes += len(found[1])
             yield 0
@@ -219,7 +222,7 @@ class Import:
             raise self._refuse(f"{outcome}: {outcomes.STORE[outcome]}", min(header.size, reader.size))
         head = format.RECORD_HEADER.size
         size = format.RECORD_HEADER.unpack(reader.bytes_at(format.FILE_HEADER.size, head).ljust(head, b"\0"))[3]
-        found = reader.record_at(format.FILE_HEADER.size) if size <= MAX_NOTE_BYTES else None
+        found = reader.record_at(format.FILE_HEADER.size) if size <= judging.MAX_NOTE_BYTES else None
         if found is None or found[0][0] != format.NOTE:
             raise self._refuse("the identity's fields are missing, or do not verify", format.FILE_HEADER.size)
         identity = self._identity_of(found[1])
@@ -231,14 +234,9 @@ class Import:
         try:
             values = flat.loads(data.decode())
             fields: dict[str, Any] = values["identity"]
-            wanted = {**FIELDS, "global_key": str} if "global_key" in fields else FIELDS
-            types = {key: type(value) for key, value in fields.items()}
-            sane = types == wanted and len(bytes.fromhex(fields["pipeline_cache_uuid"])) == 16
-            sane = sane and len(bytes.fromhex(fields.get("global_key", ""))) <= 32
-            sane = sane and all(0 <= value < 1 << 32 for value in fields.values() if isinstance(value, int))
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (KeyError, ValueError) as error:
             raise self._refuse("the identity's fields cannot be read") from error
-        if not sane:
+        if not judging.describes_device(fields):
             raise self._refuse("the identity's fields do not describe a device")
         self.device = str(values.get("device", ""))
         return Identity(fields)
@@ -285,7 +283,9 @@ class Import:
                 elif section is None:
                     raise self._refuse("a record that belongs to no program", place)
                 else:
-                    self._judge(record, data, place)
+                    reason = judging.problem(record, data, self.identity)
+                    if reason:
+                        raise self._refuse(reason, place)
                     self._take(section, record, data, place)
         self._stop_at_damage(checked)
         unclean = checking.unclean_padding(self.path)
@@ -295,7 +295,7 @@ class Import:
     def _program_of(self, data: memoryview, place: int) -> tuple[int, str] | None:
         """Returns number and name of the program whose section a NOTE record begins; None if it is another note."""
         try:
-            note = flat.loads(bytes(data[:MAX_NOTE_BYTES]).decode())
+            note = flat.loads(bytes(data[: judging.MAX_NOTE_BYTES]).decode())
             if "program" not in note:
                 return None
             program, name = int(note["program"], 16), note["name"]
@@ -345,49 +345,6 @@ class Import:
             what = checked.damage[0]
             detail = f" ({what.detail})" if what.detail else ""
             raise self._refuse(f"{what.outcome}: {outcomes.STORE[what.outcome]}{detail}", what.offset)
-
-    def _judge(self, record: Record, data: memoryview, place: int) -> None:
-        """Raises Refused for records that no pylayer writes into an export."""
-        magic, kind, flags = record[0], record[1], record[2]
-        if magic in format.PIPELINES:
-            if kind >= len(KIND_NAMES) or flags & ~format.ADOPTED:
-                raise self._refuse("a pipeline of an unknown kind", place)
-            reason = self._cell_problem(data) if magic == format.CELL else self._binaries_problem()
-            if reason:
-                raise self._refuse(f"a pipeline {reason}", place)
-        elif magic == format.NOTE:
-            self._judge_note(data, place)
-        elif len(data) % 8:
-            raise self._refuse("a malformed list of uses", place)
-
-    def _cell_problem(self, data: memoryview) -> str:
-        """Returns what is wrong with the VkPipelineCacheHeaderVersionOne of a cell, in words; empty if nothing is."""
-        fields = self.identity.fields
-        if len(data) < HEADER.size:
-            return "shorter than a pipeline cache header"
-        length, version, vendor, device, uuid = HEADER.unpack_from(data)
-        if version != HEADER_VERSION_ONE or not HEADER.size <= length <= len(data):
-            return "without a pipeline cache header"
-        if vendor != fields["vendor_id"] or device != fields["device_id"]:
-            return "of another device than the file is for"
-        if uuid != bytes.fromhex(fields["pipeline_cache_uuid"]):
-            return "of another driver build than the file is for"
-        return ""
-
-    def _binaries_problem(self) -> str:
-        """Returns what is wrong with binaries, in words; empty if nothing is. ``checking`` has verified their
-        structure."""
-        return "" if self.identity.fields.get("global_key") else "of binaries, for a driver without a global key"
-
-    def _judge_note(self, data: memoryview, place: int) -> None:
-        try:
-            note = flat.loads(bytes(data[:MAX_NOTE_BYTES]).decode())
-        except ValueError:
-            note = {}
-        kind = note.get("plain_kind")
-        known = type(kind) is int and 0 <= kind < len(KIND_NAMES) if "plain_kind" in note else note.get("stub") is True
-        if len(note) != 1 or not known or len(data) > MAX_NOTE_BYTES:
-            raise self._refuse("a note with unknown content", place)
 
 
 def _present(folder: Folder, program: int) -> set[bytes]:

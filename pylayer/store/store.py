@@ -14,11 +14,13 @@ from .format import Refused as Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
     from typing import Any
 
     from ..common.identity import Identity
     from ..common.settings import Limits
+    from .fleet_packs import Binding as Binding
+    from .fleet_packs import Bound as Bound
     from .format import Damage as Damage
     from .inventory import Holding as Holding
     from .inventory import Learn
@@ -51,6 +53,12 @@ class Store:
         from .folder import identity_names
 
         return identity_names(self.root)
+
+    def identity(self, name: str) -> Identity | None:
+        """Returns the identity of a folder; None if its description is missing or damaged."""
+        from .folder import read_identity
+
+        return read_identity(self.root, name)
 
     def total_bytes(self) -> int:
         """Returns the number of bytes in all identities' folders. Limits are about this number."""
@@ -103,18 +111,56 @@ class Store:
 
         return older_folders(self.root)
 
-    def export(self, identity: Identity, programs: dict[int, str], device: str) -> Export:
-        """Returns an export of programs, given by number with their names, which has not begun."""
+    def export(
+        self,
+        identity: Identity,
+        programs: dict[int, str],
+        device: str,
+        pushed: Container[tuple[int, bytes]] | None = None,
+    ) -> Export:
+        """Returns an export of programs, given by number with their names, which has not begun. ``pushed``: without
+        these records, given by program and digest, and without those that came from a fleet."""
         from .folder import Folder
         from .portable import Export
 
-        return Export(Folder(self.root, identity), programs, device)
+        return Export(Folder(self.root, identity), programs, device, pushed)
 
     def import_from(self, path: str, recipient: tuple[int, str] | None) -> Import:
         """Returns an import, of which only the identity was read. Raises Refused and OSError."""
         from .portable import Import
 
         return Import(path, recipient)
+
+    # ---- packs of a fleet --------------------------------------------------------------------------------
+
+    def admit(self, identity: Identity, program: int, path: str) -> str:
+        """Verifies a published pack and moves it into the store; returns its path there. Raises Refused and OSError;
+        the store is then as it was."""
+        from .fleet_packs import admit
+
+        return admit(self.root, identity, program, path)
+
+    def pack_digests(self, path: str, identity: Identity) -> set[bytes]:
+        """Returns the digests of the records in a pack, which need not be in the store. Raises OSError."""
+        from .fleet_packs import digests_of
+
+        return digests_of(path, identity)
+
+    def packs_of(self, identity: Identity) -> dict[int, list[str]]:
+        """Returns the paths of the packs under one identity, by program."""
+        from .folder import Folder
+
+        folder = Folder(self.root, identity)
+        return {program: folder.files(program, (".pack",)) for program in folder.programs()}
+
+    def binding(
+        self, directory: str, identity: Identity, program: tuple[int, str], known: Container[bytes], most_bytes: int
+    ) -> Binding:
+        """Returns what writes packs to publish, and has not begun. It leaves out what processes of this store died
+        over, and the records that have the digests ``known``."""
+        from .fleet_packs import Binding, suspects_of
+
+        return Binding(directory, identity, program, known, suspects_of(self.root, identity), most_bytes)
 
     # ---- what is set aside -------------------------------------------------------------------------------
 

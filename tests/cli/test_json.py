@@ -26,7 +26,7 @@ DOCUMENTED["pylayer stats"]["programs"][0] |= dict.fromkeys(NUMBERS, "integer") 
 TYPES = {"text": str, "integer": int, "number": (int, float), "boolean": bool, "object": dict, "null": type(None)}
 
 #: Commands whose normal output is for programs, or that become another program.
-WITHOUT = {"completion", "key", "metrics", "policy", "policy init", "quarantine", "run"}
+WITHOUT = {"completion", "fleet", "key", "metrics", "policy", "policy init", "quarantine", "run"}
 
 
 def test_every_command_has_json() -> None:
@@ -112,6 +112,9 @@ def full(user: User) -> User:
     policy = {"class": "mine:Class", "failures": 3, "switched_off": "it failed", "switched_off_at": 1001.0}
     recorded_runs.write(user.store, events, **name, policy=policy, refused={"altered": 1}, damage={"damaged-data": 1})
     user.demo(3)
+    config = user.home / ".config" / "pylayer"
+    config.mkdir(parents=True)
+    (config / "policy.yaml").write_text(f"fleet: {{keys: [{{name: x, key: 'pylayer-ed25519:{'A' * 43}='}}]}}\n")
     (user.directory / "wrong.yaml").write_text("settings:\n  carier: cells\n")
     (user.directory / "rules.yaml").write_text(
         "settings: {carrier: cells}\nrules:\n  - match: {executable: game}\n    set: {carrier: snapshot}\n"
@@ -147,6 +150,10 @@ COMMANDS = (
     "install",
     "install --implicit",
     "doctor",
+    "fleet push --key my.key --url file:///WORK/www",
+    "fleet publish --key my.key --url file:///WORK/www",
+    "fleet pull --url file:///WORK/www",
+    "fleet status --url file:///WORK/www",
     "uninstall",
     "clear --stale --dry-run",
     "clear --app game --yes",
@@ -157,7 +164,7 @@ COMMANDS = (
 def test_json_is_as_documented(full: User) -> None:
     """Every key that a command prints is documented with its type, and every documented key is printed."""
     seen, wrong = set(), []
-    for line in COMMANDS:
+    for line in (line.replace("/WORK", str(full.directory)) for line in COMMANDS):
         done = full.pylayer(*line.split(), "--json")
         assert done.returncode in (0, 1) and done.stderr == "", f"{line}: {done.stderr}"
         path = documented_path(line)

@@ -21,9 +21,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed448
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from pylayer.cli import signatures
 from pylayer.cli.key import read_key
 from pylayer.cli.output import Failure
+from pylayer.fleet import signatures
 
 KEY = "pylayer-ed25519:"
 

@@ -166,7 +166,7 @@ def forged(path: Path, identity: Identity, magic: bytes, data: bytes, **fields: 
         (IDENTITY, format.BINARIES, binaries(b"x"), {}, "without a global key"),
         (WITH_KEY, format.BINARIES, binaries(b"x"), {"flags": 4}, "of an unknown kind"),
         (WITH_KEY, format.BINARIES, binaries(b"x"), {"kind": 99}, "of an unknown kind"),
-        (WITH_KEY, format.CELL, stores.cell_data(1), {"flags": 2}, "of an unknown kind"),
+        (WITH_KEY, format.CELL, stores.cell_data(1), {"flags": 8}, "of an unknown kind"),
         (WITH_KEY, format.BINARIES, binaries(b"x")[:-16], {}, "larger than its record"),
         (WITH_KEY, format.APPLICATION_BINARY, bytes(64), {}, "no binary of an application"),
     ],

@@ -14,9 +14,9 @@ from unittest import mock
 import xxhash
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from pylayer.cli import signatures
 from pylayer.common import flat
 from pylayer.common.identity import Identity
+from pylayer.fleet import signatures
 from pylayer.store import format, pack, portable
 
 IDENTITY = Identity(

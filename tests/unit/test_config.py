@@ -19,7 +19,7 @@ SETTINGS_KEYS = (
     "prefers_internal_cache, queue_mib, seed_application_caches, store, timeline_mib"
 )
 TOP_KEYS = (
-    "import, max_program_mib, max_store_mib, never_skip, policy, policy_path, preset, rules, settings, share, "
+    "fleet, import, max_program_mib, max_store_mib, never_skip, policy, policy_path, preset, rules, settings, share, "
     "skip, trusted_keys, watchdog"
 )
 CONDITIONS = "application, device, driver, engine, executable, vendor"

@@ -1,4 +1,5 @@
-"""Signatures of exports: Ed25519, in a trailer after the pack (docs/format.md, 'Signed exports').
+"""Signatures of exports and of a fleet's indexes: Ed25519, in a trailer behind what is signed (docs/format.md, 'Signed
+exports').
 
 Only the command line uses this module, never a program's process. ``cryptography`` is imported by the functions that
 need it, because a file without a signature needs none.
@@ -18,15 +19,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..common.files import open_foreign
-from ..store.store import MAX_FILE_BYTES, Refused
+from ..store.store import MAX_FILE_BYTES
+from ..store.store import Refused as Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-#: Prefix of the signed message, so that a signature made for another purpose never fits.
+#: Prefixes of the signed message, so that a signature made for another purpose never fits.
 DOMAIN = b"pylayer pack v1\0"
+INDEX_DOMAIN = b"pylayer index v1\0"
 MAGIC = b"PYLSIGN1"
 #: Magic, bytes before the trailer, seconds since 1970, 0, public key. The signature follows.
 SIGNED_PART = struct.Struct("<8sQQQ32s")
@@ -118,8 +121,19 @@ def read_private(path: str) -> Ed25519PrivateKey:
 # ---- signing -----------------------------------------------------------------------------------------
 
 
-def _message(head: bytes, digest: bytes) -> bytes:
-    return DOMAIN + head + digest
+def _message(head: bytes, digest: bytes, domain: bytes = DOMAIN) -> bytes:
+    return domain + head + digest
+
+
+def public_of(key: Ed25519PrivateKey) -> str:
+    """Returns the public key of a private one, as text."""
+    return public_text(key.public_key().public_bytes_raw())
+
+
+def signed_index(payload: bytes, key: Ed25519PrivateKey) -> bytes:
+    """Returns the payload of a fleet's index with its trailer."""
+    head = SIGNED_PART.pack(MAGIC, len(payload), int(time.time()), 0, key.public_key().public_bytes_raw())
+    return payload + head + key.sign(_message(head, hashlib.sha512(payload).digest(), INDEX_DOMAIN))
 
 
 def append_signature(path: str, key: Ed25519PrivateKey) -> str:
@@ -155,6 +169,19 @@ def _fits(public: bytes, signature: bytes, message: bytes) -> bool:
     except (InvalidSignature, ValueError):
         return False
     return True
+
+
+def index_payload(data: bytes) -> tuple[bytes, str]:
+    """Returns the payload of a fleet's index and the key that signed it. Raises Refused unless the signature fits."""
+    payload, trailer = data[:-TRAILER_BYTES], data[-TRAILER_BYTES:]
+    if len(trailer) < TRAILER_BYTES or not trailer.startswith(MAGIC):
+        raise Refused("it is not signed")
+    head = trailer[: SIGNED_PART.size]
+    _, covered, _, zero, public = SIGNED_PART.unpack(head)
+    message = _message(head, hashlib.sha512(payload).digest(), INDEX_DOMAIN)
+    if covered != len(payload) or zero or not _fits(public, trailer[SIGNED_PART.size :], message):
+        raise Refused(f"its signature by {public_text(public)} is invalid")
+    return payload, public_text(public)
 
 
 def _copy(fd: int, size: int, target: str) -> bytes:

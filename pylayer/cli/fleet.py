@@ -1,0 +1,234 @@
+"""``pylayer fleet``: pipelines that other machines compiled, from a server or object storage (docs/fleets.md)."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .complete import programs
+from .fleet_access import failing, identities_here, open_backend, require_fleet, url_option
+from .fleet_publish import publish, push
+from .output import (
+    EXIT_PROBLEM,
+    EXIT_STATUSES,
+    HELP,
+    Failure,
+    WrongUse,
+    console,
+    fail,
+    human_bytes,
+    human_time,
+    json_option,
+    plural,
+    print_facts,
+    print_json,
+    printable,
+    progress,
+)
+from .selection import require_store
+
+if TYPE_CHECKING:
+    from ..fleet.index import Index
+    from ..fleet.memory import Memory
+    from ..fleet.pulling import Pull, Pulled, Wanted
+    from ..store.store import Store
+    from .fleet_access import Fleet
+
+
+@click.group(
+    context_settings=HELP, epilog=EXIT_STATUSES, short_help="Pull, push and publish pipelines of other machines."
+)
+def fleet() -> None:
+    """Share compiled pipelines between machines with the same device and driver.
+
+    Machines pull from any web server. Builders push to object storage or a directory, and one builder publishes. The
+    policy file has the server and the keys (docs/fleets.md). Needs vk-pylayer[fleet].
+
+    \b
+    Example:
+      pylayer fleet pull
+      pylayer fleet status
+    """
+
+
+fleet.add_command(push)
+fleet.add_command(publish)
+
+
+# ---- pull ----------------------------------------------------------------------------------------------
+
+
+def _wanted(program: str | None) -> Wanted:
+    from ..common.settings import glob_matches
+
+    if program is None:
+        return lambda number, name: True
+    return lambda number, name: glob_matches(program, name) or glob_matches(program, name.partition(" (")[0])
+
+
+def _pulls(found: Fleet, store: Store, identities: list[str], program: str | None) -> list[Pull]:
+    from ..fleet.downloading import Budget
+    from ..fleet.pulling import Pull
+
+    if not found.keys:
+        raise Failure("nothing was pulled: fleet.keys of the policy file lists no key, and nothing else is believed")
+    backend = open_backend(found)
+    budget = Budget(found.pull_seconds, found.pull_mib << 20)
+    return [Pull(backend, store, name, found.keys, budget, _wanted(program)) for name in identities]
+
+
+def _pull_all(pulls: list[Pull], quiet: bool) -> list[Pulled]:
+    """Pulls, and returns what was done. A problem with one identity does not keep the others from being pulled."""
+    with failing("nothing more was pulled"):
+        size = sum(pull.plan() for pull in pulls)
+        with progress("pulling", size, quiet) as advance:
+            for pull in pulls:
+                for amount in pull.steps():
+                    advance(amount)
+    return [pull.result for pull in pulls]
+
+
+def _print_pulled(results: list[Pulled], devices: dict[str, str]) -> None:
+    for result in results:
+        target = f"for {printable(devices[result.identity])}, identity {result.identity}"
+        if result.packs:
+            amount = f"{plural(result.records, 'record')} in {plural(result.packs, 'pack')}"
+            click.echo(f"Pulled: {amount}, {human_bytes(result.bytes)}, {target}")
+        elif not result.problem:
+            click.echo(f"{'Nothing is missing' if result.published else 'Nothing is published'} {target}")
+        if result.problem:
+            left = f"{plural(result.left, 'pack')} not pulled: " if result.left else ""
+            fail(f"{left}{result.problem} ({target})")
+
+
+@fleet.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Pull what is published for this machine.")
+@click.option(
+    "--program",
+    metavar="GLOB",
+    shell_complete=programs,
+    help="Only pipelines of programs whose name matches this pattern of * and ?, in any case.",
+)
+@click.option(
+    "--identity",
+    metavar="IDENTITY",
+    help="Pull for this driver identity, all 32 digits, although its device may not be here.",
+)
+@url_option
+@json_option
+def pull(program: str | None, identity: str | None, url: str | None, as_json: bool) -> None:
+    """Pull what is published for the devices of this machine and not in its store yet.
+
+    Everything is verified before it is in the store. A pull that was interrupted continues where it stopped. If it
+    fails, programs start as before and compile what is missing.
+
+    \b
+    Example:
+      pylayer fleet pull
+      pylayer fleet pull --program "blender*"
+    """
+    from ..fleet.index import is_hex
+
+    if identity is not None and not is_hex(identity, 32):
+        raise WrongUse(f"--identity {identity} is no identity, which has 32 digits from 0 to f; pylayer ls shows them")
+    store, found = require_store(), require_fleet(url)
+    devices = identities_here(store) if identity is None else {identity: "the given device"}
+    results = _pull_all(_pulls(found, store, list(devices), program), as_json)
+    if as_json:
+        print_json({"store": store.root, "url": found.url, "identities": [asdict(result) for result in results]})
+    else:
+        _print_pulled(results, devices)
+    if any(result.problem for result in results):
+        raise click.exceptions.Exit(EXIT_PROBLEM)
+
+
+# ---- status --------------------------------------------------------------------------------------------
+
+
+def _index_of(found: Fleet, memory: Memory) -> tuple[Index | None, str]:
+    """Returns the index that a machine has, and why it would not be believed now (empty text if it would)."""
+    from ..fleet.trust import Trust, Untrusted
+
+    if memory.index is None:
+        return None, ""
+    trust = Trust(found.keys, memory.identity)
+    try:
+        index = trust.index(memory.index, 0)
+    except Untrusted as error:
+        return None, str(error)
+    try:
+        trust.index(memory.index, time.time())
+    except Untrusted as error:
+        return index, str(error)
+    return index, ""
+
+
+def _status(found: Fleet, store: Store, memory: Memory, now: float) -> dict[str, Any]:
+    from .names import Names
+
+    shelves = store.shelves(lambda name: name == memory.identity, Names(store.root).learn)
+    holdings = [holding for shelf in shelves for holding in shelf.holdings.values()]
+    index, refused = _index_of(found, memory)
+    return {
+        "identity": memory.identity,
+        "device": printable(index.device) if index else "",
+        "number": index.number if index else None,
+        "issued_s": index.issued if index else None,
+        "expires_s": index.expires if index else None,
+        "programs": len(index.programs) if index else 0,
+        "packs": len(index.packs) if index else 0,
+        "pulled_s": memory.pulled_at,
+        "problem": memory.problem or refused,
+        "pipelines": sum(holding.pipelines for holding in holdings),
+        "pulled_pipelines": sum(len(holding.pulled) for holding in holdings),
+        "pulled_pipelines_used": sum(holding.pulled_used for holding in holdings),
+    }
+
+
+def _print_status(values: dict[str, Any], now: float) -> None:
+    def ago(when: float) -> str:
+        return f"{human_time((now - when) * 1e9)} ago"
+
+    out = console()
+    out.print(f"{values['device'] or 'unknown device'}, identity {values['identity']}", style="bold", soft_wrap=True)
+    facts = [("last pull", ago(values["pulled_s"]) if values["pulled_s"] else "never")]
+    if values["number"] is not None:
+        left = values["expires_s"] - now
+        ends = f"expires in {human_time(left * 1e9)}" if left > 0 else f"expired {ago(values['expires_s'])}"
+        facts.append(("index", f"number {values['number']}, published {ago(values['issued_s'])}, {ends}"))
+        facts.append(("published", f"{plural(values['packs'], 'pack')} of {plural(values['programs'], 'program')}"))
+    pulled, used = values["pulled_pipelines"], values["pulled_pipelines_used"]
+    facts.append(("pulled", f"{pulled} of the {plural(values['pipelines'], 'stored pipeline')}, {used} used here"))
+    if values["problem"]:
+        facts.append(("refused", values["problem"]))
+    print_facts(out, facts)
+
+
+@fleet.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Show what is published and what came from it.")
+@url_option
+@json_option
+def status(url: str | None, as_json: bool) -> None:
+    """Show what the last pull found, how old it is, how much of it programs on this machine used, and what was refused.
+
+    Asks no server. used here counts pipelines that a run created since they were pulled; programs record that once a
+    day, and not in a read-only store.
+
+    \b
+    Example:
+      pylayer fleet status
+    """
+    from ..fleet.memory import folder_of, remembered
+
+    store, found, now = require_store(), require_fleet(url), time.time()
+    values = [_status(found, store, memory, now) for memory in remembered(store.root, found.url)]
+    if as_json:
+        print_json({"store": store.root, "url": found.url, "identities": values})
+        return
+    if not values:
+        there = os.path.isdir(folder_of(store.root, found.url))
+        click.echo(f"Nothing was pulled from {found.url} yet{'' if there else '; start with: pylayer fleet pull'}")
+    for identity in values:
+        _print_status(identity, now)

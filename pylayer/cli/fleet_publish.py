@@ -1,0 +1,147 @@
+"""``pylayer fleet push`` and ``pylayer fleet publish``: what builders do."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .complete import files
+from .fleet_access import failing, open_backend, require_fleet, url_option
+from .output import EXIT_PROBLEM, EXIT_STATUSES, HELP, fail, human_bytes, json_option, plural, print_json, progress
+from .selection import Names, Selection, app_option, identity_option, require_store
+
+if TYPE_CHECKING:
+    from ..fleet.publishing import Published
+    from ..store.store import Moved, Shelf
+
+key_option = click.option(
+    "--key", metavar="KEYFILE", required=True, shell_complete=files, help="The private key to sign with."
+)
+
+
+def _pushed_json(shelf: Shelf, moved: Moved) -> dict[str, Any]:
+    return {
+        "identity": shelf.name,
+        "pipelines": moved.pipelines,
+        "records": moved.records,
+        "data_bytes": moved.data_bytes,
+        "suspects_left_out": moved.suspects,
+    }
+
+
+@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Push what this machine compiled.")
+@key_option
+@app_option
+@identity_option
+@click.option("--again", is_flag=True, help="Also what was pushed before, such as after publish --discard.")
+@url_option
+@json_option
+def push(key: str, app: str | None, identity: str | None, again: bool, url: str | None, as_json: bool) -> None:
+    """Push the pipelines that this machine compiled and did not push yet, for pylayer fleet publish to verify.
+
+    What came from the fleet is not pushed, nor what a process died over.
+
+    \b
+    Example:
+      pylayer fleet push --key builder.key
+    """
+    from ..fleet.pushing import Push
+    from .inventory import Inventory, describe
+    from .key import read_key
+
+    private, store, found = read_key(key), require_store(), require_fleet(url)
+    backend = open_backend(found, writes=True)
+    selection = Selection(app, identity)
+    inventory = Inventory(store, selection, Names(store.root))
+    names, told = inventory.names, []
+    with failing("nothing more was pushed"), progress("pushing", inventory.store_bytes, as_json) as advance:
+        for shelf in inventory.shelves:
+            wanted = {number: names.of(number) for number in shelf.programs if selection.takes(number, names)}
+            if shelf.identity is None or not wanted:
+                continue
+            work = Push(backend, store, shelf.identity, wanted, names.device(shelf.name), again)
+            for amount in work.steps(private):
+                advance(amount)
+            told.append(_pushed_json(shelf, work.result))
+            if not as_json:
+                device, driver = describe(shelf.identity, shelf.name, names)
+                amount_text = f"{plural(work.result.pipelines, 'pipeline')}, {human_bytes(work.result.data_bytes)},"
+                click.echo(f"{f'Pushed: {amount_text}' if work.result.paths else 'Nothing new'} for {device}, {driver}")
+    if as_json:
+        print_json({"store": store.root, "url": found.url, "identities": told})
+    elif not told:
+        click.echo(f"Nothing to push: {store.root} stores nothing for {selection}")
+
+
+def _print_published(result: Published) -> None:
+    target = f"for identity {result.identity}"
+    if result.records:
+        folded = f", {plural(result.folded, 'pack')} folded" if result.folded else ""
+        known = f", {plural(result.known, 'record')} already there" if result.known else ""
+        amount = f"{plural(result.records, 'record')} in {plural(result.packs, 'pack')}"
+        click.echo(f"Published: {amount}{known}{folded}, index {result.number}, {target}")
+    else:
+        click.echo(f"{f'Signed anew: index {result.number}' if result.is_new else 'Nothing new'} {target}")
+    if result.suspects:
+        click.echo(f"  without {plural(result.suspects, 'record')} set aside after a crash (pylayer quarantine ls)")
+    for text in result.refused:
+        fail(f"refused and moved to refused/: {text}")
+
+
+@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Publish what machines pushed.")
+@key_option
+@click.option(
+    "--valid-days",
+    type=click.IntRange(1, 3650),
+    default=30,
+    show_default=True,
+    metavar="DAYS",
+    help="Machines believe the index for so long. Publish more often than that.",
+)
+@click.option(
+    "--keep-days",
+    type=click.IntRange(0, 3650),
+    default=30,
+    show_default=True,
+    metavar="DAYS",
+    help="Packs that are not in use any more stay for so long, for machines that have an old index.",
+)
+@click.option("--discard", is_flag=True, help="Publish only what is pushed now, and nothing that was published before.")
+@url_option
+@json_option
+def publish(key: str, valid_days: int, keep_days: int, discard: bool, url: str | None, as_json: bool) -> None:
+    """Verify what machines pushed, and publish it in an index that this key signs.
+
+    Accepts packs that are signed by this key, or by one of trusted_keys in the policy file. Run it on one trusted
+    machine, such as from a timer. Two at once lose nothing.
+
+    \b
+    Example:
+      pylayer fleet publish --key builder.key
+    """
+    from ..fleet.publishing import Publication, Terms, identities
+    from ..fleet.signatures import public_of
+    from .key import read_key
+
+    private, store, found = read_key(key), require_store(), require_fleet(url)
+    backend = open_backend(found, writes=True)
+    own = {public_of(private): key}
+    terms = Terms({**found.keys, **own}, {**found.push_keys, **own}, valid_days, keep_days, discard)
+    results = []
+    with failing("nothing more was published"), progress("publishing", None, as_json) as advance:
+        for identity in identities(backend):
+            work = Publication(backend, store, identity, private, terms)
+            for amount in work.steps():
+                advance(amount)
+            results.append(work.result)
+    if as_json:
+        print_json({"url": found.url, "identities": [asdict(result) for result in results]})
+    else:
+        for result in results:
+            _print_published(result)
+        if not results:
+            click.echo(f"Nothing was pushed to {found.url} yet")
+    if any(result.refused for result in results):
+        raise click.exceptions.Exit(EXIT_PROBLEM)

@@ -1,0 +1,150 @@
+"""The index of a fleet: which packs there are for one driver identity (docs/format.md, 'Fleets').
+
+The payload is JSON with exactly the keys below. ``parse`` accepts nothing else and allocates nothing from a number that
+it read. Whether to believe an index is ``trust``'s subject.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from ..common.identity import Identity
+
+FORMAT = 1
+#: The most bytes of an index, signature included. A pack takes 240 bytes in it.
+MAX_INDEX_BYTES = 4 << 20
+#: The most bytes of a published pack. ``publishing`` begins another pack at a quarter of it.
+MAX_PACK_BYTES = 256 << 20
+MAX_PACKS = 16384
+_MAX_NAME = 4096
+#: Times and numbers beyond this are nonsense: the year 5138.
+_MAX_NUMBER = 10**11
+
+
+class Malformed(ValueError):
+    """An index that no publisher writes. The text says why."""
+
+
+@dataclass(frozen=True)
+class Pack:
+    """One published pack. It holds what the publisher added in the generations ``first`` to ``last`` for a program."""
+
+    sha256: str
+    bytes: int
+    records: int
+    program: str
+    first: int
+    last: int
+    #: When its records were first and last used on the machines that pushed them, in seconds since 1970.
+    first_use: int
+    last_use: int
+    #: When it was published.
+    published: int
+
+    @property
+    def name(self) -> str:
+        """The pack's file name."""
+        return f"{self.sha256}.pack"
+
+
+@dataclass(frozen=True)
+class Index:
+    """What is published for an identity. ``number`` grows by one with each index, ``generation`` with each addition."""
+
+    identity: Identity
+    device: str
+    number: int
+    generation: int
+    issued: int
+    expires: int
+    #: Names of programs by number, 16 hexadecimal digits.
+    programs: dict[str, str]
+    packs: tuple[Pack, ...]
+
+    def payload(self) -> bytes:
+        """Returns the bytes to sign."""
+        values = {
+            "format": FORMAT,
+            "identity": self.identity.fields,
+            "device": self.device,
+            "number": self.number,
+            "generation": self.generation,
+            "issued": self.issued,
+            "expires": self.expires,
+            "programs": self.programs,
+            "packs": [dataclasses.asdict(pack) for pack in self.packs],
+        }
+        return json.dumps(values, separators=(",", ":"), sort_keys=True).encode()
+
+
+def is_hex(value: Any, digits: int) -> bool:
+    """Returns whether a value is text of so many lower-case hexadecimal digits."""
+    return isinstance(value, str) and len(value) == digits and all(letter in "0123456789abcdef" for letter in value)
+
+
+def _require(condition: bool, what: str) -> None:
+    if not condition:
+        raise Malformed(what)
+
+
+def _number(values: dict[str, Any], key: str, least: int = 0, most: int = _MAX_NUMBER) -> int:
+    value = values[key]
+    _require(type(value) is int and least <= value <= most, f"its {key} is no number from {least} to {most}")
+    return int(value)
+
+
+_PACK_KEYS = {field.name for field in dataclasses.fields(Pack)}
+_KEYS = {"format", "identity", "device", "number", "generation", "issued", "expires", "programs", "packs"}
+
+
+def _pack(values: Any, programs: dict[str, str], generation: int) -> Pack:
+    _require(isinstance(values, dict) and set(values) == _PACK_KEYS, "a pack has unknown or missing keys")
+    _require(is_hex(values["sha256"], 64), "a pack's SHA-256 is none")
+    _require(isinstance(values["program"], str) and values["program"] in programs, "a pack is of an unknown program")
+    numbers = {key: _number(values, key) for key in ("records", "first_use", "last_use", "published")}
+    numbers["bytes"] = _number(values, "bytes", 1, MAX_PACK_BYTES)
+    numbers["first"] = _number(values, "first", 1, generation)
+    numbers["last"] = _number(values, "last", numbers["first"], generation)
+    return Pack(sha256=values["sha256"], program=values["program"], **numbers)
+
+
+def _programs(values: Any) -> dict[str, str]:
+    _require(isinstance(values, dict) and len(values) <= MAX_PACKS, "its programs are no mapping")
+    for number, name in values.items():
+        _require(is_hex(number, 16), "a program's number is none")
+        sane = isinstance(name, str) and 0 < len(name) <= _MAX_NAME and name.isprintable()
+        _require(sane, "a program has no name, or one that cannot be printed")
+    return dict(values)
+
+
+def parse(payload: bytes) -> Index:
+    """Returns the index in a payload. Raises Malformed."""
+    try:
+        values = json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise Malformed("it is not JSON") from error
+    _require(isinstance(values, dict), "it is no mapping")
+    if values.get("format") != FORMAT:
+        raise Malformed(f"it has format {str(values.get('format'))[:20]}, and this pylayer reads format {FORMAT}")
+    _require(set(values) == _KEYS, "it has unknown or missing keys")
+    fields = values["identity"]
+    _require(isinstance(fields, dict), "its identity is no mapping")
+    _require(all(type(value) in (int, str) for value in fields.values()), "its identity has impossible fields")
+    device = values["device"]
+    _require(isinstance(device, str) and len(device) <= _MAX_NAME, "its device has no name")
+    programs, generation = _programs(values["programs"]), _number(values, "generation")
+    packs = values["packs"]
+    _require(isinstance(packs, list) and len(packs) <= MAX_PACKS, f"it lists no packs, or more than {MAX_PACKS}")
+    return Index(
+        identity=Identity(fields),
+        device=device,
+        number=_number(values, "number", 1),
+        generation=generation,
+        issued=_number(values, "issued"),
+        expires=_number(values, "expires"),
+        programs=programs,
+        packs=tuple(_pack(pack, programs, generation) for pack in packs),
+    )

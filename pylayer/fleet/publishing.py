@@ -1,0 +1,345 @@
+"""Publishes what machines pushed: verifies it, drops what is known, folds packs, and replaces the index last.
+
+    incoming/<identity>/<sha256>.pack   a signed export that a machine pushed
+    refused/<identity>/<sha256>.pack    one that was refused
+    v1/<identity>/<sha256>.pack         a published pack; it never changes
+    v1/<identity>/<number>.index        each index of the last days; it never changes
+    v1/<identity>/index                 the newest of them, which machines read
+
+Whoever creates ``<number>.index`` has that number: storage creates an object only if there is none. A publisher that
+finds its number taken begins again with the other's index. So two at once lose nothing, and need no lock. A publisher
+may die at any moment. Before its ``<number>.index`` exists, nobody sees what it did, and the pushed packs are still
+there. After that, ``index`` may be old, and the next publisher replaces it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..common.files import remove
+from ..store.store import Refused, Store
+from .backend import Backend, Item, Missing, Unavailable
+from .choice import MAX_FOLDED_BYTES, largest, to_fold, to_keep
+from .downloading import Budget, download, remove_left_parts
+from .index import MAX_PACK_BYTES, Index, Pack, is_hex
+from .memory import make_folder
+from .signatures import index_payload, public_of, signed_index, verified
+from .trust import MAX_INDEX_BYTES, Trust
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from ..common.identity import Identity
+    from ..store.store import Bound
+
+#: Larger pushed packs are refused unread.
+MAX_INCOMING_BYTES = 2 << 30
+#: So often a publisher begins again because another was faster.
+ATTEMPTS = 8
+_DAY = 24 * 3600
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How long an index is valid, how long old packs stay, and whose signatures a publisher accepts.
+
+    ``index_keys`` signed indexes, ``push_keys`` pushed packs: names by key."""
+
+    index_keys: Mapping[str, str]
+    push_keys: Mapping[str, str]
+    valid_days: int = 30
+    keep_days: int = 30
+    #: Leave out everything that was published before.
+    discard: bool = False
+
+
+@dataclass
+class Published:
+    """What was published for one identity."""
+
+    identity: str
+    number: int = 0
+    records: int = 0
+    #: Pushed records that were published before.
+    known: int = 0
+    #: Records left out because a process of this machine died over them.
+    suspects: int = 0
+    packs: int = 0
+    folded: int = 0
+    #: Old packs and indexes that were deleted.
+    removed: int = 0
+    #: Pushed packs that were refused, each with the reason.
+    refused: list[str] = field(default_factory=list)
+    #: Whether there is a new index.
+    is_new: bool = False
+
+
+def identities(backend: Backend) -> list[str]:
+    """Returns the identities for which something is published, or was pushed. Raises Unavailable."""
+    found = {item.path.split("/")[-2] for prefix in ("incoming", "v1") for item in backend.items(prefix)}
+    return sorted(name for name in found if is_hex(name, 32))
+
+
+class _Incoming:
+    """What machines pushed for one identity, verified and in a store of its own."""
+
+    def __init__(self, root: str) -> None:
+        self.store = Store(root)
+        self.identity: Identity | None = None
+        self.device = ""
+        self.names: dict[int, str] = {}
+        self.paths: list[str] = []
+        self.refused: dict[str, str] = {}
+        self.records = 0
+
+    def read(self, backend: Backend, identity: str, push_keys: Mapping[str, str]) -> Iterator[int]:
+        """Fetches and verifies all pushed packs; yields numbers of bytes. Raises Unavailable and OSError."""
+        for item in backend.items(f"incoming/{identity}"):
+            try:
+                yield from self._take(backend, identity, item, push_keys)
+                self.paths.append(item.path)
+            except Missing:
+                continue  # another publisher published it
+            except Refused as error:
+                self.refused[item.path] = str(error)
+
+    def _take(self, backend: Backend, identity: str, item: Item, push_keys: Mapping[str, str]) -> Iterator[int]:
+        if item.bytes > MAX_INCOMING_BYTES:
+            raise Refused(f"it has {item.bytes} bytes, more than a pushed pack can have")
+        path = os.path.join(self.store.root, "incoming")
+        with open(path, "wb") as file:
+            for data in backend.stream(item.path, 0, item.bytes):
+                file.write(data)
+                yield len(data)
+        with verified(path, dict(push_keys), "trusted_keys of the publisher's policy file lists who may push") as (
+            content,
+            _,
+        ):
+            work = self.store.import_from(content, None)
+            if work.identity.name != identity:
+                raise Refused(f"it is for identity {work.identity.name}")
+            yield from work.steps(self.store.root)
+        self.identity, self.device = work.identity, work.device or self.device
+        self.names |= work.result.programs
+        self.records += work.result.records + work.result.known
+
+
+class Publication:
+    """Publishes for one identity. ``steps`` does it, and ``result`` has the outcome."""
+
+    def __init__(self, backend: Backend, store: Store, identity: str, key: Ed25519PrivateKey, terms: Terms) -> None:
+        self.result = Published(identity)
+        self._backend = backend
+        self._store = store
+        self._key = key
+        self._terms = terms
+        self._trust = Trust(terms.index_keys, identity)
+        self._place = f"v1/{identity}"
+        self._folder = ""
+        #: The key that signed the index which was read last.
+        self._signer = ""
+        self._budget = Budget(float("inf"), 1 << 62)
+
+    def steps(self) -> Iterator[int]:
+        """Yields numbers of bytes that were read. Raises Unavailable, Untrusted and OSError."""
+        self._folder = make_folder(self._store.root, self._backend.url, self.result.identity)
+        remove_left_parts(self._folder)
+        with tempfile.TemporaryDirectory(prefix="pylayer-publish-") as scratch:
+            incoming = _Incoming(scratch)
+            yield from incoming.read(self._backend, self.result.identity, self._terms.push_keys)
+            self.result.refused = [f"{path}: {reason}" for path, reason in incoming.refused.items()]
+            for _ in range(ATTEMPTS):
+                current = self._current()
+                index = yield from self._next(current, incoming)
+                if index is None or self._replace(index):
+                    break
+            else:
+                raise Unavailable(f"other publishers were faster {ATTEMPTS} times; nothing is lost, publish again")
+            self._backend.remove(incoming.paths)
+            for path in incoming.refused:
+                with contextlib.suppress(Missing):  # another publisher refused it too
+                    self._backend.move(path, path.replace("incoming/", "refused/", 1))
+        self._remove_old(index or current)
+
+    # ---- the index -------------------------------------------------------------------------------
+
+    def _read_index(self, name: str) -> tuple[Index, bytes] | None:
+        try:
+            data, _ = self._backend.read(f"{self._place}/{name}", MAX_INDEX_BYTES)
+        except Missing:
+            return None
+        index = self._trust.index(data, 0)  # one that has expired is still the last one
+        self._signer = index_payload(data)[1]
+        return index, data
+
+    def _current(self) -> Index | None:
+        """Returns the last index; None if there is none. Puts it in its place, if the publisher that made it did not
+        get there."""
+        found = self._read_index("index")
+        # Without ``index``, begin at the highest number: if it were 1 again, machines would refuse it as an old one.
+        number = found[0].number if found else max(self._numbers(), default=1) - 1
+        while later := self._read_index(f"{number + 1}.index"):
+            found, number = later, later[0].number
+            self._backend.write(f"{self._place}/index", found[1])
+        return found[0] if found else None
+
+    def _replace(self, index: Index) -> bool:
+        """Publishes an index. Returns False if another publisher has its number."""
+        data = signed_index(index.payload(), self._key)
+        if not self._backend.create(f"{self._place}/{index.number}.index", data):
+            return False
+        self._backend.write(f"{self._place}/index", data)
+        self._current()  # a publisher that waited here for long would have put an old one there
+        self.result.number, self.result.is_new = index.number, True
+        return True
+
+    def _numbers(self) -> dict[int, Item]:
+        """Returns the numbered indexes."""
+        found = {}
+        for item in self._backend.items(self._place):
+            number, _, suffix = item.path.rpartition("/")[2].partition(".")
+            if suffix == "index" and number.isdigit():
+                found[int(number)] = item
+        return found
+
+    # ---- packs -----------------------------------------------------------------------------------
+
+    def _next(self, current: Index | None, incoming: _Incoming) -> Generator[int, None, Index | None]:
+        """Returns the index to publish, whose packs are uploaded already; None if the present one will do."""
+        now, days = int(time.time()), self._terms
+        identity = current.identity if current else incoming.identity
+        if identity is None:
+            return None
+        packs: dict[str, list[Pack]] = {}
+        for pack in current.packs if current and not days.discard else ():
+            packs.setdefault(pack.program, []).append(pack)
+        names = {
+            **(current.programs if current else {}),
+            **{f"{key:016x}": name for key, name in incoming.names.items()},
+        }
+        generation = yield from self._add(identity, incoming, packs, names, current.generation if current else 0)
+        if not self.result.records and (current is None or self._is_fresh(current, now)):
+            return None
+        kept = [pack for listed in packs.values() for pack in to_keep(listed, now - days.keep_days * _DAY)]
+        return Index(
+            identity=identity,
+            device=incoming.device or (current.device if current else ""),
+            number=current.number + 1 if current else 1,
+            generation=generation,
+            issued=now,
+            expires=now + days.valid_days * _DAY,
+            programs={pack.program: names[pack.program] for pack in kept},
+            packs=tuple(kept),
+        )
+
+    def _is_fresh(self, current: Index, now: float) -> bool:
+        """Returns whether an index needs no successor: most of its time is left, and this publisher signed it."""
+        left = current.expires - now > self._terms.valid_days * _DAY / 2
+        return left and self._signer == public_of(self._key) and not self._terms.discard
+
+    def _add(
+        self,
+        identity: Identity,
+        incoming: _Incoming,
+        packs: dict[str, list[Pack]],
+        names: dict[str, str],
+        generation: int,
+    ) -> Generator[int, None, int]:
+        """Adds packs of what was pushed and is not published, and folds. Returns the new generation."""
+        result = self.result
+        result.records = result.packs = result.folded = result.suspects = 0
+        for number, paths in incoming.store.packs_of(identity).items():
+            program = f"{number:016x}"
+            listed, known = packs.setdefault(program, []), set()
+            for pack in largest(listed):
+                path = yield from self._copy_of(pack)
+                known |= self._store.pack_digests(path, identity)
+            binding = self._store.binding(self._folder, identity, (number, names[program]), known, MAX_FOLDED_BYTES)
+            yield from binding.steps(paths)
+            for bound in binding.result:
+                generation += 1
+                listed.append(self._upload(bound, program, generation, generation))
+                result.records += bound.records
+            result.suspects += binding.suspects
+            result.packs += len(binding.result)
+            if binding.result and (chosen := to_fold(listed)):
+                yield from self._fold(identity, (number, names[program]), listed, chosen)
+        result.known = incoming.records - result.records - result.suspects
+        return generation
+
+    def _fold(
+        self, identity: Identity, program: tuple[int, str], listed: list[Pack], chosen: list[Pack]
+    ) -> Generator[int, None, None]:
+        """Adds a pack that holds what some packs of a program hold."""
+        paths = []
+        for pack in chosen:
+            paths.append((yield from self._copy_of(pack)))
+        binding = self._store.binding(self._folder, identity, program, (), MAX_PACK_BYTES)
+        yield from binding.steps(paths)
+        for bound in binding.result[:1]:
+            bound.first_use = min((pack.first_use for pack in chosen if pack.first_use), default=0)
+            bound.last_use = max(pack.last_use for pack in chosen)
+            listed.append(self._upload(bound, chosen[0].program, chosen[0].first, chosen[-1].last))
+            self.result.folded += len(chosen)
+
+    def _copy_of(self, pack: Pack) -> Generator[int, None, str]:
+        """Returns the path of this machine's copy of a published pack, whose bytes are those that the index says."""
+        path = os.path.join(self._folder, pack.name)
+        if not os.path.exists(path) or _digest(path) != pack.sha256:
+            part = yield from download(self._backend, self._folder, self.result.identity, pack, self._budget)
+            os.rename(part, path)
+        return path
+
+    def _upload(self, bound: Bound, program: str, first: int, last: int) -> Pack:
+        """Uploads a pack and keeps a copy of it."""
+        pack = Pack(
+            sha256=_digest(bound.path),
+            bytes=os.path.getsize(bound.path),
+            records=bound.records,
+            program=program,
+            first=first,
+            last=last,
+            first_use=bound.first_use,
+            last_use=bound.last_use,
+            published=int(time.time()),
+        )
+        path = os.path.join(self._folder, pack.name)
+        os.rename(bound.path, path)
+        self._backend.write(f"{self._place}/{pack.name}", Path(path))
+        return pack
+
+    # ---- old objects -----------------------------------------------------------------------------
+
+    def _remove_old(self, index: Index | None) -> None:
+        """Deletes packs that no index of the last ``keep_days`` names, and the older indexes. An index counts for so
+        long after the next one came: until then machines read it."""
+        if index is None:
+            return
+        named = {pack.name for pack in index.packs}
+        for name in os.listdir(self._folder):
+            if name.endswith(".pack") and name not in named:
+                remove(os.path.join(self._folder, name))
+        since = datetime.now(UTC) - timedelta(days=self._terms.keep_days)
+        numbers = self._numbers()
+        old = {number for number in numbers if number + 1 in numbers and numbers[number + 1].modified < since}
+        packs = [item for item in self._backend.items(self._place) if item.path.endswith(".pack")]
+        stale = {item.path for item in packs if item.modified < since and item.path.rpartition("/")[2] not in named}
+        for number in sorted(set(numbers) - old) if stale else ():
+            found = self._read_index(f"{number}.index")
+            stale -= {f"{self._place}/{pack.name}" for pack in found[0].packs} if found else set()
+        self._backend.remove([*sorted(stale), *(numbers[number].path for number in sorted(old))])
+        self.result.removed = len(stale) + len(old)
+
+
+def _digest(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

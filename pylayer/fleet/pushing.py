@@ -1,0 +1,54 @@
+"""Pushes what this machine compiled: signed exports, for the publisher to verify (``publishing``).
+
+An object in incoming/ is named by its SHA-256 and written whole. If a push dies before it notes what it pushed, the
+next one pushes the same records again, and the publisher drops those that it has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..store.store import Store
+from .backend import Backend
+from .memory import Memory
+from .signatures import append_signature
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from ..common.identity import Identity
+    from ..store.store import Moved
+
+
+class Push:
+    """Pushes the records of some programs, given by number with their names, under one identity: those that this
+    machine compiled and, unless ``again`` is set, did not push yet. ``result`` says what they are."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        store: Store,
+        identity: Identity,
+        names: dict[int, str],
+        device: str,
+        again: bool = False,
+    ) -> None:
+        self._backend = backend
+        self._memory = Memory(store.root, backend.url, identity.name)
+        self._export = store.export(identity, names, device, set() if again else self._memory.pushed())
+        self.result: Moved = self._export.result
+
+    def steps(self, key: Ed25519PrivateKey) -> Iterator[int]:
+        """Yields the number of bytes read. Raises Unavailable and OSError."""
+        with tempfile.TemporaryDirectory(prefix="pylayer-push-") as directory:
+            yield from self._export.steps(f"{directory}/export")
+            for path in self.result.paths:
+                append_signature(path, key)
+                with open(path, "rb") as file:
+                    digest = hashlib.file_digest(file, "sha256").hexdigest()
+                self._backend.write(f"incoming/{self._memory.identity}/{digest}.pack", Path(path))
+                self._memory.add_pushed(self.result.digests)

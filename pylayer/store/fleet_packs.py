@@ -1,0 +1,174 @@
+"""Packs that travel between machines: what a publisher makes of records, and what a machine admits to its store.
+
+A published pack is a pack of the store (``pack``) for one program, without USED records. Its pipelines have the flag
+PULLED and were last used at NEVER_USED, so that a machine sees later which of them its own runs used. A machine
+verifies the file and renames it into its store: no record is written again.
+
+Only the command line uses this.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ..common import outcomes
+from ..common.files import sync_file, unique_name
+from . import checking, crash_notes, format, judging
+from .folder import Folder
+from .format import Refused
+from .pack import PackWriter
+from .reader import Reader
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterator
+
+    from ..common.identity import Identity
+    from .reader import Part, Record
+    from .suspects import Suspects
+
+
+# ---- admitting ---------------------------------------------------------------------------------------
+
+
+def admit(root: str, identity: Identity, program: int, path: str) -> str:
+    """Verifies a published pack and moves it into the store; returns its path there. The file is on the same file
+    system, in a directory that only this user can write to. Raises Refused and OSError; the store is then as it was."""
+    if not judging.describes_device(identity.fields):
+        raise Refused("the identity's fields do not describe a device")
+    _verify(path, identity, program)
+    folder = Folder(root, identity)
+    folder.prepare()
+    target = os.path.join(folder.path, f"{program:016x}-{unique_name()}.pack")
+    sync_file(path)
+    os.rename(path, target)
+    sync_file(folder.path)
+    return target
+
+
+def _verify(path: str, identity: Identity, program: int) -> None:
+    """Raises Refused unless every record is one that a publisher writes for this identity and program."""
+    checked = checking.Checked(path)
+    for part in checking.check_file(path, format.PACK, identity.digest, checked, program):
+        for record in part.records:
+            if checked.damage:
+                break
+            data = memoryview(part.data)[record[3] : record[3] + record[4]]
+            reason = "" if record[0] == format.TABLE else judging.problem(record, data, identity)
+            if record[0] == format.USED or (record[0] in format.PIPELINES and not record[2] & format.PULLED):
+                reason = reason or "a record that was not published"
+            if reason:
+                raise Refused(f"{reason} at byte {part.place(record)}")
+    if checked.damage:
+        what = checked.damage[0]
+        detail = f" ({what.detail})" if what.detail else ""
+        raise Refused(f"{what.outcome}: {outcomes.STORE[what.outcome]}{detail} at byte {what.offset}")
+
+
+# ---- publishing --------------------------------------------------------------------------------------
+
+
+def digests_of(path: str, identity: Identity) -> set[bytes]:
+    """Returns the digests of the records in a pack. Raises OSError."""
+    digests: set[bytes] = set()
+    for part in Reader(path).verified(identity.digest, []):
+        digests.update(record[6] for record in part.records if record[0] != format.TABLE)
+    return digests
+
+
+def suspects_of(root: str, identity: Identity) -> Suspects:
+    """Returns what processes on this machine died over, under one identity."""
+    return crash_notes.review(Folder(root, identity), read_only=True)[0]
+
+
+class Bound:
+    """A pack that ``bind`` wrote. Its records were used from ``first_use`` to ``last_use``, 0 if that is unknown."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.records = 0
+        self.pipelines = 0
+        self.first_use = 0
+        self.last_use = 0
+
+    def count(self, record: Record) -> None:
+        """Counts one record."""
+        self.records += 1
+        self.pipelines += record[0] in format.PIPELINES
+        when = record[8]
+        if when > format.NEVER_USED:
+            self.first_use = min(self.first_use or when, when)
+            self.last_use = max(self.last_use, when)
+
+
+class Binding:
+    """Writes the records of some packs of one program into new packs to publish, each record once.
+
+    ``known``: digests of records to leave out. ``most_bytes``: from this size on another pack is begun.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        identity: Identity,
+        program: tuple[int, str],
+        known: Container[bytes],
+        suspects: Suspects,
+        most_bytes: int,
+    ) -> None:
+        self.result: list[Bound] = []
+        #: Records left out because they are suspected of having crashed a driver.
+        self.suspects = 0
+        self._directory = directory
+        self._identity = identity
+        self._program, self._name = program
+        self._known = known
+        self._aside = suspects
+        self._most_bytes = most_bytes
+        self._seen: set[bytes] = set()
+        self._writer: PackWriter | None = None
+
+    def steps(self, sources: list[str]) -> Iterator[int]:
+        """Yields the number of bytes read. Raises OSError. Writes no pack if there is no pipeline."""
+        try:
+            for magics in ((format.NOTE,), format.PIPELINES):
+                for path in sources:
+                    for part in Reader(path).verified(self._identity.digest, []):
+                        self._take(part, magics)
+                        yield len(part.data)
+            self._finish()
+        finally:
+            if self._writer is not None:
+                self._writer.abandon()
+
+    def _take(self, part: Part, magics: tuple[bytes, ...]) -> None:
+        for record in part.records:
+            digest = record[6]
+            if record[0] not in magics or digest in self._seen or digest in self._known:
+                continue
+            self._seen.add(digest)
+            if record[0] in format.PIPELINES and self._aside.takes_record(digest, record[7]):
+                self.suspects += 1
+                continue
+            self._add(record, memoryview(part.data)[record[3] : record[3] + record[4]])
+
+    def _add(self, record: Record, data: memoryview) -> None:
+        if self._writer is not None and self._writer.size + len(data) > self._most_bytes:
+            self._finish()
+        if self._writer is None:
+            path = os.path.join(self._directory, f"{unique_name()}.pack")
+            self._writer = PackWriter(path, self._identity, self._program, self._name)
+            self.result.append(Bound(path))
+        pulled = format.PULLED if record[0] in format.PIPELINES else 0
+        self._writer.add((*record[:2], record[2] | pulled, *record[3:]), data, record[7], format.NEVER_USED)
+        self.result[-1].count(record)
+
+    def _finish(self) -> None:
+        if self._writer is None:
+            return
+        if self.result[-1].pipelines:
+            self._writer.finish()
+        else:
+            self._writer.abandon()
+            self.result.pop()
+        self._writer = None

@@ -1,0 +1,89 @@
+"""Judges verified records that come from another machine: whether any pylayer writes such a record for that identity.
+
+Hashes show that a record is undamaged. They do not show that it belongs to the device and driver which the file names.
+"""
+
+from __future__ import annotations
+
+from ..common import flat
+from ..common.cache_header import HEADER, HEADER_VERSION_ONE
+from ..common.identity import Identity
+from ..values import KIND_NAMES
+from . import format
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .reader import Record
+
+#: Longer notes are refused.
+MAX_NOTE_BYTES = 1 << 16
+#: Fields of an identity and their types. The global key is optional and not listed here.
+FIELDS: dict[str, type] = {
+    "abi": str,
+    "device_id": int,
+    "driver_id": int,
+    "driver_info": str,
+    "driver_name": str,
+    "driver_version": int,
+    "pipeline_cache_uuid": str,
+    "vendor_id": int,
+}
+
+
+def describes_device(fields: Any) -> bool:
+    """Returns whether the fields of an identity, which may be anything, describe a device and its driver."""
+    if not isinstance(fields, dict):
+        return False
+    wanted = {**FIELDS, "global_key": str} if "global_key" in fields else FIELDS
+    if {key: type(value) for key, value in fields.items()} != wanted:
+        return False
+    try:
+        uuid, key = (bytes.fromhex(fields.get(name, "")) for name in ("pipeline_cache_uuid", "global_key"))
+    except ValueError:
+        return False
+    numbers = [value for value in fields.values() if isinstance(value, int)]
+    return len(uuid) == 16 and len(key) <= 32 and all(0 <= value < 1 << 32 for value in numbers)
+
+
+def problem(record: Record, data: memoryview, identity: Identity) -> str:
+    """Returns what is wrong with a record, in words; empty if nothing is. ``checking`` has verified its structure."""
+    magic, kind, flags = record[0], record[1], record[2]
+    if magic in format.PIPELINES:
+        if kind >= len(KIND_NAMES) or flags & ~(format.ADOPTED | format.PULLED):
+            return "a pipeline of an unknown kind"
+        reason = _cell_problem(data, identity) if magic == format.CELL else _binaries_problem(identity)
+        return f"a pipeline {reason}" if reason else ""
+    if magic == format.NOTE:
+        return _note_problem(data)
+    return "a malformed list of uses" if len(data) % 8 else ""
+
+
+def _cell_problem(data: memoryview, identity: Identity) -> str:
+    """Returns what is wrong with the VkPipelineCacheHeaderVersionOne of a cell, in words; empty if nothing is."""
+    fields = identity.fields
+    if len(data) < HEADER.size:
+        return "shorter than a pipeline cache header"
+    length, version, vendor, device, uuid = HEADER.unpack_from(data)
+    if version != HEADER_VERSION_ONE or not HEADER.size <= length <= len(data):
+        return "without a pipeline cache header"
+    if vendor != fields["vendor_id"] or device != fields["device_id"]:
+        return "of another device than the file is for"
+    if uuid != bytes.fromhex(fields["pipeline_cache_uuid"]):
+        return "of another driver build than the file is for"
+    return ""
+
+
+def _binaries_problem(identity: Identity) -> str:
+    return "" if identity.fields.get("global_key") else "of binaries, for a driver without a global key"
+
+
+def _note_problem(data: memoryview) -> str:
+    try:
+        note = flat.loads(bytes(data[:MAX_NOTE_BYTES]).decode())
+    except ValueError:
+        note = {}
+    kind = note.get("plain_kind")
+    known = type(kind) is int and 0 <= kind < len(KIND_NAMES) if "plain_kind" in note else note.get("stub") is True
+    return "" if len(note) == 1 and known and len(data) <= MAX_NOTE_BYTES else "a note with unknown content"

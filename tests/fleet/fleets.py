@@ -1,0 +1,161 @@
+"""A fleet for tests: a builder with a directory as storage, machines that pull from it, and nginx in between."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from cli.stores import GAME, IDENTITY, Store, cell, name_of
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from world import ROOT
+
+from pylayer.common.identity import Identity, program_id
+from pylayer.fleet.backend import Backend
+from pylayer.fleet.downloading import Budget
+from pylayer.fleet.index import Index, parse
+from pylayer.fleet.publishing import Publication, Published, Terms
+from pylayer.fleet.pulling import Pull, Pulled
+from pylayer.fleet.pushing import Push
+from pylayer.fleet.signatures import index_payload, public_of, signed_index
+from pylayer.store.store import Store as Face
+
+SECONDS = 60
+
+
+class Builder:
+    """A machine that compiles, pushes and publishes into a directory."""
+
+    def __init__(self, directory: Path, www: Path | None = None, identity: Identity = IDENTITY) -> None:
+        self.www = www or directory / "www"
+        self.url = f"file://{self.www}"
+        self.store = Store(directory / "builder", identity)
+        self.face = Face(str(self.store.root))
+        self.key = Ed25519PrivateKey.generate()
+        self.keys = {public_of(self.key): "builder"}
+        self.terms = Terms(self.keys, self.keys)
+
+    @property
+    def place(self) -> Path:
+        return self.www / "v1" / self.store.identity.name
+
+    @property
+    def backend(self) -> Backend:
+        return Backend(self.url, SECONDS, writes=True)
+
+    def push(self, *numbers: int, program: tuple[str, str] = GAME, **fields: Any) -> None:
+        """Compiles pipelines with these numbers, and pushes what is new."""
+        cells = (cell(number, identity=self.store.identity, **fields) for number in numbers)
+        self.store.journal(program, *cells)
+        names = {program_id(*program): name_of(program)}
+        for _ in Push(self.backend, self.face, self.store.identity, names, "A device").steps(self.key):
+            pass
+
+    def publication(self, **terms: Any) -> Publication:
+        changed = dataclasses.replace(self.terms, **terms)
+        return Publication(self.backend, self.face, self.store.identity.name, self.key, changed)
+
+    def publish(self, *numbers: int, program: tuple[str, str] = GAME, **terms: Any) -> Published:
+        """Pushes pipelines, if any are given, and publishes."""
+        if numbers:
+            self.push(*numbers, program=program)
+        work = self.publication(**terms)
+        for _ in work.steps():
+            pass
+        return work.result
+
+    @property
+    def index(self) -> Index:
+        """What is published."""
+        return parse(index_payload((self.place / "index").read_bytes())[0])
+
+    def replace_index(self, index: Index | None = None, key: Ed25519PrivateKey | None = None, **changes: Any) -> None:
+        """Puts another index in place: this one, or the present one with changes."""
+        changed = dataclasses.replace(index or self.index, **changes)
+        (self.place / "index").write_bytes(signed_index(changed.payload(), key or self.key))
+
+
+class Machine:
+    """A machine that pulls."""
+
+    def __init__(self, directory: Path, keys: Mapping[str, str], identity: Identity = IDENTITY) -> None:
+        self.root = directory
+        self.identity = identity
+        self.keys = dict(keys)
+        directory.mkdir(parents=True, exist_ok=True)
+
+    def pull(self, url: str, program: str = "", budget: Budget | None = None) -> Pulled:
+        budget = budget or Budget(SECONDS, 1 << 30)
+
+        def wanted(number: str, name: str) -> bool:
+            return name.startswith(program)
+
+        work = Pull(Backend(url, SECONDS), Face(str(self.root)), self.identity.name, self.keys, budget, wanted)
+        work.plan()
+        for _ in work.steps():
+            pass
+        return work.result
+
+    def numbers(self, program: tuple[str, str] = GAME) -> list[int]:
+        """Returns the numbers of the pipelines that a run of the program would load."""
+        return Store(self.root, self.identity).loaded(program) if (self.root / "store").exists() else []
+
+    def files(self) -> dict[str, bytes]:
+        """Returns the files of the store, without what is remembered of fleets."""
+        base = self.root / "store"
+        return {str(path.relative_to(base)): path.read_bytes() for path in base.rglob("*") if path.is_file()}
+
+
+def free_port() -> int:
+    """Returns a port of the loopback interface that nobody listened on a moment ago."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def documented_server(www: Path, port: int) -> str:
+    """Returns the server block of docs/fleets.md for this directory and port."""
+    block = re.search(r"```nginx\n(.*?)```", (ROOT / "docs" / "fleets.md").read_text(), re.S)
+    assert block is not None
+    return block[1].replace("/srv/pylayer", str(www)).replace("listen 8080;", f"listen 127.0.0.1:{port};")
+
+
+@contextlib.contextmanager
+def nginx(directory: Path, www: Path) -> Iterator[str]:
+    """Serves a directory with nginx, as docs/fleets.md shows it; yields the URL."""
+    directory.mkdir(exist_ok=True)
+    port = free_port()
+    temporary = "\n".join(
+        f"{kind}_temp_path {directory}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    )
+    config = directory / "nginx.conf"
+    config.write_text(
+        f"daemon off; pid {directory}/pid; error_log {directory}/error.log; worker_processes 1;\n"
+        f"events {{}}\nhttp {{\naccess_log {directory}/access.log;\n{temporary}\n{documented_server(www, port)}}}\n"
+    )
+    www.parent.chmod(0o755)
+    if www.stat().st_uid == 0:  # nginx's worker is another user, and the test's directories are root's alone
+        config.write_text("user root;\n" + config.read_text())
+    process = subprocess.Popen(["/usr/sbin/nginx", "-c", config, "-p", directory], stderr=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(600):
+            assert process.poll() is None, (directory / "error.log").read_text()
+            with contextlib.suppress(OSError):
+                try:
+                    urllib.request.urlopen(url, timeout=5).close()
+                except urllib.error.HTTPError:
+                    pass
+                break
+            time.sleep(0.05)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(60)

@@ -1,0 +1,215 @@
+"""The commands of ``pylayer fleet`` and ``pylayer run``, as users type them."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from threading import Event
+
+import pytest
+from cli.stores import GAME, IDENTITY, Store, cell, present, write_run
+from cli.user import DEMO, User
+from fleet.faulty import Faulty, failing, only, serving
+from fleet.fleets import Builder, Machine, nginx
+
+
+def write_policy(user: User, url: str, *keys: str, more: str = "") -> None:
+    """Writes a policy file with a fleet."""
+    path = user.home / ".config" / "pylayer" / "policy.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    listed = ", ".join(f"{{name: key {number}, key: '{key}'}}" for number, key in enumerate(keys))
+    path.write_text(f"fleet: {{url: '{url}', keys: [{listed}]{more}}}\n")
+
+
+@pytest.fixture
+def farm(tmp_path: Path) -> User:
+    """A builder that compiled the demo's pipelines, pushed and published them. Its key is ``public``."""
+    directory = tmp_path / "farm"
+    directory.mkdir()
+    user = User(directory)
+    user.demo(20)
+    user.pylayer("key", "new", "key")
+    write_policy(user, f"file://{directory}/www", user.json("key", "show", "key")["public_key"])
+    assert "Pushed: 20 pipelines" in user.pylayer("fleet", "push", "--key", "key").stdout
+    assert "Published: 20 records in 1 pack, index 1" in user.pylayer("fleet", "publish", "--key", "key").stdout
+    return user
+
+
+@pytest.fixture
+def public(farm: User) -> str:
+    return str(farm.json("key", "show", "key")["public_key"])
+
+
+def www(farm: User) -> Path:
+    return farm.home.parent / "www"
+
+
+def test_a_machine_that_never_compiled(tmp_path: Path, farm: User, public: str, user: User) -> None:
+    """A machine with an empty home pulls from nginx, and its first run compiles nothing. Every command that counts
+    pipelines tells that they came from the fleet."""
+    with nginx(tmp_path / "nginx", www(farm)) as url:
+        write_policy(user, url, public, more=", pull_on_run: false")
+        done = user.pylayer("fleet", "pull")
+        assert done.returncode == 0 and "Pulled: 20 records in 1 pack" in done.stdout and done.stderr == ""
+        assert "Nothing is missing" in user.pylayer("fleet", "pull").stdout
+    user.demo(20)
+    (total,) = user.json("stats")["programs"]
+    assert (total["hits"], total["compiled"]) == (20, 0)
+    assert (total["pulled_pipelines"], total["pulled_pipelines_used"]) == (20, 20)
+    told = "20 of the 20 stored pipelines from the fleet, 20 used here"
+    assert told in user.pylayer("stats").stdout
+    assert told in user.json("report", "last")["runs"][0]["remarks"]
+    metrics = user.pylayer("metrics").stdout
+    assert metrics.count("\npylayer_pulled_pipelines{") == metrics.count("\npylayer_pulled_pipelines_used{") == 1
+    (status,) = user.json("fleet", "status")["identities"]
+    assert (status["pulled_pipelines"], status["pulled_pipelines_used"], status["problem"]) == (20, 20, "")
+    text = user.pylayer("fleet", "status").stdout
+    assert "20 of the 20 stored pipelines, 20 used here" in text and "number 1, published" in text
+
+
+def test_rounds(farm: User) -> None:
+    """A builder has nothing to push or publish twice, and says so."""
+    assert "Nothing new for" in farm.pylayer("fleet", "push", "--key", "key").stdout
+    assert "Nothing new for identity" in farm.pylayer("fleet", "publish", "--key", "key").stdout
+    assert "Signed anew: index 2" in farm.pylayer("fleet", "publish", "--key", "key", "--valid-days", "90").stdout
+
+
+def test_refused_push(farm: User) -> None:
+    """A pushed pack that is refused is told in one line, with its name."""
+    (farm.directory / "other").mkdir()
+    (identity,) = (www(farm) / "v1").iterdir()
+    path = www(farm) / "incoming" / identity.name / "x.pack"
+    path.parent.mkdir(exist_ok=True, parents=True)
+    path.write_bytes(b"nonsense")
+    done = farm.pylayer("fleet", "publish", "--key", "key")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1 and "it is not signed" in done.stderr
+
+
+# ---- what a user gets wrong --------------------------------------------------------------------------
+
+
+def failure(user: User, *arguments: str, status: int = 1, **environment: str) -> str:
+    """The one line with which a command fails."""
+    done = user.pylayer("fleet", *arguments, **environment)
+    assert done.returncode == status and done.stdout == "" and done.stderr.count("\n") == 1, done.stdout + done.stderr
+    return done.stderr
+
+
+def test_no_fleet(user: User) -> None:
+    """Without a URL, or without a key, a pull says which key of the policy file is missing."""
+    assert "fleet.url" in failure(user, "pull") and "fleet.url" in failure(user, "status")
+    write_policy(user, "http://127.0.0.1:1")
+    assert "fleet.keys" in failure(user, "pull", "--identity", IDENTITY.name)
+    assert "is no identity" in failure(user, "pull", "--identity", "xyz", status=2)
+
+
+def test_policy_that_cannot_be_used(user: User) -> None:
+    """With a policy file that cannot be used nothing is pulled, because it says which keys are trusted."""
+    write_policy(user, "gopher://x", "pylayer-ed25519:short")
+    assert "a URL that begins with https://" in failure(user, "pull")
+
+
+def test_without_obstore(user: User, tmp_path: Path) -> None:
+    """Where the extra is not installed, one line says how to install it, and `pylayer run` says nothing."""
+    (tmp_path / "obstore.py").write_text("raise ImportError('no module named obstore')\n")
+    write_policy(user, "http://127.0.0.1:1", "pylayer-ed25519:" + "A" * 43 + "=")
+    line = failure(user, "pull", "--identity", IDENTITY.name, PYTHONPATH=str(tmp_path))
+    assert "pip install 'vk-pylayer[fleet]'" in line
+
+
+def test_server_down(user: User) -> None:
+    """If the server is down, a pull fails with one line for each device, and nothing is made in the store."""
+    write_policy(user, "http://127.0.0.1:1", "pylayer-ed25519:" + "A" * 43 + "=")
+    line = failure(user, "pull", "--identity", IDENTITY.name)
+    assert "the server cannot be reached" in line and not (user.store / "store").exists()
+    assert "the server cannot be reached" in user.json("fleet", "status")["identities"][0]["problem"]
+
+
+def test_storage_that_cannot_be_used(user: User) -> None:
+    """If builders cannot write to the storage, one line says so."""
+    user.pylayer("key", "new", "key")
+    Store(user.store).journal(GAME, cell(1))
+    write_run(user.store, IDENTITY)
+    write_policy(user, "http://127.0.0.1:1", "pylayer-ed25519:" + "A" * 43 + "=")
+    assert "nothing more was pushed" in failure(user, "push", "--key", "key")
+    assert "nothing more was published" in failure(user, "publish", "--key", "key")
+
+
+# ---- pylayer run -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def served(tmp_path: Path, user: User) -> Iterator[tuple[Faulty, Builder]]:
+    """A server with one published pipeline for the user's device. The policy file names it."""
+    builder = Builder(tmp_path / "b", identity=present(user.environment))
+    builder.publish(1)
+    with serving(builder.www) as server:
+        write_policy(user, server.url, *builder.keys)
+        yield server, builder
+
+
+def wait_until_pulled(user: User) -> None:
+    """Returns when a pull has ended, well or not."""
+    for _ in range(1200):
+        if any(values["pulled_s"] for values in user.json("fleet", "status")["identities"]):
+            return
+        time.sleep(0.05)
+    raise AssertionError("no pull ended")
+
+
+def test_run_pulls_and_does_not_wait(user: User, served: tuple[Faulty, Builder]) -> None:
+    """`pylayer run` pulls while the program runs, and the program does not wait: here the server answers only after the
+    program has ended. What the program writes to its pipes ends with it, too."""
+    server, builder = served
+    ended = Event()
+
+    def late(path: str, answer: object) -> object:
+        ended.wait(120)
+        return answer
+
+    server.fault = late  # type: ignore[assignment]
+    done = user.pylayer("run", "--", DEMO, "--count", 3)
+    assert done.returncode == 0 and "pylayer:" not in done.stderr
+    ended.set()
+    wait_until_pulled(user)
+    assert Machine(user.store, builder.keys, builder.store.identity).numbers() == [1]
+
+
+def test_run_pulls_once_in_a_while(user: User, served: tuple[Faulty, Builder]) -> None:
+    """A run within the interval asks no server."""
+    server, _ = served
+    user.pylayer("fleet", "pull")
+    server.requests.clear()
+    assert user.pylayer("run", "--", "true").returncode == 0
+    write_policy(user, server.url, "pylayer-ed25519:" + "A" * 43 + "=", more=", pull_on_run: false")
+    assert user.pylayer("run", "--", "true").returncode == 0
+    assert server.requests == []
+
+
+def test_run_after_a_failed_pull(user: User, served: tuple[Faulty, Builder]) -> None:
+    """The program starts as without a fleet, and one line says why the last pull failed."""
+    server, _ = served
+    server.fault = only("index", failing(500))
+    assert user.pylayer("fleet", "pull").returncode == 1
+    done = user.pylayer("run", "--", DEMO, "--count", 3)
+    assert done.returncode == 0 and done.stderr.count("pylayer:") == 1
+    assert "the last pull" in done.stderr and "500" in done.stderr
+
+
+def test_the_pull_is_nobodys_child(user: User, served: tuple[Faulty, Builder]) -> None:
+    """The program has no child that it did not start, and no descriptor of the pull's."""
+    script = "import os, sys\ntry:\n    os.waitpid(-1, 0)\nexcept ChildProcessError:\n    sys.exit(7)\n"
+    (user.directory / "program.py").write_text(script)
+    assert user.pylayer("run", "--", "python3", user.directory / "program.py").returncode == 7
+    wait_until_pulled(user)
+
+
+def test_modes(farm: User) -> None:
+    """What a builder publishes can be read by a web server of another user, as the umask says."""
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in www(farm).rglob("*.pack")}
+    mask = os.umask(0)
+    os.umask(mask)
+    assert modes == {0o666 & ~mask}

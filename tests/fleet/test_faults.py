@@ -1,0 +1,311 @@
+"""What a server, a network or somebody in it can do to a pull: the store stays as it was, and one line says why."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+from cli.stores import DAY, GAME, IDENTITY, OLD_DRIVER, cell_data
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from fleet.faulty import Fault, Faulty, announcing, cut, dripping, failing, flipped, only, serving
+from fleet.fleets import Builder, Machine, free_port
+
+from pylayer.common.identity import program_id
+from pylayer.fleet.downloading import PART, Budget
+from pylayer.fleet.memory import remembered
+from pylayer.fleet.signatures import public_of
+from pylayer.store import format
+from pylayer.store.pack import PackWriter
+
+
+def problem(machine: Machine, url: str, budget: Budget | None = None) -> str:
+    """Pulls; returns what went wrong. The store is as it was."""
+    before = machine.files()
+    result = machine.pull(url, budget=budget)
+    assert result.problem and "\n" not in result.problem, result
+    assert machine.files() == before and result.packs == 0
+    return result.problem
+
+
+@pytest.fixture
+def server(builder: Builder) -> Iterator[Faulty]:
+    """Serves what the builder publishes."""
+    with serving(builder.www) as served:
+        yield served
+
+
+@pytest.fixture
+def known(builder: Builder, machine: Machine, server: Faulty) -> Machine:
+    """A machine that pulled once from the server, before more was published."""
+    builder.publish(1, 2)
+    machine.pull(server.url)
+    builder.publish(3, 4)
+    return machine
+
+
+def parts(machine: Machine) -> list[Path]:
+    """Returns what was downloaded of packs and not finished."""
+    return list((machine.root / "fleet").rglob(f"*{PART}"))
+
+
+# ---- the server --------------------------------------------------------------------------------------
+
+
+def test_server_down(builder: Builder, machine: Machine) -> None:
+    """If nobody answers, the line says so."""
+    assert "the server cannot be reached" in problem(machine, f"http://127.0.0.1:{free_port()}")
+
+
+@pytest.mark.parametrize("status", [403, 500, 503])
+@pytest.mark.parametrize("suffix", ["index", ".pack"])
+def test_server_errors(server: Faulty, known: Machine, status: int, suffix: str) -> None:
+    """An error of the server is told with its status, and the next pull does what is left."""
+    server.fault = only(suffix, failing(status))
+    assert str(status) in problem(known, server.url)
+    server.fault = Faulty.fault
+    assert known.pull(server.url).problem == "" and known.numbers() == [1, 2, 3, 4]
+
+
+def test_pack_that_is_gone(builder: Builder, server: Faulty, known: Machine) -> None:
+    """A pack that the index lists and the server lacks is named."""
+    for path in builder.place.glob("*.pack"):
+        path.unlink()
+    assert f"has no v1/{IDENTITY.name}/" in problem(known, server.url)
+
+
+def test_index_that_is_gone(builder: Builder, server: Faulty, known: Machine) -> None:
+    """An index that was there before and is not there now is a problem, because hiding it would be an attack."""
+    (builder.place / "index").unlink()
+    assert "not there any more" in problem(known, server.url)
+
+
+def test_slow_pack(server: Faulty, known: Machine) -> None:
+    """A server that sends one byte a second is left when the time is used up, and what it sent is kept for the next
+    pull."""
+    seconds = 0.0
+
+    def pause() -> None:
+        nonlocal seconds
+        seconds += 1
+
+    server.fault = only(".pack", dripping(pause))
+    assert "time budget" in problem(known, server.url, Budget(20, 1 << 30, clock=lambda: seconds))
+    assert [path.stat().st_size > 0 for path in parts(known)] == [True]
+
+
+def test_slow_index(server: Faulty, known: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that does not go on sending the index is left when a request may last no longer."""
+    monkeypatch.setattr("fleet.fleets.SECONDS", 1)
+    end = Event()
+    server.fault = only("index", dripping(end.wait))
+    assert "index" in problem(known, server.url)
+    end.set()
+
+
+@pytest.mark.parametrize("at", [0, 1, 255, 256, 1000, -1])
+def test_cut_pack_is_continued(builder: Builder, server: Faulty, known: Machine, at: int) -> None:
+    """If the connection ends within a pack, the pull fails, and a later one continues at the byte where it ended."""
+    at %= next(pack.bytes for pack in builder.index.packs if pack.first == pack.last == 2)
+    server.fault = only(".pack", cut(at))
+    assert problem(known, server.url)
+    (part,) = parts(known)
+    there = part.stat().st_size
+    # It is of another machine's process, and two days old, so that process has ended.
+    part = part.rename(part.with_name(f"{part.name.split('.')[0]}.nobody{PART}"))
+    os.utime(part, (part.stat().st_mtime - 2 * DAY,) * 2)
+    server.fault = Faulty.fault
+    server.requests.clear()
+    assert known.pull(server.url).problem == ""
+    ranges = [wanted for path, wanted in server.requests if path.endswith(".pack")]
+    assert ranges == [f"bytes={there}-" if there else ""]
+    assert known.numbers() == [1, 2, 3, 4] and parts(known) == []
+
+
+@pytest.mark.parametrize("at", [0, 100, 300, 5000, -1])
+def test_wrong_bytes_in_a_pack(server: Faulty, known: Machine, at: int) -> None:
+    """A pack with one other bit is refused before any of it is used, and nothing is kept of it."""
+    server.fault = only(".pack", flipped(at))
+    assert "other bytes than the index says" in problem(known, server.url)
+    assert parts(known) == []
+    server.fault = Faulty.fault
+    assert known.pull(server.url).problem == "" and known.numbers() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("fault", [flipped(0), flipped(200), flipped(-1), cut(0), cut(10)])
+def test_wrong_bytes_in_an_index(server: Faulty, known: Machine, fault: Fault) -> None:
+    """A changed or cut index is refused."""
+    server.fault = only("index", fault)
+    assert problem(known, server.url)
+
+
+@pytest.mark.parametrize("suffix", ["index", ".pack"])
+def test_ten_gigabytes(server: Faulty, known: Machine, suffix: str) -> None:
+    """If 10 GB are announced, nothing of them is read."""
+    server.fault = only(suffix, announcing(10 << 30))
+    assert str(10 << 30) in problem(known, server.url)
+
+
+def test_ten_gigabytes_in_the_index(builder: Builder, server: Faulty, known: Machine) -> None:
+    """If a signed index announces a pack of 10 GB, the index is refused."""
+    packs = (dataclasses.replace(builder.index.packs[0], bytes=10 << 30),)
+    builder.replace_index(packs=packs, number=9)
+    assert "bytes is no number from 1 to" in problem(known, server.url)
+
+
+# ---- who signs what ----------------------------------------------------------------------------------
+
+
+def rollback(builder: Builder) -> None:
+    shutil.copy(builder.place / "1.index", builder.place / "index")
+
+
+def unknown_key(builder: Builder) -> None:
+    builder.replace_index(key=Ed25519PrivateKey.generate(), number=9)
+
+
+def other_identity(builder: Builder) -> None:
+    builder.replace_index(identity=OLD_DRIVER, number=9)
+
+
+@pytest.mark.parametrize(
+    ("attack", "expected"),
+    [
+        (rollback, "it is an old one"),
+        (unknown_key, "fleet.keys"),
+        (other_identity, f"for identity {OLD_DRIVER.name}"),
+        (lambda builder: builder.replace_index(expires=1, number=9), "expired"),
+    ],
+)
+def test_indexes(
+    builder: Builder, server: Faulty, known: Machine, attack: Callable[[Builder], None], expected: str
+) -> None:
+    """An old index is refused, and so is one by an unknown key, of another identity, or that has expired."""
+    known.pull(server.url)
+    attack(builder)
+    assert expected in problem(known, server.url)
+
+
+def test_index_without_packs(builder: Builder, server: Faulty, known: Machine) -> None:
+    """An index that lists nothing takes nothing away."""
+    known.pull(server.url)
+    builder.replace_index(number=9, packs=())
+    before = known.files()
+    assert known.pull(server.url).problem == "" and known.files() == before
+
+
+def test_key_that_was_removed(server: Faulty, known: Machine) -> None:
+    """After a key was taken out of the policy file, its index is not believed, even if it did not change."""
+    known.pull(server.url)
+    known.keys = {public_of(Ed25519PrivateKey.generate()): "new"}
+    assert "fleet.keys" in problem(known, server.url)
+
+
+def test_kept_index_that_expired(
+    builder: Builder, server: Faulty, known: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An index that did not change is refused when it expires."""
+    assert known.pull(server.url).problem == ""
+    later = builder.index.expires + 1
+    monkeypatch.setattr("pylayer.fleet.pulling.time.time", lambda: later)
+    assert "expired" in problem(known, server.url)
+
+
+# ---- packs that are signed and yet wrong -------------------------------------------------------------
+
+
+def list_pack(builder: Builder, data: bytes) -> None:
+    """Puts these bytes behind a signed index, as the second generation."""
+    digest = hashlib.sha256(data).hexdigest()
+    (builder.place / f"{digest}.pack").write_bytes(data)
+    pack = dataclasses.replace(builder.index.packs[0], sha256=digest, bytes=len(data), first=2, last=2)
+    builder.replace_index(packs=(*builder.index.packs, pack), number=9, generation=2)
+
+
+def pack_of(directory: Path, data: bytes, fields: dict[str, Any]) -> bytes:
+    """Returns a pack with one record that no publisher writes."""
+    header = {"identity": IDENTITY, "program": program_id(*GAME), **fields}
+    directory.chmod(0o700)
+    writer = PackWriter(str(directory / "x.pack"), header.pop("identity"), header.pop("program"), "game")
+    writer.add_parts(format.record_parts(header.pop("magic", format.CELL), data, **header))
+    return Path(writer.finish()).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("data", "fields", "expected"),
+    [
+        (b"too short", {"flags": 2}, "shorter than a pipeline cache header"),
+        (bytes(100), {"flags": 2}, "without a pipeline cache header"),
+        (cell_data(1, OLD_DRIVER), {"flags": 2}, "another driver build"),
+        (cell_data(1), {"flags": 2, "kind": 99}, "unknown kind"),
+        (cell_data(1), {"flags": 0}, "was not published"),
+        (cell_data(1), {"flags": 2, "magic": format.SNAPSHOT}, "wrong file"),
+        (bytes(8), {"magic": format.USED}, "was not published"),
+        (b"x=s:y\n", {"magic": format.NOTE}, "unknown content"),
+        (cell_data(1), {"flags": 2, "identity": OLD_DRIVER}, "foreign-identity"),
+        (cell_data(1), {"flags": 2, "program": 7}, "program 0000000000000007"),
+    ],
+)
+def test_signed_pack_that_is_wrong(
+    tmp_path: Path, builder: Builder, machine: Machine, data: bytes, fields: dict[str, Any], expected: str
+) -> None:
+    """A pack that a trusted key published is still verified record by record, and refused as a whole."""
+    builder.publish(1)
+    machine.pull(builder.url)
+    list_pack(builder, pack_of(tmp_path, data, fields))
+    assert expected in problem(machine, builder.url)
+    assert machine.numbers() == [1]
+
+
+def test_damaged_pack_that_is_signed(builder: Builder, machine: Machine) -> None:
+    """A pack whose bytes are those of the index, but whose records do not verify, is refused."""
+    builder.publish(*range(5))
+    machine.pull(builder.url)
+    data = bytearray((builder.place / builder.index.packs[0].name).read_bytes())
+    data[600] ^= 1
+    list_pack(builder, bytes(data))
+    assert "damaged" in problem(machine, builder.url)
+
+
+# ---- this machine ------------------------------------------------------------------------------------
+
+
+def test_problem_is_remembered(builder: Builder, server: Faulty, known: Machine) -> None:
+    """What went wrong is there for `pylayer fleet status` until a pull succeeds."""
+
+    def told() -> list[str]:
+        return [memory.problem for memory in remembered(str(known.root), server.url)]
+
+    server.fault = only("index", failing(500))
+    text = problem(known, server.url)
+    assert told() == [text]
+    server.fault = Faulty.fault
+    known.pull(server.url)
+    assert told() == [""]
+
+
+def test_parts_nobody_continues_are_deleted(server: Faulty, known: Machine) -> None:
+    """A part of a pack that nobody continued for a week is deleted by the next pull that downloads something."""
+    (folder,) = (known.root / "fleet").iterdir()
+    old, new = folder / f"{'a' * 64}.x{PART}", folder / f"{'b' * 64}.x{PART}"
+    for path in (old, new):
+        path.touch(0o600)
+    os.utime(old, (1, 1))
+    known.pull(server.url)
+    assert parts(known) == [new]
+
+
+def test_store_of_somebody_else(builder: Builder, machine: Machine) -> None:
+    """A pull writes nothing into a store that others may write to."""
+    builder.publish(1)
+    (machine.root / "store").mkdir(0o777)
+    (machine.root / "store").chmod(0o777)
+    with pytest.raises(OSError, match="can be written by others"):
+        machine.pull(builder.url)
+    assert machine.files() == {}

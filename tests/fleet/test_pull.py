@@ -1,0 +1,165 @@
+"""``pylayer fleet pull`` from nginx, configured as docs/fleets.md shows it, and from a directory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from cli.stores import GAME, IDENTITY, OLD_DRIVER, TOOL, Store, cell, used
+from fleet.fleets import Builder, Machine, nginx
+
+from pylayer.common.identity import program_id
+from pylayer.fleet.downloading import Budget
+from pylayer.store import format, inventory
+from pylayer.store.reader import Reader
+
+
+def requests(directory: Path) -> list[str]:
+    """Returns the requests that nginx answered: method, path and status."""
+    lines = (directory / "access.log").read_text().splitlines()
+    return [f"{line.split()[5][1:]} {line.split()[6]} {line.split()[8]}" for line in lines if '"GET / ' not in line]
+
+
+def test_empty_machine(tmp_path: Path, builder: Builder, machine: Machine) -> None:
+    """An empty machine has everything that is published after one pull. A second one asks whether the index changed,
+    and downloads nothing."""
+    builder.publish(*range(20))
+    builder.publish(*range(20, 30), program=TOOL)
+    with nginx(tmp_path / "nginx", builder.www) as url:
+        result = machine.pull(url)
+        assert (result.packs, result.records, result.problem) == (2, 30, "")
+        assert machine.numbers() == list(range(20)) and machine.numbers(TOOL) == list(range(20, 30))
+        before = machine.files()
+        again = machine.pull(url)
+        assert (again.packs, again.bytes, again.left, again.problem) == (0, 0, 0, "")
+    assert machine.files() == before
+    index = f"/v1/{IDENTITY.name}/index"
+    assert [line for line in requests(tmp_path / "nginx") if index in line] == [f"GET {index} 200", f"GET {index} 304"]
+
+
+def test_what_the_server_shows(tmp_path: Path, builder: Builder) -> None:
+    """The documented server gives packs for ever and the index until asked again, shows nothing that was only pushed,
+    and writes nothing."""
+    builder.publish(1)
+    builder.push(2)
+    with nginx(tmp_path / "nginx", builder.www) as url:
+        pack = f"{url}/v1/{IDENTITY.name}/{builder.index.packs[0].name}"
+        with urllib.request.urlopen(pack) as answer:
+            assert "immutable" in answer.headers["Cache-Control"]
+        with urllib.request.urlopen(f"{url}/v1/{IDENTITY.name}/index") as answer:
+            assert answer.headers["Cache-Control"] == "no-cache" and answer.headers["ETag"]
+        (pushed,) = (builder.www / "incoming").rglob("*.pack")
+        for hidden in (pushed.relative_to(builder.www), "", f"v1/{IDENTITY.name}/"):
+            with pytest.raises(urllib.error.HTTPError) as raised:
+                urllib.request.urlopen(f"{url}/{hidden}")
+            assert raised.value.code == 404
+        for method in ("PUT", "DELETE", "POST"):
+            with pytest.raises(urllib.error.HTTPError):
+                urllib.request.urlopen(urllib.request.Request(pack, b"x", method=method))
+
+
+def test_only_what_is_new(builder: Builder, machine: Machine) -> None:
+    """A machine downloads each record once, whatever the publisher folded since its last pull."""
+    records = 0
+    for day in range(12):
+        builder.publish(*range(day * 10, day * 10 + 10))
+        if day % 3 == 2:
+            result = machine.pull(builder.url)
+            records += result.records
+            assert records == 10 * (day + 1) and machine.numbers() == list(range(records))
+    assert any(pack.first < pack.last for pack in builder.index.packs)
+
+
+def test_only_some_programs(builder: Builder, machine: Machine) -> None:
+    """A pull for one program leaves the others for a later one."""
+    builder.publish(*range(5))
+    builder.publish(*range(5, 9), program=TOOL)
+    assert machine.pull(builder.url, program="game").records == 5
+    assert machine.numbers() == [0, 1, 2, 3, 4] and machine.numbers(TOOL) == []
+    assert machine.pull(builder.url).records == 4
+    assert machine.numbers(TOOL) == [5, 6, 7, 8]
+
+
+def test_nothing_published(builder: Builder, machine: Machine) -> None:
+    """If nothing is published for a machine's driver, that is no problem, and nothing is made in the store."""
+    builder.publish(1)
+    other = Machine(machine.root, machine.keys, OLD_DRIVER)
+    result = other.pull(builder.url)
+    assert (result.published, result.problem) == (False, "") and not (machine.root / "store").exists()
+
+
+def test_store_that_was_deleted(builder: Builder, machine: Machine) -> None:
+    """After the store was deleted, everything is missing again."""
+    builder.publish(1, 2)
+    machine.pull(builder.url)
+    shutil.rmtree(machine.root / "store")
+    assert machine.pull(builder.url).records == 2 and machine.numbers() == [1, 2]
+
+
+def test_byte_budget(builder: Builder, machine: Machine) -> None:
+    """A pull with a byte budget takes packs while they fit, those used last first. The next pull continues."""
+    builder.publish(*range(50))
+    builder.push(*range(50, 60), program=TOOL, last_used=1_900_000_000)
+    builder.publish()
+    sizes = {pack.records: pack.bytes for pack in builder.index.packs}
+    result = machine.pull(builder.url, budget=Budget(60, sizes[10] + sizes[50] - 1))
+    assert (result.packs, result.left) == (1, 1) and "byte budget" in result.problem
+    assert machine.numbers(TOOL) == list(range(50, 60)) and machine.numbers() == []
+    assert machine.pull(builder.url).records == 50
+
+
+def test_own_and_pulled_are_told_apart(builder: Builder, machine: Machine) -> None:
+    """The store tells what was pulled from what this machine compiled, and what of it programs used. That survives a
+    fold. What was compiled here too counts as its own."""
+    builder.publish(1, 2, 3)
+    machine.pull(builder.url)
+    store = Store(machine.root)
+    store.journal(GAME, cell(3), cell(4))
+    store.journal(GAME, used([1]))
+    for _ in range(2):
+        holding = inventory.survey(str(machine.root), IDENTITY.name, lambda number, name: None).holdings[
+            program_id(*GAME)
+        ]
+        assert (holding.pipelines, len(holding.pulled), holding.pulled_used) == (4, 2, 1)
+        store.pack()
+
+
+def test_pulled_records(builder: Builder, machine: Machine) -> None:
+    """A pulled pipeline is marked, was never used here, and keeps the time that compiling it took."""
+    builder.publish(7)
+    machine.pull(builder.url)
+    (path,) = Store(machine.root).folder.files(None, (".pack",))
+    (record,) = (
+        record for part in Reader(path).verified(IDENTITY.digest, []) for record in part.records if record[0] == b"CELL"
+    )
+    assert record[2] == format.PULLED and record[5] == 2_000_000 and record[8] == format.NEVER_USED
+
+
+def test_pulled_goes_first(builder: Builder, machine: Machine) -> None:
+    """When the store is full, what was pulled and not used is evicted before what this machine compiled long ago."""
+    from pylayer.store import bounds
+
+    builder.publish(*range(20))
+    machine.pull(builder.url)
+    store = Store(machine.root)
+    store.journal(GAME, *(cell(number, last_used=1_500_000_000) for number in range(100, 110)))
+    store.pack()
+    for _ in bounds.enforce(str(machine.root), 20_000, 1 << 40, bounds.Trimmed()):
+        pass
+    kept = machine.numbers()
+    assert set(range(100, 110)) <= set(kept) and len(kept) < 30
+
+
+def test_private_files(builder: Builder, machine: Machine) -> None:
+    """What a pull writes is for its user alone, whatever the umask."""
+    builder.publish(1)
+    before = os.umask(0)
+    try:
+        machine.pull(builder.url)
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o077 for path in machine.root.rglob("*")} == {0}
