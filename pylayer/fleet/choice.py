@@ -1,8 +1,8 @@
 """Which packs a machine needs, and which packs a publisher keeps and folds. Pure functions of generations.
 
-The records of a program are added in generations. A pack holds a range of them: one generation when it is new, many
-after it was folded. The same generation is in several packs then: a machine that pulls every day takes the packs of
-the days, and an empty machine the folded ones. So folding never makes anybody download again what it has.
+The records of a program are added in generations: 1, 2, 3 and so on. A pack holds a range of them: one generation when
+it is new, many after it was folded. The same generation is in several packs then: a machine that pulls every day takes
+the packs of the days, and an empty machine the folded ones. So nobody downloads again what it has because of a fold.
 """
 
 from __future__ import annotations

@@ -51,17 +51,24 @@ class Pack:
 
 
 @dataclass(frozen=True)
+class Program:
+    """A program's name, and how often something was added for it: its last generation."""
+
+    name: str
+    generation: int
+
+
+@dataclass(frozen=True)
 class Index:
-    """What is published for an identity. ``number`` grows by one with each index, ``generation`` with each addition."""
+    """What is published for an identity. ``number`` grows by one with each index."""
 
     identity: Identity
     device: str
     number: int
-    generation: int
     issued: int
     expires: int
-    #: Names of programs by number, 16 hexadecimal digits.
-    programs: dict[str, str]
+    #: Programs by number, 16 hexadecimal digits. One whose packs were all withdrawn keeps its generation.
+    programs: dict[str, Program]
     packs: tuple[Pack, ...]
 
     def payload(self) -> bytes:
@@ -71,10 +78,9 @@ class Index:
             "identity": self.identity.fields,
             "device": self.device,
             "number": self.number,
-            "generation": self.generation,
             "issued": self.issued,
             "expires": self.expires,
-            "programs": self.programs,
+            "programs": {number: dataclasses.asdict(program) for number, program in self.programs.items()},
             "packs": [dataclasses.asdict(pack) for pack in self.packs],
         }
         return json.dumps(values, separators=(",", ":"), sort_keys=True).encode()
@@ -97,27 +103,41 @@ def _number(values: dict[str, Any], key: str, least: int = 0, most: int = _MAX_N
 
 
 _PACK_KEYS = {field.name for field in dataclasses.fields(Pack)}
-_KEYS = {"format", "identity", "device", "number", "generation", "issued", "expires", "programs", "packs"}
+_KEYS = {"format", "identity", "device", "number", "issued", "expires", "programs", "packs"}
 
 
-def _pack(values: Any, programs: dict[str, str], generation: int) -> Pack:
+def _pack(values: Any, programs: dict[str, Program]) -> Pack:
     _require(isinstance(values, dict) and set(values) == _PACK_KEYS, "a pack has unknown or missing keys")
     _require(is_hex(values["sha256"], 64), "a pack's SHA-256 is none")
     _require(isinstance(values["program"], str) and values["program"] in programs, "a pack is of an unknown program")
     numbers = {key: _number(values, key) for key in ("records", "first_use", "last_use", "published")}
     numbers["bytes"] = _number(values, "bytes", 1, MAX_PACK_BYTES)
-    numbers["first"] = _number(values, "first", 1, generation)
-    numbers["last"] = _number(values, "last", numbers["first"], generation)
+    numbers["first"] = _number(values, "first", 1)
+    numbers["last"] = _number(values, "last", numbers["first"], programs[values["program"]].generation)
     return Pack(sha256=values["sha256"], program=values["program"], **numbers)
 
 
-def _programs(values: Any) -> dict[str, str]:
+def _program(values: Any) -> Program:
+    _require(isinstance(values, dict) and set(values) == {"name", "generation"}, "a program has unknown keys")
+    name = values["name"]
+    sane = isinstance(name, str) and 0 < len(name) <= _MAX_NAME and name.isprintable()
+    _require(sane, "a program has no name, or one that cannot be printed")
+    return Program(name, _number(values, "generation", 1))
+
+
+def _programs(values: Any) -> dict[str, Program]:
     _require(isinstance(values, dict) and len(values) <= MAX_PACKS, "its programs are no mapping")
-    for number, name in values.items():
-        _require(is_hex(number, 16), "a program's number is none")
-        sane = isinstance(name, str) and 0 < len(name) <= _MAX_NAME and name.isprintable()
-        _require(sane, "a program has no name, or one that cannot be printed")
-    return dict(values)
+    _require(all(is_hex(number, 16) for number in values), "a program's number is none")
+    return {number: _program(program) for number, program in values.items()}
+
+
+def _identity(fields: Any) -> Identity:
+    _require(isinstance(fields, dict), "its identity is no mapping")
+    _require(all(type(value) in (int, str) for value in fields.values()), "its identity has impossible fields")
+    try:
+        return Identity(fields)
+    except ValueError as error:  # text that UTF-8 cannot encode, or a number with thousands of digits
+        raise Malformed("its identity has impossible fields") from error
 
 
 def parse(payload: bytes) -> Index:
@@ -130,21 +150,17 @@ def parse(payload: bytes) -> Index:
     if values.get("format") != FORMAT:
         raise Malformed(f"it has format {str(values.get('format'))[:20]}, and this pylayer reads format {FORMAT}")
     _require(set(values) == _KEYS, "it has unknown or missing keys")
-    fields = values["identity"]
-    _require(isinstance(fields, dict), "its identity is no mapping")
-    _require(all(type(value) in (int, str) for value in fields.values()), "its identity has impossible fields")
     device = values["device"]
-    _require(isinstance(device, str) and len(device) <= _MAX_NAME, "its device has no name")
-    programs, generation = _programs(values["programs"]), _number(values, "generation")
+    _require(isinstance(device, str) and len(device) <= _MAX_NAME and device.isprintable(), "its device has no name")
+    programs = _programs(values["programs"])
     packs = values["packs"]
     _require(isinstance(packs, list) and len(packs) <= MAX_PACKS, f"it lists no packs, or more than {MAX_PACKS}")
     return Index(
-        identity=Identity(fields),
+        identity=_identity(values["identity"]),
         device=device,
         number=_number(values, "number", 1),
-        generation=generation,
         issued=_number(values, "issued"),
         expires=_number(values, "expires"),
         programs=programs,
-        packs=tuple(_pack(pack, programs, generation) for pack in packs),
+        packs=tuple(_pack(pack, programs) for pack in packs),
     )

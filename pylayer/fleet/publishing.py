@@ -30,7 +30,7 @@ from ..store.store import Refused, Store
 from .backend import Backend, Item, Missing, Unavailable
 from .choice import MAX_FOLDED_BYTES, largest, to_fold, to_keep
 from .downloading import Budget, download, remove_left_parts
-from .index import MAX_PACK_BYTES, Index, Pack, is_hex
+from .index import MAX_PACK_BYTES, Index, Pack, Program, is_hex
 from .memory import make_folder
 from .signatures import index_payload, public_of, signed_index, verified
 from .trust import MAX_INDEX_BYTES, Trust
@@ -219,26 +219,22 @@ class Publication:
         identity = current.identity if current else incoming.identity
         if identity is None:
             return None
+        programs = dict(current.programs) if current else {}
         packs: dict[str, list[Pack]] = {}
         for pack in current.packs if current and not days.discard else ():
             packs.setdefault(pack.program, []).append(pack)
-        names = {
-            **(current.programs if current else {}),
-            **{f"{key:016x}": name for key, name in incoming.names.items()},
-        }
-        generation = yield from self._add(identity, incoming, packs, names, current.generation if current else 0)
+        yield from self._add(identity, incoming, programs, packs)
         if not self.result.records and (current is None or self._is_fresh(current, now)):
             return None
-        kept = [pack for listed in packs.values() for pack in to_keep(listed, now - days.keep_days * _DAY)]
+        since = now - days.keep_days * _DAY
         return Index(
             identity=identity,
             device=incoming.device or (current.device if current else ""),
             number=current.number + 1 if current else 1,
-            generation=generation,
             issued=now,
             expires=now + days.valid_days * _DAY,
-            programs={pack.program: names[pack.program] for pack in kept},
-            packs=tuple(kept),
+            programs=programs,
+            packs=tuple(pack for listed in packs.values() for pack in to_keep(listed, since)),
         )
 
     def _is_fresh(self, current: Index, now: float) -> bool:
@@ -247,34 +243,29 @@ class Publication:
         return left and self._signer == public_of(self._key) and not self._terms.discard
 
     def _add(
-        self,
-        identity: Identity,
-        incoming: _Incoming,
-        packs: dict[str, list[Pack]],
-        names: dict[str, str],
-        generation: int,
-    ) -> Generator[int, None, int]:
-        """Adds packs of what was pushed and is not published, and folds. Returns the new generation."""
+        self, identity: Identity, incoming: _Incoming, programs: dict[str, Program], packs: dict[str, list[Pack]]
+    ) -> Generator[int, None, None]:
+        """Adds packs of what was pushed and is not published, and folds."""
         result = self.result
         result.records = result.packs = result.folded = result.suspects = 0
         for number, paths in incoming.store.packs_of(identity).items():
-            program = f"{number:016x}"
+            program, name = f"{number:016x}", incoming.names[number]
             listed, known = packs.setdefault(program, []), set()
             for pack in largest(listed):
                 path = yield from self._copy_of(pack)
                 known |= self._store.pack_digests(path, identity)
-            binding = self._store.binding(self._folder, identity, (number, names[program]), known, MAX_FOLDED_BYTES)
+            binding = self._store.binding(self._folder, identity, (number, name), known, MAX_FOLDED_BYTES)
             yield from binding.steps(paths)
             for bound in binding.result:
-                generation += 1
+                generation = programs[program].generation + 1 if program in programs else 1
+                programs[program] = Program(name, generation)
                 listed.append(self._upload(bound, program, generation, generation))
                 result.records += bound.records
             result.suspects += binding.suspects
             result.packs += len(binding.result)
             if binding.result and (chosen := to_fold(listed)):
-                yield from self._fold(identity, (number, names[program]), listed, chosen)
+                yield from self._fold(identity, (number, name), listed, chosen)
         result.known = incoming.records - result.records - result.suspects
-        return generation
 
     def _fold(
         self, identity: Identity, program: tuple[int, str], listed: list[Pack], chosen: list[Pack]

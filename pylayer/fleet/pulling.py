@@ -122,7 +122,7 @@ class Pull:
         """Returns the packs to fetch, those that were used last first: a budget may end the pull."""
         by_program: dict[str, list[Pack]] = {}
         for pack in index.packs:
-            if self._wanted(pack.program, index.programs[pack.program]):
+            if self._wanted(pack.program, index.programs[pack.program].name):
                 by_program.setdefault(pack.program, []).append(pack)
         have = self._memory.have
         found = [pack for program, packs in by_program.items() for pack in missing(packs, have.get(program, ()))]

@@ -40,7 +40,7 @@ def test_there_and_back(builder: Builder, machine: Machine) -> None:
     loaded = Loaded()
     list(Store(machine.root).folder.load(None, loaded))
     assert loaded.plain_kinds == 1 << 2
-    assert set(builder.index.programs.values()) == {"game (The Game)", "tool"}
+    assert {program.name for program in builder.index.programs.values()} == {"game (The Game)", "tool"}
 
 
 def test_nothing_is_pushed_twice(builder: Builder) -> None:

@@ -63,15 +63,16 @@ def test_what_the_server_shows(tmp_path: Path, builder: Builder) -> None:
 
 
 def test_only_what_is_new(builder: Builder, machine: Machine) -> None:
-    """A machine downloads each record once, whatever the publisher folded since its last pull."""
+    """A machine downloads each record once, whatever the publisher folded since its last pull, and whatever was
+    published for other programs."""
     records = 0
     for day in range(12):
-        builder.publish(*range(day * 10, day * 10 + 10))
+        builder.push(*range(day * 10, day * 10 + 10))
+        builder.publish(*range(day * 5, day * 5 + 5), program=TOOL)
         if day % 3 == 2:
-            result = machine.pull(builder.url)
-            records += result.records
-            assert records == 10 * (day + 1) and machine.numbers() == list(range(records))
-    assert any(pack.first < pack.last for pack in builder.index.packs)
+            records += machine.pull(builder.url).records
+            assert records == 15 * (day + 1) and machine.numbers() == list(range(10 * (day + 1)))
+    assert {pack.first < pack.last for pack in builder.index.packs} == {True, False}
 
 
 def test_only_some_programs(builder: Builder, machine: Machine) -> None:
