@@ -15,7 +15,7 @@ from collections.abc import Callable
 from unittest import mock
 
 import xxhash
-from fuzz import exports
+from fuzz import exports, fleets
 
 from pylayer.common import flat, owner
 from pylayer.common.identity import Identity
@@ -271,6 +271,7 @@ FLAT_WORDS = (
     b"nan", b"inf", b"1e999", b"-1", b"9" * 400, b"1_0", b"\x00", b"\xff", "é".encode(), b"time=i:" + b"9" * 400,
     b"a." * 40, b"machine=s:00\n", b"pid=f:inf\n", b"outcome=d:\n", b"offset=b:1\n", b"ticks=i:-5\n", b"plain_kind=i:7",
 )  # fmt: skip
+JSON_WORDS = (b"{", b"}", b"[", b"]", b",", b":", b'"', b"null", b"-1", b"1e9", b"\\u0000", b"NaN", b"[" * 5000)
 YAML_WORDS = (
     b":", b": ", b"- ", b"\n", b"\n  ", b"&a ", b"*a", b"<<: *a", b"<<: [*a, *a]", b"!!int ", b"!!binary ", b"!!float ",
     b"!!set ", b"!!timestamp ", b"!!python/object:os.system ", b"0x" + b"f" * 4000, b"1:1:1:1", b".nan", b".inf",
@@ -413,6 +414,9 @@ def _seeds() -> dict[str, dict[str, bytes]]:
         "timeline": {"events": journal_bytes(noted, happened, happened, kind=format.EVENTS_FILE)},
         "claim": {"claim": claim},
         "export": {"plain": exports.export_bytes(), "signed": exports.signed_bytes(exports.export_bytes())},
+        "fleet-index": {"index": fleets.payload()},
+        "fleet-signature": {"index": fleets.signed(fleets.payload())},
+        "fleet-pack": {"pack": fleets.pack_bytes(), "one": fleets.pack_bytes(1)},
         "judge": {"accepted": header, "data": header + bytes(8)},
         "policy": {"policy": policy},
     }

@@ -19,7 +19,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import xxhash
-from fuzz import exports, shapes
+from fuzz import exports, fleets, shapes
 
 from pylayer.common import cache_header, compiled, config, flat, outcomes
 from pylayer.store import (
@@ -512,6 +512,27 @@ def imports(data: bytes) -> None:
     require(not wrong, wrong)
 
 
+def fleet_indexes(data: bytes) -> None:
+    """index.parse: an index in which every number is within its limits and no text is a path, or Malformed."""
+    wrong = fleets.read_index(data)
+    require(not wrong, wrong)
+
+
+def fleet_signatures(data: bytes) -> None:
+    """trust.Trust.index: only the bytes that the key signed pass."""
+    wrong = fleets.believe(data)
+    require(not wrong, wrong)
+
+
+def fleet_packs(data: bytes) -> None:
+    """Store.admit: a pack of which every record verifies and belongs to the device, or Refused."""
+    root = os.path.join(Place.root(), "fleet")
+    os.makedirs(root, mode=0o700, exist_ok=True)
+    wrong = fleets.admit(write("fleet/arrived", data), root, data)
+    require(not wrong, wrong)
+    linear_work(len(data), 2)
+
+
 def claims(data: bytes) -> None:
     """The name of the process that folds: a claim is taken or it is not."""
     place = Folder(os.path.join(Place.root(), "claim"), shapes.IDENTITY)
@@ -611,6 +632,9 @@ TARGETS = {
     "runs": Target(run_files, _flat, 4, "flat", MEMORY_OF_TEXT),
     "timeline": Target(timelines, shapes.mutate_store, 8, "store"),
     "export": Target(imports, exports.mutate(shapes.mutate_store), 40, "store"),
+    "fleet-index": Target(fleet_indexes, fleets.mutate_values(shapes.mutate_text(shapes.JSON_WORDS)), 2, "", 256),
+    "fleet-signature": Target(fleet_signatures, exports.mutate(shapes.mutate_raw), 4),
+    "fleet-pack": Target(fleet_packs, shapes.mutate_store, 20, "store"),
     "claim": Target(claims, _flat, 8),
     "judge": Target(judgements, shapes.mutate_raw, 1),
     "policy": Target(policies, shapes.mutate_text(shapes.YAML_WORDS), 40),

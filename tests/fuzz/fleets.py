@@ -1,0 +1,152 @@
+"""Indexes and packs of a fleet for the fuzz targets: seeds, mutators, and what must hold for any bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import random
+import tempfile
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+import xxhash
+from fuzz.exports import IDENTITY, KEY, PUBLIC
+
+from pylayer.common.cache_header import HEADER
+from pylayer.fleet import choice, index, signatures, trust
+from pylayer.store import format, pack
+from pylayer.store.reader import Reader
+from pylayer.store.store import Refused, Store
+
+PROGRAM = 7
+NOW = 1_700_000_000
+KEYS = {signatures.public_text(PUBLIC): "seed"}
+#: Values that no publisher writes, and some that it could.
+HOSTILE: tuple[Any, ...] = (
+    None, True, -1, 0, 1, 2, 9, 1 << 31, 1 << 64, 10**400, 1.5, float("inf"), "", "x", "../x", "a" * 64, "0" * 16, [],
+    {}, [{}], [[]], {"0" * 16: "x"}, "\x1b[31m", "\ud800", "é" * 5000,
+)  # fmt: skip
+
+
+def pack_bytes(count: int = 4) -> bytes:
+    """A small published pack, the same bytes each time."""
+    head = HEADER.pack(32, 1, 0x1002, 0x73BF, bytes(range(16)))
+    unsalted = mock.patch.object(format, "new_salt", lambda: 0)
+    with tempfile.TemporaryDirectory() as directory, unsalted:
+        os.chmod(directory, 0o700)
+        writer = pack.PackWriter(os.path.join(directory, "x.pack"), IDENTITY, PROGRAM, "seven")
+        for number in range(count):
+            data = head + bytes([number]) * 60
+            digest = xxhash.xxh3_128_digest(data)
+            record = (format.CELL, 1, format.PULLED, 0, len(data), 1000, digest, number, 1)
+            writer.add(record, data, number, format.NEVER_USED)
+        writer.finish()
+        with open(os.path.join(directory, "x.pack"), "rb") as file:
+            return file.read()
+
+
+def payload() -> bytes:
+    """The payload of a small index."""
+    spans = ((1, 1), (2, 2), (1, 2), (3, 3))
+    packs = tuple(
+        index.Pack(hashlib.sha256(bytes([at])).hexdigest(), 100 + at, 3, f"{PROGRAM:016x}", *span, 0, 0, NOW)
+        for at, span in enumerate(spans)
+    )
+    return index.Index(
+        IDENTITY, "A device", 5, NOW, NOW + 10, {f"{PROGRAM:016x}": index.Program("seven", 3)}, packs
+    ).payload()
+
+
+def signed(data: bytes) -> bytes:
+    """A payload with a trailer, the same each time."""
+    head = signatures.SIGNED_PART.pack(signatures.MAGIC, len(data), NOW, 0, PUBLIC)
+    return data + head + KEY.sign(signatures.INDEX_DOMAIN + head + hashlib.sha512(data).digest())
+
+
+#: All that the key signed.
+SIGNED = signed(payload())
+
+
+def mutate_values(plain: Callable[[random.Random, bytes], bytes]) -> Callable[[random.Random, bytes], bytes]:
+    """Replaces, removes and adds values of JSON; now and then changes its text."""
+
+    def places(value: Any) -> list[tuple[Any, Any]]:
+        inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        return [place for key, part in inner for place in [(value, key), *places(part)]]
+
+    def mutate(rng: random.Random, seed: bytes) -> bytes:
+        with contextlib.suppress(ValueError, RecursionError):
+            value = json.loads(seed)
+            for _ in range(rng.choice((1, 1, 2, 4))):
+                found = places(value)
+                if not found or rng.random() < 0.2:
+                    return plain(rng, seed)
+                holder, key = rng.choice(found)
+                if rng.random() < 0.15:
+                    del holder[key]
+                elif isinstance(holder[key], int) and rng.random() < 0.5:
+                    holder[key] += rng.choice((-1, 1, 1 << 20))
+                elif isinstance(holder, list) and rng.random() < 0.3:
+                    holder.append(holder[key])
+                else:
+                    holder[key] = rng.choice(HOSTILE)
+            return json.dumps(value).encode("utf-8", "surrogatepass")
+        return plain(rng, seed)
+
+    return mutate
+
+
+def read_index(data: bytes) -> str:
+    """Reads an index as if it were signed; returns what must hold and does not, else empty text."""
+    try:
+        found = index.parse(data)
+    except index.Malformed as error:
+        return "" if str(error) and len(str(error)) < 500 else "an error that says nothing, or too much"
+    for one in found.packs:
+        if not (
+            0 < one.bytes <= index.MAX_PACK_BYTES
+            and 1 <= one.first <= one.last <= found.programs[one.program].generation
+        ):
+            return "a pack that cannot be"
+        if "/" in one.name or len(one.name) != 69 or one.program not in found.programs:
+            return "a name that becomes a path"
+    if index.parse(found.payload()).payload() != found.payload():
+        return "another index when it is written again"
+    have = choice.missing(found.packs, ())
+    if sum(one.bytes for one in have) > sum(one.bytes for one in choice.largest(found.packs)):
+        return "a choice that is not the cheapest"
+    return ""
+
+
+def believe(data: bytes) -> str:
+    """Judges bytes as what a server sent; returns what must hold and does not, else empty text."""
+    for last in (None, SIGNED):
+        try:
+            trust.Trust(KEYS, IDENTITY.name, last).index(data, NOW)
+        except trust.Untrusted:
+            continue
+        if data != SIGNED:
+            return "something passes that nobody signed"
+    return ""
+
+
+def admit(path: str, root: str, data: bytes) -> str:
+    """Admits a pack to a store; returns what must hold and does not, else empty text."""
+    try:
+        there = Store(root).admit(IDENTITY, PROGRAM, path)
+    except Refused:
+        return "" if os.path.exists(path) else "a refused file is gone"
+    damage: list[format.Damage] = []
+    header = HEADER.pack(32, 1, 0x1002, 0x73BF, bytes(range(16)))
+    for part in Reader(there).verified(IDENTITY.digest, damage):
+        for record in part.records:
+            content = bytes(part.data[record[3] : record[3] + record[4]])
+            if record[0] == format.CELL and (content[4:32] != header[4:] or not record[2] & format.PULLED):
+                return "a cell of another device, or one that was not published"
+            if record[0] not in (format.CELL, format.NOTE, format.TABLE):
+                return f"a record of kind {record[0]!r}"
+    os.unlink(there)
+    return "something damaged is in the store" if damage else ""
