@@ -1,4 +1,6 @@
 # make demo   the layer at work on an unmodified program, as a table
+# make fleet-demo  a builder publishes what it compiled, and an empty home pulls it from nginx, as a table
+# make fleet-s3  builders on a real S3 server, Ceph's radosgw, which it starts; a minute
 # make test   lint and all tests
 # make check  before a commit: lint, the unit tests, one real program cold and warm; under a minute
 # make bench  what the layer costs and saves
@@ -48,7 +50,7 @@ VALIDATION := build/validation/layer/VkLayer_khronos_validation.json
 REGISTRY := build/registry/package
 
 # The programs for the tests need more packages than the rest.
-PACKAGES := $(if $(filter test ready check steady sanitize-address sanitize-thread sanitizers,$(MAKECMDGOALS)),test,demo)
+PACKAGES := $(if $(filter test ready check fleet-% steady sanitize-address sanitize-thread sanitizers,$(MAKECMDGOALS)),test,demo)
 
 demo: programs-demo setup
 	@$(BIN)/python tests/demo/demo.py
@@ -68,6 +70,14 @@ endif
 
 check: setup $(VENV)/extra-test programs-demo lint
 	$(BIN)/pytest -q -n auto --dist worksteal tests/unit "tests/layer/test_main_job.py::test_second_run_compiles_nothing[mixed]"
+
+fleet-demo: programs-demo setup
+	@$(BIN)/python -P tests/fleet/demo.py
+
+# Ceph's radosgw, with a monitor and an object store in memory, on loopback ports (tests/fleet/radosgw.py).
+fleet-s3: setup $(VENV)/extra-test
+	@.ci/system-packages s3
+	$(BIN)/pytest -q tests/fleet/real_s3.py
 
 bench: setup programs
 	$(BIN)/python tests/bench/run.py
@@ -244,7 +254,7 @@ docs: setup
 clean:
 	rm -rf build dist $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: sdist wheel check-wheel demo check test ready bench fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady soak differential setup system-packages python programs $(PROGRAMS) lint format docs clean
+.PHONY: sdist wheel check-wheel demo fleet-demo fleet-s3 check test ready bench fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady soak differential setup system-packages python programs $(PROGRAMS) lint format docs clean
 ifndef PARALLEL
 .NOTPARALLEL:
 endif

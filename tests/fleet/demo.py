@@ -1,0 +1,133 @@
+"""A machine that never compiled starts warm, as a table: ``make fleet-demo``.
+
+A builder runs the demo program, pushes what it compiled and publishes it to a directory, which nginx serves as
+docs/fleets.md shows. A second, empty home pulls it and runs the same program. Exit status 1 when that run compiled
+something.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from demo.demo import COMPILED, PROGRAM, PYLAYER, DemoError, counters_of_last_run, environment, has_gpu
+from fleet.fleets import nginx
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass
+class Row:
+    """What a machine did, how long it took, and what came of it."""
+
+    who: str
+    what: str
+    seconds: float
+    result: str
+
+
+class Home:
+    """A machine with a home of its own."""
+
+    def __init__(self, who: str, directory: Path, gpu: bool, rows: list[Row]) -> None:
+        self.who = who
+        self.store = directory / "store"
+        self.config = self.store / "config" / "pylayer" / "policy.yaml"
+        self.config.parent.mkdir(parents=True, mode=0o700)
+        self.store.chmod(0o700)
+        self._environment = {**environment(self.store, gpu), "HOME": str(directory)}
+        self._rows = rows
+
+    def policy(self, url: str, key: str) -> None:
+        """Writes the policy file."""
+        keys = [{"name": "builder", "key": key}]
+        self.config.write_text(json.dumps({"fleet": {"url": url, "keys": keys, "pull_on_run": False}}))
+
+    def pylayer(self, what: str, *arguments: str) -> Any:
+        """Runs a command that prints JSON, and returns that."""
+        started = time.monotonic()
+        done = subprocess.run(
+            [PYLAYER, *arguments, "--json"], env=self._environment, capture_output=True, text=True, timeout=600
+        )
+        if done.returncode:
+            raise DemoError(f"pylayer {' '.join(arguments)}: {done.stdout}{done.stderr}".rstrip())
+        if what:
+            self._rows.append(Row(self.who, what, time.monotonic() - started, ""))
+        return json.loads(done.stdout)
+
+    def run(self, what: str, count: int) -> int:
+        """Runs the program; returns how many pipelines it compiled."""
+        command = [PYLAYER, "run", "--", PROGRAM.resolve(), "--count", str(count), "--json"]
+        done = subprocess.run(command, env=self._environment, capture_output=True, text=True, timeout=600)
+        if done.returncode:
+            raise DemoError(f"{PROGRAM}: {done.stdout}{done.stderr}".rstrip())
+        counters = counters_of_last_run(self.store)
+        compiled = sum(counters[key] for key in COMPILED)
+        seconds = json.loads(done.stdout)["create_ns_total"] / 1e9
+        self._rows.append(Row(self.who, what, seconds, f"{compiled} compiled, {counters['hits']} hits"))
+        return compiled
+
+
+def told(rows: list[Row], result: str) -> None:
+    """Adds what came of the last row."""
+    rows[-1].result = result
+
+
+def show(rows: list[Row]) -> None:
+    """The table."""
+    table = Table(box=box.SIMPLE_HEAD)
+    for title in ("machine", "does", "time", ""):
+        table.add_column(title, justify="right" if title == "time" else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(row.who, row.what, f"{row.seconds * 1000:.0f} ms", row.result)
+    Console(highlight=False).print(table)
+
+
+def demonstrate(count: int, directory: Path) -> int:
+    """Does everything; returns how many pipelines the second machine compiled."""
+    rows: list[Row] = []
+    gpu = has_gpu()
+    builder, machine = (Home(who, directory / who.replace(" ", "-"), gpu, rows) for who in ("builder", "empty home"))
+    key, www = str(directory / "builder.key"), directory / "www"
+    public = builder.pylayer("", "key", "new", key)["public_key"]
+    builder.policy(f"file://{www}", public)
+    builder.run("runs the program", count)
+    (pushed,) = builder.pylayer("push", "fleet", "push", "--key", key)["identities"]
+    told(rows, f"{pushed['pipelines']} pipelines, {pushed['data_bytes'] / 2**20:.1f} MiB")
+    (published,) = builder.pylayer("publish", "fleet", "publish", "--key", key)["identities"]
+    told(rows, f"{published['records']} records, index {published['number']}")
+    with nginx(directory / "nginx", www) as url:
+        machine.policy(url, public)
+        (pulled,) = machine.pylayer("pull", "fleet", "pull")["identities"]
+        told(rows, f"{pulled['records']} records, {pulled['bytes'] / 2**20:.1f} MiB, from nginx")
+    compiled = machine.run("runs the program", count)
+    show(rows)
+    return compiled
+
+
+def main() -> int:
+    """Runs the demonstration."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--count", type=int, default=1000, help="pipelines to create (default 1000)")
+    options = parser.parse_args()
+    try:
+        with tempfile.TemporaryDirectory(prefix="pylayer-fleet-demo-") as directory:
+            compiled = demonstrate(options.count, Path(directory))
+    except (DemoError, OSError, subprocess.TimeoutExpired) as error:
+        print(f"fleet-demo: {error}", file=sys.stderr)
+        return 1
+    print("The second machine compiled nothing." if not compiled else f"It still compiled {compiled} pipelines.")
+    return 1 if compiled else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
