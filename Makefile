@@ -1,5 +1,6 @@
 # make demo   the layer at work on an unmodified program, as a table
 # make fleet-demo  a builder publishes what it compiled, and an empty home pulls it from nginx, as a table
+# make fleet-chroot  a chroot with nothing but the wheel, a driver and the URL pulls and runs; two minutes, as root
 # make fleet-s3  builders on a real S3 server, Ceph's radosgw, which it starts; a minute
 # make test   lint and all tests
 # make check  before a commit: lint, the unit tests, one real program cold and warm; under a minute
@@ -73,6 +74,10 @@ check: setup $(VENV)/extra-test programs-demo lint
 
 fleet-demo: programs-demo setup
 	@$(BIN)/python -P tests/fleet/demo.py
+
+# Needs root for the chroot.
+fleet-chroot: programs-demo wheel
+	@$(BIN)/python -P tests/fleet/chroot.py
 
 # Ceph's radosgw, with a monitor and an object store in memory, on loopback ports (tests/fleet/radosgw.py).
 fleet-s3: setup $(VENV)/extra-test
@@ -254,7 +259,7 @@ docs: setup
 clean:
 	rm -rf build dist $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: sdist wheel check-wheel demo fleet-demo fleet-s3 check test ready bench fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady soak differential setup system-packages python programs $(PROGRAMS) lint format docs clean
+.PHONY: sdist wheel check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bench fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady soak differential setup system-packages python programs $(PROGRAMS) lint format docs clean
 ifndef PARALLEL
 .NOTPARALLEL:
 endif

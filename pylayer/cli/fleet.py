@@ -70,7 +70,7 @@ def _wanted(program: str | None) -> Wanted:
     return lambda number, name: glob_matches(program, name) or glob_matches(program, name.partition(" (")[0])
 
 
-def _pulls(found: Fleet, store: Store, identities: list[str], program: str | None) -> list[Pull]:
+def _pulls(found: Fleet, store: Store, identities: list[str], program: str | None, again: bool) -> list[Pull]:
     from ..fleet.downloading import Budget
     from ..fleet.pulling import Pull
 
@@ -78,7 +78,8 @@ def _pulls(found: Fleet, store: Store, identities: list[str], program: str | Non
         raise Failure("nothing was pulled: fleet.keys of the policy file lists no key, and nothing else is believed")
     backend = open_backend(found)
     budget = Budget(found.pull_seconds, found.pull_mib << 20)
-    return [Pull(backend, store, name, found.keys, budget, _wanted(program)) for name in identities]
+    wanted = _wanted(program)
+    return [Pull(backend, store, name, found.keys, budget, wanted, again) for name in identities]
 
 
 def _pull_all(pulls: list[Pull], quiet: bool) -> list[Pulled]:
@@ -117,9 +118,10 @@ def _print_pulled(results: list[Pulled], devices: dict[str, str]) -> None:
     metavar="IDENTITY",
     help="Pull for this driver identity, all 32 digits, although its device may not be here.",
 )
+@click.option("--again", is_flag=True, help="Also what was pulled before, such as after pylayer clear.")
 @url_option
 @json_option
-def pull(program: str | None, identity: str | None, url: str | None, as_json: bool) -> None:
+def pull(program: str | None, identity: str | None, again: bool, url: str | None, as_json: bool) -> None:
     """Pull what is published for the devices of this machine and not in its store yet.
 
     Everything is verified before it is in the store. A pull that was interrupted continues where it stopped. If it
@@ -136,7 +138,7 @@ def pull(program: str | None, identity: str | None, url: str | None, as_json: bo
         raise WrongUse(f"--identity {identity} is no identity, which has 32 digits from 0 to f; pylayer ls shows them")
     store, found = require_store(), require_fleet(url)
     devices = identities_here(store) if identity is None else {identity: "the given device"}
-    results = _pull_all(_pulls(found, store, list(devices), program), as_json)
+    results = _pull_all(_pulls(found, store, list(devices), program, again), as_json)
     if as_json:
         print_json({"store": store.root, "url": found.url, "identities": [asdict(result) for result in results]})
     else:

@@ -91,10 +91,14 @@ class Memory:
             replace_file(self._base + ".index", index, sync=True)
         self.index, self.etag = index, etag
 
-    def save(self, problem: str = "") -> None:
-        """Keeps the rest, and what went wrong. Raises OSError."""
+    def end(self, problem: str) -> None:
+        """Keeps everything, and that a pull ended now, with this problem if it is not empty. Raises OSError."""
         self.pulled_at, self.problem = time.time(), problem
-        values = {"etag": self.etag, "have": self.have, "pulled_at": self.pulled_at, "problem": problem}
+        self.save()
+
+    def save(self) -> None:
+        """Keeps what is in the store by now. Raises OSError."""
+        values = {"etag": self.etag, "have": self.have, "pulled_at": self.pulled_at, "problem": self.problem}
         make_folder(self._root, self._url)
         replace_file(self._base + ".state", json.dumps(values).encode())
 

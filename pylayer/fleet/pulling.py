@@ -42,7 +42,8 @@ class Pulled:
 
 class Pull:
     """A pull for one identity: first ``plan``, then ``steps``. What goes wrong is in ``result.problem``, and is
-    remembered. Both raise OSError if this machine cannot write."""
+    remembered. Both raise OSError if this machine cannot write. ``again``: as if this machine had pulled nothing yet.
+    """
 
     def __init__(
         self,
@@ -52,11 +53,14 @@ class Pull:
         keys: Mapping[str, str],
         budget: Budget,
         wanted: Wanted = lambda number, name: True,
+        again: bool = False,
     ) -> None:
         self.result = Pulled(identity)
         self._backend = backend
         self._store = store
         self._memory = Memory(store.root, backend.url, identity)
+        if again:
+            self._memory.have = {}
         self._trust = Trust(keys, identity, self._memory.index)
         self._budget = budget
         self._wanted = wanted
@@ -75,10 +79,11 @@ class Pull:
             result.problem = f"this machine cannot write: {error.strerror or error}"
             raise
         finally:
-            try:
-                self._memory.save(result.problem)
-            except OSError:
-                pass  # the disk is full, which the caller is told
+            if result.problem or not result.left:
+                try:
+                    self._memory.end(result.problem)
+                except OSError:
+                    pass  # the disk is full, which the caller is told
 
     def plan(self) -> int:
         """Fetches the index. Returns the number of bytes to come."""
@@ -87,7 +92,7 @@ class Pull:
             self._index = self._fetch_index()
             if self._index is not None:
                 self._packs = self._missing(self._index)
-        self.result.left = len(self._packs)
+                self.result.left = len(self._packs)
         return sum(pack.bytes for pack in self._packs)
 
     def steps(self) -> Iterator[int]:

@@ -55,6 +55,11 @@ class _Handler(BaseHTTPRequestHandler):
                 answer.headers["Content-Range"] = f"bytes {start}-{len(data) - 1}/{len(data)}"
         self._send(self.served.fault(path, answer))
 
+    def do_PUT(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        self.served.requests.append((self.path.lstrip("/"), "PUT"))
+        self._send(self.served.fault(self.path, Answer(200, 0, [], {"ETag": '"x"'})))
+
     def _send(self, answer: Answer) -> None:
         self.send_response(answer.status)
         for name, value in answer.headers.items():

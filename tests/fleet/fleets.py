@@ -91,13 +91,13 @@ class Machine:
         self.keys = dict(keys)
         directory.mkdir(parents=True, exist_ok=True)
 
-    def pull(self, url: str, program: str = "", budget: Budget | None = None) -> Pulled:
+    def pull(self, url: str, program: str = "", budget: Budget | None = None, again: bool = False) -> Pulled:
         budget = budget or Budget(SECONDS, 1 << 30)
 
         def wanted(number: str, name: str) -> bool:
             return name.startswith(program)
 
-        work = Pull(Backend(url, SECONDS), Face(str(self.root)), self.identity.name, self.keys, budget, wanted)
+        work = Pull(Backend(url, SECONDS), Face(str(self.root)), self.identity.name, self.keys, budget, wanted, again)
         work.plan()
         for _ in work.steps():
             pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import os
 import stat
 import time
@@ -14,6 +15,7 @@ from cli.stores import GAME, IDENTITY, Store, cell, present, write_run
 from cli.user import DEMO, User
 from fleet.faulty import Faulty, failing, only, serving
 from fleet.fleets import Builder, Machine, nginx
+from world import ROOT
 
 
 def write_policy(user: User, url: str, *keys: str, more: str = "") -> None:
@@ -213,3 +215,13 @@ def test_modes(farm: User) -> None:
     mask = os.umask(0)
     os.umask(mask)
     assert modes == {0o666 & ~mask}
+
+
+def test_units() -> None:
+    """The systemd units start a command that exists, and the timer starts the service of its name."""
+    parser = configparser.ConfigParser(interpolation=None)
+    assert parser.read([ROOT / "config" / "pylayer-pull.service", ROOT / "config" / "pylayer-pull.timer"])
+    lines = [parser["Service"][key].split() for key in ("ExecStart", "ExecStartPost")]
+    assert {line[0] for line in lines} == {"%h/.local/bin/pylayer"}
+    assert [line[1:] for line in lines] == [["fleet", "pull"], ["trim"]]
+    assert parser["Timer"]["Persistent"] == "true" and parser["Install"]["WantedBy"] == "timers.target"

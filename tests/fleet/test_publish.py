@@ -12,6 +12,7 @@ import pytest
 import xxhash
 from cli.stores import DAY, GAME, IDENTITY, NOW, OLD_DRIVER, TOOL, Store, cell, cell_data, note, used
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from fleet.faulty import failing, serving
 from fleet.fleets import Builder, Machine
 
 from pylayer.common.identity import program_id
@@ -177,6 +178,21 @@ def test_damaged_published_pack(builder: Builder) -> None:
     flip(builder.place / builder.index.packs[0].name)
     with pytest.raises(Untrusted, match="other bytes than the index says"):
         builder.publish(2)
+
+
+@pytest.mark.parametrize("status", [403, 503])
+def test_storage_errors(builder: Builder, monkeypatch: pytest.MonkeyPatch, status: int) -> None:
+    """If object storage refuses an upload, the push fails with its status, and a later one pushes the same records."""
+    with serving(builder.www) as server:
+        server.fault = failing(status)
+        for name, value in {"ENDPOINT_URL": server.url, "ACCESS_KEY_ID": "x", "SECRET_ACCESS_KEY": "x"}.items():
+            monkeypatch.setenv(f"AWS_{name}", value)
+        good, builder.url = builder.url, "s3://bucket/pipelines"
+        with pytest.raises(publishing.Unavailable, match=str(status)):
+            builder.push(1)
+        assert server.requests and {word for _, word in server.requests} == {"PUT"}
+    builder.url = good
+    assert builder.publish(2).records == 2
 
 
 # ---- folding and cleaning up -------------------------------------------------------------------------

@@ -101,6 +101,16 @@ def test_store_that_was_deleted(builder: Builder, machine: Machine) -> None:
     assert machine.pull(builder.url).records == 2 and machine.numbers() == [1, 2]
 
 
+def test_again(builder: Builder, machine: Machine) -> None:
+    """Pipelines that were cleared come back when they are asked for again."""
+    builder.publish(1, 2)
+    machine.pull(builder.url)
+    for path in Store(machine.root).folder.files(None, (".pack",)):
+        os.unlink(path)
+    assert machine.pull(builder.url).packs == 0 and machine.numbers() == []
+    assert machine.pull(builder.url, again=True).records == 2 and machine.numbers() == [1, 2]
+
+
 def test_byte_budget(builder: Builder, machine: Machine) -> None:
     """A pull with a byte budget takes packs while they fit, those used last first. The next pull continues."""
     builder.publish(*range(50))
