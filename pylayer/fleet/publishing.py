@@ -26,13 +26,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..common.files import remove
-from ..store.store import Refused, Store
+from ..store.store import Store
 from .backend import Backend, Item, Missing, Unavailable
 from .choice import MAX_FOLDED_BYTES, largest, to_fold, to_keep
 from .downloading import Budget, download, remove_left_parts
+from .incoming import Incoming
 from .index import MAX_PACK_BYTES, Index, Pack, Program, is_hex
 from .memory import make_folder
-from .signatures import index_payload, public_of, signed_index, verified
+from .signatures import index_payload, public_of, signed_index
 from .trust import MAX_INDEX_BYTES, Trust
 
 if TYPE_CHECKING:
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from ..common.identity import Identity
     from ..store.store import Bound
 
-#: Larger pushed packs are refused unread.
-MAX_INCOMING_BYTES = 2 << 30
 #: So often a publisher begins again because another was faster.
 ATTEMPTS = 8
 _DAY = 24 * 3600
@@ -89,50 +88,6 @@ def identities(backend: Backend) -> list[str]:
     return sorted(name for name in found if is_hex(name, 32))
 
 
-class _Incoming:
-    """What machines pushed for one identity, verified and in a store of its own."""
-
-    def __init__(self, root: str) -> None:
-        self.store = Store(root)
-        self.identity: Identity | None = None
-        self.device = ""
-        self.names: dict[int, str] = {}
-        self.paths: list[str] = []
-        self.refused: dict[str, str] = {}
-        self.records = 0
-
-    def read(self, backend: Backend, identity: str, push_keys: Mapping[str, str]) -> Iterator[int]:
-        """Fetches and verifies all pushed packs; yields numbers of bytes. Raises Unavailable and OSError."""
-        for item in backend.items(f"incoming/{identity}"):
-            try:
-                yield from self._take(backend, identity, item, push_keys)
-                self.paths.append(item.path)
-            except Missing:
-                continue  # another publisher published it
-            except Refused as error:
-                self.refused[item.path] = str(error)
-
-    def _take(self, backend: Backend, identity: str, item: Item, push_keys: Mapping[str, str]) -> Iterator[int]:
-        if item.bytes > MAX_INCOMING_BYTES:
-            raise Refused(f"it has {item.bytes} bytes, more than a pushed pack can have")
-        path = os.path.join(self.store.root, "incoming")
-        with open(path, "wb") as file:
-            for data in backend.stream(item.path, 0, item.bytes):
-                file.write(data)
-                yield len(data)
-        with verified(path, dict(push_keys), "trusted_keys of the publisher's policy file lists who may push") as (
-            content,
-            _,
-        ):
-            work = self.store.import_from(content, None)
-            if work.identity.name != identity:
-                raise Refused(f"it is for identity {work.identity.name}")
-            yield from work.steps(self.store.root)
-        self.identity, self.device = work.identity, work.device or self.device
-        self.names |= work.result.programs
-        self.records += work.result.records + work.result.known
-
-
 class Publication:
     """Publishes for one identity. ``steps`` does it, and ``result`` has the outcome."""
 
@@ -154,7 +109,7 @@ class Publication:
         self._folder = make_folder(self._store.root, self._backend.url, self.result.identity)
         remove_left_parts(self._folder)
         with tempfile.TemporaryDirectory(prefix="pylayer-publish-") as scratch:
-            incoming = _Incoming(scratch)
+            incoming = Incoming(scratch)
             yield from incoming.read(self._backend, self.result.identity, self._terms.push_keys)
             self.result.refused = [f"{path}: {reason}" for path, reason in incoming.refused.items()]
             for _ in range(ATTEMPTS):
@@ -213,7 +168,7 @@ class Publication:
 
     # ---- packs -----------------------------------------------------------------------------------
 
-    def _next(self, current: Index | None, incoming: _Incoming) -> Generator[int, None, Index | None]:
+    def _next(self, current: Index | None, incoming: Incoming) -> Generator[int, None, Index | None]:
         """Returns the index to publish, whose packs are uploaded already; None if the present one will do."""
         now, days = int(time.time()), self._terms
         identity = current.identity if current else incoming.identity
@@ -243,7 +198,7 @@ class Publication:
         return left and self._signer == public_of(self._key) and not self._terms.discard
 
     def _add(
-        self, identity: Identity, incoming: _Incoming, programs: dict[str, Program], packs: dict[str, list[Pack]]
+        self, identity: Identity, incoming: Incoming, programs: dict[str, Program], packs: dict[str, list[Pack]]
     ) -> Generator[int, None, None]:
         """Adds packs of what was pushed and is not published, and folds."""
         result = self.result

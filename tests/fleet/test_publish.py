@@ -16,7 +16,7 @@ from fleet.faulty import failing, serving
 from fleet.fleets import Builder, Machine
 
 from pylayer.common.identity import program_id
-from pylayer.fleet import choice, publishing
+from pylayer.fleet import choice, incoming, publishing
 from pylayer.fleet.backend import Backend
 from pylayer.fleet.publishing import Terms
 from pylayer.fleet.pushing import Push
@@ -157,7 +157,7 @@ def test_pack_of_another_identity(builder: Builder) -> None:
 
 def test_huge_pushed_pack(builder: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pushed pack that is too large is refused unread."""
-    monkeypatch.setattr(publishing, "MAX_INCOMING_BYTES", 1000)
+    monkeypatch.setattr(incoming, "MAX_INCOMING_BYTES", 1000)
     assert "more than a pushed pack can have" in builder.publish(1).refused[0]
 
 
@@ -310,8 +310,8 @@ def test_two_publishers(tmp_path: Path, builder: Builder, machine: Machine) -> N
     builder.push(2)
     real = work._next
 
-    def late(current: object, incoming: object) -> object:
-        index = yield from real(current, incoming)  # type: ignore[arg-type, misc]
+    def late(current: object, pushed: object) -> object:
+        index = yield from real(current, pushed)  # type: ignore[arg-type, misc]
         if index is not None and index.number == 2:
             other.publish(3)
         return index
