@@ -102,7 +102,7 @@ def _print_published(result: Published) -> None:
 )
 @click.option(
     "--keep-days",
-    type=click.IntRange(0, 3650),
+    type=click.IntRange(1, 3650),
     default=30,
     show_default=True,
     metavar="DAYS",

@@ -33,6 +33,10 @@ class Missing(Unavailable):
     """There is no such object."""
 
 
+class NoRanges(Unavailable):
+    """The server sends whole objects only."""
+
+
 class Unchanged(Exception):
     """The object is the one that the caller has."""
 
@@ -97,7 +101,7 @@ class Backend:
     @contextlib.contextmanager
     def _errors(self, path: str) -> Iterator[None]:
         """Turns the exceptions of obstore into this module's."""
-        from obstore.exceptions import BaseError, NotModifiedError
+        from obstore.exceptions import BaseError, NotModifiedError, NotSupportedError
 
         try:
             yield
@@ -105,6 +109,8 @@ class Backend:
             raise Missing(f"{self.url} has no {path}") from error
         except NotModifiedError as error:
             raise Unchanged from error
+        except NotSupportedError as error:
+            raise NoRanges(f"{self.url} cannot continue a download, so the next pull begins it anew") from error
         except (BaseError, OSError, ValueError) as error:
             where = path if path == self.url else f"{self.url.rstrip('/')}/{path}"
             raise Unavailable(f"{where}: {_one_line(error)}") from error
@@ -118,7 +124,7 @@ class Backend:
             return bytes(found.bytes()), found.meta["e_tag"]
 
     def stream(self, path: str, start: int, size: int) -> Iterator[bytes]:
-        """Yields the bytes of an object of ``size`` bytes from ``start`` on, as they arrive."""
+        """Yields the bytes of an object of ``size`` bytes from ``start`` on, as they arrive. Raises NoRanges."""
         with self._errors(path):
             options: Any = {"range": {"offset": start}} if start else None
             found = self._obstore.get(self._store, path, options=options)

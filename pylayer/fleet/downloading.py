@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator
 from ..common import owner
 from ..common.files import remove, remove_left_temporaries
 from ..common.paths import open_in_store
-from .backend import Backend
+from .backend import Backend, NoRanges
 from .index import Pack
 from .trust import Arriving, Untrusted
 
@@ -58,7 +58,7 @@ def download(backend: Backend, folder: str, identity: str, pack: Pack, budget: B
         if not arriving.is_whole:
             yield from _append(backend, path, f"v1/{identity}/{pack.name}", pack, arriving, budget)
         arriving.require_whole()
-    except (Untrusted, OSError):  # wrong bytes, or the disk is full
+    except (Untrusted, NoRanges, OSError):  # wrong bytes, no way to continue, or a full disk
         remove(path)
         raise
     return path

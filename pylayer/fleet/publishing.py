@@ -34,7 +34,7 @@ from .incoming import Incoming
 from .index import MAX_PACK_BYTES, Index, Pack, Program, is_hex
 from .memory import make_folder
 from .signatures import index_payload, public_of, signed_index
-from .trust import MAX_INDEX_BYTES, Trust
+from .trust import MAX_INDEX_BYTES, Trust, Untrusted
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -132,7 +132,10 @@ class Publication:
             data, _ = self._backend.read(f"{self._place}/{name}", MAX_INDEX_BYTES)
         except Missing:
             return None
-        index = self._trust.index(data, 0)  # one that has expired is still the last one
+        try:
+            index = self._trust.index(data, 0)  # one that has expired is still the last one
+        except Untrusted as error:
+            raise Untrusted(f"{self._place}/{name}: {error}") from error
         self._signer = index_payload(data)[1]
         return index, data
 

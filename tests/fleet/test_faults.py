@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from cli.stores import DAY, GAME, IDENTITY, OLD_DRIVER, cell_data
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from fleet.faulty import Fault, Faulty, announcing, cut, dripping, failing, flipped, only, serving
+from fleet.faulty import Answer, Fault, Faulty, announcing, cut, dripping, failing, flipped, only, serving
 from fleet.fleets import Builder, Machine, free_port
 
 from pylayer.common.identity import program_id
@@ -127,6 +127,19 @@ def test_cut_pack_is_continued(builder: Builder, server: Faulty, known: Machine,
     ranges = [wanted for path, wanted in server.requests if path.endswith(".pack")]
     assert ranges == [f"bytes={there}-" if there else ""]
     assert known.numbers() == [1, 2, 3, 4] and parts(known) == []
+
+
+def test_server_without_ranges(server: Faulty, known: Machine) -> None:
+    """With a server that cannot continue a download, what was downloaded is dropped, and the next pull begins anew."""
+    server.fault = only(".pack", cut(300))
+    problem(known, server.url)
+    (part,) = parts(known)
+    part = part.rename(part.with_name(f"{part.name.split('.')[0]}.nobody{PART}"))
+    os.utime(part, (part.stat().st_mtime - 2 * DAY,) * 2)
+    server.fault = only(".pack", lambda path, answer: Answer(200, answer.size, answer.body))
+    assert "begins it anew" in problem(known, server.url)
+    assert parts(known) == []
+    assert known.pull(server.url).problem == "" and known.numbers() == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("at", [0, 100, 300, 5000, -1])
