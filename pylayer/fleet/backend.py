@@ -66,6 +66,8 @@ def _one_line(error: Exception) -> str:
     """Returns an error of obstore as one line, without its account of the request and its internals."""
     text = " ".join(str(error).partition("\n\nDebug source")[0].split())
     text = text.rpartition(" - ")[2].removeprefix("Generic ").removeprefix("HTTP error: ").removeprefix("HTTP error: ")
+    if "InvalidCertificate" in str(error):
+        return "the server's certificate is not trusted here (SSL_CERT_FILE names other authorities)"
     for known, meaning in _MEANINGS.items():
         if text.endswith(known):
             return f"{meaning} ({known})"

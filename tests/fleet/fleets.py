@@ -8,7 +8,6 @@ import re
 import socket
 import subprocess
 import time
-import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -128,34 +127,35 @@ def documented_server(www: Path, port: int) -> str:
 
 
 @contextlib.contextmanager
-def nginx(directory: Path, www: Path) -> Iterator[str]:
-    """Serves a directory with nginx, as docs/fleets.md shows it; yields the URL."""
+def nginx(directory: Path, www: Path, certificate: Path | None = None) -> Iterator[str]:
+    """Serves a directory with nginx, as docs/fleets.md shows it, or over HTTPS with a certificate and its key in one
+    file; yields the URL."""
     directory.mkdir(exist_ok=True)
     port = free_port()
+    server = documented_server(www, port)
+    if certificate is not None:
+        files = f"ssl_certificate {certificate}; ssl_certificate_key {certificate};"
+        server = server.replace(f"{port};", f"{port} ssl; {files}")
     temporary = "\n".join(
         f"{kind}_temp_path {directory}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     )
     config = directory / "nginx.conf"
     config.write_text(
         f"daemon off; pid {directory}/pid; error_log {directory}/error.log; worker_processes 1;\n"
-        f"events {{}}\nhttp {{\naccess_log {directory}/access.log;\n{temporary}\n{documented_server(www, port)}}}\n"
+        f"events {{}}\nhttp {{\naccess_log {directory}/access.log;\n{temporary}\n{server}}}\n"
     )
     www.parent.chmod(0o755)
     if www.stat().st_uid == 0:  # nginx's worker is another user, and the test's directories are root's alone
         config.write_text("user root;\n" + config.read_text())
     process = subprocess.Popen(["/usr/sbin/nginx", "-c", config, "-p", directory], stderr=subprocess.DEVNULL)
-    url = f"http://127.0.0.1:{port}"
     try:
         for _ in range(600):
             assert process.poll() is None, (directory / "error.log").read_text()
             with contextlib.suppress(OSError):
-                try:
-                    urllib.request.urlopen(url, timeout=5).close()
-                except urllib.error.HTTPError:
-                    pass
+                socket.create_connection(("127.0.0.1", port), timeout=5).close()
                 break
             time.sleep(0.05)
-        yield url
+        yield f"http{'s' if certificate else ''}://127.0.0.1:{port}"
     finally:
         process.terminate()
         process.wait(60)

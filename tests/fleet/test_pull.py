@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from cli.stores import GAME, IDENTITY, OLD_DRIVER, TOOL, Store, cell, used
+from fleet import certificates
 from fleet.fleets import Builder, Machine, nginx
 
 from pylayer.common.identity import program_id
@@ -39,6 +40,16 @@ def test_empty_machine(tmp_path: Path, builder: Builder, machine: Machine) -> No
     assert machine.files() == before
     index = f"/v1/{IDENTITY.name}/index"
     assert [line for line in requests(tmp_path / "nginx") if index in line] == [f"GET {index} 200", f"GET {index} 304"]
+
+
+def test_https(tmp_path: Path, builder: Builder, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over HTTPS nothing is read from a server whose certificate is not trusted, and the line says so."""
+    builder.publish(1)
+    authority, server = certificates.make(tmp_path)
+    with nginx(tmp_path / "nginx", builder.www, server) as url:
+        assert "certificate is not trusted" in machine.pull(url).problem and machine.numbers() == []
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+        assert machine.pull(url).problem == "" and machine.numbers() == [1]
 
 
 def test_what_the_server_shows(tmp_path: Path, builder: Builder) -> None:
