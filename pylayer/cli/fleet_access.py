@@ -63,14 +63,12 @@ def require_fleet(url: str | None) -> Fleet:
 
 def open_backend(found: Fleet, writes: bool = False) -> Backend:
     """Returns the storage of a fleet. Raises Failure if it cannot be used."""
-    from ..fleet.backend import Backend, NotInstalled, Unavailable
+    from ..fleet.backend import NEEDS_OBSTORE, Backend, NotInstalled, Unavailable
 
     try:
         return Backend(found.url, found.pull_seconds, writes)
     except NotInstalled as error:
-        raise Failure(
-            "this command needs obstore, which is not installed; install it with: pip install 'vk-pylayer[fleet]'"
-        ) from error
+        raise Failure(f"nothing was done: {NEEDS_OBSTORE}") from error
     except Unavailable as error:
         raise Failure(f"fleet.url cannot be used: {error}") from error
 

@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 from ..common.settings import fleet_settings
@@ -22,12 +23,16 @@ NICE = 10
 
 def pull_beside(document: dict[str, Any], root: str, environment: Mapping[str, str]) -> None:
     """Starts a pull if the policy document asks for one and the last is long enough ago. Prints one line if the last
-    one failed. Never raises OSError."""
+    one failed, or if none can be. Never raises OSError."""
     settings = fleet_settings(document)
     if not settings["url"] or not settings["pull_on_run"]:
         return
+    from ..fleet.backend import NEEDS_OBSTORE
     from ..fleet.memory import remembered
 
+    if find_spec("obstore") is None:
+        fail(f"nothing is pulled from {settings['url']}: {NEEDS_OBSTORE}")
+        return
     last = remembered(root, settings["url"])
     for problem in {memory.problem for memory in last if memory.problem}:
         fail(f"the last pull from {settings['url']} failed: {problem}; pylayer fleet pull tries again")

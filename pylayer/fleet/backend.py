@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from datetime import datetime
 
+#: What to do where obstore is missing.
+NEEDS_OBSTORE = "obstore is not installed; install it with: pip install 'vk-pylayer[fleet]'"
 #: A connection that delivers nothing for this many seconds has failed.
 STALL_SECONDS = 20
 CONNECT_SECONDS = 10

@@ -17,6 +17,8 @@ from fleet.faulty import Faulty, failing, only, serving
 from fleet.fleets import Builder, Machine, nginx
 from world import ROOT
 
+from pylayer.cli import fleet_beside
+
 
 def write_policy(user: User, url: str, *keys: str, more: str = "") -> None:
     """Writes a policy file with a fleet."""
@@ -115,11 +117,20 @@ def test_policy_that_cannot_be_used(user: User) -> None:
 
 
 def test_without_obstore(user: User, tmp_path: Path) -> None:
-    """Where the extra is not installed, one line says how to install it, and `pylayer run` says nothing."""
+    """Where the extra is not installed, one line says how to install it."""
     (tmp_path / "obstore.py").write_text("raise ImportError('no module named obstore')\n")
     write_policy(user, "http://127.0.0.1:1", "pylayer-ed25519:" + "A" * 43 + "=")
     line = failure(user, "pull", "--identity", IDENTITY.name, PYTHONPATH=str(tmp_path))
     assert "pip install 'vk-pylayer[fleet]'" in line
+
+
+def test_run_without_obstore(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where the extra is not installed, `pylayer run` says so in one line, and starts no pull."""
+    monkeypatch.setattr(fleet_beside, "find_spec", lambda name: None)
+    monkeypatch.setattr(fleet_beside, "_start", lambda *arguments: pytest.fail("a pull was started"))
+    fleet_beside.pull_beside({"fleet": {"url": "http://127.0.0.1:1"}}, "/nonexistent", {})
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1 and "pip install 'vk-pylayer[fleet]'" in line
 
 
 def test_server_down(user: User) -> None:
