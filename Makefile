@@ -120,9 +120,10 @@ analyze: setup | analyzers
 	$(CLANG_TIDY) --quiet $(SHIM_C) -- -std=gnu11 -I. -Ishim/layer -isystem "$$include" \
 	    -DPYLAYER_POLICY_LIBRARY='""' -DPYLAYER_PRIVATE_PYTHON='""'
 
-stress: setup programs
+stress: setup $(VENV)/extra-test programs
 	@$(BIN)/python tests/stress/many.py
 	@$(BIN)/python tests/stress/kill.py
+	PYLAYER_TEST_MOMENTS=all $(BIN)/pytest -q tests/fleet/test_killed.py
 
 corruption: setup programs
 	@$(BIN)/python tests/corruption/run.py --inputs $(INPUTS)

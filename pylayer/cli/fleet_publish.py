@@ -90,7 +90,7 @@ def _print_published(result: Published) -> None:
         fail(f"refused and moved to refused/: {text}")
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Publish what machines pushed.")
+@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Publish what builders pushed.")
 @key_option
 @click.option(
     "--valid-days",
@@ -112,7 +112,7 @@ def _print_published(result: Published) -> None:
 @url_option
 @json_option
 def publish(key: str, valid_days: int, keep_days: int, discard: bool, url: str | None, as_json: bool) -> None:
-    """Verify what machines pushed, and publish it in an index that this key signs.
+    """Verify what builders pushed, and publish it in an index that this key signs.
 
     Accepts packs that are signed by this key, or by one of trusted_keys in the policy file. Run it on one trusted
     machine, such as from a timer. Two at once lose nothing.
