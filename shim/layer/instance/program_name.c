@@ -68,34 +68,36 @@ void program_name(char out[NAME_ROOM], const char *executable, const char *comma
     snprintf(out, NAME_ROOM, "%s", executable);
 }
 
-static char *read_executable_name(void)
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static char program_path[PATH_BYTES], *own_program_name;
+static ProgramText own = {.path = program_path, .command_line = ""};
+
+static void read_own(void)
 {
-    char path[PATH_BYTES];
-    ssize_t length = readlink("/proc/thread-self/exe", path, sizeof path - 1);
-    path[length > 0 ? length : 0] = '\0';
-    const char *slash = strrchr(path, '/'), *executable = slash ? slash + 1 : path;
-    char *command_line = NULL, *name = malloc(NAME_ROOM);
-    size_t used = 0;
-    if (length > 0 && runs_scripts(executable))
-        command_line = read_all(open("/proc/thread-self/cmdline", O_RDONLY | O_CLOEXEC), COMMAND_LINE_BYTES, 0, &used);
-    if (name)
-        program_name(name, length > 0 ? executable : "unknown", command_line ? command_line : "", used);
-    free(command_line);
-    return name;
+    ssize_t length = readlink("/proc/thread-self/exe", program_path, sizeof program_path - 1);
+    own.path_size = length > 0 ? (size_t)length : 0;
+    char *read = read_all(open("/proc/thread-self/cmdline", O_RDONLY | O_CLOEXEC), COMMAND_LINE_BYTES, 0,
+                          &own.command_line_size);
+    if (read)
+        own.command_line = read;
+    else
+        own.command_line_size = 0;
+    const char *slash = strrchr(program_path, '/'), *executable = slash ? slash + 1 : program_path;
+    own_program_name = malloc(NAME_ROOM);
+    if (own_program_name)
+        program_name(own_program_name, own.path_size ? executable : "unknown", own.command_line, own.command_line_size);
 }
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static char *own_name;
-
-static void find_own_name(void)
+const ProgramText *program_text(void)
 {
-    own_name = read_executable_name();
+    pthread_once(&once, read_own);
+    return &own;
 }
 
 const char *executable_name(void)
 {
-    pthread_once(&once, find_own_name);
-    return own_name;
+    pthread_once(&once, read_own);
+    return own_program_name;
 }
 
 bool program_id(const char *application_name, uint64_t *id)

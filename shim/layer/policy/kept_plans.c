@@ -12,7 +12,6 @@
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,16 +64,11 @@ static void add(Key *key, const void *data, size_t size)
 /* The program's executable and arguments. Rules match names made from these. */
 static void add_program(Key *key)
 {
-    char text[KEPT_COMMAND_LINE_BYTES];
-    ssize_t length = readlink("/proc/thread-self/exe", text, sizeof text);
-    add(key, text, length > 0 ? (size_t)length : 0);
+    const ProgramText *text = program_text();
+    size_t arguments = text->command_line_size;
+    add(key, text->path, text->path_size + 1);
+    add(key, text->command_line, arguments < KEPT_COMMAND_LINE_BYTES ? arguments : KEPT_COMMAND_LINE_BYTES);
     add(key, "", 1);
-    int fd = open("/proc/thread-self/cmdline", O_RDONLY | O_CLOEXEC);
-    length = fd >= 0 ? read(fd, text, sizeof text) : 0;
-    add(key, text, length > 0 ? (size_t)length : 0);
-    add(key, "", 1);
-    if (fd >= 0)
-        close(fd);
 }
 
 /* This build: a newly installed library is another file. */

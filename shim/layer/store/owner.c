@@ -12,6 +12,7 @@
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static uint8_t machine[PYLAYER_DIGEST_BYTES];
+static uint64_t own_ticks;
 static bool machine_known;
 
 static size_t read_text(const char *path, char *text, size_t room)
@@ -22,21 +23,6 @@ static size_t read_text(const char *path, char *text, size_t room)
         close(fd);
     text[length > 0 ? length : 0] = '\0';
     return length > 0 ? (size_t)length : 0;
-}
-
-/* The digest of boot id, a zero and pid namespace. */
-static void find_machine(void)
-{
-    char text[256];
-    size_t length = read_text("/proc/sys/kernel/random/boot_id", text, 64);
-    while (length > 0 && text[length - 1] == '\n')
-        length--;
-    text[length++] = '\0';
-    ssize_t more = readlink("/proc/self/ns/pid", text + length, sizeof text - length);
-    if (length == 1 || more <= 0)
-        return;
-    digest128(text, length + (size_t)more, machine);
-    machine_known = true;
 }
 
 /* Fields 3 and 22 of /proc/<pid>/stat. Returns false if there is no such process, or only its parent has not noticed
@@ -57,17 +43,33 @@ static bool start_ticks_of(uint32_t pid, uint64_t *ticks)
     return true;
 }
 
+/* The machine is the digest of boot id, a zero and pid namespace. */
+static void find_own(void)
+{
+    char text[256];
+    size_t length = read_text("/proc/sys/kernel/random/boot_id", text, 64);
+    while (length > 0 && text[length - 1] == '\n')
+        length--;
+    text[length++] = '\0';
+    ssize_t more = readlink("/proc/self/ns/pid", text + length, sizeof text - length);
+    if (length == 1 || more <= 0)
+        return;
+    digest128(text, length + (size_t)more, machine);
+    machine_known = start_ticks_of((uint32_t)getpid(), &own_ticks);
+}
+
 bool owner_write(FileHeader *header)
 {
-    pthread_once(&once, find_machine);
+    pthread_once(&once, find_own);
     memcpy(header->machine, machine, sizeof header->machine);
     header->pid = (uint32_t)getpid();
-    return machine_known && start_ticks_of(header->pid, &header->start_ticks);
+    header->start_ticks = own_ticks;
+    return machine_known;
 }
 
 bool owner_was_here(const FileHeader *header)
 {
-    pthread_once(&once, find_machine);
+    pthread_once(&once, find_own);
     return machine_known && memcmp(header->machine, machine, sizeof machine) == 0;
 }
 
