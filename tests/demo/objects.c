@@ -204,13 +204,15 @@ static void create_cache(Objects *objects, VkDevice device, const Options *optio
 {
     if (options->cache == CACHE_NONE)
         return;
+    uint64_t start = now_ns();
     void *data = options->cache == CACHE_FILE ? read_file(options->cache_file, &objects->cache_loaded_bytes) : NULL;
     const VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO,
                                             .initialDataSize = objects->cache_loaded_bytes,
                                             .pInitialData = data};
-    uint64_t start = now_ns();
+    uint64_t read = now_ns();
     VkResult result = vkCreatePipelineCache(device, &info, NULL, &objects->cache);
-    objects->create_cache_ns = now_ns() - start;
+    objects->read_cache_ns = read - start;
+    objects->create_cache_ns = now_ns() - read;
     free(data);
     must(result, "vkCreatePipelineCache");
 }

@@ -18,7 +18,7 @@ typedef struct {
     VkPipelineLayout layouts[LAYOUT_COUNT];
     VkRenderPass passes[PASS_COUNT][COLOR_FORMATS][SAMPLE_COUNTS];
     VkPipelineCache cache;
-    uint64_t create_cache_ns;
+    uint64_t read_cache_ns, create_cache_ns; // its file, and vkCreatePipelineCache
     size_t cache_loaded_bytes;
 } Objects;
 

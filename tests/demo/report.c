@@ -71,8 +71,10 @@ static void print_json(const Report *r, Times times)
     printf(", \"feedback\": {\"valid\": %" PRIu64 ", \"application_cache_hit\": %" PRIu64 ", \"untouched\": %" PRIu64
            "}",
            t->feedback_valid, t->feedback_cache_hit, t->feedback_untouched);
-    printf(", \"create_instance_ns\": %" PRIu64 ", \"create_device_ns\": %" PRIu64 ", \"create_cache_ns\": %" PRIu64,
-           r->context->create_instance_ns, r->context->create_device_ns, r->objects->create_cache_ns);
+    printf(", \"create_instance_ns\": %" PRIu64 ", \"create_device_ns\": %" PRIu64 ", \"read_cache_ns\": %" PRIu64
+           ", \"create_cache_ns\": %" PRIu64,
+           r->context->create_instance_ns, r->context->create_device_ns, r->objects->read_cache_ns,
+           r->objects->create_cache_ns);
     printf(", \"cache_loaded_bytes\": %zu, \"cache_bytes\": %zu", r->objects->cache_loaded_bytes, r->cache_bytes);
     printf(", \"create_ns_total\": %" PRIu64 ", \"create_wall_ns\": %" PRIu64, t->create_ns, r->create_wall_ns);
     printf(", \"per_pipeline_ns\": {\"median\": %.0f, \"mean\": %.0f, \"p99\": %.0f}", times.median, times.mean,
