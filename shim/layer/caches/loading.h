@@ -16,7 +16,7 @@ typedef struct Loading {
     unsigned expected;      /* loads that neither loading_done nor loading_cancel has ended */
 } Loading;
 
-/* Merges records. Returns -1 if the device has no cache of the layer's. */
+/* Merges records before it returns; abandoned ones are left out. Returns -1 if the device has no cache of the layer's. */
 int64_t loading_take(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
                      const uint8_t *digests, const uint64_t *fingerprint_array, uint64_t record_count);
 /* Announces one more load. Pipeline creations that miss wait for its loading_done or loading_cancel. */

@@ -49,7 +49,7 @@ typedef struct TableEntry {
 /* NOTE records repeat what they say in their header, for readers that do not parse settings text. */
 #define NOTE_PLAIN_KIND 1 /* the driver's caches never find pipelines of `kind` */
 #define NOTE_STUB 2       /* the driver's caches keep nothing */
-/* CELL, BINR: the driver's own cache had the pipeline. */
+/* CELL, BINR: the driver's own cache had the pipeline. Flag 2, which the layer does not read: it came from a fleet. */
 #define RECORD_ADOPTED 1
 
 /* Returns true if the header is whole and of this version and identity. */

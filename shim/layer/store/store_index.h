@@ -22,7 +22,7 @@ typedef struct StoredFile {
     uint64_t salt;
     uint64_t size; /* when it was indexed */
     uint64_t entry_count;
-    bool damage_told;
+    bool damage_told;    /* policy knows that it has to read the file */
     uint64_t table;      /* where the entries begin in the file, if they are not in memory */
     TableEntry *entries; /* in the order of fingerprints; NULL: they are in the file */
 } StoredFile;
