@@ -39,6 +39,16 @@ void device_command_end(Device *device)
     pthread_mutex_unlock(&device->command_mutex);
 }
 
+/* Returns false if a thread that cannot go on holds a lock that exit() needs: the one whose handler called exit(). */
+static bool locks_can_be_had(Device *device)
+{
+    bool all = mutex_can_be_had(&device->loading.mutex) && mutex_can_be_had(&device->stored.mutex) &&
+               mutex_can_be_had(&device->given_mutex);
+    for (unsigned i = 0; i < SEEN_SHARDS && all; i++)
+        all = mutex_can_be_had(&device->seen.shards[i].mutex);
+    return all;
+}
+
 bool devices_can_be_used(void)
 {
     if (!mutex_can_be_had(&devices_mutex))
@@ -46,7 +56,7 @@ bool devices_can_be_used(void)
     bool free_ones = true;
     pthread_mutex_lock(&devices_mutex);
     for (struct DeviceNode *node = devices; node && free_ones; node = node->next)
-        free_ones = mutex_can_be_had(&node->device->loading.mutex);
+        free_ones = locks_can_be_had(node->device);
     pthread_mutex_unlock(&devices_mutex);
     return free_ones;
 }
