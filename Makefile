@@ -196,7 +196,7 @@ sdist: $(PACKAGE)/built
 	@rm -rf dist && mkdir -p dist && cp $(PACKAGE)/sdist/* dist
 
 # auditwheel puts the libraries inside that not every system has, and names the wheel after the oldest C library that will
-# do (docs/packaging.md).
+# do (docs/install.md).
 wheel: sdist $(VENV)/extra-package
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist $(PACKAGE)/wheel/*.whl \
 	    >build/wheel.log 2>&1 || { cat build/wheel.log >&2; exit 1; }

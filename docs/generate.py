@@ -1,5 +1,5 @@
-"""Writes docs/cli.md and docs/pylayer.1 from the commands' own help, docs/json.yaml and docs/environment.md, and the
-table in docs/metrics.md.
+"""Writes docs/pylayer.1 from the commands' own help, docs/man-introduction.txt and the variables in docs/policy.md, the
+table of metrics in docs/observe.md, and the numbers of `pylayer stats` in docs/json.yaml.
 
 make docs
 .venv/bin/python docs/generate.py --check     # which of them is stale, and status 1 if one is
@@ -96,71 +96,22 @@ def pages(found: click.Command = command, parent: click.Context | None = None) -
             yield from pages(below, context)
 
 
-# ---- Markdown ------------------------------------------------------------------------------------------
-
-
-def _markdown_text(text: str) -> str:
-    """Text in which nothing is markup but what stands in backticks."""
-    pieces = re.split(r"(`[^`]*`)", text)
-    return "".join(piece if piece.startswith("`") else re.sub(r"([*<\\])", r"\\\1", piece) for piece in pieces)
-
-
-def _anchor(path: str) -> str:
-    return path.replace(" ", "-")
-
-
-def _markdown_list(title: str, rows: list[tuple[str, str]]) -> list[str]:
-    if not rows:
-        return []
-    return [f"{title}:", "", *(f"- `{name}`: {_markdown_text(text)}" for name, text in rows), ""]
-
-
-def _markdown_page(page: Page, output: dict[str, str]) -> list[str]:
-    lines = [f"## {page.path}", "", "```", page.usage, "```", ""]
-    for paragraph in page.paragraphs:
-        lines += [_markdown_text(paragraph), ""]
-    lines += _markdown_list("Arguments", page.arguments)
-    lines += _markdown_list("Options", page.options)
-    for path in page.commands:
-        lines.append(f"- [{path}](#{_anchor(path)})")
-    lines += [""] * bool(page.commands)
-    for example in page.examples:
-        lines += [example.heading, "", "```sh", *example.lines, "```", ""]
-    if page.exit_status:
-        lines += [f"Exit status: {_markdown_text(page.exit_status)}", ""]
-    if page.path in output:
-        lines += ["With `--json`:", "", "```yaml", output[page.path], "```", ""]
-    return lines
-
-
-def markdown() -> str:
-    """docs/cli.md."""
-    found = list(pages())
-    introduction = (DOCS / "cli.in.md").read_text(encoding="utf-8").rstrip("\n")
-    lines = ["<!-- make docs writes this file, from the commands' own help, docs/cli.in.md and docs/json.yaml. -->", ""]
-    table = ["| command | |", "|---|---|"]
-    table += [f"| [{page.path}](#{_anchor(page.path)}) | {_markdown_text(page.short)} |" for page in found[1:]]
-    lines += [introduction.replace("@COMMANDS@", "\n".join(table)), ""]
-    output = json_output()
-    for page in found[1:]:
-        lines += _markdown_page(page, output)
-    return "\n".join(lines).rstrip("\n") + "\n"
-
-
-def json_output() -> dict[str, str]:
-    """By a command's path, what docs/json.yaml says of its JSON."""
-    numbers = "\n".join(f"    {name}: integer - {row.meaning}" for name, row in NUMBERS.items())
-    text = (DOCS / "json.yaml").read_text(encoding="utf-8").replace("    # @NUMBERS@", numbers)
-    parts = re.split(r"^(pylayer[a-z ]*):\n", text, flags=re.MULTILINE)
-    bodies = (re.sub(r"^  ", "", body, flags=re.MULTILINE).strip("\n") for body in parts[2::2])
-    return dict(zip(parts[1::2], bodies, strict=True))
+# ---- tables of other pages -----------------------------------------------------------------------------
 
 
 def metrics() -> str:
-    """docs/metrics.md, with the table of the metrics made anew."""
+    """docs/observe.md, with a new table of the metrics."""
     rows = "".join(f"| `{name}` | {kind} | {text.rstrip('.')} |\n" for name, kind, text in METRICS)
-    text = (DOCS / "metrics.md").read_text(encoding="utf-8")
+    text = (DOCS / "observe.md").read_text(encoding="utf-8")
     return re.sub(r"(?:^\| `pylayer_.*\n)+", lambda _: rows, text, flags=re.MULTILINE)
+
+
+def json_output() -> str:
+    """docs/json.yaml, with the numbers of `pylayer stats` from pylayer/report/counters.py."""
+    numbers = "".join(f"    {name}: integer - {row.meaning}\n" for name, row in NUMBERS.items())
+    text = (DOCS / "json.yaml").read_text(encoding="utf-8")
+    block = re.compile(r"(    # numbers\n).*?(    # end of the numbers\n)", re.DOTALL)
+    return block.sub(lambda found: found[1] + numbers + found[2], text)
 
 
 # ---- man page ------------------------------------------------------------------------------------------
@@ -208,11 +159,10 @@ def _roff_page(page: Page) -> list[str]:
 
 
 def variables() -> list[tuple[str, str]]:
-    """Of docs/environment.md, each variable and what it means."""
-    rows = re.findall(
-        r"^\| `([A-Z_]+)` \| (.*?) \|", (DOCS / "environment.md").read_text(encoding="utf-8"), re.MULTILINE
-    )
-    return [(name, meaning.replace("\\|", "|")) for name, meaning in rows]
+    """Each variable in docs/policy.md, and what it means."""
+    text = (DOCS / "policy.md").read_text(encoding="utf-8").partition("\n## Variables\n")[2]
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", text, re.MULTILINE)
+    return [(name, f"{meaning} Default: {default}.") for name, meaning, default in rows]
 
 
 def man() -> str:
@@ -220,7 +170,7 @@ def man() -> str:
     found = list(pages())
     root = found[0]
     lines = [
-        ".\\\" make docs writes this file, from the commands' own help and docs/environment.md.",
+        ".\\\" make docs writes this file, from the commands' own help and docs/policy.md.",
         f'.TH PYLAYER 1 "" "pylayer {_roff(__version__)}" "User Commands"',
         ".SH NAME",
         "pylayer \\- save and reuse the Vulkan pipelines of unchanged programs",
@@ -230,12 +180,12 @@ def man() -> str:
         ".B pylayer \\fICOMMAND\\fR [\\fIOPTIONS\\fR]",
         ".SH DESCRIPTION",
     ]
-    introduction = (DOCS / "cli.in.md").read_text(encoding="utf-8").partition("@COMMANDS@")[0]
-    for block in introduction.strip("\n").split("\n\n")[1:]:
+    introduction = (DOCS / "man-introduction.txt").read_text(encoding="utf-8")
+    for block in introduction.strip("\n").split("\n\n"):
         if block.startswith("- "):
             for item in block.split("\n- "):
                 lines += [".IP \\(bu 2", _roff_text(" ".join(item.removeprefix("- ").split()))]
-        elif not block.startswith("```"):
+        else:
             lines += [".PP", _roff_text(" ".join(block.split()))]
     lines += [".SH OPTIONS", *_roff_list([*root.options, ("-h, --help", "Show the help of pylayer, or of a command.")])]
     lines += [".SH COMMANDS"]
@@ -258,7 +208,7 @@ def man() -> str:
 
 # ---- files ---------------------------------------------------------------------------------------------
 
-FILES = {"cli.md": markdown, "metrics.md": metrics, "pylayer.1": man}
+FILES = {"observe.md": metrics, "json.yaml": json_output, "pylayer.1": man}
 
 
 def main() -> int:

@@ -1,33 +1,25 @@
 """Writes the reference in docs/policy.md from pylayer/common/policy.schema.json: ``make docs``.
 
-A test fails where the page is stale.
+A test fails if the page is stale.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "policy.md"
 SCHEMA = ROOT / "pylayer" / "common" / "policy.schema.json"
-BEGIN = "<!-- The rest is made from pylayer/common/policy.schema.json by `make docs`. -->\n"
-
-TYPES = {
-    "array": "list",
-    "boolean": "`true` or `false`",
-    "integer": "whole number",
-    "null": "`null`",
-    "number": "number",
-    "object": "mapping",
-    "string": "text",
-}
+BEGIN = "<!-- `make docs` writes these tables from pylayer/common/policy.schema.json. -->\n"
+END = "<!-- End of the tables. -->\n"
 
 
 def yaml_text(value: Any) -> str:
-    """A value as it stands in a policy file, on one line."""
+    """Returns a value as a policy file has it, on one line."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {yaml_text(inner)}" for key, inner in value.items()) + "}"
     if isinstance(value, list):
@@ -39,7 +31,7 @@ def yaml_text(value: Any) -> str:
 
 
 def resolved(definition: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """A definition with what it refers to in its place."""
+    """Returns a definition together with the definitions that it refers to."""
     result = dict(definition)
     for part in [*definition.get("allOf", []), definition]:
         if "$ref" in part:
@@ -47,72 +39,66 @@ def resolved(definition: dict[str, Any], schema: dict[str, Any]) -> dict[str, An
     return result
 
 
-def type_text(definition: dict[str, Any]) -> str:
-    """What a value may be."""
-    if "enum" in definition:
-        return "one of " + ", ".join(f"`{yaml_text(choice)}`" for choice in definition["enum"])
-    names = definition.get("type", [])
-    names = names if isinstance(names, list) else [names]
-    texts = []
-    for name in names:
-        text = TYPES[name]
-        if name in ("integer", "number") and "minimum" in definition and "maximum" in definition:
-            text += f" from {definition['minimum']} to {definition['maximum']}"
-        texts.append(text)
-    return " or ".join(texts)
+def value_text(definition: dict[str, Any]) -> str:
+    """Returns the default of a key, its unit and its range."""
+    parts = []
+    if "default" in definition:
+        unit = f" {definition['unit']}" if "unit" in definition else ""
+        parts.append(f"`{yaml_text(definition['default'])}`{unit}")
+    elif definition.get("type") == "integer":
+        parts.append("number")
+    if "minimum" in definition and "maximum" in definition and "default" in definition:
+        parts.append(f"{definition['minimum']} to {definition['maximum']}")
+    return ", ".join(parts)
 
 
-def facts(key: str, definition: dict[str, Any]) -> str:
-    """Type, unit, default and example of one key."""
-    lines = [f"Type: {type_text(definition)}"]
-    if "unit" in definition:
-        lines.append(f"unit: {definition['unit']}")
-    is_mapping = definition.get("type") == "object"
-    if "default" in definition and not is_mapping:
-        lines.append(f"default: `{yaml_text(definition['default'])}`")
-    text = "; ".join(lines)
-    if definition.get("examples"):
-        text += f". Example: `{key}: {yaml_text(definition['examples'][0])}`"
-    return text
+def row(path: str, definition: dict[str, Any], schema: dict[str, Any]) -> str:
+    """Returns the table's row for one key."""
+    text = f"{definition['description'].rstrip('.')}."
+    inner = resolved(definition.get("items", {}), schema).get("properties", {})
+    if inner and "match" not in inner:
+        text += f" Items: {', '.join(f'`{name}`' for name in inner)}."
+    meanings = definition.get("enumDescriptions", [])
+    for value, meaning in zip(definition.get("enum", []) if meanings else [], meanings, strict=True):
+        text += f"<br>`{yaml_text(value)}`: {meaning}."
+    return f"| `{path}` | {value_text(definition)} | {text} |"
 
 
-def section(path: str, definition: dict[str, Any], schema: dict[str, Any], level: int) -> list[str]:
-    """A key and all below it."""
+def rows(path: str, definition: dict[str, Any], schema: dict[str, Any]) -> Iterator[str]:
+    """Yields the rows for a key and for all below it."""
     definition = resolved(definition, schema)
-    key = path.rpartition(".")[2]
-    lines = [f"{'#' * level} `{path}`", "", f"{definition['description'].rstrip('.')}.", ""]
-    is_settings = path == "rules[].set"
-    if not is_settings:
-        lines += [facts(key, definition), ""]
-    if "enumDescriptions" in definition:
-        lines += ["| value | meaning |", "|---|---|"]
-        for value, meaning in zip(definition["enum"], definition["enumDescriptions"], strict=True):
-            lines.append(f"| `{yaml_text(value)}` | {meaning} |")
-        lines.append("")
-    inner = {} if is_settings else definition.get("properties", {})
-    items = resolved(definition.get("items", {}), schema)
+    inner = definition.get("properties", {})
+    if path == "rules[].set" or not inner:
+        yield row(path, definition, schema)
+        inner = {}
     for name, below in inner.items():
-        lines += section(f"{path}.{name}", below, schema, min(level + 1, 5))
-    for name, below in items.get("properties", {}).items():
-        lines += section(f"{path}[].{name}", below, schema, min(level + 1, 5))
-    return lines
+        yield from rows(f"{path}.{name}", below, schema)
+    if path == "rules":
+        for name, below in resolved(definition["items"], schema)["properties"].items():
+            yield from rows(f"rules[].{name}", below, schema)
 
 
 def reference() -> str:
-    """The reference, from the first key to the last."""
+    """Returns the tables: the keys of the file, and the keys of `settings`."""
     schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    lines = ["## Every key", ""]
-    for key, definition in schema["properties"].items():
-        lines += section(key, definition, schema, 3)
-    return "\n".join(lines).rstrip() + "\n"
+    head = ["| key | default, range | meaning |", "|---|---|---|"]
+    keys = [key for key in schema["properties"] if key != "settings"]
+    lines = ["### The file", "", *head]
+    for key in keys:
+        lines += rows(key, schema["properties"][key], schema)
+    lines += ["", "### `settings`", "", *head]
+    for key, definition in schema["definitions"]["settings"]["properties"].items():
+        lines += rows(key, definition, schema)
+    return "\n".join(lines) + "\n"
 
 
 def page() -> str:
-    """docs/policy.md as it should be."""
-    prose, begin, _ = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    if not begin:
-        sys.exit(f"{PAGE} has lost the line {BEGIN!r}")
-    return f"{prose}{BEGIN}\n{reference()}"
+    """Returns docs/policy.md as it should be."""
+    prose, begin, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        sys.exit(f"{PAGE} has lost the line {BEGIN!r} or {END!r}")
+    return f"{prose}{BEGIN}\n{reference()}\n{END}{after}"
 
 
 if __name__ == "__main__":

@@ -189,8 +189,8 @@ class CacheData(Record):
 
     ``digest`` is the XXH3-128 of the whole data, zero without data. ``slot`` counts the device's caches from 0.
     ``history`` is what is known of the data from earlier runs: ``attested``, ``stale``, ``altered`` or ``unknown``
-    (docs/architecture.md, 'Application caches'). ``load_expected``: pipeline creations wait for one more load.
-    ``sketch`` is empty until policy has asked for it. ``damage`` describes the damage of altered data.
+    (docs/internals/architecture.md, 'Application caches'). ``load_expected``: pipeline creations wait for one more
+    load. ``sketch`` is empty until policy has asked for it. ``damage`` describes the damage of altered data.
     """
 
     cache: int
@@ -246,7 +246,7 @@ class Attested(Record):
 
 class Cell(Record):
     """What creating one pipeline added to an empty VkPipelineCache, or the pipeline's binaries, depending on ``unit``
-    (docs/format.md). ``data`` is a view that is valid during the call only; a policy class gets ``bytes``.
+    (docs/internals/format.md). ``data`` is a view that is valid during the call only; a policy class gets ``bytes``.
 
     ``fingerprint`` tells pipelines apart, approximately and alike in all processes; 0 is unknown. The creation began at
     ``start_ns`` (CLOCK_MONOTONIC) on the kernel's ``thread`` and lasted ``create_ns``, which is the time of all its

@@ -35,7 +35,7 @@
 #define PYLAYER_DIGEST_BYTES 16       /* XXH3-128, canonical: most significant byte first */
 #define PYLAYER_GLOBAL_KEY_BYTES 32   /* VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR */
 #define PYLAYER_BINARY_KEY_BYTES 32   /* VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR */
-#define PYLAYER_FILE_HEADER_BYTES 256 /* docs/format.md */
+#define PYLAYER_FILE_HEADER_BYTES 256 /* docs/internals/format.md */
 #define PYLAYER_STORE_NAME_BYTES 80
 /* sketch.h: 32 bytes, plus 4 for each of 1088 pieces, which cover 1 GiB of data. */
 #define PYLAYER_SKETCH_BYTES 4384
@@ -47,7 +47,7 @@ enum PylayerLogLevel {
     PYLAYER_LOG_DEBUG = 4,
 };
 
-/* How a device keeps new pipelines: docs/architecture.md, 'Carriers'. */
+/* How a device keeps new pipelines: docs/internals/architecture.md, 'Carriers'. */
 enum PylayerCarrier {
     PYLAYER_CARRIER_OFF = 0,
     PYLAYER_CARRIER_CELLS = 1,
@@ -248,7 +248,7 @@ enum PylayerCellFlags {
 /* What the data of a PylayerCell is. */
 enum PylayerUnit {
     PYLAYER_UNIT_CELL = 0,     /* data of a VkPipelineCache */
-    PYLAYER_UNIT_BINARIES = 1, /* all VkPipelineBinaryKHR of the pipeline: docs/format.md, 'Binaries' */
+    PYLAYER_UNIT_BINARIES = 1, /* all VkPipelineBinaryKHR of the pipeline: docs/internals/format.md, 'Binaries' */
     PYLAYER_UNIT_NONE = 2,     /* no data: the message only reports the outcome of the creation and how long it took */
 };
 
@@ -264,7 +264,7 @@ enum PylayerOutcome {
     PYLAYER_OUTCOME_WAITED = 7,      /* no pipeline: a thread waited over PYLAYER_TOLD_NS for the load of the store */
 };
 
-/* A faster creation was a hit somewhere (docs/performance.md: 8 to 70 us), or too short to be noticed. */
+/* A faster creation was a hit somewhere (docs/internals/performance.md: 8 to 70 us), or too short to be noticed. */
 #define PYLAYER_TOLD_NS 100000
 /* A hit that takes longer is reported. */
 #define PYLAYER_SLOW_NS 1000000
@@ -354,7 +354,7 @@ typedef struct PylayerMessage {
  * device in use, and the layer maps it. Whoever finds the file after its process died knows what that process died of.
  * Marks begin at PYLAYER_MARKS_OFFSET. Policy reads them with Python's struct, so do not change the layout alone.
  */
-#define PYLAYER_MARKS_OFFSET 256 /* a file header of the store comes first: docs/format.md */
+#define PYLAYER_MARKS_OFFSET 256 /* a file header of the store comes first: docs/internals/format.md */
 #define PYLAYER_MARK_IDS 14
 #define PYLAYER_MARK_COUNT 62
 #define PYLAYER_LIVE_BYTES 8192

@@ -39,7 +39,7 @@ def poison_cache(data: bytes) -> bytes:
 
 
 def poison_binaries(data: bytes) -> bytes:
-    """A BINR record whose binaries are noise: docs/format.md, 'Binaries'."""
+    """A BINR record whose binaries are noise: docs/internals/format.md, 'Binaries'."""
     (count,) = struct.unpack_from("<I", data, 0)
     start = (48 + 48 * count + 15) // 16 * 16
     return data[:start] + random.Random(len(data)).randbytes(len(data) - start)

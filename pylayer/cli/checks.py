@@ -105,7 +105,7 @@ def _broken_library() -> Check | None:
     return None
 
 
-#: A line of the log: level, time, sentence, and the key=value pairs after it (docs/log.md).
+#: A line of the log: level, time, sentence, and the key=value pairs after it (docs/troubleshooting.md).
 _LOG_LINE = re.compile(r'pylayer: (\w+): \S+Z (.*?)(?: [a-z_]+=(?:"(?:[^"\\]|\\.)*"|[^ "]*))*')
 
 

@@ -1,4 +1,4 @@
-"""``pylayer fleet``: pipelines that other machines compiled, from a server or object storage (docs/fleets.md)."""
+"""``pylayer fleet``: pipelines that other machines compiled, from a server or object storage (docs/containers.md)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def fleet() -> None:
     """Share compiled pipelines between machines with the same device and driver.
 
     Machines pull from any web server. Builders push to object storage or a directory, and one builder publishes. The
-    policy file has the server and the keys (docs/fleets.md). Needs vk-pylayer[fleet].
+    policy file has the server and the keys (docs/containers.md). Needs vk-pylayer[fleet].
 
     \b
     Example:

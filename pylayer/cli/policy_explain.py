@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: The device to assume if this machine has none: Vulkan 1.3, and what most drivers support.
 ASSUMED = "assumed to have pipelineCreationCacheControl and VK_KHR_pipeline_binary"
-#: Prefixes of the variables that set a layer setting (docs/layer-settings.md). The last takes precedence.
+#: Prefixes of the variables that set a layer setting (docs/policy.md). The last takes precedence.
 PREFIXES = ("VK_", "VK_PIPELINE_CACHE_", "VK_PYLAYER_PIPELINE_CACHE_")
 
 

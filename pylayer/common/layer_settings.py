@@ -1,7 +1,7 @@
 """Layer settings of the Vulkan ecosystem: parses what the layer collected (layer_settings.c), and checks it against the
 schema of policy files.
 
-A program's process imports this module only if there are any. docs/layer-settings.md has the order of precedence.
+A program's process imports this module only if there are any. docs/policy.md has the order of precedence.
 """
 
 from __future__ import annotations

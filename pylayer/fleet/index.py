@@ -1,4 +1,4 @@
-"""The index of a fleet: which packs there are for one driver identity (docs/format.md, 'Fleets').
+"""The index of a fleet: which packs there are for one driver identity (docs/internals/format.md, 'Fleets').
 
 The payload is JSON with exactly the keys below. ``parse`` accepts nothing else and allocates nothing from a number that
 it read. Whether to believe an index is ``trust``'s subject.

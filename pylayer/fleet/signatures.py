@@ -1,5 +1,5 @@
-"""Signatures of exports and of a fleet's indexes: Ed25519, in a trailer behind what is signed (docs/format.md, 'Signed
-exports').
+"""Signatures of exports and of a fleet's indexes: Ed25519, in a trailer behind what is signed
+(docs/internals/format.md, 'Signed exports').
 
 Only the command line uses this module, never a program's process. ``cryptography`` is imported by the functions that
 need it, because a file without a signature needs none.

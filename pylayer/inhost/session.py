@@ -204,7 +204,7 @@ class DeviceSession(Device):
         return self._totals
 
     def _run_totals(self) -> dict[str, Any]:
-        """Returns the keys of a run's file that the session knows (docs/format.md, 'Runs')."""
+        """Returns the keys of a run's file that the session knows (docs/internals/format.md, 'Runs')."""
         load, keeping = self.load, self.keeping
         return {
             "version": 1,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 class Row(NamedTuple):
     """How one number is shown. A name that ends in ``_ns`` or ``_bytes`` has that unit. All others are counts."""
 
-    #: The meaning in docs/cli.md, and the text of the remark.
+    #: The meaning in docs/json.yaml, and the text of the remark.
     meaning: str
     #: Whether `pylayer stats` and `pylayer report` print a line when the number is not 0.
     remark: bool = False

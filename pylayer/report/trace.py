@@ -1,7 +1,7 @@
 """A run as a trace in Chrome's JSON format, which Perfetto, chrome://tracing and many other tools open.
 
 Times are CLOCK_MONOTONIC, the clock of the layer and of most other tracers, so that one trace can be viewed beside
-another (docs/tasks/what-compiled.md). The format:
+another (docs/observe.md). The format:
 https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 """
 

@@ -1,4 +1,4 @@
-"""The data of a BINR record: all VkPipelineBinaryKHR of one pipeline (docs/format.md, 'Binaries').
+"""The data of a BINR record: all VkPipelineBinaryKHR of one pipeline (docs/internals/format.md, 'Binaries').
 
 The layer writes it and checks it again when it loads it. Python treats it as plain bytes, except where it verifies the
 store.

@@ -1,4 +1,4 @@
-"""The bytes of the store's files. docs/format.md describes the same for readers in other languages.
+"""The bytes of the store's files. docs/internals/format.md describes the same for readers in other languages.
 
 Every file is a header of 256 bytes followed by records, each at a multiple of 16 bytes. All numbers are little-endian.
 A record has a hash of its header, so that its length can be trusted before it is used, and a hash of its data, which

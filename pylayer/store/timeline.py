@@ -1,8 +1,8 @@
 """The timeline of a run: one file of events beside the file of its statistics.
 
 ``<root>/runs/<run>.events`` is a file of the store like a journal: a header, and records that one process appends.
-Events wait in memory until ``flush``, so a program that is killed loses those since the last flush. docs/format.md,
-'Timelines', describes the bytes.
+Events wait in memory until ``flush``, so a program that is killed loses those since the last flush.
+docs/internals/format.md, 'Timelines', describes the bytes.
 """
 
 from __future__ import annotations

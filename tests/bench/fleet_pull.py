@@ -1,6 +1,6 @@
 """How fast a pull is, against curl for the same bytes: ``python tests/bench/fleet_pull.py``.
 
-nginx serves what a builder published, on the loopback interface, as docs/fleets.md shows. Each round downloads the
+nginx serves what a builder published, on the loopback interface, as docs/containers.md shows. Each round downloads the
 packs with one curl process, runs `pylayer fleet pull` into an empty store, and pulls within a process that has its
 modules. The figures are medians over rounds, which are interleaved. `pylayer fleet pull` includes the interpreter's
 start, SHA-256 and the verification of every record.

@@ -1,4 +1,4 @@
-"""Draws docs/performance.svg from the figures of `make bench`: plot.py [build/scale.json [docs/performance.svg]].
+"""Draws docs/internals/performance.svg from the figures of `make bench`: plot.py [build/scale.json [FILE]].
 
 Needs matplotlib: pip install '.[bench]'. One picture for light and dark pages: its own white ground, like paper.
 """
@@ -95,7 +95,7 @@ def load_sizes(load: dict[str, Any]) -> list[int]:
 
 def main() -> None:
     source = Path(sys.argv[1] if len(sys.argv) > 1 else "build/scale.json")
-    target = Path(sys.argv[2] if len(sys.argv) > 2 else "docs/performance.svg")
+    target = Path(sys.argv[2] if len(sys.argv) > 2 else "docs/internals/performance.svg")
     draw(json.loads(source.read_text()), target)
 
 

@@ -1,4 +1,4 @@
-"""How the store's cost grows with the store, part of `make bench`; docs/performance.md says what the figures mean.
+"""How the store's cost grows with the store, part of `make bench` (docs/internals/performance.md).
 
 Stores of 1,000, 10,000 and 100,000 records as journals and as packs. Each measurement is a process of
 its own (`measure.py`, or the demo program under the layer); rounds are interleaved, so that a machine whose speed

@@ -19,10 +19,7 @@ from cli.user import User
 from recorded_runs import cache, hits, pipeline
 from world import ROOT
 
-from pylayer.report.counters import NUMBERS
-
 DOCUMENTED: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "json.yaml").read_text(encoding="utf-8"))
-DOCUMENTED["pylayer stats"]["programs"][0] |= dict.fromkeys(NUMBERS, "integer")  # as docs/generate.py
 TYPES = {"text": str, "integer": int, "number": (int, float), "boolean": bool, "object": dict, "null": type(None)}
 
 #: Commands whose normal output is for programs, or that become another program.

@@ -202,7 +202,7 @@ def test_where_no_signature_is_required(farm: Farm, elsewhere: User) -> None:
 
 
 def test_signed_bytes(signed: Path, public: str) -> None:
-    """The bytes of docs/format.md: an export, and a trailer that any Ed25519 implementation can verify."""
+    """The bytes of docs/internals/format.md: an export, and a trailer that any Ed25519 implementation can verify."""
     data = signed.read_bytes()
     pack, trailer = data[:-128], data[-128:]
     magic, size, _when, zero, key, signature = struct.unpack("<8sQQQ32s64s", trailer)

@@ -38,7 +38,7 @@ STATUS = struct.Struct("<8Q")
 #: Without the layer a kind ends after so many inputs on which the driver hung; the same in corruption.c.
 MOST_HUNG = 100
 
-#: Nothing can be known of these, and what becomes of them is counted by itself: docs/architecture.md.
+#: Nothing can be known of these, and what becomes of them is counted by itself: docs/internals/architecture.md.
 UNKNOWN = {("binaries", "one bit of the key"): "a key under which the program never read anything"}
 
 #: Each binary of an application's is a record of its own in the store: these need several of a pipeline.

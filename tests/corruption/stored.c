@@ -1,5 +1,5 @@
-// The store's files, as docs/format.md has them: a header of 256 bytes, then records at multiples of 16, each with a
-// header of 64 bytes.
+// The store's files, as docs/internals/format.md has them: a header of 256 bytes, then records at multiples of 16, each
+// with a header of 64 bytes.
 #include "corruption.h"
 
 #include <dirent.h>

@@ -1,7 +1,7 @@
 """A machine that never compiled starts warm, as a table: ``make fleet-demo``.
 
 A builder runs the demo program, pushes what it compiled and publishes it to a directory, which nginx serves as
-docs/fleets.md shows. A second, empty home pulls it and runs the same program. Exit status 1 when that run compiled
+docs/containers.md shows. A second, empty home pulls it and runs the same program. Exit status 1 when that run compiled
 something.
 """
 

@@ -351,7 +351,7 @@ def test_pid_given_out_again(world: World) -> None:
     dies(world)
     (path,) = live_files(world)
     data = bytearray(path.read_bytes())
-    # Writes our own pid beside the start time of the process that died: docs/format.md, 'File header'.
+    # Writes our own pid beside the start time of the process that died: docs/internals/format.md, 'File header'.
     data[160:164] = os.getpid().to_bytes(4, "little")
     data[248:256] = xxhash.xxh3_64_intdigest(bytes(data[:248])).to_bytes(8, "little")
     path.write_bytes(bytes(data))

@@ -239,7 +239,7 @@ def test_no_more_binaries_than_are_known(make: Make, monkeypatch: pytest.MonkeyP
 
 
 def abin(data: bytes | None, **changes: Any) -> bytes:
-    """Returns the data of an ABIN record as docs/format.md describes it."""
+    """Returns the data of an ABIN record as docs/internals/format.md describes it."""
     values: dict[str, Any] = {
         "key_size": 7,
         "has_data": data is not None,

@@ -1,4 +1,4 @@
-"""Which module may use which, taken from the imports of Python and the calls of C (docs/architecture.md, 'Floors')."""
+"""Which module may use which, taken from the imports of Python and the calls of C (docs/internals/architecture.md)."""
 
 from __future__ import annotations
 

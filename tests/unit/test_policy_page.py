@@ -12,8 +12,6 @@ from world import ROOT
 
 from pylayer.common import config
 
-PAGES = [ROOT / "docs" / "policy.md", ROOT / "docs" / "policy-class.md"]
-
 
 @pytest.fixture
 def generator() -> ModuleType:
@@ -30,28 +28,28 @@ def test_reference_is_not_stale(generator: ModuleType) -> None:
     assert generator.PAGE.read_text() == generator.page(), "docs/policy.md is stale: run make docs"
 
 
-def test_every_key_has_a_section(generator: ModuleType) -> None:
-    """Each key of a policy file has a heading with its type, and its default if there is one."""
-    sections = re.split(r"^#{3,5} `(.+)`$", generator.reference(), flags=re.M)
-    found = dict(zip(sections[1::2], sections[2::2], strict=True))
+def test_every_key_has_a_row(generator: ModuleType) -> None:
+    """The tables have each key of a policy file, and each key of `settings` with its default, unit and values."""
+    found = dict(re.findall(r"^\| `([^`]+)` \| (.*)$", generator.reference(), re.M))
     schema = config.schema()
-    expected = [*schema["properties"], *(f"settings.{key}" for key in schema["definitions"]["settings"]["properties"])]
-    problems = [f"{key} has no section with its type" for key in expected if "Type: " not in found.get(key, "")]
+    keys = set(schema["properties"]) - {"settings"}
+    problems = [key for key in keys if not any(re.match(rf"{key}\b", name) for name in found)]
     for key, definition in schema["definitions"]["settings"]["properties"].items():
-        text = found.get(f"settings.{key}", "")
-        problems += [f"settings.{key} has no {word}" for word in ("default", "Example") if f"{word}: " not in text]
-        if ("unit: " in text) != ("unit" in definition) or (key.endswith(("_ms", "_mib")) and "unit" not in definition):
-            problems.append(f"settings.{key} has no unit, or one that the schema does not have")
+        text = found.get(key, "")
+        words = [f"`{generator.yaml_text(definition['default'])}`", definition.get("unit", "")]
+        words += [f"`{generator.yaml_text(value)}`: " for value in definition.get("enum", [])]
+        problems += [f"{key} lacks {word}" for word in words if word not in text]
+        if key.endswith(("_ms", "_mib")) and "unit" not in definition:
+            problems.append(f"{key} has no unit")
     lints.none(problems)
 
 
 def test_examples_are_valid(generator: ModuleType) -> None:
-    """Each YAML block of the page, and each key's example, is a policy file that pylayer accepts."""
+    """Each YAML block of the page, and each example of the schema, is a policy file that pylayer accepts."""
     blocks = re.findall(r"^```yaml\n(.*?)^```", generator.PAGE.read_text(), re.M | re.S)
     assert len(blocks) >= 3
     for block in blocks:
         config.parse(block, "docs/policy.md")
-    settings = re.findall(r"^#### `settings\.\w+`$.*?Example: `(.+?)`$", generator.reference(), re.M | re.S)
-    assert len(settings) == len(config.schema()["definitions"]["settings"]["properties"])
-    for example in settings:
+    for key, definition in config.schema()["definitions"]["settings"]["properties"].items():
+        example = f"{key}: {generator.yaml_text(definition['examples'][0])}"
         config.parse(f"settings:\n  {example}\n", example)

@@ -56,7 +56,7 @@ def test_round_trip(tmp_path: Path) -> None:
 
 
 def test_bytes(tmp_path: Path) -> None:
-    """The bytes are as docs/format.md describes them."""
+    """The bytes are as docs/internals/format.md describes them."""
     written(tmp_path, Event("pipeline", 1, 2, "adopted", 3, 0, 4, 5, 6, 7, "cs"))
     data = (tmp_path / "runs" / "run.events").read_bytes()
     assert data[16:20] == b"EVNT" and data[256:260] == b"NOTE"

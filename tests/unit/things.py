@@ -112,7 +112,7 @@ def binary_read(data: bytes | None = b"a binary", key: bytes = b"its key", **cha
 
 
 def binaries(*data: bytes, key: bytes = b"a pipeline's key") -> bytes:
-    """Returns the data of a BINR record, as docs/format.md describes it."""
+    """Returns the data of a BINR record, as docs/internals/format.md describes it."""
     head = struct.pack("<IIQ32s", len(data), len(key), 0, key)
     entries = [struct.pack("<QII32s", len(one), 2, 0, b"k%d" % number) for number, one in enumerate(data)]
     return head + b"".join(entries) + b"".join(one + bytes(-len(one) % 16) for one in data)

@@ -40,7 +40,7 @@ static VkResult VKAPI_CALL merge_caches(VkDevice device, VkPipelineCache into, u
 
 /* ---- pipelines ---- */
 
-/* What RADV 25.0.7 does wrong with a pipeline from binaries; docs/architecture.md. */
+/* What RADV 25.0.7 does wrong with a pipeline from binaries; docs/internals/architecture.md. */
 static void check_from_binaries(uint64_t flags)
 {
     static const struct {

@@ -4,8 +4,8 @@
 
 #include "base.h"
 
-/* All VkPipelineBinaryKHR of one pipeline as bytes (docs/format.md, 'Binaries'): this head, an entry for each binary,
- * and each binary's data at a multiple of 16. Little-endian, like every machine that the layer runs on. */
+/* All VkPipelineBinaryKHR of one pipeline as bytes (docs/internals/format.md, 'Binaries'): this head, an entry for each
+ * binary, and each binary's data at a multiple of 16. Little-endian, like every machine that the layer runs on. */
 typedef struct BinaryRecord {
     uint32_t count, key_size;
     uint64_t zero;

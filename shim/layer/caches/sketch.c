@@ -5,8 +5,8 @@
  *
  * Layout, in the machine's byte order: three sums of all 64-bit words, which find a single changed word; the offset of
  * the equal bytes at the end; then 32 bits of XXH3-64 for each whole piece. Piece boundaries do not depend on the
- * blob's size, so a cut blob's pieces are a prefix of the original's. See docs/format.md, 'Sketches'. sketch.py uses
- * the same boundaries.
+ * blob's size, so a cut blob's pieces are a prefix of the original's. See docs/internals/format.md, 'Sketches'. sketch.py
+ * uses the same boundaries.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * log.c - writes one line for each fact (docs/log.md), to standard error or PYLAYER_LOG_FILE. It writes nothing unless
- * PYLAYER_LOG asks for it, because the output of the process belongs to the program.
+ * log.c - writes one line for each fact (docs/troubleshooting.md), to standard error or PYLAYER_LOG_FILE. It writes
+ * nothing unless PYLAYER_LOG asks for it, because the output of the process belongs to the program.
  */
 #define _GNU_SOURCE
 #include <errno.h>

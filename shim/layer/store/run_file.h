@@ -4,7 +4,7 @@
 
 #include "base.h"
 
-/* Writes the run's file, for a device with a kept plan (docs/format.md, 'Runs'). */
+/* Writes the run's file, for a device with a kept plan (docs/internals/format.md, 'Runs'). */
 void run_file_write(Device *device);
 
 #endif

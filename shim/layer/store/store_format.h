@@ -1,5 +1,5 @@
-/* store_format.h - the bytes of the store's files: pylayer/store/format.py in C. docs/format.md describes them. All
- * numbers are little-endian, as on every machine that the layer is built for. */
+/* store_format.h - the bytes of the store's files: pylayer/store/format.py in C. docs/internals/format.md describes them.
+ * All numbers are little-endian, as on every machine that the layer is built for. */
 #ifndef PYLAYER_STORE_FORMAT_H
 #define PYLAYER_STORE_FORMAT_H
 
