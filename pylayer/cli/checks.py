@@ -52,8 +52,8 @@ def _mend(failure: str) -> str:
     newer = NEWER_GLIBC.search(failure)
     if newer:
         return (
-            f"It was built for glibc {newer.group(1)} or newer. If there is a compiler, build it here: "
-            "pip install --no-binary vk-pylayer vk-pylayer. Otherwise use a wheel with an older manylinux tag."
+            f"It was built for glibc {newer.group(1)} or newer. Build it on this machine, or use a wheel with an older "
+            "manylinux tag (docs/install.md)."
         )
     if "ELFCLASS" in failure or "wrong ELF class" in failure or "invalid ELF header" in failure:
         return "It was built for another kind of machine. " + REINSTALL

@@ -165,7 +165,7 @@ def _page() -> ModuleType:
     except ImportError as error:
         raise Failure(
             f"--html needs {error.name or 'packages'}, which is not installed; install it with: "
-            "pip install 'vk-pylayer[report]'"
+            "pip install jinja2 plotly"
         ) from error
     return page
 

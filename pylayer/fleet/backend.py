@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 #: What to do where obstore is missing.
-NEEDS_OBSTORE = "obstore is not installed; install it with: pip install 'vk-pylayer[fleet]'"
+NEEDS_OBSTORE = "obstore is not installed; install it with: pip install obstore"
 #: A connection that delivers nothing for this many seconds has failed.
 STALL_SECONDS = 20
 CONNECT_SECONDS = 10

@@ -112,6 +112,13 @@ def test_links() -> None:
     lints.none(f"{page.relative_to(ROOT)}: {problem}" for page in PAGES for problem in broken_links(page))
 
 
+def test_no_index_is_named() -> None:
+    """No page and no message says that pip finds pylayer in a package index, because none has it."""
+    sources = [*PAGES, *(ROOT / "pylayer").rglob("*.py")]
+    wrong = re.compile(r"pip install[^\n`#]*\bvk-pylayer\b(?![^\n`]* @ )")
+    lints.none(f"{path.relative_to(ROOT)}: {text}" for path in sources for text in wrong.findall(path.read_text()))
+
+
 def test_index() -> None:
     """README.md links to every page."""
     linked = {target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", (ROOT / "README.md").read_text())}
