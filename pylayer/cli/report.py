@@ -83,7 +83,7 @@ def _list(root: str, found: list[Recorded], as_json: bool) -> None:
                 "started_s": group[0].started,
                 "state": group[0].state,
                 "runs": [{"run": run.name, "device": run.run.texts["device"]} for run in group],
-                "pipelines": sum(run.pipelines for run in group),
+                "pipelines": sum(run.run.pipelines for run in group),
                 "compiled": sum(run.run.compiled for run in group),
                 "timeline": any(run.timeline(root) is not None for run in group),
             }
@@ -99,7 +99,7 @@ def _list(root: str, found: list[Recorded], as_json: bool) -> None:
             figures.moment(newest.started, short=True),
             str(newest.pid or "?"),
         ]
-        cells += [str(sum(run.pipelines for run in group)), str(sum(run.run.compiled for run in group))]
+        cells += [str(sum(run.run.pipelines for run in group)), str(sum(run.run.compiled for run in group))]
         rows.append([*cells, newest.state])
     out = console()
     table, width = program_table(out, ("run", "began", "pid", "pipelines", "compiled", "state"), rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..common import outcomes
 from ..values import GOOD_OUTCOMES
 from .counters import NUMBERS
+from .words import human_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,10 +31,20 @@ def _policy_remark(total: Total) -> list[str]:
     return [f"{text}: {', '.join(counts)}"] if counts else []
 
 
+def lost(saved_ns: int | None, waited_ns: int, hits: int) -> str:
+    """Returns why less time than none was saved; empty if that is not so."""
+    if saved_ns is None or saved_ns >= 0:
+        return ""
+    gain = f"hits saved {human_time(saved_ns + waited_ns)}" if hits else "there were no hits, as in every first run"
+    return f"waited {human_time(waited_ns)} for the layer; {gain}"
+
+
 def remarks(total: Total) -> list[str]:
     """Returns what is worth a line beside the numbers."""
     observed = total.newest.texts["carrier"] == "observe"
-    texts = [
+    less = lost(total.saved_ns, total.numbers["waited_ns"], total.numbers["hits"])
+    texts = [f"no time was saved: the program {less}"] if less else []
+    texts += [
         f"{text}: {total.numbers[key]}"
         for key, text in REMARKS.items()
         if total.numbers[key] and not (observed and key == "plain")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .figures import HELD_UP, OUTCOMES, moment
+from .remarks import lost
 from .words import human_bytes, human_time, plural
 
 #: For a cell that shows code.
@@ -53,10 +54,10 @@ def _card(name: str, value: str, detail: str, warn: bool = False) -> dict[str, A
 
 
 def _saved(run: dict[str, Any]) -> tuple[str, str]:
-    if not run["hits"]:
-        return "none", "there were no hits"
     saved = run["saved_estimate_ns"]
-    return ("unknown" if saved is None else human_time(saved)), "an estimate, see below"
+    if saved is None:
+        return "unknown", "no compile time is known"
+    return human_time(saved), lost(saved, run["waited_ns"], run["hits"]) or "an estimate, see below"
 
 
 def cards(run: dict[str, Any], frame_ns: int) -> list[dict[str, Any]]:
@@ -68,7 +69,7 @@ def cards(run: dict[str, Any], frame_ns: int) -> list[dict[str, Any]]:
         found = f"{100 * run['hits'] / looked:.0f} % of those probed" if looked else ""
     adopted = f"; {run['adopted']:,} from the driver's own cache" if run["adopted"] else ""
     return [
-        _card("Pipelines created", f"{run['pipelines'] + run['passed']:,}", f"in {human_time(run['duration_ns'])}"),
+        _card("Pipelines created", f"{run['pipelines']:,}", f"in {human_time(run['duration_ns'])}"),
         _card("Hits", f"{run['hits']:,}", found),
         _card("Compiled", f"{run['compiled']:,}", f"{human_time(run['compile_ns'])} in all{adopted}"),
         _card("Time saved", *_saved(run)),
@@ -284,10 +285,11 @@ def saved_meaning(run: dict[str, Any]) -> str:
     """Returns how the time saved is estimated, with this run's numbers."""
     text = (
         "An estimate: the hits, one for each stored pipeline, times the average time of a compile when the store was "
-        "filled, minus the time of the hits. A pipeline that the program creates twice counts once. Without pylayer "
-        "the driver's own cache might have had some of them; then less was saved."
+        "filled, minus the time of the hits, minus the time that the program waited for the store and for verdicts on "
+        "its caches. A pipeline that the program creates twice counts once. Without pylayer the driver's own cache "
+        "might have had some of them; then less was saved."
     )
     if run["saved_estimate_ns"] is None:
         return f"{text} For this run there is no estimate, because the time of compiles is unknown."
     hits, loaded = f"{run['hits']:,} hits in {human_time(run['hit_ns'])}", f"{run['loaded_records']:,} stored pipelines"
-    return f"{text} Here: {hits}, {loaded} loaded."
+    return f"{text} Here: {hits}, {loaded} loaded, {human_time(run['waited_ns'])} waited."
