@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .figures import HELD_UP, OUTCOMES, moment
 from .remarks import lost
-from .words import human_bytes, human_time, plural
+from .words import human_bytes, human_time, plural, printable
+
+if TYPE_CHECKING:
+    from ..store.store import Timeline
 
 #: For a cell that shows code.
 _CODE = {"code": True}
@@ -45,6 +48,17 @@ def _at(own: dict[str, Any]) -> dict[str, Any]:
     return _cell(text, own["at_ns"], show=f"{own['at_ns'] / 1e9:.7f} {own['duration_ns'] / 1e9:.7f}")
 
 
+def thread_names(line: Timeline | None) -> dict[int, str]:
+    """Returns the threads that have a name."""
+    known = line.threads.items() if line is not None else ()
+    return {thread: f"{printable(name)} ({thread})" for thread, name in known if name}
+
+
+def _clock(run: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """Returns the time of day when something happened."""
+    return _cell(moment(run["started_s"] + own["at_ns"] / 1e9)[-8:], own["at_ns"])
+
+
 def _thread(thread: int, names: dict[int, str]) -> str:
     return names.get(thread, f"thread {thread}") if thread else "unknown"
 
@@ -57,7 +71,7 @@ def _saved(run: dict[str, Any]) -> tuple[str, str]:
     saved = run["saved_estimate_ns"]
     if saved is None:
         return "unknown", "no compile time is known"
-    return human_time(saved), lost(saved, run["waited_ns"], run["hits"]) or "an estimate, see below"
+    return human_time(saved), lost(saved, run["waited_ns"], run["hits"]) or "an estimate"
 
 
 def cards(run: dict[str, Any], frame_ns: int) -> list[dict[str, Any]]:
@@ -94,6 +108,7 @@ def stalls(run: dict[str, Any], names: dict[int, str]) -> tuple[list[Any], list[
     """Returns columns and rows."""
     rows = [
         _row(
+            _clock(run, stall),
             _at(stall),
             _time(stall["duration_ns"]),
             _cell(_thread(stall["thread"], names)),
@@ -103,7 +118,7 @@ def stalls(run: dict[str, Any], names: dict[int, str]) -> tuple[list[Any], list[
         )
         for stall in run["longest_stalls"]
     ]
-    return _columns("#At", "#Held up for", "Thread", "#Pipelines", "Longest", "#Took"), rows
+    return _columns("#Clock", "#At", "#Held up", "Thread", "#Pipelines", "Longest", "#Took"), rows
 
 
 def pipelines(found: list[dict[str, Any]], names: dict[int, str]) -> tuple[list[Any], list[Any]]:
@@ -273,12 +288,17 @@ CARRIERS = {
     "observe": "nothing (observe)",
 }
 
-STATES = {
+_STATES = {
     "ended": "ended after {duration}",
     "running": "still running, for {duration} so far",
     "died": "died, or was killed, after {duration} or more",
     "unknown": "lasted {duration} or more",
 }
+
+
+def state(run: dict[str, Any]) -> str:
+    """Returns whether and when the run ended."""
+    return _STATES[run["state"]].format(duration=human_time(run["duration_ns"]))
 
 
 def saved_meaning(run: dict[str, Any]) -> str:

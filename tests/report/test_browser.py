@@ -99,7 +99,7 @@ def test_page(browser: Browser, report: Path, look: dict[str, Any]) -> None:
 def test_texts_of_programs_are_shown_as_they_are(browser: Browser, report: Path) -> None:
     """Markup in names is text on the page, in the charts, and in what is said of a bar."""
     with opened(browser, report) as page:
-        assert page.title() == f"pylayer: {HOSTILE}"
+        assert page.title() == f"{HOSTILE} - pylayer report"
         assert HOSTILE in page.locator("h1").inner_text()
         assert page.locator("img").count() == 0
         # The bar of 30 ms at 950 ms has the hostile entry point.
