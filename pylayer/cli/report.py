@@ -210,7 +210,11 @@ def _print(root: str, numbers: list[tuple[Recorded, dict[str, Any]]], frame_ns: 
         print_total("\npylayer show FINGERPRINT says what a pipeline is made of, and which runs had it.")
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Show what a run compiled, which pipelines held it up, and what was refused.")
+@click.command(
+    context_settings=HELP,
+    epilog=EXIT_STATUSES,
+    short_help="Show what a run compiled, what held it up, and what was refused.",
+)
 @click.argument(
     "runs",
     metavar="[RUN]...",
@@ -240,12 +244,15 @@ def _print(root: str, numbers: list[tuple[Recorded, dict[str, Any]]], frame_ns: 
     "--frame-ms", type=click.FloatRange(0.1, 10_000), default=16.7, show_default=True, metavar="MS",
     help="The length of a frame. A thread that is held up for longer has a stall.",
 )  # fmt: skip
-@click.option("--list", "as_list", is_flag=True, help="List the recorded runs with their longest stalls, newest first.")
+@click.option("--list", "as_list", is_flag=True, help="List the runs with their longest stalls, the newest first.")
 @click.option(
     "--sort", type=click.Choice(list(SORTS)), help="With --list: the runs with the most of this first; stall is time."
 )
 @click.option(
-    "--since", metavar="DAY", callback=_since, help="With --list: only runs since this day: today, yesterday or YYYY-MM-DD."
+    "--since",
+    metavar="DAY",
+    callback=_since,
+    help="With --list: only runs since this day: today, yesterday or YYYY-MM-DD.",
 )
 @json_option
 def report(
