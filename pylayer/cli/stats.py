@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..report.origin import Origin, origins
-from ..report.remarks import remarks
+from ..report.remarks import lost, remarks
 from ..report.totals import SHOWN, add_up, read_runs
 from .complete import programs
 from .output import (
@@ -69,7 +69,9 @@ def _print_identity(out: Console, group: list[Total], known: Origins) -> None:
     out.print(table)
     for total in group:
         came = _origin_of(total, known)
-        for remark in [*remarks(total), *([str(came)] if came else [])]:
+        less = lost(total.saved_ns, total.numbers["waited_ns"], total.numbers["hits"])
+        saved = [f"no time was saved: the program {less}"] if less else []
+        for remark in [*saved, *remarks(total), *([str(came)] if came else [])]:
             out.print(Padding(Text(f"{shorten(total.name, 32)}: {remark}", style="yellow"), (0, 0, 0, 2), expand=False))
 
 

@@ -89,6 +89,7 @@ class Recording:
         self._store_bytes = -1
         self._cache_wait_ns = 0
         self._kinds: dict[int, dict[str, int]] = {}
+        self._described: set[int] = set()
         self._looked_ns = self.started_ns
         self._seen: dict[str, int] = {}
         self._activity: dict[str, int] = {"queued": 0, "queued_bytes": 0, "queued_bytes_most": 0, "untold": 0}
@@ -112,6 +113,10 @@ class Recording:
         if outcome == "waited":
             self._add(Event("wait", cell.start_ns, cell.create_ns, thread=cell.thread))
             return
+        if outcome == "named":
+            for _, _, name in cell.shaders[:1]:
+                self._add(Event("name", cell.start_ns, fingerprint=cell.fingerprint, text=name))
+            return
         if outcome in COMPILES:
             kind = self._kind(cell.kind)
             kind["compiled"] += cell.pipelines
@@ -131,6 +136,13 @@ class Recording:
                 text="" if cell.entry_point == "main" else cell.entry_point,
             )
         )
+
+        if cell.fingerprint and cell.fingerprint not in self._described:
+            self._described.add(cell.fingerprint)
+            for stage, code, name in cell.shaders:
+                self._add(
+                    Event("shader", cell.start_ns, fingerprint=cell.fingerprint, value=code, stages=stage, text=name)
+                )
 
     def _kind(self, number: int) -> dict[str, int]:
         return self._kinds.setdefault(number, {"hits": 0, "compiled": 0, "compile_ns": 0})

@@ -11,6 +11,7 @@ from .totals import number_in
 if TYPE_CHECKING:
     from .recorded import Recorded
 
+
 def _numbers(root: str, recorded: Recorded, frame_ns: int) -> dict[str, int]:
     line = recorded.timeline(root)
     long = stalls.find(line.events, frame_ns) if line is not None else []

@@ -125,6 +125,11 @@ def pipeline(event: Event, start: int, line: Timeline) -> dict[str, Any]:
         "kind": kind_name(event.kind),
         "stages": stages_of(event.stages),
         "entry_point": printable(event.text),
+        "name": printable(line.name_of(event.fingerprint)),
+        "shaders": [
+            {"stage": ", ".join(stages_of(stage)), "hash": f"{code:016x}" if code else "", "name": printable(name)}
+            for stage, code, name in line.shaders.get(event.fingerprint, ())
+        ],
         "outcome": event.outcome,
         "at_ns": event.start_ns - start,
         "duration_ns": event.duration_ns,
@@ -234,6 +239,7 @@ def of_run(
         "longest_stall_ns": max((stall.duration_ns for stall in long), default=0),
         "longest_stalls": [
             stalls.as_json(stall, start)
+            | {"longest_name": printable(line.name_of(stall.longest.fingerprint)) if line is not None else ""}
             for stall in sorted(long, key=lambda stall: stall.duration_ns, reverse=True)[:STALLS]
         ],
         "slowest": [pipeline(event, start, line) for event in slowest[:SLOWEST]] if line is not None else [],

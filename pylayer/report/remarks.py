@@ -42,9 +42,7 @@ def lost(saved_ns: int | None, waited_ns: int, hits: int) -> str:
 def remarks(total: Total) -> list[str]:
     """Returns what is worth a line beside the numbers."""
     observed = total.newest.texts["carrier"] == "observe"
-    less = lost(total.saved_ns, total.numbers["waited_ns"], total.numbers["hits"])
-    texts = [f"no time was saved: the program {less}"] if less else []
-    texts += [
+    texts = [
         f"{text}: {total.numbers[key]}"
         for key, text in REMARKS.items()
         if total.numbers[key] and not (observed and key == "plain")

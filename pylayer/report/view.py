@@ -101,7 +101,7 @@ def cards(run: dict[str, Any], frame_ns: int) -> list[dict[str, Any]]:
 def _longest(stall: dict[str, Any]) -> dict[str, Any]:
     if stall["longest_type"] in HELD_UP:
         return _cell(HELD_UP[stall["longest_type"]])
-    return _cell(stall["longest"] or "unknown", **_CODE)
+    return _cell(" ".join(text for text in (stall["longest"], stall["longest_name"]) if text) or "unknown", **_CODE)
 
 
 def stalls(run: dict[str, Any], names: dict[int, str]) -> tuple[list[Any], list[Any]]:
@@ -125,16 +125,20 @@ def pipelines(found: list[dict[str, Any]], names: dict[int, str]) -> tuple[list[
     """Returns columns and rows, without optional columns that would say the same or nothing in every row."""
     entries = any(own["entry_point"] for own in found)
     several = any(own["pipelines"] > 1 for own in found)
+    named = any(own["name"] for own in found)
     rows = []
     for own in found:
-        cells = [_cell(own["fingerprint"] or "unknown", **_CODE), _time(own["duration_ns"]), _at(own)]
+        cells = [_cell(own["fingerprint"] or "unknown", **_CODE)]
+        cells += [_cell(own["name"])] if named else []
+        cells += [_time(own["duration_ns"]), _at(own)]
         cells += [_cell(own["kind"]), _cell(", ".join(own["stages"]) or "unknown")]
         cells += [_cell(own["entry_point"] or "main", **_CODE)] if entries else []
         cells += [_count(own["pipelines"])] if several else []
         cells += [_cell(_thread(own["thread"], names)), _cell(OUTCOMES.get(own["outcome"], own["outcome"]))]
         rows.append(_row(*cells))
     entry, count = (["Entry point"] if entries else []), (["#Pipelines in the call"] if several else [])
-    return _columns("Fingerprint", "#Took", "#At", "Kind", "Stages", *entry, *count, "Thread", "Outcome"), rows
+    name = ["Name"] if named else []
+    return _columns("Fingerprint", *name, "#Took", "#At", "Kind", "Stages", *entry, *count, "Thread", "Outcome"), rows
 
 
 def kinds(run: dict[str, Any]) -> tuple[list[Any], list[Any]]:

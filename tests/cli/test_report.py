@@ -149,7 +149,8 @@ def test_text_of_a_real_program(user: User) -> None:
     user.demo(16)
     (run,) = user.json("report", "--against", "previous")["runs"]
     said = user.pylayer("report", "--against", "previous", COLUMNS="10000").stdout
-    for text in (run["run"], f"process {run['pid']}", run["device"], run["slowest"][0]["fingerprint"], "Against the run of"):
+    slowest = run["slowest"][0]["fingerprint"]
+    for text in (run["run"], f"process {run['pid']}", run["device"], slowest, "Against the run of"):
         assert text in said
     facts = {line[2:22].strip(): line[22:].partition(";")[0] for line in said.splitlines()[:12]}
     assert [facts[key] for key in ("pipelines created", "hits", "compiled")] == ["16", "12", "4"]
@@ -258,7 +259,8 @@ def test_trace_without_timeline(user: User) -> None:
     ("arguments", "status", "says"),
     [
         (("--list", "--html", "page.html"), 2, "--list"), (("--html", "-", "--json"), 2, "standard output"),
-        (("--list", "nothing"), 1, "no such run"), (("--sort", "stall"), 2, "--list"), (("--since", "noon"), 2, "--since"),
+        (("--list", "nothing"), 1, "no such run"), (("--sort", "stall"), 2, "--list"),
+        (("--list", "--since", "noon"), 2, "no day"),
         (("--html", "-", "--trace", "-"), 2, "standard output"), (("nothing", "--json"), 1, "no run of nothing"),
         (("last~7", "--json"), 1, "too far back"), (("--against", "previous", "--json"), 1, "no earlier run"),
         (("--against", "nothing", "--json"), 1, "no run of nothing"), (("--frame-ms", "0", "--json"), 2, "--frame-ms"),
