@@ -51,7 +51,7 @@ def _one(found: dict[int, Any], beginning: str, root: str) -> int:
         listed = ", ".join(f"{number:016x}" for number in sorted(found)[:5])
         raise WrongUse(f"{len(found)} fingerprints begin with {beginning} ({listed}); give more characters")
     if found:
-        return next(iter(found))
+        return int(next(iter(found)))
     if len(beginning) == 16:
         return int(beginning, 16)
     raise Failure(f"no recorded pipeline in {root} has a fingerprint that begins with {beginning}; pylayer report")

@@ -126,6 +126,8 @@ def pipelines(found: list[dict[str, Any]], names: dict[int, str]) -> tuple[list[
     entries = any(own["entry_point"] for own in found)
     several = any(own["pipelines"] > 1 for own in found)
     named = any(own["name"] for own in found)
+    threads = len({own["thread"] for own in found}) > 1
+    outcomes = any(own["outcome"] != "compiled" for own in found)
     rows = []
     for own in found:
         cells = [_cell(own["fingerprint"] or "unknown", **_CODE)]
@@ -134,11 +136,12 @@ def pipelines(found: list[dict[str, Any]], names: dict[int, str]) -> tuple[list[
         cells += [_cell(own["kind"]), _cell(", ".join(own["stages"]) or "unknown")]
         cells += [_cell(own["entry_point"] or "main", **_CODE)] if entries else []
         cells += [_count(own["pipelines"])] if several else []
-        cells += [_cell(_thread(own["thread"], names)), _cell(OUTCOMES.get(own["outcome"], own["outcome"]))]
+        cells += [_cell(_thread(own["thread"], names))] if threads else []
+        cells += [_cell(OUTCOMES.get(own["outcome"], own["outcome"]))] if outcomes else []
         rows.append(_row(*cells))
     entry, count = (["Entry point"] if entries else []), (["#Pipelines in the call"] if several else [])
-    name = ["Name"] if named else []
-    return _columns("Fingerprint", *name, "#Took", "#At", "Kind", "Stages", *entry, *count, "Thread", "Outcome"), rows
+    name, thread, outcome = ["Name"] * named, ["Thread"] * threads, ["Outcome"] * outcomes
+    return _columns("Fingerprint", *name, "#Took", "#At", "Kind", "Stages", *entry, *count, *thread, *outcome), rows
 
 
 def kinds(run: dict[str, Any]) -> tuple[list[Any], list[Any]]:
