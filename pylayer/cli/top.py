@@ -51,7 +51,7 @@ def _cells(run: dict[str, Any]) -> list[str]:
         str(run["pipelines"]),
         str(run["hits"]),
         str(run["compiled"]),
-        human_time(run["compile_ns"]),
+        human_time(run["spent_ns"]),
         human_bytes(run["queued_bytes"]) if run["queued"] else "-",
         human_bytes(run["stored_bytes"]),
     ]
@@ -209,9 +209,9 @@ def top(interval: float, once: bool, as_json: bool) -> None:
     """Show what programs under the layer are doing now.
 
     created counts all pipelines, hits those that were found in a cache, and compiled those that were not. spent is the
-    time that compiling took. queue shows what waits to be stored, and stored what this run has written. Below are the
-    latest compiles; bold ones took longer than a frame at 60 Hz. A program that ended is shown for a few more seconds,
-    one that died for a minute. q or Ctrl-C ends the view.
+    time that creating pipelines took, as in pylayer stats. queue shows what waits to be stored, and stored what this
+    run has written. Below are the latest compiles; bold ones took longer than a frame at 60 Hz. A program that ended is
+    shown for a few more seconds, one that died for a minute. q or Ctrl-C ends the view.
 
     \b
     Example:
