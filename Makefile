@@ -24,7 +24,7 @@
 # make clean  removes what the above made
 #
 # On Debian and Ubuntu each installs the system packages that it needs when run as root, and names them in one line
-# otherwise. PYTHON=/path/to/python chooses the Python that is embedded: 3.11 to 3.13 with a shared libpython.
+# otherwise. PYTHON=/path/to/python chooses the Python that is embedded: 3.11 to 3.15 with a shared libpython.
 
 PYTHON ?=
 export PYTHON
