@@ -126,6 +126,29 @@ def test_cleared_environment(world: World) -> None:
     assert world.last()["hits"] == 3
 
 
+def test_policy_cannot_change_the_environment(world: World) -> None:
+    """A policy class that sets, deletes and clears variables does so in a copy: the program's environment stays. Python
+    3.15 clears it with one call of the C library."""
+    directory = world.directory / "policies"
+    directory.mkdir(mode=0o700)
+    (directory / "mine.py").write_text(
+        "import os\n"
+        "from pylayer.policy import Policy\n"
+        "os.environ['KEPT'] = 'no'\n"
+        "del os.environ['KEPT']\n"
+        "os.environ.clear()\n"
+        "print('variables:', len(os.environ))\n"
+        "class Mine(Policy):\n"
+        "    pass\n"
+    )
+    config = world.directory / "policy.yaml"
+    config.write_text(f"policy: mine:Mine\npolicy_path: {directory}\n")
+    process = run_host(
+        world, *STORED, *END, "variable", "KEPT", PYLAYER_CONFIG=str(config), KEPT="yes", PYLAYER_LOG="info"
+    )
+    assert "variables: 0" in process.stderr and "KEPT is yes" in process.stdout
+
+
 def test_environment_without_home(world: World) -> None:
     """Without HOME and PYLAYER_STORE the program goes on, and one line says that nothing is stored."""
     process = run_host(world, "instance", "device", "pipelines", 3, *END, HOME=None, PYLAYER_STORE=None)
