@@ -36,7 +36,7 @@ PRIVATE_LIBRARY = BUILD / "lib" / SONAME
 #: Functions and data of the C library that are the whole process's. In the copy they have names of our own, and
 #: isolation.c has what is called instead.
 REPLACED = (
-    *("environ", "__environ", "getenv", "setenv", "unsetenv", "sigaction", "dlopen"),
+    *("environ", "__environ", "getenv", "setenv", "unsetenv", "clearenv", "sigaction", "dlopen"),
     *("tzset", "gmtime_r", "localtime_r", "mktime", "exit", "_exit", "abort"),
 )
 
