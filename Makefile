@@ -205,7 +205,10 @@ sdist: $(PACKAGE)/built
 # do (docs/packaging.md).
 wheel: sdist $(VENV)/extra-package
 	@PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist $(PACKAGE)/wheel/*.whl \
-	    >build/wheel.log 2>&1 || { cat build/wheel.log >&2; exit 1; }
+	    >build/wheel.log 2>&1 || { \
+	    grep -q 'too-recent versioned symbols' build/wheel.log || { cat build/wheel.log >&2; exit 1; }; \
+	    echo "pylayer: auditwheel does not know a C library as new as this system's; the wheel is for this system alone" >&2; \
+	    cp $(PACKAGE)/wheel/*.whl dist; }
 	@ls -1 dist
 
 check-wheel: programs-demo wheel
