@@ -122,7 +122,7 @@ def measure(count: int, store: Path) -> dict[str, Any]:
 
 def show(result: dict[str, Any]) -> None:
     """The table, and what it means."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 100)  # nothing is cut in a file
     console.print(f"{result['device']}; driver {result['driver']}")
     if not result["hardware"]:
         console.print("No GPU here: Mesa's compiler for AMD works without one.")
