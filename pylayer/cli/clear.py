@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .output import EXIT_PROBLEM, EXIT_STATUSES, HELP, Failure, WrongUse, human_bytes, json_option, plural, print_json
+from .output import (
+    EXIT_PROBLEM,
+    EXIT_STATUSES,
+    HELP,
+    Failure,
+    WrongUse,
+    human_bytes,
+    json_option,
+    plural,
+    print_json,
+    say,
+)
 from .selection import (
     Names,
     Selection,
@@ -17,6 +28,7 @@ from .selection import (
     dry_run_option,
     identity_option,
     one_identity,
+    require_one,
     require_store,
     yes_option,
 )
@@ -108,6 +120,8 @@ class _Clearing:
             plans, self.kept, self.devices = _stale(store, shelves)
         elif selection.app:
             plans = [_plan_programs(store, shelf, selection, self.names) for shelf in shelves]
+            named = {number: name for plan in plans for number, name in plan.programs.items()}
+            require_one(selection.app, named, "nothing was deleted")
         else:
             plans = [_plan_whole(store, shelf, "asked for") for shelf in shelves]
         self.plans = [plan for plan in plans if not plan.is_empty]
@@ -116,17 +130,17 @@ class _Clearing:
         from .inventory import describe
 
         if self.devices:
-            click.echo(f"Devices here: {'; '.join(self.devices)}")
+            say(f"Devices here: {'; '.join(self.devices)}")
         for line in self.kept:
-            click.echo(f"Kept: identity {line['identity']}, because {line['reason']}.")
+            say(f"Kept: identity {line['identity']}, because {line['reason']}.")
         for plan in self.plans:
             device, driver = describe(plan.shelf.identity, plan.shelf.name, self.names)
-            click.echo(f"{device}, {driver}; identity {plan.shelf.name}")
+            say(f"{device}, {driver}; identity {plan.shelf.name}")
             what = "the whole identity" if plan.whole else ", ".join(plan.programs.values())
             verb = "would remove" if dry_run else "remove"
-            click.echo(f"  {verb} {what}: {plural(len(plan.paths), 'file')}, {human_bytes(plan.bytes)} ({plan.why})")
+            say(f"  {verb} {what}: {plural(len(plan.paths), 'file')}, {human_bytes(plan.bytes)} ({plan.why})")
         for path in self.older:
-            click.echo(f"{'Would remove' if dry_run else 'Remove'} {path}, which an older pylayer wrote.")
+            say(f"{'Would remove' if dry_run else 'Remove'} {path}, which an older pylayer wrote.")
 
     def remove(self, yes: bool) -> None:
         """Asks, unless ``yes``, and removes."""
@@ -149,10 +163,10 @@ class _Clearing:
             if plan.failure:
                 click.echo(f"Not removed: identity {plan.shelf.name}: {plan.failure}")
         if not self.plans and not self.older:
-            click.echo(f"Nothing to remove: there is {what} in {self.store.root}.")
+            say(f"Nothing to remove: there is {what} in {self.store.root}.")
         elif not dry_run:
             after = human_bytes(self.store.total_bytes())
-            click.echo(f"The store was {human_bytes(self.bytes_before)} and is {after}.")
+            say(f"The store was {human_bytes(self.bytes_before)} and is {after}.")
 
     def as_json(self, dry_run: bool) -> dict[str, Any]:
         planned = sum(plan.bytes for plan in self.plans)

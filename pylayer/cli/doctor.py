@@ -18,6 +18,7 @@ from .output import (
     HELP,
     Failure,
     console,
+    is_quiet,
     json_option,
     plural,
     print_facts,
@@ -190,5 +191,6 @@ def doctor(as_json: bool) -> None:
             useful = any(device.status == "ok" for device in devices)
             but = "" if useful else " It stores nothing, because no device gives it pipelines to store."
             out.print(f"The layer works here.{but}", style="bold green" if useful else "yellow")
-            out.print(_next_steps())
+            if not is_quiet():
+                out.print(_next_steps())
     raise click.exceptions.Exit(EXIT_PROBLEM if problems else EXIT_OK)

@@ -17,12 +17,15 @@ from .output import (
     EXIT_PROBLEM,
     EXIT_STATUSES,
     HELP,
+    UNWRAPPED,
     Failure,
     WrongUse,
+    is_terminal,
     json_option,
     plural,
     print_json,
     printable,
+    say,
     write_whole,
 )
 from .policy_explain import explain
@@ -68,7 +71,8 @@ def _print_problem(name: str, problem: Problem, lines: list[str]) -> None:
     for line in _caret(problem, lines):
         click.echo(line)
     if allowed:
-        click.echo(textwrap.fill(f"allowed: {printable(allowed)}", 80, initial_indent="  ", subsequent_indent="    "))
+        text = f"  allowed: {printable(allowed)}"
+        click.echo(textwrap.fill(text, 80 if is_terminal() else UNWRAPPED, subsequent_indent="    "))
 
 
 def _json(path: str | None, document: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
@@ -126,7 +130,7 @@ def check(file: str | None, as_json: bool) -> None:
             click.echo(f"{plural(len(problems), 'problem')}: the layer would use the defaults instead of this file.")
         else:
             name = document.get("preset")
-            click.echo(f"{shown} is valid{f', over the preset {name}' if name else ''}.")
+            say(f"{shown} is valid{f', over the preset {name}' if name else ''}.")
     raise click.exceptions.Exit(EXIT_PROBLEM if problems else 0)
 
 
@@ -209,7 +213,7 @@ def init(preset: str | None, force: bool, file: str | None) -> None:
         write_whole(os.path.realpath(path), starting_text(preset))
     except OSError as error:
         raise Failure(f"{path} cannot be written: {error.strerror or error}") from error
-    click.echo(f"Wrote {path}.")
+    say(f"Wrote {path}.")
 
 
 policy.add_command(explain)

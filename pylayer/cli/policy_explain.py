@@ -340,7 +340,7 @@ def _as_json(found: Explanation) -> dict[str, Any]:
     "program",
     required=False,
     shell_complete=programs,
-    help="The name of a program that already ran (a pattern of * and ?), or of any other program and its executable.",
+    help="A program that already ran, by the name that pylayer stats shows, or the executable of any other program.",
 )
 @click.option("--device", metavar="GLOB", help="A device, by its name or its driver's. Default: all devices here.")
 @click.option("--policy", metavar="FILE", shell_complete=files, help="This policy file instead of the one in force.")
@@ -357,7 +357,7 @@ def explain(program: str | None, device: str | None, policy: str | None, everyth
     \b
     Example:
       pylayer policy explain blender
-      pylayer policy explain "blender*" --device "*RTX 4090*" --all
+      pylayer policy explain blender --device "*RTX 4090*" --all
     """
     from ..common.config import PolicyFileError
     from .policy_file import sources

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 import click
 
 from ..common.paths import store_root
+from ..report.totals import is_pattern
 from ..store.store import Store
 from .complete import identities, programs
 from .names import Names as Names
@@ -19,11 +20,11 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 #: The least length of an identity's prefix. A shorter one is too likely to match another identity.
 LEAST_PREFIX = 4
 
+#: The end of every help text about a program's name.
+NAMES = "as pylayer ls shows it (EXECUTABLE, or EXECUTABLE (APPLICATION)); with * or ?, a pattern in any case."
+
 app_option = click.option(
-    "--app",
-    metavar="GLOB",
-    shell_complete=programs,
-    help="Only programs whose name matches this pattern of * and ?, in any case.",
+    "--app", metavar="NAME", shell_complete=programs, help=f"Only the program of this name, {NAMES}"
 )
 identity_option = click.option(
     "--identity",
@@ -64,6 +65,22 @@ class Selection:
         parts = [f"a program named {self.app}"] if self.app else []
         parts += [f"identity {self.identity}"] if self.identity else []
         return " under ".join(parts) or "anything"
+
+
+def meant(name: str | None, identity: str | None, known: Collection[str]) -> tuple[Selection, str | None]:
+    """Returns the selected identities, and the name that selects programs. ``name`` may also be the beginning of an
+    identity in ``known``, which then takes precedence."""
+    beginning = name.lower() if name is not None and identity is None and len(name) >= LEAST_PREFIX else None
+    if beginning and any(each.startswith(beginning) for each in known):
+        return Selection(identity=beginning), None
+    return Selection(identity=identity), name
+
+
+def require_one(name: str, found: dict[int, str], undone: str) -> None:
+    """Raises WrongUse if a name that is no pattern stands for several programs. ``undone`` says what was not done."""
+    if len(found) > 1 and not is_pattern(name):
+        listed = ", ".join(f"{shown} ({number:016x})" for number, shown in found.items())
+        raise WrongUse(f"{undone}: {name} names {len(found)} programs: {listed}; give one whole name or number")
 
 
 def one_identity(store: Store, prefix: str) -> str:

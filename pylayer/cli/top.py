@@ -20,6 +20,7 @@ from .output import (
     console,
     human_bytes,
     human_time,
+    is_terminal,
     json_option,
     print_json,
     program_table,
@@ -89,7 +90,7 @@ def _compiles(out: Console, found: list[dict[str, Any]]) -> RenderableType:
     table.add_column("compiled", no_wrap=True)
     table.add_column("took", justify="right", no_wrap=True, min_width=8)
     table.add_column("pipeline", no_wrap=True, min_width=16)
-    table.add_column("what", no_wrap=True, max_width=24, overflow="ellipsis")
+    table.add_column("what", no_wrap=True, max_width=24 if is_terminal() else None, overflow="ellipsis")
     table.add_column("program", no_wrap=True, max_width=width, overflow="ellipsis")
     for one in found:
         table.add_row(
@@ -222,7 +223,7 @@ def top(interval: float, once: bool, as_json: bool) -> None:
     screen = Screen(require_store(), out)
     if as_json:
         print_json(screen.values())
-    elif once or not out.is_terminal:
+    elif once or not is_terminal():
         out.print(screen.draw())
     else:
         _live(screen, out, interval)

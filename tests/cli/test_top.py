@@ -176,11 +176,12 @@ def test_waits_for_a_program(user: User) -> None:
 
 
 def test_piped(user: User) -> None:
-    """Without a terminal, top prints plain text once."""
+    """Without a terminal, top prints plain text once, with whole names."""
     for number in range(3):
         write_run(user, program=f"a game with a name that is much longer than {number}", queued=5, queued_bytes=70_000)
     done = user.pylayer("top", COLUMNS="80")
-    assert "\x1b" not in done.stdout and max(map(len, done.stdout.splitlines())) <= 80
+    assert "\x1b" not in done.stdout and done.stdout.count("a game with a name that is much longer than ") == 3
+    assert max(map(len, user.terminal("top", "--once", TERM="dumb")[1].splitlines())) <= 80
     assert "3 running" in done.stdout and done.stdout.count("68.4 KiB") == 3
 
 
