@@ -154,7 +154,7 @@ class _Clearing:
         for path in self.older:
             shutil.rmtree(path, ignore_errors=True)
 
-    def print_done(self, dry_run: bool, what: str) -> None:
+    def print_done(self, dry_run: bool, everything: bool, what: str) -> None:
         """Prints what was not removed, and the size of the store. ``what`` says what there would have been nothing
         of."""
         for plan in self.plans:
@@ -165,6 +165,8 @@ class _Clearing:
         if not self.plans and not self.older:
             say(f"Nothing to remove: there is {what} in {self.store.root}.")
         elif not dry_run:
+            if everything:
+                say("Kept: the list of what ran (pylayer forget --all), and the quarantine.")
             after = human_bytes(self.store.total_bytes())
             say(f"The store was {human_bytes(self.bytes_before)} and is {after}.")
 
@@ -199,8 +201,8 @@ def clear(
 
     Programs compile removed pipelines again. Files that a running program is writing to are kept. --stale asks the
     drivers which devices there are, in the environment of this command (VK_DRIVER_FILES). A device that is not plugged
-    in counts as gone. --stale and --all also remove folders that an older pylayer wrote. Statistics and the quarantine
-    are kept.
+    in counts as gone. --stale and --all also remove folders that an older pylayer wrote. The list of what
+    ran and the quarantine are kept: see pylayer forget.
 
     
     Example:
@@ -221,6 +223,6 @@ def clear(
         print_json(work.as_json(dry_run))
     else:
         what = "nothing stale" if stale else "nothing" if everything else f"nothing of {work.selection}"
-        work.print_done(dry_run, what)
+        work.print_done(dry_run, everything, what)
     if any(plan.in_use or plan.failure for plan in work.plans) and not dry_run:
         raise click.exceptions.Exit(EXIT_PROBLEM)

@@ -23,6 +23,7 @@ COMMANDS = {
     "doctor": ("doctor", ""),
     "export": ("transfer", "export_command"),
     "fleet": ("fleet", ""),
+    "forget": ("forget", ""),
     "import": ("transfer", "import_command"),
     "install": ("install", ""),
     "key": ("key", ""),

@@ -158,6 +158,8 @@ COMMANDS = (
     "clear --stale --dry-run",
     "clear --app game --yes",
     "clear --all --yes",
+    "forget game --yes",
+    "forget --all --yes",
 )
 
 
