@@ -30,6 +30,7 @@ COMMANDS = {
     "ls": ("ls", ""),
     "metrics": ("metrics", ""),
     "policy": ("policy", ""),
+    "prewarm": ("prewarm", ""),
     "quarantine": ("quarantine", ""),
     "report": ("report", ""),
     "run": ("run", ""),

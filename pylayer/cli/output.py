@@ -154,18 +154,18 @@ def print_total(text: str) -> None:
 
 
 @contextlib.contextmanager
-def progress(text: str, total: int | None, quiet: bool) -> Iterator[Callable[[int], None]]:
+def progress(text: str, total: int | None, quiet: bool) -> Iterator[Callable[..., None]]:
     """Shows a progress bar on standard error if that is a terminal. Yields a function to call with each amount that is
-    done. ``total`` is None if the whole amount is unknown."""
+    done, and with the whole amount if that changed. ``total`` is None if the whole amount is unknown."""
     if quiet or _wanted.quiet or not sys.stderr.isatty() or console(stderr=True).is_dumb_terminal:
-        yield lambda amount: None
+        yield lambda amount, total=None: None
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
     with Progress(*columns, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(text, total=total)
-        yield lambda amount: bar.advance(task, amount)
+        yield lambda amount, total=None: bar.update(task, advance=amount, total=total)
 
 
 def write_whole(path: str, text: str, mode: int | None = None) -> None:

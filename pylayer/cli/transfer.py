@@ -230,7 +230,7 @@ def import_command(
 
     store = require_store()
     trusted, required = _trust(require_signature)
-    recipient = None if app is None else _recipient(store, app)
+    recipient = None if app is None else recipient_of(store, app, "nothing was imported")
     path = os.path.realpath(file)
     try:
         with verified(path, trusted, required) as (content, signature):
@@ -273,21 +273,21 @@ def _print_import(
         say(f"  signed by {name}")
 
 
-def _recipient(store: Store, app: str) -> tuple[int, str]:
+def recipient_of(store: Store, app: str, undone: str) -> tuple[int, str]:
     """Returns number and name of the single program of this store that ``--for`` selects. Raises Failure if it selects
-    none, or several."""
+    none, or several; ``undone`` says what was not done."""
     from .inventory import Inventory
 
     names = Inventory(store, Selection(), Names(store.root)).names
     found = names.known(app)
     if not found:
         raise Failure(
-            f"nothing was imported: this store knows no program named {app}. Start it once under pylayer, so that its "
+            f"{undone}: this store knows no program named {app}. Start it once under pylayer, so that its "
             "name is known; pylayer ls and pylayer stats list programs"
         )
     if len(found) > 1:
         listed = ", ".join(f"{names.of(number)} ({number:016x})" for number in found)
-        raise Failure(f"nothing was imported: {app} matches {len(found)} programs: {listed}; give one name or number")
+        raise Failure(f"{undone}: {app} names {len(found)} programs: {listed}; give one name or number")
     return found[0], names.of(found[0])
 
 
