@@ -94,14 +94,16 @@ def check(file: str | None, as_json: bool) -> None:
 
     Without FILE, this checks the one in force: PYLAYER_CONFIG, or
     pylayer/policy.yaml in $XDG_CONFIG_HOME or ~/.config. The layer uses
-    nothing of an invalid file, and the defaults instead.
+    nothing of an invalid file, and the defaults instead. A policy class is
+    asked for the plan of each device here, in a process of its own.
 
     \b
     Example:
       pylayer policy check
       pylayer policy check new-policy.yaml
     """
-    from ..common.config import PolicyFileError
+    from ..common.config import PolicyFileError, Problem
+    from .children import try_policy_class
     from .policy_file import read_text, sources
 
     path = policy_in_force() if file is None else os.path.abspath(file)
@@ -112,14 +114,19 @@ def check(file: str | None, as_json: bool) -> None:
             click.echo(f"There is no policy file at {config_file()}: the defaults are in force.")
         return
     problems: list[Problem] = []
-    documents: list[dict[str, Any]] = []
+    document: dict[str, Any] = {}
     lines: list[str] = []
+    instead = "the layer would use the defaults instead of this file."
     try:
         lines = read_text(path).split("\n")
-        documents = [source.document for source in sources(path)]
+        source = sources(path)[-1]
+        document = source.document
+        wrong = try_policy_class(path) if document.get("policy") else ""
+        if wrong:
+            problems = [Problem(f"policy: {document['policy']}: {wrong}", source.line("policy"), 1)]
+            instead = "the rest of this file is valid."
     except PolicyFileError as error:
         problems = error.problems
-    document = documents[-1] if documents else {}
     if as_json:
         print_json(_json(path, document, problems))
     else:
@@ -127,7 +134,7 @@ def check(file: str | None, as_json: bool) -> None:
         for problem in problems:
             _print_problem(shown, problem, lines)
         if problems:
-            click.echo(f"{plural(len(problems), 'problem')}: the layer would use the defaults instead of this file.")
+            click.echo(f"{plural(len(problems), 'problem')}: {instead}")
         else:
             name = document.get("preset")
             say(f"{shown} is valid{f', over the preset {name}' if name else ''}.")

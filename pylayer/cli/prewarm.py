@@ -181,8 +181,8 @@ def prewarm(recordings: tuple[str, ...], app: str, replayer: str | None, as_json
         raise KeyboardInterrupt
     if not replay.status and not imports:
         raise Failure(
-            "nothing was stored: the recordings hold no pipeline that could be created here, or nothing is kept for this "
-            "device (pylayer doctor)"
+            "nothing was stored: the recordings hold no pipeline for this device, or nothing is kept for "
+            "it (pylayer doctor)"
         )
     if replay.status:
         said = f" ({replay.error})" if replay.error else ""

@@ -177,9 +177,10 @@ def _moved_json(result: Moved, identity: str, device: str, driver: str) -> dict[
 def _require_device(wanted: Import) -> None:
     """Raises Failure if no driver of this machine would use the file's pipelines."""
     from .devices import is_of, present_facts
+    from .inventory import numbered
 
     fields = wanted.identity.fields
-    name = printable(wanted.device) or f"device {fields['device_id']:#06x} of vendor {fields['vendor_id']:#06x}"
+    name = printable(wanted.device) or numbered(fields)
     theirs = f"{name}, {printable(str(fields['driver_name']))} {printable(str(fields['driver_info']))}"
     present, problem = present_facts()
     if problem:

@@ -117,8 +117,12 @@ def test_ls_identity(user: User, store: Store) -> None:
 
 
 def test_ls_names_the_device(user: User, store: Store) -> None:
-    """The device has the name that a run recorded, or its numbers if no run did."""
-    assert "device 0x73bf of vendor 0x1002" in user.pylayer("ls").stdout
+    """The device has the name that a run recorded. If no run did, such as after an import, it is the name of the device
+    of this machine, or its maker and number."""
+    assert "AMD device 0x73bf\n" in user.pylayer("ls").stdout
+    here = stores.present(user.environment)
+    Store(user.store, here).journal(GAME, cell(1, identity=here))
+    assert "Null hardware (RADV NAVI21)\n" in user.pylayer("ls").stdout
     stores.write_run(user.store, IDENTITY, device="A fine device")
     assert "A fine device\nradv, Mesa 25.0.7; identity" in user.pylayer("ls").stdout
 
