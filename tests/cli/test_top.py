@@ -217,3 +217,23 @@ def test_no_store(tmp_path: Path, user: User) -> None:
     """If no variable tells where the store is, one line says what to set."""
     done = user.pylayer("top", HOME="", XDG_CACHE_HOME="")
     assert done.returncode == 1 and "PYLAYER_STORE" in done.stderr
+
+
+def test_filter_and_sort(user: User) -> None:
+    """A name selects programs. --sort and the s key order them, the greatest first and running ones before all."""
+    for name, count in (("few", 1), ("many", 9), ("some", 5)):
+        write_run(user, program=name, executable=name, counters={"pipelines": count}, started=time.time() + count)
+    write_run(user, program="ended", executable="ended", counters={"pipelines": 99}, ended=time.time())
+
+    def shown(*arguments: str) -> list[str]:
+        return [one["program"] for one in user.json("top", *arguments)["programs"]]
+
+    assert shown("--sort", "created") == ["many", "some", "few", "ended"]
+    assert shown("many") == ["many"] and shown("?e*") == ["few"]
+    assert user.pylayer("top", "nobody").stdout == "nobody is not running under pylayer now\n"
+    terminal = Terminal(user, "--interval", "0.1")
+    terminal.read_until(b"by started (s)")
+    os.write(terminal.ours, b"s")
+    terminal.read_until(b"by created (s)")
+    os.write(terminal.ours, b"q")
+    assert terminal.end() == 0
