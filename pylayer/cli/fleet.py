@@ -110,7 +110,7 @@ def _print_pulled(results: list[Pulled], devices: dict[str, str]) -> None:
     "--program",
     metavar="NAME",
     shell_complete=programs,
-    help=f"Only pipelines of the program of this name, {NAMES}",
+    help=f"Only pipelines of this program, {NAMES}.",
 )
 @click.option(
     "--identity",

@@ -21,7 +21,7 @@ def _size(path: str) -> int:
 
 
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Remove what was recorded about programs.")
-@click.argument("name", required=False, shell_complete=programs, help=f"The program of this name, {NAMES}")
+@click.argument("name", required=False, shell_complete=programs, help=f"This program, {NAMES}.")
 @click.option("--all", "everything", is_flag=True, help="All programs.")
 @dry_run_option
 @yes_option

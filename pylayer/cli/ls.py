@@ -215,7 +215,7 @@ def _print_totals(found: Inventory, beside: dict[str, tuple[int, int]]) -> None:
     "name",
     required=False,
     shell_complete=programs_and_identities,
-    help=f"Show details of the program of this name, {NAMES} Or of the identity that begins with it.",
+    help=f"Show details of this program, {NAMES}; or of the identity that begins with this.",
 )
 @identity_option
 @json_option

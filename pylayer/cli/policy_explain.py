@@ -344,7 +344,7 @@ def _as_json(found: Explanation) -> dict[str, Any]:
     shell_complete=programs,
     help="A program that already ran, by the name that pylayer stats shows, or the executable of any other program.",
 )
-@click.option("--device", metavar="GLOB", help="A device, by its name or its driver's. Default: all devices here.")
+@click.option("--device", metavar="NAME", help="This device or driver, by its name or a pattern. Default: all devices.")
 @click.option("--policy", metavar="FILE", shell_complete=files, help="This policy file instead of the one in force.")
 @click.option("--all", "everything", is_flag=True, help="Also show settings that have their default.")
 @json_option

@@ -137,7 +137,12 @@ def _print(imports: list[Import], recipient: str, replay: Replay, names: Names) 
     help="Recordings by Fossilize, such as game.foz.",
 )
 @click.option(
-    "--for", "app", metavar="NAME", required=True, shell_complete=programs, help=f"The program of this name, {NAMES}"
+    "--for",
+    "app",
+    metavar="NAME",
+    required=True,
+    shell_complete=programs,
+    help=f"Store them for this program, {NAMES}.",
 )
 @click.option("--replayer", metavar="FILE", shell_complete=files, help=f"The {REPLAYER} to use. Default: from PATH.")
 @json_option

@@ -20,12 +20,10 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 #: The least length of an identity's prefix. A shorter one is too likely to match another identity.
 LEAST_PREFIX = 4
 
-#: The end of every help text about a program's name.
-NAMES = "as pylayer ls shows it (EXECUTABLE, or EXECUTABLE (APPLICATION)); with * or ?, a pattern in any case."
+#: What every help text about a program's name says of it.
+NAMES = "named as in pylayer ls (the part in parentheses may be omitted), or a pattern with * or ?"
 
-app_option = click.option(
-    "--app", metavar="NAME", shell_complete=programs, help=f"Only the program of this name, {NAMES}"
-)
+app_option = click.option("--app", metavar="NAME", shell_complete=programs, help=f"Only this program, {NAMES}.")
 identity_option = click.option(
     "--identity",
     metavar="PREFIX",

@@ -108,7 +108,7 @@ def _sum(found: list[Total]) -> dict[str, Any]:
     "name",
     required=False,
     shell_complete=programs_and_identities,
-    help=f"Only the program of this name, {NAMES} Or the identity that begins with it. Default: all.",
+    help=f"Only this program, {NAMES}; or the identity that begins with this. Default: all.",
 )
 @click.option("--last", is_flag=True, help="Only the newest run of each program.")
 @json_option

@@ -223,7 +223,7 @@ def _live(screen: Screen, out: Console, interval: float) -> None:
 
 
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES)
-@click.argument("name", required=False, shell_complete=programs, help=f"Only the program of this name, {NAMES}")
+@click.argument("name", required=False, shell_complete=programs, help=f"Only this program, {NAMES}.")
 @click.option(
     "--interval",
     type=click.FloatRange(0.1, 3600),

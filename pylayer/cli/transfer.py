@@ -54,7 +54,7 @@ def _one_shelf(found: Inventory, app: str, identity: str | None) -> tuple[Shelf,
     metavar="NAME",
     required=True,
     shell_complete=programs,
-    help=f"The program of this name, {NAMES}",
+    help=f"This program, {NAMES}.",
 )
 @identity_option
 @click.option(
@@ -203,7 +203,7 @@ def _require_device(wanted: Import) -> None:
     "app",
     metavar="NAME",
     shell_complete=programs,
-    help=f"Give the pipelines to this program instead of the one that compiled them. NAME is {NAMES}",
+    help=f"Give the pipelines to this program, {NAMES}, instead of the one that compiled them.",
 )
 @click.option("--require-signature", is_flag=True, help="Only if a key of trusted_keys in the policy file signed it.")
 @dry_run_option

@@ -297,3 +297,12 @@ def test_probe_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
     monkeypatch.setattr(children, "TIMEOUT_SECONDS", 1)
     assert children.probe("open", str(library)).failure == "did not end within 1 s"
+
+
+def test_policy_class_that_fails(user: User) -> None:
+    """A policy class that raises is a warning, which says what it raised."""
+    (user.home / "mine.py").write_text("this is no Python\n")
+    config = user.home / "policy.yaml"
+    config.write_text(f"policy: mine:Mine\npolicy_path: {user.home}\n")
+    checks, _ = doctor(user, PYLAYER_CONFIG=str(config))
+    assert checks["policy"]["status"] == "warning" and "SyntaxError" in checks["policy"]["found"]
