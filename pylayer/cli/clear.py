@@ -126,7 +126,7 @@ class _Clearing:
             plans = [_plan_whole(store, shelf, "asked for") for shelf in shelves]
         self.plans = [plan for plan in plans if not plan.is_empty]
 
-    def print_plans(self, dry_run: bool) -> None:
+    def print_plans(self, dry_run: bool, yes: bool) -> None:
         from .inventory import describe
 
         if self.devices:
@@ -135,10 +135,11 @@ class _Clearing:
             say(f"Kept: identity {line['identity']}, because {line['reason']}.")
         for plan in self.plans:
             device, driver = describe(plan.shelf.identity, plan.shelf.name, self.names)
-            say(f"{device}, {driver}; identity {plan.shelf.name}")
+            say(f"{device}, {driver}; identity {plan.shelf.name}", asks=not yes)
             what = "the whole identity" if plan.whole else ", ".join(plan.programs.values())
             verb = "would remove" if dry_run else "remove"
-            say(f"  {verb} {what}: {plural(len(plan.paths), 'file')}, {human_bytes(plan.bytes)} ({plan.why})")
+            size = f"{plural(len(plan.paths), 'file')}, {human_bytes(plan.bytes)}"
+            say(f"  {verb} {what}: {size} ({plan.why})", asks=not yes)
         for path in self.older:
             say(f"{'Would remove' if dry_run else 'Remove'} {path}, which an older pylayer wrote.")
 
@@ -216,7 +217,7 @@ def clear(
     work = _Clearing(store, Selection(app, identity), stale)
     work.older = store.older_folders() if stale or everything else []
     if not as_json:
-        work.print_plans(dry_run)
+        work.print_plans(dry_run, yes)
     if not dry_run:
         work.remove(yes)
     if as_json:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..report.totals import is_named, read_runs
 from ..report.words import printable
 
@@ -14,7 +12,6 @@ class Names:
     def __init__(self, root: str) -> None:
         self._texts: dict[int, str] = {}
         self._devices: dict[str, tuple[str, str]] = {}
-        self._here: dict[tuple[int, int], str] | None = None
         for run in read_runs(root):
             self._texts[run.program_id] = run.title
             driver = ", ".join(text for text in (run.texts["driver"], run.texts["driver_info"]) if text)
@@ -41,16 +38,6 @@ class Names:
     def device(self, identity: str) -> str:
         """Returns the device of an identity, or empty text if no run names it."""
         return self._devices.get(identity, ("", ""))[0]
-
-    def device_here(self, fields: dict[str, Any]) -> str:
-        """Returns the name of the device of this machine that has an identity's numbers, or empty text. Asks the
-        drivers at the first call."""
-        if self._here is None:
-            from .devices import present_facts
-
-            found, _ = present_facts()
-            self._here = {(facts.vendor_id, facts.device_id): printable(facts.device_name) for facts in found}
-        return self._here.get((fields.get("vendor_id", 0), fields.get("device_id", 0)), "")
 
     def driver(self, identity: str) -> str:
         """Returns the driver of an identity, or empty text if no run names it."""

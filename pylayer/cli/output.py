@@ -39,6 +39,8 @@ class _Wanted:
     def __init__(self) -> None:
         self.color = "auto"
         self.quiet = False
+        #: What the command would do was asked for.
+        self.asked = False
 
 
 _wanted = _Wanted()
@@ -66,14 +68,21 @@ def shared_options(hidden: bool) -> list[click.Option]:
     ]
 
 
+def note_asked(context: click.Context, parameter: click.Parameter, value: bool) -> bool:
+    """Called by click for an option with which a command's messages are what was asked for."""
+    _wanted.asked |= value
+    return value
+
+
 def is_quiet() -> bool:
     """Returns whether --quiet was given."""
     return _wanted.quiet
 
 
-def say(text: str) -> None:
-    """Prints what a command did. With --quiet, prints nothing."""
-    if not _wanted.quiet:
+def say(text: str, asks: bool = False) -> None:
+    """Prints what a command did. With --quiet, prints nothing, unless somebody has asked for it, or is about to be
+    asked about it."""
+    if _wanted.asked or asks or not _wanted.quiet:
         click.echo(text)
 
 

@@ -13,7 +13,7 @@ from ..report.totals import is_pattern
 from ..store.store import Store
 from .complete import identities, programs
 from .names import Names as Names
-from .output import Failure, WrongUse
+from .output import Failure, WrongUse, note_asked
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -31,7 +31,9 @@ identity_option = click.option(
     help="Only the driver identity that begins with this (pylayer ls shows them).",
 )
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
-dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+dry_run_option = click.option(
+    "--dry-run", is_flag=True, callback=note_asked, help="Show what would be done, and do nothing."
+)
 
 
 def require_store() -> Store:

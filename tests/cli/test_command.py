@@ -154,6 +154,8 @@ def test_quiet(user: User) -> None:
     """With -q, before or after the command, a command that succeeds prints nothing beside what was asked for. Errors
     are printed."""
     user.demo(4)
+    assert "would remove" in user.pylayer("-q", "clear", "--all", "--dry-run").stdout
+    assert "  remove the whole identity" in user.terminal("-q", "clear", "--all", answer="n\n")[1]
     for words in ("-q trim", "export x --app pipelines -q", "-q import x", "policy init -q", "clear --all --yes -q"):
         done = user.pylayer(*words.split())
         assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), words
