@@ -28,6 +28,8 @@
 
 PYTHON ?=
 export PYTHON
+# Each of pytest's workers reads all tests: 2.5 s of a processor with the bytecode that an earlier one wrote, 8 without.
+unexport PYTHONDONTWRITEBYTECODE
 INPUTS ?= $(if $(filter corruption,$(MAKECMDGOALS)),10000,300000)
 PROGRAMS ?= 2000
 SECONDS ?= 60
@@ -61,7 +63,11 @@ test: system-packages python
 	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal --durations=10
 
 # All that is not a test, with several jobs at once. The longest chain comes first.
-ready: check-wheel programs $(VENV)/extra-test lint $(VENV)/chromium $(VALIDATION) $(REGISTRY)
+ready: check-wheel programs $(VENV)/extra-test lint $(VENV)/chromium $(VALIDATION) $(REGISTRY) bytecode
+
+# Of the tests, for all workers. What is wrong with a test is said later, when it runs.
+bytecode: | $(VENV)/extra-test
+	@$(BIN)/pytest -q --collect-only >/dev/null 2>&1 || true
 
 ifdef PARALLEL
 # One pip at a time changes the environment.
@@ -207,16 +213,16 @@ check-wheel: programs-demo wheel
 
 # ---- Programs for demo, tests and benchmarks -----------------------------------------------------
 
-PROGRAMS := $(patsubst tests/%/Makefile,programs-%,$(wildcard tests/*/Makefile))
+PROGRAM_SETS := $(patsubst tests/%/Makefile,programs-%,$(wildcard tests/*/Makefile))
 
-programs: $(PROGRAMS)
+programs: $(PROGRAM_SETS)
 
 # Under make -j they share its jobs.
-$(PROGRAMS): programs-%: | system-packages
+$(PROGRAM_SETS): programs-%: | system-packages
 	@$(MAKE) --no-print-directory -s $(if $(PARALLEL),,-j $(JOBS)) -f tests/$*/Makefile
 
 # The demo's objects are in others, and these two are made of the layer's sources, of which setup makes some.
-$(filter-out programs-demo,$(PROGRAMS)): | programs-demo
+$(filter-out programs-demo,$(PROGRAM_SETS)): | programs-demo
 programs-fuzz programs-rules: | $(VENV)/installed
 
 # The Khronos validation layer. Debian bookworm's own is too old for what the tests need, and is left alone.
@@ -260,7 +266,7 @@ docs: setup
 clean:
 	rm -rf build dist $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: sdist wheel check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bench fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady soak differential setup system-packages python programs $(PROGRAMS) lint format docs clean
+.PHONY: sdist wheel check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode bench fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady soak differential setup system-packages python programs $(PROGRAM_SETS) lint format docs clean
 ifndef PARALLEL
 .NOTPARALLEL:
 endif

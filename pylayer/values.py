@@ -25,7 +25,7 @@ READS_NOTHING, READS_PROGRAM, READS_ALL = 0, 1, 2
 UNIT_CELL, UNIT_BINARIES, UNIT_NONE = 0, 1, 2
 
 #: Names of PylayerOutcome, by number. For 0, the cell's unit and flags say more.
-OUTCOME_NAMES = ("compiled", "compiled", "uncacheable", "plain", "passed", "slow", "failed", "waited")
+OUTCOME_NAMES = ("compiled", "compiled", "uncacheable", "plain", "passed", "slow", "failed", "waited", "named")
 
 LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG = 1, 2, 3, 4
 
@@ -251,7 +251,8 @@ class Cell(Record):
     ``fingerprint`` tells pipelines apart, approximately and alike in all processes; 0 is unknown. The creation began at
     ``start_ns`` (CLOCK_MONOTONIC) on the kernel's ``thread`` and lasted ``create_ns``, which is the time of all its
     ``pipelines`` together. ``stages`` are VkShaderStageFlags, ``entry_point`` is the last stage's. ``outcome`` says
-    what became of a creation that left nothing to store.
+    what became of a creation that left nothing to store. ``shaders`` has stage, hash of the code, and the program's own
+    name of each of the first stages; of the outcome ``named``, the pipeline's name.
     """
 
     create_ns: int
@@ -262,6 +263,7 @@ class Cell(Record):
     kind: int
     outcome: int
     pipelines: int
+    shaders: tuple[tuple[int, int, str], ...]
     stages: int
     start_ns: int
     thread: int

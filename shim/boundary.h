@@ -24,7 +24,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 10
+#define PYLAYER_BOUNDARY_VERSION 11
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -32,6 +32,8 @@
 #define PYLAYER_PLAN_NAME_BYTES 48
 #define PYLAYER_REASON_BYTES 128
 #define PYLAYER_ENTRY_POINT_BYTES 32
+#define PYLAYER_OBJECT_NAME_BYTES 64
+#define PYLAYER_SHADERS 8             /* as many stages as a graphics pipeline can have, and more */
 #define PYLAYER_DIGEST_BYTES 16       /* XXH3-128, canonical: most significant byte first */
 #define PYLAYER_GLOBAL_KEY_BYTES 32   /* VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR */
 #define PYLAYER_BINARY_KEY_BYTES 32   /* VK_MAX_PIPELINE_BINARY_KEY_SIZE_KHR */
@@ -262,12 +264,20 @@ enum PylayerOutcome {
     PYLAYER_OUTCOME_SLOW = 5,        /* a hit that took over PYLAYER_SLOW_NS */
     PYLAYER_OUTCOME_FAILED = 6,      /* the driver returned an error */
     PYLAYER_OUTCOME_WAITED = 7,      /* no pipeline: a thread waited over PYLAYER_TOLD_NS for the load of the store */
+    PYLAYER_OUTCOME_NAMED = 8,       /* no pipeline: the program named the one with this fingerprint shaders[0].name */
 };
 
 /* A faster creation was a hit somewhere (docs/performance.md: 8 to 70 us), or too short to be noticed. */
 #define PYLAYER_TOLD_NS 100000
 /* A hit that takes longer is reported. */
 #define PYLAYER_SLOW_NS 1000000
+
+/* A stage of a pipeline. */
+typedef struct PylayerShader {
+    uint64_t code;  /* a hash of the SPIR-V, or of its identifier if the program uses identifiers; 0: unknown */
+    uint32_t stage; /* VkShaderStageFlagBits; 0: there is no such stage */
+    char name[PYLAYER_OBJECT_NAME_BYTES]; /* of vkSetDebugUtilsObjectNameEXT: UTF-8, cut at the array's end */
+} PylayerShader;
 
 /* What the creation of one pipeline added to a fresh VkPipelineCache, or the pipeline's binaries. */
 typedef struct PylayerCell {
@@ -286,6 +296,7 @@ typedef struct PylayerCell {
     uint32_t stages;    /* VkShaderStageFlags; of a linked pipeline, without its libraries' stages */
     uint8_t outcome;    /* PylayerOutcome, for PYLAYER_UNIT_NONE */
     char entry_point[PYLAYER_ENTRY_POINT_BYTES]; /* of the last stage: UTF-8, cut at the array's end */
+    PylayerShader shaders[PYLAYER_SHADERS];      /* the first stages */
 } PylayerCell;
 
 /* All data that vkGetPipelineBinaryDataKHR gave to the application. */

@@ -24,7 +24,8 @@ def run_host(
     alone = world.run(words, check=False, **{**environment, "VK_INSTANCE_LAYERS": others})
     under = world.run(words, check=False, **{**environment, "VK_INSTANCE_LAYERS": layers})
     assert alone.returncode != 3, alone.stderr  # a step that did not work
-    assert (under.returncode, under.stdout) == (alone.returncode, alone.stdout), under.stderr
+    ended, ended_alone = (under.returncode, under.stdout), (alone.returncode, alone.stdout)
+    assert ended == ended_alone, f"{ended} with the layer, {ended_alone} without: {under.stderr}"
     return under
 
 

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from ..report.totals import Run, number_in
+from ..report.totals import SHOWN, Run, number_in
 from ..report.words import printable
 from ..store.store import Store
 from ..values import KIND_NAMES
@@ -85,15 +85,11 @@ class LiveRun:
             "started_s": run.started,
             "device": run.texts["device"],
             "carrier": run.texts["carrier"],
-            "pipelines": numbers["pipelines"] + numbers["passed"],
-            "hits": numbers["hits"],
-            "compiled": run.compiled,
-            "compile_ns": run.compile_ns,
+            **{key: getattr(run, key) for key in SHOWN},
             "queued": int(number_in(self._values, "queued")),
             "queued_bytes": int(number_in(self._values, "queued_bytes")),
             "stored_records": numbers["stored_records"],
             "stored_bytes": numbers["stored_bytes"],
-            "refused_caches": sum(run.refused.values()),
         }
 
 

@@ -34,6 +34,7 @@ COMMANDS = {
     "quarantine": ("quarantine", ""),
     "report": ("report", ""),
     "run": ("run", ""),
+    "show": ("show", ""),
     "stats": ("stats", ""),
     "top": ("top", ""),
     "trim": ("trim", ""),

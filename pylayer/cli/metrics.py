@@ -56,7 +56,7 @@ def _of_program(total: Total) -> Samples:
         "pylayer_program_info": [(info, 1)],
         "pylayer_last_run_start_time_seconds": [({}, newest.started)],
         "pylayer_runs_total": [({}, total.runs)],
-        "pylayer_pipelines_total": [({}, numbers["pipelines"] + numbers["passed"])],
+        "pylayer_pipelines_total": [({}, numbers["pipelines"])],
         "pylayer_damaged_parts_total": [({"outcome": outcome}, count) for outcome, count in total.damage.items()],
     }
     for name, key, unit in (("hits", "hits", 1), ("compiles", "compiled", 1), ("compile_seconds", "compile_ns", 1e9)):

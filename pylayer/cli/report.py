@@ -1,8 +1,9 @@
-"""``pylayer report``: what was compiled when, as a page, as a trace, or as numbers."""
+"""``pylayer report``: what was compiled when, as text, as a page, as a trace, or as numbers."""
 
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
 import sys
 from collections.abc import Iterator
@@ -19,9 +20,11 @@ from .output import (
     WrongUse,
     console,
     human_bytes,
+    human_time,
     json_option,
     plural,
     print_json,
+    print_total,
     program_table,
     progress,
     shorten,
@@ -68,43 +71,67 @@ def _write(path: str, text: str) -> int:
     return len(text.encode())
 
 
-def _list(root: str, found: list[Recorded], as_json: bool) -> None:
-    from rich.text import Text
+def _since(context: click.Context, parameter: click.Parameter, text: str | None) -> float:
+    """Called by click. Returns the beginning of a day in seconds since 1970; 0 without a day."""
+    if text is None:
+        return 0.0
+    day = {"today": datetime.date.today(), "yesterday": datetime.date.today() - datetime.timedelta(1)}.get(text)
+    try:
+        day = day or datetime.date.fromisoformat(text)
+        return datetime.datetime.combine(day, datetime.time()).timestamp()
+    except (ValueError, OverflowError) as error:
+        raise click.BadParameter(f"{text} is no day; write today, yesterday or YYYY-MM-DD") from error
 
-    from ..report import figures, recorded
 
-    groups = recorded.processes(found)
-    if as_json:
-        listed = [
+#: What --list can be sorted by: a key of its JSON.
+SORTS = {"began": "started_s", "pipelines": "pipelines", "compiled": "compiled", "stall": "longest_stall_ns"}
+
+
+def _listed(root: str, found: list[Recorded], words: tuple[str, ...], since: float, sort: str) -> list[dict[str, Any]]:
+    """Returns the processes to list, as JSON. Those of a program keep the words that name them among all."""
+    from ..report import recorded, stalls
+    from ..report.figures import FRAME_NS
+
+    listed = []
+    for number, group in enumerate(recorded.processes(found)):
+        newest = group[0]
+        if newest.started < since or (words and not any(run.run.matches(word) for run in group for word in words)):
+            continue
+        lines = [line for run in group if (line := run.timeline(root)) is not None]
+        long = [stall.duration_ns for line in lines for stall in stalls.find(line.events, FRAME_NS)]
+        listed.append(
             {
                 "word": f"last~{number}" if number else "last",
-                "program": group[0].title,
-                "pid": group[0].pid,
-                "started_s": group[0].started,
-                "state": group[0].state,
+                "program": newest.title,
+                "pid": newest.pid,
+                "started_s": newest.started,
+                "state": newest.state,
                 "runs": [{"run": run.name, "device": run.run.texts["device"]} for run in group],
-                "pipelines": sum(run.pipelines for run in group),
-                "compiled": sum(run.run.compiled for run in group),
-                "timeline": any(run.timeline(root) is not None for run in group),
+                **{key: sum(getattr(run.run, key) for run in group) for key in ("pipelines", "hits", "compiled")},
+                "stalls": len(long),
+                "longest_stall_ns": max(long, default=0) if lines else None,
+                "timeline": bool(lines),
             }
-            for number, group in enumerate(groups)
-        ]
-        print_json({"store": root, "processes": listed})
-        return
+        )
+    # Sorting is stable: equal values stay in the order of age.
+    return sorted(listed, key=lambda own: own[SORTS[sort]] or 0, reverse=True)
+
+
+def _list(root: str, listed: list[dict[str, Any]]) -> None:
+    from rich.text import Text
+
+    from ..report import figures
+
     rows = []
-    for number, group in enumerate(groups):
-        newest = group[0]
-        cells = [
-            f"last~{number}" if number else "last",
-            figures.moment(newest.started, short=True),
-            str(newest.pid or "?"),
-        ]
-        cells += [str(sum(run.pipelines for run in group)), str(sum(run.run.compiled for run in group))]
-        rows.append([*cells, newest.state])
+    for own in listed:
+        longest = own["longest_stall_ns"]
+        stall = "?" if longest is None else human_time(longest) if longest else "-"
+        numbers = [str(own[key]) for key in ("pid", "hits", "compiled")]
+        rows.append([own["word"], figures.moment(own["started_s"], short=True), *numbers, stall, own["state"]])
     out = console()
-    table, width = program_table(out, ("run", "began", "pid", "pipelines", "compiled", "state"), rows)
-    for group, row in zip(groups, rows, strict=True):
-        table.add_row(Text(shorten(group[0].title, width)), *row)
+    table, width = program_table(out, ("run", "began", "pid", "hits", "compiled", "stall", "state"), rows)
+    for own, row in zip(listed, rows, strict=True):
+        table.add_row(Text(shorten(own["program"], width)), *row)
     out.print(table)
 
 
@@ -170,13 +197,30 @@ def _page() -> ModuleType:
     return page
 
 
-@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Show what compiled when, and what it held up.")
+def _print(root: str, numbers: list[tuple[Recorded, dict[str, Any]]], frame_ns: int) -> None:
+    from ..report.view import thread_names
+    from .report_text import print_run
+
+    out = console()
+    for number, (run, own) in enumerate(numbers):
+        if number:
+            out.print()
+        print_run(out, own, thread_names(run.timeline(root)), frame_ns)
+    if any(own["slowest"] for _, own in numbers):
+        print_total("\npylayer show FINGERPRINT says what a pipeline is made of, and which runs had it.")
+
+
+@click.command(
+    context_settings=HELP,
+    epilog=EXIT_STATUSES,
+    short_help="Show what a run compiled, what held it up, and what was refused.",
+)
 @click.argument(
     "runs",
     metavar="[RUN]...",
     nargs=-1,
     shell_complete=recorded_runs,
-    help="The runs to show. Default: the last. `pylayer report --list` lists them.",
+    help="The runs to show. Default: the last. With --list, the programs to list. Default: all.",
 )
 @click.option(
     "--html",
@@ -200,7 +244,16 @@ def _page() -> ModuleType:
     "--frame-ms", type=click.FloatRange(0.1, 10_000), default=16.7, show_default=True, metavar="MS",
     help="The length of a frame. A thread that is held up for longer has a stall.",
 )  # fmt: skip
-@click.option("--list", "as_list", is_flag=True, help="List the recorded runs, the newest first.")
+@click.option("--list", "as_list", is_flag=True, help="List the runs with their longest stalls, the newest first.")
+@click.option(
+    "--sort", type=click.Choice(list(SORTS)), help="With --list: the runs with the most of this first; stall is time."
+)
+@click.option(
+    "--since",
+    metavar="DAY",
+    callback=_since,
+    help="With --list: only runs since this day: today, yesterday or YYYY-MM-DD.",
+)
 @json_option
 def report(
     runs: tuple[str, ...],
@@ -209,44 +262,52 @@ def report(
     against: str | None,
     frame_ms: float,
     as_list: bool,
+    sort: str | None,
+    since: float,
     as_json: bool,
 ) -> None:
-    """Show what compiled when in a run, and where it held the program up.
+    """Show what a run compiled, which pipelines held it up and when, and what was refused.
 
-    RUN is 'last', a process ID, or a program's name, in which * and ? are wildcards. It selects the newest run that
-    matches; with ~N after it, the Nth run before that. The default is the last run. A program that used several
-    devices has a run on each. FILE may be - for standard output.
+    RUN is 'last', a process ID, the name that --list or a report gives, or a program's name, in which * and ? are
+    wildcards. It selects the newest run that matches; with ~N after it, the Nth run before that. A program that used
+    several devices has a run on each. FILE may be - for standard output. `pylayer show` says more of a fingerprint.
 
     \b
     Example:
-      pylayer report --html report.html
+      pylayer report
+      pylayer report --list --since yesterday --sort stall
       pylayer report "blender*" --against previous --html report.html
       pylayer report last~1 --trace trace.json
-      pylayer report --list
     """
     from ..report import compare, figures, origin, recorded
 
-    if as_list and (html or trace or against or runs):
-        raise WrongUse("--list lists all runs, and can be used only with --json")
-    if not (html or trace or as_json or as_list):
-        raise WrongUse("say what to write: --html FILE, --trace FILE or --json; --list shows the runs to choose from")
+    if as_list and (html or trace or against):
+        raise WrongUse("--list lists runs; it cannot be used with --html, --trace or --against")
+    if (sort or since) and not as_list:
+        raise WrongUse("--sort and --since are for --list")
     if [html, trace].count("-") + as_json > 1:
         raise WrongUse("only one of --html -, --trace - and --json can use standard output")
     page = _page() if html else None
     root = require_store().root
     found = recorded.read(root)
-    if not found and as_list and not as_json:
-        click.echo(f"No run is recorded in {root} yet; start one with: pylayer run -- APP")
-        return
-    if not found and not as_list:
-        raise Failure(f"no run is recorded in {root}; start one with: pylayer run -- APP")
     if as_list:
-        _list(root, found, as_json)
+        listed = _listed(root, found, runs, since, sort or "began")
+        if as_json:
+            print_json({"store": root, "processes": listed})
+        elif listed:
+            _list(root, listed)
+        elif found:
+            raise Failure(f"no such run is recorded in {root}; pylayer report --list without more shows all")
+        else:
+            click.echo(f"No run is recorded in {root} yet; start one with: pylayer run -- APP")
         return
+    if not found:
+        raise Failure(f"no run is recorded in {root}; start one with: pylayer run -- APP")
     chosen = _chosen(found, runs, root)
     compared = {} if against is None else _compared(found, against, chosen, root)
     frame_ns = round(frame_ms * 1e6)
     said, origin_of = [], origin.origins(root)
+    names = ", ".join(f"{run.title} of {figures.moment(run.started)}" for run in chosen)
     with progress("reading runs", len(chosen) * (2 if html else 1), quiet=False) as advance:
         numbers: list[tuple[Recorded, dict[str, Any]]] = []
         for run in chosen:
@@ -257,12 +318,14 @@ def report(
             advance(1)
         if html and page:
             size = _write(html, page.render(root, numbers, frame_ns, advance))
-            said.append(f"{html}: {human_bytes(size)}, of {plural(len(chosen), 'run')}")
+            said.append(f"{html}: {names}; {human_bytes(size)}")
         if trace:
-            said.append(f"{trace}: {plural(_trace(trace, root, chosen), 'event')}")
+            said.append(f"{trace}: {names}; {plural(_trace(trace, root, chosen), 'event')}")
     if as_json:
         print_json({"store": root, "frame_ns": frame_ns, "runs": [own for _, own in numbers]})
-        return
-    for path, line in zip([path for path in (html, trace) if path], said, strict=True):
-        if path != "-":
-            click.echo(line)
+    elif html or trace:
+        for path, line in zip([path for path in (html, trace) if path], said, strict=True):
+            if path != "-":
+                click.echo(line)
+    else:
+        _print(root, numbers, frame_ns)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..report.origin import Origin, origins
-from ..report.remarks import remarks
-from ..report.totals import add_up, read_runs
+from ..report.remarks import lost, remarks
+from ..report.totals import SHOWN, add_up, read_runs
 from .complete import programs_and_identities
 from .output import (
     EXIT_STATUSES,
@@ -34,7 +34,7 @@ Origins = dict[tuple[str, int], Origin]
 
 HEADINGS = ("runs", "created", "hits", "compiled", "refused", "spent", "saved")
 
-SUMMED = ("pipelines", "hits", "stored_bytes")
+SUMMED = (*SHOWN, "stored_bytes")
 
 
 def _cells(total: Total) -> list[str]:
@@ -43,9 +43,9 @@ def _cells(total: Total) -> list[str]:
         str(total.runs),
         str(numbers["pipelines"]),
         str(numbers["hits"]),
-        str(total.compiled),
-        str(sum(total.refused.values())),
-        human_time(total.spent_ns),
+        str(numbers["compiled"]),
+        str(numbers["refused_caches"]),
+        human_time(numbers["spent_ns"]),
         "?" if total.saved_ns is None else human_time(total.saved_ns),
     ]
 
@@ -69,7 +69,9 @@ def _print_identity(out: Console, group: list[Total], known: Origins) -> None:
     out.print(table)
     for total in group:
         came = _origin_of(total, known)
-        for remark in [*remarks(total), *([str(came)] if came else [])]:
+        less = lost(total.saved_ns, total.numbers["waited_ns"], total.numbers["hits"])
+        saved = [f"no time was saved: the program {less}"] if less else []
+        for remark in [*saved, *remarks(total), *([str(came)] if came else [])]:
             out.print(Padding(Text(f"{total.name}: {remark}", style="yellow"), (0, 0, 0, 2), expand=False))
 
 
@@ -96,9 +98,6 @@ def _sum(found: list[Total]) -> dict[str, Any]:
     return {
         "runs": sum(total.runs for total in found),
         **{key: sum(total.numbers[key] for total in found) for key in SUMMED},
-        "compiled": sum(total.compiled for total in found),
-        "refused_caches": sum(sum(total.refused.values()) for total in found),
-        "spent_ns": sum(total.spent_ns for total in found),
         "saved_estimate_ns": sum(total.saved_ns or 0 for total in found),
     }
 
@@ -115,10 +114,10 @@ def _sum(found: list[Total]) -> dict[str, Any]:
 def stats(name: str | None, last: bool, as_json: bool) -> None:
     """Show what the layer did, for each driver and program.
 
-    spent is the time that creating pipelines took under the layer, including waits for the store. saved is an
+    spent is the time that creating pipelines took under the layer, including waits for the layer. saved is an
     estimate: the hits, one for each stored pipeline and run, times the average time of a compile, minus the time of
-    the hits. refused counts the programs' own cache data that the layer or the driver refused. pylayer ls shows what
-    the store holds for a program.
+    the hits and minus these waits. It is negative if the program waited longer than the hits saved. refused counts the
+    programs' own cache data that the layer or the driver refused. pylayer ls shows what the store holds for a program.
 
     \b
     Example:

@@ -48,7 +48,7 @@ SORTS = {
     "created": "pipelines",
     "hits": "hits",
     "compiled": "compiled",
-    "spent": "compile_ns",
+    "spent": "spent_ns",
     "stored": "stored_bytes",
 }
 #: Keys that end the view: q, Escape, Ctrl-C, Ctrl-D. Reading from a closed terminal returns b"".
@@ -62,7 +62,7 @@ def _cells(run: dict[str, Any]) -> list[str]:
         str(run["pipelines"]),
         str(run["hits"]),
         str(run["compiled"]),
-        human_time(run["compile_ns"]),
+        human_time(run["spent_ns"]),
         human_bytes(run["queued_bytes"]) if run["queued"] else "-",
         human_bytes(run["stored_bytes"]),
     ]
@@ -241,9 +241,9 @@ def top(name: str | None, interval: float, sort: str, once: bool, as_json: bool)
     """Show what programs under the layer are doing now.
 
     created counts all pipelines, hits those that were found in a cache, and compiled those that were not. spent is the
-    time that compiling took. queue shows what waits to be stored, and stored what this run has written. Below are the
-    latest compiles; bold ones took longer than a frame at 60 Hz. A program that ended is shown for a few more seconds,
-    one that died for a minute. In the view, s changes the order, and q or Ctrl-C ends it.
+    time that creating pipelines took, as in pylayer stats. queue shows what waits to be stored, and stored what this
+    run has written. Below are the latest compiles; bold ones took longer than a frame at 60 Hz. A program that ended is
+    shown for a few more seconds, one that died for a minute. In the view, s changes the order, and q or Ctrl-C ends it.
 
     \b
     Example:

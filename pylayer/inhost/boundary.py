@@ -183,7 +183,10 @@ class Message:
         """Returns the cell of CELL. ``data`` is a view of the message's memory."""
         c = self._c.cell
         data = memoryview(ffi.buffer(c.data, c.size)) if c.size else memoryview(b"")
-        return _plain(Cell, c, data=data)
+        shaders = tuple(
+            [(one.stage, one.code, _text(one.name)) for one in c.shaders if one.stage or one.name[0] != b"\0"]
+        )
+        return _plain(Cell, c, data=data, shaders=shaders)
 
     def binary_read(self) -> BinaryRead:
         """Returns the binary of BINARY_READ. ``data`` is a view of the message's memory."""

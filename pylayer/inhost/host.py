@@ -362,7 +362,7 @@ class Host:
         session.caches.count(outcome, refused)
         if session.recording is not None:
             word = "emptied" if refused else "passed"
-            session.recording.cache(message.sent_ns, word, data.slot, data.data_size, outcome)
+            session.recording.cache(message.sent_ns, word, data.slot, data.data_size, outcome, waited=True)
         meaning = ""
         if refused:
             meaning = "; the program gets an empty cache"

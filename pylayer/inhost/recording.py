@@ -87,7 +87,9 @@ class Recording:
         self._ended = 0.0
         self._closed = False
         self._store_bytes = -1
+        self._cache_wait_ns = 0
         self._kinds: dict[int, dict[str, int]] = {}
+        self._described: set[int] = set()
         self._looked_ns = self.started_ns
         self._seen: dict[str, int] = {}
         self._activity: dict[str, int] = {"queued": 0, "queued_bytes": 0, "queued_bytes_most": 0, "untold": 0}
@@ -111,6 +113,10 @@ class Recording:
         if outcome == "waited":
             self._add(Event("wait", cell.start_ns, cell.create_ns, thread=cell.thread))
             return
+        if outcome == "named":
+            for _, _, name in cell.shaders[:1]:
+                self._add(Event("name", cell.start_ns, fingerprint=cell.fingerprint, text=name))
+            return
         if outcome in COMPILES:
             kind = self._kind(cell.kind)
             kind["compiled"] += cell.pipelines
@@ -131,13 +137,22 @@ class Recording:
             )
         )
 
+        if cell.fingerprint and cell.fingerprint not in self._described:
+            self._described.add(cell.fingerprint)
+            for stage, code, name in cell.shaders:
+                self._add(
+                    Event("shader", cell.start_ns, fingerprint=cell.fingerprint, value=code, stages=stage, text=name)
+                )
+
     def _kind(self, number: int) -> dict[str, int]:
         return self._kinds.setdefault(number, {"hits": 0, "compiled": 0, "compile_ns": 0})
 
-    def cache(self, sent_ns: int, outcome: str, slot: int, size: int, reason: str) -> None:
-        """Records a verdict on an application's initial data. ``outcome`` is one of ``timeline.CACHE_OUTCOMES``."""
-        now = time.monotonic_ns()
-        self._add(Event("cache", sent_ns, now - sent_ns, outcome, number=slot, value=size, text=reason))
+    def cache(self, sent_ns: int, outcome: str, slot: int, size: int, reason: str, waited: bool = False) -> None:
+        """Records a verdict on an application's initial data. ``outcome`` is one of ``timeline.CACHE_OUTCOMES``.
+        ``waited``: the program has waited for the verdict since ``sent_ns``."""
+        took = time.monotonic_ns() - sent_ns if waited else 0
+        self._cache_wait_ns += took
+        self._add(Event("cache", sent_ns, took, outcome, number=slot, value=size, text=reason))
 
     def loaded(self, records: int, size: int) -> None:
         """Records the end of the load: how many records the driver took, and the bytes loaded."""
@@ -205,6 +220,7 @@ class Recording:
             "ended": self._ended,
             "kinds": {KIND_NAMES[kind]: counts for kind, counts in self._kinds.items() if kind < len(KIND_NAMES)},
             "store_bytes": self._store_bytes,
+            "cache_wait_ns": self._cache_wait_ns,
             "queued": self._activity["queued"],
             "queued_bytes": self._activity["queued_bytes"],
             "queued_bytes_most": self._activity["queued_bytes_most"],

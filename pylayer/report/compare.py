@@ -6,34 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 from . import stalls
 from .figures import NEW_PIPELINES, compiles, origin, pipeline
-from .totals import SPENT, number_in
+from .totals import number_in
 
 if TYPE_CHECKING:
     from .recorded import Recorded
-
-#: What is compared: the key, and what kind of number it is.
-COUNTS = ("pipelines", "hits", "compiled", "stalls", "loaded_records", "stored_records")
-TIMES = ("compile_ns", "spent_ns", "stalled_ns", "longest_stall_ns", "load_ns")
-SIZES = ("stored_bytes",)
 
 
 def _numbers(root: str, recorded: Recorded, frame_ns: int) -> dict[str, int]:
     line = recorded.timeline(root)
     long = stalls.find(line.events, frame_ns) if line is not None else []
-    numbers = recorded.run.numbers
+    run = recorded.run
     return {
-        "pipelines": numbers["pipelines"],
-        "hits": numbers["hits"],
-        "compiled": recorded.run.compiled,
+        **{key: getattr(run, key) for key in ("pipelines", "hits", "compiled", "compile_ns", "spent_ns")},
+        **{key: run.numbers[key] for key in ("loaded_records", "stored_records", "stored_bytes")},
         "stalls": len(long),
-        "loaded_records": numbers["loaded_records"],
-        "stored_records": numbers["stored_records"],
-        "compile_ns": recorded.run.compile_ns,
-        "spent_ns": sum(numbers[key] for key in SPENT),
         "stalled_ns": sum(stall.duration_ns for stall in long),
         "longest_stall_ns": max((stall.duration_ns for stall in long), default=0),
         "load_ns": int(number_in(recorded.values, "load_ns")),
-        "stored_bytes": numbers["stored_bytes"],
     }
 
 

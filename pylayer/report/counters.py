@@ -96,6 +96,7 @@ RUN_VALUES = {
         help="Records that were not loaded because a process died over them.",
     ),
     "lost_records": Row("records that could not be written to the store", metric="pylayer_lost_records_total"),
+    "cache_wait_ns": Row("time that the program waited for verdicts on data of its own caches"),
     "damaged_records": Row("damaged parts of the store that were not loaded"),
     "restored_caches": Row(
         "caches that got the last good data, because the program's own was refused or not there", remark=True

@@ -29,7 +29,7 @@ MOST_INTERVALS, SHORTEST_INTERVAL_NS = 240, 5_000_000
 #: Names of threads and kinds are cut to this many characters beside a chart.
 WIDEST = 24
 #: CSS pixels.
-ROW, BELOW = 42, 200
+ROW, BELOW = 42, 250
 
 #: In the order of their colours.
 KINDS = (*KIND_NAMES, figures.HELD_UP["wait"], figures.HELD_UP["cache"])
@@ -195,22 +195,32 @@ def _compiling(events: list[Event], start: int, length: int) -> Figure:
 
 
 def _hits(events: list[Event], start: int, length: int) -> Figure:
-    """Returns a line for each interval in which hits were counted, all kinds together."""
+    """Returns a bar for each interval in which hits were counted, all kinds together. Short ones are combined."""
     counted: dict[int, tuple[int, int]] = {}
     for event in events:
         if event.type == "hits":
             until, count = counted.get(event.start_ns, (0, 0))
             counted[event.start_ns] = max(until, event.start_ns + event.duration_ns), count + event.value
-    found: Figure = {"type": "scatter", "mode": "lines", "name": "hits", "yaxis": "y3", "hoverinfo": "text"}
-    found |= {"x": [], "y": [], "hovertext": [], "line": {"color": "--found", "width": 3}}
-    for begin, (until, count) in counted.items():
-        found["x"] += [_s(begin - start), _s(min(length, until - start)), None]
-        found["y"] += [count, count, None]
-        found["hovertext"] += [f"{plural(count, 'hit')}<br>from {human_time(begin - start)}"] * 2 + [""]
-    return found
+    bars: list[tuple[int, int, int]] = []
+    for begin, (until, count) in sorted(counted.items()):
+        until = max(min(length + start, until), begin + 1)
+        if bars and until - bars[-1][0] < length // MOST_INTERVALS:
+            bars[-1] = (bars[-1][0], until, bars[-1][2] + count)
+        else:
+            bars.append((begin, until, count))
+    return _bars(
+        "hits",
+        "--found",
+        yaxis="y3",
+        x=[_s((begin + until) / 2 - start) for begin, until, _ in bars],
+        width=[_s(until - begin) for begin, until, _ in bars],
+        y=[count for *_, count in bars],
+        hovertext=[_text(plural(count, "hit"), f"from {human_time(begin - start)}") for begin, _, count in bars],
+    )
 
 
 def _timeline_layout(names: list[str], length: int) -> dict[str, Any]:
+    """Returns the layout: rows of threads, below them compile time, and below that hits."""
     height = BELOW + ROW * len(names)
     below = BELOW / height
     rows = {"tickvals": list(range(len(names))), "ticktext": names, "range": [len(names) - 0.4, -0.7]}
@@ -220,10 +230,10 @@ def _timeline_layout(names: list[str], length: int) -> dict[str, Any]:
         showlegend=False,
         hovermode="closest",
         hoverdistance=8,
-        xaxis=_axis(range=[0, _s(length)], anchor="y2", tickformat="~s", ticksuffix="s", nticks=8),
+        xaxis=_axis(range=[0, _s(length)], anchor="y3", tickformat="~s", ticksuffix="s", nticks=8),
         yaxis=_axis(domain=[below, 1], fixedrange=True, **rows),
-        yaxis2=_axis(domain=[0, below * 0.8], fixedrange=True, title={"text": "ms compiled"}, nticks=4),
-        yaxis3=_second_axis("y2", "hits"),
+        yaxis2=_axis(domain=[below * 0.48, below * 0.86], fixedrange=True, title={"text": "ms compiled"}, nticks=4),
+        yaxis3=_axis(domain=[0, below * 0.34], fixedrange=True, title={"text": "hits"}, nticks=4, rangemode="tozero"),
     )
 
 

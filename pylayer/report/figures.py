@@ -13,7 +13,7 @@ from ..values import KIND_NAMES
 from . import stalls
 from .recorded import Recorded
 from .remarks import remarks
-from .totals import Total, number_in, saved_estimate
+from .totals import SHOWN, WAITED, Total, mean_compile_ns, number_in
 from .words import printable
 
 if TYPE_CHECKING:
@@ -105,25 +105,14 @@ def duration(recorded: Recorded, line: Timeline | None) -> int:
 
 
 def kinds(recorded: Recorded, line: Timeline | None) -> list[dict[str, Any]]:
-    """Returns hits and compilations by kind of pipeline, from the run's totals, or from its events if the totals lack
-    them."""
-    found = {name: dict(counts) for name, counts in recorded.run.kinds.items()}
-    if not found and line is not None:
-        for event in line.events:
-            own = found.setdefault(kind_name(event.kind), {"hits": 0, "compiled": 0, "compile_ns": 0})
-            if event.type == "hits":
-                own["hits"] += event.value
-        for event in compiles(line.events):
-            own = found[kind_name(event.kind)]
-            own["compiled"] += max(1, event.number)
-            own["compile_ns"] += event.duration_ns
+    """Returns hits and compilations by kind of pipeline, with the longest compilation where the timeline tells it."""
     longest: dict[str, int] = {}
     for event in compiles(line.events) if line is not None else ():
         name = kind_name(event.kind)
         longest[name] = max(longest.get(name, 0), event.duration_ns)
     listed = [
         {"kind": name, **own, "longest_ns": longest.get(name)}
-        for name, own in found.items()
+        for name, own in recorded.run.kinds.items()
         if own["hits"] or own["compiled"]
     ]
     return sorted(listed, key=lambda own: (-own["compile_ns"], -own["hits"]))
@@ -136,6 +125,11 @@ def pipeline(event: Event, start: int, line: Timeline) -> dict[str, Any]:
         "kind": kind_name(event.kind),
         "stages": stages_of(event.stages),
         "entry_point": printable(event.text),
+        "name": printable(line.name_of(event.fingerprint)),
+        "shaders": [
+            {"stage": ", ".join(stages_of(stage)), "hash": f"{code:016x}" if code else "", "name": printable(name)}
+            for stage, code, name in line.shaders.get(event.fingerprint, ())
+        ],
         "outcome": event.outcome,
         "at_ns": event.start_ns - start,
         "duration_ns": event.duration_ns,
@@ -167,15 +161,12 @@ def verdicts(recorded: Recorded, line: Timeline | None, start: int) -> list[dict
             )
     if found:
         return found[:VERDICTS]
-    counts = recorded.values.get("cache_outcomes")
-    for reason in counts if isinstance(counts, dict) else ():
-        name = printable(str(reason))
-        verdict = "emptied" if number_in(recorded.values.get("refused"), reason) else ""
-        count = int(number_in(counts, reason))
-        found.append(
+    for verdict, counts in (("passed", recorded.run.outcomes), ("emptied", recorded.run.refused)):
+        found += [
             {"at_ns": None, "cache": None, "bytes": None, "verdict": verdict, "reason": name,
              "meaning": outcomes.CACHE_DATA.get(name, ""), "waited_ns": None, "count": count}
-        )  # fmt: skip
+            for name, count in counts.items()
+        ]  # fmt: skip
     return found[:VERDICTS]
 
 
@@ -187,32 +178,22 @@ def history(found: list[Recorded], recorded: Recorded) -> list[dict[str, Any]]:
     stored = sum(run.run.numbers["stored_bytes"] for run in own[:first])
     rows = []
     for run in own[first : first + RUNS]:
-        numbers = run.run.numbers
-        stored += numbers["stored_bytes"]
+        stored += run.run.numbers["stored_bytes"]
         rows.append(
             {
                 "run": run.name,
                 "this": run.name == recorded.name,
                 "started_s": run.started,
                 "pid": run.pid,
-                "hits": numbers["hits"],
+                "hits": run.run.hits,
                 "compiled": run.run.compiled,
                 "compile_ns": run.run.compile_ns,
-                "stored_bytes": numbers["stored_bytes"],
+                "stored_bytes": run.run.numbers["stored_bytes"],
                 "stored_bytes_so_far": stored,
                 "store_bytes": int(number_in(run.values, "store_bytes")) or None,
             }
         )
     return rows
-
-
-def saved(found: list[Recorded], recorded: Recorded) -> int | None:
-    """Returns the estimate of ``pylayer stats`` for time saved, in nanoseconds, or None. If the run does not say how
-    long compiling takes, the program's other runs do."""
-    own = [run.run for run in found if run.program == recorded.program and run.run.identity == recorded.run.identity]
-    count = sum(run.numbers["compiled"] for run in own)
-    mean = sum(run.numbers["compile_ns"] for run in own) / count if count else 0.0
-    return saved_estimate([recorded.run], mean)
 
 
 def of_run(
@@ -228,7 +209,8 @@ def of_run(
     events = line.events if line is not None else []
     long = stalls.find(events, frame_ns)
     slowest = sorted(compiles(events), key=lambda event: event.duration_ns, reverse=True)
-    total = Total([recorded.run])
+    own = [run.run for run in found if run.program == recorded.program and run.run.identity == recorded.run.identity]
+    total = Total([recorded.run], mean_compile_ns(own))
     came = (origin_of or {}).get((recorded.run.identity, recorded.run.program_id))
     return {
         "run": recorded.name,
@@ -242,15 +224,10 @@ def of_run(
         "ended_s": recorded.ended or None,
         "state": recorded.state,
         "duration_ns": duration(recorded, line),
-        **{key: recorded.run.numbers[key] for key in ("pipelines", "hits", "adopted", "failed", "passed")},
-        "compiled": recorded.run.compiled,
-        **{key: recorded.run.numbers[key] for key in ("hit_ns", "plain_ns", "load_wait_ns")},
-        "compile_ns": recorded.run.compile_ns,
-        "spent_ns": total.spent_ns,
-        "saved_estimate_ns": saved(found, recorded),
-        "loaded_records": recorded.run.numbers["loaded_records"],
-        "stored_records": recorded.run.numbers["stored_records"],
-        "stored_bytes": recorded.run.numbers["stored_bytes"],
+        **{key: getattr(recorded.run, key) for key in SHOWN},
+        **{key: recorded.run.numbers[key] for key in ("adopted", "failed", "passed", "hit_ns", "plain_ns", *WAITED)},
+        "saved_estimate_ns": total.saved_ns,
+        **{key: recorded.run.numbers[key] for key in ("loaded_records", "stored_records", "stored_bytes")},
         "store_bytes": int(number_in(recorded.values, "store_bytes")) or None,
         "pulled_pipelines": came.pulled if came else 0,
         "pulled_pipelines_used": came.used if came else 0,
@@ -262,6 +239,7 @@ def of_run(
         "longest_stall_ns": max((stall.duration_ns for stall in long), default=0),
         "longest_stalls": [
             stalls.as_json(stall, start)
+            | {"longest_name": printable(line.name_of(stall.longest.fingerprint)) if line is not None else ""}
             for stall in sorted(long, key=lambda stall: stall.duration_ns, reverse=True)[:STALLS]
         ],
         "slowest": [pipeline(event, start, line) for event in slowest[:SLOWEST]] if line is not None else [],

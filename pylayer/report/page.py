@@ -19,7 +19,7 @@ from plotly.offline import get_plotlyjs
 from .. import __version__
 from . import drawing, view
 from .figures import moment
-from .words import human_time, plural, printable
+from .words import human_time, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,25 +37,20 @@ def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-def _names(line: Timeline | None) -> dict[int, str]:
-    known = line.threads.items() if line is not None else ()
-    return {thread: f"{printable(name)} ({thread})" for thread, name in known if name}
-
-
 def _run(number: int, root: str, recorded: Recorded, own: dict[str, Any], frame_ns: int) -> dict[str, Any]:
     """Returns what the template shows of one run."""
     line = recorded.timeline(root)
-    names = _names(line)
-    duration = human_time(own["duration_ns"])
+    names = view.thread_names(line)
     driver = ", ".join(text for text in (own["driver"], own["driver_info"]) if text)
     said: dict[str, Any] = {
         "id": f"run-{number + 1}",
+        "name": own["run"],
         **{key: own[key] for key in ("program", "device", "reason")},
         "remarks": [text[:1].upper() + text[1:] for text in own["remarks"]],
         "driver_text": driver,
         "kept": view.CARRIERS.get(own["carrier"], own["carrier"] or "unknown"),
         "began": moment(own["started_s"]),
-        "when": f"Began {moment(own['started_s'])}, {view.STATES[own['state']].format(duration=duration)}",
+        "when": f"Began {moment(own['started_s'])}, {view.state(own)}",
         "process": f", process {own['pid']}" if own["pid"] else "",
         "cards": view.cards(own, frame_ns),
         "stalls_more": _of(len(own["longest_stalls"]), own["stalls"]),
@@ -104,6 +99,8 @@ def render(
         advance(1)
     programs = list(dict.fromkeys(texts["program"] for texts in said))
     heading = ", ".join(programs[:3]) + (f" and {len(programs) - 3} more" if len(programs) > 3 else "")
+    if len(said) == 1:
+        heading += f", {said[0]['began']}"
     css, script, plotly = _file("page.css"), _file("page.js"), get_plotlyjs()
     policy = (
         f"default-src 'none'; script-src {_hash(plotly)} {_hash(script)}; style-src 'unsafe-inline'; img-src data:; "
@@ -116,7 +113,7 @@ def render(
     return environment.get_template("page.html.j2").render(
         policy=Markup(policy),
         version=__version__,
-        title=f"pylayer: {heading}",
+        title=f"{heading} - pylayer report",
         heading=heading,
         made=moment(time.time()),
         frame=human_time(frame_ns),

@@ -51,11 +51,6 @@ class Recorded:
         return self.run.title
 
     @property
-    def pipelines(self) -> int:
-        """How many pipelines the program created."""
-        return self.run.numbers["pipelines"] + self.run.numbers["passed"]
-
-    @property
     def state(self) -> str:
         """The state, as ``Run.state`` returns it."""
         return self.run.state(max(0.0, time.time() - self.started))
@@ -80,14 +75,14 @@ def _processes(found: list[Recorded]) -> list[list[Recorded]]:
     groups: dict[tuple[Any, ...], list[Recorded]] = {}
     for run in found:
         groups.setdefault(run.process, []).append(run)
-    chosen = [[run for run in group if run.pipelines] or group[-1:] for group in groups.values()]
+    chosen = [[run for run in group if run.run.pipelines] or group[-1:] for group in groups.values()]
     return sorted(chosen, key=lambda group: group[-1].started, reverse=True)
 
 
 def processes(found: list[Recorded]) -> list[list[Recorded]]:
     """Returns the processes that ``last``, ``last~1`` … count: those that created pipelines, or all if none did."""
     listed = _processes(found)
-    return [group for group in listed if any(run.pipelines for run in group)] or listed
+    return [group for group in listed if any(run.run.pipelines for run in group)] or listed
 
 
 def choose(found: list[Recorded], word: str, root: str) -> list[Recorded]:
@@ -120,7 +115,7 @@ def earlier(found: list[Recorded], run: Recorded) -> Recorded | None:
         for other in found
         if other.program == run.program and other.started < run.started and other.process != run.process
     ]
-    used = [other for other in before if other.pipelines] or before
+    used = [other for other in before if other.run.pipelines] or before
     same = [other for other in used if other.run.texts["device"] == run.run.texts["device"]]
     listed = same or used
     return listed[-1] if listed else None

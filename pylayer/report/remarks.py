@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..common import outcomes
 from ..values import GOOD_OUTCOMES
 from .counters import NUMBERS
+from .words import human_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +29,14 @@ def _policy_remark(total: Total) -> list[str]:
         more = f" ({', '.join(counts)})" if counts else ""
         return [f"{text} was switched off{runs}: {policy['switched_off']}{more}"]
     return [f"{text}: {', '.join(counts)}"] if counts else []
+
+
+def lost(saved_ns: int | None, waited_ns: int, hits: int) -> str:
+    """Returns why less time than none was saved; empty if that is not so."""
+    if saved_ns is None or saved_ns >= 0:
+        return ""
+    gain = f"hits saved {human_time(saved_ns + waited_ns)}" if hits else "no hits, as in every first run"
+    return f"waited {human_time(waited_ns)} for the layer; {gain}"
 
 
 def remarks(total: Total) -> list[str]:

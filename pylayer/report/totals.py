@@ -16,7 +16,12 @@ from .words import one_line, printable
 POLICY_SUMS = ("failures", "late", "broken_off", "events", "over_budget", "event_ns", "event_cpu_ns")
 #: The values for each kind of pipeline that are added up.
 KIND_SUMS = ("hits", "compiled", "compile_ns")
-SPENT = ("hit_ns", "compile_ns", "plain_ns", "load_wait_ns")
+#: The kind of compilations that a run counted without their kinds, because it recorded no timeline.
+OTHER = "other"
+#: The times that a program waits only because the layer is there.
+WAITED = ("load_wait_ns", "fetch_ns", "cache_wait_ns")
+#: The numbers of a run that commands show, and that are added up over runs.
+SHOWN = ("pipelines", "hits", "compiled", "refused_caches", "compile_ns", "waited_ns", "spent_ns")
 
 
 def number_in(values: Any, key: str) -> float:
@@ -58,7 +63,10 @@ def is_named(name: str, shown: str, number: int) -> bool:
 
 
 class Run:
-    """One run of a program on a device, as the layer's policy wrote it."""
+    """One run of a program on a device, as the layer's policy wrote it.
+
+    Every command shows the numbers ``SHOWN`` as they are here, so that stats, top, report and metrics agree.
+    """
 
     def __init__(self, values: dict[str, Any]) -> None:
         self.executable = str(values.get("executable", "unknown"))
@@ -77,11 +85,19 @@ class Run:
         self.refused = _counts(values, "refused")
         self.outcomes = _counts(values, "cache_outcomes")
         self.damage = _counts(values, "damage")
-        kinds = values.get("kinds")
-        self.kinds = {
-            printable(str(kind)): {key: int(number_in(counts, key)) for key in KIND_SUMS}
-            for kind, counts in (kinds.items() if isinstance(kinds, dict) else ())
-        }
+        #: Hits, compilations and their time by kind of pipeline.
+        self.kinds = self._kinds(values.get("kinds"))
+        self.hits, self.compiled, self.compile_ns = (
+            sum(counts[key] for counts in self.kinds.values()) for key in KIND_SUMS
+        )
+        #: Pipelines created in any way, also in calls that the layer did not touch.
+        self.pipelines = self.numbers["pipelines"] + self.numbers["passed"]
+        self.refused_caches = sum(self.refused.values())
+        #: How long the program's threads waited because of the layer.
+        self.waited_ns = sum(self.numbers[key] for key in WAITED)
+        own_ns = max(self.compile_ns, self.numbers["compile_ns"] + self.numbers["plain_ns"])
+        #: How long creating pipelines took, summed over threads, with these waits.
+        self.spent_ns = self.numbers["hit_ns"] + own_ns + self.waited_ns
         policy = values.get("policy")
         self.policy = {key: int(number_in(policy, key)) for key in POLICY_SUMS}
         #: The user's policy class, if there is one, and why it was switched off.
@@ -101,20 +117,27 @@ class Run:
         """The program's name for people."""
         return self.texts["program"] or printable(self.executable)
 
-    @property
-    def compiled(self) -> int:
-        """How many pipelines the driver compiled, whether or not they could be stored or were probed for."""
+    def _kinds(self, kinds: Any) -> dict[str, dict[str, int]]:
+        """Returns the counts of each kind. What only the counters have is of the kind ``OTHER``. They are ahead of the
+        kinds while the run goes on."""
+        found = {
+            printable(str(kind)): {key: int(number_in(counts, key)) for key in KIND_SUMS}
+            for kind, counts in (kinds.items() if isinstance(kinds, dict) else ())
+        }
+        if found and not self.ended:
+            return found
         numbers = self.numbers
-        if self.kinds:
-            return sum(counts["compiled"] for counts in self.kinds.values())
-        return numbers["compiled"] + numbers["uncacheable"] + numbers["plain_compiled"]
-
-    @property
-    def compile_ns(self) -> int:
-        """How long compiling took, in nanoseconds."""
-        if self.kinds:
-            return sum(counts["compile_ns"] for counts in self.kinds.values())
-        return self.numbers["compile_ns"]
+        counted = {
+            "hits": numbers["hits"],
+            "compiled": numbers["compiled"] + numbers["uncacheable"] + numbers["plain_compiled"],
+            "compile_ns": numbers["compile_ns"],
+        }
+        for counts in found.values():
+            for key in KIND_SUMS:
+                counted[key] -= counts[key]
+        if max(counted.values()) > 0:
+            found[OTHER] = {key: max(0, count) for key, count in counted.items()}
+        return found
 
     def state(self, idle: float) -> str:
         """Returns ``ended``, ``running``, ``died`` (without destroying its device), or ``unknown``. ``idle``: seconds
@@ -134,9 +157,15 @@ class Run:
         return is_named(name, self.title, self.program_id)
 
 
+def mean_compile_ns(group: list[Run]) -> float:
+    """Returns the mean time of a compilation over runs; 0 if they compiled nothing."""
+    count = sum(run.numbers["compiled"] for run in group)
+    return sum(run.numbers["compile_ns"] for run in group) / count if count else 0.0
+
+
 def saved_estimate(group: list[Run], own_mean: float) -> int | None:
     """Returns an estimate in nanoseconds: the time that compiling the hits again would have taken, less the time that
-    they took.
+    they took, and less what the program waited because of the layer. It is negative if that was longer.
 
     A stored record saves one compilation a run. Hits beyond the number of records are pipelines created twice, or
     linked from libraries, which the driver does fast by itself. A compilation is assumed to take the mean of those
@@ -144,24 +173,26 @@ def saved_estimate(group: list[Run], own_mean: float) -> int | None:
     if nothing is known. Hits in the program's own cache count too, because it is unknown whether the program or the
     layer put the pipeline there.
     """
-    saved, known = 0.0, not any(run.numbers["hits"] for run in group)
+    saved = 0.0
     for run in group:
-        hits, mean = run.numbers["hits"], run.mean_compile_ns or own_mean
-        if hits and mean:
-            replaced = min(hits, run.numbers["loaded_records"])
-            saved += replaced * (mean - run.numbers["hit_ns"] / hits)
-            known = True
-    return round(saved) if known else None
+        replaced, mean = min(run.hits, run.numbers["loaded_records"]), run.mean_compile_ns or own_mean
+        if replaced and not mean:
+            return None
+        saved += replaced * (mean - run.numbers["hit_ns"] / run.hits) if replaced else 0
+        saved -= run.waited_ns
+    return round(saved)
 
 
 class Total:
-    """The runs of one program under one identity."""
+    """The runs of one program under one identity. ``own_mean``: how long a compilation of the program takes on average,
+    if other runs than these tell it."""
 
-    def __init__(self, group: list[Run]) -> None:
+    def __init__(self, group: list[Run], own_mean: float | None = None) -> None:
         self.newest = max(group, key=lambda run: run.started)
         self.runs = len(group)
         self.first_started = min(run.started for run in group)
         self.numbers = {key: sum(run.numbers[key] for run in group) for key in NUMBERS}
+        self.numbers |= {key: sum(getattr(run, key) for run in group) for key in SHOWN}
         self.refused: dict[str, int] = {}
         self.outcomes: dict[str, int] = {}
         self.damage: dict[str, int] = {}
@@ -173,10 +204,7 @@ class Total:
             for kind, counts in run.kinds.items():
                 _add(self.kinds.setdefault(kind, {}), counts)
         self.policy = self._policy(group)
-        self.spent_ns = sum(self.numbers[key] for key in SPENT)
-        self.compiled = sum(run.compiled for run in group)
-        timed = self.numbers["compiled"]
-        self.saved_ns = saved_estimate(group, self.numbers["compile_ns"] / timed if timed else 0.0)
+        self.saved_ns = saved_estimate(group, mean_compile_ns(group) if own_mean is None else own_mean)
 
     @staticmethod
     def _policy(group: list[Run]) -> dict[str, Any]:
@@ -212,13 +240,10 @@ class Total:
             "first_started_s": self.first_started,
             "last_started_s": newest.started,
             **self.numbers,
-            "compiled": self.compiled,
-            "refused_caches": sum(self.refused.values()),
             "refused": self.refused,
             "cache_outcomes": self.outcomes,
             "damage": self.damage,
             "policy": self.policy,
-            "spent_ns": self.spent_ns,
             "saved_estimate_ns": self.saved_ns,
         }
 
@@ -233,5 +258,8 @@ def add_up(found: Iterable[Run], newest_only: bool = False) -> list[Total]:
     groups: dict[tuple[str, str, str], list[Run]] = {}
     for run in found:
         groups.setdefault((run.identity, run.executable, run.application), []).append(run)
-    totals = [Total([max(group, key=lambda run: run.started)] if newest_only else group) for group in groups.values()]
+    totals = [
+        Total([max(group, key=lambda run: run.started)] if newest_only else group, mean_compile_ns(group))
+        for group in groups.values()
+    ]
     return sorted(totals, key=lambda total: total.newest.started, reverse=True)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .figures import HELD_UP, OUTCOMES, moment
-from .words import human_bytes, human_time, plural
+from .remarks import lost
+from .words import human_bytes, human_time, plural, printable
+
+if TYPE_CHECKING:
+    from ..store.store import Timeline
 
 #: For a cell that shows code.
 _CODE = {"code": True}
@@ -44,6 +48,17 @@ def _at(own: dict[str, Any]) -> dict[str, Any]:
     return _cell(text, own["at_ns"], show=f"{own['at_ns'] / 1e9:.7f} {own['duration_ns'] / 1e9:.7f}")
 
 
+def thread_names(line: Timeline | None) -> dict[int, str]:
+    """Returns the threads that have a name."""
+    known = line.threads.items() if line is not None else ()
+    return {thread: f"{printable(name)} ({thread})" for thread, name in known if name}
+
+
+def _clock(run: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
+    """Returns the time of day when something happened."""
+    return _cell(moment(run["started_s"] + own["at_ns"] / 1e9)[-8:], own["at_ns"])
+
+
 def _thread(thread: int, names: dict[int, str]) -> str:
     return names.get(thread, f"thread {thread}") if thread else "unknown"
 
@@ -53,10 +68,10 @@ def _card(name: str, value: str, detail: str, warn: bool = False) -> dict[str, A
 
 
 def _saved(run: dict[str, Any]) -> tuple[str, str]:
-    if not run["hits"]:
-        return "none", "there were no hits"
     saved = run["saved_estimate_ns"]
-    return ("unknown" if saved is None else human_time(saved)), "an estimate, see below"
+    if saved is None:
+        return "unknown", "no compile time is known"
+    return human_time(saved), lost(saved, run["waited_ns"], run["hits"]) or "an estimate"
 
 
 def cards(run: dict[str, Any], frame_ns: int) -> list[dict[str, Any]]:
@@ -68,7 +83,7 @@ def cards(run: dict[str, Any], frame_ns: int) -> list[dict[str, Any]]:
         found = f"{100 * run['hits'] / looked:.0f} % of those probed" if looked else ""
     adopted = f"; {run['adopted']:,} from the driver's own cache" if run["adopted"] else ""
     return [
-        _card("Pipelines created", f"{run['pipelines'] + run['passed']:,}", f"in {human_time(run['duration_ns'])}"),
+        _card("Pipelines created", f"{run['pipelines']:,}", f"in {human_time(run['duration_ns'])}"),
         _card("Hits", f"{run['hits']:,}", found),
         _card("Compiled", f"{run['compiled']:,}", f"{human_time(run['compile_ns'])} in all{adopted}"),
         _card("Time saved", *_saved(run)),
@@ -86,13 +101,14 @@ def cards(run: dict[str, Any], frame_ns: int) -> list[dict[str, Any]]:
 def _longest(stall: dict[str, Any]) -> dict[str, Any]:
     if stall["longest_type"] in HELD_UP:
         return _cell(HELD_UP[stall["longest_type"]])
-    return _cell(stall["longest"] or "unknown", **_CODE)
+    return _cell(" ".join(text for text in (stall["longest"], stall["longest_name"]) if text) or "unknown", **_CODE)
 
 
 def stalls(run: dict[str, Any], names: dict[int, str]) -> tuple[list[Any], list[Any]]:
     """Returns columns and rows."""
     rows = [
         _row(
+            _clock(run, stall),
             _at(stall),
             _time(stall["duration_ns"]),
             _cell(_thread(stall["thread"], names)),
@@ -102,23 +118,30 @@ def stalls(run: dict[str, Any], names: dict[int, str]) -> tuple[list[Any], list[
         )
         for stall in run["longest_stalls"]
     ]
-    return _columns("#At", "#Held up for", "Thread", "#Pipelines", "Longest", "#Took"), rows
+    return _columns("#Clock", "#At", "#Held up", "Thread", "#Pipelines", "Longest", "#Took"), rows
 
 
 def pipelines(found: list[dict[str, Any]], names: dict[int, str]) -> tuple[list[Any], list[Any]]:
     """Returns columns and rows, without optional columns that would say the same or nothing in every row."""
     entries = any(own["entry_point"] for own in found)
     several = any(own["pipelines"] > 1 for own in found)
+    named = any(own["name"] for own in found)
+    threads = len({own["thread"] for own in found}) > 1
+    outcomes = any(own["outcome"] != "compiled" for own in found)
     rows = []
     for own in found:
-        cells = [_cell(own["fingerprint"] or "unknown", **_CODE), _time(own["duration_ns"]), _at(own)]
+        cells = [_cell(own["fingerprint"] or "unknown", **_CODE)]
+        cells += [_cell(own["name"])] if named else []
+        cells += [_time(own["duration_ns"]), _at(own)]
         cells += [_cell(own["kind"]), _cell(", ".join(own["stages"]) or "unknown")]
         cells += [_cell(own["entry_point"] or "main", **_CODE)] if entries else []
         cells += [_count(own["pipelines"])] if several else []
-        cells += [_cell(_thread(own["thread"], names)), _cell(OUTCOMES.get(own["outcome"], own["outcome"]))]
+        cells += [_cell(_thread(own["thread"], names))] if threads else []
+        cells += [_cell(OUTCOMES.get(own["outcome"], own["outcome"]))] if outcomes else []
         rows.append(_row(*cells))
     entry, count = (["Entry point"] if entries else []), (["#Pipelines in the call"] if several else [])
-    return _columns("Fingerprint", "#Took", "#At", "Kind", "Stages", *entry, *count, "Thread", "Outcome"), rows
+    name, thread, outcome = ["Name"] * named, ["Thread"] * threads, ["Outcome"] * outcomes
+    return _columns("Fingerprint", *name, "#Took", "#At", "Kind", "Stages", *entry, *count, *thread, *outcome), rows
 
 
 def kinds(run: dict[str, Any]) -> tuple[list[Any], list[Any]]:
@@ -272,7 +295,7 @@ CARRIERS = {
     "observe": "nothing (observe)",
 }
 
-STATES = {
+_STATES = {
     "ended": "ended after {duration}",
     "running": "still running, for {duration} so far",
     "died": "died, or was killed, after {duration} or more",
@@ -280,14 +303,20 @@ STATES = {
 }
 
 
+def state(run: dict[str, Any]) -> str:
+    """Returns whether and when the run ended."""
+    return _STATES[run["state"]].format(duration=human_time(run["duration_ns"]))
+
+
 def saved_meaning(run: dict[str, Any]) -> str:
     """Returns how the time saved is estimated, with this run's numbers."""
     text = (
         "An estimate: the hits, one for each stored pipeline, times the average time of a compile when the store was "
-        "filled, minus the time of the hits. A pipeline that the program creates twice counts once. Without pylayer "
-        "the driver's own cache might have had some of them; then less was saved."
+        "filled, minus the time of the hits, minus the time that the program waited for the store and for verdicts on "
+        "its caches. A pipeline that the program creates twice counts once. Without pylayer the driver's own cache "
+        "might have had some of them; then less was saved."
     )
     if run["saved_estimate_ns"] is None:
         return f"{text} For this run there is no estimate, because the time of compiles is unknown."
     hits, loaded = f"{run['hits']:,} hits in {human_time(run['hit_ns'])}", f"{run['loaded_records']:,} stored pipelines"
-    return f"{text} Here: {hits}, {loaded} loaded."
+    return f"{text} Here: {hits}, {loaded} loaded, {human_time(run['waited_ns'])} waited."

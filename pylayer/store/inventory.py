@@ -165,3 +165,35 @@ def _survey_file(shelf: Shelf, holding: Holding, path: str, suffix: str, learn: 
                     holding.created.update(fingerprints_of(bytes(part.data[record[3] : record[3] + record[4]])))
                 if record[8] > format.NEVER_USED:
                     holding.last_used = max(holding.last_used, record[8])
+
+
+class Stored:
+    """A stored record of a pipeline."""
+
+    def __init__(self, identity: str, program: int, record: Record) -> None:
+        magic, kind, flags, _, self.bytes, self.compile_ns, _, _, self.last_used = record
+        self.identity, self.program = identity, program
+        self.kind = KIND_NAMES[kind] if kind < len(KIND_NAMES) else f"kind {kind}"
+        self.is_binaries = magic == format.BINARIES
+        self.is_adopted, self.is_pulled = bool(flags & format.ADOPTED), bool(flags & format.PULLED)
+
+
+def stored(root: str, identity: str, fingerprint: int) -> list[Stored]:
+    """Returns the records of a pipeline under an identity, one for each program, the one used last. Files that cannot
+    be read are left out."""
+    found: dict[int, Stored] = {}
+    for file in files_of(root, identity):
+        if os.path.splitext(file.path)[1] not in FOLDED or file.program is None:
+            continue
+        try:
+            reader = Reader(file.path)
+            header, _ = reader.header(bytes.fromhex(identity))
+            for part in reader.content(header, []) if header is not None else ():
+                for record in part.records:
+                    if record[0] in format.PIPELINES and record[7] == fingerprint:
+                        one = Stored(identity, file.program, record)
+                        if file.program not in found or one.last_used >= found[file.program].last_used:
+                            found[file.program] = one
+        except OSError:
+            continue
+    return list(found.values())

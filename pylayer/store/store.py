@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .inventory import Holding as Holding
     from .inventory import Learn
     from .inventory import Shelf as Shelf
+    from .inventory import Stored as Stored
     from .portable import Export
     from .portable import Import as Import
     from .portable import Moved as Moved
@@ -78,6 +79,12 @@ class Store:
         from . import inventory
 
         return [inventory.survey(self.root, name, learn) for name in self.identities() if takes(name)]
+
+    def stored(self, fingerprint: int) -> list[Stored]:
+        """Returns the stored records of a pipeline, one for each identity and program."""
+        from . import inventory
+
+        return [one for name in self.identities() for one in inventory.stored(self.root, name, fingerprint)]
 
     # ---- what can be done with it ------------------------------------------------------------------------
 

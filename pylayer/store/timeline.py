@@ -35,14 +35,14 @@ MAX_NOTE_BYTES = 1 << 20
 #: Most events that wait in memory for ``flush``. Later ones are dropped and counted.
 MAX_WAITING = 16384
 #: Most texts, and most names of threads, in one file. Later ones are left empty.
-MAX_TEXTS = 1024
+MAX_TEXTS = 8192
 MAX_TEXT = 64
 
 EVENT = struct.Struct("<QQQQIIIIHBBIQ")
 assert EVENT.size == 64
 
 #: Types of events. The file has their numbers, from 1.
-TYPES = ("pipeline", "hits", "count", "cache", "load", "wait", "device", "end")
+TYPES = ("pipeline", "hits", "count", "cache", "load", "wait", "device", "end", "shader", "name")
 #: Outcomes of pipelines. The file has their numbers.
 OUTCOMES = ("compiled", "adopted", "uncacheable", "plain", "passed", "slow", "failed")
 #: The outcomes that are compilations.
@@ -223,7 +223,15 @@ class Timeline:
         self.events: list[Event] = []
         #: Names of threads where they are known. The text is untrusted, like all texts of events.
         self.threads: dict[int, str] = {}
+        #: By fingerprint: the program's names of pipelines, and stage, hash of the code and name of their shaders.
+        self.names: dict[int, str] = {}
+        self.shaders: dict[int, list[tuple[int, int, str]]] = {}
         self._texts: dict[int, str] = {}
+
+    def name_of(self, fingerprint: int) -> str:
+        """Returns the program's name of a pipeline, or else the names of its shaders; empty if it gave none."""
+        named = [name for _, _, name in self.shaders.get(fingerprint, ()) if name]
+        return self.names.get(fingerprint) or " + ".join(named)
 
     def take_part(self, part: Part) -> int:
         """Appends what verified in a part of a file; returns the file offset where that ends."""
@@ -262,6 +270,12 @@ class Timeline:
             words = _WORDS.get(TYPES[type - 1])
             if words is not None:
                 word = words[outcome] if outcome < len(words) else "unknown"
+            if TYPES[type - 1] == "name":
+                self.names[fingerprint] = name
+                continue
+            if TYPES[type - 1] == "shader":
+                self.shaders.setdefault(fingerprint, []).append((stages, value, name))
+                continue
             self.events.append(
                 Event(TYPES[type - 1], start, duration, word, kind, thread, fingerprint, number, value, stages, name)
             )

@@ -135,6 +135,8 @@ COMMANDS = (
     "report --list",
     "report recorded --against previous",
     "report pipelines",
+    "show 0000000000000abc",
+    f"show {7:016x}",
     "quarantine ls",
     "verify",
     "verify --repair",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 import recorded_runs
 from cli.user import User
-from recorded_runs import hits, pipeline
+from recorded_runs import MS, cache, hits, pipeline
 
 #: The module: the package has the command under this name.
 report = importlib.import_module("pylayer.cli.report")
@@ -86,6 +87,84 @@ def test_list(user: User) -> None:
     ]
     for own in listed:
         assert user.json("report", own["word"])["runs"][0]["pid"] == own["pid"]
+
+
+def three_runs(user: User) -> None:
+    """The game ran twice, first with a stall of 40 ms, and a tool once, without a timeline."""
+    recorded_runs.write(user.store, [pipeline(0, 40)], pid=100, start_ticks=1, started=86400.0 * 10)
+    recorded_runs.write(user.store, [pipeline(0, 20)], pid=101, start_ticks=2, started=86400.0 * 20, counters={
+        "pipelines": 9, "compiled": 9, "compile_ns": 9})  # fmt: skip
+    recorded_runs.write(user.store, program="tool", executable="tool", pid=102, start_ticks=3, started=86400.0 * 30)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "pids"),
+    [
+        ((), [102, 101, 100]), (("game",), [101, 100]), (("game", "tool"), [102, 101, 100]),
+        (("--sort", "stall"), [100, 101, 102]), (("--sort", "compiled"), [101, 102, 100]),
+        (("--since", "1970-01-20"), [102, 101]), (("game", "--since", "1970-01-20"), [101]), (("--since", "today"), []),
+    ],
+)  # fmt: skip
+def test_list_is_filtered_and_sorted(user: User, arguments: tuple[str, ...], pids: list[int]) -> None:
+    """--list shows runs of some programs, since a day, with the longest stalls or the most compiles first. Each keeps
+    the word by which report finds it."""
+    three_runs(user)
+    listed = user.json("report", "--list", *arguments)["processes"]
+    assert [own["pid"] for own in listed] == pids
+    words = {102: ("last", None), 101: ("last~1", 20_000_000), 100: ("last~2", 40_000_000)}
+    assert all((own["word"], own["longest_stall_ns"]) == words[own["pid"]] for own in listed)
+    done = user.pylayer("report", "--list", *arguments)
+    assert done.returncode == (not pids) and done.stdout.count("\n") == (len(pids) + 1 if pids else 0)
+    if 100 in pids:
+        assert "40.0 ms" in done.stdout and "20.0 ms" in done.stdout
+
+
+def test_text(user: User) -> None:
+    """Without an option, report prints what mattered: which run, the totals, the worst stalls with their time and
+    pipeline, what was found and compiled by kind, and what was refused. Nothing in a pipe is cut or wrapped."""
+    events = [pipeline(5000, 50, fingerprint=0xABC), pipeline(9000, 3, fingerprint=0xDEF, text="x" * 60)]
+    events += [cache(1, "emptied", "altered"), cache(2, "passed", "attested"), hits(0, 4)]
+    name = recorded_runs.write(
+        user.store, events, program="game (A Game)", counters={"pipelines": 6, "hits": 4, "compiled": 2}, refused={
+            "altered": 1}, cache_outcomes={"attested": 1},
+        kinds={"graphics": {"hits": 4, "compiled": 2, "compile_ns": 53 * MS}},
+    )  # fmt: skip
+    done = user.pylayer("report", COLUMNS="10000", TZ="UTC")
+    assert done.returncode == 0 and done.stderr == ""
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert lines[0] == ["game", "(A", "Game),", "1970-01-01", "00:16:40"]
+    assert ["run", f"{name},", "process", "4000"] in lines
+    (stall,) = [line for line in lines if "thread" in line and "50.0" in line and "00:16:45" in line]
+    assert stall[:5] == ["00:16:45", "5.000", "s", "50.0", "ms"] and stall[-3:] == [f"{0xABC:016x}", "50.0", "ms"]
+    assert ["graphics", "4", "2", "53.0", "ms", "26.5", "ms", "50.0", "ms"] in lines
+    (refused,) = [line for line in lines if "emptied" in line]
+    assert "altered:" in refused and "attested" not in done.stdout
+    assert any("x" * 60 in line for line in lines) and "pylayer show" in done.stdout
+
+
+def test_text_of_a_real_program(user: User) -> None:
+    """The text names the run, what it compared with, and every number of the JSON. No table is
+    wider than a narrow terminal."""
+    user.demo(12)
+    user.demo(16)
+    (run,) = user.json("report", "--against", "previous")["runs"]
+    said = user.pylayer("report", "--against", "previous", COLUMNS="10000").stdout
+    slowest = run["slowest"][0]["fingerprint"]
+    for text in (run["run"], f"process {run['pid']}", run["device"], slowest, "Against the run of"):
+        assert text in said
+    facts = {line[2:22].strip(): line[22:].partition(";")[0] for line in said.splitlines()[:12]}
+    assert [facts[key] for key in ("pipelines created", "hits", "compiled")] == ["16", "12", "4"]
+    status, narrow = user.terminal("report", columns=70)
+    assert status == 0 and max(len(re.sub(r"\x1b\[[0-9;]*m", "", line)) for line in narrow.splitlines()[:-1]) <= 70
+
+
+def test_page_says_which_run(user: User) -> None:
+    """The line about the page, and the page, name the program and when the run began."""
+    recorded_runs.write(user.store, [pipeline(0, 10)], program="game (A Game)")
+    done = user.pylayer("report", "--html", "page.html", TZ="UTC")
+    assert done.stdout.startswith("page.html: game (A Game) of 1970-01-01 00:16:40; ")
+    page = (user.directory / "page.html").read_text()
+    assert "<title>game (A Game), 1970-01-01 00:16:40 - pylayer report</title>" in page
 
 
 def test_several_runs(user: User) -> None:
@@ -179,7 +258,9 @@ def test_trace_without_timeline(user: User) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "says"),
     [
-        ((), 2, "--html FILE"), (("--list", "game"), 2, "--list"), (("--html", "-", "--json"), 2, "standard output"),
+        (("--list", "--html", "page.html"), 2, "--list"), (("--html", "-", "--json"), 2, "standard output"),
+        (("--list", "nothing"), 1, "no such run"), (("--sort", "stall"), 2, "--list"),
+        (("--list", "--since", "noon"), 2, "no day"),
         (("--html", "-", "--trace", "-"), 2, "standard output"), (("nothing", "--json"), 1, "no run of nothing"),
         (("last~7", "--json"), 1, "too far back"), (("--against", "previous", "--json"), 1, "no earlier run"),
         (("--against", "nothing", "--json"), 1, "no run of nothing"), (("--frame-ms", "0", "--json"), 2, "--frame-ms"),

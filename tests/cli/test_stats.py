@@ -72,10 +72,11 @@ def test_two_runs(user: User) -> None:
     assert program["program"] == "pipelines" and program["carrier"] == "cells"
     assert (program["runs"], program["pipelines"], program["hits"], program["compiled"]) == (2, 40, 20, 20)
     assert program["refused_caches"] == 0 and program["refused"] == {}
-    spent = sum(program[key] for key in ("hit_ns", "compile_ns", "plain_ns", "load_wait_ns"))
-    assert program["spent_ns"] == spent > 0
-    mean = program["compile_ns"] / 20
-    assert program["saved_estimate_ns"] == pytest.approx(20 * mean - program["hit_ns"], rel=0.05)
+    waited = sum(program[key] for key in ("load_wait_ns", "fetch_ns", "cache_wait_ns"))
+    assert program["waited_ns"] == waited > 0
+    assert program["spent_ns"] == program["hit_ns"] + program["compile_ns"] + waited
+    saved = program["compile_ns"] - program["hit_ns"] - waited
+    assert program["saved_estimate_ns"] == pytest.approx(saved, abs=program["compile_ns"] * 0.05)
     assert program["stored_bytes"] > 0
 
 
@@ -134,9 +135,40 @@ def test_saved_by_stored_pipelines_only(user: User) -> None:
     assert user.json("stats", "--last")["programs"][0]["saved_estimate_ns"] == 4 * (2_000_000 - 100_000)
 
 
+@pytest.mark.parametrize("wait", ["load_wait_ns", "fetch_ns"])
+def test_saved_is_less_what_was_waited(user: User, wait: str) -> None:
+    """What the program waited because of the layer is subtracted. If that is more than hits saved, the estimate is
+    negative, and a line says so."""
+    hits = {"hits": 10, "hit_ns": 1_000_000, wait: 5_000_000}
+    write_run(user, counters=hits, loaded_records=10, mean_compile_ns=2_000_000.0)
+    (program,) = user.json("stats")["programs"]
+    assert (program["waited_ns"], program["saved_estimate_ns"]) == (5_000_000, 14_000_000)
+    assert "no time was saved" not in user.pylayer("stats", COLUMNS="200").stdout
+    write_run(user, started=2.0, counters=hits | {wait: 25_000_000}, loaded_records=10, mean_compile_ns=2_000_000.0)
+    said = user.pylayer("stats", "--last", COLUMNS="200").stdout
+    assert "-6.0 ms" in said
+    assert "no time was saved: the program waited 25.0 ms for the layer; hits saved 19.0 ms" in said
+
+
+def test_saved_by_a_first_run(user: User) -> None:
+    """A run without hits saved nothing, and lost what it waited."""
+    write_run(user, counters={"compiled": 10, "compile_ns": 9_000_000}, cache_wait_ns=3_000_000)
+    assert user.json("stats")["programs"][0]["saved_estimate_ns"] == -3_000_000
+    assert "no hits, as in every first run" in user.pylayer("stats", COLUMNS="200").stdout
+
+
+def test_last_knows_what_other_runs_tell(user: User) -> None:
+    """With --last, the time of a compilation is known from the program's other runs, as in the report."""
+    write_run(user, counters={"compiled": 2, "compile_ns": 6_000_000})
+    write_run(user, started=2.0, counters={"hits": 10, "hit_ns": 1_000_000}, loaded_records=10)
+    saved = 10 * 3_000_000 - 1_000_000
+    assert user.json("stats", "--last")["programs"][0]["saved_estimate_ns"] == saved
+    assert user.json("report", "game")["runs"][0]["saved_estimate_ns"] == saved
+
+
 def test_saved_unknown(user: User) -> None:
     """If no compile time is known, no estimate is made."""
-    write_run(user, counters={"hits": 10, "hit_ns": 1_000_000})
+    write_run(user, counters={"hits": 10, "hit_ns": 1_000_000}, loaded_records=10)
     assert user.json("stats")["programs"][0]["saved_estimate_ns"] is None
     assert user.pylayer("stats").stdout.splitlines()[3].endswith(" ?")
 
@@ -268,7 +300,7 @@ def test_colours_on_a_terminal(user: User) -> None:
     """Output has colours on a terminal, and none in a pipe."""
     write_run(user, counters={"adopted": 7})
     assert COLOUR.search(run_on_terminal(user, "stats"))
-    assert "\x1b" not in user.pylayer("stats").stdout
+    assert "\x1b" not in user.pylayer("stats", COLUMNS="200").stdout
 
 
 def test_no_color(user: User) -> None:

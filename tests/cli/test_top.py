@@ -18,6 +18,7 @@ import pytest
 from cli.user import DEMO, User
 from unit.things import facts
 
+from pylayer.cli import top
 from pylayer.common import owner
 from pylayer.common.identity import Identity
 from pylayer.store.runs import RunFile
@@ -229,6 +230,7 @@ def test_filter_and_sort(user: User) -> None:
         return [one["program"] for one in user.json("top", *arguments)["programs"]]
 
     assert shown("--sort", "created") == ["many", "some", "few", "ended"]
+    assert all(len(shown("--sort", key)) == 4 for key in top.SORTS)
     assert shown("many") == ["many"] and shown("?e*") == ["few"]
     assert user.pylayer("top", "nobody").stdout == "nobody is not running under pylayer now\n"
     terminal = Terminal(user, "--interval", "0.1")

@@ -104,8 +104,8 @@ class User:
         assert done.returncode == status, done.stdout + done.stderr
         return json.loads(done.stdout)
 
-    def demo(self, count: int = 20, **environment: str) -> None:
+    def demo(self, count: int = 20, *arguments: Any, **environment: str) -> None:
         """Runs the demo program with ``pylayer run``."""
         assert DEMO.exists(), f"{DEMO} is missing; `make test` builds it"
-        done = self.pylayer("run", "--", DEMO, "--count", count, **environment)
+        done = self.pylayer("run", "--", DEMO, "--count", count, *arguments, **environment)
         assert done.returncode == 0, done.stderr

@@ -34,6 +34,12 @@ void *dispatch_find(DispatchTable *table, void *key)
     return &device;
 }
 
+void object_names_forget_module(Device *of, VkShaderModule module)
+{
+    (void)of;
+    (void)module;
+}
+
 bool process_is_forked_child(void)
 {
     return false;

@@ -138,7 +138,7 @@ def test_exit_in_a_thread(world: World) -> None:
 
 
 def test_exit_in_a_handler(world: World) -> None:
-    """exit() in a signal handler ends the program, wherever the signal interrupts pipeline creation."""
+    """exit() in a signal handler ends the program, wherever the signal interrupts the layer's own code."""
     for microseconds in range(2000, 12000, 1000):
         steps = ["instance", "device", "pipelines", 3, "exit-in-handler", microseconds]
         assert run_host(world, *steps).returncode == 4

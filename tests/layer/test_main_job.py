@@ -31,6 +31,14 @@ def test_second_run_compiles_nothing(world: World, mode: str) -> None:
     assert seen(alone) == seen(cold) == seen(warm)
 
 
+def test_implicit_layer_beside(world: World) -> None:
+    """The second run compiles nothing with Mesa's implicit layer in the chain, as users have it."""
+    del world.environment["NODEVICE_SELECT"]
+    for compiled in (12, 0):
+        assert world.demo("--count", 12)["created"] == 12
+        assert world.last()["compiled"] == compiled
+
+
 def test_pipeline_libraries(world: World) -> None:
     """The second run compiles no graphics pipeline library and neither kind of linked pipeline."""
     arguments = ["--gpl", "--count", 6]

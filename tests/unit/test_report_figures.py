@@ -137,6 +137,10 @@ def test_figures(tmp_path: Path) -> None:
             hits(1000, 2),
         ],
         counters={"pipelines": 46, "hits": 42, "compiled": 4, "compile_ns": 32 * MS, "hit_ns": MS},
+        kinds={
+            "graphics": {"hits": 42, "compiled": 1, "compile_ns": 30 * MS},
+            "compute": {"hits": 0, "compiled": 3, "compile_ns": 2 * MS},
+        },
         loaded_records=42,
         mean_compile_ns=2.0 * MS,
         stored_bytes=16000,
@@ -146,7 +150,7 @@ def test_figures(tmp_path: Path) -> None:
     assert run["slowest"][0] | {"thread_name": ""} == {
         "fingerprint": f"{1:016x}", "kind": "graphics", "stages": ["vertex", "fragment"], "entry_point": "draw",
         "outcome": "compiled", "at_ns": 5 * MS, "duration_ns": 30 * MS, "pipelines": 1, "kept_bytes": 4000,
-        "thread": 101, "thread_name": "",
+        "thread": 101, "thread_name": "", "name": "", "shaders": [],
     }  # fmt: skip
     assert (run["stalls"], run["longest_stall_ns"]) == (1, 30 * MS)
     (verdict,) = run["verdicts"]
@@ -160,6 +164,17 @@ def test_figures(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert run["saved_estimate_ns"] == 42 * 2 * MS - MS
     assert (run["duration_ns"], run["state"]) == (10_000 * MS, "ended")
+
+
+def test_kinds_add_up_to_the_counters(tmp_path: Path) -> None:
+    """Where no timeline is recorded, the kinds of some compilations are unknown. They are listed as other."""
+    counters = {"pipelines": 9, "hits": 3, "compiled": 4, "plain_compiled": 2, "compile_ns": 8}
+    recorded_runs.write(tmp_path, counters=counters, kinds={"compute": {"hits": 3, "compiled": 4, "compile_ns": 8}})
+    run = only(tmp_path)
+    assert [(kind["kind"], kind["hits"], kind["compiled"]) for kind in run["kinds"]] == [
+        ("compute", 3, 4), ("other", 0, 2),
+    ]  # fmt: skip
+    assert (run["hits"], run["compiled"], run["compile_ns"]) == (3, 6, 8)
 
 
 def test_totals_of_the_run_come_before_the_timeline(tmp_path: Path) -> None:
@@ -180,11 +195,11 @@ def test_frame_of_another_length(tmp_path: Path) -> None:
 
 def test_run_without_timeline(tmp_path: Path) -> None:
     """If a run's timeline is gone, its totals remain, with the number of verdicts."""
-    recorded_runs.write(tmp_path, cache_outcomes={"attested": 2, "altered": 1}, refused={"altered": 1})
+    recorded_runs.write(tmp_path, cache_outcomes={"attested": 2}, refused={"altered": 1})
     run = only(tmp_path)
     assert run["timeline"]["outcome"] == "missing" and run["slowest"] == run["longest_stalls"] == []
     assert [(own["reason"], own["verdict"], own["count"]) for own in run["verdicts"]] == [
-        ("attested", "", 2), ("altered", "emptied", 1),
+        ("attested", "passed", 2), ("altered", "emptied", 1),
     ]  # fmt: skip
 
 

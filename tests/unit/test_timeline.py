@@ -150,7 +150,7 @@ def test_ended(tmp_path: Path) -> None:
 
 def test_hostile_texts(tmp_path: Path) -> None:
     """Texts of programs are cut to a limit and otherwise read back unchanged. Their number is limited too."""
-    texts = ["</script>\x1b[31m\n", "x" * 500, *(f"entry{number}" for number in range(2000))]
+    texts = ["</script>\x1b[31m\n", "x" * 500, *(f"entry{number}" for number in range(10_000))]
     written(tmp_path, *(Event("pipeline", 1, outcome="compiled", text=text) for text in texts))
     found = [event.text for event in events(tmp_path)]
     assert found[0] == texts[0] and found[1] == "x" * timeline.MAX_TEXT
@@ -235,6 +235,27 @@ def test_outcomes(tmp_path: Path) -> None:
     ]
     assert (found[0].text, found[0].value, found[0].start_ns, found[1].text) == ("MainCS", 4, 5, "")
     assert values(tmp_path)["kinds"] == {"compute": {"hits": 0, "compiled": 11, "compile_ns": 7000}}
+
+
+def test_shaders_and_names(tmp_path: Path) -> None:
+    """The shaders of a pipeline are written once, with their names, and so are the names of pipelines. They are no
+    events, and a reader that follows the file has them too."""
+    what = recording(tmp_path, FakeCommands())
+    follower = timeline.Follower(str(tmp_path), what._run.name)
+    shaders = (1, 0x1234, "vertex of it"), (0x10, 0x5678, "")
+    for _ in range(2):
+        what.creation(cell(b"data", fingerprint=9, shaders=shaders))
+    what.creation(cell(b"data", fingerprint=10, shaders=((0x20, 7, ""),)))
+    what.creation(cell(b"data", fingerprint=11, shaders=((1, 7, "a"), (0x10, 8, "b"))))
+    named = {"unit": UNIT_NONE, "outcome": OUTCOME_NAMES.index("named")}
+    what.creation(cell(b"", fingerprint=9, shaders=((0, 0, "its name"),), **named))
+    what.creation(cell(b"", fingerprint=10, **named))
+    assert [event.outcome for event in write(what, tmp_path)] == ["compiled"] * 4
+    assert [event.outcome for event in follower.new()] == ["compiled"] * 4
+    line = follower.line
+    assert line.shaders == {9: list(shaders), 10: [(0x20, 7, "")], 11: [(1, 7, "a"), (0x10, 8, "b")]}
+    assert line.names == {9: "its name"}
+    assert [line.name_of(number) for number in (9, 10, 11, 12)] == ["its name", "", "a + b", ""]
 
 
 def test_hits_by_the_second(tmp_path: Path) -> None:

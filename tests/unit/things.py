@@ -92,6 +92,7 @@ def cell(
         "kind": kind,
         "outcome": 0,
         "pipelines": 1,
+        "shaders": (),
         "stages": 0x20,
         "start_ns": 0,
         "thread": 0,

@@ -197,6 +197,8 @@ static void resolve(Device *device, PFN_vkGetDeviceProcAddr next)
 #define RESOLVE(group, member, type, name) device->member = (type)next(handle, "vk" #name);
     DEVICE_COMMANDS(RESOLVE, RESOLVE)
 #undef RESOLVE
+    if (!device->instance->debug_utils)
+        device->set_object_name = NULL; /* the loader returns it in any case */
     device->binaries = device->binaries && device->create_pipeline_binaries && device->destroy_pipeline_binary &&
                        device->get_pipeline_key && device->get_pipeline_binary_data &&
                        device->release_captured_pipeline_data;
@@ -220,6 +222,7 @@ static void init_locks(Device *device)
     fingerprints_open(device);
     stored_init(device);
     shader_modules_open(device);
+    object_names_open(device);
     binary_index_open(device);
     pthread_mutex_init(&device->history.mutex, NULL);
     deferred_open(device);
@@ -318,6 +321,7 @@ static void device_free(Device *device)
     stored_free(device);
     sentinel_remove(device);
     shader_modules_close(device);
+    object_names_close(device);
     binary_index_free(device);
     binary_history_free(device);
     deferred_close(device);

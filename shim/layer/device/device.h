@@ -11,6 +11,7 @@
 #include "instance/instance.h"
 #include "caches/loading.h"
 #include "caches/pipeline_cache.h"
+#include "shaders/object_names.h"
 #include "shaders/seen.h"
 #include "shaders/shader_modules.h"
 #include "store/stored.h"
@@ -94,6 +95,7 @@ struct Device {
 
     ShaderCodes modules;         /* by handle */
     ShaderCodes identified_code; /* the identifiers of inline code seen so far, by the code's digest */
+    ObjectNames names;
     SeenFingerprints seen;
     DeferredOperations deferred;
 

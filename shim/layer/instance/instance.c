@@ -45,6 +45,14 @@ static void describe_program(PylayerInstanceInfo *out, const VkApplicationInfo *
     copy_name(out->engine_name, application->pEngineName);
 }
 
+static bool enables(const VkInstanceCreateInfo *info, const char *extension)
+{
+    for (uint32_t i = 0; i < info->enabledExtensionCount; i++)
+        if (strcmp(info->ppEnabledExtensionNames[i], extension) == 0)
+            return true;
+    return false;
+}
+
 /*
  * A Vulkan 1.0 instance reports the driver's identity and features only with VK_KHR_get_physical_device_properties2.
  * The device extensions depend on it too (VUID-vkCreateDevice-ppEnabledExtensionNames-01387). The loader itself
@@ -52,12 +60,7 @@ static void describe_program(PylayerInstanceInfo *out, const VkApplicationInfo *
  */
 static bool wants_properties2(const VkInstanceCreateInfo *info, uint32_t api_version)
 {
-    if (api_version >= VK_API_VERSION_1_1)
-        return false;
-    for (uint32_t i = 0; i < info->enabledExtensionCount; i++)
-        if (strcmp(info->ppEnabledExtensionNames[i], PROPERTIES2_EXTENSION) == 0)
-            return false;
-    return true;
+    return api_version < VK_API_VERSION_1_1 && !enables(info, PROPERTIES2_EXTENSION);
 }
 
 static VkResult create_with_properties2(PFN_vkCreateInstance create, const VkInstanceCreateInfo *info,
@@ -187,6 +190,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *
     if (skip == SKIP_UNDECIDED)
         instance->skip = built_in ? PYLAYER_SKIP_ASK_BUILT_IN : PYLAYER_SKIP_ASK;
     instance->application_allocates = allocator != NULL;
+    instance->debug_utils = enables(info, VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
     resolve(instance, mine);
     if (!dispatch_insert(&instance_table, dispatch_key(*handle), instance)) {
         instance->destroy_instance(*handle, allocator);

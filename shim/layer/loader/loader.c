@@ -153,6 +153,8 @@ static bool is_hooked(const Device *device, enum CommandGroup group)
          * commands. The crash sentinel marks them. */
         return plan->carrier != PYLAYER_CARRIER_OFF || plan->tell_creations ||
                (plan->check_caches && !plan->report_caches);
+    case COMMANDS_NAMES:
+        return device->set_object_name && plan->tell_creations;
     case COMMANDS_BINARIES:
         return device->app_binaries && (plan->check_binaries || carrier_keeps(plan->carrier));
     }

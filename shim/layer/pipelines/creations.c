@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "device/device.h"
 #include "policy/mailbox.h"
 #include "pipelines/batch.h"
 #include "pipelines/creations.h"
@@ -21,12 +22,16 @@ static uint32_t thread_id(void)
 }
 
 /* Fills in what people recognize a pipeline by. */
-static void name(PylayerCell *about, const VkPipelineShaderStageCreateInfo *stages, uint32_t stage_count)
+static void name(Device *device, PylayerCell *about, const VkPipelineShaderStageCreateInfo *stages,
+                 uint32_t stage_count)
 {
     const char *entry_point = NULL;
     for (uint32_t i = 0; i < stage_count; i++) {
         about->stages |= stages[i].stage;
         entry_point = stages[i].pName;
+        if (i < PYLAYER_SHADERS)
+            about->shaders[i] =
+                (PylayerShader){.code = shader_code_of_stage(device, &stages[i]), .stage = stages[i].stage};
     }
     if (entry_point)
         strncpy(about->entry_point, entry_point, sizeof about->entry_point - 1);
@@ -43,7 +48,8 @@ void creation_describe(PylayerCell *about, const PipelineCall *call, uint32_t in
     about->start_ns = now_ns() - create_ns;
     about->thread = thread_id();
     about->pipelines = 1;
-    name(about, stages, stage_count);
+    name(call->device, about, stages, stage_count);
+    object_names_describe(call->device, about, stages);
 }
 
 static void tell(Device *device, PylayerCell about, enum PylayerOutcome outcome)
@@ -104,6 +110,7 @@ void creation_tell_passed(const PipelineCall *call, VkResult result, uint64_t cr
     creation_describe(&about, call, 0, &element, create_ns);
     element_release(&element);
     about.pipelines = call->count;
+    object_names_note(call->device, call->pipelines[0], element.fingerprint);
     tell(call->device, about, result < 0 ? PYLAYER_OUTCOME_FAILED : PYLAYER_OUTCOME_PASSED);
 }
 

@@ -123,7 +123,9 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyShaderModule(VkDevice handle, VkShaderMo
     Device *device = dispatch_find(&device_table, dispatch_key(handle));
     /* Forget it before the driver can give the same handle to another thread. If the driver returned the handle
      * several times, for the same code (Vulkan, 'Object Model'), its code is unknown from here on. */
-    if (module != VK_NULL_HANDLE && !process_is_forked_child())
+    if (module != VK_NULL_HANDLE && !process_is_forked_child()) {
         forget(&device->modules, (uint64_t)module);
+        object_names_forget_module(device, module);
+    }
     device->destroy_shader_module(handle, module, allocator);
 }

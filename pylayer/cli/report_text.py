@@ -1,0 +1,65 @@
+"""What ``pylayer report`` prints: the numbers and tables of the page, without its charts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..report import view
+from ..report.figures import moment
+from .output import human_time, print_facts
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+#: The most rows of a table.
+ROWS = 10
+
+
+def _table(out: Console, title: str, found: tuple[list[Any], list[Any]], there: int = 0, most: int = ROWS) -> None:
+    """Prints a table under its title, which says how many rows it has if not all ``there`` are shown."""
+    from rich.table import Table
+    from rich.text import Text
+
+    columns, rows = found
+    there = max(len(rows), there)
+    table = Table(box=None, padding=(0, 0, 0, 2), pad_edge=True)
+    for column in columns:
+        table.add_column(column["name"].lower(), justify="right" if column["number"] else "left", overflow="fold")
+    for row in rows[:most]:
+        table.add_row(*(Text(cell["text"]) for cell in row["cells"]))
+    out.print()
+    out.print(Text(f"{title}: {most} of {there:,}" if there > most else title, style="bold"))
+    out.print(table)
+
+
+def print_run(out: Console, own: dict[str, Any], threads: dict[int, str], frame_ns: int) -> None:
+    """Prints what mattered in one run. ``threads``: names of threads."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    driver = ", ".join(text for text in (own["driver"], own["driver_info"]) if text)
+    out.print(Text(f"{own['program']}, {moment(own['started_s'])}", style="bold"))
+    facts = [
+        ("run", f"{own['run']}, process {own['pid'] or 'unknown'}"),
+        ("state", view.state(own)),
+        ("device", f"{own['device'] or 'unknown device'}; {driver or 'unknown driver'}"),
+        ("kept", view.CARRIERS.get(own["carrier"], own["carrier"] or "unknown")),
+    ]
+    facts += [(card["name"].lower(), f"{card['value']}; {card['detail']}") for card in view.cards(own, frame_ns)]
+    print_facts(out, facts)
+    for remark in [*own["remarks"], *([note] if (note := view.timeline_note(own, 0)) else [])]:
+        out.print(Padding(Text(remark, style="yellow"), (0, 0, 0, 2), expand=False))
+    if own["longest_stalls"]:
+        _table(out, f"Longest stalls over {human_time(frame_ns)}", view.stalls(own, threads), own["stalls"])
+    if own["slowest"]:
+        _table(out, "Slowest pipelines", view.pipelines(own["slowest"], threads), own["compiled"])
+    if own["kinds"]:
+        _table(out, "Hits and compiled pipelines by kind", view.kinds(own))
+    refused = [verdict for verdict in own["verdicts"] if verdict["verdict"] != "passed"]
+    if refused:
+        _table(out, "Refused cache data of the program", view.verdicts({"verdicts": refused}))
+    against = own.get("against")
+    if against:
+        found = view.against(against, own, threads)
+        _table(out, f"Against the run of {found['when']}", (found["columns"], found["rows"]), most=len(found["rows"]))
+        print_facts(out, [("compared", " ".join(text for text in (found["what"], found["sets"]) if text))])
