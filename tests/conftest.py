@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from scripted_driver import ScriptedDriver
-from world import PACKAGE, ROOT, Run, World
+from world import PACKAGE, ROOT, Run, World, quick_world
 
 # A shell has what it starts in the background ignore SIGINT, and so would all that the tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -19,6 +19,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def world(tmp_path: Path) -> World:
     """RADV null hardware."""
     return World(tmp_path)
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> World:
+    """The driver of tests/driver. It is for programs that use up, close or outlive what Mesa's stand-in for the kernel
+    (tests/radv.py) itself needs: descriptors, bytes in files, its state at exit."""
+    return quick_world(tmp_path)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import radv
 import warm_command
 
 import pylayer
@@ -31,7 +32,7 @@ NULL_HARDWARE = "VK_LAYER_PYLAYER_TEST_null_hardware"
 WITNESS = "VK_LAYER_PYLAYER_TEST_witness"
 
 #: Prefixes of variables that the shell may have set and that must not reach a test.
-FOREIGN = ("VK_", "PYLAYER_", "MESA_", "RADV_", "XDG_", "PYTHON", "QSG_", "QT_")
+FOREIGN = ("VK_", "PYLAYER_", "MESA_", "RADV_", "AMDGPU_", "XDG_", "PYTHON", "QSG_", "QT_")
 
 
 def icd_file(name: str) -> str:
@@ -49,16 +50,14 @@ def driver_environment(driver: str) -> dict[str, str]:
     Mesa's disk cache; the scripted driver of tests/driver (``test``); or the driver that the environment names
     (``here``), for measurements on other machines."""
     if driver == "here":
-        return {key: value for key, value in os.environ.items() if key.startswith(("VK_", "MESA_", "RADV_"))}
+        return {key: value for key, value in os.environ.items() if key.startswith(("VK_", "MESA_", "RADV_", "AMDGPU_"))}
     if driver == "test":
         icd = str(BUILD / "tests" / "driver" / "test_driver.json")
         return {"VK_DRIVER_FILES": icd, "VK_ICD_FILENAMES": icd}
     icd = icd_file({"radv": "radeon", "lavapipe": "lvp"}[driver])
     environment = {"VK_DRIVER_FILES": icd, "VK_ICD_FILENAMES": icd, "MESA_SHADER_CACHE_DISABLE": "1"}
     environment["NODEVICE_SELECT"] = "1"  # Mesa's implicit layer: 1.5 ms of each program's 25
-    if driver == "radv":
-        environment["RADV_FORCE_FAMILY"] = "navi21"
-    return environment
+    return environment | (radv.gpu("navi21") if driver == "radv" else {})
 
 
 #: Parts of a log line: the time, and after the sentence its facts as key=value, with the pid last.
@@ -148,8 +147,9 @@ class World:
     ) -> subprocess.CompletedProcess[str]:
         """Runs a program with ``input`` on its standard input. A variable that is None is unset. With ``check``,
         asserts that the program exits with 0."""
-        merged = {**self.environment, **environment}
-        given = {key: value for key, value in merged.items() if value is not None}
+        given = {key: value for key, value in {**self.environment, **environment}.items() if value is not None}
+        if environment.get("LD_PRELOAD"):
+            given["LD_PRELOAD"] = f"{environment['LD_PRELOAD']}:{self.environment.get('LD_PRELOAD', '')}"
         if command[:3] == [sys.executable, "-m", "pylayer"] and input is None:
             process = warm_command.run(command[3:], given, self.directory, timeout)
         else:

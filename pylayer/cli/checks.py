@@ -16,7 +16,7 @@ from ..common.files import unique_name, write_all
 from ..common.paths import config_file, make_private, store_root
 from ..report.totals import Run, read_runs
 from . import installed, layer_files
-from .children import Outcome, probe
+from .children import Outcome, probe, try_policy_class
 from .environment import DISABLE, with_layer
 from .output import human_bytes, one_line
 from .policy_in_force import policy_in_force, read_policy
@@ -162,13 +162,18 @@ def try_layer(number: int, manifests: str, scratch: str) -> tuple[Check, list[Ru
 
 def check_policy() -> Check:
     """Checks the policy file. The layer ignores a policy file that is not valid."""
-    path, problem = policy_in_force(), read_policy()[1]
+    path = policy_in_force()
+    document, problem = read_policy()
     if path is None:
         return Check("policy", OK, f"no policy file at {config_file()}: the defaults are in force")
     if problem:
         named = "PYLAYER_CONFIG names the file. " if os.environ.get("PYLAYER_CONFIG") else ""
         advice = f"{named}The defaults are in force until it is corrected."
         return Check("policy", WARNING, one_line(problem), advice)
+    wrong = try_policy_class(path) if document.get("policy") else ""
+    if wrong:
+        found = f"{path} is valid, but not its class {document['policy']}: {wrong}"
+        return Check("policy", WARNING, found, "pylayer policy check tries it again.")
     return Check("policy", OK, f"{path} is valid")
 
 

@@ -50,7 +50,17 @@ def _signal_name(number: int) -> str:
 
 def probe(*arguments: str, environment: Mapping[str, str] | None = None) -> Outcome:
     """Runs one probe. The layer is kept out unless ``environment`` switches it on."""
-    command = [sys.executable, "-P", str(Path(__file__).with_name("probe.py")), *arguments]
+    return _run([str(Path(__file__).with_name("probe.py")), *arguments], environment)
+
+
+def try_policy_class(path: str) -> str:
+    """Returns what is wrong with the policy class of a valid policy file; empty text if nothing was found."""
+    outcome = _run(["-m", f"{__package__}.policy_trial", path], None)
+    return str(outcome.found.get("problem", "")) or (f"a trial of it {outcome.failure}" if outcome.failure else "")
+
+
+def _run(arguments: list[str], environment: Mapping[str, str] | None) -> Outcome:
+    command = [sys.executable, "-P", *arguments]
     try:
         child = subprocess.run(
             command,

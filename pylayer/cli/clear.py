@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .output import EXIT_PROBLEM, EXIT_STATUSES, HELP, Failure, WrongUse, human_bytes, json_option, plural, print_json
+from .output import (
+    EXIT_PROBLEM,
+    EXIT_STATUSES,
+    HELP,
+    Failure,
+    WrongUse,
+    human_bytes,
+    json_option,
+    plural,
+    print_json,
+    say,
+)
 from .selection import (
     Names,
     Selection,
@@ -17,6 +28,7 @@ from .selection import (
     dry_run_option,
     identity_option,
     one_identity,
+    require_one,
     require_store,
     yes_option,
 )
@@ -108,25 +120,28 @@ class _Clearing:
             plans, self.kept, self.devices = _stale(store, shelves)
         elif selection.app:
             plans = [_plan_programs(store, shelf, selection, self.names) for shelf in shelves]
+            named = {number: name for plan in plans for number, name in plan.programs.items()}
+            require_one(selection.app, named, "nothing was deleted")
         else:
             plans = [_plan_whole(store, shelf, "asked for") for shelf in shelves]
         self.plans = [plan for plan in plans if not plan.is_empty]
 
-    def print_plans(self, dry_run: bool) -> None:
+    def print_plans(self, dry_run: bool, yes: bool) -> None:
         from .inventory import describe
 
         if self.devices:
-            click.echo(f"Devices here: {'; '.join(self.devices)}")
+            say(f"Devices here: {'; '.join(self.devices)}")
         for line in self.kept:
-            click.echo(f"Kept: identity {line['identity']}, because {line['reason']}.")
+            say(f"Kept: identity {line['identity']}, because {line['reason']}.")
         for plan in self.plans:
             device, driver = describe(plan.shelf.identity, plan.shelf.name, self.names)
-            click.echo(f"{device}, {driver}; identity {plan.shelf.name}")
+            say(f"{device}, {driver}; identity {plan.shelf.name}", asks=not yes)
             what = "the whole identity" if plan.whole else ", ".join(plan.programs.values())
             verb = "would remove" if dry_run else "remove"
-            click.echo(f"  {verb} {what}: {plural(len(plan.paths), 'file')}, {human_bytes(plan.bytes)} ({plan.why})")
+            size = f"{plural(len(plan.paths), 'file')}, {human_bytes(plan.bytes)}"
+            say(f"  {verb} {what}: {size} ({plan.why})", asks=not yes)
         for path in self.older:
-            click.echo(f"{'Would remove' if dry_run else 'Remove'} {path}, which an older pylayer wrote.")
+            say(f"{'Would remove' if dry_run else 'Remove'} {path}, which an older pylayer wrote.")
 
     def remove(self, yes: bool) -> None:
         """Asks, unless ``yes``, and removes."""
@@ -140,7 +155,7 @@ class _Clearing:
         for path in self.older:
             shutil.rmtree(path, ignore_errors=True)
 
-    def print_done(self, dry_run: bool, what: str) -> None:
+    def print_done(self, dry_run: bool, everything: bool, what: str) -> None:
         """Prints what was not removed, and the size of the store. ``what`` says what there would have been nothing
         of."""
         for plan in self.plans:
@@ -149,10 +164,12 @@ class _Clearing:
             if plan.failure:
                 click.echo(f"Not removed: identity {plan.shelf.name}: {plan.failure}")
         if not self.plans and not self.older:
-            click.echo(f"Nothing to remove: there is {what} in {self.store.root}.")
+            say(f"Nothing to remove: there is {what} in {self.store.root}.")
         elif not dry_run:
+            if everything:
+                say("Kept: the list of what ran (pylayer forget --all), and the quarantine.")
             after = human_bytes(self.store.total_bytes())
-            click.echo(f"The store was {human_bytes(self.bytes_before)} and is {after}.")
+            say(f"The store was {human_bytes(self.bytes_before)} and is {after}.")
 
     def as_json(self, dry_run: bool) -> dict[str, Any]:
         planned = sum(plan.bytes for plan in self.plans)
@@ -185,8 +202,8 @@ def clear(
 
     Programs compile removed pipelines again. Files that a running program is writing to are kept. --stale asks the
     drivers which devices there are, in the environment of this command (VK_DRIVER_FILES). A device that is not plugged
-    in counts as gone. --stale and --all also remove folders that an older pylayer wrote. Statistics and the quarantine
-    are kept.
+    in counts as gone. --stale and --all also remove folders that an older pylayer wrote. The list of what
+    ran and the quarantine are kept: see pylayer forget.
 
     
     Example:
@@ -200,13 +217,13 @@ def clear(
     work = _Clearing(store, Selection(app, identity), stale)
     work.older = store.older_folders() if stale or everything else []
     if not as_json:
-        work.print_plans(dry_run)
+        work.print_plans(dry_run, yes)
     if not dry_run:
         work.remove(yes)
     if as_json:
         print_json(work.as_json(dry_run))
     else:
         what = "nothing stale" if stale else "nothing" if everything else f"nothing of {work.selection}"
-        work.print_done(dry_run, what)
+        work.print_done(dry_run, everything, what)
     if any(plan.in_use or plan.failure for plan in work.plans) and not dry_run:
         raise click.exceptions.Exit(EXIT_PROBLEM)

@@ -18,6 +18,7 @@ from .output import (
     HELP,
     Failure,
     console,
+    is_quiet,
     json_option,
     plural,
     print_facts,
@@ -186,9 +187,10 @@ def doctor(as_json: bool) -> None:
         out.print()
         if problems:
             out.print(f"The layer cannot work here: {plural(problems, 'problem')} above.", style="bold red")
+        elif any(device.status == "ok" for device in devices):
+            out.print("The layer works here.", style="bold green")
+            if not is_quiet():
+                out.print(_next_steps())
         else:
-            useful = any(device.status == "ok" for device in devices)
-            but = "" if useful else " It stores nothing, because no device gives it pipelines to store."
-            out.print(f"The layer works here.{but}", style="bold green" if useful else "yellow")
-            out.print(_next_steps())
+            out.print("The layer starts here but has nothing to do: no device has pipelines to store.", style="yellow")
     raise click.exceptions.Exit(EXIT_PROBLEM if problems else EXIT_OK)

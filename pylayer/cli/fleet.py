@@ -28,8 +28,9 @@ from .output import (
     print_json,
     printable,
     progress,
+    say,
 )
-from .selection import require_store
+from .selection import NAMES, require_store
 
 if TYPE_CHECKING:
     from ..fleet.index import Index
@@ -63,11 +64,9 @@ fleet.add_command(publish)
 
 
 def _wanted(program: str | None) -> Wanted:
-    from ..common.settings import glob_matches
+    from ..report.totals import is_named
 
-    if program is None:
-        return lambda number, name: True
-    return lambda number, name: glob_matches(program, name) or glob_matches(program, name.partition(" (")[0])
+    return lambda number, name: program is None or is_named(program, printable(name), int(number, 16))
 
 
 def _pulls(found: Fleet, store: Store, identities: list[str], program: str | None, again: bool) -> list[Pull]:
@@ -98,9 +97,9 @@ def _print_pulled(results: list[Pulled], devices: dict[str, str]) -> None:
         target = f"for {printable(devices[result.identity])}, identity {result.identity}"
         if result.packs:
             amount = f"{plural(result.records, 'record')} in {plural(result.packs, 'pack')}"
-            click.echo(f"Pulled: {amount}, {human_bytes(result.bytes)}, {target}")
+            say(f"Pulled: {amount}, {human_bytes(result.bytes)}, {target}")
         elif not result.problem:
-            click.echo(f"{'Nothing is missing' if result.published else 'Nothing is published'} {target}")
+            say(f"{'Nothing is missing' if result.published else 'Nothing is published'} {target}")
         if result.problem:
             left = f"{plural(result.left, 'pack')} not pulled: " if result.left else ""
             fail(f"{left}{result.problem} ({target})")
@@ -109,9 +108,9 @@ def _print_pulled(results: list[Pulled], devices: dict[str, str]) -> None:
 @fleet.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Pull what is published for this machine.")
 @click.option(
     "--program",
-    metavar="GLOB",
+    metavar="NAME",
     shell_complete=programs,
-    help="Only pipelines of programs whose name matches this pattern of * and ?, in any case.",
+    help=f"Only pipelines of this program, {NAMES}.",
 )
 @click.option(
     "--identity",
@@ -130,7 +129,7 @@ def pull(program: str | None, identity: str | None, again: bool, url: str | None
     \b
     Example:
       pylayer fleet pull
-      pylayer fleet pull --program "blender*"
+      pylayer fleet pull --program blender
     """
     from ..fleet.index import is_hex
 

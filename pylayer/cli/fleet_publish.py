@@ -9,7 +9,18 @@ import click
 
 from .complete import files
 from .fleet_access import failing, open_backend, require_fleet, url_option
-from .output import EXIT_PROBLEM, EXIT_STATUSES, HELP, fail, human_bytes, json_option, plural, print_json, progress
+from .output import (
+    EXIT_PROBLEM,
+    EXIT_STATUSES,
+    HELP,
+    fail,
+    human_bytes,
+    json_option,
+    plural,
+    print_json,
+    progress,
+    say,
+)
 from .selection import Names, Selection, app_option, identity_option, require_store
 
 if TYPE_CHECKING:
@@ -68,11 +79,11 @@ def push(key: str, app: str | None, identity: str | None, again: bool, url: str 
             if not as_json:
                 device, driver = describe(shelf.identity, shelf.name, names)
                 amount_text = f"{plural(work.result.pipelines, 'pipeline')}, {human_bytes(work.result.data_bytes)},"
-                click.echo(f"{f'Pushed: {amount_text}' if work.result.paths else 'Nothing new'} for {device}, {driver}")
+                say(f"{f'Pushed: {amount_text}' if work.result.paths else 'Nothing new'} for {device}, {driver}")
     if as_json:
         print_json({"store": store.root, "url": found.url, "identities": told})
     elif not told:
-        click.echo(f"Nothing to push: {store.root} stores nothing for {selection}")
+        say(f"Nothing to push: {store.root} stores nothing for {selection}")
 
 
 def _print_published(result: Published) -> None:
@@ -81,11 +92,11 @@ def _print_published(result: Published) -> None:
         folded = f", {plural(result.folded, 'pack')} folded" if result.folded else ""
         known = f", {plural(result.known, 'record')} already there" if result.known else ""
         amount = f"{plural(result.records, 'record')} in {plural(result.packs, 'pack')}"
-        click.echo(f"Published: {amount}{known}{folded}, index {result.number}, {target}")
+        say(f"Published: {amount}{known}{folded}, index {result.number}, {target}")
     else:
-        click.echo(f"{f'Signed anew: index {result.number}' if result.is_new else 'Nothing new'} {target}")
+        say(f"{f'Signed anew: index {result.number}' if result.is_new else 'Nothing new'} {target}")
     if result.suspects:
-        click.echo(f"  without {plural(result.suspects, 'record')} set aside after a crash (pylayer quarantine ls)")
+        say(f"  without {plural(result.suspects, 'record')} set aside after a crash (pylayer quarantine ls)")
     for text in result.refused:
         fail(f"refused and moved to refused/: {text}")
 
@@ -142,6 +153,6 @@ def publish(key: str, valid_days: int, keep_days: int, discard: bool, url: str |
         for result in results:
             _print_published(result)
         if not results:
-            click.echo(f"Nothing was pushed to {found.url} yet")
+            say(f"Nothing was pushed to {found.url} yet")
     if any(result.refused for result in results):
         raise click.exceptions.Exit(EXIT_PROBLEM)

@@ -12,7 +12,7 @@ from .. import LAYER_NAME
 from . import installed, layer_features, layer_files
 from .complete import directories
 from .installed import EXPLICIT, IMPLICIT, KINDS, Manifest
-from .output import EXIT_STATUSES, HELP, Failure, WrongUse, json_option, print_json
+from .output import EXIT_STATUSES, HELP, Failure, WrongUse, json_option, print_json, say
 
 SWITCH_ON = {
     EXPLICIT: f"VK_INSTANCE_LAYERS={LAYER_NAME} APP",
@@ -156,12 +156,12 @@ def install(kind: str | None, system: bool, prefix: str | None, as_json: bool) -
         )
         return
     for each in kinds:
-        click.echo(f"{'Installed' if written[each][0] else 'Installed already'}: {paths[each]}")
+        say(f"{'Installed' if written[each][0] else 'Installed already'}: {paths[each]}")
     for library in sorted({library for _, library in written.values() if library}):
-        click.echo(f"Before, it led to {library}.")
+        say(f"Before, it led to {library}.")
     for path in removed:
-        click.echo(f"Removed: {path}")
+        say(f"Removed: {path}")
     for other in others:
         click.echo(f"Another: {other.path} leads to {installed.state(other)}; pylayer doctor shows which is used.")
     undo = "pylayer uninstall" + (" --system" if system else "") + (f" --prefix {prefix}" if prefix else "")
-    click.echo(f"\n{next_steps(kind, undo)}")
+    say(f"\n{next_steps(kind, undo)}")

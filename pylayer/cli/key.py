@@ -35,7 +35,7 @@ def key() -> None:
     \b
     Example:
       pylayer key new farm.key
-      pylayer export blender.pylayer --app "blender*" --sign farm.key
+      pylayer export blender.pylayer --app blender --sign farm.key
     """
 
 

@@ -125,5 +125,5 @@ def features() -> dict[str, Any]:
 def with_features(manifest: str) -> str:
     """Returns a manifest's text with ``features`` added."""
     document = json.loads(manifest)
-    document["layer"] |= {"platforms": ["LINUX"], "status": "BETA", "features": features()}
+    document["layer"] |= {"platforms": ["LINUX"], "status": "ALPHA", "features": features()}
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"

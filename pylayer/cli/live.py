@@ -101,7 +101,7 @@ class Watch:
         self._runs: dict[str, LiveRun] = {}
 
     def look(self) -> list[LiveRun]:
-        """Returns the runs to show: running ones first, then the newest first."""
+        """Returns the runs to show."""
         now = time.time()
         there = {}
         for name, status in self._store.run_files().items():
@@ -111,4 +111,4 @@ class Watch:
         shown = [run for run in there.values() if run.is_shown(now)]
         for run in shown:
             run.follow()
-        return sorted(shown, key=lambda run: (run.state != "running", -run.run.started))
+        return shown

@@ -23,12 +23,12 @@ from .output import (
     program_table,
     shorten,
 )
-from .selection import LEAST_PREFIX, Names, Selection, identity_option, require_store
+from .selection import NAMES, Names, identity_option, meant, require_store
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..store.store import Holding, Shelf, Store
+    from ..store.store import Holding, Shelf
     from .inventory import Inventory
 
 HEADINGS = ("pipelines", "files", "last used", "on disk")
@@ -176,15 +176,6 @@ def _json(
 # ---- the command -----------------------------------------------------------------------------------
 
 
-def _meant(store: Store, name: str | None, identity: str | None) -> tuple[Selection, str | None]:
-    """Returns the selected identities, and a pattern for the programs. A name that could be both is taken as an
-    identity."""
-    beginning = name.lower() if name is not None and identity is None and len(name) >= LEAST_PREFIX else None
-    if beginning and any(known.startswith(beginning) for known in store.identities()):
-        return Selection(identity=beginning), None
-    return Selection(identity=identity), name
-
-
 def _print_all(found: Inventory, chosen: list[tuple[Shelf, list[Holding]]], detailed: bool, fields: bool) -> None:
     """Prints a table for each identity. ``detailed`` adds lines for each program, ``fields`` adds what the identity is
     made of."""
@@ -224,8 +215,7 @@ def _print_totals(found: Inventory, beside: dict[str, tuple[int, int]]) -> None:
     "name",
     required=False,
     shell_complete=programs_and_identities,
-    help="Show details of programs whose name matches this pattern of * and ?, in any case, or of the identity that "
-    "begins with it.",
+    help=f"Show details of this program, {NAMES}; or of the identity that begins with this.",
 )
 @identity_option
 @json_option
@@ -240,12 +230,12 @@ def ls(name: str | None, identity: str | None, as_json: bool) -> None:
     \b
     Example:
       pylayer ls
-      pylayer ls "blender*"
+      pylayer ls blender
     """
     from .inventory import Inventory
 
     store = require_store()
-    selection, program = _meant(store, name, identity)
+    selection, program = meant(name, identity, store.identities())
     found = Inventory(store, selection, Names(store.root))
     chosen = [(shelf, _rows(found, shelf, program)) for shelf in found.shelves]
     if program is not None:

@@ -14,7 +14,7 @@ from typing import NoReturn
 import click
 
 from .. import __version__
-from .output import EXIT_OK, EXIT_PROBLEM, EXIT_STATUSES, HELP, fail, one_line
+from .output import EXIT_OK, EXIT_PROBLEM, EXIT_STATUSES, HELP, fail, one_line, shared_options
 
 #: The module of each command, and its name in there if that differs from the command's.
 COMMANDS = {
@@ -23,12 +23,14 @@ COMMANDS = {
     "doctor": ("doctor", ""),
     "export": ("transfer", "export_command"),
     "fleet": ("fleet", ""),
+    "forget": ("forget", ""),
     "import": ("transfer", "import_command"),
     "install": ("install", ""),
     "key": ("key", ""),
     "ls": ("ls", ""),
     "metrics": ("metrics", ""),
     "policy": ("policy", ""),
+    "prewarm": ("prewarm", ""),
     "quarantine": ("quarantine", ""),
     "report": ("report", ""),
     "run": ("run", ""),
@@ -46,6 +48,14 @@ COMPLETE = "_PYLAYER_COMPLETE"
 WIDEST_HELP, NARROWEST_HELP = 80, 30
 
 
+def _share_options(command: click.Command) -> None:
+    """Adds the options that stand before a command's name to the command itself, where many expect them."""
+    if not any(parameter.name == "quiet" for parameter in command.params):
+        command.params += shared_options(hidden=True)
+    for below in command.commands.values() if isinstance(command, click.Group) else ():
+        _share_options(below)
+
+
 class Commands(click.Group):
     """Imports a command only when it is needed, because ``pylayer run`` delays every start of a program."""
 
@@ -59,6 +69,7 @@ class Commands(click.Group):
             return None
         module, attribute = COMMANDS[cmd_name]
         found: click.Command = getattr(import_module(f".{module}", __package__), attribute or cmd_name)
+        _share_options(found)
         return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -109,6 +120,9 @@ def command() -> None:
       pylayer run -- vkcube
       pylayer stats
     """
+
+
+command.params[1:1] = shared_options(hidden=False)
 
 
 def _usage_error(error: click.UsageError) -> None:

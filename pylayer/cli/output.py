@@ -32,6 +32,60 @@ EXIT_OK, EXIT_PROBLEM, EXIT_USAGE = 0, 1, 2
 EXIT_STATUSES = "Exit status: 0 success, 1 a problem was found, 2 usage error."
 HELP = {"help_option_names": ["-h", "--help"]}
 
+
+class _Wanted:
+    """What --color and --quiet ask for."""
+
+    def __init__(self) -> None:
+        self.color = "auto"
+        self.quiet = False
+        #: What the command would do was asked for.
+        self.asked = False
+
+
+_wanted = _Wanted()
+
+
+def _set_wanted(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    if value:
+        setattr(_wanted, parameter.name or "", value)
+
+
+def shared_options(hidden: bool) -> list[click.Option]:
+    """Returns the options that every command has."""
+    how: dict[str, Any] = {"expose_value": False, "callback": _set_wanted, "hidden": hidden}
+    return [
+        click.Option(
+            ["--color"],
+            type=click.Choice(("auto", "always", "never")),
+            metavar="WHEN",
+            help="Colours: auto (on a terminal), always or never.",
+            **how,
+        ),
+        click.Option(
+            ["-q", "--quiet"], is_flag=True, help="Print errors and what was asked for, and nothing else.", **how
+        ),
+    ]
+
+
+def note_asked(context: click.Context, parameter: click.Parameter, value: bool) -> bool:
+    """Called by click for an option with which a command's messages are what was asked for."""
+    _wanted.asked |= value
+    return value
+
+
+def is_quiet() -> bool:
+    """Returns whether --quiet was given."""
+    return _wanted.quiet
+
+
+def say(text: str, asks: bool = False) -> None:
+    """Prints what a command did. With --quiet, prints nothing, unless somebody has asked for it, or is about to be
+    asked about it."""
+    if _wanted.asked or asks or not _wanted.quiet:
+        click.echo(text)
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with units in key names.")
 
 
@@ -62,8 +116,8 @@ UNWRAPPED = 10_000
 
 
 def console(stderr: bool = False) -> Console:
-    """Returns a console. It has colours on a terminal only, and none if NO_COLOR is set. Piped output is never wrapped
-    or cut, so that grep finds whole names and paths. COLUMNS sets another width."""
+    """Returns a console. It has colours on a terminal only and none if NO_COLOR is set, unless --color says otherwise.
+    Piped output is never wrapped or cut, so that grep finds whole names and paths."""
     from rich.console import Console
 
     class Quiet(Console):
@@ -71,9 +125,18 @@ def console(stderr: bool = False) -> Console:
             """Called by rich while it handles the error. Raises it again; main.py handles it."""
             raise
 
-    stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() or "COLUMNS" in os.environ else UNWRAPPED
-    return Quiet(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)
+    width = None if is_terminal(stderr) else UNWRAPPED
+    colors: dict[str, dict[str, Any]] = {
+        "auto": {},
+        "always": {"force_terminal": True, "color_system": "standard", "no_color": False},
+        "never": {"color_system": None},
+    }
+    return Quiet(stderr=stderr, highlight=False, markup=False, emoji=False, width=width, **colors[_wanted.color])
+
+
+def is_terminal(stderr: bool = False) -> bool:
+    """Returns whether output goes to a terminal."""
+    return (sys.stderr if stderr else sys.stdout).isatty()
 
 
 def print_json(value: dict[str, Any]) -> None:
@@ -94,23 +157,24 @@ def print_facts(out: Console, facts: list[tuple[str, str]], style: str = "") -> 
 
 
 def print_total(text: str) -> None:
-    """Prints a closing line below tables."""
-    console().print(text, style="dim", soft_wrap=True)
+    """Prints a closing line below tables. With --quiet, prints nothing."""
+    if not _wanted.quiet:
+        console().print(text, style="dim", soft_wrap=True)
 
 
 @contextlib.contextmanager
-def progress(text: str, total: int | None, quiet: bool) -> Iterator[Callable[[int], None]]:
+def progress(text: str, total: int | None, quiet: bool) -> Iterator[Callable[..., None]]:
     """Shows a progress bar on standard error if that is a terminal. Yields a function to call with each amount that is
-    done. ``total`` is None if the whole amount is unknown."""
-    if quiet or not sys.stderr.isatty() or console(stderr=True).is_dumb_terminal:
-        yield lambda amount: None
+    done, and with the whole amount if that changed. ``total`` is None if the whole amount is unknown."""
+    if quiet or _wanted.quiet or not sys.stderr.isatty() or console(stderr=True).is_dumb_terminal:
+        yield lambda amount, total=None: None
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
     with Progress(*columns, console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(text, total=total)
-        yield lambda amount: bar.advance(task, amount)
+        yield lambda amount, total=None: bar.update(task, advance=amount, total=total)
 
 
 def write_whole(path: str, text: str, mode: int | None = None) -> None:

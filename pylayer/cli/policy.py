@@ -17,12 +17,15 @@ from .output import (
     EXIT_PROBLEM,
     EXIT_STATUSES,
     HELP,
+    UNWRAPPED,
     Failure,
     WrongUse,
+    is_terminal,
     json_option,
     plural,
     print_json,
     printable,
+    say,
     write_whole,
 )
 from .policy_explain import explain
@@ -68,7 +71,8 @@ def _print_problem(name: str, problem: Problem, lines: list[str]) -> None:
     for line in _caret(problem, lines):
         click.echo(line)
     if allowed:
-        click.echo(textwrap.fill(f"allowed: {printable(allowed)}", 80, initial_indent="  ", subsequent_indent="    "))
+        text = f"  allowed: {printable(allowed)}"
+        click.echo(textwrap.fill(text, 80 if is_terminal() else UNWRAPPED, subsequent_indent="    "))
 
 
 def _json(path: str | None, document: dict[str, Any], problems: list[Problem]) -> dict[str, Any]:
@@ -90,14 +94,16 @@ def check(file: str | None, as_json: bool) -> None:
 
     Without FILE, this checks the one in force: PYLAYER_CONFIG, or
     pylayer/policy.yaml in $XDG_CONFIG_HOME or ~/.config. The layer uses
-    nothing of an invalid file, and the defaults instead.
+    nothing of an invalid file, and the defaults instead. A policy class is
+    asked for the plan of each device here, in a process of its own.
 
     \b
     Example:
       pylayer policy check
       pylayer policy check new-policy.yaml
     """
-    from ..common.config import PolicyFileError
+    from ..common.config import PolicyFileError, Problem
+    from .children import try_policy_class
     from .policy_file import read_text, sources
 
     path = policy_in_force() if file is None else os.path.abspath(file)
@@ -108,14 +114,19 @@ def check(file: str | None, as_json: bool) -> None:
             click.echo(f"There is no policy file at {config_file()}: the defaults are in force.")
         return
     problems: list[Problem] = []
-    documents: list[dict[str, Any]] = []
+    document: dict[str, Any] = {}
     lines: list[str] = []
+    instead = "the layer would use the defaults instead of this file."
     try:
         lines = read_text(path).split("\n")
-        documents = [source.document for source in sources(path)]
+        source = sources(path)[-1]
+        document = source.document
+        wrong = try_policy_class(path) if document.get("policy") else ""
+        if wrong:
+            problems = [Problem(f"policy: {document['policy']}: {wrong}", source.line("policy"), 1)]
+            instead = "the rest of this file is valid."
     except PolicyFileError as error:
         problems = error.problems
-    document = documents[-1] if documents else {}
     if as_json:
         print_json(_json(path, document, problems))
     else:
@@ -123,10 +134,10 @@ def check(file: str | None, as_json: bool) -> None:
         for problem in problems:
             _print_problem(shown, problem, lines)
         if problems:
-            click.echo(f"{plural(len(problems), 'problem')}: the layer would use the defaults instead of this file.")
+            click.echo(f"{plural(len(problems), 'problem')}: {instead}")
         else:
             name = document.get("preset")
-            click.echo(f"{shown} is valid{f', over the preset {name}' if name else ''}.")
+            say(f"{shown} is valid{f', over the preset {name}' if name else ''}.")
     raise click.exceptions.Exit(EXIT_PROBLEM if problems else 0)
 
 
@@ -209,7 +220,7 @@ def init(preset: str | None, force: bool, file: str | None) -> None:
         write_whole(os.path.realpath(path), starting_text(preset))
     except OSError as error:
         raise Failure(f"{path} cannot be written: {error.strerror or error}") from error
-    click.echo(f"Wrote {path}.")
+    say(f"Wrote {path}.")
 
 
 policy.add_command(explain)

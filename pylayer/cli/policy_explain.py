@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 #: The device to assume if this machine has none: Vulkan 1.3, and what most drivers support.
 ASSUMED = "assumed to have pipelineCreationCacheControl and VK_KHR_pipeline_binary"
+#: Attributes of a plan that are shown elsewhere, or that follow from having a policy class.
+NOT_CHANGED = ("carrier", "fallback_carrier", "may_be_kept")
 #: Prefixes of the variables that set a layer setting (docs/policy.md). The last takes precedence.
 PREFIXES = ("VK_", "VK_PIPELINE_CACHE_", "VK_PYLAYER_PIPELINE_CACHE_")
 
@@ -84,7 +86,7 @@ def _match_text(match: dict[str, Any]) -> str:
 # ---- what is asked about ---------------------------------------------------------------------------
 
 
-def _program(name: str | None) -> Program:
+def program_to_ask(name: str | None) -> Program:
     """Returns the program of the newest recorded run with this name. If there is none, nothing but the name is
     known."""
     from ..common.paths import store_root
@@ -115,7 +117,7 @@ def _assumed() -> DeviceFacts:
     return DeviceFacts(**known | {"api_version": 1 << 22 | 3 << 12, "pipeline_cache_uuid": bytes(16)})
 
 
-def _devices(name: str | None) -> list[tuple[DeviceFacts, str]]:
+def devices_to_ask(name: str | None) -> list[tuple[DeviceFacts, str]]:
     """Returns the matching devices of this machine, or an assumed one if it has none. Each has a note for the user."""
     from .devices import present_facts
 
@@ -136,7 +138,7 @@ def _devices(name: str | None) -> list[tuple[DeviceFacts, str]]:
 # ---- the answer ------------------------------------------------------------------------------------
 
 
-def _merged(sources: list[Source]) -> dict[str, Any]:
+def merged(sources: list[Source]) -> dict[str, Any]:
     """Returns the policy in force: the file's keys override its preset's."""
     from ..common.config import with_preset
 
@@ -206,7 +208,7 @@ def _explained(sources: list[Source], decider: Policy, program: Program, facts: 
     from ..common import layer_settings
     from ..policy import Policy, choose_carrier
 
-    document, variables = _merged(sources), _variables()
+    document, variables = merged(sources), _variables()
     lines = [f"environment {key}={os.environ[name]}" for key, name in variables.items()]
     given = layer_settings.parse("\n".join(lines)) if lines else layer_settings.LayerSettings()
     settings = settings_for(document, program, facts, given.by_application, given.by_user)
@@ -230,7 +232,7 @@ def _explained(sources: list[Source], decider: Policy, program: Program, facts: 
 def _top_settings(sources: list[Source]) -> dict[str, tuple[Any, Origin]]:
     """Returns the keys beside settings and rules, and where each comes from. A mapping or list has several sources; the
     origin is the last of them that sets the key."""
-    document = _merged(sources)
+    document = merged(sources)
     result = {}
     for key, default in TOP_DEFAULTS.items():
         origin = Origin()
@@ -309,9 +311,9 @@ def _print(out: Console, found: Explanation, top: dict[str, tuple[Any, Origin]],
         section("Settings" if everything else "Settings that are set (--all shows the defaults too)", shown)
     else:
         section("Every setting is the default (--all shows them).", [])
-    changed = [(name, _yaml(value)) for name, value in found.changed.items() if "carrier" not in name]
+    changed = [(name, _yaml(value)) for name, value in found.changed.items() if name not in NOT_CHANGED]
     if changed:
-        section("The policy class changes the plan", changed)
+        section("The policy class changes these attributes of the plan", changed)
 
 
 # ---- for programs ----------------------------------------------------------------------------------
@@ -340,9 +342,9 @@ def _as_json(found: Explanation) -> dict[str, Any]:
     "program",
     required=False,
     shell_complete=programs,
-    help="The name of a program that already ran (a pattern of * and ?), or of any other program and its executable.",
+    help="A program that already ran, by the name that pylayer stats shows, or the executable of any other program.",
 )
-@click.option("--device", metavar="GLOB", help="A device, by its name or its driver's. Default: all devices here.")
+@click.option("--device", metavar="NAME", help="This device or driver, by its name or a pattern. Default: all devices.")
 @click.option("--policy", metavar="FILE", shell_complete=files, help="This policy file instead of the one in force.")
 @click.option("--all", "everything", is_flag=True, help="Also show settings that have their default.")
 @json_option
@@ -357,7 +359,7 @@ def explain(program: str | None, device: str | None, policy: str | None, everyth
     \b
     Example:
       pylayer policy explain blender
-      pylayer policy explain "blender*" --device "*RTX 4090*" --all
+      pylayer policy explain blender --device "*RTX 4090*" --all
     """
     from ..common.config import PolicyFileError
     from .policy_file import sources
@@ -367,8 +369,8 @@ def explain(program: str | None, device: str | None, policy: str | None, everyth
         found_sources = sources(path)
     except PolicyFileError as error:
         raise Failure(f"{error}; pylayer policy check shows where. The layer would use the defaults") from error
-    decider, problem = _deciding(_merged(found_sources))
-    about = [(_program(program), facts, note) for facts, note in _devices(device)]
+    decider, problem = _deciding(merged(found_sources))
+    about = [(program_to_ask(program), facts, note) for facts, note in devices_to_ask(device)]
     explained = [_explained(found_sources, decider, *one) for one in about]
     top = _top_settings(found_sources)
     if as_json:

@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .output import EXIT_PROBLEM, EXIT_STATUSES, HELP, console, human_bytes, json_option, plural, print_json, printable
+from .output import (
+    EXIT_PROBLEM,
+    EXIT_STATUSES,
+    HELP,
+    console,
+    human_bytes,
+    json_option,
+    plural,
+    print_json,
+    printable,
+    say,
+)
 from .selection import confirm, dry_run_option, require_store, yes_option
 
 if TYPE_CHECKING:
@@ -133,6 +144,6 @@ def forget(dry_run: bool, yes: bool, as_json: bool) -> None:
         nothing = f"Nothing to forget: {store.root} has no record of a crash with stored data."
         click.echo(f"Would forget: {plural(deaths, 'death')}." if suspects else nothing)
     else:
-        click.echo(f"Forgotten: {plural(deaths - left, 'death')}.")
+        say(f"Forgotten: {plural(deaths - left, 'death')}.")
     if left:
         raise click.exceptions.Exit(EXIT_PROBLEM)

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, TypeVar
 
 import click
 
 from ..common.paths import store_root
+from ..report.totals import is_pattern
 from ..store.store import Store
 from .complete import identities, programs
 from .names import Names as Names
-from .output import Failure, WrongUse
+from .output import Failure, WrongUse, note_asked
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 #: The least length of an identity's prefix. A shorter one is too likely to match another identity.
 LEAST_PREFIX = 4
 
-app_option = click.option(
-    "--app",
-    metavar="GLOB",
-    shell_complete=programs,
-    help="Only programs whose name matches this pattern of * and ?, in any case.",
-)
+#: What every help text about a program's name says of it.
+NAMES = "named as in pylayer ls (the part in parentheses may be omitted), or a pattern with * or ?"
+
+app_option = click.option("--app", metavar="NAME", shell_complete=programs, help=f"Only this program, {NAMES}.")
 identity_option = click.option(
     "--identity",
     metavar="PREFIX",
@@ -32,7 +31,9 @@ identity_option = click.option(
     help="Only the driver identity that begins with this (pylayer ls shows them).",
 )
 yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
-dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would be done, and do nothing.")
+dry_run_option = click.option(
+    "--dry-run", is_flag=True, callback=note_asked, help="Show what would be done, and do nothing."
+)
 
 
 def require_store() -> Store:
@@ -64,6 +65,22 @@ class Selection:
         parts = [f"a program named {self.app}"] if self.app else []
         parts += [f"identity {self.identity}"] if self.identity else []
         return " under ".join(parts) or "anything"
+
+
+def meant(name: str | None, identity: str | None, known: Collection[str]) -> tuple[Selection, str | None]:
+    """Returns the selected identities, and the name that selects programs. ``name`` may also be the beginning of an
+    identity in ``known``, which then takes precedence."""
+    beginning = name.lower() if name is not None and identity is None and len(name) >= LEAST_PREFIX else None
+    if beginning and any(each.startswith(beginning) for each in known):
+        return Selection(identity=beginning), None
+    return Selection(identity=identity), name
+
+
+def require_one(name: str, found: dict[int, str], undone: str) -> None:
+    """Raises WrongUse if a name that is no pattern stands for several programs. ``undone`` says what was not done."""
+    if len(found) > 1 and not is_pattern(name):
+        listed = ", ".join(f"{shown} ({number:016x})" for number, shown in found.items())
+        raise WrongUse(f"{undone}: {name} names {len(found)} programs: {listed}; give one whole name or number")
 
 
 def one_identity(store: Store, prefix: str) -> str:

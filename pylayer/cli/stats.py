@@ -9,7 +9,7 @@ import click
 from ..report.origin import Origin, origins
 from ..report.remarks import lost, remarks
 from ..report.totals import SHOWN, add_up, read_runs
-from .complete import programs
+from .complete import programs_and_identities
 from .output import (
     EXIT_STATUSES,
     HELP,
@@ -23,7 +23,7 @@ from .output import (
     program_table,
     shorten,
 )
-from .selection import require_store
+from .selection import NAMES, meant, require_store
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -72,7 +72,7 @@ def _print_identity(out: Console, group: list[Total], known: Origins) -> None:
         less = lost(total.saved_ns, total.numbers["waited_ns"], total.numbers["hits"])
         saved = [f"no time was saved: the program {less}"] if less else []
         for remark in [*saved, *remarks(total), *([str(came)] if came else [])]:
-            out.print(Padding(Text(f"{shorten(total.name, 32)}: {remark}", style="yellow"), (0, 0, 0, 2), expand=False))
+            out.print(Padding(Text(f"{total.name}: {remark}", style="yellow"), (0, 0, 0, 2), expand=False))
 
 
 def print_tables(found: list[Total], known: Origins, stderr: bool = False) -> None:
@@ -106,8 +106,8 @@ def _sum(found: list[Total]) -> dict[str, Any]:
 @click.argument(
     "name",
     required=False,
-    shell_complete=programs,
-    help="Only programs whose name matches this pattern of * and ?, in any case. Default: all.",
+    shell_complete=programs_and_identities,
+    help=f"Only this program, {NAMES}; or the identity that begins with this. Default: all.",
 )
 @click.option("--last", is_flag=True, help="Only the newest run of each program.")
 @json_option
@@ -121,12 +121,15 @@ def stats(name: str | None, last: bool, as_json: bool) -> None:
 
     \b
     Example:
-      pylayer stats "blender*" --last
+      pylayer stats blender --last
     """
     root = require_store().root
-    found = add_up((run for run in read_runs(root) if name is None or run.matches(name)), last)
+    runs = read_runs(root)
+    selection, program = meant(name, None, {run.identity for run in runs})
+    chosen = (run for run in runs if selection.takes_identity(run.identity) and (not program or run.matches(program)))
+    found = add_up(chosen, last)
     if name is not None and not found:
-        raise Failure(f"no run of a program named {name} is recorded in {root}; pylayer stats lists the programs")
+        raise Failure(f"no run of {name} is recorded; pylayer stats lists what ran, and pylayer ls shows the store")
     known = origins(root)
     if as_json:
         print_json({"store": root, "programs": [_as_json(total, known) for total in found], "total": _sum(found)})

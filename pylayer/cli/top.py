@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .complete import programs
 from .live import LiveRun, Watch
 from .output import (
     EXIT_STATUSES,
@@ -20,12 +21,13 @@ from .output import (
     console,
     human_bytes,
     human_time,
+    is_terminal,
     json_option,
     print_json,
     program_table,
     shorten,
 )
-from .selection import require_store
+from .selection import NAMES, require_store
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -40,6 +42,15 @@ FRAME_NS = 16_666_667
 #: The most compilations to show. A small terminal shows fewer.
 LATEST = 8
 NOTHING = "No program is running under pylayer now; start one with: pylayer run -- APP"
+#: What --sort and the s key sort by, the greatest first. The first one is the default.
+SORTS = {
+    "started": "started_s",
+    "created": "pipelines",
+    "hits": "hits",
+    "compiled": "compiled",
+    "spent": "spent_ns",
+    "stored": "stored_bytes",
+}
 #: Keys that end the view: q, Escape, Ctrl-C, Ctrl-D. Reading from a closed terminal returns b"".
 ENDING = (b"q", b"Q", b"\x1b", b"\x03", b"\x04", b"")
 
@@ -89,7 +100,7 @@ def _compiles(out: Console, found: list[dict[str, Any]]) -> RenderableType:
     table.add_column("compiled", no_wrap=True)
     table.add_column("took", justify="right", no_wrap=True, min_width=8)
     table.add_column("pipeline", no_wrap=True, min_width=16)
-    table.add_column("what", no_wrap=True, max_width=24, overflow="ellipsis")
+    table.add_column("what", no_wrap=True, max_width=24 if is_terminal() else None, overflow="ellipsis")
     table.add_column("program", no_wrap=True, max_width=width, overflow="ellipsis")
     for one in found:
         table.add_row(
@@ -103,9 +114,11 @@ def _compiles(out: Console, found: list[dict[str, Any]]) -> RenderableType:
 
 
 class Screen:
-    """What is shown, and the data behind it."""
+    """What is shown, and the data behind it. ``name`` selects programs; None selects all."""
 
-    def __init__(self, store: Store, out: Console) -> None:
+    def __init__(self, store: Store, out: Console, name: str | None, sort: str) -> None:
+        self._name = name
+        self.sort = sort
         self._watch = Watch(store)
         self._store = store
         self._out = out
@@ -119,9 +132,19 @@ class Screen:
             self._measured = time.monotonic()
         return self._store_bytes
 
+    def _look(self) -> list[LiveRun]:
+        """Returns the runs to show: running ones first, then in the order of the sort key."""
+        runs = [run for run in self._watch.look() if self._name is None or run.run.matches(self._name)]
+        return sorted(runs, key=lambda run: (run.state != "running", -run.as_json()[SORTS[self.sort]]))
+
+    def sort_by_next(self) -> None:
+        """Changes the sort key to the next one."""
+        names = list(SORTS)
+        self.sort = names[(names.index(self.sort) + 1) % len(names)]
+
     def values(self) -> dict[str, Any]:
         """Returns everything for --json."""
-        runs = self._watch.look()
+        runs = self._look()
         return {
             "store": self._store.root,
             "store_bytes": self._measure_store(),
@@ -134,9 +157,10 @@ class Screen:
         from rich.console import Group
         from rich.text import Text
 
-        runs = self._watch.look()
+        runs = self._look()
         if not runs:
-            return Text(f"{NOTHING}{f' ({hint})' if hint else ''}")
+            nothing = NOTHING if self._name is None else f"{self._name} is not running under pylayer now"
+            return Text(f"{nothing}{f' ({hint})' if hint else ''}")
         running = sum(run.state == "running" for run in runs)
         head = [f"{running} running", f"store {human_bytes(self._measure_store())}", _clock(time.time())]
         title = Text(" · ".join([*head, *([hint] if hint else [])]), style="dim", no_wrap=True, overflow="ellipsis")
@@ -170,12 +194,12 @@ def _keys() -> Iterator[bool]:
         termios.tcsetattr(fd, termios.TCSADRAIN, before)
 
 
-def _is_ending(keys: bool, seconds: float) -> bool:
-    """Waits until the next look. Returns true if the user pressed a key that ends the view."""
+def _pressed(keys: bool, seconds: float) -> bytes | None:
+    """Waits until the next look. Returns the key that the user pressed; None if there was none."""
     if not keys:
         time.sleep(seconds)
-        return False
-    return bool(select.select([sys.stdin], [], [], seconds)[0]) and os.read(sys.stdin.fileno(), 32)[:1] in ENDING
+        return None
+    return os.read(sys.stdin.fileno(), 32)[:1] if select.select([sys.stdin], [], [], seconds)[0] else None
 
 
 def _live(screen: Screen, out: Console, interval: float) -> None:
@@ -190,12 +214,16 @@ def _live(screen: Screen, out: Console, interval: float) -> None:
         Live(console=out, screen=True, auto_refresh=False) as live,
     ):
         while True:
-            live.update(screen.draw(out.height, "q ends"), refresh=True)
-            if _is_ending(keys, interval):
+            live.update(screen.draw(out.height, f"by {screen.sort} (s), q ends"), refresh=True)
+            key = _pressed(keys, interval)
+            if key in ENDING:
                 return
+            if key == b"s":
+                screen.sort_by_next()
 
 
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@click.argument("name", required=False, shell_complete=programs, help=f"Only this program, {NAMES}.")
 @click.option(
     "--interval",
     type=click.FloatRange(0.1, 3600),
@@ -203,26 +231,31 @@ def _live(screen: Screen, out: Console, interval: float) -> None:
     metavar="SECONDS",
     help="Time between updates; 1 by default. Programs write once a second while something changes.",
 )
+@click.option(
+    "--sort", type=click.Choice(list(SORTS)), default="started", metavar="KEY",
+    help=f"Sort by {', '.join(SORTS)}, the greatest first. Running programs come first. Default: started.",
+)  # fmt: skip
 @click.option("--once", is_flag=True, help="Print the state once. This is the default when output is not a terminal.")
 @json_option
-def top(interval: float, once: bool, as_json: bool) -> None:
+def top(name: str | None, interval: float, sort: str, once: bool, as_json: bool) -> None:
     """Show what programs under the layer are doing now.
 
     created counts all pipelines, hits those that were found in a cache, and compiled those that were not. spent is the
     time that creating pipelines took, as in pylayer stats. queue shows what waits to be stored, and stored what this
     run has written. Below are the latest compiles; bold ones took longer than a frame at 60 Hz. A program that ended is
-    shown for a few more seconds, one that died for a minute. q or Ctrl-C ends the view.
+    shown for a few more seconds, one that died for a minute. In the view, s changes the order, and q or Ctrl-C ends it.
 
     \b
     Example:
       pylayer top
-      pylayer top --once --json
+      pylayer top --sort compiled
+      pylayer top blender --once --json
     """
     out = console()
-    screen = Screen(require_store(), out)
+    screen = Screen(require_store(), out, name, sort)
     if as_json:
         print_json(screen.values())
-    elif once or not out.is_terminal:
+    elif once or not is_terminal():
         out.print(screen.draw())
     else:
         _live(screen, out, interval)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .complete import files, programs
-from .output import EXIT_STATUSES, HELP, Failure, human_bytes, json_option, plural, print_json, printable, progress
-from .selection import Names, Selection, dry_run_option, identity_option, require_store
+from .output import EXIT_STATUSES, HELP, Failure, human_bytes, json_option, plural, print_json, printable, progress, say
+from .selection import NAMES, Names, Selection, dry_run_option, identity_option, require_one, require_store
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -39,6 +39,7 @@ def _one_shelf(found: Inventory, app: str, identity: str | None) -> tuple[Shelf,
         )
         raise Failure(f"{app} has pipelines under {len(candidates)} identities: {listed}; choose one with --identity")
     shelf, programs = candidates[0]
+    require_one(app, programs, "nothing was exported")
     if shelf.identity is None:
         raise Failure(f"the identity file of {shelf.path} is missing or damaged, so nobody could import the export")
     return shelf, programs
@@ -50,10 +51,10 @@ def _one_shelf(found: Inventory, app: str, identity: str | None) -> tuple[Shelf,
 @click.argument("file", shell_complete=files, help="The file to create. It must not exist yet.")
 @click.option(
     "--app",
-    metavar="GLOB",
+    metavar="NAME",
     required=True,
     shell_complete=programs,
-    help="Programs whose name matches this pattern of * and ?, in any case.",
+    help=f"This program, {NAMES}.",
 )
 @identity_option
 @click.option(
@@ -68,7 +69,7 @@ def export_command(file: str, app: str, identity: str | None, sign: str | None, 
 
     \b
     Example:
-      pylayer export blender.pylayer --app "blender*"
+      pylayer export blender.pylayer --app blender
     """
     from .inventory import Inventory, describe
 
@@ -116,17 +117,17 @@ def _suspects(result: Moved) -> str:
 
 
 def _print_export(file: str, result: Moved, target: str, public: str | None) -> None:
-    click.echo(f"Exported: {plural(result.pipelines, 'pipeline')} of {', '.join(result.programs.values())}")
-    click.echo(f"  for {target}")
-    click.echo(f"  into {os.path.abspath(file)}, {human_bytes(os.stat(file).st_size)}")
+    say(f"Exported: {plural(result.pipelines, 'pipeline')} of {', '.join(result.programs.values())}")
+    say(f"  for {target}")
+    say(f"  into {os.path.abspath(file)}, {human_bytes(os.stat(file).st_size)}")
     if public:
-        click.echo(f"  signed by {public}")
+        say(f"  signed by {public}")
     if result.snapshots:
-        click.echo(f"  without {plural(result.snapshots, 'snapshot')}: whole caches are not exported")
+        say(f"  without {plural(result.snapshots, 'snapshot')}: whole caches are not exported")
     if result.suspects:
-        click.echo(f"  without {_suspects(result)}")
+        say(f"  without {_suspects(result)}")
     if result.damage:
-        click.echo(f"  without {plural(len(result.damage), 'damaged part')} (pylayer verify)")
+        say(f"  without {plural(len(result.damage), 'damaged part')} (pylayer verify)")
 
 
 def _unsigned(file: str, private: Ed25519PrivateKey | None) -> str:
@@ -176,9 +177,10 @@ def _moved_json(result: Moved, identity: str, device: str, driver: str) -> dict[
 def _require_device(wanted: Import) -> None:
     """Raises Failure if no driver of this machine would use the file's pipelines."""
     from .devices import is_of, present_facts
+    from .inventory import numbered
 
     fields = wanted.identity.fields
-    name = printable(wanted.device) or f"device {fields['device_id']:#06x} of vendor {fields['vendor_id']:#06x}"
+    name = printable(wanted.device) or numbered(fields)
     theirs = f"{name}, {printable(str(fields['driver_name']))} {printable(str(fields['driver_info']))}"
     present, problem = present_facts()
     if problem:
@@ -199,9 +201,9 @@ def _require_device(wanted: Import) -> None:
 @click.option(
     "--for",
     "app",
-    metavar="GLOB",
+    metavar="NAME",
     shell_complete=programs,
-    help="Give the pipelines to this program instead of the one that compiled them.",
+    help=f"Give the pipelines to this program, {NAMES}, instead of the one that compiled them.",
 )
 @click.option("--require-signature", is_flag=True, help="Only if a key of trusted_keys in the policy file signed it.")
 @dry_run_option
@@ -215,13 +217,13 @@ def import_command(
     A file with any error is refused as a whole. Hashes show damage. They do not show who made a file; a signature
     does. Import only files of somebody whose programs you would run. An invalid signature is always refused.
 
-    A program loads what it compiled itself. --for names one program of this store, by a pattern of * and ?. That
-    program then also loads what another one compiled, such as fossilize-replay or another version of itself.
+    A program loads what it compiled itself. --for names one program of this store, which then also loads what another
+    one compiled, such as fossilize-replay or another version of itself.
 
     \b
     Example:
       pylayer import blender.pylayer --dry-run
-      pylayer import replayed.pylayer --for "game*"
+      pylayer import replayed.pylayer --for game
     """
     from ..fleet.signatures import verified
     from ..store.store import Refused
@@ -229,7 +231,7 @@ def import_command(
 
     store = require_store()
     trusted, required = _trust(require_signature)
-    recipient = None if app is None else _recipient(store, app)
+    recipient = None if app is None else recipient_of(store, app, "nothing was imported")
     path = os.path.realpath(file)
     try:
         with verified(path, trusted, required) as (content, signature):
@@ -262,31 +264,31 @@ def _print_import(
 ) -> None:
     verb = "Would import" if dry_run else "Imported"
     known = f", {plural(result.known, 'record')} already in the store" if result.known else ""
-    click.echo(f"{verb}: {plural(result.pipelines, 'pipeline')}{known}")
-    click.echo(f"  of {printable(', '.join(result.programs.values()))}")
+    say(f"{verb}: {plural(result.pipelines, 'pipeline')}{known}")
+    say(f"  of {printable(', '.join(result.programs.values()))}")
     if recipient is not None:
-        click.echo(f"  given to {recipient[1]}")
-    click.echo(f"  for {target}")
+        say(f"  given to {recipient[1]}")
+    say(f"  for {target}")
     if signature is not None:
         name = f"a key that is not trusted, {signature.key}" if signature.name is None else printable(signature.name)
-        click.echo(f"  signed by {name}")
+        say(f"  signed by {name}")
 
 
-def _recipient(store: Store, app: str) -> tuple[int, str]:
+def recipient_of(store: Store, app: str, undone: str) -> tuple[int, str]:
     """Returns number and name of the single program of this store that ``--for`` selects. Raises Failure if it selects
-    none, or several."""
+    none, or several; ``undone`` says what was not done."""
     from .inventory import Inventory
 
     names = Inventory(store, Selection(), Names(store.root)).names
     found = names.known(app)
     if not found:
         raise Failure(
-            f"nothing was imported: this store knows no program named {app}. Start it once under pylayer, so that its "
+            f"{undone}: this store knows no program named {app}. Start it once under pylayer, so that its "
             "name is known; pylayer ls and pylayer stats list programs"
         )
     if len(found) > 1:
         listed = ", ".join(f"{names.of(number)} ({number:016x})" for number in found)
-        raise Failure(f"nothing was imported: {app} matches {len(found)} programs: {listed}; give one name or number")
+        raise Failure(f"{undone}: {app} names {len(found)} programs: {listed}; give one name or number")
     return found[0], names.of(found[0])
 
 

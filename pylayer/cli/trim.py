@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..common.settings import Limits
-from .output import EXIT_PROBLEM, EXIT_STATUSES, HELP, Failure, human_bytes, json_option, plural, print_json, progress
+from .output import (
+    EXIT_PROBLEM,
+    EXIT_STATUSES,
+    HELP,
+    Failure,
+    human_bytes,
+    json_option,
+    plural,
+    print_json,
+    progress,
+    say,
+)
 from .selection import dry_run_option, require_store
 from .sizes import parse_size
 
@@ -36,7 +47,7 @@ def trim(max_size: int | None, max_program: int | None, dry_run: bool, as_json: 
 
     store = require_store()
     if not os.path.isdir(store.root) and not as_json:
-        click.echo(f"Nothing is stored in {store.root} yet; start a program with: pylayer run -- APP")
+        say(f"Nothing is stored in {store.root} yet; start a program with: pylayer run -- APP")
         return
     limits, problem = read_limits()
     if problem and (max_size is None or max_program is None):
@@ -84,16 +95,14 @@ def _as_json(root: str, work: Trim, limits: Limits, dry_run: bool) -> dict[str, 
 
 def _print(work: Trim, dry_run: bool) -> None:
     journals, packs = plural(work.journals, "journal"), plural(work.packs, "pack")
-    click.echo(f"{'To fold' if dry_run else 'Folded'}: {journals} and {packs}.")
-    click.echo(
-        f"{'To evict' if dry_run else 'Evicted'}: {plural(work.records, 'record')} and {plural(work.files, 'file')}."
-    )
+    say(f"{'To fold' if dry_run else 'Folded'}: {journals} and {packs}.")
+    say(f"{'To evict' if dry_run else 'Evicted'}: {plural(work.records, 'record')} and {plural(work.files, 'file')}.")
     before, after = human_bytes(work.bytes_before), human_bytes(work.bytes_after)
     if dry_run:
         unchanged = work.bytes_after == work.bytes_before
         saved = "how much folding saves is not known in advance" if unchanged else "and folding may save more"
-        click.echo(f"The store is {before} and would be {after} at most; {saved}.")
+        say(f"The store is {before} and would be {after} at most; {saved}.")
     else:
-        click.echo(f"The store was {before} and is {after}.")
+        say(f"The store was {before} and is {after}.")
     for name, reason in work.skipped:
         click.echo(f"Not folded: identity {name}, because {reason}.")

@@ -11,7 +11,7 @@ from . import installed
 from .complete import directories
 from .install import base_of, remove_manifest
 from .installed import KINDS
-from .output import EXIT_STATUSES, HELP, json_option, print_json
+from .output import EXIT_STATUSES, HELP, json_option, print_json, say
 
 
 def _remove_empty(directory: Path, last: Path) -> None:
@@ -58,14 +58,14 @@ def uninstall(system: bool, prefix: str | None, as_json: bool) -> None:
         )
         return
     for path in removed:
-        click.echo(f"Removed: {path}")
+        say(f"Removed: {path}")
     if not removed:
-        click.echo(f"Nothing to remove: {paths[0]} is not there.")
+        say(f"Nothing to remove: {paths[0]} is not there.")
     for other in left:
         how = "pylayer uninstall --system removes it" if _is_systems(other.path) else "this command does not remove it"
         click.echo(f"Still there: {other.path}, which leads to {installed.state(other)}; {how}.")
     if removed and not system:
-        click.echo(f"Stored pipelines stay in {store_root()}; delete it to remove them.")
+        say(f"Stored pipelines stay in {store_root()}; delete it to remove them.")
 
 
 def _is_systems(path: Path) -> bool:

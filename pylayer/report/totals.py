@@ -43,6 +43,25 @@ def _add(total: dict[str, int], counts: dict[str, int]) -> None:
         total[outcome] = total.get(outcome, 0) + count
 
 
+#: A name with one of these characters is a pattern.
+_WILD = frozenset("*?")
+
+
+def is_pattern(name: str) -> bool:
+    """Returns whether a name that a user gave is a pattern, which may stand for several programs."""
+    return not _WILD.isdisjoint(name)
+
+
+def is_named(name: str, shown: str, number: int) -> bool:
+    """Returns whether a user means a program by a name: the name that tables show, its part before the parentheses
+    (the executable), or the program's number in the store, letter by letter. With ``*`` or ``?``, a name is a pattern
+    for the first two, in any case."""
+    names = {shown, shown.partition(" (")[0]}
+    if is_pattern(name):
+        return any(glob_matches(name, text) for text in names)
+    return name in names or name == f"{number:016x}"
+
+
 class Run:
     """One run of a program on a device, as the layer's policy wrote it.
 
@@ -133,11 +152,9 @@ class Run:
             return "unknown"
         return "died" if owner.has_ended(machine, self.pid, self.start_ticks, idle) else "running"
 
-    def matches(self, pattern: str) -> bool:
-        """Returns whether a pattern matches the executable, the application, the program's name (both together), or its
-        number in the store."""
-        words = (self.executable, self.application, self.texts["program"], f"{self.program_id:016x}")
-        return any(word and glob_matches(pattern, word) for word in words)
+    def matches(self, name: str) -> bool:
+        """Returns whether a user means this run's program by ``name``."""
+        return is_named(name, self.title, self.program_id)
 
 
 def mean_compile_ns(group: list[Run]) -> float:

@@ -14,7 +14,7 @@ from ..common.paths import make_private_below
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
     from typing import Any
 
 #: Beyond this many runs the oldest are deleted, a quarter at a time.
@@ -85,6 +85,27 @@ def files(root: str) -> dict[str, os.stat_result]:
                         continue  # pruned meanwhile
     except OSError:
         pass  # nothing was recorded yet
+    return found
+
+
+def recorded_paths(root: str, names: Container[str] | None) -> list[str]:
+    """Returns the files of these runs and their timelines; None for all. Leaves out timelines whose writer is alive."""
+    from .ended import has_writer
+
+    try:
+        there = sorted(os.listdir(os.path.join(root, "runs")))
+    except OSError:
+        return []  # nothing was recorded yet
+    found = []
+    for file in there:
+        name, suffix = os.path.splitext(file)
+        path = os.path.join(root, "runs", file)
+        try:
+            written = suffix == ".events" and has_writer(path)
+        except OSError:
+            written = False
+        if suffix in (".run", ".events") and not written and (names is None or name in names):
+            found.append(path)
     return found
 
 

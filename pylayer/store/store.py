@@ -225,6 +225,12 @@ class Store:
 
         return runs.read(self.root, name)
 
+    def recorded_paths(self, names: Container[str] | None) -> list[str]:
+        """Returns the files that record these runs; None for all. Leaves out timelines whose writer is alive."""
+        from . import runs
+
+        return runs.recorded_paths(self.root, names)
+
     def timeline(self, name: str) -> Timeline | None:
         """Returns the timeline of a run; None if it has none that can be read."""
         from . import timeline

@@ -58,6 +58,12 @@ REPLACEMENT int pylayer_unsetenv(const char *name)
     return 0;
 }
 
+/* Python 3.15 and later call it for os.environ.clear(). */
+REPLACEMENT int pylayer_clearenv(void)
+{
+    return 0;
+}
+
 /* Extension modules are opened at their first import, possibly long after the start. By then the program may have
  * loaded its own Python, and they would bind to its symbols (see policy_thread.c). */
 REPLACEMENT void *pylayer_dlopen(const char *path, int flags)

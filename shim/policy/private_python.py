@@ -36,7 +36,7 @@ PRIVATE_LIBRARY = BUILD / "lib" / SONAME
 #: Functions and data of the C library that are the whole process's. In the copy they have names of our own, and
 #: isolation.c has what is called instead.
 REPLACED = (
-    *("environ", "__environ", "getenv", "setenv", "unsetenv", "sigaction", "dlopen"),
+    *("environ", "__environ", "getenv", "setenv", "unsetenv", "clearenv", "sigaction", "dlopen"),
     *("tzset", "gmtime_r", "localtime_r", "mktime", "exit", "_exit", "abort"),
 )
 
@@ -52,10 +52,11 @@ STDLIB_LEFT_OUT = {
     *("sitecustomize.py", "test", "tests", "tkinter", "turtle.py", "turtledemo", "venv", "__pycache__"),
 }
 
-# Extension modules that policy cannot want there: tests, terminals, window systems, old databases. And OpenSSL, which
-# would be in a wheel, and nobody mends what is in a wheel when OpenSSL is mended; hashlib works without.
+# Extension modules that policy cannot want there: tests, terminals, window systems, old databases, readers of other
+# processes. And OpenSSL, which would be in a wheel, and nobody mends what is in a wheel when OpenSSL is mended; hashlib
+# works without.
 LEFT_OUT = re.compile(
-    r"_?(test|xx|tkinter|curses|readline|dbm|gdbm|nis|ossaudiodev|crypt|spwd|ctypes_test|ssl|hashlib)"
+    r"_?(test|xx|tkinter|curses|readline|dbm|gdbm|nis|ossaudiodev|crypt|spwd|remote_debugging|ctypes_test|ssl|hashlib)"
 )
 
 

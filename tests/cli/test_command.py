@@ -150,6 +150,19 @@ def test_no_store(user: User, words: str) -> None:
     assert not user.store.exists()
 
 
+def test_quiet(user: User) -> None:
+    """With -q, before or after the command, a command that succeeds prints nothing beside what was asked for. Errors
+    are printed."""
+    user.demo(4)
+    assert "would remove" in user.pylayer("-q", "clear", "--all", "--dry-run").stdout
+    assert "  remove the whole identity" in user.terminal("-q", "clear", "--all", answer="n\n")[1]
+    for words in ("-q trim", "export x --app pipelines -q", "-q import x", "policy init -q", "clear --all --yes -q"):
+        done = user.pylayer(*words.split())
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), words
+    assert "pipelines" in user.pylayer("-q", "stats").stdout and "Store:" not in user.pylayer("-q", "stats").stdout
+    assert user.pylayer("-q", "import", "nothing").stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize("words", ["ls game", "stats game", "export game.pylayer --app game"])
 @pytest.mark.parametrize("as_json", [[], ["--json"]], ids=["text", "json"])
 def test_error_is_one_line(user: User, words: str, as_json: list[str]) -> None:

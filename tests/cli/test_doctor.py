@@ -62,14 +62,16 @@ def test_lavapipe(lavapipe_user: User) -> None:
     (device,) = devices
     assert device["carrier"] == "off" and "Lavapipe" in device["reason"] and "stub" in device["reason"]
     assert device["status"] == "warning" and "nothing is stored" in device["tried"]
-    assert "It stores nothing" in lavapipe_user.pylayer("doctor").stdout
+    text = lavapipe_user.pylayer("doctor").stdout
+    assert text.endswith("nothing to do: no device has pipelines to store.\n") and "works" not in text
 
 
 def test_text(user: User) -> None:
     """The report for people has a line for each check and each fact of the device, in 80 columns."""
-    done = user.pylayer("doctor", COLUMNS="80")
-    assert done.returncode == 0
-    lines = done.stdout.splitlines()
+    assert any("libVkLayer" in line and " it starts in " in line for line in user.pylayer("doctor").stdout.splitlines())
+    status, text = user.terminal("doctor", TERM="dumb")
+    assert status == 0
+    lines = text.splitlines()
     assert max(map(len, lines)) <= 80
     for name in ("loader", "layer", "policy", "store", "installed", "environment"):
         assert any(line.split()[:2] == ["ok", name] for line in lines), name
@@ -295,3 +297,12 @@ def test_probe_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
     monkeypatch.setattr(children, "TIMEOUT_SECONDS", 1)
     assert children.probe("open", str(library)).failure == "did not end within 1 s"
+
+
+def test_policy_class_that_fails(user: User) -> None:
+    """A policy class that raises is a warning, which says what it raised."""
+    (user.home / "mine.py").write_text("this is no Python\n")
+    config = user.home / "policy.yaml"
+    config.write_text(f"policy: mine:Mine\npolicy_path: {user.home}\n")
+    checks, _ = doctor(user, PYLAYER_CONFIG=str(config))
+    assert checks["policy"]["status"] == "warning" and "SyntaxError" in checks["policy"]["found"]

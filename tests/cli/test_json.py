@@ -15,9 +15,11 @@ import yaml
 from cli import stores
 from cli.stores import GAME, IDENTITY, filled, flip, write_run
 from cli.test_command import ALL
-from cli.user import User
+from cli.user import DEMO, User
 from recorded_runs import cache, hits, pipeline
 from world import ROOT
+
+from pylayer.cli import prewarm
 
 DOCUMENTED: dict[str, Any] = yaml.safe_load((ROOT / "docs" / "json.yaml").read_text(encoding="utf-8"))
 TYPES = {"text": str, "integer": int, "number": (int, float), "boolean": bool, "object": dict, "null": type(None)}
@@ -116,6 +118,9 @@ def full(user: User) -> User:
     (user.directory / "rules.yaml").write_text(
         "settings: {carrier: cells}\nrules:\n  - match: {executable: game}\n    set: {carrier: snapshot}\n"
     )
+    (user.directory / "game.foz").write_bytes(prewarm.MAGIC)
+    (user.directory / "replayer").write_text(f"#!/bin/sh\nexec {DEMO} --count 5\n")
+    (user.directory / "replayer").chmod(0o755)
     return user
 
 
@@ -135,6 +140,7 @@ COMMANDS = (
     "verify --repair",
     "quarantine ls",
     "quarantine forget --yes",
+    "prewarm game.foz --for game --replayer ./replayer",
     "trim --dry-run",
     "trim",
     "key new my.key",
@@ -157,6 +163,8 @@ COMMANDS = (
     "clear --stale --dry-run",
     "clear --app game --yes",
     "clear --all --yes",
+    "forget game --yes",
+    "forget --all --yes",
 )
 
 

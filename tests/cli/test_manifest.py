@@ -67,7 +67,7 @@ def test_rules(manifest: dict[str, Any]) -> None:
     assert manifest["file_format_version"] == "1.2.0" and layer["name"] == LAYER_NAME
     assert all(isinstance(layer[key], str) for key in ("api_version", "implementation_version", "description"))
     assert layer["instance_extensions"] == [{"name": "VK_EXT_layer_settings", "spec_version": "2"}]
-    assert (layer["platforms"], layer["status"]) == (["LINUX"], "BETA")
+    assert (layer["platforms"], layer["status"]) == (["LINUX"], "ALPHA")
     assert list(broken(layer["features"]["settings"])) == []
     types = {key: VALUES[setting["type"]] for key, setting in flat(layer["features"]["settings"]).items()}
     for preset in layer["features"]["presets"]:

@@ -386,10 +386,38 @@ def test_policy_class_is_asked(user: User, file: Path) -> None:
     assert device["plan"]["carrier"] == "snapshot" and device["reason"] == "chosen by the policy class"
     text = user.pylayer("policy", "explain", "x").stdout
     assert "Carrier snapshot: chosen by the policy class" in text
-    assert "The policy class changes the plan\n  flush_wait_ns  7\n" in text
+    assert "The policy class changes these attributes of the plan\n  flush_wait_ns  7\n" in text
     (directory / "mine.py").write_text(f"{source}        raise RuntimeError('no')\n")
     (device,) = user.json("policy", "explain", "x")["devices"]
     assert device["plan"] is None and "RuntimeError: no" in device["reason"]
     (directory / "mine.py").write_text("this is no Python\n")
     found = user.json("policy", "explain", "x")
     assert "mine:Mine cannot be used (SyntaxError" in found["policy_problem"]
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("plan.queue_bytes //= 0", "it failed for Null hardware (RADV NAVI21): ZeroDivisionError: "),
+        ("plan = None", "plan_device returned no Plan for Null hardware (RADV NAVI21)"),
+        ("import os; os.abort()", "a trial of it crashed with SIGABRT"),
+        ("print('{}'); this is no Python", "it cannot be used: SyntaxError: invalid syntax"),
+    ],
+)
+def test_check_tries_the_policy_class(user: User, file: Path, body: str, says: str) -> None:
+    """check asks a policy class for a plan of the devices here, and names what it raises and the line. A class that
+    crashes its process is a problem of the file, too."""
+    directory = user.home / "policies"
+    directory.mkdir()
+    source = "from pylayer.policy import Policy\nclass Mine(Policy):\n"
+    source += "    def plan_device(self, program, facts, settings):\n"
+    source += "        plan = super().plan_device(program, facts, settings)\n"
+    file.write_text(f"share: all\npolicy: mine:Mine\npolicy_path: {directory}\n")
+    (directory / "mine.py").write_text(f"{source}        print(plan)\n        return plan\n")
+    assert user.pylayer("policy", "check").returncode == 0
+    (directory / "mine.py").write_text(f"{source}        {body}\n        return plan\n")
+    done = user.pylayer("policy", "check")
+    assert done.returncode == 1 and f"policy.yaml:2:1: policy: mine:Mine: {says}" in done.stdout
+    assert ("(mine.py, line 5)" in done.stdout) == ("Error" in says) and "frozen" not in done.stdout
+    assert done.stdout.endswith("1 problem: the rest of this file is valid.\n")
+    assert not user.json("policy", "check", status=1)["valid"]

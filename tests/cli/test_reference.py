@@ -48,7 +48,7 @@ def all_parameters() -> Iterator[tuple[str, str]]:
     def walk(found: click.Command, path: str) -> Iterator[tuple[str, str]]:
         yield path, ""
         for parameter in found.params:
-            if isinstance(parameter, click.Option):
+            if isinstance(parameter, click.Option) and not parameter.hidden:
                 yield from ((path, name) for name in parameter.opts)
         if isinstance(found, click.Group):
             context = click.Context(found)

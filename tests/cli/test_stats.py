@@ -185,12 +185,12 @@ def test_programs_and_identities_are_apart(user: User) -> None:
     assert found["total"]["pipelines"] == 15 and found["total"]["runs"] == 4
 
 
-@pytest.mark.parametrize("pattern", ["game", "GA*", "*(The Game)", "The Game", "g?me"])
-def test_app(user: User, pattern: str) -> None:
-    """A pattern matches the executable, the application and both together, in any case."""
+@pytest.mark.parametrize("name", ["game", "GA*", "*(The Game)", "game (The Game)", "g?me"])
+def test_app(user: User, name: str) -> None:
+    """A name is what the table shows, whole or up to the parentheses, or a pattern for either, in any case."""
     write_run(user, program="game (The Game)", application="The Game")
     write_run(user, program="tool", executable="tool")
-    assert [item["executable"] for item in user.json("stats", pattern)["programs"]] == ["game"]
+    assert [item["executable"] for item in user.json("stats", name)["programs"]] == ["game"]
 
 
 def test_app_that_never_ran(user: User) -> None:
@@ -229,7 +229,7 @@ WIDE = {"pipelines": 987654, "hits": 100000, "compiled": 23456, "hit_ns": 10**12
 def test_80_columns(user: User, program: str) -> None:
     """The table fits 80 columns. A wide program's name is cut in the middle, a number never."""
     write_run(user, program=program, counters=WIDE, refused={"wrong-uuid": 12345})
-    lines = user.pylayer("stats", COLUMNS="80").stdout.splitlines()
+    lines = user.terminal("stats", TERM="dumb")[1].splitlines()
     (row,) = [line for line in lines if "987654" in line]
     assert len(row.rstrip()) <= 80
     for text in ("987654", "100000", "23456", "12345"):
@@ -240,10 +240,37 @@ def test_80_columns(user: User, program: str) -> None:
     assert all(len(line) <= 80 for line in lines if not line.startswith("Store: "))
 
 
+def test_names_in_pipes(user: User) -> None:
+    """Piped output is never cut, whatever COLUMNS says: a program's whole name is in its row and in its remarks."""
+    name = "An-Exceedingly-Long-Name-Win64-Shipping.exe (An Exceedingly Long Name)"
+    write_run(user, program=name, counters=WIDE | {"adopted": 7}, refused={"wrong-uuid": 12345})
+    lines = user.pylayer("stats", COLUMNS="40").stdout.splitlines()
+    named = [line for line in lines if name in line]
+    assert len(named) >= 2 and "987654" in named[0] and named[0].startswith(name)
+
+
+def test_names_of_programs(user: User) -> None:
+    """stats takes the names that it shows, and the beginning of an identity, as ls does."""
+    write_run(user, program="game (A)", application="A")
+    write_run(user, program="game (B)", application="B", identity="f" * 32)
+    for name, found in (("game", "AB"), ("game (A)", "A"), ("*b)", "B"), ("ffff", "B"), (IDENTITY[:5], "A")):
+        assert sorted(one["application"] for one in user.json("stats", name)["programs"]) == list(found), name
+    done = user.pylayer("stats", "A")
+    assert done.returncode == 1 and "no run of A is recorded" in done.stderr
+
+
+def test_color(user: User) -> None:
+    """--color, before or after the command, says when to use colours. always leaves piped rows whole."""
+    write_run(user, program="game " * 30, counters={"adopted": 7})
+    assert COLOUR.search(user.pylayer("--color", "always", "stats").stdout)
+    assert "game " * 30 in user.pylayer("stats", "--color", "always", NO_COLOR="1").stdout
+    assert "\x1b" not in run_on_terminal(user, "stats", "--color=never")
+
+
 def test_remarks(user: User) -> None:
     """Problems are reported below the table, with the program's name, only if there were any."""
     write_run(user, counters={"adopted": 7, "events_dropped": 2, "answers_late": 1}, refused={"wrong-uuid": 3})
-    text = " ".join(user.pylayer("stats", COLUMNS="200").stdout.split())
+    text = " ".join(user.pylayer("stats").stdout.split())
     assert "pipelines adopted from the driver's own cache: 7" in text
     assert "cache data refused as wrong-uuid (written by another driver build): 3" in text
     assert "compiled pipelines not stored, because more came than the queue holds (queue_mib): 2" in text
@@ -254,7 +281,7 @@ def test_remarks(user: User) -> None:
 def test_damage_is_told_by_name(user: User) -> None:
     """Damage of the store has a line for each outcome. Torn ends of journals are normal and have none."""
     write_run(user, damage={"damaged-data": 2, "truncated": 4})
-    text = " ".join(user.pylayer("stats", COLUMNS="200").stdout.split())
+    text = " ".join(user.pylayer("stats").stdout.split())
     assert "parts of the store left out as damaged-data (data that does not match its hash): 2" in text
     assert "truncated" not in text
     (program,) = user.json("stats")["programs"]
@@ -286,7 +313,7 @@ def test_no_color(user: User) -> None:
 def test_markup_in_names(user: User) -> None:
     """A program's name is printed literally, even if it contains markup."""
     write_run(user, program="[red]x[/] :smile:", executable="x")
-    assert "[red]x[/] :smile:" in user.pylayer("stats", COLUMNS="120").stdout
+    assert "[red]x[/] :smile:" in user.pylayer("stats").stdout
 
 
 def test_json_is_complete(user: User) -> None:

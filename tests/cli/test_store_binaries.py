@@ -75,7 +75,7 @@ def test_ls_program(user: User, store: Store) -> None:
     (game,) = shelf["programs"]
     assert (game["pipelines"], game["binaries"], game["attestation_files"]) == (32, 22, 1)
     assert game["compile_ns"] == 31 * 2_000_000
-    assert "22 of the pipelines are stored as pipeline binaries" in user.pylayer("ls", "game*", COLUMNS="120").stdout
+    assert "22 of the pipelines are stored as pipeline binaries" in user.pylayer("ls", "game*").stdout
 
 
 def problems(user: User) -> list[dict[str, Any]]:

@@ -152,6 +152,21 @@ def test_living_writer(user: User, store: Store, words: str) -> None:
     assert user.json("verify")["fine"]
 
 
+def test_one_name_one_program(user: User, store: Store) -> None:
+    """A name touches the program that is shown by it and no other: neither one whose application has that name, nor
+    all of one executable. With *, it touches them all."""
+    for program in (("x", "tool"), ("tool", "Other")):
+        store.journal(program, cell(1))
+    for arguments in (("clear", "--app", "tool", "--yes"), ("export", "tool.pylayer", "--app", "tool")):
+        done = user.pylayer(*arguments)
+        assert done.returncode == 2 and "tool names 2 programs: " in done.stderr and done.stderr.count("\n") == 1
+        assert "tool (Other) (" in done.stderr and "x (tool)" not in done.stderr
+    removed = user.json("clear", "--app", "tool (Other)", "--yes")["removed"]
+    assert [each["programs"] for each in removed] == [["tool (Other)"]]
+    assert user.json("clear", "--app", "tool*", "--yes")["removed"][0]["programs"] == ["tool"]
+    assert store.loaded(("x", "tool")) == [1]
+
+
 @pytest.mark.parametrize("words", ["--app tool", "--all"])
 def test_while_another_folds(user: User, store: Store, words: str) -> None:
     """A folder that a running process folds is not changed. The command says so with status 1."""

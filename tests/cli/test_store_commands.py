@@ -95,14 +95,17 @@ def test_ls_rows(user: User, store: Store) -> None:
 
 
 def test_ls_app(user: User, store: Store) -> None:
-    """A name selects the programs that match by executable, application or number."""
+    """A name selects the programs that are shown by it, whole or up to the parentheses, or by their number. Only with *
+    or ? it is a pattern, in any case."""
     number = f"{stores.program_id(*TOOL):016x}"
-    for pattern in ("tool", "TO*", number):
-        (shelf,) = user.json("ls", pattern)["identities"]
+    for name in ("tool", "TO*", number):
+        (shelf,) = user.json("ls", name)["identities"]
         assert [row["program"] for row in shelf["programs"]] == ["tool"]
-    assert user.json("ls", "The Game")["identities"][0]["programs"][0]["program"] == "game (The Game)"
-    done = user.pylayer("ls", "nobody")
-    assert done.returncode == 1 and "nobody" in done.stderr and done.stderr.count("\n") == 1
+    for name in ("game", "game (The Game)", "*the game*", "g?me"):
+        assert user.json("ls", name)["identities"][0]["programs"][0]["program"] == "game (The Game)"
+    for name in ("nobody", "The Game", "TOOL", "gam"):
+        done = user.pylayer("ls", name)
+        assert done.returncode == 1 and name in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_ls_identity(user: User, store: Store) -> None:
@@ -114,8 +117,12 @@ def test_ls_identity(user: User, store: Store) -> None:
 
 
 def test_ls_names_the_device(user: User, store: Store) -> None:
-    """The device has the name that a run recorded, or its numbers if no run did."""
-    assert "device 0x73bf of vendor 0x1002" in user.pylayer("ls").stdout
+    """The device has the name that a run recorded. If no run did, such as after an import, it is the name of the device
+    of this machine, or its maker and number."""
+    assert "AMD device 0x73bf\n" in user.pylayer("ls").stdout
+    here = stores.present(user.environment)
+    Store(user.store, here).journal(GAME, cell(1, identity=here))
+    assert "Null hardware (RADV NAVI21)\n" in user.pylayer("ls").stdout
     stores.write_run(user.store, IDENTITY, device="A fine device")
     assert "A fine device\nradv, Mesa 25.0.7; identity" in user.pylayer("ls").stdout
 
@@ -149,7 +156,7 @@ def test_ls_program(user: User, store: Store) -> None:
     (game,) = shelf["programs"]
     assert game["pipelines_by_kind"] == {"graphics": 45} and game["compile_ns"] == 45 * 2_000_000
     assert game["data_bytes"] == sum(len(stores.cell_data(number)) for number in range(45))
-    text = user.pylayer("ls", "game*", COLUMNS="120").stdout
+    text = user.pylayer("ls", "game*").stdout
     assert "pipelines     45 (45 graphics)" in text
     assert "compile time  90.0 ms," in text and "1 journal, 1 pack, 1 blob, 1 attestation file" in text
 
@@ -210,8 +217,7 @@ def test_80_columns(user: User, store: Store, command: str) -> None:
     for suffix in (".blob", ".snapshot"):
         (path,) = store.files(f"*{suffix}")
         move_file(str(user.store), str(path), [Damage(str(path), "damaged-data", detail="for the test")])
-    done = user.pylayer(*command.split(), COLUMNS="80")
-    for line in done.stdout.splitlines():
+    for line in user.terminal(*command.split(), TERM="dumb")[1].splitlines():
         assert len(line) <= 80 or str(user.store) in line or IDENTITY.name in line or "18" in line, line
 
 
@@ -220,7 +226,7 @@ def test_long_names(user: User) -> None:
     program = ("An-Exceedingly-Long-Name-Of-A-Program-Win64-Shipping.exe", "An Exceedingly Long Name")
     Store(user.store).journal(program, *(cell(number) for number in range(12)))
     stores.write_run(user.store, IDENTITY, program)
-    (row,) = [line for line in user.pylayer("ls", COLUMNS="80").stdout.splitlines() if "…" in line]
+    (row,) = [line for line in user.terminal("ls", TERM="dumb")[1].splitlines() if "…" in line]
     assert len(row.rstrip()) <= 80 and row.startswith("An-E") and row.split()[-5:-3] == ["12", "1J"]
 
 

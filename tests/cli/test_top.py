@@ -18,6 +18,7 @@ import pytest
 from cli.user import DEMO, User
 from unit.things import facts
 
+from pylayer.cli import top
 from pylayer.common import owner
 from pylayer.common.identity import Identity
 from pylayer.store.runs import RunFile
@@ -176,11 +177,12 @@ def test_waits_for_a_program(user: User) -> None:
 
 
 def test_piped(user: User) -> None:
-    """Without a terminal, top prints plain text once."""
+    """Without a terminal, top prints plain text once, with whole names."""
     for number in range(3):
         write_run(user, program=f"a game with a name that is much longer than {number}", queued=5, queued_bytes=70_000)
     done = user.pylayer("top", COLUMNS="80")
-    assert "\x1b" not in done.stdout and max(map(len, done.stdout.splitlines())) <= 80
+    assert "\x1b" not in done.stdout and done.stdout.count("a game with a name that is much longer than ") == 3
+    assert max(map(len, user.terminal("top", "--once", TERM="dumb")[1].splitlines())) <= 80
     assert "3 running" in done.stdout and done.stdout.count("68.4 KiB") == 3
 
 
@@ -216,3 +218,24 @@ def test_no_store(tmp_path: Path, user: User) -> None:
     """If no variable tells where the store is, one line says what to set."""
     done = user.pylayer("top", HOME="", XDG_CACHE_HOME="")
     assert done.returncode == 1 and "PYLAYER_STORE" in done.stderr
+
+
+def test_filter_and_sort(user: User) -> None:
+    """A name selects programs. --sort and the s key order them, the greatest first and running ones before all."""
+    for name, count in (("few", 1), ("many", 9), ("some", 5)):
+        write_run(user, program=name, executable=name, counters={"pipelines": count}, started=time.time() + count)
+    write_run(user, program="ended", executable="ended", counters={"pipelines": 99}, ended=time.time())
+
+    def shown(*arguments: str) -> list[str]:
+        return [one["program"] for one in user.json("top", *arguments)["programs"]]
+
+    assert shown("--sort", "created") == ["many", "some", "few", "ended"]
+    assert all(len(shown("--sort", key)) == 4 for key in top.SORTS)
+    assert shown("many") == ["many"] and shown("?e*") == ["few"]
+    assert user.pylayer("top", "nobody").stdout == "nobody is not running under pylayer now\n"
+    terminal = Terminal(user, "--interval", "0.1")
+    terminal.read_until(b"by started (s)")
+    os.write(terminal.ours, b"s")
+    terminal.read_until(b"by created (s)")
+    os.write(terminal.ours, b"q")
+    assert terminal.end() == 0

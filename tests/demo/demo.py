@@ -22,9 +22,11 @@ from rich.table import Table
 
 from pylayer.store import runs
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+import radv
+
 PROGRAM = Path("build/demo/pipelines")
 PYLAYER = Path(sys.executable).with_name("pylayer")
-RADV_MANIFESTS = "/usr/share/vulkan/icd.d"
 
 # Drivers keep a cache on disk too. It would answer the second run, with and without the layer.
 NO_DRIVER_CACHES = {"MESA_SHADER_CACHE_DISABLE": "1", "__GL_SHADER_DISK_CACHE": "0"}
@@ -62,11 +64,10 @@ def has_gpu() -> bool:
 
 def radv_without_hardware() -> dict[str, str]:
     """Environment that makes RADV compile for a GPU that is not there."""
-    manifests = sorted(Path(RADV_MANIFESTS).glob("radeon_icd*.json"))
-    if not manifests:
-        raise DemoError(f"no GPU, and no radeon_icd*.json in {RADV_MANIFESTS}: install mesa-vulkan-drivers")
-    driver = str(manifests[0])
-    return {"VK_DRIVER_FILES": driver, "VK_ICD_FILENAMES": driver, "RADV_FORCE_FAMILY": "navi21"}
+    driver = radv.manifest()
+    if not driver:
+        raise DemoError("no GPU, and no radeon_icd*.json in /usr/share/vulkan/icd.d: install mesa-vulkan-drivers")
+    return {"VK_DRIVER_FILES": driver, "VK_ICD_FILENAMES": driver, **radv.gpu("navi21")}
 
 
 def environment(store: Path, gpu: bool) -> dict[str, str]:
@@ -121,7 +122,7 @@ def measure(count: int, store: Path) -> dict[str, Any]:
 
 def show(result: dict[str, Any]) -> None:
     """The table, and what it means."""
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 100)  # nothing is cut in a file
     console.print(f"{result['device']}; driver {result['driver']}")
     if not result["hardware"]:
         console.print("No GPU here: Mesa's compiler for AMD works without one.")

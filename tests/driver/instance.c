@@ -75,13 +75,12 @@ static VkResult VKAPI_CALL enumerate_devices(VkInstance instance, uint32_t *coun
 static VkResult VKAPI_CALL enumerate_groups(VkInstance instance, uint32_t *count,
                                             VkPhysicalDeviceGroupProperties *groups)
 {
-    VkPhysicalDevice devices[MAX_DEVICES];
-    uint32_t all = MAX_DEVICES, room = *count;
-    enumerate_devices(instance, &all, devices);
+    DriverInstance *of = (DriverInstance *)(void *)instance;
+    uint32_t room = *count, all = settings.device_count;
     *count = groups && room < all ? room : all;
     for (uint32_t i = 0; groups && i < *count; i++) {
         groups[i].physicalDeviceCount = 1;
-        groups[i].physicalDevices[0] = devices[i];
+        groups[i].physicalDevices[0] = (VkPhysicalDevice)(void *)&of->devices[i];
         groups[i].subsetAllocation = VK_FALSE;
     }
     return groups && room < all ? VK_INCOMPLETE : VK_SUCCESS;

@@ -178,6 +178,12 @@ static void step_setenv(char **arguments)
     say("setenv %d", setenv(arguments[0], arguments[1], 1));
 }
 
+static void step_variable(char **arguments)
+{
+    const char *value = getenv(arguments[0]);
+    say("%s is %s", arguments[0], value ? value : "not set");
+}
+
 /* On this thread, so that nothing of the program reads the environment meanwhile: each new name moves the array. */
 static void step_environment_storm(char **arguments)
 {
@@ -223,6 +229,7 @@ const Step process_steps[] = {
     {"become-nobody", 0, step_become_nobody},
     {"clearenv", 0, step_clearenv},
     {"setenv", 2, step_setenv},
+    {"variable", 1, step_variable},
     {"environment-storm", 1, step_environment_storm},
     {"local-time", 1, step_local_time},
     {"sleep", 1, step_sleep},

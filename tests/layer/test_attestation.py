@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import radv
 from world import Run, World
 
 COUNT = 24
@@ -132,7 +133,7 @@ def test_never_loaded(world: World, file: Path) -> None:
 def test_stale(world: World, file: Path) -> None:
     """A cache file from another device is stale. Back on the first device, the file saved there is attested."""
     kept = file.read_bytes()
-    with_file(world, file, RADV_FORCE_FAMILY="navi31")
+    with_file(world, file, **radv.gpu("navi31"))
     assert outcomes(world) == {"stale": 1}
     assert world.last()["compiled"] == COUNT
     file.write_bytes(kept)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import radv
 from world import ROOT, World, clean_environment
 
 
@@ -23,7 +24,7 @@ def test_no_corrupted_data_reaches_the_driver() -> None:
 
 def test_records_of_another_driver_in_a_file(world: World) -> None:
     """If a file system puts another driver's records into a file, the layer does not load them."""
-    world.demo("--count", 8, RADV_FORCE_FAMILY="navi31")
+    world.demo("--count", 8, **radv.gpu("navi31"))
     (foreign,) = world.stored_files(".closed")
     records = foreign.read_bytes()[256:]
     world.demo("--count", 8)

@@ -188,11 +188,11 @@ def test_main_thread_ends_last(world: World) -> None:
     ],
     ids=["handler before the instance", "handler behind the device", "destructor"],
 )
-def test_vulkan_at_exit(world: World, steps: list[str]) -> None:
+def test_vulkan_at_exit(quick: World, steps: list[str]) -> None:
     """Handlers of exit() and destructors can create pipelines and destroy a device. What was stored before is whole."""
-    process = run_host(world, *steps)
+    process = run_host(quick, *steps)
     assert "at exit: pipelines 0" in process.stdout
-    hits_again(world, 3)
+    hits_again(quick, 3)
 
 
 def test_loader_closed_and_opened(world: World) -> None:

@@ -64,10 +64,10 @@ def test_address_space_that_shrinks(world: World, when: int, spare_mib: int) -> 
     assert counters["hits"] + counters["compiled"] == 3
 
 
-def test_no_bytes_in_files(world: World) -> None:
+def test_no_bytes_in_files(quick: World) -> None:
     """The layer's writes never end a program by the SIGXFSZ of RLIMIT_FSIZE. One line says that pipelines cannot be
     stored."""
-    process = run_host(world, "limit", "fsize", 0, *RUN)
+    process = run_host(quick, "limit", "fsize", 0, *RUN)
     assert sum("pipelines cannot be stored" in line for line in lines(process)) == 1
 
 

@@ -110,12 +110,12 @@ def test_environment_that_changes(world: World) -> None:
 
 def test_environment_is_read_on_the_programs_thread(world: World) -> None:
     """Policy asks the C library for no variable, from its start to the end of the device. The only variable asked for
-    is RADV's, in each vkCreatePipelineCache."""
+    is RADV's, in each vkCreatePipelineCache, or that of its stand-in for the kernel (tests/radv.py)."""
     for _ in range(2):
         run = ["instance", "device", "pipelines", 3, *END]
         process = run_host(world, *run, LD_PRELOAD=str(BUILD / "tests" / "libwatch_environment.so"))
         asked = {line.rpartition(" ")[2] for line in process.stderr.splitlines() if " asks for " in line}
-        assert asked <= {"VK_ENABLE_PIPELINE_CACHE"}
+        assert asked <= {"VK_ENABLE_PIPELINE_CACHE", "DRM_SHIM_DEBUG"}
     assert world.last()["hits"] == 3
 
 
@@ -124,6 +124,29 @@ def test_cleared_environment(world: World) -> None:
     for _ in range(2):
         run_host(world, "instance", "device", "clearenv", "pipelines", 3, *END)
     assert world.last()["hits"] == 3
+
+
+def test_policy_cannot_change_the_environment(world: World) -> None:
+    """A policy class that sets, deletes and clears variables does so in a copy: the program's environment stays. Python
+    3.15 clears it with one call of the C library."""
+    directory = world.directory / "policies"
+    directory.mkdir(mode=0o700)
+    (directory / "mine.py").write_text(
+        "import os\n"
+        "from pylayer.policy import Policy\n"
+        "os.environ['KEPT'] = 'no'\n"
+        "del os.environ['KEPT']\n"
+        "os.environ.clear()\n"
+        "print('variables:', len(os.environ))\n"
+        "class Mine(Policy):\n"
+        "    pass\n"
+    )
+    config = world.directory / "policy.yaml"
+    config.write_text(f"policy: mine:Mine\npolicy_path: {directory}\n")
+    process = run_host(
+        world, *STORED, *END, "variable", "KEPT", PYLAYER_CONFIG=str(config), KEPT="yes", PYLAYER_LOG="info"
+    )
+    assert "variables: 0" in process.stderr and "KEPT is yes" in process.stdout
 
 
 def test_environment_without_home(world: World) -> None:

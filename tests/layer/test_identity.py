@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+import radv
 from world import BUILD, World, icd_file
 
 from pylayer.common.identity import Identity
@@ -22,7 +23,7 @@ def test_other_device(world: World) -> None:
     """Another GPU starts with an empty store. Once the old GPU is back, its pipelines are hits."""
     world.demo("--count", 12)
     first = identity(world)
-    world.demo("--count", 12, RADV_FORCE_FAMILY="navi31")
+    world.demo("--count", 12, **radv.gpu("navi31"))
     assert compiled_and_hits(world) == (12, 0) and identity(world) != first
     world.demo("--count", 12)
     assert compiled_and_hits(world) == (0, 12) and identity(world) == first

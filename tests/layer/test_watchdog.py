@@ -430,7 +430,7 @@ def test_stats_say_it(world: World) -> None:
     """`pylayer stats` shows one line for a class that was switched off, and `--json` has all counts."""
     world.demo("--count", COUNT, **watched(world, keep_cell="while True: pass"))
     command = [str(Path(os.sys.executable).parent / "pylayer"), "stats"]  # type: ignore[attr-defined]
-    text = " ".join(world.run(command, VK_INSTANCE_LAYERS=None, COLUMNS="80").stdout.split())
+    text = " ".join(world.run(command, VK_INSTANCE_LAYERS=None).stdout.split())
     assert (
         "pipelines: policy class mine:Mine was switched off: keep_cell did not return within 500 ms, PolicyTimeout "
         "(mine.py, line "

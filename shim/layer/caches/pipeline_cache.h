@@ -24,9 +24,9 @@ typedef struct AppCache {
  * writes its cache every few seconds mostly writes the same data. */
 #define KEPT_DIGESTS 16
 typedef struct KeptDigests {
-    pthread_mutex_t mutex;
     uint8_t digests[KEPT_DIGESTS][PYLAYER_DIGEST_BYTES];
     unsigned count, next;
+    pthread_mutex_t mutex; /* not first: GCC 16 then takes the digests for a part of it, and warns */
 } KeptDigests;
 
 AppCache *app_cache_find(Device *device, VkPipelineCache handle);

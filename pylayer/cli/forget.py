@@ -1,0 +1,71 @@
+"""``pylayer forget``: removes what was recorded about programs that ran."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from ..common.files import remove
+from ..report import recorded
+from .complete import programs
+from .output import EXIT_STATUSES, HELP, Failure, WrongUse, human_bytes, json_option, plural, print_json, say
+from .selection import NAMES, confirm, dry_run_option, require_one, require_store, yes_option
+
+
+def _size(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:
+        return 0  # gone
+
+
+@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Remove what was recorded about programs.")
+@click.argument("name", required=False, shell_complete=programs, help=f"This program, {NAMES}.")
+@click.option("--all", "everything", is_flag=True, help="All programs.")
+@dry_run_option
+@yes_option
+@json_option
+def forget(name: str | None, everything: bool, dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Remove what was recorded about a program, or about all: its runs, their numbers and their timelines.
+
+    stats, report and metrics then no longer show it. Stored pipelines stay; pylayer clear removes those. Programs that
+    are running stay in the list.
+
+    \b
+    Example:
+      pylayer forget blender
+      pylayer forget --all
+    """
+    if (name is not None) + everything != 1:
+        raise WrongUse("say what to forget: a program's NAME, or --all; pylayer stats lists the programs")
+    store = require_store()
+    runs = [run for run in recorded.read(store.root) if name is None or run.run.matches(name)]
+    if name is not None:
+        if not runs:
+            raise Failure(f"nothing was forgotten: no run of {name} is recorded; pylayer stats lists the programs")
+        require_one(name, {run.run.program_id: run.title for run in runs}, "nothing was forgotten")
+    running = {run.name for run in runs if run.state == "running"}
+    gone = [run for run in runs if run.name not in running]
+    kept = {f"{name}.run" for name in running}
+    found = store.recorded_paths(None if everything else {run.name for run in gone})
+    paths = [path for path in found if os.path.basename(path) not in kept]
+    size = sum(map(_size, paths))
+    told = f"{plural(len(gone), 'run')} of {plural(len({run.title for run in gone}), 'program')}, {human_bytes(size)}"
+    if paths and not dry_run:
+        confirm(f"Forget {told}?", yes)
+        for path in paths:
+            remove(path)
+    left = [] if dry_run else [path for path in paths if os.path.lexists(path)]
+    if as_json:
+        shown = sorted({run.title for run in gone})
+        counts = {"runs": len(gone), "running": len(running), "files": len(paths), "bytes": size}
+        print_json({"store": store.root, "dry_run": dry_run, "programs": shown, **counts})
+    elif not paths:
+        say(f"Nothing to forget in {store.root}.")
+    else:
+        say(f"{'Would forget' if dry_run else 'Forgotten'}: {told}. Stored pipelines stay (pylayer ls).")
+    if running and not as_json:
+        click.echo(f"Kept: {plural(len(running), 'run')} of programs that are running.")
+    if left:
+        raise Failure(f"{plural(len(left), 'file')} could not be removed, such as {left[0]}; check who owns it")

@@ -1,0 +1,219 @@
+"""``pylayer prewarm``: fills a program's part of the store from recordings of its pipelines."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..store.store import Store
+from .complete import files, programs
+from .environment import DISABLE, with_layer
+from .output import EXIT_PROBLEM, EXIT_STATUSES, HELP, Failure, json_option, one_line, plural, print_json, progress, say
+from .selection import NAMES, Names, require_store
+from .transfer import recipient_of
+
+if TYPE_CHECKING:
+    from ..store.store import Import
+
+REPLAYER = "fossilize-replay"
+WHERE = "build it from https://github.com/ValveSoftware/Fossilize, or name it with --replayer"
+
+#: The beginning of every recording.
+MAGIC = b"\x81FOSSILIZEDB"
+
+#: Lines of ``fossilize-replay --progress``.
+_OVERALL = re.compile(r"Overall (\d+) / (\d+)")
+_CRASHES = re.compile(r"(Clean|Dirty) crashes (\d+)")
+
+
+@dataclass
+class Replay:
+    """What fossilize-replay said: how much it did, how often the driver crashed on something, how it ended, its last
+    error."""
+
+    done: int = 0
+    total: int = 0
+    clean: int = 0
+    dirty: int = 0
+    status: int = 0
+    error: str = ""
+    interrupted: bool = False
+
+    def read(self, line: str, advance: Callable[..., None]) -> None:
+        """Reads one line."""
+        overall, crashes = _OVERALL.search(line), _CRASHES.search(line)
+        if overall:
+            before, self.done, self.total = self.done, int(overall[1]), int(overall[2])
+            advance(self.done - before, self.total)
+        elif crashes:
+            setattr(self, crashes[1].lower(), int(crashes[2]))
+        elif "ERROR" in line:
+            self.error = one_line(line)
+
+
+def _require_recording(path: str) -> None:
+    """Raises Failure if a file is no recording."""
+    try:
+        with open(path, "rb") as file:
+            if file.read(len(MAGIC)) != MAGIC:
+                raise Failure(f"nothing was replayed: {path} is no recording by Fossilize")
+    except OSError as error:
+        raise Failure(f"nothing was replayed: {path} cannot be read: {error.strerror or error}") from error
+
+
+def _replay(command: list[str], environment: dict[str, str], quiet: bool) -> Replay:
+    """Runs fossilize-replay and shows its progress. Ctrl-C ends it."""
+    found = Replay()
+    try:
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        )
+    except OSError as error:
+        raise Failure(f"{command[0]} was not started: {error.strerror or error}") from error
+    with process, progress("replaying", None, quiet) as advance:
+        assert process.stderr is not None
+        try:
+            for line in process.stderr:
+                found.read(line, advance)
+        except KeyboardInterrupt:  # the terminal interrupts fossilize-replay too
+            found.interrupted = True
+            process.terminate()
+    found.status = process.returncode
+    return found
+
+
+def _give(replayed: Store, store: Store, recipient: tuple[int, str], scratch: str) -> list[Import]:
+    """Gives everything in the store ``replayed`` to a program of ``store``. Returns an import for each identity."""
+    imports = []
+    for shelf in replayed.shelves(lambda name: True, lambda number, name: None):
+        if shelf.identity is None:
+            continue
+        path = os.path.join(scratch, f"{shelf.name}.pylayer")
+        export = replayed.export(shelf.identity, dict.fromkeys(shelf.programs, REPLAYER), "")
+        for _ in export.steps(path):
+            pass
+        if export.result.paths:
+            work = store.import_from(path, recipient)
+            for _ in work.steps(store.root, False):
+                pass
+            imports.append(work)
+    return imports
+
+
+def _print(imports: list[Import], recipient: str, replay: Replay, names: Names) -> None:
+    from .inventory import describe
+
+    for work in imports:
+        result = work.result
+        known = f", {plural(result.known, 'record')} already in the store" if result.known else ""
+        say(f"Stored: {plural(result.pipelines, 'pipeline')} for {recipient}{known}")
+        device, driver = describe(work.identity, work.identity.name, names)
+        say(f"  {device}, {driver}; identity {work.identity.name}")
+    if replay.clean + replay.dirty:
+        click.echo(f"  without {plural(replay.clean + replay.dirty, 'pipeline')} on which the driver crashed")
+
+
+@click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Compile a program's pipelines before it runs.")
+@click.argument(
+    "recordings",
+    metavar="FILE...",
+    nargs=-1,
+    required=True,
+    shell_complete=files,
+    help="Recordings by Fossilize, such as game.foz.",
+)
+@click.option(
+    "--for",
+    "app",
+    metavar="NAME",
+    required=True,
+    shell_complete=programs,
+    help=f"Store them for this program, {NAMES}.",
+)
+@click.option("--replayer", metavar="FILE", shell_complete=files, help=f"The {REPLAYER} to use. Default: from PATH.")
+@json_option
+def prewarm(recordings: tuple[str, ...], app: str, replayer: str | None, as_json: bool) -> None:
+    """Compile the pipelines in Fossilize's recordings, and store them for a program.
+
+    fossilize-replay creates them under the layer, with all processors. The program must have run under pylayer once, so
+    that its name is known. After Ctrl-C, what was compiled until then is stored.
+
+    \b
+    Example:
+      pylayer prewarm game.foz --for game
+    """
+    from . import layer_files
+
+    for path in recordings:
+        _require_recording(path)
+    tool = shutil.which(replayer or REPLAYER)
+    if tool is None:
+        raise Failure(f"{replayer or REPLAYER} is not there or not executable; {WHERE}")
+    if DISABLE in os.environ:
+        raise Failure(f"{DISABLE} is set, which keeps the layer out of every program; unset it")
+    store = require_store()
+    recipient = recipient_of(store, app, "nothing was replayed")
+    names = Names(store.root)
+    try:
+        manifests = str(layer_files.run_directory(store.root))
+        with tempfile.TemporaryDirectory(prefix="prewarm-", dir=store.root) as scratch:
+            root = os.path.join(scratch, "store")
+            environment = with_layer({**os.environ, "PYLAYER_STORE": root}, manifests)
+            command = [tool, "--progress", *(os.path.abspath(path) for path in recordings)]
+            replay = _replay(command, environment, as_json)
+            imports = _give(Store(root), store, recipient, scratch)
+    except OSError as error:
+        raise Failure(f"{store.root} cannot be used: {error.strerror or error}; nothing was stored") from error
+    if as_json:
+        print_json(_as_json(store.root, imports, recipient, replay, names))
+    else:
+        _print(imports, recipient[1], replay, names)
+    if replay.interrupted:
+        raise KeyboardInterrupt
+    if not replay.status and not imports:
+        raise Failure(
+            "nothing was stored: the recordings hold no pipeline for this device, or nothing is kept for "
+            "it (pylayer doctor)"
+        )
+    if replay.status:
+        said = f" ({replay.error})" if replay.error else ""
+        what = "the rest was not replayed" if imports else "nothing was stored"
+        raise Failure(f"{what}: {REPLAYER} ended with status {replay.status}{said}; run it alone to see more")
+    if replay.clean + replay.dirty:
+        raise click.exceptions.Exit(EXIT_PROBLEM)
+
+
+def _as_json(
+    root: str, imports: list[Import], recipient: tuple[int, str], replay: Replay, names: Names
+) -> dict[str, Any]:
+    from .inventory import describe
+
+    identities = []
+    for work in imports:
+        device, driver = describe(work.identity, work.identity.name, names)
+        counts = {"pipelines": work.result.pipelines, "known_records": work.result.known}
+        identities.append({"identity": work.identity.name, "device": device, "driver": driver, **counts})
+    return {
+        "store": root,
+        "program": recipient[1],
+        "program_id": f"{recipient[0]:016x}",
+        "replayed": replay.done,
+        "total": replay.total,
+        "crashes": replay.clean + replay.dirty,
+        "status": replay.status,
+        "identities": identities,
+    }
