@@ -24,7 +24,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 11
+#define PYLAYER_BOUNDARY_VERSION 12
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -432,6 +432,7 @@ typedef struct PylayerCounters {
     uint64_t fetched_bytes;        /* their bytes */
     uint64_t fetched_compile_ns;   /* how long it had taken to compile them */
     uint64_t fetch_ns;             /* how long it took to find, read and merge them */
+    uint64_t identified_shaders;   /* shaders known by their VK_EXT_shader_module_identifier */
 } PylayerCounters;
 
 /* Values that are not totals, of one device and of the process's queue. */

@@ -96,6 +96,16 @@ def _replay(command: list[str], environment: dict[str, str], quiet: bool) -> Rep
     return found
 
 
+def _uses_identifiers(store: Store, program_id: int) -> bool:
+    """Returns whether the layer knew shaders of the program by their identifiers in any recorded run. fossilize-replay
+    enables VK_EXT_shader_module_identifier. A program that does not enable it finds only pipelines whose shaders are
+    known by their code."""
+    from ..report import recorded
+
+    runs = (found.run for found in recorded.read(store.root))
+    return any(run.program_id == program_id and run.numbers["identified_shaders"] for run in runs)
+
+
 def _give(replayed: Store, store: Store, recipient: tuple[int, str], scratch: str) -> list[Import]:
     """Gives everything in the store ``replayed`` to a program of ``store``. Returns an import for each identity."""
     imports = []
@@ -173,6 +183,8 @@ def prewarm(recordings: tuple[str, ...], app: str, replayer: str | None, as_json
         with tempfile.TemporaryDirectory(prefix="prewarm-", dir=store.root) as scratch:
             root = os.path.join(scratch, "store")
             environment = with_layer({**os.environ, "PYLAYER_STORE": root}, manifests)
+            if not _uses_identifiers(store, recipient[0]):
+                environment["PYLAYER_SHADER_IDENTIFIERS"] = "ignore"
             command = [tool, "--progress", *(os.path.abspath(path) for path in recordings)]
             replay = _replay(command, environment, as_json)
             imports = _give(Store(root), store, recipient, scratch)

@@ -201,8 +201,6 @@ class Import:
         self.path = path
         self.result = Moved()
         self._recipient = recipient
-        #: The records that follow were compiled by another program than the recipient.
-        self._foreign = False
         self._sections: dict[int, _Section] = {}
         self.device = ""
         self.identity = self._read_identity()
@@ -313,7 +311,6 @@ class Import:
     def _begin(self, folder: Folder, named: tuple[int, str], dry_run: bool) -> _Section:
         """Returns the section that the following records go to. With a recipient it is always the same one."""
         program, name = self._recipient or named
-        self._foreign = program != named[0]
         section = self._sections.get(program)
         if section is None:
             section = self._sections[program] = _Section(program, name, _present(folder, program))
@@ -341,9 +338,7 @@ class Import:
         self.result.pipelines += record[0] in format.PIPELINES
         self.result.data_bytes += len(data)
         if section.writer is not None:
-            # Another program's create infos have other fingerprints. The layer finds its records only without one.
-            fingerprint = 0 if self._foreign else record[7]
-            section.writer.add(record, data, fingerprint, min(record[8], now))
+            section.writer.add(record, data, record[7], min(record[8], now))
 
     def _stop_at_damage(self, checked: checking.Checked) -> None:
         if checked.damage:

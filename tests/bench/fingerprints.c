@@ -36,6 +36,12 @@ void object_names_forget_module(Device *of, VkShaderModule module)
     (void)module;
 }
 
+const char *environment_get(const char *name)
+{
+    (void)name;
+    return NULL;
+}
+
 bool process_is_forked_child(void)
 {
     return false;

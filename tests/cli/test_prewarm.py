@@ -11,12 +11,15 @@ from pathlib import Path
 
 import pytest
 from cli.user import DEMO, User
+from world import BUILD
 
 from pylayer.cli import prewarm
 
 COUNT = 20
+IDENTIFIERS = BUILD / "tests" / "identifiers"
 STAND_IN = f"""#!/bin/sh
 [ "$1" = --progress ] && [ -f "$2" ] || exit 3
+echo "${{PYLAYER_SHADER_IDENTIFIERS:-used}}" >"$HOME/identifiers"
 echo "Fossilize INFO:    Overall 0 / {COUNT}" >&2
 [ "$STATUS" = 9 ] || {DEMO} --count {COUNT} >&2 || exit 4
 echo "Fossilize INFO:    Overall {COUNT} / {COUNT}" >&2
@@ -62,6 +65,15 @@ def test_the_game_compiles_nothing(gamer: User) -> None:
     assert sorted(path.name for path in gamer.store.iterdir()) == before
     again = gamer.json("prewarm", "game.foz", "--for", "game")
     assert (again["replayed"], again["total"], again["identities"][0]["pipelines"]) == (COUNT, COUNT, 0)
+
+
+def test_identifiers_as_the_program_has_them(gamer: User) -> None:
+    """The replay knows shaders as the program does: by their code, or by their identifiers if the program enables
+    VK_EXT_shader_module_identifier."""
+    assert gamer.pylayer("run", "--", IDENTIFIERS, "record", gamer.directory / "identifiers").returncode == 0
+    for name, told in (("game", "ignore"), ("identifiers", "used")):
+        assert gamer.pylayer("prewarm", "game.foz", "--for", name).returncode == 0
+        assert (gamer.home / "identifiers").read_text().strip() == told
 
 
 def test_progress_on_a_terminal(gamer: User) -> None:

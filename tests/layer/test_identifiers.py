@@ -180,6 +180,20 @@ def test_module_and_identifier_have_one_fingerprint(world: World) -> None:
     assert not stored["inline"] | stored["replay"] | stored["translate"]
 
 
+def test_identifiers_ignored(world: World) -> None:
+    """With PYLAYER_SHADER_IDENTIFIERS=ignore pipelines have the fingerprints that they have in a program that does not
+    enable the extension. `pylayer prewarm` sets it for such programs."""
+    wanted = record(world)
+    seen = []
+    for options, wish in (((), None), ((), "ignore"), (("--without-extension",), None)):
+        run(world, "inline" if options else "record", *options, PYLAYER_SHADER_IDENTIFIERS=wish)
+        ended = only(wanted.take(), "destroyed")[0]
+        seen.append((set(ended["seen"]), ended["counters"]["identified_shaders"] > 0))
+    (identified, counted), (ignored, ignored_counted), (without, without_counted) = seen
+    assert ignored == without and len(ignored) == 10 and not identified & ignored
+    assert counted and not ignored_counted and not without_counted
+
+
 def test_identifier_of_no_bytes(world: World) -> None:
     """An empty identifier is ignored, and the code that comes with it counts."""
     wanted = record(world)

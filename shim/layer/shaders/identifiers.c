@@ -7,7 +7,11 @@
  */
 #include "shaders/identifiers.h"
 
+#include <string.h>
+
+#include "device/counters.h"
 #include "device/device.h"
+#include "process/process.h"
 
 /* Gives an identifier another digest than code of the same bytes. */
 #define IDENTIFIER_SEED 0x6964656e74696679ull
@@ -16,6 +20,9 @@
  * shaderModuleIdentifier-06885 require the feature. */
 void identifiers_open(Device *device)
 {
+    const char *wish = environment_get("PYLAYER_SHADER_IDENTIFIERS");
+    if (wish && strcmp(wish, "ignore") == 0)
+        return;
     device->get_module_identifier = (PFN_vkGetShaderModuleIdentifierEXT)device->get_device_proc_addr(
         device->handle, "vkGetShaderModuleIdentifierEXT");
     device->get_code_identifier = (PFN_vkGetShaderModuleCreateInfoIdentifierEXT)device->get_device_proc_addr(
@@ -27,16 +34,17 @@ uint64_t identifier_digest(const uint8_t *identifier, uint32_t size)
     return size && size <= VK_MAX_SHADER_MODULE_IDENTIFIER_SIZE_EXT ? digest64(identifier, size, IDENTIFIER_SEED) : 0;
 }
 
-uint64_t identifier_of_module(const Device *device, VkShaderModule module)
+uint64_t identifier_of_module(Device *device, VkShaderModule module)
 {
     if (!device->get_module_identifier)
         return 0;
     VkShaderModuleIdentifierEXT found = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_IDENTIFIER_EXT};
     device->get_module_identifier(device->handle, module, &found);
+    count(&counters_of(device)->totals.identified_shaders, 1);
     return identifier_digest(found.identifier, found.identifierSize);
 }
 
-uint64_t identifier_of_code(const Device *device, const VkShaderModuleCreateInfo *info)
+uint64_t identifier_of_code(Device *device, const VkShaderModuleCreateInfo *info)
 {
     if (!device->get_code_identifier)
         return 0;
@@ -45,5 +53,6 @@ uint64_t identifier_of_code(const Device *device, const VkShaderModuleCreateInfo
     alone.pNext = NULL;
     VkShaderModuleIdentifierEXT found = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_IDENTIFIER_EXT};
     device->get_code_identifier(device->handle, &alone, &found);
+    count(&counters_of(device)->totals.identified_shaders, 1);
     return identifier_digest(found.identifier, found.identifierSize);
 }

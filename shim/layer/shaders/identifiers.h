@@ -4,11 +4,12 @@
 
 #include "base.h"
 
-/* For a device whose application enabled the feature: finds its commands. */
+/* For a device whose application enabled the feature: finds its commands, unless PYLAYER_SHADER_IDENTIFIERS is
+ * "ignore". Then shaders that have code are known by that, as in a program that does not enable the feature. */
 void identifiers_open(Device *device);
 /* Each returns a digest of an identifier, the same in every process; 0 if there is none. */
 uint64_t identifier_digest(const uint8_t *identifier, uint32_t size);
-uint64_t identifier_of_module(const Device *device, VkShaderModule module);
-uint64_t identifier_of_code(const Device *device, const VkShaderModuleCreateInfo *info);
+uint64_t identifier_of_module(Device *device, VkShaderModule module);
+uint64_t identifier_of_code(Device *device, const VkShaderModuleCreateInfo *info);
 
 #endif

@@ -5,6 +5,7 @@
 #include "shaders/shader_modules.h"
 
 #include "shaders/identifiers.h"
+#include "device/counters.h"
 #include "device/device.h"
 #include "loader/dispatch.h"
 #include "process/process.h"
@@ -61,7 +62,7 @@ static uint64_t code_of_info(const VkShaderModuleCreateInfo *info)
 }
 
 /* Uses the module's identifier if it has one (identifiers.c). */
-static uint64_t code_of_new_module(const Device *device, VkShaderModule module, const VkShaderModuleCreateInfo *info)
+static uint64_t code_of_new_module(Device *device, VkShaderModule module, const VkShaderModuleCreateInfo *info)
 {
     uint64_t identifier = identifier_of_module(device, module);
     return identifier ? identifier : code_of_info(info);
@@ -98,8 +99,10 @@ uint64_t shader_code_of_stage(Device *device, const VkPipelineShaderStageCreateI
         if (node->sType == VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_MODULE_IDENTIFIER_CREATE_INFO_EXT) {
             const VkPipelineShaderStageModuleIdentifierCreateInfoEXT *chained = (const void *)node;
             /* An identifier of no bytes counts as absent. */
-            if (chained->identifierSize)
+            if (chained->identifierSize) {
+                count(&counters_of(device)->totals.identified_shaders, 1);
                 return identifier_digest(chained->pIdentifier, chained->identifierSize);
+            }
         }
     }
     return 0;

@@ -362,14 +362,10 @@ unsigned stored_fetch(Device *device, uint64_t fingerprint)
     }
     if (result == READ_LATE)
         return known;
-    if (!fingerprint) {
-        atomic_store(&stored->unnamed_fetched, true);
-        return 0;
-    }
-    known = fingerprints_note(device, fingerprint, SEEN_FETCHED);
-    if (!(known & SEEN_MERGED))
-        stored_fetch(device, 0); /* it may be among those that another program compiled: pylayer import --for */
-    return known;
+    if (fingerprint)
+        return fingerprints_note(device, fingerprint, SEEN_FETCHED);
+    atomic_store(&stored->unnamed_fetched, true);
+    return 0;
 }
 
 static bool give_one(Device *device, AppCache *app_cache, Place place)

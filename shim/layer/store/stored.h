@@ -17,7 +17,7 @@ void stored_free(Device *device);
 bool stored_open(Device *device, const FileHeader *header, bool every_program, bool sentinel_outside,
                  StoredFound *found);
 /* Gives the driver all stored cells with this fingerprint, and those behind them in their files, which a program
- * usually creates next. If there are none, gives it the cells without a fingerprint, once. Returns when the layer's cache holds them: what is known of the fingerprint (enum Seen). */
+ * usually creates next. Returns when the layer's cache holds them: what is known of the fingerprint (enum Seen). */
 unsigned stored_fetch(Device *device, uint64_t fingerprint);
 /* Gives an application's cache all stored cells with this fingerprint, and no others: the cache then holds what it would
  * hold without the layer. Returns false if there are none. */
