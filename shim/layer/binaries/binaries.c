@@ -211,13 +211,13 @@ static bool fetch_all(Device *device, const VkPipelineBinaryCreateInfoKHR *of, H
     return false;
 }
 
-static bool tell_policy(Device *device, PylayerCell about, BinaryRecord *record, uint64_t size)
+static bool tell_policy(Device *device, PylayerCell *about, BinaryRecord *record, uint64_t size)
 {
     PylayerMessage *message = message_new(PYLAYER_MSG_CELL, device->serial);
     if (!message) {
         free(record);
     } else {
-        message->cell = about;
+        message->cell = *about;
         message->cell.unit = PYLAYER_UNIT_BINARIES;
         message->cell.size = size;
         message->cell.data = (const uint8_t *)record;
@@ -230,7 +230,7 @@ static bool tell_policy(Device *device, PylayerCell about, BinaryRecord *record,
 
 /* Puts the binaries into the index and sends them to policy. Returns false if the driver does not give them. */
 static bool keep(Device *device, const VkPipelineBinaryCreateInfoKHR *of, const VkPipelineBinaryKeyKHR *key,
-                 PylayerCell about)
+                 PylayerCell *about)
 {
     Handles handles;
     if (!fetch_all(device, of, &handles))
@@ -256,7 +256,7 @@ static bool keep(Device *device, const VkPipelineBinaryCreateInfoKHR *of, const 
 }
 
 bool binaries_keep(PipelineCall *call, uint32_t index, Element *element, const VkPipelineBinaryKeyKHR *key,
-                   PylayerCell about)
+                   PylayerCell *about)
 {
     Device *device = call->device;
     bool kept = false;
@@ -278,28 +278,28 @@ bool binaries_want_capture(const Device *device, const Element *element)
            atomic_load_explicit(&device->kinds_captured, memory_order_relaxed) >> element->kind & 1;
 }
 
-void binaries_keep_captured(PipelineCall *call, uint32_t index, Element *element, PylayerCell about)
+void binaries_keep_captured(PipelineCall *call, uint32_t index, Element *element, PylayerCell *about)
 {
     VkPipelineBinaryKeyKHR key;
     if (!binaries_key(call, index, element, &key) || binary_index_find(call->device, &key))
         return;
-    about.flags |= PYLAYER_CELL_CAPTURED;
+    about->flags |= PYLAYER_CELL_CAPTURED;
     VkPipelineBinaryCreateInfoKHR create = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_CREATE_INFO_KHR,
                                             .pipeline = call->pipelines[index]};
     keep(call->device, &create, &key, about);
 }
 
 bool binaries_capture(PipelineCall *call, uint32_t index, Element *element, const VkPipelineBinaryKeyKHR *key,
-                      PylayerCell about, VkPipeline *pipeline, uint64_t *duration_ns)
+                      PylayerCell *about, VkPipeline *pipeline, uint64_t *duration_ns)
 {
     Device *device = call->device;
     if (create_without_cache(call, index, element, CAPTURE_DATA, NULL, pipeline, duration_ns) != VK_SUCCESS) {
         *pipeline = VK_NULL_HANDLE;
         return false;
     }
-    about.flags |= PYLAYER_CELL_CAPTURED;
-    about.create_ns = *duration_ns;
-    about.start_ns = now_ns() - *duration_ns;
+    about->flags |= PYLAYER_CELL_CAPTURED;
+    about->create_ns = *duration_ns;
+    about->start_ns = now_ns() - *duration_ns;
     VkPipelineBinaryCreateInfoKHR create = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_CREATE_INFO_KHR,
                                             .pipeline = *pipeline};
     if (keep(device, &create, key, about)) {

@@ -22,17 +22,17 @@ bool binaries_create(PipelineCall *call, uint32_t index, Element *element, const
 /* Asks the driver's internal cache for the binaries of a pipeline that was just created without a VkPipelineCache, and
  * keeps them. Returns false if the internal cache does not have them. */
 bool binaries_keep(PipelineCall *call, uint32_t index, Element *element, const VkPipelineBinaryKeyKHR *key,
-                   PylayerCell about);
+                   PylayerCell *about);
 
 /* Returns true if compiling has to capture: there is no internal cache, or it is known not to give binaries of this
  * kind. */
 bool binaries_want_capture(const Device *device, const Element *element);
 
 /* Keeps the binaries of a pipeline that the application created with CAPTURE_DATA. */
-void binaries_keep_captured(PipelineCall *call, uint32_t index, Element *element, PylayerCell about);
+void binaries_keep_captured(PipelineCall *call, uint32_t index, Element *element, PylayerCell *about);
 
 /* Creates the pipeline with CAPTURE_DATA, and keeps its binaries. Returns false if the pipeline was not created. */
 bool binaries_capture(PipelineCall *call, uint32_t index, Element *element, const VkPipelineBinaryKeyKHR *key,
-                      PylayerCell about, VkPipeline *pipeline, uint64_t *duration_ns);
+                      PylayerCell *about, VkPipeline *pipeline, uint64_t *duration_ns);
 
 #endif

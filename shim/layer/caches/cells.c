@@ -88,14 +88,14 @@ static bool was_given(Device *device, const uint8_t *data, size_t size, uint64_t
     return number != 0 && number <= given_before;
 }
 
-bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, PylayerCell about, uint64_t given_before)
+bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, PylayerCell *about, uint64_t given_before)
 {
     size_t size = 0;
     uint8_t *data = driver_cache_read(device, cell, &size);
     bool empty =
         data && device->empty_data && size == device->empty_size && memcmp(data, device->empty_data, size) == 0;
     if (!empty) {
-        fingerprints_note_merged(device, about.fingerprint, 0);
+        fingerprints_note_merged(device, about->fingerprint, 0);
         merge_cell(device, cell, app_cache);
     }
     device->destroy_pipeline_cache(device->handle, cell, NULL);
@@ -115,13 +115,13 @@ bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, Pyla
         free(data);
         data = NULL;
         size = 0;
-        about.flags |= PYLAYER_CELL_EMPTY;
+        about->flags |= PYLAYER_CELL_EMPTY;
     }
     if (!empty && was_given(device, data, size, given_before))
-        about.flags |= PYLAYER_CELL_STORED;
-    about.size = size;
-    about.data = data;
-    message->cell = about;
+        about->flags |= PYLAYER_CELL_STORED;
+    about->size = size;
+    about->data = data;
+    message->cell = *about;
     if (!mailbox_post(message, device->plan.queue_bytes))
         count(&counters_of(device)->totals.events_dropped, 1);
     return !empty;

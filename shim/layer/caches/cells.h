@@ -9,7 +9,7 @@ void cells_close(Device *device);
 /* Reads the cell, merges it into the layer's cache and, if given, the application's, and destroys it. Fills in the rest
  * of `about` and sends it to policy. The cell must hold no more than what creating one pipeline added. given_before:
  * Device::last_given when the probe that missed began; 0: unknown. Returns false if the driver put nothing into it. */
-bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, PylayerCell about, uint64_t given_before);
+bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, PylayerCell *about, uint64_t given_before);
 /* Merges the layer's cache into an application's cache that lacks pipelines which the layer has. */
 void cells_seed(Device *device, AppCache *app_cache);
 /* Returns the number of a record that the driver got from the store, where the layer reads it itself; 0: it did not. */

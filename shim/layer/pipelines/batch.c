@@ -121,16 +121,15 @@ void batch_note_created(const Batch *batch, uint32_t index)
     (uint64_t)(VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR |                                                         \
                VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR)
 
-PylayerCell batch_about_cell(const Batch *batch, uint32_t index, uint8_t flags, uint64_t create_ns)
+void batch_about_cell(const Batch *batch, uint32_t index, uint8_t flags, uint64_t create_ns, PylayerCell *about)
 {
     const Element *element = &batch->elements[index];
     if (element->flags & CAPTURES)
         flags |= PYLAYER_CELL_INTERNALS;
     if (batch->after_load && !atomic_load_explicit(&batch->call->device->loading.refused, memory_order_relaxed))
         flags |= PYLAYER_CELL_AFTER_LOAD;
-    PylayerCell about = {.flags = flags};
-    creation_describe(&about, batch->call, index, element, create_ns);
-    return about;
+    *about = (PylayerCell){.flags = flags};
+    creation_describe(about, batch->call, index, element, create_ns);
 }
 
 void batch_note_plain(Batch *batch, uint32_t index, bool from_layer, uint64_t duration_ns)

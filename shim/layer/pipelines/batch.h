@@ -52,6 +52,8 @@ void batch_create_each(Batch *batch, CreateFn create);
 void batch_note_created(const Batch *batch, uint32_t index);
 /* The same for a pipeline created with a cache and without a probe. from_layer: the cache was the layer's. */
 void batch_note_plain(Batch *batch, uint32_t index, bool from_layer, uint64_t duration_ns);
-PylayerCell batch_about_cell(const Batch *batch, uint32_t index, uint8_t flags, uint64_t create_ns);
+/* Describes a pipeline that was just created. A PylayerCell is large: below the driver's frames it may be too much for a
+ * small stack. */
+void batch_about_cell(const Batch *batch, uint32_t index, uint8_t flags, uint64_t create_ns, PylayerCell *about);
 
 #endif

@@ -7,6 +7,21 @@
 #include "binaries/binaries.h"
 #include "pipelines/carrier_cells.h"
 
+static bool keep(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *key, uint8_t flags, uint64_t create_ns)
+{
+    PylayerCell about;
+    batch_about_cell(batch, index, flags, create_ns, &about);
+    return binaries_keep(batch->call, index, &batch->elements[index], key, &about);
+}
+
+static bool capture(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *key, VkPipeline *pipeline,
+                    uint64_t *duration_ns)
+{
+    PylayerCell about;
+    batch_about_cell(batch, index, 0, 0, &about);
+    return binaries_capture(batch->call, index, &batch->elements[index], key, &about, pipeline, duration_ns);
+}
+
 /* The index lacks the pipeline, but cells that were stored earlier or the driver's own cache may have it. */
 static bool probe_without_binaries(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *key)
 {
@@ -30,8 +45,7 @@ static bool probe_without_binaries(Batch *batch, uint32_t index, const VkPipelin
     Adoption adoption;
     bool adopted = false;
     if (!in_cells && device->plan.adopt && adoption_begin(device, duration, &adoption)) {
-        adopted =
-            binaries_keep(call, index, element, key, batch_about_cell(batch, index, PYLAYER_CELL_ADOPTED, duration));
+        adopted = keep(batch, index, key, PYLAYER_CELL_ADOPTED, duration);
         adoption_end(device, &adoption);
     }
     count(adopted ? &counters_of(device)->totals.adopted : &counters_of(device)->kind_hits[element->kind], 1);
@@ -60,7 +74,7 @@ static void capture_belatedly(Batch *batch, uint32_t index, const VkPipelineBina
     if (!element_flags_can_change(element, call, index))
         return;
     atomic_fetch_or(&device->kinds_captured, 1u << element->kind);
-    if (binaries_capture(call, index, element, key, batch_about_cell(batch, index, 0, 0), &again, &duration))
+    if (capture(batch, index, key, &again, &duration))
         device->destroy_pipeline(device->handle, again, call->allocator);
     else /* the driver can create it, but not capture it */
         atomic_fetch_or(&device->kinds_without_binaries, 1u << element->kind);
@@ -73,8 +87,7 @@ static VkResult compile_for_binaries(Batch *batch, uint32_t index, const VkPipel
     Element *element = &batch->elements[index];
     VkPipeline *pipeline = &call->pipelines[index];
     uint64_t duration = 0;
-    if (binaries_want_capture(device, element) &&
-        binaries_capture(call, index, element, key, batch_about_cell(batch, index, 0, 0), pipeline, &duration)) {
+    if (binaries_want_capture(device, element) && capture(batch, index, key, pipeline, &duration)) {
         note_compiled(batch, index, duration);
         return VK_SUCCESS;
     }
@@ -85,7 +98,7 @@ static VkResult compile_for_binaries(Batch *batch, uint32_t index, const VkPipel
         return result;
     }
     note_compiled(batch, index, duration);
-    if (!binaries_keep(call, index, element, key, batch_about_cell(batch, index, 0, duration))) {
+    if (!keep(batch, index, key, 0, duration)) {
         creation_tell(batch, index, PYLAYER_OUTCOME_COMPILED, duration, 1);
         capture_belatedly(batch, index, key);
     }

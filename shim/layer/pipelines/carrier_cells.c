@@ -14,6 +14,16 @@
 /* An adoption overwrites the application's stage feedbacks, so they are saved. With more, nothing is adopted. */
 #define SAVED_STAGES 16
 
+/* Tells policy what is in a cell, and merges it. Not inlined: the description is not on the stack while the driver
+ * compiles. */
+static __attribute__((noinline)) bool keep_cell(Batch *batch, uint32_t index, VkPipelineCache cell, uint8_t flags,
+                                                uint64_t create_ns, uint64_t given_before)
+{
+    PylayerCell about;
+    batch_about_cell(batch, index, flags, create_ns, &about);
+    return cell_finish(batch->call->device, cell, batch->app_cache, &about, given_before);
+}
+
 /*
  * The driver's own disk cache had the pipeline, so nothing was compiled, and the store lacks it. Creating the pipeline
  * a second time, in a cell, costs one more disk cache hit, once. Returns false if the pipeline could not be created in
@@ -52,8 +62,7 @@ static bool adopt_now(Batch *batch, uint32_t index)
         device->destroy_pipeline_cache(device->handle, cell, NULL);
         return false;
     }
-    bool kept = cell_finish(device, cell, batch->app_cache,
-                            batch_about_cell(batch, index, PYLAYER_CELL_ADOPTED, duration), UINT64_MAX);
+    bool kept = keep_cell(batch, index, cell, PYLAYER_CELL_ADOPTED, duration, UINT64_MAX);
     if (kept)
         count(&counters_of(device)->totals.adopted, 1);
     return kept;
@@ -191,8 +200,7 @@ static VkResult compile_into_cell(Batch *batch, uint32_t index)
     batch_note_created(batch, index);
     count(&counters_of(device)->totals.compile_ns, duration);
     element_clear_application_hit(element);
-    bool kept =
-        cell_finish(device, cell, batch->app_cache, batch_about_cell(batch, index, 0, duration), batch->given_before);
+    bool kept = keep_cell(batch, index, cell, 0, duration, batch->given_before);
     count(kept ? &counters_of(device)->totals.compiled : &counters_of(device)->totals.uncacheable, 1);
     return VK_SUCCESS;
 }

@@ -19,6 +19,14 @@
 /* Calls with up to this many create infos need no heap. Applications rarely pass more than one. */
 #define STACK_ELEMENTS 8
 
+/* Not inlined: the description is not on the stack of other creations. */
+static __attribute__((noinline)) void keep_captured(Batch *batch, uint32_t index)
+{
+    PylayerCell about;
+    batch_about_cell(batch, index, 0, 0, &about);
+    binaries_keep_captured(batch->call, index, &batch->elements[index], &about);
+}
+
 static VkResult pass_untouched(Batch *batch)
 {
     PipelineCall *call = batch->call;
@@ -30,7 +38,7 @@ static VkResult pass_untouched(Batch *batch)
         if (batch->elements[i].captures || batch->elements[i].from_binaries)
             note_use_of_binaries(call->device);
         if (batch->elements[i].captures && !batch->elements[i].from_binaries && call->pipelines[i] != VK_NULL_HANDLE)
-            binaries_keep_captured(call, i, &batch->elements[i], batch_about_cell(batch, i, 0, 0));
+            keep_captured(batch, i);
     }
     return result;
 }

@@ -52,19 +52,19 @@ void creation_describe(PylayerCell *about, const PipelineCall *call, uint32_t in
     object_names_describe(call->device, about, stages);
 }
 
-static void tell(Device *device, PylayerCell about, enum PylayerOutcome outcome)
+static void tell(Device *device, const PylayerCell *about, enum PylayerOutcome outcome)
 {
     PylayerMessage *message = message_new(PYLAYER_MSG_CELL, device->serial);
     if (message) {
-        about.unit = PYLAYER_UNIT_NONE;
-        about.outcome = (uint8_t)outcome;
-        message->cell = about;
+        message->cell = *about;
+        message->cell.unit = PYLAYER_UNIT_NONE;
+        message->cell.outcome = (uint8_t)outcome;
     }
     if (!mailbox_post(message, device->plan.queue_bytes))
         count(&counters_of(device)->untold, 1);
 }
 
-void creation_tell_about(Device *device, PylayerCell about, enum PylayerOutcome outcome)
+void creation_tell_about(Device *device, const PylayerCell *about, enum PylayerOutcome outcome)
 {
     if (device->plan.tell_creations)
         tell(device, about, outcome);
@@ -79,7 +79,7 @@ void creation_tell(const Batch *batch, uint32_t index, enum PylayerOutcome outco
     PylayerCell about = {0};
     creation_describe(&about, batch->call, index, &batch->elements[index], create_ns);
     about.pipelines = pipelines;
-    tell(device, about, outcome);
+    tell(device, &about, outcome);
 }
 
 void creation_tell_hit(const Batch *batch, uint32_t index, uint64_t create_ns)
@@ -111,7 +111,7 @@ void creation_tell_passed(const PipelineCall *call, VkResult result, uint64_t cr
     element_release(&element);
     about.pipelines = call->count;
     object_names_note(call->device, call->pipelines[0], element.fingerprint);
-    tell(call->device, about, result < 0 ? PYLAYER_OUTCOME_FAILED : PYLAYER_OUTCOME_PASSED);
+    tell(call->device, &about, result < 0 ? PYLAYER_OUTCOME_FAILED : PYLAYER_OUTCOME_PASSED);
 }
 
 void creation_tell_wait(Device *device, uint64_t waited_ns)
@@ -119,5 +119,5 @@ void creation_tell_wait(Device *device, uint64_t waited_ns)
     if (!device->plan.tell_creations || waited_ns < PYLAYER_TOLD_NS)
         return;
     PylayerCell about = {.create_ns = waited_ns, .start_ns = now_ns() - waited_ns, .thread = thread_id()};
-    tell(device, about, PYLAYER_OUTCOME_WAITED);
+    tell(device, &about, PYLAYER_OUTCOME_WAITED);
 }

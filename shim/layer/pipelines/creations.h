@@ -14,7 +14,7 @@ void creation_describe(PylayerCell *about, const PipelineCall *call, uint32_t in
  * create_ns covers. */
 void creation_tell(const struct Batch *batch, uint32_t index, enum PylayerOutcome outcome, uint64_t create_ns,
                    uint32_t pipelines);
-void creation_tell_about(Device *device, PylayerCell about, enum PylayerOutcome outcome);
+void creation_tell_about(Device *device, const PylayerCell *about, enum PylayerOutcome outcome);
 /* Tells policy about a hit that was slow. */
 void creation_tell_hit(const struct Batch *batch, uint32_t index, uint64_t create_ns);
 /* Tells policy about a call without a probe, if it compiled: by batch_note_plain's count or, without creation feedback,

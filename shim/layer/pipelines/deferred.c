@@ -188,7 +188,7 @@ static void keep_cell(DeferredOperation *operation, uint32_t created)
     PylayerCell about = about_cell(operation);
     count(&counters_of(device)->totals.compile_ns, about.create_ns);
     bool adopted = about.flags & PYLAYER_CELL_ADOPTED;
-    bool kept = cell_finish(device, operation->cache, operation->app_cache, about, 0);
+    bool kept = cell_finish(device, operation->cache, operation->app_cache, &about, 0);
     count(!kept     ? &counters_of(device)->totals.uncacheable
           : adopted ? &counters_of(device)->totals.adopted
                     : &counters_of(device)->totals.compiled,
@@ -211,8 +211,10 @@ static void finish(DeferredOperation *operation)
     count(&counters_of(device)->totals.plain_ns, __atomic_load_n(&operation->create_ns, __ATOMIC_RELAXED));
     if (device->feedback)
         count(&counters_of(device)->totals.plain_compiled, created - hits);
-    if (created > hits)
-        creation_tell_about(device, about_cell(operation), PYLAYER_OUTCOME_PLAIN);
+    if (created > hits) {
+        PylayerCell about = about_cell(operation);
+        creation_tell_about(device, &about, PYLAYER_OUTCOME_PLAIN);
+    }
 }
 
 /* Returns when this thread or another one has finished the operation. */
