@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: Increase this when the meaning of a policy file's content changes.
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 
 
 def copy_path(root: str, text: bytes) -> str:

@@ -20,6 +20,9 @@
 
 #define LAYER_NAME "VK_LAYER_PYLAYER_pipeline_cache"
 
+/* For functions whose variables would be too much on the stack of the function that calls them. */
+#define NOT_INLINED __attribute__((noinline))
+
 typedef struct Instance Instance;
 typedef struct Device Device;
 

@@ -16,8 +16,8 @@
 
 /* Tells policy what is in a cell, and merges it. Not inlined: the description is not on the stack while the driver
  * compiles. */
-static __attribute__((noinline)) bool keep_cell(Batch *batch, uint32_t index, VkPipelineCache cell, uint8_t flags,
-                                                uint64_t create_ns, uint64_t given_before)
+NOT_INLINED static bool keep_cell(Batch *batch, uint32_t index, VkPipelineCache cell, uint8_t flags, uint64_t create_ns,
+                                  uint64_t given_before)
 {
     PylayerCell about;
     batch_about_cell(batch, index, flags, create_ns, &about);

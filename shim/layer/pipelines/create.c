@@ -20,7 +20,7 @@
 #define STACK_ELEMENTS 8
 
 /* Not inlined: the description is not on the stack of other creations. */
-static __attribute__((noinline)) void keep_captured(Batch *batch, uint32_t index)
+NOT_INLINED static void keep_captured(Batch *batch, uint32_t index)
 {
     PylayerCell about;
     batch_about_cell(batch, index, 0, 0, &about);
