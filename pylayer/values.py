@@ -167,7 +167,7 @@ class Plan(Record):
 
     def __init__(self, **values: Any) -> None:
         values.setdefault("strict_caches", False)
-        values.setdefault("report_caches", False)  # older policy classes make plans without these four fields
+        values.setdefault("report_caches", False)  # older policy classes make plans without these fields
         values.setdefault("binaries_on_use", False)
         values.setdefault("tell_creations", False)
         super().__init__(**values)

@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: Increase this when the meaning of a policy file's content changes.
+#: Increase this when a preset changes, or the meaning of a file that was valid before. A new key needs no increase.
 SCHEMA_VERSION = 10
 
 

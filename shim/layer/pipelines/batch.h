@@ -48,7 +48,8 @@ bool batch_prepare_plain(Batch *batch);
 /* Creates, one by one, the pipelines that do not exist yet. */
 typedef VkResult (*CreateFn)(Batch *batch, uint32_t index);
 void batch_create_each(Batch *batch, CreateFn create);
-/* Counts a pipeline that was created for the application, by whatever means. */
+/* Counts a pipeline that was created for the application. Those of deferred operations are counted in deferred.c, those
+ * of calls that pass in pass.c. */
 void batch_note_created(const Batch *batch, uint32_t index);
 /* The same for a pipeline created with a cache and without a probe. from_layer: the cache was the layer's. */
 void batch_note_plain(Batch *batch, uint32_t index, bool from_layer, uint64_t duration_ns);
