@@ -53,7 +53,10 @@ COUNTERS = {
         help="Compiled pipelines that were not stored because the queue was full.",
     ),
     "answers_late": Row(
-        "times that the program went on before policy answered", remark=True, metric="pylayer_late_answers_total"
+        "times that the program went on before policy answered",
+        remark=True,
+        metric="pylayer_late_answers_total",
+        help="Times that the program stopped waiting before policy answered.",
     ),
     "hit_ns": Row("time that hits took, summed over threads", metric="pylayer_pipeline_hit_seconds_total"),
     "compile_ns": Row("time that compiling took, summed over threads"),
@@ -94,7 +97,7 @@ RUN_VALUES = {
         "stored records set aside because a process died over them (see pylayer quarantine ls)",
         remark=True,
         metric="pylayer_left_out_records_total",
-        help="Records that were not loaded because a process died over them.",
+        help="Stored records that are set aside because a process died while the driver handled them.",
     ),
     "lost_records": Row("records that could not be written to the store", metric="pylayer_lost_records_total"),
     "cache_wait_ns": Row("time that the program waited for verdicts on data of its own caches"),
