@@ -162,7 +162,7 @@ def variables() -> list[tuple[str, str]]:
     """Each variable in docs/policy.md, and what it means."""
     text = (DOCS / "policy.md").read_text(encoding="utf-8").partition("\n## Variables\n")[2]
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", text, re.MULTILINE)
-    return [(name, f"{meaning} Default: {default}.") for name, meaning, default in rows]
+    return [(name, f"{meaning}. Default: {default}.") for name, meaning, default in rows]
 
 
 def man() -> str:

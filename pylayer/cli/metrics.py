@@ -27,7 +27,7 @@ METRICS = (
     ("pylayer_pipeline_compile_seconds_total", "counter", "Time that compiles took, summed over threads, by kind."),
     *((row.metric, "counter", row.metric_help) for row in _SUMS.values()),
     ("pylayer_damaged_parts_total", "counter", "Damaged parts of the store that were not loaded, by outcome."),
-    ("pylayer_cache_data_total", "counter", "Data that the program created its own caches with, by verdict and reason."),
+    ("pylayer_cache_data_total", "counter", "Initial data of the program's own caches, by verdict and reason."),
     ("pylayer_pulled_pipelines", "gauge", "Stored pipelines that came from a fleet."),
     ("pylayer_pulled_pipelines_used", "gauge", "Stored pipelines from a fleet that programs on this machine used."),
     ("pylayer_store_bytes", "gauge", "Size of the whole store."),
