@@ -164,7 +164,7 @@ def test_place(user: User, store: Store) -> None:
 
 
 def test_every_part_of_a_pack(user: User, store: Store) -> None:
-    """verify finds a flipped bit in the data of each of a pack's records, and in the header of the first of each kind."""
+    """verify finds a flipped bit in the data of each record of a pack, and in the header of the first of each kind."""
     path = one(store, PACK)
     whole = path.read_bytes()
     reader = Reader(str(path))
