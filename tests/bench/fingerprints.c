@@ -23,35 +23,7 @@
 DispatchTable device_table;
 static Device device;
 
-void *dispatch_find(DispatchTable *table, void *key)
-{
-    (void)table;
-    (void)key;
-    return &device;
-}
-
-void object_names_forget_module(Device *of, VkShaderModule module)
-{
-    (void)of;
-    (void)module;
-}
-
-const char *environment_get(const char *name)
-{
-    (void)name;
-    return NULL;
-}
-
-bool process_is_forked_child(void)
-{
-    return false;
-}
-
-void log_line(enum PylayerLogLevel level, const char *format, ...)
-{
-    (void)level;
-    (void)format;
-}
+#include "../layer/alone.h"
 
 static VkResult driver_creates(VkDevice handle, const VkShaderModuleCreateInfo *info,
                                const VkAllocationCallbacks *allocator, VkShaderModule *module)

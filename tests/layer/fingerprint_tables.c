@@ -27,35 +27,7 @@ static uint64_t dropped(void)
     return sum;
 }
 
-void *dispatch_find(DispatchTable *table, void *key)
-{
-    (void)table;
-    (void)key;
-    return &device;
-}
-
-void object_names_forget_module(Device *of, VkShaderModule module)
-{
-    (void)of;
-    (void)module;
-}
-
-const char *environment_get(const char *name)
-{
-    (void)name;
-    return NULL;
-}
-
-bool process_is_forked_child(void)
-{
-    return false;
-}
-
-void log_line(enum PylayerLogLevel level, const char *format, ...)
-{
-    (void)level;
-    (void)format;
-}
+#include "alone.h"
 
 /* ---- fingerprints seen: four threads, each with those of the next one too ------------------------- */
 

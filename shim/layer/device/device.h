@@ -69,8 +69,7 @@ struct Device {
     AdoptionBudget adoption;
 
     pthread_mutex_t given_mutex;
-    NumberMap
-        given; /* numbers of stored records that the driver got, by digest_id; empty where policy hands them over */
+    NumberMap given;          /* numbers of stored records that the driver got, by digest_id; not those from policy */
     atomic_ullong last_given; /* of these numbers */
     Loading loading;
     atomic_ullong restorable_slots; /* bit mask of the caches, in order of creation, for which policy has data */

@@ -24,8 +24,8 @@ enum Seen {
     SEEN_CREATED = 1,   /* this run created a pipeline with it */
     SEEN_MERGED = 2,    /* the layer's cache holds a pipeline with it */
     SEEN_FETCHED = 4,   /* what the store has of it was given to the driver */
-    SEEN_RECORDED = 16, /* policy was told of its creation; only noted where the program can name it */
     SEEN_TOLD = 8,      /* the store knows already that it was used within a day */
+    SEEN_RECORDED = 16, /* policy was told of its creation; only noted where the program can name it */
 };
 
 void fingerprints_open(Device *device);

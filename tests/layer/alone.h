@@ -1,0 +1,36 @@
+/* alone.h - what the layer's sources for shaders call, for programs that have these sources without the rest of the layer.
+ * Include it below `device`. */
+#ifndef ALONE_H
+#define ALONE_H
+
+void *dispatch_find(DispatchTable *table, void *key)
+{
+    (void)table;
+    (void)key;
+    return &device;
+}
+
+void object_names_forget_module(Device *of, VkShaderModule module)
+{
+    (void)of;
+    (void)module;
+}
+
+const char *environment_get(const char *name)
+{
+    (void)name;
+    return NULL;
+}
+
+bool process_is_forked_child(void)
+{
+    return false;
+}
+
+void log_line(enum PylayerLogLevel level, const char *format, ...)
+{
+    (void)level;
+    (void)format;
+}
+
+#endif
