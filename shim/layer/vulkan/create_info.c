@@ -125,6 +125,7 @@ void element_read(Element *element, const PipelineCall *call, uint32_t index)
     element->plain = false;
     element->suspect = false;
     element->fingerprint = 0;
+    element->known = 0;
     element->copies = NULL;
     element->last_copy = NULL;
     element->feedback.flags = 0;
