@@ -141,13 +141,16 @@ class Plan(Record):
     pipelineBinaryInternalCacheControl. ``check_binaries``: vkCreatePipelineBinariesKHR fails for stale data, and for
     altered data unless ``restore_binaries`` is set and the layer can replace it. ``index_bytes``: limit of the binaries
     in memory. ``binaries_on_use``: with the binaries carrier, cells are used unless the program uses binaries itself,
-    or did in an earlier run. ``tell_creations``: the layer also sends a Cell for pipelines that leave nothing to store.
+    or did in an earlier run. ``cells_alone``: where the layer reads the store itself, the driver gets a stored cell by
+    itself for its pipeline's first creation, and merged with others when that is created again. ``tell_creations``: the
+    layer also sends a Cell for pipelines that leave nothing to store.
     """
 
     adopt: bool
     answer_wait_ns: int
     binaries_on_use: bool
     carrier: int
+    cells_alone: bool
     check_binaries: bool
     check_caches: bool
     driver_cache_off: bool
@@ -169,6 +172,7 @@ class Plan(Record):
         values.setdefault("strict_caches", False)
         values.setdefault("report_caches", False)  # older policy classes make plans without these fields
         values.setdefault("binaries_on_use", False)
+        values.setdefault("cells_alone", False)
         values.setdefault("tell_creations", False)
         super().__init__(**values)
 

@@ -24,7 +24,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 12
+#define PYLAYER_BOUNDARY_VERSION 13
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -152,6 +152,7 @@ typedef struct PylayerPlan {
      * this is 0, vkCreatePipelineBinariesKHR fails with VK_ERROR_INITIALIZATION_FAILED. */
     uint8_t restore_binaries;
     uint8_t binaries_on_use; /* carrier `binaries`: cells, unless the program uses or used binaries itself */
+    uint8_t cells_alone;     /* a pipeline is first created from its stored cell by itself, not from merged ones */
     uint8_t tell_creations;  /* also send CELL messages for creations with nothing to keep: PYLAYER_UNIT_NONE */
     int64_t load_wait_ns;    /* longest wait of one pipeline creation for the load of the store */
     int64_t answer_wait_ns;  /* longest wait for a verdict */

@@ -27,6 +27,8 @@ CRASHES: list[tuple[str, str, list[str | int]]] = [
     ("auto", "pipeline=crash?guilty", ["--count", 16, "--threads", 4]),
     ("auto", "pipeline=crash?guilty", ["--count", 8, "--cache", "object"]),
     ("auto", "pipeline=crash?guilty", ["--count", 4, "--gpl"]),
+    ("auto", "driver-id=4;create-cache=crash?guilty", ["--count", 8]),  # Plan.cells_alone
+    ("auto", "driver-id=4;pipeline=crash?guilty", ["--count", 8]),
     ("binaries", "create-binaries=crash?guilty?from-data", ["--count", 8, "--api", "1.3"]),
     ("binaries", "pipeline=crash?guilty?from-binaries", ["--count", 8, "--api", "1.3"]),
     ("binaries", "pipeline=crash?guilty?from-binaries", ["--count", 8, "--api", "1.3", "--batch", 4]),
@@ -40,7 +42,8 @@ def test_crashes_once(scripted: ScriptedDriver, carrier: str, script: str, argum
     """After the driver crashed over stored data, the next run says what is set aside and creates all pipelines. The run
     after that compiles nothing, although the driver would still crash over the old data."""
     scripted.settings(carrier=carrier)
-    healthy = seen(scripted.demo(*arguments, script="guilty=3"))
+    driver = script.rpartition(";")[0]
+    healthy = seen(scripted.demo(*arguments, script=f"guilty=3;{driver}"))
     crashed = scripted.demo(*arguments, script=script, check=False)
     assert crashed.returncode < 0
     result = scripted.demo(*arguments, script=script)

@@ -255,6 +255,7 @@ def test_plan() -> None:
         adopt=True,
         answer_wait_ns=1000 * MS,
         carrier=CARRIER_CELLS,
+        cells_alone=False,
         check_binaries=True,
         check_caches=False,
         driver_cache_off=False,

@@ -150,6 +150,14 @@ void cells_seed(Device *device, AppCache *app_cache)
     patient_unlock(&device->merge_mutex);
 }
 
+VkPipelineCache cells_cell(Device *device, const uint8_t *data, size_t size, const uint8_t *digest)
+{
+    Mark mark = mark_records(device, digest, 1);
+    VkPipelineCache cell = driver_cache_create_from(device, data, size);
+    mark_end(mark);
+    return cell;
+}
+
 bool cells_give(Device *device, AppCache *app_cache, const uint8_t *data, size_t size, const uint8_t *digest)
 {
     Mark mark = mark_records(device, digest, 1);

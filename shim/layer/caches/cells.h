@@ -14,6 +14,8 @@ bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, Pyla
 void cells_seed(Device *device, AppCache *app_cache);
 /* Returns the number of a record that the driver got from the store, where the layer reads it itself; 0: it did not. */
 uint64_t cells_given(Device *device, const uint8_t digest[PYLAYER_DIGEST_BYTES]);
+/* Makes a cell of one stored record, for one thread. Returns VK_NULL_HANDLE if the driver refuses. */
+VkPipelineCache cells_cell(Device *device, const uint8_t *data, size_t size, const uint8_t *digest);
 /* Merges one stored record into an application's cache. Returns false if the driver refuses it. */
 bool cells_give(Device *device, AppCache *app_cache, const uint8_t *data, size_t size, const uint8_t *digest);
 /* Merges an application's cache into the layer's, to keep what is in no cell. at_its_end: before its destruction. */

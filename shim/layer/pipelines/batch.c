@@ -68,26 +68,52 @@ VkResult batch_create_one(Batch *batch, uint32_t index, VkPipelineCache cache, u
     return batch_call(batch, cache, may_compile, index, 1, &info, pipeline, duration_ns);
 }
 
-bool batch_fetch(Batch *batch, uint32_t index)
+/* Returns false if the layer's cache probably lacks the pipeline. *alone: a cache of the stored cell, if the driver
+ * should probe that instead; NULL: merge it. */
+static bool fetch(Batch *batch, uint32_t index, VkPipelineCache *alone)
 {
     Device *device = batch->call->device;
     Element *element = &batch->elements[index];
-    element->known = stored_fetch(device, element->fingerprint);
+    Fetched fetched = stored_fetch(device, element->fingerprint, alone && device->plan.cells_alone);
+    element->known = fetched.known;
+    if (alone)
+        *alone = fetched.cell;
     batch->given_before = atomic_load_explicit(&device->last_given, memory_order_acquire);
     /* The cell of a deferred operation holds several pipelines and has the fingerprint of the first alone. */
     return !batch->after_load || element->kind >= PYLAYER_KIND_RAY_TRACING ||
            fingerprint_may_be_merged(device, element->fingerprint, element->known);
 }
 
+bool batch_fetch(Batch *batch, uint32_t index)
+{
+    return fetch(batch, index, NULL);
+}
+
+/* The pipeline exists, or no other cache can help. */
+static bool is_settled(VkResult result, VkPipeline pipeline)
+{
+    return result == VK_ERROR_DEVICE_LOST || (result == VK_SUCCESS && pipeline != VK_NULL_HANDLE);
+}
+
 VkResult batch_probe(Batch *batch, uint32_t index, VkPipelineCache *probed, uint64_t *duration_ns)
 {
     Device *device = batch->call->device;
     VkPipeline *pipeline = &batch->call->pipelines[index];
-    if (!batch_fetch(batch, index)) {
+    VkPipelineCache alone;
+    bool may_be_merged = fetch(batch, index, &alone);
+    if (alone != VK_NULL_HANDLE) {
+        *probed = device->merged;
+        VkResult result = batch_create_one(batch, index, alone, FAIL_ON_COMPILE, pipeline, duration_ns);
+        device->destroy_pipeline_cache(device->handle, alone, NULL);
+        if (is_settled(result, *pipeline))
+            return result;
+        may_be_merged = fetch(batch, index, NULL);
+    }
+    if (!may_be_merged) {
         *probed = VK_NULL_HANDLE;
         VkResult result = batch_create_one(batch, index, VK_NULL_HANDLE, FAIL_ON_COMPILE, pipeline, duration_ns);
         bool nothing_merged = atomic_load_explicit(&device->cells_generation, memory_order_relaxed) == 0;
-        if (nothing_merged || result == VK_ERROR_DEVICE_LOST || (result == VK_SUCCESS && *pipeline != VK_NULL_HANDLE))
+        if (nothing_merged || is_settled(result, *pipeline))
             return result;
     }
     *probed = device->merged;

@@ -22,8 +22,8 @@
 #define FETCH_RECORDS 12
 #define FETCH_BYTES_LEAST (64u << 10)
 #define FETCH_BYTES_MOST (256u << 10)
-/* Most of RADV's records are smaller; others need a second read. */
-#define RECORD_BYTES (8u << 10)
+/* The least that is read for one record. */
+#define RECORD_BYTES_LEAST (8u << 10)
 /* The thread that gives a record to the driver needs a few of these. Waking a sleeping thread takes 50 us and more. */
 #define SPIN_NS 200000
 
@@ -92,6 +92,13 @@ static size_t fetch_bytes(const StoredFile *file)
 {
     uint64_t bytes = file->entry_count ? file->size / file->entry_count * FETCH_RECORDS : 0;
     return bytes < FETCH_BYTES_LEAST ? FETCH_BYTES_LEAST : bytes < FETCH_BYTES_MOST ? bytes : FETCH_BYTES_MOST;
+}
+
+/* Half as much again as the file's records take on average: most need no second read. */
+static size_t record_bytes(const StoredFile *file)
+{
+    uint64_t bytes = file->entry_count ? file->size / file->entry_count * 3 / 2 : 0;
+    return bytes < RECORD_BYTES_LEAST ? RECORD_BYTES_LEAST : bytes < FETCH_BYTES_MOST ? bytes : FETCH_BYTES_MOST;
 }
 
 static Chunk chunk_at(Stored *stored, Place place)
@@ -331,12 +338,49 @@ static enum ReadResult give(Device *device, Place place, uint64_t *give_up)
     return READ_DONE;
 }
 
+/* Reads one record, with a second read if it is far longer than the file's others. release_chunk afterwards. */
+static enum ReadResult read_cell(Device *device, Place place, Chunk *chunk, RecordHeader *header, uint64_t *give_up)
+{
+    *chunk = chunk_at(&device->stored, place);
+    chunk->wanted = record_bytes(&chunk->file);
+    enum ReadResult result = read_chunk(device, chunk, give_up);
+    if (result != READ_DONE)
+        return result;
+    bool whole = record_at(chunk, 0, header) && data_is_whole(chunk, 0, header) && record_is(header, "CELL");
+    return whole ? READ_DONE : READ_FAILED;
+}
+
+/* Makes a cache of the record at a place. */
+static enum ReadResult make_cell(Device *device, Place place, Fetched *fetched, uint64_t *give_up)
+{
+    PylayerCounters *totals = &counters_of(device)->totals;
+    uint64_t start = now_ns();
+    Chunk chunk;
+    RecordHeader header;
+    enum ReadResult result = read_cell(device, place, &chunk, &header, give_up);
+    if (result == READ_DONE) {
+        atomic_store(&device->holds_stored, true);
+        fetched->cell = cells_cell(device, chunk.data + sizeof header, header.size, header.digest);
+    }
+    release_chunk(&device->stored, &chunk);
+    if (fetched->cell != VK_NULL_HANDLE) {
+        fetched->known |= SEEN_ALONE | (record_is_recent(&header) ? SEEN_TOLD : 0);
+        count(&totals->fetched, 1);
+        count(&totals->fetched_bytes, header.size);
+        count(&totals->fetched_compile_ns, header.flags & RECORD_ADOPTED ? 0 : header.create_ns);
+    }
+    count(&totals->fetch_ns, now_ns() - start);
+    return result;
+}
+
 /* Returns the worst of what became of the records. */
-static enum ReadResult give_all(Device *device, uint64_t fingerprint, uint64_t *give_up)
+static enum ReadResult give_all(Device *device, uint64_t fingerprint, bool alone, Fetched *fetched, uint64_t *give_up)
 {
     Places found = {0};
     enum ReadResult worst = index_look_up(device, fingerprint, &found, give_up);
-    for (size_t i = 0; i < found.count && worst != READ_LATE; i++) {
+    if (alone && found.count == 1 && worst == READ_DONE)
+        worst = make_cell(device, found.places[0], fetched, give_up);
+    for (size_t i = 0; i < found.count && worst != READ_LATE && fetched->cell == VK_NULL_HANDLE; i++) {
         enum ReadResult result = give(device, found.places[i], give_up);
         worst = result > worst ? result : worst;
     }
@@ -344,38 +388,39 @@ static enum ReadResult give_all(Device *device, uint64_t fingerprint, uint64_t *
     return worst;
 }
 
-unsigned stored_fetch(Device *device, uint64_t fingerprint)
+Fetched stored_fetch(Device *device, uint64_t fingerprint, bool alone)
 {
     Stored *stored = &device->stored;
-    unsigned known = fingerprint ? fingerprint_known(device, fingerprint) : 0;
-    bool fetched = fingerprint ? known & SEEN_FETCHED : atomic_load(&stored->unnamed_fetched);
-    if (fetched || !atomic_load_explicit(&stored->open, memory_order_relaxed))
-        return known;
+    Fetched fetched = {.known = fingerprint ? fingerprint_known(device, fingerprint) : 0};
+    bool done = fingerprint ? fetched.known & SEEN_FETCHED : atomic_load(&stored->unnamed_fetched);
+    if (done || !atomic_load_explicit(&stored->open, memory_order_relaxed))
+        return fetched;
+    alone = alone && fingerprint && !(fetched.known & (SEEN_MERGED | SEEN_ALONE));
     uint64_t give_up = 0;
-    enum ReadResult result = give_all(device, fingerprint, &give_up);
+    enum ReadResult result = give_all(device, fingerprint, alone, &fetched, &give_up);
     if (result == READ_GONE) {
         StoredFound found = {0};
         pthread_mutex_lock(&stored->mutex);
         index_read_folder(device, &found);
         pthread_mutex_unlock(&stored->mutex);
-        result = give_all(device, fingerprint, &give_up);
+        result = give_all(device, fingerprint, alone, &fetched, &give_up);
     }
     if (result == READ_LATE)
-        return known;
-    if (fingerprint)
-        return fingerprints_note(device, fingerprint, SEEN_FETCHED);
-    atomic_store(&stored->unnamed_fetched, true);
-    return 0;
+        return fetched;
+    if (!fingerprint)
+        atomic_store(&stored->unnamed_fetched, true);
+    else
+        fetched.known =
+            fingerprints_note(device, fingerprint, fetched.cell != VK_NULL_HANDLE ? fetched.known : SEEN_FETCHED);
+    return fetched;
 }
 
 static bool give_one(Device *device, AppCache *app_cache, Place place)
 {
-    Chunk chunk = chunk_at(&device->stored, place);
-    chunk.wanted = RECORD_BYTES;
+    Chunk chunk;
     RecordHeader header;
     uint64_t give_up = 0;
-    bool given = read_chunk(device, &chunk, &give_up) == READ_DONE && record_at(&chunk, 0, &header) &&
-                 data_is_whole(&chunk, 0, &header) && record_is(&header, "CELL") &&
+    bool given = read_cell(device, place, &chunk, &header, &give_up) == READ_DONE &&
                  cells_give(device, app_cache, chunk.data + sizeof header, header.size, header.digest);
     release_chunk(&device->stored, &chunk);
     return given;

@@ -16,9 +16,15 @@ void stored_free(Device *device);
  * policy must read the folder instead (index_read_folder). */
 bool stored_open(Device *device, const FileHeader *header, bool every_program, bool sentinel_outside,
                  StoredFound *found);
+typedef struct Fetched {
+    unsigned known;       /* of the fingerprint: enum Seen */
+    VkPipelineCache cell; /* holds the one stored cell with this fingerprint, for one probe. The caller destroys it */
+} Fetched;
+
 /* Gives the driver all stored cells with this fingerprint, and those behind them in their files, which a program
- * usually creates next. Returns when the layer's cache holds them: what is known of the fingerprint (enum Seen). */
-unsigned stored_fetch(Device *device, uint64_t fingerprint);
+ * usually creates next, by merging them into the layer's cache. alone: gives it only the one stored cell, as a cache of
+ * its own, unless there are several or the fingerprint was fetched before. */
+Fetched stored_fetch(Device *device, uint64_t fingerprint, bool alone);
 /* Gives an application's cache all stored cells with this fingerprint, and no others: the cache then holds what it would
  * hold without the layer. Returns false if there are none. */
 bool stored_give_to(Device *device, AppCache *app_cache, uint64_t fingerprint);
