@@ -269,8 +269,8 @@ def timeline_note(run: dict[str, Any], left_out: int) -> str:
     line = run["timeline"]
     if line["outcome"] == "missing":
         return (
-            "No timeline was recorded for this run, or it was deleted. Timelines of the newest 50 runs are kept, "
-            "unless timeline_mib in the policy file is 0."
+            "No timeline was recorded for this run, or it was deleted. A run of less than two seconds that compiles "
+            "nothing has none. Of the others, the newest 50 are kept, unless timeline_mib in the policy file is 0."
         )
     notes = []
     if line["outcome"] == "truncated":
