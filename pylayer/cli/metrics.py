@@ -120,7 +120,7 @@ def metrics(output: str | None) -> None:
     """Print the numbers of the recorded runs for Prometheus.
 
     FILE is for the textfile collector of node_exporter and has to end in .prom. Everybody may read it. Run the
-    command from a systemd timer or from cron; docs/observe.md has the units, and the meaning of each metric.
+    command from cron or a timer. docs/observe.md has a line for cron, and the meaning of each metric.
 
     \b
     Example:
