@@ -35,7 +35,7 @@ def lost(saved_ns: int | None, waited_ns: int, hits: int) -> str:
     """Returns why less time than none was saved; empty if that is not so."""
     if saved_ns is None or saved_ns >= 0:
         return ""
-    gain = f"hits saved {human_time(saved_ns + waited_ns)}" if hits else "no hits, as in every first run"
+    gain = f"hits saved {human_time(saved_ns + waited_ns)}" if hits else "no hits counted, as in a first run"
     return f"waited {human_time(waited_ns)} for the layer; {gain}"
 
 

@@ -154,7 +154,7 @@ def test_saved_by_a_first_run(user: User) -> None:
     """A run without hits saved nothing, and lost what it waited."""
     write_run(user, counters={"compiled": 10, "compile_ns": 9_000_000}, cache_wait_ns=3_000_000)
     assert user.json("stats")["programs"][0]["saved_estimate_ns"] == -3_000_000
-    assert "no hits, as in every first run" in user.pylayer("stats", COLUMNS="200").stdout
+    assert "no hits counted, as in a first run" in user.pylayer("stats", COLUMNS="200").stdout
 
 
 def test_last_knows_what_other_runs_tell(user: User) -> None:
