@@ -7,8 +7,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from scripted_driver import ScriptedDriver
-from world import PACKAGE, ROOT, Run, World, quick_world
+
+# Their assertions say what they compared, as those of tests do.
+pytest.register_assert_rewrite(
+    "cli.stores", "cli.user", "disk", "fleet.fleets", "host_steps", "pipeline_binaries", "poison", "report.browser",
+    "scripted_driver", "unit.folders", "unit.things", "warm_command", "world",
+)  # fmt: skip
+
+from scripted_driver import ScriptedDriver  # noqa: E402
+from world import PACKAGE, ROOT, Run, World, quick_world  # noqa: E402
 
 # A shell has what it starts in the background ignore SIGINT, and so would all that the tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
