@@ -99,7 +99,7 @@ class StoreLoad:
         self._say_load_damage()
         device.log(
             LOG_INFO,
-            f"{state.stored_cells} stored pipelines for {device.program.name}, to be read when it creates them",
+            f"{state.stored_cells} stored records for {device.program.name}, read when it creates their pipelines",
             records=state.stored_cells,
             program=device.program.name,
         )
