@@ -37,7 +37,7 @@ ffibuilder.set_source(
     '#include "shim/policy/interpreter.h"',
     sources=["shim/policy/interpreter.c", "shim/policy/isolation.c", "shim/policy/watchdog.c"],
     include_dirs=["."],
-    extra_compile_args=["-std=gnu11", "-O2", "-Wall", "-Wextra"],
+    extra_compile_args=["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes"],
     # setup.py has made the private copy by the time the linker runs.
     extra_link_args=[str(PRIVATE_LIBRARY), "-Wl,-rpath,$ORIGIN/_private/lib", "-Wl,-z,nodelete"],
     py_limited_api=False,  # interpreter.c needs PyConfig
