@@ -530,7 +530,7 @@ static void print(const Program *program, const VkPipelineBinaryKeyKHR *global_k
 static const char usage[] =
     "usage: binaries [options]\n"
     "Creates pipelines of the demo program with VK_KHR_pipeline_binary and prints a JSON object.\n"
-    "  --count N                 pipelines to create (default 24)\n"
+    "  --count N                 pipelines to create (default 12)\n"
     "  --compute, --graphics, --ray-tracing, --gpl\n"
     "                            of one kind only (default: compute and graphics in turn)\n"
     "  --seed S                  choose other variants (default 1)\n"
@@ -583,7 +583,7 @@ static void parse(int argc, char **argv, Settings *settings, Options *options)
                                    {"device", required_argument, NULL, DEVICE},
                                    {NULL, 0, NULL, 0}};
     settings->source = SOURCE_INTERNAL;
-    *options = (Options){.count = 24, .batch = 1, .threads = 1, .seed = 1, .api = VK_API_VERSION_1_3};
+    *options = (Options){.count = 12, .batch = 1, .threads = 1, .seed = 1, .api = VK_API_VERSION_1_3};
     for (int name; (name = getopt_long(argc, argv, "", table, NULL)) != -1;) {
         switch (name) {
         case 0: // a kind, which getopt has stored

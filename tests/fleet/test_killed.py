@@ -59,12 +59,12 @@ class Place:
 
 
 #: Each moment is a process. `make stress` has all of them.
-MOMENTS = range(1, 300) if os.environ.get("PYLAYER_TEST_MOMENTS") == "all" else (*range(1, 10), *range(10, 300, 6))
+MOMENTS = range(1, 300) if os.environ.get("PYLAYER_TEST_MOMENTS") == "all" else (*range(1, 10, 3), *range(10, 300, 15))
 
 
 def kills(tmp_path: Path, prepare: Any, command: str) -> Iterator[Place]:
-    """Yields places in which a command was killed before its first file operation, its second, and so on, from the
-    tenth on before each sixth; the last is one in which it ended by itself."""
+    """Yields places in which a command was killed before its first file operation, its fourth, and so on, from the
+    tenth on before each fifteenth; the last is one in which it ended by itself."""
     for number in MOMENTS:
         directory = tmp_path / str(number)
         directory.mkdir()

@@ -83,7 +83,7 @@ def test_program_with_an_archive(world: World, driver: ScriptedDriver, tmp_path:
     archive = ["--archive", tmp_path / "archive"]
     first = driver.application(*archive)
     second = driver.application(*archive)
-    assert (second["from_archive"], second["import_failed"]) == (24, 0)
+    assert (second["from_archive"], second["import_failed"]) == (12, 0)
     count = count_of(tmp_path / "archive")
     assert outcomes(world) == {"application_binaries": count, "binaries_attested": count}
     assert second["archive_digest"] == first["archive_digest"]
@@ -140,7 +140,7 @@ def test_altered_binaries_are_restored(world: World, driver: ScriptedDriver, tmp
     driver.application(*archive)
     changed = change_all(tmp_path / "archive", change, stride=3)
     result = driver.application(*archive)
-    assert (result["from_archive"], result["import_failed"], result["created"]) == (24, 0, 24)
+    assert (result["from_archive"], result["import_failed"], result["created"]) == (12, 0, 12)
     count = count_of(tmp_path / "archive")
     assert outcomes(world) == {
         "application_binaries": count,
@@ -158,7 +158,7 @@ def test_altered_binaries_are_refused(world: World, driver: ScriptedDriver, tmp_
     driver.application(*archive)
     changed = change_all(tmp_path / "archive", change)
     result = driver.application(*archive)
-    assert (result["import_failed"], result["import_result"], result["created"]) == (24, REFUSED, 24)
+    assert (result["import_failed"], result["import_result"], result["created"]) == (12, REFUSED, 12)
     assert outcomes(world) == {
         "application_binaries": changed,
         "binaries_altered": changed,
@@ -176,7 +176,7 @@ def test_one_altered_binary_of_several(world: World, driver: ScriptedDriver, tmp
     entry.binaries[1].data = flipped(entry.binaries[1].data)
     archive.write(tmp_path / "archive")
     result = driver.application(*arguments)
-    assert (result["import_failed"], result["from_archive"], result["captured"]) == (1, 23, 1)
+    assert (result["import_failed"], result["from_archive"], result["captured"]) == (1, 11, 1)
     assert world.last()["binaries_refused"] == 1
 
 
@@ -187,7 +187,7 @@ def test_swapped_binaries(world: World, driver: ScriptedDriver, tmp_path: Path) 
     one.data, other.data = other.data, one.data
     archive.write(tmp_path / "archive")
     result = driver.application("--compute", "--archive", tmp_path / "archive")
-    assert result["from_archive"] == 24
+    assert result["from_archive"] == 12
     assert (world.last()["binaries_altered"], world.last()["binaries_restored"]) == (2, 2)
 
 
@@ -206,7 +206,7 @@ def test_ambiguous_binaries_are_refused(world: World, driver: ScriptedDriver, tm
     binary.data = flipped(binary.data)
     archive.write(tmp_path / "archive")
     result = driver.application("--ray-tracing", "--archive", tmp_path / "archive")
-    assert (result["import_failed"], result["import_result"], result["created"]) == (1, REFUSED, 24)
+    assert (result["import_failed"], result["import_result"], result["created"]) == (1, REFUSED, 12)
     assert (world.last()["binaries_altered"], world.last()["binaries_restored"]) == (1, 0)
 
 
@@ -214,7 +214,7 @@ def test_colliding_keys_are_no_alteration(world: World, driver: ScriptedDriver, 
     """RADV gives several ray tracing binaries one key, and each content that was read under it is attested."""
     path = first_archive(driver, tmp_path, "--ray-tracing")
     result = driver.application("--ray-tracing", "--archive", path)
-    assert result["from_archive"] == 24
+    assert result["from_archive"] == 12
     assert outcomes(world) == {"application_binaries": count_of(path), "binaries_attested": count_of(path)}
 
 
@@ -231,7 +231,7 @@ def test_unknown_binaries_pass(world: World, driver: ScriptedDriver, tmp_path: P
     """Binaries that a program read without the layer pass."""
     driver.application("--archive", tmp_path / "archive", layered=False)
     result = driver.application("--archive", tmp_path / "archive")
-    assert result["from_archive"] == 24
+    assert result["from_archive"] == 12
     assert outcomes(world) == {"application_binaries": count_of(tmp_path / "archive")}
 
 
@@ -240,7 +240,7 @@ def test_history_says_nothing_of_other_keys(world: World, driver: ScriptedDriver
     driver.application("--archive", tmp_path / "known")
     driver.application("--archive", tmp_path / "foreign", "--seed", 2, layered=False)
     result = driver.application("--archive", tmp_path / "foreign", "--seed", 2)
-    assert result["from_archive"] == 24
+    assert result["from_archive"] == 12
     assert world.last()["binaries_altered"] == 0
 
 
@@ -263,7 +263,7 @@ def test_stale_binaries_are_refused(
     count = count_of(tmp_path / "archive")
     result = driver.application("--archive", tmp_path / "archive", "--any-global-key")
     assert result["global_key"] != first["global_key"]
-    assert (result["import_failed"], result["import_result"], result["created"]) == (24, REFUSED, 24)
+    assert (result["import_failed"], result["import_result"], result["created"]) == (12, REFUSED, 12)
     counters = world.last()
     assert counters["binaries_stale"] == counters["binaries_refused"] == count
 
@@ -288,7 +288,7 @@ def test_restored_bytes_survive_folding(world: World, driver: ScriptedDriver, tm
     for _ in range(3):
         driver.application("--archive", path)
     changed = change_all(path, replaced)
-    assert driver.application("--archive", path)["from_archive"] == 24
+    assert driver.application("--archive", path)["from_archive"] == 12
     assert world.last()["binaries_restored"] == changed
 
 
@@ -298,10 +298,10 @@ def test_restored_bytes_survive_folding(world: World, driver: ScriptedDriver, tm
 def test_enabled_and_not_used(world: World, driver: ScriptedDriver) -> None:
     """A program that enables pipeline binaries and calls none of their commands gets its pipelines from cells, without
     keys: a warm run from binaries took 2.7 times as long (RADV)."""
-    for compiled in (24, 0):
+    for compiled in (12, 0):
         driver.application("--source", "unused")
         counters = world.last()
-        assert (counters["compiled"], counters["hits"], counters["binary_hits"]) == (compiled, 24 - compiled, 0)
+        assert (counters["compiled"], counters["hits"], counters["binary_hits"]) == (compiled, 12 - compiled, 0)
         assert driver.counts["get-key"] <= 1  # the layer's own, of the global key
         assert driver.counts["from-binaries"] == driver.counts["create-binaries"] == 0
 
@@ -310,7 +310,7 @@ def test_first_command_for_binaries(world: World, driver: ScriptedDriver) -> Non
     """From the program's first use of binaries on, its pipelines are looked up by their keys."""
     driver.application("--source", "internal")
     driver.application("--source", "create")
-    assert driver.counts["get-key"] >= 24 and world.last()["binaries_kept"] + world.last()["binary_hits"] > 0
+    assert driver.counts["get-key"] >= 12 and world.last()["binaries_kept"] + world.last()["binary_hits"] > 0
 
 
 # ---- The create info as a source ------------------------------------------------------------------------------------
@@ -322,8 +322,8 @@ def test_create_infos_are_answered_from_the_store(world: World, driver: Scripted
     alone = driver.application("--source", "capture", layered=False)
     driver.application("--source", "plain")
     second = driver.application("--source", "internal")
-    assert (second["from_internal"], second["archive_digest"]) == (24, alone["archive_digest"])
-    assert world.last()["create_info_hits"] == 24
+    assert (second["from_internal"], second["archive_digest"]) == (12, alone["archive_digest"])
+    assert world.last()["create_info_hits"] == 12
     assert driver.counts["made-from-create-info"] == 0
 
 
@@ -331,9 +331,9 @@ def test_captured_pipelines_are_kept(world: World, driver: ScriptedDriver) -> No
     """Pipelines that a program compiles with CAPTURE_DATA are stored, and its next run is answered from the store."""
     driver.settings(carrier="binaries")
     first = driver.application("--source", "internal")
-    assert (first["from_internal"], first["captured"]) == (0, 24)
+    assert (first["from_internal"], first["captured"]) == (0, 12)
     second = driver.application("--source", "internal")
-    assert (second["from_internal"], second["archive_digest"]) == (24, first["archive_digest"])
+    assert (second["from_internal"], second["archive_digest"]) == (12, first["archive_digest"])
 
 
 def test_layer_has_an_internal_cache_where_the_driver_has_none(scripted: ScriptedDriver) -> None:
@@ -344,10 +344,10 @@ def test_layer_has_an_internal_cache_where_the_driver_has_none(scripted: Scripte
     assert (alone["internal_cache"], alone["missing"]) == (0, 0)
     scripted.settings(carrier="binaries")
     first = scripted.application("--source", "internal", script=script)
-    assert (first["internal_cache"], first["missing"], first["captured"]) == (1, 24, 24)
+    assert (first["internal_cache"], first["missing"], first["captured"]) == (1, 12, 12)
     scripted.application("--source", "plain", script=script)
     second = scripted.application("--source", "internal", script=script)
-    assert (second["from_internal"], second["archive_digest"]) == (24, first["archive_digest"])
+    assert (second["from_internal"], second["archive_digest"]) == (12, first["archive_digest"])
 
 
 def test_cells_answer_no_create_infos(scripted: ScriptedDriver) -> None:
@@ -384,9 +384,9 @@ def test_program_that_takes_the_hint(world: World, driver: ScriptedDriver) -> No
     nothing."""
     driver.settings(carrier="binaries", prefers_internal_cache="yes")
     first = driver.application("--source", "internal")
-    assert (first["captured"], first["compiled"]) == (0, 24)
+    assert (first["captured"], first["compiled"]) == (0, 12)
     second = driver.application("--source", "internal")
-    assert (second["from_internal"], second["compiled"]) == (24, 0)
+    assert (second["from_internal"], second["compiled"]) == (12, 0)
 
 
 # ---- The internal cache's control ------------------------------------------------------------------------------------
@@ -397,7 +397,7 @@ def test_internal_cache_is_disabled(world: World, driver: ScriptedDriver) -> Non
     driver.settings(carrier="binaries")
     driver.application("--source", "plain")
     result = driver.application("--source", "internal", "--disable-internal-cache")
-    assert (result["from_internal"], result["captured"]) == (0, 24)
+    assert (result["from_internal"], result["captured"]) == (0, 12)
     assert world.last()["create_info_hits"] == world.last()["hits"] == 0
     assert "internal-cache=off" in driver.devices[0]
 
@@ -408,7 +408,7 @@ def test_control_that_the_driver_lacks_is_stripped(scripted: ScriptedDriver) -> 
     script = "internal-cache=no;internal-cache-control=no"
     scripted.application("--source", "plain", script=script)
     result = scripted.application("--source", "capture", "--disable-internal-cache", script=script)
-    assert (result["internal_cache_control"], result["created"]) == (1, 24)
+    assert (result["internal_cache_control"], result["created"]) == (1, 12)
     assert "1000483008" not in scripted.devices[0]
     assert scripted.world.last()["hits"] == 0
 

@@ -81,12 +81,11 @@ def faulty(scripted: ScriptedDriver) -> ScriptedDriver:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["--count", 24],
-        ["--count", 24, "--threads", 3, "--batch", 4, "--feedback"],
-        ["--count", 24, "--features13"],
-        ["--count", 8, "--ray-tracing"],
-        ["--count", 24, "--batch", 8, "--derivatives"],
-        ["--count", 24, "--batch", 5, "--early-return"],
+        ["--count", 12, "--threads", 3, "--batch", 2, "--feedback"],
+        ["--count", 12, "--features13"],
+        ["--count", 6, "--ray-tracing"],
+        ["--count", 12, "--batch", 4, "--derivatives"],
+        ["--count", 12, "--batch", 5, "--early-return"],
     ],
     ids=lambda arguments: " ".join(map(str, arguments)),
 )
@@ -109,7 +108,7 @@ def test_second_run_creates_from_binaries(world: World, carrier: ScriptedDriver,
 
 def test_first_run_captures_nothing(world: World, carrier: ScriptedDriver) -> None:
     """If the internal cache holds what was compiled, nothing is created with CAPTURE_DATA, which skips all caches."""
-    carrier.demo("--count", 24, *API)
+    carrier.demo("--count", 12, *API)
     assert carrier.counts["captured"] == world.last()["binaries_captured"] == 0
 
 
@@ -117,27 +116,27 @@ def test_warm_driver_cache_is_adopted(world: World, carrier: ScriptedDriver, tmp
     """With the driver's warm disk cache nothing is compiled or captured, each run stores some pipelines, and in the
     end all are stored."""
     disk = with_disk_cache(tmp_path / "mesa")
-    carrier.demo("--count", 24, *API, layered=False, **disk)
-    left = 24
+    carrier.demo("--count", 12, *API, layered=False, **disk)
+    left = 12
     while left:
-        carrier.demo("--count", 24, *API, **disk)
+        carrier.demo("--count", 12, *API, **disk)
         counters = world.last()
         assert 0 < counters["adopted"] == counters["binaries_kept"] <= left
         assert counters["compiled"] == carrier.counts["captured"] == 0
         left -= counters["adopted"]
-    carrier.demo("--count", 24, *API)
+    carrier.demo("--count", 12, *API)
     counters = world.last()
-    assert (counters["binary_hits"], counters["compiled"]) == (24, 0)
+    assert (counters["binary_hits"], counters["compiled"]) == (12, 0)
 
 
 def test_driver_disk_cache_that_forgets_is_captured_from(faulty: ScriptedDriver) -> None:
     """If the internal cache has no binaries, each pipeline is captured, and at most one of each kind is compiled
     twice."""
-    faulty.demo("--count", 24, *API, script=MISSING)
+    faulty.demo("--count", 12, *API, script=MISSING)
     counters = faulty.world.last()
-    assert (counters["compiled"], counters["binaries_kept"], counters["binaries_captured"]) == (24, 24, 24)
-    assert faulty.counts["captured"] == faulty.counts["release-captured"] == 24
-    assert faulty.counts["compiles"] <= 24 + 2
+    assert (counters["compiled"], counters["binaries_kept"], counters["binaries_captured"]) == (12, 12, 12)
+    assert faulty.counts["captured"] == faulty.counts["release-captured"] == 12
+    assert faulty.counts["compiles"] <= 12 + 2
 
 
 def test_hit_needs_no_bytes_of_the_program(world: World, carrier: ScriptedDriver) -> None:
@@ -181,10 +180,10 @@ def test_memory_is_bounded(world: World, carrier: ScriptedDriver) -> None:
     """Binaries that do not fit into the index are counted, and every pipeline is still created."""
     carrier.settings(carrier="binaries", binaries_mib=1)
     for _ in range(2):
-        assert carrier.demo("--count", 60, "--ray-tracing", *API)["created"] == 60
+        assert carrier.demo("--count", 40, "--ray-tracing", *API)["created"] == 40
     counters = world.last()
     assert counters["binaries_unindexed"] > 0
-    assert counters["hits"] + counters["compiled"] + counters["adopted"] == 60
+    assert counters["hits"] + counters["compiled"] + counters["adopted"] == 40
 
 
 def test_small_instances_get_cells(world: World, carrier: ScriptedDriver) -> None:
@@ -286,7 +285,7 @@ def test_modules_are_not_needed(carrier: ScriptedDriver, tmp_path: Path) -> None
     archive = ["--archive", tmp_path / "archive"]
     carrier.application(*archive)
     result = carrier.application(*archive, "--no-modules")
-    assert result["from_archive"] == 24
+    assert result["from_archive"] == 12
     assert not carrier.hazards
 
 
@@ -369,7 +368,7 @@ def test_eviction_obeys_the_programs_flags(faulty: ScriptedDriver) -> None:
 
 def test_programs_own_failures_stay(faulty: ScriptedDriver) -> None:
     """Pipelines that the driver refuses fail as without the layer, also in batches."""
-    arguments = ["--count", 24, "--batch", 4, *API]
+    arguments = ["--count", 12, "--batch", 4, *API]
     alone = faulty.demo(*arguments, layered=False, script="pipeline=error:unknown?chosen", check=False)
     assert alone["failed"] > 0
     for _ in range(2):

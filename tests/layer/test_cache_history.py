@@ -63,56 +63,56 @@ def change_one_byte(caches: Path, at: int = 100) -> None:
 
 
 def test_many_caches(world: World, caches: Path) -> None:
-    """A program with 400 caches gets all of them in every run, and none in which one byte was changed."""
+    """A program with 200 caches gets all of them in every run, and none in which one byte was changed."""
     for turn in range(3):
-        assert run(world, caches, 400) == (400 if turn else 0, 0)
+        assert run(world, caches, 200) == (200 if turn else 0, 0)
     assert refused(world) == {}
     change_one_byte(caches)
     world.configure(seed_application_caches=False)  # else each empty cache would get all of the program's pipelines
-    assert run(world, caches, 400) == (400, 400)
-    assert refused(world) == {"altered": 400}
+    assert run(world, caches, 200) == (200, 200)
+    assert refused(world) == {"altered": 200}
 
 
 def test_processes_that_share_their_caches(world: World, caches: Path) -> None:
     """Eight processes that load and save the same caches at once get all of them, and none in which one byte was
     changed."""
     for _ in range(3):
-        assert run_at_once(world, caches, 50) == 0
+        assert run_at_once(world, caches, 20) == 0
     assert refused(world) == {}
     change_one_byte(caches)
-    assert run(world, caches, 50) == (50, 50)
-    assert refused(world) == {"altered": 50}
+    assert run(world, caches, 20) == (20, 20)
+    assert refused(world) == {"altered": 20}
 
 
 def without_the_layer(world: World, caches: Path) -> None:
     """Deletes all caches and saves new ones."""
     for path in caches.iterdir():
         path.unlink()
-    assert run(world, caches, 50, VK_INSTANCE_LAYERS=None) == (0, 0)
+    assert run(world, caches, 20, VK_INSTANCE_LAYERS=None) == (0, 0)
 
 
 def more_without_the_layer(world: World, caches: Path) -> None:
     """Loads, uses and saves the caches, and adds more of them."""
-    assert run(world, caches, 60, VK_INSTANCE_LAYERS=None)[1] == 0
+    assert run(world, caches, 25, VK_INSTANCE_LAYERS=None)[1] == 0
 
 
 def with_a_store_that_is_full(world: World, caches: Path) -> None:
     full = FailingDisk(world, "write:ENOSPC:nth=1-100000")
     without_the_layer(world, caches)
-    assert run(world, caches, 50, turns=2, **full.environment) == (100, 0)
+    assert run(world, caches, 20, turns=2, **full.environment) == (40, 0)
 
 
 def with_a_store_that_is_only_read(world: World, caches: Path) -> None:
     world.configure(store="read-only")
     for path in caches.iterdir():
         path.unlink()
-    assert run(world, caches, 50, turns=2) == (50, 0)
+    assert run(world, caches, 20, turns=2) == (20, 0)
     world.configure()
 
 
 def after_the_store_was_cleared(world: World, caches: Path) -> None:
     shutil.rmtree(world.store)
-    assert run(world, caches, 50) == (50, 0)
+    assert run(world, caches, 20) == (20, 0)
 
 
 def after_attestations_went(world: World, caches: Path) -> None:
@@ -135,8 +135,8 @@ def after_attestations_went(world: World, caches: Path) -> None:
 def test_history_with_a_gap(world: World, caches: Path, between: Callable[[World, Path], None]) -> None:
     """The program gets all its caches, whatever happened to them or to the history without the layer's knowledge."""
     for turn in range(2):
-        assert run(world, caches, 50) == (50 if turn else 0, 0)
+        assert run(world, caches, 20) == (20 if turn else 0, 0)
     for _ in range(2):
         between(world, caches)
-        assert run(world, caches, 50) == (50, 0)
+        assert run(world, caches, 20) == (20, 0)
     assert refused(world) == {}

@@ -13,7 +13,7 @@ def test_no_corrupted_data_reaches_the_driver() -> None:
     """A program's own files and the store's files are corrupted in every way, and no altered data reaches the
     driver."""
     done = subprocess.run(
-        [sys.executable, str(ROOT / "tests" / "corruption" / "run.py"), "--inputs", "10"],
+        [sys.executable, str(ROOT / "tests" / "corruption" / "run.py"), "--inputs", "3"],
         capture_output=True,
         text=True,
         timeout=240,

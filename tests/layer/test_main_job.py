@@ -55,8 +55,8 @@ def test_feedback_tells_the_truth(world: World) -> None:
     """A program that passes no cache never reads APPLICATION_PIPELINE_CACHE_HIT, and all its creation feedback is
     written."""
     for _ in range(2):
-        result = world.demo("--count", 24, "--batch", 4, "--feedback")
-        assert result["feedback"]["valid"] == 24
+        result = world.demo("--count", 12, "--batch", 4, "--feedback")
+        assert result["feedback"]["valid"] == 12
         assert result["feedback"]["application_cache_hit"] == 0
         assert result["feedback"]["untouched"] == 0
 
@@ -126,26 +126,26 @@ def test_driver_disk_cache_is_adopted_once(world: World, tmp_path: Path) -> None
     """Pipelines that the driver finds in its own disk cache are adopted into the store once: some in each run, since a
     run has little time for it, and in the end all."""
     disk = {"MESA_SHADER_CACHE_DISABLE": None, "MESA_SHADER_CACHE_DIR": str(tmp_path / "mesa")}
-    world.demo("--count", 24, layers=None, **disk)
-    left = 24
+    world.demo("--count", 12, layers=None, **disk)
+    left = 12
     while left:
-        world.demo("--count", 24, **disk)
+        world.demo("--count", 12, **disk)
         counters = world.last()
-        assert (counters["hits"] + counters["adopted"], counters["compiled"]) == (24, 0)
+        assert (counters["hits"] + counters["adopted"], counters["compiled"]) == (12, 0)
         assert 0 < counters["adopted"] <= left
         left -= counters["adopted"]
-    world.demo("--count", 24)
-    assert (world.last()["hits"], world.last()["compiled"]) == (24, 0)
+    world.demo("--count", 12)
+    assert (world.last()["hits"], world.last()["compiled"]) == (12, 0)
 
 
 def test_driver_cache_is_searched_alone(driver: ScriptedDriver, tmp_path: Path) -> None:
     """A pipeline that the store lacks is looked for in the driver's own cache without a VkPipelineCache. NVIDIA's
     driver takes ten times as long if it gets one that lacks the pipeline. Only an adoption needs one."""
     disk = {"MESA_SHADER_CACHE_DISABLE": None, "MESA_SHADER_CACHE_DIR": str(tmp_path / "mesa")}
-    driver.demo("--count", 24, layered=False, **disk)
-    driver.demo("--count", 24, **disk)
+    driver.demo("--count", 12, layered=False, **disk)
+    driver.demo("--count", 12, **disk)
     counters = driver.world.last()
-    assert counters["hits"] + counters["adopted"] == 24
+    assert counters["hits"] + counters["adopted"] == 12
     assert driver.counts["with-cache"] == counters["adopted"]
 
 

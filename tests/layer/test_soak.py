@@ -13,7 +13,7 @@ def test_soak() -> None:
     verifies."""
     # In such a short time the processes have not yet reached their final memory size.
     done = subprocess.run(
-        [sys.executable, str(ROOT / "tests" / "soak" / "run.py"), "--minutes", "0.08", "--seed", "1", "--growth", "64"],
+        [sys.executable, str(ROOT / "tests" / "soak" / "run.py"), "--minutes", "0.05", "--seed", "1", "--growth", "64"],
         capture_output=True,
         text=True,
         timeout=240,

@@ -14,8 +14,8 @@ STRESS = ROOT / "tests" / "stress"
 @pytest.mark.parametrize(
     ("script", "options"),
     [
-        ("kill.py", ["--kills", "10", "--seed", "1", "--runs", "2"]),
-        ("many.py", ["--records", "40", "--processes", "8", "--pipelines", "6"]),
+        ("kill.py", ["--kills", "5", "--seed", "1", "--runs", "1"]),
+        ("many.py", ["--records", "40", "--processes", "4", "--pipelines", "6"]),
     ],
 )
 def test_stress(script: str, options: list[str]) -> None:

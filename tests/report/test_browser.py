@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +13,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 from recorded_runs import MONOTONIC, MS, Event, cache, hits, pipeline
 from report.browser import DESKTOP, PHONE, launch, marks, opened, overflow, until
-from world import LAYER_NAME, NULL_HARDWARE, ROOT, World, icd_file
+from world import LAYER_NAME, NULL_HARDWARE, ROOT, World
 
 from pylayer.report import compare, figures, page, recorded
 
@@ -44,9 +43,10 @@ def write_page(store: Path, file: Path) -> Path:
     return file
 
 
-@pytest.fixture
-def report(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report of two runs in which all there is happened, with names that do their worst."""
+    tmp_path = tmp_path_factory.mktemp("report")
     names = {"program": HOSTILE, "executable": "x", "device": HOSTILE, "reason": HOSTILE, "carrier": "cells"}
     first = [
         Event("wait", MONOTONIC + 2 * MS, 3 * MS, thread=101),
@@ -78,17 +78,14 @@ def report(tmp_path: Path) -> Path:
 
 TIMELINE = ".chart.timeline"
 
-LOOKS = [
-    pytest.param({**size, "color_scheme": scheme}, id=f"{name}-{scheme}")
-    for name, size in (("desktop", DESKTOP), ("phone", PHONE))
-    for scheme in ("light", "dark")
-]
 
-
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize(
+    "look", [{**DESKTOP, "color_scheme": "light"}, {**PHONE, "color_scheme": "dark"}], ids=["desktop", "phone"]
+)
 def test_page(browser: Browser, report: Path, look: dict[str, Any]) -> None:
-    """On a desktop and on a phone, light and dark: charts have their marks, nothing is wider than the window, and
-    axe-core's rules (contrast, names, landmarks, headings) find nothing."""
+    """On a light desktop and a dark phone: charts have their marks, nothing is wider than the window, no column is
+    clipped, each value is below its column's name or beside it, a row has a few lines, and axe-core's rules (contrast,
+    names, landmarks, headings) find nothing."""
     with opened(browser, report, **look) as page:
         assert overflow(page) == 0
         assert marks(page, TIMELINE, "k1") == 6 + 2  # graphics, of both runs
@@ -97,27 +94,17 @@ def test_page(browser: Browser, report: Path, look: dict[str, Any]) -> None:
         assert marks(page, TIMELINE, "bar") >= 8 and marks(page, TIMELINE, "found") == 2
         assert marks(page, "[id$=-kinds] ~ .chart", "found") == 2 * 2
         assert marks(page, "[id$=-history] ~ .chart", "found") == 2 * 2
-        found = Axe().run(page)
-        assert found.violations_count == 0, found.generate_report()
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1400, 390])
-def test_tables_fit(browser: Browser, report: Path, width: int, scheme: str) -> None:
-    """At the width of a desktop and of a phone no column is clipped, each value is below its column's name or beside
-    it, and a row has a few lines."""
-    look: dict[str, Any] = {"viewport": {"width": width, "height": 900}, "color_scheme": scheme}
-    with opened(browser, report, **look) as page:
-        assert overflow(page) == 0
         script = "[...document.querySelectorAll('.scroll')].map((own) => own.scrollWidth - own.clientWidth)"
         hidden = page.evaluate(script)
         assert len(hidden) > 8 and set(hidden) == {0}
         row = page.locator("#run-2-slow ~ .scroll tbody tr").first
-        took = row.locator("td").first
-        said = took.evaluate("(cell) => getComputedStyle(cell, '::before').content")
-        assert ("Took" in said) == (width == 390)
+        said = row.locator("td").first.evaluate("(cell) => getComputedStyle(cell, '::before').content")
+        phone = "is_mobile" in look
+        assert ("Took" in said) == phone
         box = row.bounding_box()
-        assert box and box["height"] < (40 if width == 1400 else 100)
+        assert box and box["height"] < (100 if phone else 40)
+        found = Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
 
 
 def test_texts_of_programs_are_shown_as_they_are(browser: Browser, report: Path) -> None:
@@ -143,16 +130,17 @@ def test_keyboard_reaches_everything(browser: Browser, report: Path) -> None:
     """Tab goes through every control that is seen, in the order of the page, and each shows that it has the focus."""
     with opened(browser, report) as page:
         wanted = page.evaluate(
-            f"[...document.querySelectorAll({FOCUSABLE!r})].filter((own) => own.checkVisibility()).length"
-        )
-        page.evaluate(
-            f"window.wanted = [...document.querySelectorAll({FOCUSABLE!r})].filter((own) => own.checkVisibility())"
+            f"(window.wanted = [...document.querySelectorAll({FOCUSABLE!r})].filter((own) => own.checkVisibility()))"
+            ".length"
         )
         reached = []
         for _ in range(wanted):
             page.keyboard.press("Tab")
-            reached.append(page.evaluate("window.wanted.indexOf(document.activeElement)"))
-            assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none"
+            number, outline = page.evaluate(
+                "[window.wanted.indexOf(document.activeElement), getComputedStyle(document.activeElement).outlineStyle]"
+            )
+            assert outline != "none"
+            reached.append(number)
         assert reached == list(range(wanted)) and wanted > 50
 
 
@@ -160,37 +148,32 @@ def shown(page: Page) -> str:
     return page.locator(".shown").first.inner_text()
 
 
-def test_keyboard_moves_through_the_run(browser: Browser, report: Path) -> None:
-    """The part that is shown is changed, stays within the run, and is said."""
+def press(page: Page, name: str) -> str:
+    page.locator(f"[data-move={name}]").first.focus()
+    page.keyboard.press("Enter")
+    return shown(page)
+
+
+def test_controls(browser: Browser, report: Path) -> None:
+    """By keyboard: buttons and a row's time change the part of the run that is shown, which stays within the run and is
+    said; a kind can be switched off and on; a column's head sorts by it, numbers by their size, the other way when it
+    is used again, and says so."""
     with opened(browser, report) as page:
         assert shown(page) == "The whole run: 2 s."
+        assert press(page, "in") == "Shown: 500 ms to 1.5 s of 2 s."
+        assert press(page, "later") == "Shown: 1 s to 2 s of 2 s."
+        assert press(page, "later") == "Shown: 1 s to 2 s of 2 s."
+        assert press(page, "in") == "Shown: 1.25 s to 1.75 s of 2 s."
+        assert press(page, "earlier") == "Shown: 1 s to 1.5 s of 2 s."
+        assert press(page, "out") == "Shown: 750 ms to 1.75 s of 2 s."
+        assert press(page, "all") == "The whole run: 2 s."
 
-        def press(name: str) -> str:
-            page.locator(f"[data-move={name}]").first.focus()
-            page.keyboard.press("Enter")
-            return shown(page)
-
-        assert press("in") == "Shown: 500 ms to 1.5 s of 2 s."
-        assert press("later") == "Shown: 1 s to 2 s of 2 s."
-        assert press("later") == "Shown: 1 s to 2 s of 2 s."
-        assert press("in") == "Shown: 1.25 s to 1.75 s of 2 s."
-        assert press("earlier") == "Shown: 1 s to 1.5 s of 2 s."
-        assert press("out") == "Shown: 750 ms to 1.75 s of 2 s."
-        assert press("all") == "The whole run: 2 s."
-
-
-def test_table_leads_to_the_timeline(browser: Browser, report: Path) -> None:
-    """A row's time shows that part of the run."""
-    with opened(browser, report) as page:
         page.locator("#run-1-stalls + .scroll [data-show]").first.focus()
         page.keyboard.press("Enter")
         assert shown(page) == "Shown: 935 ms to 995 ms of 2 s."
         assert page.locator(TIMELINE).first.is_visible()
+        assert press(page, "all") == "The whole run: 2 s."
 
-
-def test_kinds_are_switched_off_and_on(browser: Browser, report: Path) -> None:
-    """A kind that is not wanted leaves the timeline, and comes back."""
-    with opened(browser, report) as page:
         first = page.locator(".legend").first
         assert first.locator("label").all_inner_texts() == [
             "compute",
@@ -205,10 +188,6 @@ def test_kinds_are_switched_off_and_on(browser: Browser, report: Path) -> None:
         page.keyboard.press("Space")
         until(page, lambda: marks(page, TIMELINE, "k0") == before > 0)
 
-
-def test_tables_are_sorted(browser: Browser, report: Path) -> None:
-    """A column's head sorts by it, numbers by their size, the other way when it is used again, and says so."""
-    with opened(browser, report) as page:
         table = page.locator("#run-1-slow ~ .scroll table").first
 
         def column(number: int) -> list[str]:
@@ -225,7 +204,8 @@ def test_tables_are_sorted(browser: Browser, report: Path) -> None:
 
 
 def test_colours_follow_the_system(browser: Browser, report: Path) -> None:
-    """Where the system changes between light and dark, the page and its charts do, and show what they showed."""
+    """Where the system changes between light and dark, the page and its charts do, and show what they showed. Printed,
+    tables are whole and the paper is white."""
 
     def background(page: Page) -> str:
         found = page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -242,6 +222,12 @@ def test_colours_follow_the_system(browser: Browser, report: Path) -> None:
         assert background(page) != light and marks(page, TIMELINE, "k0") == 0
         page.locator("[data-move=later]").first.click()
         assert shown(page) == "Shown: 1 s to 2 s of 2 s."
+        page.emulate_media(media="print", color_scheme="dark")
+        assert background(page) == "rgb(255, 255, 255)"
+        assert page.evaluate(
+            "[...document.querySelectorAll('.scroll')].every((own) => own.scrollHeight <= own.clientHeight + 1)"
+        )
+        assert page.locator(".tools").first.is_hidden()
 
 
 def test_without_javascript(browser: Browser, report: Path) -> None:
@@ -252,53 +238,16 @@ def test_without_javascript(browser: Browser, report: Path) -> None:
         assert page.locator(".no-js", has_text="0.950 s").first.is_visible()
 
 
-def test_paper(browser: Browser, report: Path) -> None:
-    """Printed, tables are whole and the paper is white."""
-    with opened(browser, report, color_scheme="dark") as page:
-        page.emulate_media(media="print", color_scheme="dark")
-        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-        assert page.evaluate(
-            "[...document.querySelectorAll('.scroll')].every((own) => own.scrollHeight <= own.clientHeight + 1)"
-        )
-        assert page.locator(".tools").first.is_hidden()
-
-
-def programs(world: World) -> None:
-    """The demo and a wgpu program, on RADV without hardware."""
-    world.demo("--count", 30)
-    world.demo("--count", 40)
+def test_real_programs(browser: Browser, world: World, tmp_path: Path) -> None:
+    """The page of real runs has a bar for each pipeline that was compiled, and no errors."""
+    world.demo("--count", 10)
+    world.demo("--count", 15)
     script = str(ROOT / "tests" / "programs" / "wgpu_render.py")
     world.run([sys.executable, script], VK_INSTANCE_LAYERS=f"{LAYER_NAME}:{NULL_HARDWARE}")
-
-
-def test_real_programs(browser: Browser, world: World, tmp_path: Path) -> None:
-    """The page of real runs has a bar for each pipeline that was compiled, and no errors, on a desktop and a phone."""
-    programs(world)
-    file = write_page(world.store, tmp_path / "real.html")
-    with opened(browser, file) as page:
+    with opened(browser, write_page(world.store, tmp_path / "real.html")) as page:
         titles = page.locator("article h2").all_inner_texts()
         assert len(titles) == 3 and [title.startswith("pipelines, ") for title in titles] == [True, True, False]
         rows = [page.locator(f"#run-{number}-slow ~ .scroll").first.locator("tbody tr").count() for number in (1, 2, 3)]
-        assert rows == [run["counters"]["compiled"] for run in world.runs()] and rows[:2] == [30, 10]
-        assert marks(page, TIMELINE, "k0") + marks(page, TIMELINE, "k1") >= 40
+        assert rows == [run["counters"]["compiled"] for run in world.runs()] and rows[:2] == [10, 5]
+        assert marks(page, TIMELINE, "k0") + marks(page, TIMELINE, "k1") >= 15
         assert page.locator("#run-2-against").is_visible()
-    with opened(browser, file, **PHONE) as page:
-        assert overflow(page) == 0
-
-
-def test_ncnn(browser: Browser, world: World, tmp_path: Path) -> None:
-    """ncnn's pipelines, created on several threads or one, are on the timeline by their kind."""
-    drivers = tmp_path / "data" / "vulkan" / "icd.d"
-    drivers.mkdir(parents=True)
-    shutil.copy(icd_file("radeon"), drivers)
-    world.run(
-        [sys.executable, str(ROOT / "tests" / "programs" / "ncnn_inference.py")],
-        VK_INSTANCE_LAYERS=f"{LAYER_NAME}:{NULL_HARDWARE}",
-        # ncnn opens the driver itself, past all layers, when one of these is set.
-        VK_DRIVER_FILES=None,
-        VK_ICD_FILENAMES=None,
-        XDG_DATA_DIRS=str(tmp_path / "data"),
-    )
-    with opened(browser, write_page(world.store, tmp_path / "ncnn.html")) as page:
-        assert marks(page, TIMELINE, "k0") > 5
-        assert page.locator(".legend").first.locator("label").all_inner_texts()[0] == "compute"
