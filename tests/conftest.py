@@ -23,15 +23,22 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def real(tmp_path: Path) -> World:
     """RADV null hardware."""
     return World(tmp_path)
 
 
 @pytest.fixture
+def world(real: World) -> World:
+    """RADV null hardware, or what a file of tests has instead."""
+    return real
+
+
+@pytest.fixture
 def quick(tmp_path: Path) -> World:
-    """The driver of tests/driver. It is for programs that use up, close or outlive what Mesa's stand-in for the kernel
-    (tests/radv.py) itself needs: descriptors, bytes in files, its state at exit."""
+    """The driver of tests/driver, which takes a tenth of RADV's time. It is for what does not depend on the driver, and
+    for programs that use up, close or outlive what Mesa's stand-in for the kernel (tests/radv.py) itself needs:
+    descriptors, bytes in files, its state at exit."""
     return quick_world(tmp_path)
 
 
@@ -55,9 +62,9 @@ def installed_package() -> Iterator[None]:
 
 
 @pytest.fixture
-def driver(world: World, tmp_path: Path) -> ScriptedDriver:
+def driver(real: World, tmp_path: Path) -> ScriptedDriver:
     """RADV null hardware, and a witness of how it is used."""
-    return ScriptedDriver(tmp_path, world)
+    return ScriptedDriver(tmp_path, real)
 
 
 @pytest.fixture

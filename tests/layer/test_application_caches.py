@@ -12,6 +12,12 @@ HEADER = struct.Struct("<IIII16s")
 
 
 @pytest.fixture
+def world(quick: World) -> World:
+    """Nothing here depends on the driver."""
+    return quick
+
+
+@pytest.fixture
 def saved(world: World, tmp_path: Path) -> Path:
     """Returns a cache file that this driver wrote for 20 pipelines, without the layer."""
     path = tmp_path / "application.cache"

@@ -24,14 +24,20 @@ KEY_BYTES = 32
 # ---- fingerprints --------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def world(quick: World) -> World:
+    """Nothing here depends on the driver, but for the tests that take ``real``."""
+    return quick
+
+
 @pytest.mark.parametrize(
     ("count", "how"),
     [
-        (200, ()),
-        (40, ("--ray-tracing",)),  # the pipelines that take the driver longest
-        (100, ("--threads", 4)),
-        (100, ("--batch", 16)),
-        (100, ("--cache", "object")),
+        (100, ()),
+        (20, ("--ray-tracing",)),  # the pipelines that take the driver longest
+        (60, ("--threads", 4)),
+        (60, ("--batch", 16)),
+        (60, ("--cache", "object")),
     ],
 )
 def test_fingerprints_are_the_same_in_every_run(world: World, count: int, how: tuple[str | int, ...]) -> None:
@@ -77,11 +83,11 @@ def test_links_have_none_and_libraries_have(world: World) -> None:
 
 
 @pytest.mark.parametrize(("mode", "expected"), [("alike", 1), ("apart", 6), ("garbage", 1)])
-def test_what_makes_a_fingerprint(world: World, mode: str, expected: int) -> None:
+def test_what_makes_a_fingerprint(real: World, mode: str, expected: int) -> None:
     """A fingerprint depends on the code, wherever it comes from, the entry point and the constants, but not on handles
     or on pointers that Vulkan ignores."""
-    wanted = record(world)
-    world.run([str(BUILD / "tests" / "fingerprints"), mode])
+    wanted = record(real)
+    real.run([str(BUILD / "tests" / "fingerprints"), mode])
     assert len(only(wanted.take(), "destroyed")[0]["seen"]) == expected
 
 
@@ -172,13 +178,13 @@ Recorder.plan_device = plan_device
 @pytest.mark.parametrize(
     ("field", "value"), [("keep_cache_bytes", 0), ("keep_cache_bytes", 4000), ("queue_bytes", 6000)]
 )
-def test_no_copy_of_large_data(world: World, tmp_path: Path, field: str, value: int) -> None:
+def test_no_copy_of_large_data(real: World, tmp_path: Path, field: str, value: int) -> None:
     """Data larger than the plan allows to copy, or larger than the queue, is sent without a copy."""
     # Without cells and creation messages, which would fill the queue.
     settings = "{carrier: snapshot, timeline_mib: 0}"
-    wanted = record(world, LIMITS.format(field=field, value=value), settings=settings)
+    wanted = record(real, LIMITS.format(field=field, value=value), settings=settings)
     path = tmp_path / "application.cache"
-    world.demo("--count", 8, "--cache", "object", "--cache-save", path)
+    real.demo("--count", 8, "--cache", "object", "--cache-save", path)
     (read,) = only(wanted.take(), "read")
     assert read["size"] == path.stat().st_size > 6000
     assert read["data"] is None
@@ -196,10 +202,10 @@ def test_unchecked_caches_are_not_told_of(world: World, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [[], ["no-feature"]])
-def test_global_key(world: World, arguments: list[str]) -> None:
+def test_global_key(real: World, arguments: list[str]) -> None:
     """Policy gets the driver's global key only for devices where the program enabled the feature."""
-    wanted = record(world)
-    key = world.run([str(BUILD / "tests" / "global_key"), *arguments]).stdout.strip()
+    wanted = record(real)
+    key = real.run([str(BUILD / "tests" / "global_key"), *arguments]).stdout.strip()
     found = wanted.take()
     assert 2 <= len(key) <= 2 * KEY_BYTES
     assert [one["global_key"] for one in only(found, "created")] == ["" if arguments else key]

@@ -20,6 +20,12 @@ PROCESSES = 8
 
 
 @pytest.fixture
+def world(quick: World) -> World:
+    """Nothing here depends on the driver."""
+    return quick
+
+
+@pytest.fixture
 def caches(world: World, tmp_path: Path) -> Path:
     """Returns the directory of the program's caches."""
     world.configure()

@@ -15,6 +15,12 @@ PROGRAM = str(BUILD / "tests" / "debug_names")
 EXTENSION = "VK_EXT_debug_utils"
 
 
+@pytest.fixture
+def world(quick: World) -> World:
+    """Nothing here depends on the driver."""
+    return quick
+
+
 def newest(world: World) -> Timeline | None:
     """Returns the timeline of the newest run."""
     *_, (name, _) = runs.read_named(str(world.store))

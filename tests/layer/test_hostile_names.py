@@ -38,6 +38,12 @@ COMMANDS = (
 )  # fmt: skip
 
 
+@pytest.fixture
+def world(quick: World) -> World:
+    """Nothing here depends on the driver."""
+    return quick
+
+
 def assert_harmless(text: str) -> None:
     found = UNSAFE.search(text)
     assert found is None, text[max(found.start() - 60, 0) : found.end() + 60].encode()

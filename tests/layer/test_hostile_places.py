@@ -26,6 +26,12 @@ __attribute__((constructor)) static void loaded(void) { close(open(MARK, O_CREAT
 """
 
 
+@pytest.fixture
+def world(quick: World) -> World:
+    """Nothing here depends on the driver."""
+    return quick
+
+
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A shared library that creates the file ``mark`` in its directory when it is loaded."""

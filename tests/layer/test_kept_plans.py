@@ -9,6 +9,12 @@ import pytest
 from world import BUILD, PACKAGE, World
 
 
+@pytest.fixture
+def world(quick: World) -> World:
+    """Nothing here depends on the driver."""
+    return quick
+
+
 def plans(world: World) -> list[Path]:
     return sorted(world.store.glob("plans/*.plan"))
 

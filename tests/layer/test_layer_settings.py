@@ -13,6 +13,12 @@ STRANGER = 12345
 PREFIX = "pylayer_pipeline_cache."
 
 
+@pytest.fixture
+def world(quick: World) -> World:
+    """Nothing here depends on the driver, but for the tests that take ``real``."""
+    return quick
+
+
 def run(world: World, *settings: str, **environment: str | None) -> subprocess.CompletedProcess[str]:
     """Runs a program that passes these settings itself: layer, name, type and value of each. The log says which are in
     force. The program only creates a device, so it runs again if policy takes longer to start than vkCreateDevice
@@ -287,22 +293,22 @@ def test_wrong_settings_of_the_application(world: World) -> None:
 # ---- precedence ---------------------------------------------------------------------------
 
 
-def test_precedence(world: World) -> None:
+def test_precedence(real: World) -> None:
     """In rising precedence: the application, the policy file's settings, its rules, vk_layer_settings.txt,
     variables."""
     asked = (LAYER_NAME, "carrier", "text", "off")
 
     def carrier(*settings: str, **environment: str) -> str:
-        line = next(line for line in run(world, *settings, **environment).stderr.splitlines() if "): carrier " in line)
+        line = next(line for line in run(real, *settings, **environment).stderr.splitlines() if "): carrier " in line)
         return line.partition("): carrier ")[2].partition(",")[0].split(" ")[0]
 
     assert carrier() == "cells"
     assert carrier(*asked) == "off"
-    policy(world, "settings: {carrier: snapshot}\n")
+    policy(real, "settings: {carrier: snapshot}\n")
     assert carrier(*asked) == "snapshot"
-    policy(world, "settings: {carrier: snapshot}\nrules: [{match: {executable: layer*}, set: {carrier: cells}}]\n")
+    policy(real, "settings: {carrier: snapshot}\nrules: [{match: {executable: layer*}, set: {carrier: cells}}]\n")
     assert carrier(*asked) == "cells"
-    settings_file(home_file(world), f"{PREFIX}carrier = snapshot")
+    settings_file(home_file(real), f"{PREFIX}carrier = snapshot")
     assert carrier(*asked) == "snapshot"
     assert carrier(*asked, VK_CARRIER="cells") == "cells"
 

@@ -16,6 +16,12 @@ from world import BUILD, World
 DEMO = [str(BUILD / "demo" / "pipelines"), "--count", "2"]
 
 
+@pytest.fixture
+def world(quick: World) -> World:
+    """Nothing here depends on the driver, but for the tests that take ``real``."""
+    return quick
+
+
 def lines(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.startswith("pylayer: ")]
 
@@ -112,11 +118,11 @@ def test_file_at_its_size_limit(world: World) -> None:
     assert done.returncode == 0 and log.stat().st_size == 4096
 
 
-def test_form(world: World) -> None:
+def test_form(real: World) -> None:
     """A log line has a level, the time in UTC, a sentence, and its facts as key=value, with the pid last."""
     before = datetime.now(UTC)
-    world.run(DEMO, PYLAYER_LOG="debug")
-    found = lines(world.raw_stderr)
+    real.run(DEMO, PYLAYER_LOG="debug")
+    found = lines(real.raw_stderr)
     for line in found:
         match = re.fullmatch(r"pylayer: (info|debug): (\S+Z) (.+) pid=(\d+)", line)
         assert match is not None, line

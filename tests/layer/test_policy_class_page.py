@@ -26,6 +26,12 @@ PLACE = "/home/ada/.config/pylayer/policies"
 
 
 @pytest.fixture
+def world(quick: World) -> World:
+    """Nothing here depends on the driver."""
+    return quick
+
+
+@pytest.fixture
 def policies(world: World) -> Path:
     """Returns a policy_path with the modules of the page."""
     directory = world.directory / "policies"

@@ -17,6 +17,12 @@ from world import Run, World
 KEPT = ("store", "quarantine")
 
 
+@pytest.fixture
+def world(quick: World) -> World:
+    """Nothing here depends on the driver, but for the tests that take ``real``."""
+    return quick
+
+
 def read_only(world: World, **settings: Any) -> None:
     config = world.directory / "policy.yaml"
     config.write_text(json.dumps({"settings": {"store": "read-only", **settings}}))
@@ -123,19 +129,19 @@ def test_attestations_are_used_and_not_added_to(world: World) -> None:
     assert world.runs()[-1]["cache_outcomes"] == {"attested": 1}
 
 
-def test_crash_is_seen_without_a_word_in_the_store(world: World, tmp_path: Path) -> None:
+def test_crash_is_seen_without_a_word_in_the_store(real: World, tmp_path: Path) -> None:
     """A stored pipeline crashes the driver once. Each later run compiles that pipeline, until the runtime directory is
     emptied. The store does not change."""
-    world.demo("--count", 12)
-    (path,) = world.stored_files(".closed")
+    real.demo("--count", 12)
+    (path,) = real.stored_files(".closed")
     assert poison_records(path, lambda number, record: number == 3)
-    before = contents(world)
-    read_only(world)
+    before = contents(real)
+    read_only(real)
     runtime = tmp_path / "runtime"
     runtime.mkdir(mode=0o700)
     environment = {"XDG_RUNTIME_DIR": str(runtime)}
-    assert world.demo("--count", 12, check=False, **environment).returncode == -signal.SIGSEGV
+    assert real.demo("--count", 12, check=False, **environment).returncode == -signal.SIGSEGV
     for _ in range(2):
-        assert world.demo("--count", 12, **environment)["created"] == 12
-        assert (world.last()["compiled"], world.last()["hits"]) == (1, 11)
-    assert contents(world) == before
+        assert real.demo("--count", 12, **environment)["created"] == 12
+        assert (real.last()["compiled"], real.last()["hits"]) == (1, 11)
+    assert contents(real) == before

@@ -16,6 +16,12 @@ from pylayer.store import format, recency, runs
 MAPPED = ("mapped", "_policy.")
 
 
+@pytest.fixture
+def world(quick: World) -> World:
+    """Nothing here depends on the driver."""
+    return quick
+
+
 def starts(world: World, *steps: str | int) -> bool:
     """Runs steps and returns whether the interpreter's library was in the process at the end."""
     process = run_host(world, *steps, *MAPPED, *END)

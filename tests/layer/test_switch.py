@@ -28,6 +28,12 @@ WAYS = {
 
 
 @pytest.fixture
+def world(quick: World) -> World:
+    """Nothing here depends on the driver."""
+    return quick
+
+
+@pytest.fixture
 def implicit(world: World) -> World:
     """A world with the implicit layer installed beside the explicit one that every world has."""
     directory = Path(world.environment["HOME"]) / ".local" / "share" / "vulkan" / "implicit_layer.d"

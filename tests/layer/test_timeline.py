@@ -15,6 +15,12 @@ from pylayer.store.timeline import Event, Timeline
 COUNT = 12
 
 
+@pytest.fixture
+def world(quick: World) -> World:
+    """Nothing here depends on the driver."""
+    return quick
+
+
 def newest(world: World) -> tuple[dict[str, object], Timeline]:
     *_, (name, values) = runs.read_named(str(world.store))
     line = timeline.read(str(world.store), name)

@@ -16,6 +16,12 @@ STRANGER = 12345
 RUNS = {".run", ".events"}
 
 
+@pytest.fixture
+def world(quick: World) -> World:
+    """Nothing here depends on the driver."""
+    return quick
+
+
 def warnings(world: World, **environment: str) -> list[str]:
     result = world.demo("--count", 4, **{"PYLAYER_LOG": "warn", **environment})
     assert result["created"] == 4
