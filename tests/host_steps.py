@@ -41,5 +41,5 @@ def stored(world: World) -> list[int]:
 
 def hits_again(world: World, count: int) -> None:
     """What was stored is found by the next program."""
-    run_host(world, "instance", "device", "pipelines", count, *END)
+    world.run([str(HOST), "instance", "device", "pipelines", str(count), *END])
     assert (world.last()["hits"], world.last()["compiled"]) == (count, 0)

@@ -108,13 +108,9 @@ def test_feedback_that_never_tells_of_hits(scripted: ScriptedDriver) -> None:
 
 SNAPSHOT_MODES = modes(
     only=(
-        "mixed",
-        "batches",
-        "threads",
-        "own cache",
+        "threads and batches",
         "own cache, threads",
         "Vulkan 1.0",
-        "Vulkan 1.3",
         "Vulkan 1.3, features chained",
         "ray tracing",
         "libraries",

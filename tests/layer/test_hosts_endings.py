@@ -11,6 +11,12 @@ from world import BUILD, World
 from pylayer import LAYER_NAME
 
 
+@pytest.fixture
+def world(quick: World) -> World:
+    """The driver of tests/driver, where the driver does nothing at the end of a process."""
+    return quick
+
+
 def test_all_signals_blocked(world: World) -> None:
     """The layer works in a program that blocks all signals."""
     run_host(world, "block-signals", "instance", "device", "pipelines", 3, *END)
@@ -117,10 +123,10 @@ def test_children_and_sigchld(world: World) -> None:
 
 
 @pytest.mark.parametrize("ending", ["exit", "_exit", "quick_exit", "abort", "kill"])
-def test_endings(world: World, ending: str) -> None:
+def test_endings(real: World, ending: str) -> None:
     """However a program ends, the pipelines in its journal are found in the next run."""
-    run_host(world, *STORED, "end", ending)
-    hits_again(world, 3)
+    run_host(real, *STORED, "end", ending)
+    hits_again(real, 3)
 
 
 def test_exit_without_a_pause(world: World) -> None:
@@ -129,12 +135,12 @@ def test_exit_without_a_pause(world: World) -> None:
     hits_again(world, 5)
 
 
-def test_exit_in_a_thread(world: World) -> None:
+def test_exit_in_a_thread(real: World) -> None:
     """exit() in a thread ends the program with its status, while main creates pipelines and policy stores them."""
     for _ in range(3):
-        assert run_host(world, "instance", "device", "pipelines", 3, "exit-in-thread").returncode == 4
-    run_host(world, "instance", "device", "pipelines", 3, *END)
-    assert world.last()["hits"] == 3
+        assert run_host(real, "instance", "device", "pipelines", 3, "exit-in-thread").returncode == 4
+    run_host(real, "instance", "device", "pipelines", 3, *END)
+    assert real.last()["hits"] == 3
 
 
 def test_exit_in_a_handler(world: World) -> None:
@@ -162,13 +168,13 @@ def test_exit_in_a_handler_with_a_lock_held(world: World, steps: list[str]) -> N
 
 @pytest.mark.parametrize("ending", [[], list(END)])
 @pytest.mark.parametrize("when", [0, 1, 2])
-def test_main_thread_ends(world: World, when: int, ending: list[str]) -> None:
+def test_main_thread_ends(real: World, when: int, ending: list[str]) -> None:
     """If the main thread calls pthread_exit, before or after it used the layer, the process ends with its last thread,
     as without the layer, and what it compiled is stored."""
     steps = ["instance", "device", "pipelines", "3", *ending]
     steps.insert(when, "main-thread-ends")
-    assert run_host(world, *steps).returncode == 0
-    hits_again(world, 3)
+    assert run_host(real, *steps).returncode == 0
+    hits_again(real, 3)
 
 
 def test_main_thread_ends_last(world: World) -> None:
@@ -195,10 +201,10 @@ def test_vulkan_at_exit(quick: World, steps: list[str]) -> None:
     hits_again(quick, 3)
 
 
-def test_loader_closed_and_opened(world: World) -> None:
+def test_loader_closed_and_opened(real: World) -> None:
     """A program that opens and closes the Vulkan loader twenty times compiles its pipeline once."""
-    run_host(world, "reload", "libvulkan.so.1", 20)
-    runs = [run["counters"] for run in world.runs()]
+    run_host(real, "reload", "libvulkan.so.1", 20)
+    runs = [run["counters"] for run in real.runs()]
     assert [run["compiled"] for run in runs] == [1] + [0] * 19
     assert [run["hits"] for run in runs] == [0] + [1] * 19
 

@@ -13,12 +13,18 @@ from pylayer import LAYER_NAME
 RUN = ["instance", "device", "pipelines", "3", *END]
 
 
+@pytest.fixture
+def world(quick: World) -> World:
+    """The driver of tests/driver, where the limit is not one for the driver as well."""
+    return quick
+
+
 @pytest.mark.parametrize("way", ["no-more", "refuse"])
-def test_no_threads(world: World, way: str) -> None:
+def test_no_threads(real: World, way: str) -> None:
     """If no thread can be created, the program runs as without the layer, and one line says so."""
-    process = run_host(world, way, "thread", *RUN, PYLAYER_LOG="info")
+    process = run_host(real, way, "thread", *RUN, PYLAYER_LOG="info")
     assert "the policy thread cannot be created" in process.stderr
-    assert not world.store.exists()
+    assert not real.store.exists()
 
 
 def test_no_threads_later(world: World) -> None:
@@ -51,16 +57,16 @@ def test_a_mebibyte_of_address_space_to_spare(world: World) -> None:
     assert world.last()["compiled"] == 3
 
 
-@pytest.mark.parametrize("spare_mib", [48, 64, 96, 160])
+@pytest.mark.parametrize("spare_mib", [48, 96])
 @pytest.mark.parametrize("when", [0, 1, 2, 4])
-def test_address_space_that_shrinks(world: World, when: int, spare_mib: int) -> None:
+def test_address_space_that_shrinks(real: World, when: int, spare_mib: int) -> None:
     """If the address space is limited while policy works, the program runs as without the layer."""
     steps = ["instance", "device", "pipelines", "3", "pipelines", "3", *END]
     spare = spare_mib << 10 if when else spare_mib + 256 << 10
     steps[when:when] = ["spare-memory", str(spare)]
-    assert run_host(world, *steps).returncode == 0
-    run_host(world, *RUN)
-    counters = world.last()
+    assert run_host(real, *steps).returncode == 0
+    run_host(real, *RUN)
+    counters = real.last()
     assert counters["hits"] + counters["compiled"] == 3
 
 
@@ -94,20 +100,20 @@ def test_stack_of_application_threads(world: World, kind: str) -> None:
     assert used[1] - used[0] <= 4096, used
 
 
-def test_stack_of_device_creation(world: World) -> None:
+def test_stack_of_device_creation(real: World) -> None:
     """Creating a device uses at most 4 KiB of stack beyond what the driver uses, with and without a kept plan."""
     used = []
     for layers in (None, LAYER_NAME, LAYER_NAME):
-        run = world.run([str(HOST), "instance", "device-on-stack", "262144", *END], VK_INSTANCE_LAYERS=layers)
+        run = real.run([str(HOST), "instance", "device-on-stack", "262144", *END], VK_INSTANCE_LAYERS=layers)
         used += [int(size) for size in re.findall(r"stack used: (\d+)", run.stderr)]
     assert len(used) == 3 and max(used) - used[0] <= 4096, used
 
 
-def test_small_stack_that_hits(world: World) -> None:
+def test_small_stack_that_hits(real: World) -> None:
     """A thread with 32 KiB of stack, of which the driver uses 22, gets hits."""
     steps = ["instance", "device", "pipelines", "3", "await-journal", "3", "stack", "32768", "hits", "3", *END]
-    run_host(world, *steps)
-    assert world.last()["hits"] == 3
+    run_host(real, *steps)
+    assert real.last()["hits"] == 3
 
 
 # ---- sandboxes ----------------------------------------------------------------------------------
@@ -115,7 +121,7 @@ def test_small_stack_that_hits(world: World) -> None:
 
 @pytest.mark.parametrize("how", ["refuse", "unknown", "trap"])
 @pytest.mark.parametrize("what", ["open", "socket", "sync", "stat"])
-@pytest.mark.parametrize("when", [1, 2, 6])
+@pytest.mark.parametrize("when", [1, 6])
 def test_sandbox(world: World, how: str, what: str, when: int) -> None:
     """A program that enters a sandbox with all its threads runs as without the layer, whether system calls are refused,
     unknown, or answered by the program's SIGSYS handler. What was stored before is whole."""

@@ -21,17 +21,23 @@ IN_CHILD = {
 FORKED = "this process was forked"
 
 
+@pytest.fixture
+def world(quick: World) -> World:
+    """The driver of tests/driver, where no child uses the driver."""
+    return quick
+
+
 @pytest.mark.parametrize("way", ["fork", "fork-exit", "raw-fork"])
 @pytest.mark.parametrize("child", IN_CHILD)
-def test_fork_without_exec(world: World, way: str, child: str) -> None:
+def test_fork_without_exec(real: World, way: str, child: str) -> None:
     """A forked child creates pipelines as without the layer, also a child of a raw system call, which the C library
     does not know of. Only the parent's pipelines are stored."""
     steps = [*STORED, way, *IN_CHILD[child], "join", "pipelines", 2, *END]
-    process = run_host(world, *steps, PYLAYER_LOG="info")
+    process = run_host(real, *steps, PYLAYER_LOG="info")
     assert lines(process) == []
     assert (FORKED in process.stderr) == (child == "device of its own")
-    assert stored(world) == [5]
-    hits_again(world, 5)
+    assert stored(real) == [5]
+    hits_again(real, 5)
 
 
 @pytest.mark.parametrize("way", [[], ["fork"], ["raw-fork"]], ids=["parent", "fork", "raw-fork"])

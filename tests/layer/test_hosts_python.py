@@ -22,6 +22,12 @@ MORE = "print('more', len('text'), flush=True)"
 WITH_MODULES = "; import math, json, threading, struct, zlib; print(math.pi, zlib.crc32(b'x'), flush=True)"
 
 
+@pytest.fixture
+def world(quick: World) -> World:
+    """Nothing here depends on the driver."""
+    return quick
+
+
 def home(library: str) -> str:
     """Returns the PYTHONHOME for a libpython."""
     return library.partition("/lib/")[0]
