@@ -29,9 +29,10 @@ def real(tmp_path: Path) -> World:
 
 
 @pytest.fixture
-def world(real: World) -> World:
-    """RADV null hardware, or what a file of tests has instead."""
-    return real
+def world(request: pytest.FixtureRequest) -> World:
+    """RADV null hardware, or in files with QUICK the driver of tests/driver."""
+    world: World = request.getfixturevalue("quick" if getattr(request.module, "QUICK", False) else "real")
+    return world
 
 
 @pytest.fixture

@@ -24,10 +24,8 @@ KEY_BYTES = 32
 # ---- fingerprints --------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def world(quick: World) -> World:
-    """Nothing here depends on the driver, but for the tests that take ``real``."""
-    return quick
+#: Nothing here depends on the driver, but for the tests that take ``real``.
+QUICK = True
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,8 @@ PROGRAM = str(BUILD / "tests" / "many_caches")
 PROCESSES = 8
 
 
-@pytest.fixture
-def world(quick: World) -> World:
-    """Nothing here depends on the driver."""
-    return quick
+#: Nothing here depends on the driver.
+QUICK = True
 
 
 @pytest.fixture

@@ -15,10 +15,8 @@ MADE_UP = str(BUILD / "tests" / "made_up")
 UNKNOWN = "has a structure that the layer does not know (sType 19999990"
 
 
-@pytest.fixture
-def world(quick: World) -> World:
-    """Nothing here depends on the driver, but for the tests that take ``real``."""
-    return quick
+#: Nothing here depends on the driver, but for the tests that take ``real``.
+QUICK = True
 
 
 def lines(output: str) -> dict[str, str]:

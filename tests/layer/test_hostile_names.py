@@ -38,10 +38,8 @@ COMMANDS = (
 )  # fmt: skip
 
 
-@pytest.fixture
-def world(quick: World) -> World:
-    """Nothing here depends on the driver."""
-    return quick
+#: Nothing here depends on the driver.
+QUICK = True
 
 
 def assert_harmless(text: str) -> None:

@@ -10,11 +10,8 @@ from world import BUILD, World
 
 from pylayer import LAYER_NAME
 
-
-@pytest.fixture
-def world(quick: World) -> World:
-    """The driver of tests/driver, where the driver does nothing at the end of a process."""
-    return quick
+#: The driver of tests/driver, where the driver does nothing at the end of a process.
+QUICK = True
 
 
 def test_all_signals_blocked(world: World) -> None:

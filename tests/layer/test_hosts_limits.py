@@ -13,10 +13,8 @@ from pylayer import LAYER_NAME
 RUN = ["instance", "device", "pipelines", "3", *END]
 
 
-@pytest.fixture
-def world(quick: World) -> World:
-    """The driver of tests/driver, where the limit is not one for the driver as well."""
-    return quick
+#: The driver of tests/driver, where the limit is not one for the driver as well.
+QUICK = True
 
 
 @pytest.mark.parametrize("way", ["no-more", "refuse"])

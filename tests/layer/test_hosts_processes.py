@@ -21,10 +21,8 @@ IN_CHILD = {
 FORKED = "this process was forked"
 
 
-@pytest.fixture
-def world(quick: World) -> World:
-    """The driver of tests/driver, where no child uses the driver."""
-    return quick
+#: The driver of tests/driver, where no child uses the driver.
+QUICK = True
 
 
 @pytest.mark.parametrize("way", ["fork", "fork-exit", "raw-fork"])

@@ -22,10 +22,8 @@ MORE = "print('more', len('text'), flush=True)"
 WITH_MODULES = "; import math, json, threading, struct, zlib; print(math.pi, zlib.crc32(b'x'), flush=True)"
 
 
-@pytest.fixture
-def world(quick: World) -> World:
-    """Nothing here depends on the driver."""
-    return quick
+#: Nothing here depends on the driver.
+QUICK = True
 
 
 def home(library: str) -> str:

@@ -16,10 +16,8 @@ from world import BUILD, PACKAGE, World, python_hosts
 HOST = Path(__file__).parent / "python_host.py"
 
 
-@pytest.fixture
-def world(quick: World) -> World:
-    """Nothing here depends on the driver, but for the tests that take ``real``."""
-    return quick
+#: Nothing here depends on the driver, but for the tests that take ``real``.
+QUICK = True
 
 
 def assert_unharmed(world: World, reason: str, seconds: float = 10, **environment: str) -> None:

@@ -13,10 +13,8 @@ STRANGER = 12345
 PREFIX = "pylayer_pipeline_cache."
 
 
-@pytest.fixture
-def world(quick: World) -> World:
-    """Nothing here depends on the driver, but for the tests that take ``real``."""
-    return quick
+#: Nothing here depends on the driver, but for the tests that take ``real``.
+QUICK = True
 
 
 def run(world: World, *settings: str, **environment: str | None) -> subprocess.CompletedProcess[str]:

@@ -16,10 +16,8 @@ from world import BUILD, World
 DEMO = [str(BUILD / "demo" / "pipelines"), "--count", "2"]
 
 
-@pytest.fixture
-def world(quick: World) -> World:
-    """Nothing here depends on the driver, but for the tests that take ``real``."""
-    return quick
+#: Nothing here depends on the driver, but for the tests that take ``real``.
+QUICK = True
 
 
 def lines(text: str) -> list[str]:

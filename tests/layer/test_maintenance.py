@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
 from world import Run, World
 
 from pylayer.store.maintenance import EXIT_JOURNALS
 
-
-@pytest.fixture
-def world(quick: World) -> World:
-    """Nothing here depends on the driver."""
-    return quick
+#: Nothing here depends on the driver.
+QUICK = True
 
 
 def test_short_runs_do_not_leave_ever_more_files(world: World, demo: Callable[..., Run]) -> None:

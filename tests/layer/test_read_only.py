@@ -17,10 +17,8 @@ from world import Run, World
 KEPT = ("store", "quarantine")
 
 
-@pytest.fixture
-def world(quick: World) -> World:
-    """Nothing here depends on the driver, but for the tests that take ``real``."""
-    return quick
+#: Nothing here depends on the driver, but for the tests that take ``real``.
+QUICK = True
 
 
 def read_only(world: World, **settings: Any) -> None:

@@ -27,10 +27,8 @@ ALONE = "driver-id=4"
 PYLAYER = str(Path(sys.executable).parent / "pylayer")
 
 
-@pytest.fixture
-def world(quick: World) -> World:
-    """Nothing here depends on the driver, but for the tests that take ``real``."""
-    return quick
+#: Nothing here depends on the driver, but for the tests that take ``real``.
+QUICK = True
 
 
 def trim(world: World) -> None:

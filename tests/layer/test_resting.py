@@ -16,10 +16,8 @@ from pylayer.store import format, recency, runs
 MAPPED = ("mapped", "_policy.")
 
 
-@pytest.fixture
-def world(quick: World) -> World:
-    """Nothing here depends on the driver."""
-    return quick
+#: Nothing here depends on the driver.
+QUICK = True
 
 
 def starts(world: World, *steps: str | int) -> bool:

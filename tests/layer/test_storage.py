@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from disk import FailingDisk, content_of, fold_everything, leftovers, loses_nothing, split_journals
-from world import BUILD, Run, World, quick_world, seen
+from world import BUILD, Run, World, seen
 
 STORING = "pipelines cannot be stored"
 #: Faults under which this run stores no pipelines, or not all, and the text of the only warning.
@@ -61,10 +61,8 @@ def warnings(result: Run) -> list[str]:
 Check = Callable[..., Run]
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    """What the disk does to the store does not depend on the driver."""
-    return quick_world(tmp_path)
+#: What the disk does to the store does not depend on the driver.
+QUICK = True
 
 
 @pytest.fixture(scope="module")

@@ -27,10 +27,8 @@ WAYS = {
 }
 
 
-@pytest.fixture
-def world(quick: World) -> World:
-    """Nothing here depends on the driver."""
-    return quick
+#: Nothing here depends on the driver.
+QUICK = True
 
 
 @pytest.fixture

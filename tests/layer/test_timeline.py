@@ -15,10 +15,8 @@ from pylayer.store.timeline import Event, Timeline
 COUNT = 12
 
 
-@pytest.fixture
-def world(quick: World) -> World:
-    """Nothing here depends on the driver."""
-    return quick
+#: Nothing here depends on the driver.
+QUICK = True
 
 
 def newest(world: World) -> tuple[dict[str, object], Timeline]:

@@ -16,10 +16,8 @@ STRANGER = 12345
 RUNS = {".run", ".events"}
 
 
-@pytest.fixture
-def world(quick: World) -> World:
-    """Nothing here depends on the driver."""
-    return quick
+#: Nothing here depends on the driver.
+QUICK = True
 
 
 def warnings(world: World, **environment: str) -> list[str]:

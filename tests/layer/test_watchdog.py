@@ -27,10 +27,8 @@ NO_PLAN = "policy gave no plan for the device"
 PATIENT = "flush_wait_ms: 60000"
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    """What a policy class does to a program does not depend on the driver."""
-    return quick_world(tmp_path)
+#: What a policy class does to a program does not depend on the driver.
+QUICK = True
 
 
 def watched(world: World, limits: str = "", settings: str = PATIENT, **arguments: str) -> dict[str, str]:
