@@ -47,6 +47,7 @@ PACKAGE := build/package
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 SOURCES := setup.py pyproject.toml $(shell find pylayer shim config manifests -type f ! -name "*.pyc")
+PROGRAM_SETS := $(patsubst tests/%/Makefile,programs-%,$(wildcard tests/*/Makefile))
 C_FILES := $(shell find shim tests -name '*.[ch]')
 SHIM_C := $(wildcard shim/layer/*/*.c shim/policy/*.c)
 
@@ -60,27 +61,22 @@ demo: programs-demo setup
 	@$(BIN)/python tests/demo/demo.py
 
 test: system-packages python
+	@$(MAKE) --no-print-directory -j $(JOBS) -O PARALLEL=1 first
 	@$(MAKE) --no-print-directory -j $(JOBS) -O PARALLEL=1 ready
 	$(BIN)/pytest -q -n $(WORKERS) --dist worksteal --durations=10
 
-# All that is not a test, with several jobs at once. The longest chain comes first.
-ready: environment tools check-wheel programs lint $(VENV)/chromium $(VALIDATION) $(REGISTRY) bytecode
+# All that is not a test, with several jobs at once: first what needs no package, beside the package and the environment.
+# Then the rest.
+ready: check-wheel programs lint $(VENV)/chromium bytecode
+first: environment $(filter-out programs-fuzz programs-rules,$(PROGRAM_SETS)) $(VALIDATION) $(REGISTRY)
 
-# Makes of their own: in this one each step of a chain would wait until everything else has started.
+# A make of its own: in one with the programs, each step of this chain would wait until all programs have started.
 environment: | python
-	@$(MAKE) --no-print-directory PARALLEL= $(VENV)/extra-package
-
-tools: | environment
-	@$(MAKE) --no-print-directory PARALLEL= $(VENV)/extra-test $(VENV)/extra-lint
+	@$(MAKE) --no-print-directory PARALLEL= $(VENV)/extra-package $(VENV)/extra-test
 
 # Of the tests, for all workers. What is wrong with a test is said later, when it runs.
 bytecode: | $(VENV)/extra-test
 	@$(BIN)/pytest -q --collect-only >/dev/null 2>&1 || true
-
-ifneq ($(PARALLEL),)
-$(BUILDER)/ready: | environment
-$(VENV)/extra-test $(VENV)/extra-lint: | tools
-endif
 
 check: setup $(VENV)/extra-test programs-demo lint
 	$(BIN)/pytest -q -n auto --dist worksteal tests/unit "tests/layer/test_main_job.py::test_second_run_compiles_nothing[mixed]"
@@ -227,8 +223,6 @@ check-wheel: programs-demo wheel
 
 # ---- Programs for demo, tests and benchmarks -----------------------------------------------------
 
-PROGRAM_SETS := $(patsubst tests/%/Makefile,programs-%,$(wildcard tests/*/Makefile))
-
 programs: $(PROGRAM_SETS)
 
 # Under make -j they share its jobs.
@@ -277,7 +271,7 @@ docs: setup
 clean:
 	rm -rf build dist $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: environment tools sdist wheel check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady soak differential setup system-packages python programs $(PROGRAM_SETS) lint format docs clean
+.PHONY: first environment sdist wheel check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady soak differential setup system-packages python programs $(PROGRAM_SETS) lint format docs clean
 ifeq ($(PARALLEL),)
 .NOTPARALLEL:
 endif

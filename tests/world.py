@@ -182,11 +182,15 @@ class World:
         return self.runs()[-1]["counters"]  # type: ignore[no-any-return]
 
 
+#: The driver of tests/driver compiles as slowly as RADV with it.
+SLOW_COMPILES = "pipeline=slow:3?compile"
+
+
 def quick_world(directory: Path) -> World:
     """Returns a world with the driver of tests/driver, which loads in a tenth of RADV's time, and here compiles as
     slowly as RADV. It is for tests of what does not depend on the driver."""
     world = World(directory, "test")
-    world.environment["PYLAYER_TEST_DRIVER"] = "pipeline=slow:3?compile"
+    world.environment["PYLAYER_TEST_DRIVER"] = SLOW_COMPILES
     return world
 
 

@@ -9,9 +9,9 @@ from cli.user import User
 
 
 @pytest.fixture
-def user(tmp_path: Path) -> User:
-    """A user with RADV null hardware."""
-    return User(tmp_path)
+def user(tmp_path: Path, request: pytest.FixtureRequest) -> User:
+    """A user with the driver of tests/driver, which takes a tenth of RADV's time, or with ON_RADV of marks.py RADV."""
+    return User(tmp_path, getattr(request, "param", "test"))
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli.marks import ON_RADV
 from cli.user import User
 from world import PACKAGE
 
@@ -40,6 +41,7 @@ def damaged_copy(user: User, directory: Path) -> tuple[Path, dict[str, str]]:
 # ---- drivers ---------------------------------------------------------------------------------------
 
 
+@ON_RADV
 def test_radv(user: User) -> None:
     """On RADV everything is fine: a program's second run finds its pipeline. Identity and carrier are those of other
     programs."""
@@ -207,6 +209,7 @@ def test_policy_file_broken(user: User) -> None:
     assert f"{policy}, line 2" in checks["policy"]["found"] and "defaults" in checks["policy"]["advice"]
 
 
+@ON_RADV
 def test_policy_file_decides(user: User) -> None:
     """The user's policy file decides the carrier that doctor shows for the device."""
     policy = user.home / ".config" / "pylayer" / "policy.yaml"

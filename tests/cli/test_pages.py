@@ -16,6 +16,7 @@ from pathlib import Path
 
 import lints
 import pytest
+from cli.marks import ON_RADV
 from cli.user import User
 from world import BUILD, ROOT
 
@@ -64,6 +65,7 @@ def commands(page: Path) -> list[tuple[str, list[str]]]:
 
 
 @pytest.mark.parametrize("name", SHOWN)
+@ON_RADV
 def test_terminal(user: User, name: str) -> None:
     """Every command of the page prints what the page shows."""
     (user.directory / "build").symlink_to(BUILD)

@@ -12,6 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from cli.marks import ON_RADV
 from cli.user import DEMO, User
 
 from pylayer.common import config
@@ -280,6 +281,7 @@ rules:
 """
 
 
+@ON_RADV
 def test_origins(user: User, file: Path) -> None:
     """Each setting is shown with its origin: default, preset, a line or a rule. explain also shows which rules
     match."""
@@ -334,6 +336,7 @@ def test_skipped_programs(user: User, file: Path) -> None:
         assert device["skipped"] == rule
 
 
+@ON_RADV
 def test_plan_is_that_of_the_program(user: User, file: Path) -> None:
     """For a recorded program, explain shows the plan that the program got."""
     file.write_text('rules:\n- match: {executable: "pipelines", driver: "radv"}\n  set: {carrier: snapshot}\n')
@@ -344,6 +347,7 @@ def test_plan_is_that_of_the_program(user: User, file: Path) -> None:
     assert device["reason"] == run["reason"] and device["device"]["device_name"] == run["device"]
 
 
+@ON_RADV
 def test_devices(user: User) -> None:
     """A device is selected by its name or its driver's. An unknown name is an error that lists the devices. Without any
     device, explain assumes one with common features."""
@@ -398,8 +402,8 @@ def test_policy_class_is_asked(user: User, file: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        ("plan.queue_bytes //= 0", "it failed for Null hardware (RADV NAVI21): ZeroDivisionError: "),
-        ("plan = None", "plan_device returned no Plan for Null hardware (RADV NAVI21)"),
+        ("plan.queue_bytes //= 0", "it failed for Test device 0: ZeroDivisionError: "),
+        ("plan = None", "plan_device returned no Plan for Test device 0"),
         ("import os; os.abort()", "a trial of it crashed with SIGABRT"),
         ("print('{}'); this is no Python", "it cannot be used: SyntaxError: invalid syntax"),
     ],

@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from cli.marks import ON_RADV
 from cli.user import DEMO, User
 from world import BUILD
 
@@ -67,6 +68,7 @@ def test_the_game_compiles_nothing(gamer: User) -> None:
     assert (again["replayed"], again["total"], again["identities"][0]["pipelines"]) == (COUNT, COUNT, 0)
 
 
+@ON_RADV
 def test_identifiers_as_the_program_has_them(gamer: User) -> None:
     """The replay knows shaders as the program does: by their code, or by their identifiers if the program enables
     VK_EXT_shader_module_identifier."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from cli import stores
+from cli.marks import ON_RADV
 from cli.stores import GAME, IDENTITY, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import User
 
@@ -116,6 +117,7 @@ def test_ls_identity(user: User, store: Store) -> None:
     assert user.pylayer("ls", "--identity", "nonsense").returncode == 2
 
 
+@ON_RADV
 def test_ls_names_the_device(user: User, store: Store) -> None:
     """The device has the name that a run recorded. If no run did, such as after an import, it is the name of the device
     of this machine, or its maker and number."""

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import xxhash
 from cli import stores
+from cli.marks import ON_RADV
 from cli.stores import DAY, GAME, IDENTITY, NOW, OLD_DRIVER, OTHER, TOOL, Store, cell
 from cli.user import User
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -231,6 +232,7 @@ def test_export_to_nowhere(user: User, store: Store) -> None:
     assert done.returncode == 1 and done.stderr.count("\n") == 1
 
 
+@ON_RADV
 def test_this_device(user: User, elsewhere: User) -> None:
     """An export for a device of this machine needs no --any-device."""
     store = Store(user.store, stores.present(user.environment))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import warm_command
-from world import BUILD, clean_environment, driver_environment
+from world import BUILD, SLOW_COMPILES, clean_environment, driver_environment
 
 DEMO = BUILD / "demo" / "pipelines"
 
@@ -43,6 +43,8 @@ class User:
             "XDG_CACHE_HOME": str(self.store.parent),
             "XDG_CONFIG_HOME": str(self.home / ".config"),
         }
+        if driver == "test":
+            self.environment["PYLAYER_TEST_DRIVER"] = SLOW_COMPILES
 
     def process(self, arguments: tuple[Any, ...], **environment: str) -> dict[str, Any]:
         """Returns what subprocess needs to start ``pylayer`` with these arguments."""
