@@ -240,7 +240,8 @@ def test_events_over_budget(world: World) -> None:
     )
     result = run_unharmed(world, environment)
     assert "events took " in off_lines(result)[0]
-    assert 10 <= world.runs()[-1]["policy"]["over_budget"] < COUNT
+    # Ten sleeps fill the budget of a second, or fewer where the machine is busy and each takes longer.
+    assert 5 <= world.runs()[-1]["policy"]["over_budget"] < COUNT
     assert_next_run_hits(world, COUNT)
 
 
