@@ -8,6 +8,10 @@ import glob
 #: Mesa has no other way; before, RADV_FORCE_FAMILY alone did it. .ci/system-packages installs it where it is needed.
 DRM_SHIM = next(iter(glob.glob("/usr/lib/*/libamdgpu_noop_drm_shim.so")), "")
 
+#: The device of gpu("navi21"): as Mesa names one without hardware, and as it names the one of that library.
+NULL_HARDWARE, SHIM_DEVICE = "Null hardware (RADV NAVI21)", "AMD Radeon RX 6800 (RADV NAVI21)"
+DEVICE = SHIM_DEVICE if DRM_SHIM else NULL_HARDWARE
+
 
 def manifest() -> str:
     """Returns RADV's manifest for the Vulkan loader, or empty text if it is not installed."""

@@ -258,8 +258,8 @@ def test_colours(user: User) -> None:
     assert not COLOUR.search(user.terminal("verify", NO_COLOR="1")[1])
     assert "\x1b" not in user.terminal("verify", TERM="dumb")[1]
     assert "\x1b" not in user.pylayer("verify").stdout
-    assert COLOUR.search(user.pylayer("verify", FORCE_COLOR="1").stdout)
-    assert not COLOUR.search(user.pylayer("verify", FORCE_COLOR="1", NO_COLOR="1").stdout)
+    assert COLOUR.search(user.pylayer("verify", FORCE_COLOR="1", TERM="xterm-256color").stdout)
+    assert not COLOUR.search(user.pylayer("verify", FORCE_COLOR="1", NO_COLOR="1", TERM="xterm-256color").stdout)
 
 
 def test_progress(user: User) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import lints
 import pytest
+import radv
 from cli.marks import ON_RADV
 from cli.user import User
 from world import BUILD, ROOT
@@ -28,8 +29,6 @@ SHOWN = [name for name, page in zip(NAMES, PAGES, strict=True) if BLOCK.search(p
 NOISE = "ac_compute_device_uuid"
 #: Whose terminal the pages show.
 HOME = "/home/ada"
-#: RADV without hardware, as the pages show it, and as Mesa 26 names it.
-NULL_HARDWARE, MESA_26 = "Null hardware (RADV NAVI21)", "AMD Radeon RX 6800 (RADV NAVI21)"
 
 
 def masked(line: str) -> str:
@@ -81,7 +80,7 @@ def test_terminal(user: User, name: str) -> None:
             stderr=subprocess.STDOUT,
             timeout=120,
         )
-        output = done.stdout.replace(str(user.home), HOME).replace(MESA_26, NULL_HARDWARE)
+        output = done.stdout.replace(str(user.home), HOME).replace(radv.DEVICE, radv.NULL_HARDWARE)
         printed = [line for line in output.splitlines() if NOISE not in line]
         assert is_shown(printed, lines), "\n".join([f"$ {command}", *printed, f"{name} has", *lines])
 

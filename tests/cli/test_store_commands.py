@@ -9,6 +9,7 @@ import subprocess
 from typing import Any
 
 import pytest
+import radv
 from cli import stores
 from cli.marks import ON_RADV
 from cli.stores import GAME, IDENTITY, OLD_DRIVER, OTHER, TOOL, Store, cell
@@ -124,7 +125,7 @@ def test_ls_names_the_device(user: User, store: Store) -> None:
     assert "AMD device 0x73bf\n" in user.pylayer("ls").stdout
     here = stores.present(user.environment)
     Store(user.store, here).journal(GAME, cell(1, identity=here))
-    assert "Null hardware (RADV NAVI21)\n" in user.pylayer("ls").stdout
+    assert f"{radv.DEVICE}\n" in user.pylayer("ls").stdout
     stores.write_run(user.store, IDENTITY, device="A fine device")
     assert "A fine device\nradv, Mesa 25.0.7; identity" in user.pylayer("ls").stdout
 
