@@ -32,7 +32,8 @@ HOME = "/home/ada"
 
 
 def masked(line: str) -> str:
-    """Returns a line without the parts that differ from run to run."""
+    """Returns a line without the parts that differ from run to run, and from one Mesa to another."""
+    line = re.sub(r"\bMesa \d[\w.+~-]*", "Mesa", line)
     line = re.sub(r"\b(?=[0-9a-f]*[0-9])[0-9a-f]{12,32}\b", "ID", line)
     line = re.sub(r"\d+(\.\d+)*( (us|µs|ms|s|min|B|KiB|MiB|GiB)\b)?", "N", line)
     return " ".join(line.split())

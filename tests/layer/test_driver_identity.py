@@ -29,7 +29,7 @@ STRICT = ";create-cache=crash?stale;create-binaries=crash?stale;pipeline=crash?s
 
 OUTCOMES: dict[str, tuple[Change, str]] = {
     "flipped": (lambda data: data[:-9] + bytes([data[-9] ^ 1]) + data[-8:], "altered (one 64-bit word changed)"),
-    "cut": (lambda data: data[:-30], "altered (cut off, it has 1986 of 2016 bytes)"),
+    "cut": (lambda data: data[:-30], "altered (cut off, it has {size} of {good} bytes)"),
     "cut in the header": (lambda data: data[:20], "truncated"),
     "zeros": (lambda data: bytes(64), "wrong-version"),
     "wrong length": (lambda data: b"\x07" + data[1:], "wrong-length"),
@@ -103,9 +103,11 @@ def load_changed(scripted: ScriptedDriver, file: Path, changes: dict[str, tuple[
     scripted.demo("--count", 6, "--cache", "object", "--cache-save", file)
     good = file.read_bytes()
     for name, (change, outcome) in changes.items():
-        file.write_bytes(change(good))
+        changed = change(good)
+        file.write_bytes(changed)
         result = scripted.demo("--count", 6, "--cache", file, script="create-cache=crash?damaged" + STRICT)
-        assert f"bytes: {outcome}; the program gets an empty cache" in scripted.warnings(result), name
+        said = outcome.format(size=len(changed), good=len(good))
+        assert f"bytes: {said}; the program gets an empty cache" in scripted.warnings(result), name
         assert (scripted.counts["compiles"], scripted.counts["hits"]) == (0, 6), name
 
 

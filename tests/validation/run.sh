@@ -123,7 +123,9 @@ count=$(grep -c '^Validation [A-Za-z ]*: \[' "$log")
 
 [ "$count" -eq 0 ] || echo "run.sh: $count validation messages in $log" >&2
 if [ "$status" -eq 0 ]; then
-    grep -q 'Khronos Validation Layer Active' "$work/raw" || fail "the validation layer was not active"
+    # 1.4.309 writes the first line, 1.4.363 the second.
+    grep -Eq 'Khronos Validation Layer Active|CURRENT-VALIDATION-ENABLED' "$work/raw" ||
+        fail "the validation layer was not active"
     [ -z "$strict" ] || [ "$count" -eq 0 ] || exit 99
 fi
 exit "$status"
