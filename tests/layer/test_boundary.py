@@ -55,6 +55,19 @@ def test_fingerprints_are_the_same_in_every_run(world: World, count: int, how: t
     assert only(warm, "destroyed")[0]["counters"]["fingerprints_dropped"] == 0
 
 
+def test_fingerprints_of_hits_in_the_own_cache(world: World) -> None:
+    """A pipeline that the program's own cache has counts as used, so the store does not evict it as unused."""
+    wanted = record(world)
+    file = world.directory / "cache"
+    world.demo("--count", 20, "--cache", "object", "--cache-save", file)
+    cold = wanted.take()
+    # A large batch is on the heap, and MALLOC_PERTURB_ fills that with bits that must not be taken for known facts.
+    world.demo("--count", 20, "--batch", 20, "--cache", file, MALLOC_PERTURB_="2")
+    warm = only(wanted.take(), "destroyed")[0]
+    assert warm["counters"]["application_hits"] == 20
+    assert set(warm["seen"]) == set(only(cold, "destroyed")[0]["seen"])
+
+
 @pytest.mark.parametrize("carrier", ["snapshot", "off"])
 def test_fingerprints_of_other_carriers(world: World, carrier: str) -> None:
     """Pipelines created without a probe have fingerprints too. Without a carrier none are made."""
