@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 _ENTRY = struct.Struct("<iII")
 #: Keys of 32 bytes name shaders; a pipeline, under 20 bytes, is found by what its data says.
 _SHADER_KEY_BYTES = 32
+#: The beginning of a shader, which stays: RADV 26.1.6 takes noise there for a size, fills 20 GiB of memory and goes on.
+_KEPT_BYTES = 64
 
 
 def poison_cache(data: bytes) -> bytes:
     """A RADV cache of the same structure whose shaders are noise: it loads, and what creates a pipeline with it
-    crashes (RADV 25.0.7)."""
+    crashes (RADV 25.0.7 and 26.1.6)."""
     noise = random.Random(len(data))
     changed = bytearray(data)
     (count,) = struct.unpack_from("<I", data, 32)
@@ -32,7 +34,7 @@ def poison_cache(data: bytes) -> bytes:
         _, key_size, size = _ENTRY.unpack_from(data, at)
         at = (at + _ENTRY.size + key_size + 7) // 8 * 8
         if key_size == _SHADER_KEY_BYTES:
-            changed[at : at + size] = noise.randbytes(size)
+            changed[at + _KEPT_BYTES : at + size] = noise.randbytes(size - _KEPT_BYTES)
         at = (at + size + 3) // 4 * 4
     assert at == len(data) and changed != data
     return bytes(changed)
