@@ -33,7 +33,7 @@ def poison_cache(data: bytes) -> bytes:
     for _ in range(count):
         _, key_size, size = _ENTRY.unpack_from(data, at)
         at = (at + _ENTRY.size + key_size + 7) // 8 * 8
-        if key_size == _SHADER_KEY_BYTES:
+        if key_size == _SHADER_KEY_BYTES and size > _KEPT_BYTES:
             changed[at + _KEPT_BYTES : at + size] = noise.randbytes(size - _KEPT_BYTES)
         at = (at + size + 3) // 4 * 4
     assert at == len(data) and changed != data

@@ -12,6 +12,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,14 @@ class World:
         config.write_text(json.dumps({"settings": {"answer_wait_ms": 10000, **settings}}))
         self.environment["PYLAYER_CONFIG"] = str(config)
 
+    def environment_with(self, changes: Mapping[str, str | None]) -> dict[str, str]:
+        """Returns the environment with these changes. A variable that is None is unset. Libraries that both preload are
+        joined. The driver's comes first, because tests/storage makes its calls by number, past all others."""
+        given = {key: value for key, value in {**self.environment, **changes}.items() if value is not None}
+        if changes.get("LD_PRELOAD"):
+            given["LD_PRELOAD"] = f"{self.environment.get('LD_PRELOAD', '')}:{changes['LD_PRELOAD']}"
+        return given
+
     def run(
         self,
         command: list[str],
@@ -147,9 +156,7 @@ class World:
     ) -> subprocess.CompletedProcess[str]:
         """Runs a program with ``input`` on its standard input. A variable that is None is unset. With ``check``,
         asserts that the program exits with 0."""
-        given = {key: value for key, value in {**self.environment, **environment}.items() if value is not None}
-        if environment.get("LD_PRELOAD"):
-            given["LD_PRELOAD"] = f"{environment['LD_PRELOAD']}:{self.environment.get('LD_PRELOAD', '')}"
+        given = self.environment_with(environment)
         if command[:3] == [sys.executable, "-m", "pylayer"] and input is None:
             process = warm_command.run(command[3:], given, self.directory, timeout)
         else:

@@ -122,7 +122,7 @@ def test_two_processes_end_at_once(journals: World, moment: str, claim_is_lost: 
     work. Nothing is lost either way."""
     before = content_of(journals)
     for _ in range(50):
-        environment = journals.environment | FailingDisk(journals, moment).environment
+        environment = journals.environment_with(FailingDisk(journals, moment).environment)
         with subprocess.Popen(DEMO, env=environment, stderr=subprocess.DEVNULL) as first:
             _, status = os.waitpid(first.pid, os.WUNTRACED)
             if not os.WIFSTOPPED(status):

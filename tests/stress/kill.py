@@ -135,7 +135,7 @@ class Killing:
         rules += [f"{operation}:KILL:nth={number}" for operation in ("rename", "unlink", "fsync")]
         rules += [f"{operation}:KILL:path=.pack:nth={number}" for operation in ("write", "rename", "fsync")]
         return {
-            "LD_PRELOAD": f"{LIBRARY}:{self.environment.get('LD_PRELOAD', '')}",
+            "LD_PRELOAD": f"{self.environment.get('LD_PRELOAD', '')}:{LIBRARY}",
             "PYLAYER_TEST_STORAGE": self.random.choice(rules),
             "PYLAYER_TEST_STORAGE_ROOT": str(self.world.store),
         }
