@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from layer.recorder import only, record
+from pipeline_binaries import bytes_on_disk, with_disk_cache
 from world import BUILD, LAYER_NAME, ROOT, World
 
 PROGRAM = str(BUILD / "tests" / "identifiers")
@@ -163,6 +164,17 @@ def test_extension_not_enabled(world: World, carrier: str) -> None:
 # ---- recency -----------------------------------------------------------------------------------------
 
 
+def driver_knows_inline_code(world: World) -> bool:
+    """Returns whether the driver's own cache on disk finds pipelines of inline code that were made of modules. RADV
+    26.1.6 compiles them again, RADV 25.0.7 does not."""
+    disk = world.directory / "mesa"
+    sizes = []
+    for mode in ("record", "inline"):
+        run(world, mode, VK_INSTANCE_LAYERS=None, **with_disk_cache(disk))
+        sizes.append(bytes_on_disk(disk))
+    return sizes[0] == sizes[1] > 0
+
+
 def test_module_and_identifier_have_one_fingerprint(world: World) -> None:
     """A pipeline has the same fingerprint whether its code comes from a module, inline or as an identifier, so the
     store knows that its record is in use."""
@@ -177,7 +189,8 @@ def test_module_and_identifier_have_one_fingerprint(world: World) -> None:
     assert seen["inline"] == seen["translate"] == seen["record"]
     # Without the two libraries that RADV creates only from code.
     assert seen["replay"] < seen["record"] and len(seen["replay"]) == 8
-    assert not stored["inline"] | stored["replay"] | stored["translate"]
+    assert not stored["replay"] | stored["translate"]
+    assert not stored["inline"] or not driver_knows_inline_code(world)
 
 
 def test_identifiers_ignored(world: World) -> None:
