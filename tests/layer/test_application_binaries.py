@@ -261,7 +261,10 @@ def test_stale_binaries_are_refused(
     other = {"RADV_PERFTEST": "rtwave64"}
     first = driver.application("--archive", tmp_path / "archive", **other)
     count = count_of(tmp_path / "archive")
-    result = driver.application("--archive", tmp_path / "archive", "--any-global-key")
+    use = ("--archive", tmp_path / "archive", "--any-global-key")
+    if driver.application(*use, layered=False)["from_archive"] == 0:
+        pytest.skip("this driver (RADV 26) derives pipelines' keys from its global key, so none of these is found")
+    result = driver.application(*use)
     assert result["global_key"] != first["global_key"]
     assert (result["import_failed"], result["import_result"], result["created"]) == (12, REFUSED, 12)
     counters = world.last()
