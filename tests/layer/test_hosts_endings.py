@@ -63,7 +63,8 @@ def write_policy(world: World, text: str) -> dict[str, str | None]:
     directory.mkdir(mode=0o700)
     (directory / "mine.py").write_text(text)
     config = world.directory / "policy.yaml"
-    config.write_text(f"policy: mine:Mine\npolicy_path: {directory}\n")
+    # On a busy machine what LATE imports takes longer than a method may by default.
+    config.write_text(f"policy: mine:Mine\npolicy_path: {directory}\nwatchdog: {{call_ms: 60000}}\n")
     return {"PYLAYER_CONFIG": str(config), "PYLAYER_LOG": "info"}
 
 
