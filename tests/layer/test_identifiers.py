@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from layer.recorder import only, record
+from layer.validation import NEEDS_VALIDATION
 from pipeline_binaries import bytes_on_disk, with_disk_cache
 from world import BUILD, LAYER_NAME, ROOT, World
 
@@ -228,6 +229,7 @@ def test_lavapipe_has_no_identifiers(lavapipe: World) -> None:
         assert process.returncode == 1 and "no VK_EXT_shader_module_identifier" in process.stderr
 
 
+@NEEDS_VALIDATION
 @pytest.mark.parametrize("mode", ["record", "translate", "mixed"])
 def test_validation(world: World, tmp_path: Path, mode: str) -> None:
     """Validation below the layer reports the same as without the layer, with an empty store and a full one."""

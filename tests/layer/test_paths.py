@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from layer.validation import without_mistakes
+from layer.validation import NEEDS_VALIDATION, without_mistakes
 from world import BUILD, LAYER_NAME, ROOT, World
 
 PROGRAM = str(BUILD / "tests" / "paths")
@@ -215,6 +215,7 @@ def messages_alone(arguments: tuple[str, ...]) -> set[str]:
         return messages(World(Path(directory)), Path(directory) / "validation.txt", arguments, None)
 
 
+@NEEDS_VALIDATION
 #: A structure more in a chain, or the flags in another place, is what could break a rule.
 @pytest.mark.parametrize(
     ("carrier", "way"),

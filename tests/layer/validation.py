@@ -2,7 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
+
+import pytest
+from world import ROOT
+
+MANIFEST = "VkLayer_khronos_validation.json"
+#: Where tests/validation/fetch.sh puts the layer if the system's is too old, and where systems have it.
+PLACES = (ROOT / "build" / "validation" / "layer", Path("/usr/share/vulkan/explicit_layer.d"))
+
+
+def version() -> str:
+    """Returns the version of the validation layer that the tests use, or empty text if there is none."""
+    manifest = next((place / MANIFEST for place in PLACES if (place / MANIFEST).exists()), None)
+    return str(json.loads(manifest.read_text())["layer"]["api_version"]) if manifest else ""
+
+
+#: Without any validation layer the tests run, and fail: `make test` installs it.
+NEEDS_VALIDATION = pytest.mark.skipif(
+    bool(version()) and tuple(map(int, version().split("."))) < (1, 4, 309),
+    reason=f"the validation layer of this system is {version()}; it does not know pipeline binaries, as 1.4.309 does",
+)
 
 #: That a pipeline binary with a null handle was not destroyed, as validation 1.4.309 and 1.4.363 say it.
 NULL_BINARY_LEFT = (
