@@ -14,6 +14,7 @@ pytest.register_assert_rewrite(
     "scripted_driver", "unit.folders", "unit.things", "warm_command", "world",
 )  # fmt: skip
 
+from pipeline_binaries import APPLICATION  # noqa: E402
 from scripted_driver import ScriptedDriver  # noqa: E402
 from world import PACKAGE, ROOT, Run, World, quick_world  # noqa: E402
 
@@ -41,6 +42,21 @@ def quick(tmp_path: Path) -> World:
     for programs that use up, close or outlive what Mesa's stand-in for the kernel (tests/radv.py) itself needs:
     descriptors, bytes in files, its state at exit."""
     return quick_world(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def radv_has_binaries(tmp_path_factory: pytest.TempPathFactory) -> bool:
+    """Returns whether RADV has VK_KHR_pipeline_binary: 24.0.5 has not."""
+    alone = World(tmp_path_factory.mktemp("alone"))
+    done = alone.run([APPLICATION, "--count", "1"], check=False, VK_INSTANCE_LAYERS=None)
+    return "vkCreateDevice: VkResult -7" not in done.stderr  # VK_ERROR_EXTENSION_NOT_PRESENT
+
+
+@pytest.fixture
+def needs_binaries(request: pytest.FixtureRequest, radv_has_binaries: bool) -> None:
+    """For tests of pipeline binaries. Those with RADV's ``world`` are skipped if it has none."""
+    if "world" in request.fixturenames and not radv_has_binaries:
+        pytest.skip("this system's RADV has no VK_KHR_pipeline_binary")
 
 
 @pytest.fixture

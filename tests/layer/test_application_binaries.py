@@ -15,6 +15,8 @@ from pipeline_binaries import Archive, flipped
 from scripted_driver import ScriptedDriver
 from world import BUILD, LAYER_NAME, World
 
+pytestmark = pytest.mark.usefixtures("needs_binaries")
+
 REFUSED = -3  # VK_ERROR_INITIALIZATION_FAILED
 
 #: Counters of the binaries that the program brought.

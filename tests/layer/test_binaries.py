@@ -13,6 +13,8 @@ from pipeline_binaries import Archive, bytes_on_disk, with_disk_cache
 from scripted_driver import ScriptedDriver
 from world import World, seen
 
+pytestmark = pytest.mark.usefixtures("needs_binaries")
+
 #: Errors that a driver may return.
 ERRORS = [
     "out-of-host-memory",

@@ -12,6 +12,8 @@ from pipeline_binaries import Archive, flipped
 from scripted_driver import ScriptedDriver
 from world import BUILD, WITNESS, Run, World
 
+pytestmark = pytest.mark.usefixtures("needs_binaries")
+
 
 def alone(driver: ScriptedDriver, *arguments: str | int | Path, allow: bool = False) -> Run:
     return driver.application(*arguments, layered=False, allow=allow)
