@@ -59,6 +59,14 @@ def needs_binaries(request: pytest.FixtureRequest, radv_has_binaries: bool) -> N
         pytest.skip("this system's RADV has no VK_KHR_pipeline_binary")
 
 
+@pytest.fixture(autouse=True)
+def carrier_needs_binaries(request: pytest.FixtureRequest) -> None:
+    """The same for each test that has the binaries carrier as a parameter."""
+    parameters = request.node.callspec.params if hasattr(request.node, "callspec") else {}
+    if {"binaries", "{carrier: binaries}"} & {value for value in parameters.values() if isinstance(value, str)}:
+        request.getfixturevalue("needs_binaries")
+
+
 @pytest.fixture
 def lavapipe(tmp_path: Path) -> World:
     """Lavapipe, which renders and whose pipeline cache is a stub."""

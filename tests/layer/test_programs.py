@@ -34,6 +34,7 @@ def test_wgpu(world: World, script: str, least: int) -> None:
     assert second["application_hits"] == 0
 
 
+@pytest.mark.usefixtures("needs_binaries")
 def test_wgpu_from_binaries(world: World) -> None:
     """With the binaries carrier, wgpu's second run creates all pipelines from binaries."""
     policy = world.directory / "policy.yaml"

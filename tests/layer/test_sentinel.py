@@ -129,6 +129,7 @@ def test_same_record_without_the_sentinel(world: World) -> None:
             path.unlink()
 
 
+@pytest.mark.usefixtures("needs_binaries")
 def test_poisoned_binaries_crash_once(world: World) -> None:
     """A crash over stored binaries ends one process. The next run compiles that pipeline, and the run after it none."""
     policy = world.directory / "policy.yaml"
