@@ -36,7 +36,7 @@ def poison_cache(data: bytes) -> bytes:
         if key_size == _SHADER_KEY_BYTES and size > _KEPT_BYTES:
             changed[at + _KEPT_BYTES : at + size] = noise.randbytes(size - _KEPT_BYTES)
         at = (at + size + 3) // 4 * 4
-    assert at == len(data) and changed != data
+    assert at - 4 < len(data) <= at and changed != data  # 26.0.3 does not pad the last one
     return bytes(changed)
 
 

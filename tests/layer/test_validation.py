@@ -4,6 +4,7 @@ the program."""
 from __future__ import annotations
 
 import re
+import signal
 from pathlib import Path
 
 import pytest
@@ -216,7 +217,10 @@ def test_validation_of_rays(world: World, tmp_path: Path, program: str) -> None:
     command = [str(ROOT / "tests" / "validation" / "run.sh"), "--log", str(log), "--"]
     said = []
     for layers in (None, LAYER_NAME, LAYER_NAME):
-        world.run([*command, str(BUILD / "tests" / program)], VK_INSTANCE_LAYERS=layers)
+        done = world.run([*command, str(BUILD / "tests" / program)], check=False, VK_INSTANCE_LAYERS=layers)
+        if layers is None and done.returncode == 128 + signal.SIGSEGV:
+            pytest.skip("validation crashes in this program without the layer: 1.4.341 does")
+        assert done.returncode == 0, done.stderr
         said.append({line for line in log.read_text().splitlines() if line.startswith("Validation ")})
     assert said[1] <= said[0] and said[2] <= said[0]
     assert world.last()["hits"] > 0
