@@ -182,10 +182,10 @@ def test_memory_is_bounded(world: World, carrier: ScriptedDriver) -> None:
     """Binaries that do not fit into the index are counted, and every pipeline is still created."""
     carrier.settings(carrier="binaries", binaries_mib=1)
     for _ in range(2):
-        assert carrier.demo("--count", 40, "--ray-tracing", *API)["created"] == 40
+        assert carrier.demo("--count", 60, "--ray-tracing", *API)["created"] == 60
     counters = world.last()
     assert counters["binaries_unindexed"] > 0
-    assert counters["hits"] + counters["compiled"] + counters["adopted"] == 40
+    assert counters["hits"] + counters["compiled"] + counters["adopted"] == 60
 
 
 def test_small_instances_get_cells(world: World, carrier: ScriptedDriver) -> None:
