@@ -185,6 +185,10 @@ def header_with(**changes: Any) -> bytes:
     return bytes(header)
 
 
+def one_bit_wrong(data: bytes) -> bytes:
+    return data[:-1] + bytes([data[-1] ^ 1])
+
+
 @pytest.mark.parametrize(
     ("data", "outcome"),
     [
@@ -199,7 +203,7 @@ def header_with(**changes: Any) -> bytes:
         (header_with(size=128), "impossible"),
         (header_with(magic=b"PYLSTORE", version=4), "not-a-store-file"),
         (header_with(digest=bytes(16)), "foreign-identity"),
-        (header_with()[:-1] + b"\xff", "damaged-header"),
+        (one_bit_wrong(header_with()), "damaged-header"),
         (b"\x7fELF" + bytes(300), "not-a-store-file"),
     ],
 )
