@@ -149,6 +149,8 @@ class ApplicationBinaries:
                 batch = [one for record in records if (one := self._take(part.data, record)) is not None]
                 if batch:
                     yield batch
+        except FileNotFoundError:
+            pass  # combined meanwhile: the reader opens it for each part
         except OSError as error:
             found.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
         finally:

@@ -154,6 +154,8 @@ def read_attestations(
                     found.append(Attestation.read(bytes(part.data[record[3] : record[3] + record[4]])))
                 if read_to is not None:
                     read_to[path] = part.place(record) + format.record_size(record[4])
+    except FileNotFoundError:
+        pass  # another process combined it with others meanwhile: the reader opens it for each part
     except OSError as error:
         damage.append(Damage(path, "unreadable", detail=str(error.strerror or error)))
     return found

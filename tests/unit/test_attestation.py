@@ -24,6 +24,7 @@ from pylayer.store import attestation, quarantine, sketch
 from pylayer.store.attestation import Attestations
 from pylayer.store.folder import Folder
 from pylayer.store.maintenance import repair_whole_files
+from pylayer.store.reader import Reader
 from pylayer.values import CARRIER_CELLS, LOG_WARN, VERDICT_EMPTY
 
 SERIAL = 5
@@ -458,3 +459,18 @@ def test_digest_is_xxh3_128(root: str) -> None:
     blob = again.last_good(0, any_slot=False)
     assert blob is not None
     assert again.read_blob(blob) == data
+
+
+def test_file_combined_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that another process combines with others between two reads is gone, not damaged."""
+    path = tmp_path / "0-0-0.attest"
+    path.write_bytes(b"something")
+
+    class Opened(Reader):
+        def __init__(self, path: str) -> None:
+            super().__init__(path)
+            os.unlink(path)
+
+    monkeypatch.setattr(attestation, "Reader", Opened)
+    damage: list[Any] = []
+    assert attestation.read_attestations(str(path), bytes(16), damage) == [] and damage == []
