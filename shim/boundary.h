@@ -24,7 +24,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 13
+#define PYLAYER_BOUNDARY_VERSION 14
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -362,8 +362,9 @@ typedef struct PylayerMessage {
 } PylayerMessage;
 
 /*
- * The crash sentinel: which stored or application data the driver is working on now. Policy makes one file for each
- * device in use, and the layer maps it. Whoever finds the file after its process died knows what that process died of.
+ * The crash sentinel: which stored or application data the driver is working on now, and which call that the layer added
+ * to what the application asked for it is in. Policy or the layer makes one file for each device in use, and the layer
+ * maps it. Whoever finds the file after its process died knows what that process died of.
  * Marks begin at PYLAYER_MARKS_OFFSET. Policy reads them with Python's struct, so do not change the layout alone.
  */
 #define PYLAYER_MARKS_OFFSET 256 /* a file header of the store comes first: docs/internals/format.md */
@@ -379,13 +380,28 @@ enum PylayerMarkedCall {
     PYLAYER_MARK_MERGE = 4,       /* vkMergePipelineCaches by the application, with caches created from its data */
     PYLAYER_MARK_PIPELINES = 5,   /* vkCreate*Pipelines with a cache or binaries that contain stored data */
     PYLAYER_MARK_COMPILE = 6,     /* the same, but the driver may compile, which can take seconds */
+
+    /* Calls that the layer adds, without stored data. call_off names what becomes of a kind without them. */
+    PYLAYER_MARK_KEY = 7,         /* vkGetPipelineKeyKHR */
+    PYLAYER_MARK_BINARIES = 8,    /* vkCreatePipelineBinariesKHR, to read the binaries of a pipeline */
+    PYLAYER_MARK_BINARY_DATA = 9, /* vkGetPipelineBinaryDataKHR */
+    PYLAYER_MARK_CAPTURE = 10,    /* vkCreate*Pipelines with CAPTURE_DATA, vkReleaseCapturedPipelineDataKHR */
+    PYLAYER_MARK_PROBE = 11,      /* vkCreate*Pipelines with FAIL_ON_PIPELINE_COMPILE_REQUIRED */
+    PYLAYER_MARK_ADOPT = 12,      /* vkCreate*Pipelines once more, in a cell */
+    PYLAYER_MARK_CELL = 13,       /* vkCreatePipelineCache and vkGetPipelineCacheData of a cell */
+    PYLAYER_MARK_CELL_MERGE = 14, /* vkMergePipelineCaches of a cell into the caches that are probed */
+    PYLAYER_MARK_COPY = 15,       /* vkMergePipelineCaches from one cache that is probed into another; no kind */
+    PYLAYER_MARK_SNAPSHOT = 16,   /* vkGetPipelineCacheData of the layer's whole cache; no kind */
+    PYLAYER_MARK_IDENTIFIER = 17, /* vkGetShaderModule*IdentifierEXT; no kind */
 };
+#define PYLAYER_MARK_ADDED 7 /* the first call that the layer adds, and the number after the last */
+#define PYLAYER_MARK_END 18
 
 /* ids: for RECORDS the first eight bytes of the records' digests, for APPLICATION and MERGE those of the data's
- * digests, for PIPELINES and COMPILE fingerprints. */
+ * digests, for all others fingerprints. */
 typedef struct PylayerMark {
     uint32_t call;     /* PylayerMarkedCall, written last and cleared first */
-    uint16_t kind;     /* PIPELINES, COMPILE: PylayerPipelineKind of the first pipeline */
+    uint16_t kind;     /* PylayerPipelineKind of the first pipeline; 0 in calls that have no kind */
     uint16_t id_count; /* at most PYLAYER_MARK_IDS; a longer call takes more marks, or its rest is not marked */
     uint64_t cache;    /* PIPELINES, COMPILE: the APPLICATION id of the cache that the application passed; 0: none */
     uint64_t ids[PYLAYER_MARK_IDS];
@@ -492,11 +508,11 @@ typedef struct PylayerShim {
     /* Pipelines with these fingerprints (ascending), and pipelines of unknown fingerprint whose kind is in the bit
      * mask, are created without any stored data. Call it once, before the first load_records. */
     int32_t (*suspect)(uint64_t device, const uint64_t *fingerprints, uint64_t count, uint32_t kinds);
-    /* The device never probes this kind again. */
-    int32_t (*make_plain)(uint64_t device, int32_t kind);
-    /* Stops adopting pipelines of this kind: creation feedback does not tell whether the driver's own cache had
-     * them. */
-    int32_t (*stop_adopting)(uint64_t device, int32_t kind);
+    /* The layer no longer adds this call (PylayerMarkedCall) for pipelines of this kind:
+     * KEY, BINARIES, BINARY_DATA, CAPTURE: they are created with cells. PROBE: they become plain. ADOPT: they are not
+     * adopted. CELL, CELL_MERGE: what is compiled of them is not kept. Without a kind, COPY: caches of the application
+     * are not seeded and not absorbed. SNAPSHOT: there is none. IDENTIFIER: fingerprints use the shaders' code. */
+    int32_t (*call_off)(uint64_t device, int32_t call, int32_t kind);
     /* From now on the device creates everything as if the layer were not there. */
     int32_t (*switch_off)(uint64_t device);
     /* vkGetPipelineCacheData of the device's merged cache. Returns the bytes written, or the bytes needed if data

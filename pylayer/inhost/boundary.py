@@ -303,14 +303,10 @@ def suspect(device: int, fingerprints: Sequence[int], kinds: int) -> bool:
     return bool(_shim.suspect(device, ffi.new("uint64_t[]", fingerprints), len(fingerprints), kinds) == 0)
 
 
-def make_plain(device: int, kind: int) -> None:
-    """int32_t make_plain(uint64_t device, int32_t kind): the layer no longer probes for this pipeline kind."""
-    _shim.make_plain(device, kind)
-
-
-def stop_adopting(device: int, kind: int) -> None:
-    """int32_t stop_adopting(uint64_t device, int32_t kind): the layer no longer adopts pipelines of this kind."""
-    _shim.stop_adopting(device, kind)
+def call_off(device: int, call: int, kind: int) -> None:
+    """int32_t call_off(uint64_t device, int32_t call, int32_t kind): the layer no longer adds this call
+    (PylayerMarkedCall) for this pipeline kind."""
+    _shim.call_off(device, call, kind)
 
 
 def switch_off(device: int) -> None:

@@ -7,7 +7,7 @@ import time
 
 import xxhash
 
-from ..store import format
+from ..store import format, sentinel
 from ..store.folder import note_parts
 from ..store.recency import RECENT_SECONDS, used_parts
 from ..values import (
@@ -125,7 +125,7 @@ class Keeping:
         that it found libraries and fast links in our cache. The probe succeeded, so nothing is wrong."""
         self._vain_adoptions[cell.kind] = self._vain_adoptions.get(cell.kind, 0) + 1
         if self._vain_adoptions[cell.kind] == STUB_EVIDENCE:
-            self._device.commands.stop_adopting(self._device.serial, cell.kind)
+            self._device.commands.call_off(self._device.serial, sentinel.ADOPT, cell.kind)
             self._device.log(
                 LOG_DEBUG, f"{KIND_NAMES[cell.kind]} pipelines are no longer adopted: it stored nothing new"
             )
@@ -146,7 +146,7 @@ class Keeping:
 
     def _make_plain(self, kind: int, why: str) -> None:
         self._load.loaded.plain_kinds |= 1 << kind
-        self._device.commands.make_plain(self._device.serial, kind)
+        self._device.commands.call_off(self._device.serial, sentinel.PROBE, kind)
         self._storing.write(note_parts({"plain_kind": kind}))
         self._device.log(LOG_INFO, f"{KIND_NAMES[kind]} pipelines are created without a probe: {why}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+from ..store import sentinel
 from ..store.folder import Batch, Loaded
 from ..store.format import Damage
 from ..store.reader import Reader
@@ -172,7 +173,7 @@ class StoreLoad:
         self.over = True
         for kind in range(len(KIND_NAMES)):
             if self.loaded.plain_kinds >> kind & 1:
-                device.commands.make_plain(device.serial, kind)
+                device.commands.call_off(device.serial, sentinel.PROBE, kind)
         if self.loaded.stub and not device.has_binaries:
             device.give_up_stub("was found to keep nothing")
         device.commands.restorable(device.serial, self._caches.restorable_slots() if device.keeps else 0)

@@ -39,7 +39,7 @@ def note_of(death: Death, now: float) -> dict[str, Any] | None:
             records |= {_text(number) for number in mark.ids}
         elif mark.call in (sentinel.APPLICATION, sentinel.MERGE):
             applications |= {_text(number) for number in mark.ids}
-        else:
+        elif mark.call not in sentinel.ADDED:
             pipelines |= {f"{fingerprint:016x}" for fingerprint in mark.ids if fingerprint}
             kinds |= sum({1 << mark.kind for fingerprint in mark.ids if not fingerprint and mark.kind < 8})
             if mark.cache:

@@ -1,4 +1,4 @@
-"""The crash sentinel: what the driver was working on when a process died.
+"""The crash sentinel: what the driver was working on when a process died, and in which call that the layer added.
 
     <root>/store/<identity>/<program>-<unique>.live    one device of one process, while it runs
 
@@ -32,12 +32,28 @@ BYTES, OFFSET = 8192, 256
 MARK = struct.Struct("<IHHQ14Q")
 #: PylayerMarkedCall.
 RECORDS, APPLICATION, MERGE, PIPELINES, COMPILE = 2, 3, 4, 5, 6
+PROBE, ADOPT = 11, 12
+#: Calls that the layer added to what the program asked for, and how people know them. Stored data is no cause of a
+#: death in one. The last three concern no kind of pipeline.
+ADDED = {
+    7: "vkGetPipelineKeyKHR",
+    8: "vkCreatePipelineBinariesKHR",
+    9: "vkGetPipelineBinaryDataKHR",
+    10: "a creation with VK_PIPELINE_CREATE_2_CAPTURE_DATA_BIT_KHR",
+    PROBE: "a creation with VK_PIPELINE_CREATE_FAIL_ON_PIPELINE_COMPILE_REQUIRED_BIT",
+    ADOPT: "a second creation of a pipeline",
+    13: "vkGetPipelineCacheData of a compiled pipeline",
+    14: "vkMergePipelineCaches of a compiled pipeline",
+    15: "vkMergePipelineCaches of two caches in use",
+    16: "vkGetPipelineCacheData of all pipelines",
+    17: "vkGetShaderModuleIdentifierEXT",
+}
 #: ``watch`` returns this if a page of the file could be missing when it is written to.
 UNFIT = -2
 
 
 class Mark:
-    """One call to the driver that never returned. ``ids`` are those of PylayerMark."""
+    """One call to the driver that never returned. ``ids`` are those of PylayerMark. ``call`` may be one of ADDED."""
 
     __slots__ = ("cache", "call", "ids", "kind")
 
@@ -154,7 +170,7 @@ def _read(path: str, folder: Folder) -> Death | None:
     marks = []
     if len(data) == BYTES:
         for call, kind, count, cache, *ids in MARK.iter_unpack(data[OFFSET:]):
-            if RECORDS <= call <= COMPILE:
+            if RECORDS <= call <= COMPILE or call in ADDED:
                 marks.append(Mark(call, kind, cache, tuple(ids[: min(count, len(ids))])))
     return Death(path, header.program, header.application, header.created_ns / 1e9, marks)
 

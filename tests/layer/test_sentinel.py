@@ -270,6 +270,37 @@ def test_crash_over_the_programs_own_cache(scripted: ScriptedDriver) -> None:
     assert world.runs()[-1]["refused"] == {}
 
 
+# ---- calls that the layer adds ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("carrier", "script", "call"),
+    [
+        ("binaries", "get-key=crash?!global@3", "vkGetPipelineKeyKHR"),
+        ("binaries", "create-binaries=crash?from-create-info@3", "vkCreatePipelineBinariesKHR"),
+        ("binaries", "internal-cache=no;create-binaries=crash?from-pipeline@3", "vkCreatePipelineBinariesKHR"),
+        ("binaries", "binary-data=crash@3", "vkGetPipelineBinaryDataKHR"),
+        ("binaries", "internal-cache=no;pipeline=crash?capture@3", "CAPTURE_DATA"),
+        ("binaries", "internal-cache=no;release-captured=crash@3", "CAPTURE_DATA"),
+        ("cells", "pipeline=crash?probe@3", "FAIL_ON_PIPELINE_COMPILE_REQUIRED"),
+        ("cells", "create-cache=crash@3", "vkGetPipelineCacheData of a compiled pipeline"),
+        ("cells", "get-data=crash@4", "vkGetPipelineCacheData of a compiled pipeline"),
+        ("cells", "merge=crash@3", "vkMergePipelineCaches of a compiled pipeline"),
+        ("snapshot", "get-data=crash@4", "vkGetPipelineCacheData of all pipelines"),
+    ],
+)
+def test_crash_in_a_call_that_the_layer_adds(scripted: ScriptedDriver, carrier: str, script: str, call: str) -> None:
+    """The sentinel names the call, and the pipeline that it was for. No stored data is suspected."""
+    world = scripted.world
+    scripted.settings(carrier=carrier)
+    dies(world, "--compute", "--api", "1.3", PYLAYER_TEST_DRIVER=script)
+    (death,) = sentinel.deaths(folder(world))
+    (mark,) = death.marks
+    assert call in sentinel.ADDED[mark.call] and mark.kind == 0
+    assert bool(mark.ids[0]) == (carrier != "snapshot")
+    assert not reviewed(world)
+
+
 # ---- crashes with other causes ---------------------------------------------------------------------
 
 

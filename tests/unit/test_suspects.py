@@ -4,6 +4,7 @@ again."""
 from __future__ import annotations
 
 import os
+import re
 import struct
 import time
 from pathlib import Path
@@ -103,11 +104,17 @@ def test_layout_is_the_layers() -> None:
         assert f"#define {name} {value}" in text
     for name, value in {"RECORDS": 2, "APPLICATION": 3, "MERGE": 4, "PIPELINES": 5, "COMPILE": 6}.items():
         assert f"PYLAYER_MARK_{name} = {value}," in text and getattr(sentinel, name) == value
+    marked = {int(value): name for name, value in re.findall(r"PYLAYER_MARK_(\w+) = (\d+),", text)}
+    assert sentinel.ADDED.keys() == marked.keys() - range(sentinel.COMPILE + 1)
+    assert (marked[sentinel.PROBE], marked[sentinel.ADOPT]) == ("PROBE", "ADOPT")
+    assert f"PYLAYER_MARK_ADDED {min(sentinel.ADDED)} " in text
+    assert f"PYLAYER_MARK_END {max(sentinel.ADDED) + 1}\n" in text
 
 
-@pytest.mark.parametrize("call", [0, 1, 7, 0xFFFFFFFF])
+@pytest.mark.parametrize("call", [0, 1, *sentinel.ADDED, 0xFFFFFFFF])
 def test_calls_that_say_nothing(folder: Folder, call: int) -> None:
-    """No mark, an incomplete mark, and a mark that no layer writes cause no suspicion."""
+    """No mark, an incomplete mark, a call that the layer added, and a mark that no layer writes make no stored data
+    suspected."""
     stored(folder, one=11)
     path = death(folder, mark(call, 11))
     assert loads(folder)[0] == {b"one"} and not path.exists()

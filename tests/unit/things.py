@@ -15,7 +15,7 @@ import xxhash
 from pylayer.common.identity import Identity
 from pylayer.inhost.boundary import COUNTER_NAMES
 from pylayer.inhost.session import DeviceSession
-from pylayer.store import format
+from pylayer.store import format, sentinel
 from pylayer.store.format import Damage
 from pylayer.store.reader import Scan
 from pylayer.values import (
@@ -331,11 +331,9 @@ class FakeCommands:
     def restorable(self, device: int, slots: int) -> None:
         self.slots = slots
 
-    def make_plain(self, device: int, kind: int) -> None:
-        self.plain.append((device, kind))
-
-    def stop_adopting(self, device: int, kind: int) -> None:
-        self.not_adopted.append((device, kind))
+    def call_off(self, device: int, call: int, kind: int) -> None:
+        calls = {sentinel.PROBE: self.plain, sentinel.ADOPT: self.not_adopted}
+        calls[call].append((device, kind))
 
     def switch_off(self, device: int) -> None:
         self.switched_off.append(device)

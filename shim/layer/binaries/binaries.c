@@ -52,9 +52,9 @@ static bool tells_apart(const VkPipelineBinaryKeyKHR *key)
 bool binaries_key(PipelineCall *call, uint32_t index, Element *element, VkPipelineBinaryKeyKHR *key)
 {
     Device *device = call->device;
-    unsigned without = atomic_load_explicit(&device->kinds_without_binaries, memory_order_relaxed);
+    bool off = call_is_off(&device->added_calls, PYLAYER_MARK_KEY, element->kind);
     /* RADV crashes when it makes the key of a stage without code (measured). */
-    if (is_bypassed(element) || without >> element->kind & 1 || !create_info_has_code(call, index, element->kind))
+    if (off || is_bypassed(element) || !create_info_has_code(call, index, element->kind))
         return false;
     static const VkPipelineBinaryInfoKHR none = {.binaryCount = 0};
     /* Keys may depend on flags, and these flags say nothing about the pipeline. An empty VkPipelineBinaryInfoKHR of the
@@ -67,7 +67,9 @@ bool binaries_key(PipelineCall *call, uint32_t index, Element *element, VkPipeli
     if (element_build(element, call, index, change, &info)) {
         VkPipelineCreateInfoKHR of = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CREATE_INFO_KHR, .pNext = &info};
         *key = (VkPipelineBinaryKeyKHR){.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
+        Mark mark = mark_added(device, PYLAYER_MARK_KEY, element->kind, element->fingerprint);
         asked = device->get_pipeline_key(device->handle, &of, key) == VK_SUCCESS && tells_apart(key);
+        mark_end(mark);
     }
     element_release(element);
     return asked;
@@ -85,7 +87,11 @@ static VkResult create_without_cache(PipelineCall *call, uint32_t index, Element
         .set = set, .clear = from ? FAIL_ON_COMPILE : 0, .alone = true, .feedback = true, .binaries = from};
     *pipeline = VK_NULL_HANDLE;
     if (element_build(element, call, index, change, &info)) {
-        Mark mark = mark_pipelines(call->device, element, 1, NULL, from != NULL, false);
+        Mark mark = {0};
+        if (from)
+            mark = mark_pipelines(call->device, element, 1, NULL, true, false);
+        else if (set & CAPTURE_DATA)
+            mark = mark_added(call->device, PYLAYER_MARK_CAPTURE, element->kind, element->fingerprint);
         uint64_t start = now_ns();
         /* VUID-vkCreateGraphicsPipelines-pNext-09616, -09617: no VkPipelineCache with binaries or a capture. */
         result = call_driver(call, VK_NULL_HANDLE, 1, &info, pipeline);
@@ -102,7 +108,7 @@ static VkResult create_without_cache(PipelineCall *call, uint32_t index, Element
 static void note_failure(Device *device, const Element *element)
 {
     if (atomic_fetch_add(&device->binary_failures[element->kind], 1) + 1 == MAX_FAILURES)
-        atomic_fetch_or(&device->kinds_without_binaries, 1u << element->kind);
+        call_switch_off(&device->added_calls, PYLAYER_MARK_KEY, element->kind);
 }
 
 static VkResult create_from_entry(PipelineCall *call, uint32_t index, Element *element, BinaryEntry *entry,
@@ -233,10 +239,15 @@ static bool keep(Device *device, const VkPipelineBinaryCreateInfoKHR *of, const 
                  PylayerCell *about)
 {
     Handles handles;
-    if (!fetch_all(device, of, &handles))
+    Mark mark = mark_added(device, PYLAYER_MARK_BINARIES, about->kind, about->fingerprint);
+    bool fetched = fetch_all(device, of, &handles);
+    mark_end(mark);
+    if (!fetched)
         return false;
     uint64_t size = 0;
+    mark = mark_added(device, PYLAYER_MARK_BINARY_DATA, about->kind, about->fingerprint);
     BinaryRecord *record = binary_record_read(device, key, handles.count, handles.all, &size);
+    mark_end(mark);
     if (record) {
         bool known;
         BinaryEntry *entry = binary_index_add(device, key, size, handles.count, handles.all, &known);
@@ -307,11 +318,13 @@ bool binaries_capture(PipelineCall *call, uint32_t index, Element *element, cons
     } else {
         count(&counters_of(device)->totals.binaries_missing, 1);
         creation_tell_about(device, about, PYLAYER_OUTCOME_UNCACHEABLE);
-        atomic_fetch_or(&device->kinds_without_binaries, 1u << element->kind);
+        call_switch_off(&device->added_calls, PYLAYER_MARK_KEY, element->kind);
     }
     VkReleaseCapturedPipelineDataInfoKHR release = {.sType = VK_STRUCTURE_TYPE_RELEASE_CAPTURED_PIPELINE_DATA_INFO_KHR,
                                                     .pipeline = *pipeline};
+    Mark mark = mark_added(device, PYLAYER_MARK_CAPTURE, element->kind, element->fingerprint);
     /* VUID-vkReleaseCapturedPipelineDataKHR-pipeline-09611 requires the pipeline's allocator. */
     device->release_captured_pipeline_data(device->handle, &release, call->allocator);
+    mark_end(mark);
     return true;
 }

@@ -88,15 +88,27 @@ static bool was_given(Device *device, const uint8_t *data, size_t size, uint64_t
     return number != 0 && number <= given_before;
 }
 
+VkPipelineCache cell_create(Device *device, const Element *element, bool one_thread)
+{
+    Mark mark = mark_added(device, PYLAYER_MARK_CELL, element->kind, element->fingerprint);
+    VkPipelineCache cell = driver_cache_create(device, one_thread);
+    mark_end(mark);
+    return cell;
+}
+
 bool cell_finish(Device *device, VkPipelineCache cell, AppCache *app_cache, PylayerCell *about, uint64_t given_before)
 {
     size_t size = 0;
+    Mark mark = mark_added(device, PYLAYER_MARK_CELL, about->kind, about->fingerprint);
     uint8_t *data = driver_cache_read(device, cell, &size);
+    mark_end(mark);
     bool empty =
         data && device->empty_data && size == device->empty_size && memcmp(data, device->empty_data, size) == 0;
     if (!empty) {
         fingerprints_note_merged(device, about->fingerprint, 0);
+        mark = mark_added(device, PYLAYER_MARK_CELL_MERGE, about->kind, about->fingerprint);
         merge_cell(device, cell, app_cache);
+        mark_end(mark);
     }
     device->destroy_pipeline_cache(device->handle, cell, NULL);
 
@@ -139,11 +151,13 @@ void cells_seed(Device *device, AppCache *app_cache)
 {
     if (atomic_load(&app_cache->seeded) == atomic_load(&device->cells_generation))
         return;
-    if (!patient_lock(&device->merge_mutex))
+    if (call_is_off(&device->added_calls, PYLAYER_MARK_COPY, 0) || !patient_lock(&device->merge_mutex))
         return;
     /* Not while a thread compiles with the cache: the next miss tries again. */
     if (cache_try_alone_locked(&app_cache->use)) {
+        Mark mark = mark_added(device, PYLAYER_MARK_COPY, 0, 0);
         copy_merged_locked(device, atomic_load(&app_cache->handle));
+        mark_end(mark);
         cache_alone_end_locked(&app_cache->use);
         atomic_store(&app_cache->seeded, atomic_load(&device->cells_generation));
     }
@@ -176,14 +190,16 @@ bool cells_give(Device *device, AppCache *app_cache, const uint8_t *data, size_t
 
 void cells_absorb(Device *device, AppCache *app_cache, bool at_its_end)
 {
-    if (!patient_lock(&device->merge_mutex))
+    if (call_is_off(&device->added_calls, PYLAYER_MARK_COPY, 0) || !patient_lock(&device->merge_mutex))
         return;
     VkPipelineCache source = atomic_load_explicit(&app_cache->handle, memory_order_acquire);
     if (source != VK_NULL_HANDLE && !app_cache->from_data && (at_its_end || !app_cache->app_synchronized)) {
         bool up_to_date = atomic_load(&app_cache->seeded) == atomic_load(&device->cells_generation);
         const VkPipelineCache sources[] = {source, app_cache->use.annex};
         fingerprints_note_merged(device, 0, 0);
+        Mark mark = mark_added(device, PYLAYER_MARK_COPY, 0, 0);
         merge_into_layer_locked(device, app_cache->use.annex != VK_NULL_HANDLE ? 2 : 1, sources);
+        mark_end(mark);
         count(&counters_of(device)->totals.absorbed, at_its_end);
         /* What was added came from this cache, so it need not be seeded with it. */
         if (up_to_date)
@@ -194,11 +210,14 @@ void cells_absorb(Device *device, AppCache *app_cache, bool at_its_end)
 
 VkPipelineCache cells_copy(Device *device, AppCache *app_cache)
 {
-    VkPipelineCache copy = driver_cache_create(device, false);
-    if (copy == VK_NULL_HANDLE)
+    if (call_is_off(&device->added_calls, PYLAYER_MARK_COPY, 0))
         return VK_NULL_HANDLE;
-    if (!patient_lock(&device->merge_mutex))
+    Mark mark = mark_added(device, PYLAYER_MARK_COPY, 0, 0);
+    VkPipelineCache copy = driver_cache_create(device, false);
+    if (copy == VK_NULL_HANDLE || !patient_lock(&device->merge_mutex)) {
+        mark_end(mark);
         return copy;
+    }
     if (app_cache) {
         const VkPipelineCache sources[] = {atomic_load(&app_cache->handle), app_cache->use.annex};
         uint32_t source_count = app_cache->use.annex != VK_NULL_HANDLE ? 2 : 1;
@@ -206,6 +225,7 @@ VkPipelineCache cells_copy(Device *device, AppCache *app_cache)
     } else {
         copy_merged_locked(device, copy);
     }
+    mark_end(mark);
     patient_unlock(&device->merge_mutex);
     return copy;
 }
@@ -213,12 +233,14 @@ VkPipelineCache cells_copy(Device *device, AppCache *app_cache)
 void cells_copy_end(Device *device, VkPipelineCache copy, AppCache *app_cache)
 {
     if (patient_lock(&device->merge_mutex)) {
+        Mark mark = mark_added(device, PYLAYER_MARK_COPY, 0, 0);
         if (app_cache) {
             cache_merge_locked(device, &app_cache->use, atomic_load(&app_cache->handle), 1, &copy);
         } else {
             fingerprints_note_merged(device, 0, 0);
             merge_into_layer_locked(device, 1, &copy);
         }
+        mark_end(mark);
         patient_unlock(&device->merge_mutex);
     }
     device->destroy_pipeline_cache(device->handle, copy, NULL);
@@ -252,14 +274,16 @@ uint64_t cells_merge_records(Device *device, const uint8_t *base, const uint64_t
 
 int64_t cells_read_merged(Device *device, uint8_t *data, uint64_t size)
 {
-    if (device->merged == VK_NULL_HANDLE)
+    if (device->merged == VK_NULL_HANDLE || call_is_off(&device->added_calls, PYLAYER_MARK_SNAPSHOT, 0))
         return -1;
     size_t bytes = data ? (size_t)size : 0;
     cache_take_over_annex(device, &device->merged_use, device->merged);
     /* A snapshot replaces the loaded ones, so it must not lack what is still in the annex. */
     if (atomic_load(&device->merged_use.has_annex) || !cache_use_begin(&device->merged_use, true))
         return -1;
+    Mark mark = mark_added(device, PYLAYER_MARK_SNAPSHOT, 0, 0);
     VkResult result = device->get_pipeline_cache_data(device->handle, device->merged, &bytes, data);
+    mark_end(mark);
     cache_use_end(device, &device->merged_use, device->merged, true);
     return result == VK_SUCCESS ? (int64_t)bytes : -1;
 }

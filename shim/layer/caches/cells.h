@@ -3,9 +3,13 @@
 #define PYLAYER_CELLS_H
 
 #include "device/device.h"
+#include "vulkan/create_info.h"
 
 bool cells_open(Device *device);
 void cells_close(Device *device);
+/* Returns an empty cache to create this pipeline in; VK_NULL_HANDLE if the driver refuses. one_thread: see
+ * driver_cache_create. */
+VkPipelineCache cell_create(Device *device, const Element *element, bool one_thread);
 /* Reads the cell, merges it into the layer's cache and, if given, the application's, and destroys it. Fills in the rest
  * of `about` and sends it to policy. The cell must hold no more than what creating one pipeline added. given_before:
  * Device::last_given when the probe that missed began; 0: unknown. Returns false if the driver put nothing into it. */

@@ -11,6 +11,7 @@
  * no lock.
  */
 #include "caches/driver_cache.h"
+#include "crash/sentinel.h"
 #include "device/device.h"
 
 void cache_use_init(CacheUse *use)
@@ -43,11 +44,13 @@ static void take_over_annex_locked(Device *device, CacheUse *use, VkPipelineCach
 
 void cache_take_over_annex(Device *device, CacheUse *use, VkPipelineCache cache)
 {
-    if (!atomic_load(&use->has_annex))
+    if (!atomic_load(&use->has_annex) || call_is_off(&device->added_calls, PYLAYER_MARK_COPY, 0))
         return;
     if (!patient_lock(&device->merge_mutex))
         return;
+    Mark mark = mark_added(device, PYLAYER_MARK_COPY, 0, 0);
     take_over_annex_locked(device, use, cache);
+    mark_end(mark);
     patient_unlock(&device->merge_mutex);
 }
 

@@ -351,8 +351,11 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineCacheData(VkDevice handle, VkPip
 static void merge_annex_of(Device *device, VkPipelineCache destination, VkPipelineCache source)
 {
     AppCache *from = app_cache_find(device, source);
-    if (from && from->use.annex != VK_NULL_HANDLE)
-        device->merge_pipeline_caches(device->handle, destination, 1, &from->use.annex);
+    if (!from || from->use.annex == VK_NULL_HANDLE || call_is_off(&device->added_calls, PYLAYER_MARK_COPY, 0))
+        return;
+    Mark mark = mark_added(device, PYLAYER_MARK_COPY, 0, 0);
+    device->merge_pipeline_caches(device->handle, destination, 1, &from->use.annex);
+    mark_end(mark);
 }
 
 static Mark mark_merged_data(Device *device, VkPipelineCache destination, uint32_t source_count,

@@ -94,13 +94,14 @@ static PylayerMark *marks_of(Device *device)
     return marks && !process_is_forked_child() ? marks : NULL;
 }
 
-static Mark mark_ids(Device *device, uint32_t call, const uint64_t *ids, unsigned id_count)
+static Mark mark_ids(Device *device, uint32_t call, unsigned kind, const uint64_t *ids, unsigned id_count)
 {
     Mark mark = {0};
     PylayerMark *marks = marks_of(device);
     PylayerMark *taken = marks ? take_mark(marks) : NULL;
     if (!taken)
         return mark;
+    taken->kind = (uint16_t)kind;
     taken->cache = 0;
     taken->id_count = (uint16_t)id_count;
     memcpy(taken->ids, ids, id_count * sizeof *ids);
@@ -115,17 +116,22 @@ Mark mark_records(Device *device, const uint8_t *digests, uint32_t record_count)
     unsigned id_count = record_count < PYLAYER_MARK_IDS ? record_count : PYLAYER_MARK_IDS;
     for (unsigned i = 0; i < id_count; i++)
         ids[i] = digest_id(digests + (size_t)i * PYLAYER_DIGEST_BYTES);
-    return mark_ids(device, PYLAYER_MARK_RECORDS, ids, id_count);
+    return mark_ids(device, PYLAYER_MARK_RECORDS, 0, ids, id_count);
 }
 
 Mark mark_application_data(Device *device, uint64_t data_id)
 {
-    return data_id ? mark_ids(device, PYLAYER_MARK_APPLICATION, &data_id, 1) : (Mark){0};
+    return data_id ? mark_ids(device, PYLAYER_MARK_APPLICATION, 0, &data_id, 1) : (Mark){0};
 }
 
 Mark mark_merge(Device *device, const uint64_t *data_ids, unsigned id_count)
 {
-    return id_count ? mark_ids(device, PYLAYER_MARK_MERGE, data_ids, id_count) : (Mark){0};
+    return id_count ? mark_ids(device, PYLAYER_MARK_MERGE, 0, data_ids, id_count) : (Mark){0};
+}
+
+Mark mark_added(Device *device, enum PylayerMarkedCall call, unsigned kind, uint64_t fingerprint)
+{
+    return mark_ids(device, call, kind, &fingerprint, 1);
 }
 
 Mark mark_pipelines(Device *device, const Element *elements, uint32_t count, const AppCache *app_cache, bool foreign,

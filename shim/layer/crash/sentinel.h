@@ -1,5 +1,6 @@
 /*
- * sentinel.h - the crash sentinel: records which stored or application data the driver is working on now.
+ * sentinel.h - the crash sentinel: records which stored or application data the driver is working on now, and which call
+ * that the layer added it is in.
  *
  * Drivers crash on damaged data, mostly not in the call that passes it: of 942 damaged binaries one driver crashed on
  * 301, all in vkCreate*Pipelines (measured, RADV 25.0.7). The layer cannot catch the crash, because signal handlers
@@ -8,8 +9,8 @@
  * sets aside what is still marked (pylayer/store/sentinel.py).
  *
  * Marks must cost next to nothing, so they say little: records and data by the beginning of their digests, pipelines
- * by their fingerprints. The layer marks nothing if the cache that the driver probes has no stored or application
- * data, or while the driver compiles into a cell.
+ * by their fingerprints. The layer marks nothing while the driver compiles into a cell: that is the application's call.
+ * Nor what it calls before the device's file is there, in vkCreateDevice, and vkDestroy* of its own objects.
  */
 #ifndef PYLAYER_SENTINEL_H
 #define PYLAYER_SENTINEL_H
@@ -35,6 +36,8 @@ Mark mark_merge(Device *device, const uint64_t *data_ids, unsigned id_count);
  * data outside the application's cache. */
 Mark mark_pipelines(Device *device, const Element *elements, uint32_t count, const AppCache *app_cache, bool foreign,
                     bool may_compile);
+/* A call that the layer adds, without stored data. kind, fingerprint: 0 if it concerns no pipeline. */
+Mark mark_added(Device *device, enum PylayerMarkedCall call, unsigned kind, uint64_t fingerprint);
 void mark_end(Mark mark);
 /* Returns true if the driver is being given stored records now. */
 bool sentinel_marks_records(Device *device);

@@ -280,7 +280,7 @@ static void open_carrier(Device *device)
     }
     atomic_store(&device->carrier, carrier);
     atomic_store(&device->binaries_in_use, !device->plan.binaries_on_use);
-    atomic_store(&device->plain_kinds, device->plan.plain_kinds);
+    added_calls_open(&device->added_calls, device->plan.plain_kinds);
     /* Without a carrier a load is still expected if binaries are checked: what the application read of them before. */
     bool loads = carrier_keeps(carrier) || checks_binaries(device);
     StoredFound found = {0};

@@ -4,6 +4,7 @@
 
 #include "binaries/binary_history.h"
 #include "binaries/binary_index.h"
+#include "crash/added_calls.h"
 #include "pipelines/adoption.h"
 #include "pipelines/deferred.h"
 #include "loader/device_commands.h"
@@ -50,8 +51,7 @@ struct Device {
     bool driver_cache_off; /* disableInternalCache */
     BinaryIndex index;
     BinaryHistory history;
-    atomic_uint kinds_captured;         /* bit mask: the internal cache does not return the binaries; capture at once */
-    atomic_uint kinds_without_binaries; /* bit mask: the driver returns none, or creates no pipelines from them */
+    atomic_uint kinds_captured; /* bit mask: the internal cache does not return the binaries; capture at once */
     atomic_uint binary_failures[PYLAYER_KIND_COUNT]; /* in a row */
 
     /* The layer's own cache: all cells merged. Created with the device and never passed to the application. */
@@ -63,9 +63,8 @@ struct Device {
     PatientMutex merge_mutex;
     uint8_t *empty_data; /* vkGetPipelineCacheData of an empty cache, to recognise that nothing was kept */
     size_t empty_size;
-    atomic_int said_unreadable;    /* the log has said that the driver does not return data */
-    atomic_uint said_unknown[16];  /* unknown sTypes that the log has named; 0: free */
-    atomic_uint kinds_not_adopted; /* bit mask: feedback does not distinguish the driver's own cache from ours */
+    atomic_int said_unreadable;   /* the log has said that the driver does not return data */
+    atomic_uint said_unknown[16]; /* unknown sTypes that the log has named; 0: free */
     AdoptionBudget adoption;
 
     pthread_mutex_t given_mutex;
@@ -80,7 +79,7 @@ struct Device {
     PylayerKept kept;        /* what policy kept of an earlier process; zero if nothing */
     Stored stored;
 
-    atomic_uint plain_kinds; /* bit mask of PylayerPipelineKind */
+    AddedCalls added_calls; /* which of them are switched off */
 
     _Atomic(PylayerMark *) marks;        /* the crash sentinel; NULL if there is none */
     char *sentinel_path;                 /* the sentinel's file, if the layer made it */

@@ -29,43 +29,81 @@ static CacheUse *use_of(Batch *batch, VkPipelineCache cache)
     return batch->app_cache && cache == batch->call->cache ? &batch->app_cache->use : NULL;
 }
 
-VkResult batch_call(Batch *batch, VkPipelineCache cache, bool may_compile, uint32_t first, uint32_t info_count,
-                    const void *infos, VkPipeline *pipelines, uint64_t *duration_ns)
+/* Elements of the batch, from `first` on, as the driver gets them. */
+typedef struct Part {
+    uint32_t first, count;
+    const void *infos;
+    VkPipeline *pipelines;
+    bool may_compile;
+} Part;
+
+/* What a death in this call says: stored data that the driver may be using comes first. Otherwise the layer may have
+ * added the call. */
+static Mark mark_call(Batch *batch, VkPipelineCache cache, enum Purpose purpose, const Part *part)
+{
+    Device *device = batch->call->device;
+    const Element *element = &batch->elements[part->first];
+    bool in_cell = purpose == CREATE_IN_CELL || purpose == CREATE_TO_ADOPT;
+    Mark mark = mark_pipelines(device, element, part->count, cache == batch->call->cache ? batch->app_cache : NULL,
+                               cache != VK_NULL_HANDLE && !in_cell, part->may_compile);
+    if (mark.taken[0] || purpose == CREATE_AS_ASKED || purpose == CREATE_IN_CELL)
+        return mark;
+    return mark_added(device, purpose == CREATE_TO_ADOPT ? PYLAYER_MARK_ADOPT : PYLAYER_MARK_PROBE, element->kind,
+                      element->fingerprint);
+}
+
+/* Does what merging into that cache and the crash sentinel need. */
+static VkResult create_part(Batch *batch, VkPipelineCache cache, enum Purpose purpose, const Part *part,
+                            uint64_t *duration_ns)
 {
     CacheUse *use = use_of(batch, cache);
-    if (use && !cache_use_begin(use, may_compile)) {
-        if (!may_compile) {
-            memset(pipelines, 0, info_count * sizeof *pipelines);
+    if (use && !cache_use_begin(use, part->may_compile)) {
+        if (!part->may_compile) {
+            memset(part->pipelines, 0, part->count * sizeof *part->pipelines);
             return VK_PIPELINE_COMPILE_REQUIRED_EXT;
         }
         use = NULL;
         cache = VK_NULL_HANDLE;
     }
-    bool foreign = cache != VK_NULL_HANDLE && cache != batch->cell;
-    Mark mark = mark_pipelines(batch->call->device, &batch->elements[first], info_count,
-                               cache == batch->call->cache ? batch->app_cache : NULL, foreign, may_compile);
+    Mark mark = mark_call(batch, cache, purpose, part);
     uint64_t start = duration_ns ? now_ns() : 0;
-    VkResult result = call_driver(batch->call, cache, info_count, infos, pipelines);
+    VkResult result = call_driver(batch->call, cache, part->count, part->infos, part->pipelines);
     if (duration_ns)
         *duration_ns = now_ns() - start;
     mark_end(mark);
     if (use)
-        cache_use_end(batch->call->device, use, cache, may_compile);
+        cache_use_end(batch->call->device, use, cache, part->may_compile);
     return result;
 }
 
-VkResult batch_create_one(Batch *batch, uint32_t index, VkPipelineCache cache, uint64_t set, VkPipeline *pipeline,
-                          uint64_t *duration_ns)
+VkResult batch_create_one(Batch *batch, uint32_t index, VkPipelineCache cache, enum Purpose purpose,
+                          VkPipeline *pipeline, uint64_t *duration_ns)
 {
     PipelineCall *call = batch->call;
     Element *element = &batch->elements[index];
     AnyCreateInfo info;
+    uint64_t set = purpose == CREATE_BY_PROBE || purpose == CREATE_TO_ADOPT ? FAIL_ON_COMPILE : 0;
     bool built = element_build(element, call, index, (Change){.set = set, .alone = true, .feedback = true}, &info);
     if (!built)
-        return set & FAIL_ON_COMPILE ? VK_PIPELINE_COMPILE_REQUIRED_EXT : VK_ERROR_OUT_OF_HOST_MEMORY;
+        return set ? VK_PIPELINE_COMPILE_REQUIRED_EXT : VK_ERROR_OUT_OF_HOST_MEMORY;
     *pipeline = VK_NULL_HANDLE;
-    bool may_compile = !((element->flags | set) & FAIL_ON_COMPILE);
-    return batch_call(batch, cache, may_compile, index, 1, &info, pipeline, duration_ns);
+    Part part = {index, 1, &info, pipeline, !((element->flags | set) & FAIL_ON_COMPILE)};
+    return create_part(batch, cache, purpose, &part, duration_ns);
+}
+
+VkResult batch_create_together(Batch *batch, VkPipelineCache cache, uint64_t *duration_ns)
+{
+    PipelineCall *call = batch->call;
+    size_t stride = create_info_size(call->point);
+    Part all = {0, call->count, batch->infos, call->pipelines, false};
+    for (uint32_t i = 0; i < call->count; i++) {
+        all.may_compile |= !(batch->elements[i].flags & FAIL_ON_COMPILE);
+        AnyCreateInfo changed;
+        element_build(&batch->elements[i], call, i, (Change){.feedback = true}, &changed);
+        memcpy(batch->infos + i * stride, &changed, stride);
+        call->pipelines[i] = VK_NULL_HANDLE;
+    }
+    return create_part(batch, cache, CREATE_AS_ASKED, &all, duration_ns);
 }
 
 /* Returns false if the layer's cache probably lacks the pipeline. *alone: a cache of the stored cell, if the driver
@@ -103,7 +141,7 @@ VkResult batch_probe(Batch *batch, uint32_t index, VkPipelineCache *probed, uint
     bool may_be_merged = fetch(batch, index, &alone);
     if (alone != VK_NULL_HANDLE) {
         *probed = device->merged;
-        VkResult result = batch_create_one(batch, index, alone, FAIL_ON_COMPILE, pipeline, duration_ns);
+        VkResult result = batch_create_one(batch, index, alone, CREATE_BY_PROBE, pipeline, duration_ns);
         device->destroy_pipeline_cache(device->handle, alone, NULL);
         if (is_settled(result, *pipeline))
             return result;
@@ -111,28 +149,13 @@ VkResult batch_probe(Batch *batch, uint32_t index, VkPipelineCache *probed, uint
     }
     if (!may_be_merged) {
         *probed = VK_NULL_HANDLE;
-        VkResult result = batch_create_one(batch, index, VK_NULL_HANDLE, FAIL_ON_COMPILE, pipeline, duration_ns);
+        VkResult result = batch_create_one(batch, index, VK_NULL_HANDLE, CREATE_BY_PROBE, pipeline, duration_ns);
         bool nothing_merged = atomic_load_explicit(&device->cells_generation, memory_order_relaxed) == 0;
         if (nothing_merged || is_settled(result, *pipeline))
             return result;
     }
     *probed = device->merged;
-    return batch_create_one(batch, index, device->merged, FAIL_ON_COMPILE, pipeline, duration_ns);
-}
-
-bool batch_prepare_plain(Batch *batch)
-{
-    PipelineCall *call = batch->call;
-    size_t stride = create_info_size(call->point);
-    bool may_compile = false;
-    for (uint32_t i = 0; i < call->count; i++) {
-        may_compile |= !(batch->elements[i].flags & FAIL_ON_COMPILE);
-        AnyCreateInfo changed;
-        element_build(&batch->elements[i], call, i, (Change){.feedback = true}, &changed);
-        memcpy(batch->infos + i * stride, &changed, stride);
-        call->pipelines[i] = VK_NULL_HANDLE;
-    }
-    return may_compile;
+    return batch_create_one(batch, index, device->merged, CREATE_BY_PROBE, pipeline, duration_ns);
 }
 
 void batch_note_created(const Batch *batch, uint32_t index)

@@ -15,8 +15,7 @@ typedef struct Batch {
     PipelineCall *call;
     AppCache *app_cache; /* NULL: the application passed no cache, or one the layer does not know */
     Element *elements;
-    char *infos;          /* changed copies of the create infos, in the call's own layout */
-    VkPipelineCache cell; /* the cell that is being compiled into */
+    char *infos; /* changed copies of the create infos, in the call's own layout */
     VkResult result;
     uint64_t given_before; /* Device::last_given when the last probe of the layer's cache began */
     bool suspects;         /* Element::suspect of any element */
@@ -30,21 +29,24 @@ typedef struct Batch {
 void batch_find_suspects(Batch *batch);
 /* Waits for the store, then finds the suspects, which are not known before. */
 void batch_wait_for_load(Batch *batch);
-/* Calls vkCreate*Pipelines of the next layer with a cache, for the batch's elements from `first` on. Does what merging
- * into that cache and the crash sentinel need. duration_ns may be NULL. */
-VkResult batch_call(Batch *batch, VkPipelineCache cache, bool may_compile, uint32_t first, uint32_t info_count,
-                    const void *infos, VkPipeline *pipelines, uint64_t *duration_ns);
-/* Creates one element of the batch in a call of its own, with the flags in `set` added. */
-VkResult batch_create_one(Batch *batch, uint32_t index, VkPipelineCache cache, uint64_t set, VkPipeline *pipeline,
-                          uint64_t *duration_ns);
+/* What a call to the driver is for. */
+enum Purpose {
+    CREATE_AS_ASKED,
+    CREATE_BY_PROBE, /* with FAIL_ON_PIPELINE_COMPILE_REQUIRED */
+    CREATE_IN_CELL,  /* the cache is a new cell */
+    CREATE_TO_ADOPT, /* both */
+};
+/* Creates one element of the batch in a call of its own. duration_ns may be NULL. */
+VkResult batch_create_one(Batch *batch, uint32_t index, VkPipelineCache cache, enum Purpose purpose,
+                          VkPipeline *pipeline, uint64_t *duration_ns);
+/* Creates all elements in one call, as the application asked, with this cache. */
+VkResult batch_create_together(Batch *batch, VkPipelineCache cache, uint64_t *duration_ns);
 /* Has the layer's cache hold what the store has of the pipeline. Returns false if it probably lacks the pipeline. */
 bool batch_fetch(Batch *batch, uint32_t index);
 /* Looks for a pipeline in the driver's own cache and in the layer's, and says in which: VK_NULL_HANDLE is the driver's.
  * If the layer's probably lacks it, the driver's own is searched alone first: NVIDIA's driver needs 0.14 ms for a
  * pipeline in its disk cache, and 1.2 ms more if it gets a VkPipelineCache that lacks the pipeline (H100). */
 VkResult batch_probe(Batch *batch, uint32_t index, VkPipelineCache *probed, uint64_t *duration_ns);
-/* Fills Batch::infos for one call that creates all elements without a probe. Returns true if one may compile. */
-bool batch_prepare_plain(Batch *batch);
 /* Creates, one by one, the pipelines that do not exist yet. */
 typedef VkResult (*CreateFn)(Batch *batch, uint32_t index);
 void batch_create_each(Batch *batch, CreateFn create);

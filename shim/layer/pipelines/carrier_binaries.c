@@ -77,7 +77,7 @@ static void capture_belatedly(Batch *batch, uint32_t index, const VkPipelineBina
     if (capture(batch, index, key, &again, &duration))
         device->destroy_pipeline(device->handle, again, call->allocator);
     else /* the driver can create it, but not capture it */
-        atomic_fetch_or(&device->kinds_without_binaries, 1u << element->kind);
+        call_switch_off(&device->added_calls, PYLAYER_MARK_KEY, element->kind);
 }
 
 static VkResult compile_for_binaries(Batch *batch, uint32_t index, const VkPipelineBinaryKeyKHR *key)
@@ -91,7 +91,7 @@ static VkResult compile_for_binaries(Batch *batch, uint32_t index, const VkPipel
         note_compiled(batch, index, duration);
         return VK_SUCCESS;
     }
-    VkResult result = batch_create_one(batch, index, VK_NULL_HANDLE, 0, pipeline, &duration);
+    VkResult result = batch_create_one(batch, index, VK_NULL_HANDLE, CREATE_AS_ASKED, pipeline, &duration);
     if (result != VK_SUCCESS) {
         count(&counters_of(device)->totals.failed, 1);
         creation_tell(batch, index, PYLAYER_OUTCOME_FAILED, duration, 1);

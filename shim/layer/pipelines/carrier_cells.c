@@ -36,7 +36,7 @@ static bool adopt_now(Batch *batch, uint32_t index)
     Element *element = &batch->elements[index];
     const VkPipelineCreationFeedbackCreateInfoEXT *app = element->app_feedback;
     uint32_t stages = app ? app->pipelineStageCreationFeedbackCount : 0;
-    VkPipelineCache cell = stages <= SAVED_STAGES ? driver_cache_create(device, true) : VK_NULL_HANDLE;
+    VkPipelineCache cell = stages <= SAVED_STAGES ? cell_create(device, element, true) : VK_NULL_HANDLE;
     if (cell == VK_NULL_HANDLE)
         return false;
     VkPipelineCreationFeedbackEXT saved = {0}, saved_stages[SAVED_STAGES];
@@ -46,8 +46,7 @@ static bool adopt_now(Batch *batch, uint32_t index)
         memcpy(saved_stages, app->pPipelineStageCreationFeedbacks, stages * sizeof *saved_stages);
     VkPipeline again = VK_NULL_HANDLE;
     uint64_t duration = 0;
-    batch->cell = cell;
-    VkResult result = batch_create_one(batch, index, cell, FAIL_ON_COMPILE, &again, &duration);
+    VkResult result = batch_create_one(batch, index, cell, CREATE_TO_ADOPT, &again, &duration);
     if (app)
         *app->pPipelineCreationFeedback = saved;
     if (stages)
@@ -58,7 +57,7 @@ static bool adopt_now(Batch *batch, uint32_t index)
         /* Without the layer's cache the driver would have to compile. So that cache had the pipeline, whatever the
          * feedback says, and adopting pipelines of this kind is useless. */
         if (result == VK_PIPELINE_COMPILE_REQUIRED_EXT)
-            atomic_fetch_or(&device->kinds_not_adopted, 1u << element->kind);
+            call_switch_off(&device->added_calls, PYLAYER_MARK_ADOPT, element->kind);
         device->destroy_pipeline_cache(device->handle, cell, NULL);
         return false;
     }
@@ -73,9 +72,9 @@ static bool adopt(Batch *batch, uint32_t index, uint64_t driver_ns)
 {
     Device *device = batch->call->device;
     Adoption adoption;
-    unsigned not_adopted = atomic_load_explicit(&device->kinds_not_adopted, memory_order_relaxed);
-    if (!device->plan.adopt || not_adopted >> batch->elements[index].kind & 1 ||
-        !adoption_begin(device, driver_ns, &adoption))
+    unsigned kind = batch->elements[index].kind;
+    if (!device->plan.adopt || call_is_off(&device->added_calls, PYLAYER_MARK_ADOPT, kind) ||
+        call_is_off(&device->added_calls, PYLAYER_MARK_CELL, kind) || !adoption_begin(device, driver_ns, &adoption))
         return false;
     bool adopted = adopt_now(batch, index);
     adoption_end(device, &adoption);
@@ -107,7 +106,7 @@ static void note_hit(Batch *batch, uint32_t index, bool from_layer)
 static bool probe_one(Batch *batch, uint32_t index, VkPipelineCache cache)
 {
     VkPipeline *pipeline = &batch->call->pipelines[index];
-    return batch_create_one(batch, index, cache, FAIL_ON_COMPILE, pipeline, NULL) == VK_SUCCESS && *pipeline;
+    return batch_create_one(batch, index, cache, CREATE_BY_PROBE, pipeline, NULL) == VK_SUCCESS && *pipeline;
 }
 
 /* Probes the annex: data not yet merged into the layer's cache, because a thread compiles with that cache. */
@@ -162,9 +161,9 @@ static VkResult create_as_asked(Batch *batch, uint32_t index)
     Device *device = call->device;
     VkPipelineCache cache = batch->elements[index].suspect ? VK_NULL_HANDLE : call->cache;
     uint64_t duration = 0;
-    VkResult result = batch_create_one(batch, index, cache, 0, &call->pipelines[index], &duration);
+    VkResult result = batch_create_one(batch, index, cache, CREATE_AS_ASKED, &call->pipelines[index], &duration);
     if (may_be_the_stores_doing(batch, cache, result, call->pipelines[index]))
-        result = batch_create_one(batch, index, VK_NULL_HANDLE, 0, &call->pipelines[index], &duration);
+        result = batch_create_one(batch, index, VK_NULL_HANDLE, CREATE_AS_ASKED, &call->pipelines[index], &duration);
     if (result == VK_SUCCESS) {
         batch_note_created(batch, index);
         count(&counters_of(device)->totals.plain, 1);
@@ -187,12 +186,11 @@ static VkResult compile_into_cell(Batch *batch, uint32_t index)
     PipelineCall *call = batch->call;
     Device *device = call->device;
     Element *element = &batch->elements[index];
-    VkPipelineCache cell = driver_cache_create(device, true);
+    VkPipelineCache cell = cell_create(device, element, true);
     if (cell == VK_NULL_HANDLE)
         return create_as_asked(batch, index);
     uint64_t duration = 0;
-    batch->cell = cell;
-    VkResult result = batch_create_one(batch, index, cell, 0, &call->pipelines[index], &duration);
+    VkResult result = batch_create_one(batch, index, cell, CREATE_IN_CELL, &call->pipelines[index], &duration);
     if (result != VK_SUCCESS) {
         device->destroy_pipeline_cache(device->handle, cell, NULL);
         return create_as_asked(batch, index);
@@ -215,7 +213,8 @@ static VkResult create_absent(Batch *batch, uint32_t index)
         count(&counters_of(batch->call->device)->totals.compile_required, 1);
         return VK_PIPELINE_COMPILE_REQUIRED_EXT;
     }
-    return element->plain ? create_as_asked(batch, index) : compile_into_cell(batch, index);
+    bool kept = !element->plain && !call_is_off(&batch->call->device->added_calls, PYLAYER_MARK_CELL, element->kind);
+    return kept ? compile_into_cell(batch, index) : create_as_asked(batch, index);
 }
 
 /* Without a probe a miss cannot be detected, so what the store has must be in the application's cache beforehand. */
@@ -242,7 +241,7 @@ static VkResult create_without_probe(Batch *batch, uint32_t index)
     if (batch->elements[index].suspect)
         return create_absent(batch, index);
     uint64_t duration = 0;
-    VkResult result = batch_create_one(batch, index, from_layer ? device->merged : call->cache, 0,
+    VkResult result = batch_create_one(batch, index, from_layer ? device->merged : call->cache, CREATE_AS_ASKED,
                                        &call->pipelines[index], &duration);
     if (result == VK_ERROR_DEVICE_LOST)
         return result;
@@ -270,8 +269,8 @@ VkResult carrier_cells_create_one(Batch *batch, uint32_t index)
     Device *device = call->device;
     Element *element = &batch->elements[index];
     bool from_layer = call->cache == VK_NULL_HANDLE;
-    unsigned plain_kinds = atomic_load_explicit(&device->plain_kinds, memory_order_relaxed);
-    element->plain = plain_kinds >> element->kind & 1 || !element_flags_can_change(element, call, index);
+    element->plain = call_is_off(&device->added_calls, PYLAYER_MARK_PROBE, element->kind) ||
+                     !element_flags_can_change(element, call, index);
     if (element->suspect)
         return create_absent(batch, index);
     if (element->plain)
@@ -279,7 +278,7 @@ VkResult carrier_cells_create_one(Batch *batch, uint32_t index)
     VkPipeline *pipeline = &call->pipelines[index];
     VkPipelineCache probed;
     VkResult result = from_layer ? batch_probe(batch, index, &probed, NULL)
-                                 : batch_create_one(batch, index, call->cache, FAIL_ON_COMPILE, pipeline, NULL);
+                                 : batch_create_one(batch, index, call->cache, CREATE_BY_PROBE, pipeline, NULL);
     if (result == VK_ERROR_DEVICE_LOST)
         return result;
     if (result == VK_SUCCESS && *pipeline != VK_NULL_HANDLE) {

@@ -22,10 +22,8 @@ VkResult carrier_observe_create(Batch *batch)
 {
     PipelineCall *call = batch->call;
     Device *device = call->device;
-    bool may_compile = batch_prepare_plain(batch);
     uint64_t duration = 0;
-    VkResult result =
-        batch_call(batch, call->cache, may_compile, 0, call->count, batch->infos, call->pipelines, &duration);
+    VkResult result = batch_create_together(batch, call->cache, &duration);
     for (uint32_t i = 0; i < call->count; i++) {
         bool must_not_compile = batch->elements[i].flags & FAIL_ON_COMPILE;
         if (call->pipelines[i] == VK_NULL_HANDLE) {

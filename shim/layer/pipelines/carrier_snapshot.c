@@ -10,7 +10,8 @@ static VkResult create_again(Batch *batch, uint32_t index)
 {
     PipelineCall *call = batch->call;
     uint64_t duration = 0;
-    VkResult result = batch_create_one(batch, index, VK_NULL_HANDLE, 0, &call->pipelines[index], &duration);
+    VkResult result =
+        batch_create_one(batch, index, VK_NULL_HANDLE, CREATE_AS_ASKED, &call->pipelines[index], &duration);
     if (result == VK_SUCCESS) {
         batch_note_plain(batch, index, false, duration);
         creation_tell_plain(batch, duration);
@@ -56,10 +57,8 @@ VkResult carrier_snapshot_create(Batch *batch)
         return create_without_caches(batch);
     if (batch->app_cache && device->plan.seed_caches && !loading_is_under_way(device))
         cells_seed(device, batch->app_cache); /* not in a load: each 8 records would cause a merge */
-    bool may_compile = batch_prepare_plain(batch);
     uint64_t duration = 0;
-    VkResult result = batch_call(batch, from_layer ? device->merged : call->cache, may_compile, 0, call->count,
-                                 batch->infos, call->pipelines, &duration);
+    VkResult result = batch_create_together(batch, from_layer ? device->merged : call->cache, &duration);
     for (uint32_t i = 0; i < call->count; i++) {
         if (call->pipelines[i] != VK_NULL_HANDLE)
             batch_note_plain(batch, i, from_layer, i == 0 ? duration : 0);

@@ -270,7 +270,7 @@ typedef struct Wishes {
 static Wishes read_wishes(const PipelineCall *call)
 {
     Wishes wishes = {false, false};
-    unsigned plain_kinds = atomic_load_explicit(&call->device->plain_kinds, memory_order_relaxed);
+    const AddedCalls *calls = &call->device->added_calls;
     for (uint32_t i = 0; i < call->count; i++) {
         Element element;
         AnyCreateInfo info;
@@ -278,7 +278,8 @@ static Wishes read_wishes(const PipelineCall *call)
         /* An application that passes a cache wants it used. The driver then gets a copy of that cache. */
         wishes.untouchable |=
             (element_is_untouchable(&element) && call->cache == VK_NULL_HANDLE) || (element.flags & EARLY_RETURN);
-        wishes.plain |= element_is_untouchable(&element) || (plain_kinds >> element.kind & 1) ||
+        wishes.plain |= element_is_untouchable(&element) || call_is_off(calls, PYLAYER_MARK_PROBE, element.kind) ||
+                        call_is_off(calls, PYLAYER_MARK_CELL, element.kind) ||
                         !element_build(&element, call, i, (Change){.set = FAIL_ON_COMPILE}, &info);
         element_release(&element);
     }
@@ -344,7 +345,7 @@ static void choose_cache(DeferredOperation *operation, bool can_keep)
     operation->app_cache = app_cache_find(device, cache);
     if (can_keep) {
         operation->cache_is = CACHE_CELL;
-        operation->cache = driver_cache_create(device, false);
+        operation->cache = cell_create(device, &operation->elements[0], false);
     } else if (cache != VK_NULL_HANDLE && !operation->app_cache) {
         operation->cache_is = CACHE_APPLICATIONS;
         operation->cache = cache;

@@ -113,28 +113,14 @@ static int32_t suspect(uint64_t serial, const uint64_t *fingerprint_array, uint6
     return set ? 0 : -1;
 }
 
-static int32_t make_plain(uint64_t serial, int32_t kind)
+static int32_t call_off(uint64_t serial, int32_t call, int32_t kind)
 {
-    if (kind < 0 || kind >= PYLAYER_KIND_COUNT)
-        return -1;
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    atomic_fetch_or(&device->plain_kinds, 1u << kind);
+    bool known = call_switch_off(&device->added_calls, (unsigned)call, (unsigned)kind);
     device_command_end(device);
-    return 0;
-}
-
-static int32_t stop_adopting(uint64_t serial, int32_t kind)
-{
-    if (kind < 0 || kind >= PYLAYER_KIND_COUNT)
-        return -1;
-    Device *device = device_command_begin(serial);
-    if (!device)
-        return -1;
-    atomic_fetch_or(&device->kinds_not_adopted, 1u << kind);
-    device_command_end(device);
-    return 0;
+    return known ? 0 : -1;
 }
 
 static int32_t switch_off(uint64_t serial)
@@ -226,8 +212,7 @@ const PylayerShim shim_commands = {
     .restorable = restorable,
     .watch = watch,
     .suspect = suspect,
-    .make_plain = make_plain,
-    .stop_adopting = stop_adopting,
+    .call_off = call_off,
     .switch_off = switch_off,
     .read_merged = read_merged,
     .counters = read_counters,

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "crash/sentinel.h"
 #include "device/counters.h"
 #include "device/device.h"
 #include "process/process.h"
@@ -36,23 +37,27 @@ uint64_t identifier_digest(const uint8_t *identifier, uint32_t size)
 
 uint64_t identifier_of_module(Device *device, VkShaderModule module)
 {
-    if (!device->get_module_identifier)
+    if (!device->get_module_identifier || call_is_off(&device->added_calls, PYLAYER_MARK_IDENTIFIER, 0))
         return 0;
     VkShaderModuleIdentifierEXT found = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_IDENTIFIER_EXT};
+    Mark mark = mark_added(device, PYLAYER_MARK_IDENTIFIER, 0, 0);
     device->get_module_identifier(device->handle, module, &found);
+    mark_end(mark);
     count(&counters_of(device)->totals.identified_shaders, 1);
     return identifier_digest(found.identifier, found.identifierSize);
 }
 
 uint64_t identifier_of_code(Device *device, const VkShaderModuleCreateInfo *info)
 {
-    if (!device->get_code_identifier)
+    if (!device->get_code_identifier || call_is_off(&device->added_calls, PYLAYER_MARK_IDENTIFIER, 0))
         return 0;
     /* If it is chained to a stage, its pNext is the rest of the stage's chain. */
     VkShaderModuleCreateInfo alone = *info;
     alone.pNext = NULL;
     VkShaderModuleIdentifierEXT found = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_IDENTIFIER_EXT};
+    Mark mark = mark_added(device, PYLAYER_MARK_IDENTIFIER, 0, 0);
     device->get_code_identifier(device->handle, &alone, &found);
+    mark_end(mark);
     count(&counters_of(device)->totals.identified_shaders, 1);
     return identifier_digest(found.identifier, found.identifierSize);
 }

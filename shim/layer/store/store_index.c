@@ -74,7 +74,7 @@ static bool take_note(Device *device, int fd, const RecordHeader *header, uint64
     if (record_is(header, "SNAP") || (record_is(header, "NOTE") && header->flags & NOTE_STUB))
         return false;
     if (record_is(header, "NOTE") && header->flags & NOTE_PLAIN_KIND && header->kind < PYLAYER_KIND_COUNT)
-        atomic_fetch_or(&device->plain_kinds, 1u << header->kind);
+        call_switch_off(&device->added_calls, PYLAYER_MARK_PROBE, header->kind);
     if (!record_is(header, "USED") || !record_is_recent(header))
         return true;
     found->used_recently = true;

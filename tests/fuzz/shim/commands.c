@@ -117,10 +117,10 @@ void command_of_policy(void)
         shim->restorable(serial, take64());
         break;
     case 7:
-        shim->make_plain(serial, (int32_t)take8() - 2);
+        shim->call_off(serial, (int32_t)take8() - 2, (int32_t)take8() - 2);
         break;
     case 8:
-        shim->stop_adopting(serial, (int32_t)take8() - 2);
+        shim->call_off(serial, PYLAYER_MARK_ADOPT, (int32_t)take8() - 2);
         break;
     case 9:
         shim->switch_off(serial);
