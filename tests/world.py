@@ -21,7 +21,7 @@ import warm_command
 
 import pylayer
 from pylayer import LAYER_NAME
-from pylayer.store.format import KIND_OF_SUFFIX
+from pylayer.common import file_kinds
 from pylayer.store.runs import read_all
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -177,7 +177,7 @@ class World:
 
     def stored_files(self, *suffixes: str) -> list[Path]:
         """Returns the store's files with pipelines, oldest first, or only those with these suffixes."""
-        wanted = suffixes or tuple(KIND_OF_SUFFIX)
+        wanted = suffixes or file_kinds.VERIFIED
         return sorted(path for path in self.store.glob("store/*/*") if path.suffix in wanted)
 
     def runs(self) -> list[dict[str, Any]]:

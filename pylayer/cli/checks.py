@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from .. import LAYER_NAME
-from ..common.files import unique_name, write_all
+from ..common.files import create_temporary, write_all
 from ..common.paths import config_file, make_private, store_root
 from ..report.totals import Run, read_runs
 from . import installed, layer_files
@@ -201,8 +201,7 @@ def check_installed() -> Check:
 def _try_writing(root: str) -> None:
     """Writes a file, flushes it to the disk and deletes it. Raises OSError."""
     make_private(root)
-    path = os.path.join(root, f"doctor-{unique_name()}.tmp")
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    fd, path = create_temporary(os.path.join(root, "doctor"))
     try:
         write_all(fd, [bytes(TRIAL_BYTES)])
         os.fsync(fd)

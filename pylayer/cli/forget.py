@@ -6,6 +6,7 @@ import os
 
 import click
 
+from ..common import file_kinds
 from ..common.files import remove
 from ..report import recorded
 from .complete import programs
@@ -47,7 +48,7 @@ def forget(name: str | None, everything: bool, dry_run: bool, yes: bool, as_json
         require_one(name, {run.run.program_id: run.title for run in runs}, "nothing was forgotten")
     running = {run.name for run in runs if run.state == "running"}
     gone = [run for run in runs if run.name not in running]
-    kept = {f"{name}.run" for name in running}
+    kept = {name + file_kinds.RUN for name in running}
     found = store.recorded_paths(None if everything else {run.name for run in gone})
     paths = [path for path in found if os.path.basename(path) not in kept]
     size = sum(map(_size, paths))

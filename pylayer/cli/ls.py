@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..common.file_kinds import BESIDE
 from .complete import programs_and_identities
 from .output import (
     EXIT_STATUSES,
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from .inventory import Inventory
 
 HEADINGS = ("pipelines", "files", "last used", "on disk")
-#: Directories beside the pipelines. Each is listed with its size.
-BESIDE = ("runs", "plans", "policy", "manifests", "quarantine", "fleet")
 
 
 def _rows(found: Inventory, shelf: Shelf, program: str | None) -> list[Holding]:

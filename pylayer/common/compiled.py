@@ -11,7 +11,7 @@ import os
 import xxhash
 
 from .. import __version__
-from . import flat
+from . import file_kinds, flat
 from .files import replace_file
 from .paths import MAX_POLICY_FILE_BYTES, make_private_below, open_in_store, read_own_file
 
@@ -26,7 +26,7 @@ SCHEMA_VERSION = 10
 def copy_path(root: str, text: bytes) -> str:
     """Returns the path, below a store's root, of the compiled copy of a policy file with these bytes."""
     name = xxhash.xxh3_128_hexdigest(text + f"\0{__version__}\0{SCHEMA_VERSION}".encode())
-    return os.path.join(root, "policy", f"{name}.flat")
+    return os.path.join(root, "policy", name + file_kinds.FLAT)
 
 
 def read_copy(path: str) -> dict[str, Any] | None:

@@ -6,13 +6,11 @@ import os
 import time
 
 from . import owner
+from .file_kinds import TEMPORARY as TEMPORARY
 from .paths import open_in_store
 
 #: The most pieces that Linux writes with one call.
 IOV_MAX = 1024
-
-#: Suffix of a file that is still being written.
-TEMPORARY = ".tmp"
 
 _FILE_TYPE, _PLAIN_FILE = 0o170000, 0o100000  # stat.S_IFMT, stat.S_IFREG
 

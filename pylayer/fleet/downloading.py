@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Generator
 
 from ..common import owner
+from ..common.file_kinds import PART
 from ..common.files import remove, remove_left_temporaries
 from ..common.paths import open_in_store
 from .backend import Backend, NoRanges
 from .index import Pack
 from .trust import Arriving, Untrusted
 
-PART = ".part"
 #: Unfinished downloads that nobody continued for this long are deleted.
 PART_SECONDS = 7 * 24 * 3600
 _COPY_BYTES = 1 << 20

@@ -19,6 +19,7 @@ import struct
 import time
 from typing import Any
 
+from ..common import file_kinds
 from ..common.files import read_small, replace_file
 from ..common.paths import make_private_below
 from .choice import Ranges
@@ -55,7 +56,7 @@ class Memory:
         self._url = url
         self._base = os.path.join(folder_of(root, url), identity)
         #: The last index that was accepted; None if there was none.
-        self.index = self._read(".index", MAX_INDEX_BYTES) or None
+        self.index = self._read(file_kinds.INDEX, MAX_INDEX_BYTES) or None
         values = self._values()
         self.etag: str | None = values.get("etag") if self.index else None
         #: Generations that this machine has, by program.
@@ -79,7 +80,7 @@ class Memory:
 
     def _values(self) -> dict[str, Any]:
         try:
-            values = json.loads(self._read(".state", _MAX_STATE_BYTES) or b"{}")
+            values = json.loads(self._read(file_kinds.STATE, _MAX_STATE_BYTES) or b"{}")
         except ValueError:
             return {}
         return values if isinstance(values, dict) else {}
@@ -88,7 +89,7 @@ class Memory:
         """Keeps an index that was accepted. Raises OSError."""
         if index != self.index:
             make_folder(self._root, self._url)
-            replace_file(self._base + ".index", index, sync=True)
+            replace_file(self._base + file_kinds.INDEX, index, sync=True)
         self.index, self.etag = index, etag
 
     def end(self, problem: str) -> None:
@@ -100,10 +101,10 @@ class Memory:
         """Keeps what is in the store by now. Raises OSError."""
         values = {"etag": self.etag, "have": self.have, "pulled_at": self.pulled_at, "problem": self.problem}
         make_folder(self._root, self._url)
-        replace_file(self._base + ".state", json.dumps(values).encode())
+        replace_file(self._base + file_kinds.STATE, json.dumps(values).encode())
 
     def _read_pushed(self) -> bytes:
-        data = self._read(".pushed", MAX_PUSHED_BYTES)
+        data = self._read(file_kinds.PUSHED, MAX_PUSHED_BYTES)
         return data[: len(data) // _PUSHED.size * _PUSHED.size]
 
     def pushed(self) -> set[tuple[int, bytes]]:
@@ -114,7 +115,7 @@ class Memory:
         """Adds records, given by program and digest. Raises OSError."""
         make_folder(self._root, self._url)
         new = b"".join(_PUSHED.pack(*record) for record in sorted(records))
-        replace_file(self._base + ".pushed", (self._read_pushed() + new)[-MAX_PUSHED_BYTES:])
+        replace_file(self._base + file_kinds.PUSHED, (self._read_pushed() + new)[-MAX_PUSHED_BYTES:])
 
 
 def remembered(root: str, url: str) -> list[Memory]:
@@ -123,5 +124,5 @@ def remembered(root: str, url: str) -> list[Memory]:
         names = os.listdir(folder_of(root, url))
     except OSError:
         return []
-    found = {name.removesuffix(".state") for name in names if name.endswith(".state")}
+    found = {name.removesuffix(file_kinds.STATE) for name in names if name.endswith(file_kinds.STATE)}
     return [Memory(root, url, name) for name in sorted(found) if is_hex(name, 32)]

@@ -16,7 +16,8 @@ import time
 
 import xxhash
 
-from ..common.files import append, create_temporary, remove, unique_name, write_all, write_at_start
+from ..common import file_kinds
+from ..common.files import append, create_temporary, remove, write_all, write_at_start
 from ..values import Attested, BinaryRead
 from . import format
 from .folder import Folder, identity_names
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
     from .reader import Record
 
-SUFFIX = ".binaries"
 #: Key size, whether data follows, size of the data, key, digest of the data.
 HEAD = struct.Struct("<IIQ32s16s")
 assert HEAD.size == 64
@@ -81,7 +81,9 @@ def _files(directory: str, program: int) -> list[str]:
     """Returns the paths of a program's files in an identity's folder, oldest first."""
     prefix = f"{program:016x}-"
     try:
-        names = [name for name in os.listdir(directory) if name.startswith(prefix) and name.endswith(SUFFIX)]
+        names = [
+            name for name in os.listdir(directory) if name.startswith(prefix) and name.endswith(file_kinds.BINARIES)
+        ]
     except OSError:
         return []
     return [os.path.join(directory, name) for name in sorted(names)]
@@ -234,8 +236,7 @@ class ApplicationBinaries:
                 self._folder.identity,
                 self._program,
                 self._application,
-                format.APPLICATION_BINARIES_FILE,
-                SUFFIX,
+                file_kinds.BINARIES,
             )
         self._journal.append(parts)
         self._syncer.written(self._journal)
@@ -277,7 +278,7 @@ def compact(folder: Folder, most_bytes: int) -> Iterator[None]:
     steps of about a millisecond. A file to which a process still appends is not touched. Raises OSError; every file is
     then still there."""
     by_program: dict[int, list[str]] = {}
-    for path in folder.files(None, (SUFFIX,)):
+    for path in folder.files(None, (file_kinds.BINARIES,)):
         try:
             by_program.setdefault(int(os.path.basename(path)[:16], 16), []).append(path)
         except ValueError:
@@ -295,7 +296,7 @@ def _compact(folder: Folder, program: int, paths: list[str], most_bytes: int) ->
     ended = [path for path in paths if not has_writer(path)]
     if not ended:
         return
-    target = os.path.join(folder.path, f"{program:016x}-{unique_name()}{SUFFIX}")
+    target = folder.new_path(program, file_kinds.BINARIES)
     binaries = ApplicationBinaries(folder, program, "", most_bytes)
     fd, temporary = create_temporary(target)
     try:

@@ -15,7 +15,8 @@ import time
 
 import xxhash
 
-from ..common.files import remove, replace_file, unique_name
+from ..common import file_kinds
+from ..common.files import remove, replace_file
 from . import format, sketch
 from .ended import has_writer
 from .folder import Folder, identity_names, read_identity
@@ -94,7 +95,7 @@ class History:
 
     def refresh(self, damage: list[Damage]) -> None:
         """Reads new files, and what was appended to known ones."""
-        for path in self.folder.files(self._program, (".attest",)):
+        for path in self.folder.files(self._program, (file_kinds.ATTEST,)):
             start = self._read_to.get(path, format.FILE_HEADER.size)
             try:
                 if os.stat(path).st_size <= start:
@@ -207,7 +208,7 @@ class Attestations:
         except OSError:
             return
         self.history.refresh(self.damage)
-        for path in self.folder.files(self.program, (".blob",)):
+        for path in self.folder.files(self.program, (file_kinds.BLOB,)):
             blob = _read_blob(path, self.folder.identity.digest)
             if blob is None:
                 continue
@@ -262,8 +263,7 @@ class Attestations:
                 self.folder.identity,
                 self.program,
                 self._application,
-                format.ATTEST_FILE,
-                ".attest",
+                file_kinds.ATTEST,
             )
         self._journal.append(attestation.parts())
         self._syncer.written(self._journal)
@@ -336,7 +336,7 @@ class Attestations:
 
     def compact(self) -> None:
         """Combines the files whose writers have ended into one that has the newest attestations. Raises OSError."""
-        ended = [path for path in self.folder.files(self.program, (".attest",)) if not _is_written(path)]
+        ended = [path for path in self.folder.files(self.program, (file_kinds.ATTEST,)) if not _is_written(path)]
         if len(ended) <= MAX_FILES:
             return
         # Read the files again: a writer that has ended may have appended after this process read them.
@@ -358,7 +358,7 @@ class Attestations:
             if room < 0:
                 attestation.sketch = b""
             parts += format.seal(attestation.parts(), salt)
-        path = os.path.join(self.folder.path, f"{self.program:016x}-{unique_name()}.attest")
+        path = self.folder.new_path(self.program, file_kinds.ATTEST)
         replace_file(path, b"".join(parts), sync=True)
         for old in ended:
             remove(old)

@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 import struct
 
-from ..common.files import TEMPORARY, remove
+from ..common import file_kinds
+from ..common.file_kinds import FileName, Kind
+from ..common.files import remove
 from . import format
 from .fold import STEP_ENTRIES, Fold
 from .folder import Folder, identity_names, read_identity
@@ -29,13 +31,16 @@ DOWN_TO = 0.9
 
 
 class StoreFile:
-    """A file of the store: its program and its size on the disk. ``program`` is None if the name has no program."""
+    """A file of the store and its size on the disk. ``program`` and ``kind`` are None if the name is not that of a
+    program's file."""
 
-    __slots__ = ("mtime", "path", "program", "size")
+    __slots__ = ("kind", "mtime", "path", "program", "size")
 
-    def __init__(self, path: str, program: int | None, size: int, mtime: float) -> None:
+    def __init__(self, path: str, size: int, mtime: float) -> None:
+        name = FileName.parse(path)
         self.path = path
-        self.program = program
+        self.program: int | None = name.program if name is not None else None
+        self.kind: Kind | None = name.kind if name is not None else None
         self.size = size
         self.mtime = mtime
 
@@ -50,14 +55,7 @@ def files_of(root: str, identity_name: str) -> list[StoreFile]:
                     status = entry.stat(follow_symlinks=False)
                 except OSError:
                     continue
-                head, dash, _ = entry.name.partition("-")
-                program = None
-                if dash and len(head) == 16 and not entry.name.endswith(TEMPORARY):
-                    try:
-                        program = int(head, 16)
-                    except ValueError:
-                        pass
-                found.append(StoreFile(entry.path, program, status.st_size, status.st_mtime))
+                found.append(StoreFile(entry.path, status.st_size, status.st_mtime))
     except OSError:
         pass
     return found
@@ -154,7 +152,7 @@ class Survey:
         for name in identity_names(self.root):
             packs: dict[int | None, list[StoreFile]] = {}
             for file in files_of(self.root, name):
-                if file.path.endswith(".pack"):
+                if file.kind == file_kinds.PACK:
                     packs.setdefault(file.program, []).append(file)
                 else:
                     self._add(file.program, int(file.mtime), file.size)
@@ -230,7 +228,7 @@ def enforce(
             if dry_run:
                 yield from _fold_without(folder, program, None, survey, (whole, cut), trimmed)
                 continue
-            for path in folder.files(program, (".pack",)):
+            for path in folder.files(program, (file_kinds.PACK,)):
                 if cut is not None or survey.oldest.get(path, 1 << 62) <= whole.before:
                     yield from _fold_without(folder, program, path, survey, (whole, cut), trimmed)
     if not dry_run:
@@ -240,7 +238,7 @@ def enforce(
 def _evict_files(root: str, name: str, whole: _Cut, cuts: dict[int, _Cut], trimmed: Trimmed, dry_run: bool) -> None:
     """Deletes files that are evicted as a whole."""
     for file in files_of(root, name):
-        if not file.path.endswith((".snapshot", ".blob", ".attest", ".binaries")):
+        if file.kind is None or not file.kind.evicted or file.kind.folded:
             continue
         when, cut = int(file.mtime), cuts.get(file.program) if file.program is not None else None
         if whole.takes(when, file.size) or (cut is not None and cut.takes(when, file.size)):
@@ -295,7 +293,7 @@ def drop_oldest_files(root: str, max_store: int) -> int:
     for file in sorted(files, key=lambda file: file.mtime):
         if total <= max_store * DOWN_TO:
             break
-        if file.path.endswith((".pack", ".closed", ".snapshot", ".blob", ".binaries")) and remove(file.path):
+        if file.kind is not None and file.kind.evicted and remove(file.path):
             total -= file.size
             removed += 1
     return removed

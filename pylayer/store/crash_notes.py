@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-import os
 import time
 
-from ..common import flat
-from ..common.files import remove, replace_file, unique_name
+from ..common import file_kinds, flat
+from ..common.files import remove, replace_file
 from . import format, sentinel
 from .folder import Folder
 from .reader import Reader
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
     from .sentinel import Death
 
-SUFFIX = ".suspects"
 #: Beyond this many notes the oldest are deleted.
 MAX_NOTES = 200
 
@@ -66,7 +64,7 @@ def _text(number: int) -> str:
 def _write(folder: Folder, program: int, application: str, note: dict[str, Any]) -> None:
     """Writes a note to a file of its own. Raises OSError."""
     folder.prepare()
-    path = os.path.join(folder.path, f"{program:016x}-{unique_name()}{SUFFIX}")
+    path = folder.new_path(program, file_kinds.SUSPECTS)
     salt = format.new_salt()
     head = format.file_header(format.SUSPECTS_FILE, folder.identity, program, application, salt=salt)
     record = format.record_parts(format.NOTE, flat.dumps(note).encode())
@@ -78,7 +76,7 @@ def read(folder: Folder, keep: bool = False) -> Suspects:
     suspects = Suspects()
     known: set[str] = set()
     now = time.time()
-    files = folder.files(None, (SUFFIX,))
+    files = folder.files(None, (file_kinds.SUSPECTS,))
     for path in files[:-MAX_NOTES] if not keep else []:
         remove(path)
     for path in files[-MAX_NOTES:]:
@@ -150,4 +148,4 @@ def clear(folder: Folder, program: int, application: str, suspects: Suspects, ma
 
 def forget(folder: Folder) -> int:
     """Deletes all notes; returns how many."""
-    return sum(remove(path) for path in folder.files(None, (SUFFIX,)))
+    return sum(remove(path) for path in folder.files(None, (file_kinds.SUSPECTS,)))

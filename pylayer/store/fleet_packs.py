@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from ..common import outcomes
+from ..common import file_kinds, outcomes
 from ..common.files import sync_file, unique_name
 from . import checking, crash_notes, format, judging
 from .folder import Folder
@@ -39,7 +39,7 @@ def admit(root: str, identity: Identity, program: int, path: str) -> str:
     _verify(path, identity, program)
     folder = Folder(root, identity)
     folder.prepare()
-    target = os.path.join(folder.path, f"{program:016x}-{unique_name()}.pack")
+    target = folder.new_path(program, file_kinds.PACK)
     sync_file(path)
     os.rename(path, target)
     sync_file(folder.path)
@@ -156,7 +156,7 @@ class Binding:
         if self._writer is not None and self._writer.size + len(data) > self._most_bytes:
             self._finish()
         if self._writer is None:
-            path = os.path.join(self._directory, f"{unique_name()}.pack")
+            path = os.path.join(self._directory, f"{unique_name()}{file_kinds.PACK}")
             self._writer = PackWriter(path, self._identity, self._program, self._name)
             self.result.append(Bound(path))
         pulled = format.PULLED if record[0] in format.PIPELINES else 0

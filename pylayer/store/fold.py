@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import os
 
-from ..common.files import remove, remove_left_temporaries, unique_name
+from ..common import file_kinds
+from ..common.files import remove, remove_left_temporaries
 from . import binaries, format, pack, quarantine
 from .claim import Claim
 from .ended import close_ended_journals, has_writer
@@ -186,7 +187,7 @@ class Fold:
         return chosen
 
     def _packs(self) -> list[str]:
-        return self.folder.files(self.program, (".pack",))
+        return self.folder.files(self.program, (file_kinds.PACK,))
 
     def _journals(self) -> list[str]:
         """Returns journals that nobody appends to. A dry run finds those of ended writers without renaming them
@@ -275,7 +276,7 @@ class Fold:
     # ---- writing ---------------------------------------------------------------------------------
 
     def _new_writer(self) -> pack.PackWriter:
-        path = os.path.join(self.folder.path, f"{self.program:016x}-{unique_name()}.pack")
+        path = self.folder.new_path(self.program, file_kinds.PACK)
         self._writer = pack.PackWriter(path, self.folder.identity, self.program, self._application)
         return self._writer
 

@@ -1,17 +1,7 @@
 """One identity's folder in the store: what is read when a device is created, and what is added to it.
 
-    <root>/store/<identity>/identity                     the identity's fields, as settings text
-    <root>/store/<identity>/<program>-<unique>.journal   records of one process, which may still append
-    <root>/store/<identity>/<program>-<unique>.closed    a journal to which nobody appends any more
-    <root>/store/<identity>/<program>-<unique>.pack      journals of one program, folded
-    <root>/store/<identity>/<program>-<unique>.snapshot  a whole VkPipelineCache of one process
-    <root>/store/<identity>/<program>-<unique>.attest    digests of what one process read of its own caches
-    <root>/store/<identity>/<program>-<unique>.blob      the last data that it read of one of them
-    <root>/store/<identity>/<program>-<unique>.binaries  what one process read of its own pipeline binaries
-    <root>/store/<identity>/<program>-<unique>.live      what the driver is working on for a process (sentinel)
-    <root>/store/<identity>/<program>-<unique>.suspects  what a process died of (suspects)
-
-A process changes the content of its own files only, so two processes need no lock.
+common/file_kinds.py lists the kinds of files in it. A process changes the content of its own files only, so two
+processes need no lock.
 """
 
 from __future__ import annotations
@@ -19,7 +9,8 @@ from __future__ import annotations
 import os
 import time
 
-from ..common import flat
+from ..common import file_kinds, flat
+from ..common.file_kinds import FOLDED, LOADED, FileName, Kind
 from ..common.files import read_small, replace_file, unique_name
 from ..common.identity import Identity
 from ..common.paths import UntrustedDirectory, make_private_below, require_own_below
@@ -36,13 +27,6 @@ if TYPE_CHECKING:
     from .reader import Part
     from .suspects import Suspects
 
-#: Files that a fold reads: pipelines one by one, oldest data first.
-FOLDED = (".pack", ".closed", ".journal")
-#: Files whose records a device loads.
-LOADED = (*FOLDED, ".snapshot")
-#: Suffix of a folder that an older pylayer made. It never varies: a process that comes late cannot rename the new
-#: folder that took its place, because a rename onto a directory that is not empty fails.
-OLDER = ".old"
 #: Most listings of one load, so that it ends even while files keep appearing.
 MAX_LISTINGS = 8
 #: Longer notes are not ours. Parsed into mappings, they would take a hundred times as much memory.
@@ -136,17 +120,19 @@ class Folder:
         if not isinstance(version, int) or version >= format.VERSION:
             return None
         try:
-            os.rename(self.path, self.path + OLDER)
+            # The name never varies: a process that comes late cannot rename the new folder that took this one's place,
+            # because a rename onto a directory that is not empty fails.
+            os.rename(self.path, self.path + file_kinds.OLDER)
         except OSError:
             return None
-        return self.path + OLDER
+        return self.path + file_kinds.OLDER
 
     def check(self) -> None:
         """Raises OSError if the folder is missing or somebody else could have written to it."""
         require_own_below(self.root, "store", self.identity.name)
 
-    def files(self, program: int | None, suffixes: tuple[str, ...] = LOADED) -> list[str]:
-        """Returns paths of the files of one program, or of all programs with None: by suffix in the order given, then
+    def files(self, program: int | None, kinds: tuple[str, ...] = LOADED) -> list[str]:
+        """Returns paths of the files of one program, or of all programs with None: by kind in the order given, then
         oldest first."""
         try:
             names = os.listdir(self.path)
@@ -154,21 +140,20 @@ class Folder:
             return []
         prefix = "" if program is None else f"{program:016x}-"
         found = []
-        for suffix in suffixes:
-            mine = [name for name in names if name.endswith(suffix) and name.startswith(prefix)]
+        for kind in kinds:
+            mine = [name for name in names if name.endswith(kind) and name.startswith(prefix)]
             mine.sort(key=lambda name: name.partition("-")[2])
             found += [os.path.join(self.path, name) for name in mine]
         return found
 
+    def new_path(self, program: int, kind: Kind) -> str:
+        """Returns the path of a new file of a program."""
+        return os.path.join(self.path, str(FileName(program, unique_name(), kind)))
+
     def programs(self) -> list[int]:
         """Returns every program that has pipelines here, except those that only have snapshots."""
-        found = set()
-        for path in self.files(None, FOLDED):
-            try:
-                found.add(int(os.path.basename(path).partition("-")[0], 16))
-            except ValueError:
-                continue  # not named after a program
-        return sorted(found)
+        names = [FileName.parse(path) for path in self.files(None, FOLDED)]
+        return sorted({name.program for name in names if name is not None})
 
     # ---- loading ---------------------------------------------------------------------------------
 
@@ -195,7 +180,7 @@ class Folder:
                 return
             seen.update(new)
             for path in new:
-                if loaded.suspects and path.endswith(".snapshot") and loaded.suspects.takes_snapshot(path):
+                if loaded.suspects and path.endswith(file_kinds.SNAPSHOT) and loaded.suspects.takes_snapshot(path):
                     continue
                 try:
                     yield from self._load_file(path, loaded)
@@ -216,7 +201,7 @@ class Folder:
     def _load_file(self, path: str, loaded: Loaded) -> Iterator[Batch]:
         reader = Reader(path)
         damage: list[Damage] = []
-        snapshot = path if path.endswith(".snapshot") else None
+        snapshot = path if path.endswith(file_kinds.SNAPSHOT) else None
         contained = snapshot is not None
         try:
             for part in reader.verified(self.identity.digest, damage):
@@ -234,11 +219,11 @@ class Folder:
 
     # ---- snapshots and blobs ---------------------------------------------------------------------
 
-    def _write_single(self, suffix: str, program: int, application: str, record: list[bytes | memoryview]) -> str:
+    def _write_single(self, kind: Kind, program: int, application: str, record: list[bytes | memoryview]) -> str:
         self.prepare()
-        path = os.path.join(self.path, f"{program:016x}-{unique_name()}{suffix}")
+        path = self.new_path(program, kind)
         salt = format.new_salt()
-        head = format.file_header(format.KIND_OF_SUFFIX[suffix], self.identity, program, application, salt=salt)
+        head = format.file_header(kind.magic, self.identity, program, application, salt=salt)
         replace_file(path, [head, *format.seal(record, salt)])
         return path
 
@@ -246,13 +231,13 @@ class Folder:
         """Stores the data of a whole VkPipelineCache; returns the file's path. The caller deletes snapshots that it
         contains. Raises OSError."""
         record = format.record_parts(format.SNAPSHOT, data, create_ns=create_ns)
-        return self._write_single(".snapshot", program, application, record)
+        return self._write_single(file_kinds.SNAPSHOT, program, application, record)
 
     def write_blob(self, program: int, application: str, slot: int, data: bytes | memoryview) -> str:
         """Stores what an application read of its cache; returns the file's path. The caller deletes the blobs that it
         replaces. Raises OSError."""
         record = format.record_parts(format.BLOB, data, kind=min(slot, 0xFFFF))
-        return self._write_single(".blob", program, application, record)
+        return self._write_single(file_kinds.BLOB, program, application, record)
 
 
 def _take_records(part: Part, batch: Batch, loaded: Loaded) -> None:

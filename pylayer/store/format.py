@@ -15,7 +15,7 @@ import time
 
 import xxhash
 
-from ..common import outcomes, owner
+from ..common import file_kinds, outcomes, owner
 from ..common.identity import Identity
 
 TYPE_CHECKING = False
@@ -25,22 +25,12 @@ if TYPE_CHECKING:
 MAGIC = b"PYLCACHE"
 VERSION = 3
 
-#: Kinds of files. The header has the kind, and the file's suffix follows from it.
-JOURNAL, PACK, SNAPSHOT_FILE, BLOB_FILE, ATTEST_FILE, EXPORT = b"JRNL", b"PACK", b"SNAP", b"BLOB", b"ATST", b"XPRT"
-APPLICATION_BINARIES_FILE, SUSPECTS_FILE, EVENTS_FILE = b"ABIN", b"SUSP", b"EVNT"
-#: ``.closed`` is a journal to which nobody appends any more.
-KIND_OF_SUFFIX = {
-    ".journal": JOURNAL,
-    ".closed": JOURNAL,
-    ".pack": PACK,
-    ".snapshot": SNAPSHOT_FILE,
-    ".blob": BLOB_FILE,
-    ".attest": ATTEST_FILE,
-    ".binaries": APPLICATION_BINARIES_FILE,
-    ".suspects": SUSPECTS_FILE,
-}
-#: Suffixes of files to which one process appends, journals among them.
-APPENDED = (".journal", ".attest", ".binaries")
+#: Kinds of files, as their headers name them.
+JOURNAL, PACK, EVENTS_FILE = file_kinds.JOURNAL.magic, file_kinds.PACK.magic, file_kinds.EVENTS.magic
+SNAPSHOT_FILE, BLOB_FILE, ATTEST_FILE = file_kinds.SNAPSHOT.magic, file_kinds.BLOB.magic, file_kinds.ATTEST.magic
+APPLICATION_BINARIES_FILE, SUSPECTS_FILE = file_kinds.BINARIES.magic, file_kinds.SUSPECTS.magic
+#: It may lie anywhere and have any name.
+EXPORT = b"XPRT"
 
 #: Magics of records. CELL, BINR and SNAP go to a driver. NOTE is settings text, BLOB an application's cache as it read
 #: it, ABIN a pipeline binary as it read it, ATST an attestation. USED has fingerprints of the pipelines that a run
@@ -120,7 +110,7 @@ class Damage:
     @property
     def is_torn_end(self) -> bool:
         """Whether this is the torn end of a file to which a process appends, or appended when it was killed."""
-        return self.outcome == "truncated" and self.offset > 0 and self.path.endswith((*APPENDED, ".closed"))
+        return self.outcome == "truncated" and self.offset > 0 and self.path.endswith(file_kinds.MAY_BE_TORN)
 
     @property
     def reason(self) -> str:

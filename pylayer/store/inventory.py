@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 
+from ..common import file_kinds
+from ..common.file_kinds import Kind
 from ..common.identity import Identity
 from ..values import KIND_NAMES
 from . import format
 from .bounds import files_of
-from .folder import FOLDED, LOADED, read_identity
+from .folder import read_identity
 from .reader import Reader
 from .recency import fingerprints_of
 
@@ -19,9 +21,6 @@ if TYPE_CHECKING:
     from .reader import Record
 
     Learn = Callable[[int, str], None]
-
-#: Suffixes of the files that belong to one program.
-OWN = (*LOADED, ".attest", ".binaries", ".blob")
 
 
 class Holding:
@@ -43,14 +42,14 @@ class Holding:
         self.pulled: dict[bytes, tuple[int, int]] = {}
         #: Fingerprints of the pipelines that runs on this machine created, as far as they are not in the records.
         self.created: set[int] = set()
-        #: Number of files by suffix.
-        self.files: dict[str, int] = {}
+        #: Number of files by kind.
+        self.files: dict[Kind, int] = {}
         self.last_used = 0
 
-    def add(self, suffix: str, size: int) -> None:
+    def add(self, kind: Kind, size: int) -> None:
         """Counts a file."""
         self.bytes += size
-        self.files[suffix] = self.files.get(suffix, 0) + 1
+        self.files[kind] = self.files.get(kind, 0) + 1
 
     @property
     def pipelines(self) -> int:
@@ -80,13 +79,10 @@ class Holding:
 
     def counts(self) -> dict[str, int]:
         """Returns the number of files, by what they are."""
-        return {
-            "journals": self.files.get(".journal", 0) + self.files.get(".closed", 0),
-            "packs": self.files.get(".pack", 0),
-            "snapshots": self.files.get(".snapshot", 0),
-            "blobs": self.files.get(".blob", 0),
-            "attestation_files": self.files.get(".attest", 0) + self.files.get(".binaries", 0),
-        }
+        counts = {kind.counted: 0 for kind in file_kinds.REMOVED}
+        for kind, count in self.files.items():
+            counts[kind.counted] += count
+        return counts
 
 
 class Shelf:
@@ -109,10 +105,6 @@ class Shelf:
         """Returns all programs that have something stored."""
         return sorted(self.holdings)
 
-    def files(self, suffix: str) -> int:
-        """Returns how many files of a kind there are."""
-        return sum(holding.files.get(suffix, 0) for holding in self.holdings.values())
-
 
 def tree_bytes(path: str) -> tuple[int, int]:
     """Returns the size of all files below a directory in bytes, and their number."""
@@ -132,31 +124,29 @@ def survey(root: str, identity: str, learn: Learn) -> Shelf:
     shelf = Shelf(root, identity)
     shelf.bytes = tree_bytes(shelf.path)[0]
     for file in files_of(root, identity):
-        name = os.path.basename(file.path)
-        suffix = os.path.splitext(name)[1]
-        if suffix not in OWN or file.program is None:
+        if file.program is None or file.kind is None or not file.kind.removed:
             continue
         holding = shelf.holdings.setdefault(file.program, Holding(file.program))
-        holding.add(suffix, file.size)
-        if suffix != ".pack":
+        holding.add(file.kind, file.size)
+        if file.kind != file_kinds.PACK:
             holding.last_used = max(holding.last_used, int(file.mtime))
         try:
-            _survey_file(shelf, holding, file.path, suffix, learn)
+            _survey_file(shelf, holding, file.path, file.kind, learn)
         except OSError as error:
-            shelf.unusable[name] = f"unreadable: {error.strerror or error}"
+            shelf.unusable[os.path.basename(file.path)] = f"unreadable: {error.strerror or error}"
     # The rest is the identity file, temporary files, and whatever else somebody put here.
     shelf.other_bytes = shelf.bytes - sum(holding.bytes for holding in shelf.holdings.values())
     return shelf
 
 
-def _survey_file(shelf: Shelf, holding: Holding, path: str, suffix: str, learn: Learn) -> None:
+def _survey_file(shelf: Shelf, holding: Holding, path: str, kind: Kind, learn: Learn) -> None:
     reader = Reader(path)
     header, outcome = reader.header(bytes.fromhex(shelf.name))
     if header is None:
         shelf.unusable[os.path.basename(path)] = outcome
         return
     learn(header.program, header.application)
-    if suffix in FOLDED:
+    if kind.folded:
         for part in reader.content(header, []):
             for record in part.records:
                 if record[0] in format.PIPELINES:
@@ -183,7 +173,7 @@ def stored(root: str, identity: str, fingerprint: int) -> list[Stored]:
     be read are left out."""
     found: dict[int, Stored] = {}
     for file in files_of(root, identity):
-        if os.path.splitext(file.path)[1] not in FOLDED or file.program is None:
+        if file.program is None or file.kind is None or not file.kind.folded:
             continue
         try:
             reader = Reader(file.path)

@@ -11,13 +11,14 @@ from __future__ import annotations
 import os
 import time
 
-from ..common import owner
+from ..common import file_kinds, owner
+from ..common.file_kinds import FileName, Kind
 from ..common.files import create_temporary, remove, unique_name, write_all
 from ..common.identity import Identity
 from ..common.paths import open_in_store
 from . import format
 
-OPEN, CLOSED = ".journal", ".closed"
+OPEN, CLOSED = file_kinds.JOURNAL, file_kinds.CLOSED
 
 
 class Journal:
@@ -34,8 +35,7 @@ class Journal:
         identity: Identity,
         program: int,
         application: str = "",
-        kind: bytes = format.JOURNAL,
-        suffix: str = OPEN,
+        kind: Kind = file_kinds.JOURNAL,
     ) -> None:
         self.path: str | None = None
         self._directory = directory
@@ -43,7 +43,6 @@ class Journal:
         self._program = program
         self._application = application
         self._kind = kind
-        self._suffix = suffix
         self._is_open = False
         self._unsynced = False
         self._salt = 0
@@ -65,12 +64,12 @@ class Journal:
         self._unsynced = True
 
     def _begin(self, parts: list[bytes | memoryview]) -> None:
-        path = os.path.join(self._directory, f"{self._program:016x}-{unique_name()}{self._suffix}")
+        path = os.path.join(self._directory, str(FileName(self._program, unique_name(), self._kind)))
         fd, temporary = create_temporary(path)
         try:
             try:
                 salt = format.new_salt()
-                head = format.file_header(self._kind, self._identity, self._program, self._application, salt=salt)
+                head = format.file_header(self._kind.magic, self._identity, self._program, self._application, salt=salt)
                 size = write_all(fd, [head, *format.seal(parts, salt)])
                 status = os.fstat(fd)
             finally:

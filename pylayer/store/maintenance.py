@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+from ..common import file_kinds
+from ..common.file_kinds import FileName
 from ..common.files import remove_left_temporaries
 from . import application_binaries, bounds, ended, fold, plans, quarantine, runs, timeline
 from .folder import Folder, identity_names
@@ -18,9 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from ..common.settings import Limits
-
-#: Files that are not folded. A damaged one goes to quarantine as a whole.
-WHOLE_FILES = (".snapshot", ".blob", ".attest", ".binaries", ".suspects")
 
 #: A program that exits folds for at most this time, and only if it has this many journals, so that short runs do not
 #: leave more and more small files.
@@ -38,12 +37,12 @@ def worth_folding(folder: Folder, program: int, journals: int = fold.WORTH_JOURN
 
 
 def repair_whole_files(folder: Folder, damaged: list[Damage]) -> int:
-    """Moves damaged files that are not folded (``WHOLE_FILES``) to quarantine; returns how many."""
+    """Moves damaged files that are not folded (``file_kinds.MOVED_WHOLE``) to quarantine; returns how many."""
     moved = 0
     by_path: dict[str, list[Damage]] = {}
     for what in damaged:
         stays = what.outcome in ("unreadable", "foreign-version") or what.is_torn_end
-        if what.path.endswith(WHOLE_FILES) and not stays:
+        if what.path.endswith(file_kinds.MOVED_WHOLE) and not stays:
             by_path.setdefault(what.path, []).append(what)
     for path, wrong in by_path.items():
         try:
@@ -96,10 +95,10 @@ def _fold(
     mine = [
         what.path
         for what in damaged
-        if what.outcome != "unreadable" and os.path.basename(what.path).startswith(f"{program:016x}-")
+        if what.outcome != "unreadable" and (name := FileName.parse(what.path)) and name.program == program
     ]
-    must = frozenset(path for path in mine if path.endswith(".pack"))
-    broken_journals = any(path.endswith((".journal", ".closed")) for path in mine)
+    must = frozenset(path for path in mine if path.endswith(file_kinds.PACK))
+    broken_journals = any(path.endswith((file_kinds.JOURNAL, file_kinds.CLOSED)) for path in mine)
     journals = EXIT_JOURNALS if at_exit else fold.WORTH_JOURNALS
     if not (must or broken_journals or worth_folding(folder, program, journals)):
         return 0

@@ -11,6 +11,7 @@ import os
 
 import xxhash
 
+from ..common import file_kinds
 from ..common.files import replace_file
 from ..common.paths import make_private_below
 
@@ -27,7 +28,7 @@ def keep(root: str, name: str, plan: bytes) -> None:
 def note_early(root: str, program: int) -> None:
     """Notes that a program needs policy at its start. Then the interpreter starts while the driver does, and not
     when the program first waits for it. Raises OSError."""
-    path = os.path.join(root, "plans", f"{program:016x}.early")
+    path = os.path.join(root, "plans", f"{program:016x}{file_kinds.EARLY}")
     if not os.path.exists(path):
         make_private_below(root, "plans")
         replace_file(path, b"early\n")

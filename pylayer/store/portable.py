@@ -14,12 +14,12 @@ from __future__ import annotations
 import os
 import time
 
-from ..common import flat, outcomes
-from ..common.files import remove, unique_name
+from ..common import file_kinds, flat, outcomes
+from ..common.files import remove
 from ..common.identity import Identity
 from . import checking, crash_notes, format, judging, pack
 from .fold import ORDER
-from .folder import FOLDED, Folder
+from .folder import Folder
 from .format import Refused as Refused
 from .reader import Reader
 from .recency import Uses, fingerprints_of
@@ -95,9 +95,9 @@ class Export:
         """Yields the number of bytes read. Raises OSError; no file is left then. Writes no file if there are no
         pipelines."""
         for program in self.result.programs:
-            for file in self._folder.files(program, FOLDED):
+            for file in self._folder.files(program, file_kinds.FOLDED):
                 yield from self._read(program, file)
-            self.result.snapshots += len(self._folder.files(program, (".snapshot",)))
+            self.result.snapshots += len(self._folder.files(program, (file_kinds.SNAPSHOT,)))
         self.result.suspects = len(self._suspects.left_out)
         found = False
         for plan in self._plans.values():
@@ -108,11 +108,10 @@ class Export:
             yield from self._write(path)
 
     def _read(self, program: int, file: str) -> Iterator[int]:
-        suffix = os.path.splitext(file)[1]
         checked = checking.Checked(file)
         try:
             self._sources.append(Reader(file))
-            kind, digest = format.KIND_OF_SUFFIX[suffix], self._folder.identity.digest
+            kind, digest = file_kinds.BY_SUFFIX[os.path.splitext(file)[1]].magic, self._folder.identity.digest
             for part in checking.check_file(file, kind, digest, checked, program):
                 self._take(program, part)
                 yield 0
@@ -315,7 +314,7 @@ class Import:
         if section is None:
             section = self._sections[program] = _Section(program, name, _present(folder, program))
             if not dry_run:
-                path = os.path.join(folder.path, f"{program:016x}-{unique_name()}.pack")
+                path = folder.new_path(program, file_kinds.PACK)
                 section.writer = pack.PackWriter(path, self.identity, program, name)
         return section
 
@@ -350,7 +349,7 @@ class Import:
 def _present(folder: Folder, program: int) -> set[bytes]:
     """Returns the digests of a program's records in the store."""
     present: set[bytes] = set()
-    for file in folder.files(program, FOLDED):
+    for file in folder.files(program, file_kinds.FOLDED):
         try:
             for part in Reader(file).verified(folder.identity.digest, []):
                 present.update(record[6] for record in part.records if record[0] in ORDER)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from ..common import file_kinds
 from ..common.files import read_small, remove, replace_file, unique_name
 from ..common.paths import make_private_below
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 #: Beyond these limits the oldest files are deleted, but never the newest.
 MAX_BYTES = 64 << 20
 MAX_FILES = 100
-DATA, REASON = ".data", ".reason"
+DATA, REASON = file_kinds.QUARANTINED, file_kinds.REASON
 
 
 class Item:

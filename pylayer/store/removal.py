@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 
+from ..common import file_kinds
 from ..common.files import remove
 from ..common.identity import Identity
-from . import ended, format
+from . import ended
 from .bounds import files_of
 from .claim import Claim
-from .folder import OLDER, Folder
-from .inventory import OWN
+from .folder import Folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,12 +58,12 @@ class Removal:
         """Plans to remove the files of programs, which are given by number with their names."""
         self.programs = programs
         for file in files_of(self._root, self.shelf.name):
-            if file.program in programs and file.path.endswith(OWN):
+            if file.program in programs and file.path.endswith(file_kinds.REMOVED):
                 self._add(file.path, file.size)
 
     def _add(self, path: str, size: int) -> None:
         try:
-            written = path.endswith(format.APPENDED) and ended.has_writer(path)
+            written = path.endswith(file_kinds.APPENDED) and ended.has_writer(path)
         except FileNotFoundError:
             return
         except OSError:
@@ -104,7 +104,7 @@ class Removal:
             return
         try:
             for program in self.programs:  # files that a fold wrote since the plan was made
-                for path in set(folder.files(program, OWN)) - {*self.paths, *self.in_use}:
+                for path in set(folder.files(program, file_kinds.REMOVED)) - {*self.paths, *self.in_use}:
                     self._add(path, 0)
             paths = sorted(self.paths, key=lambda path: os.path.basename(path) == "identity")
             left = [path for path in paths if not remove(path) and os.path.lexists(path)]
@@ -117,7 +117,7 @@ class Removal:
 def older_folders(root: str) -> list[str]:
     """Returns the paths of folders that an older pylayer wrote and that this version renamed."""
     try:
-        names = sorted(name for name in os.listdir(os.path.join(root, "store")) if name.endswith(OLDER))
+        names = sorted(name for name in os.listdir(os.path.join(root, "store")) if name.endswith(file_kinds.OLDER))
     except OSError:
         return []
     return [os.path.join(root, "store", name) for name in names]

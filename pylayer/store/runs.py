@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from ..common import flat
+from ..common import file_kinds, flat
 from ..common.files import read_small, replace_file, unique_name
 from ..common.paths import make_private_below
 
@@ -29,7 +29,7 @@ class RunFile:
         self.directory = os.path.join(root, "runs")
         #: Name of the run's files without their suffixes.
         self.name = unique_name()
-        self.path = os.path.join(self.directory, f"{self.name}.run")
+        self.path = os.path.join(self.directory, self.name + file_kinds.RUN)
         self._written = ""
 
     def write(self, values: dict[str, Any]) -> bool:
@@ -49,7 +49,7 @@ def _names(root: str) -> list[str]:
         found = os.listdir(os.path.join(root, "runs"))
     except OSError:
         return []
-    return sorted(name.removesuffix(".run") for name in found if name.endswith(".run"))
+    return sorted(name.removesuffix(file_kinds.RUN) for name in found if name.endswith(file_kinds.RUN))
 
 
 def prune(root: str) -> int:
@@ -60,7 +60,7 @@ def prune(root: str) -> int:
     removed = 0
     for name in names[: len(names) - MAX_RUNS * 3 // 4]:
         try:
-            os.unlink(os.path.join(root, "runs", f"{name}.run"))
+            os.unlink(os.path.join(root, "runs", name + file_kinds.RUN))
             removed += 1
         except OSError:
             pass  # another process prunes too
@@ -69,7 +69,7 @@ def prune(root: str) -> int:
 
 def read(root: str, name: str) -> dict[str, Any]:
     """Returns the values of a run. Raises OSError and ValueError."""
-    return flat.loads(read_small(os.path.join(root, "runs", f"{name}.run"), 1 << 20).decode("utf-8", "replace"))
+    return flat.loads(read_small(os.path.join(root, "runs", name + file_kinds.RUN), 1 << 20).decode("utf-8", "replace"))
 
 
 def files(root: str) -> dict[str, os.stat_result]:
@@ -78,9 +78,9 @@ def files(root: str) -> dict[str, os.stat_result]:
     try:
         with os.scandir(os.path.join(root, "runs")) as entries:
             for entry in entries:
-                if entry.name.endswith(".run"):
+                if entry.name.endswith(file_kinds.RUN):
                     try:
-                        found[entry.name.removesuffix(".run")] = entry.stat(follow_symlinks=False)
+                        found[entry.name.removesuffix(file_kinds.RUN)] = entry.stat(follow_symlinks=False)
                     except OSError:
                         continue  # pruned meanwhile
     except OSError:
@@ -101,10 +101,10 @@ def recorded_paths(root: str, names: Container[str] | None) -> list[str]:
         name, suffix = os.path.splitext(file)
         path = os.path.join(root, "runs", file)
         try:
-            written = suffix == ".events" and has_writer(path)
+            written = suffix == file_kinds.EVENTS and has_writer(path)
         except OSError:
             written = False
-        if suffix in (".run", ".events") and not written and (names is None or name in names):
+        if suffix in (file_kinds.RUN, file_kinds.EVENTS) and not written and (names is None or name in names):
             found.append(path)
     return found
 

@@ -14,7 +14,8 @@ import os
 import struct
 import time
 
-from ..common import owner, paths
+from ..common import file_kinds, owner, paths
+from ..common.file_kinds import FileName
 from ..common.files import read_small, remove, unique_name, write_all
 from ..common.identity import Identity
 from ..common.paths import make_private
@@ -25,8 +26,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SUFFIX = ".live"
-KIND = b"LIVE"
 #: PYLAYER_LIVE_BYTES, PYLAYER_MARKS_OFFSET and PylayerMark of shim/boundary.h. A test compares them.
 BYTES, OFFSET = 8192, 256
 MARK = struct.Struct("<IHHQ14Q")
@@ -72,7 +71,7 @@ class Death:
 
     def __init__(self, path: str, program: int, application: str, started: float, marks: list[Mark]) -> None:
         self.path = path
-        self.name = os.path.basename(path)[: -len(SUFFIX)]
+        self.name = os.path.basename(path)[: -len(file_kinds.LIVE)]
         self.program = program
         self.application = application
         #: When its device was created, in seconds since 1970.
@@ -128,13 +127,13 @@ def open_sentinel(
     """
     if not outside:
         folder.prepare()
-    head = format.file_header(KIND, folder.identity, program, application, salt=format.new_salt())
+    head = format.file_header(file_kinds.LIVE.magic, folder.identity, program, application, salt=format.new_salt())
     for directory, beginning in _places(folder):
         if beginning:
             make_private(directory)
         elif outside:
             continue
-        fd, path = _create(directory, f"{beginning}{program:016x}-{unique_name()}{SUFFIX}", head)
+        fd, path = _create(directory, f"{beginning}{FileName(program, unique_name(), file_kinds.LIVE)}", head)
         try:
             answer = watch(fd)
         finally:
@@ -150,7 +149,7 @@ def open_sentinel(
 def header_template(identity: Identity) -> bytes:
     """Returns the file header of a sentinel without what belongs to one process, which the layer fills in
     (shim/layer/crash/sentinel_file.c)."""
-    head = bytearray(format.file_header(KIND, identity, salt=0))
+    head = bytearray(format.file_header(file_kinds.LIVE.magic, identity, salt=0))
     created, owner_fields, hashed = slice(120, 128), slice(144, 176), slice(248, 256)
     for place in (created, owner_fields, hashed):
         head[place] = bytes(place.stop - place.start)
@@ -162,7 +161,7 @@ def _read(path: str, folder: Folder) -> Death | None:
     when = os.stat(path, follow_symlinks=False).st_mtime
     data = read_small(path, BYTES)
     header, outcome = format.read_file_header(data, folder.identity.digest)
-    if header is None or header.kind != KIND:
+    if header is None or header.kind != file_kinds.LIVE.magic:
         # Either the writer died over it, or we may not read it.
         return None if outcome in ("foreign-version", "foreign-identity") else Death(path, 0, "", when, [])
     if not owner.has_ended(header.machine, header.pid, header.start_ticks, time.time() - when):
@@ -185,7 +184,7 @@ def deaths(folder: Folder) -> list[Death]:
         except OSError:
             continue
         for name in names:
-            if name.endswith(SUFFIX) and name.startswith(beginning):
+            if name.endswith(file_kinds.LIVE) and name.startswith(beginning):
                 try:
                     death = _read(os.path.join(directory, name), folder)
                 except OSError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from ..common import file_kinds
 from .format import MAX_FILE_BYTES as MAX_FILE_BYTES
 from .format import VERSION as VERSION
 from .format import Refused as Refused
@@ -158,7 +159,7 @@ class Store:
         from .folder import Folder
 
         folder = Folder(self.root, identity)
-        return {program: folder.files(program, (".pack",)) for program in folder.programs()}
+        return {program: folder.files(program, (file_kinds.PACK,)) for program in folder.programs()}
 
     def binding(
         self, directory: str, identity: Identity, program: tuple[int, str], known: Container[bytes], most_bytes: int

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import struct
 
-from ..common import flat
+from ..common import file_kinds, flat
 from ..common.files import append, remove, replace_file
 from ..common.paths import make_private_below
 from ..values import CARRIER_NAMES
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from ..common.identity import Identity
     from .reader import Part
-
-SUFFIX = ".events"
 
 #: Most timelines that are kept, and most bytes of them in all. The oldest are deleted first.
 MAX_FILES = 50
@@ -119,7 +117,7 @@ class TimelineFile:
     def __init__(
         self, root: str, name: str, identity: Identity, program: int = 0, application: str = "", limit: int = 4 << 20
     ) -> None:
-        self.path = os.path.join(root, "runs", name + SUFFIX)
+        self.path = os.path.join(root, "runs", name + file_kinds.EVENTS)
         self.events = 0
         #: Events for which there was no room.
         self.dropped = 0
@@ -283,7 +281,7 @@ class Timeline:
 
 def read(root: str, name: str) -> Timeline | None:
     """Returns the timeline of the run with this name; None if it has none that can be read."""
-    return read_file(os.path.join(root, "runs", name + SUFFIX))
+    return read_file(os.path.join(root, "runs", name + file_kinds.EVENTS))
 
 
 def read_file(path: str) -> Timeline | None:
@@ -314,7 +312,7 @@ class Follower:
 
     def __init__(self, root: str, name: str) -> None:
         self.line = Timeline()
-        self._path = os.path.join(root, "runs", name + SUFFIX)
+        self._path = os.path.join(root, "runs", name + file_kinds.EVENTS)
         self._at = format.FILE_HEADER.size
 
     def new(self) -> list[Event]:
@@ -345,7 +343,7 @@ def prune(root: str) -> int:
     try:
         with os.scandir(directory) as entries:
             for entry in entries:
-                if entry.name.endswith(SUFFIX):
+                if entry.name.endswith(file_kinds.EVENTS):
                     try:
                         found.append((entry.path, entry.stat(follow_symlinks=False).st_size))
                     except OSError:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import time
 
-from . import checking, fold, format, quarantine
+from ..common import file_kinds
+from ..common.file_kinds import FileName
+from . import checking, fold, quarantine
 from .bounds import files_of
-from .folder import FOLDED, Folder, identity_names, read_identity
+from .folder import Folder, identity_names, read_identity
 from .format import Damage
 from .maintenance import repair_whole_files
 
@@ -71,11 +73,11 @@ class Verification:
 
     def _verify_file(self, file: StoreFile, name: str) -> Iterator[int]:
         path = file.path
-        kind = format.KIND_OF_SUFFIX[os.path.splitext(path)[1]]
+        assert file.kind is not None
         checked = checking.Checked(path)
         try:
             at = 0
-            for part in checking.check_file(path, kind, bytes.fromhex(name), checked, file.program):
+            for part in checking.check_file(path, file.kind.magic, bytes.fromhex(name), checked, file.program):
                 yield max(part.base - at, 0)
                 at = max(part.base, at)
             yield max(checked.file_bytes - at, 0)
@@ -102,7 +104,8 @@ def _files(root: str, name: str, takes: Takes | None) -> list[StoreFile]:
     found = [
         file
         for file in files_of(root, name)
-        if os.path.splitext(file.path)[1] in format.KIND_OF_SUFFIX
+        if file.kind is not None
+        and file.kind.verified
         and file.program is not None
         and (takes is None or takes(file.program))
     ]
@@ -149,9 +152,10 @@ class Repair:
                     self.failures.append(f"{what.path} cannot be moved: {error.strerror or error}")
 
     def _fold(self, folder: Folder, damaged: list[Damage]) -> Iterator[None]:
-        paths = {what.path for what in damaged if what.path.endswith(FOLDED) and what.outcome != "unreadable"}
-        packs = frozenset(path for path in paths if path.endswith(".pack"))
-        for program in sorted({int(os.path.basename(path)[:16], 16) for path in paths}):
+        found = {what.path for what in damaged if what.outcome != "unreadable"}
+        paths = {path for path in found if path.endswith(file_kinds.FOLDED)}
+        packs = frozenset(path for path in paths if path.endswith(file_kinds.PACK))
+        for program in sorted({name.program for path in paths if (name := FileName.parse(path)) is not None}):
             work = fold.Fold(folder, program, everything=True, must=packs)
             yield from work.steps()
             self.quarantined += work.result.quarantined

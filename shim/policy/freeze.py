@@ -19,6 +19,7 @@ INSIDE = [
     "pylayer",
     "pylayer.common",
     "pylayer.common.cache_header",
+    "pylayer.common.file_kinds",
     "pylayer.common.files",
     "pylayer.common.flat",
     "pylayer.common.identity",

@@ -13,7 +13,7 @@ import xxhash
 from unit.things import facts
 
 from pylayer.cli.children import probe
-from pylayer.common import flat, owner
+from pylayer.common import file_kinds, flat, owner
 from pylayer.common.cache_header import HEADER, HEADER_VERSION_ONE
 from pylayer.common.files import unique_name
 from pylayer.common.identity import Identity, program_id
@@ -81,7 +81,7 @@ class Store:
         """Writes a program's file. Its writer is this process if ``alive``, and otherwise a process that has ended."""
         number = program_id(*program)
         path = self.path / f"{number:016x}-{unique_name()}{suffix}"
-        head = format.file_header(format.KIND_OF_SUFFIX[suffix], self.identity, number, name_of(program), salt=0)
+        head = format.file_header(file_kinds.BY_SUFFIX[suffix].magic, self.identity, number, name_of(program), salt=0)
         path.write_bytes((head if alive else ended(head)) + b"".join(records))
         return path
 

@@ -17,7 +17,7 @@ from unittest import mock
 import xxhash
 from fuzz import exports, fleets
 
-from pylayer.common import flat, owner
+from pylayer.common import file_kinds, flat, owner
 from pylayer.common.identity import Identity
 from pylayer.store import application_binaries, attestation, binaries, format, pack, recency, timeline
 
@@ -156,7 +156,7 @@ def _file_field(rng: random.Random, data: bytearray) -> None:
     value = _place(rng, data) if name == "size" and rng.random() < 0.5 else _number(rng, len(data))
     data[offset : offset + size] = (value & ((1 << 8 * size) - 1)).to_bytes(size, "little")
     if rng.random() < 0.2:
-        data[16:20] = rng.choice(list(format.KIND_OF_SUFFIX.values()))
+        data[16:20] = rng.choice([kind.magic for kind in file_kinds.VERIFIED])
     fit_file_header(data)
 
 

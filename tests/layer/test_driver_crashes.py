@@ -15,7 +15,7 @@ import pytest
 from scripted_driver import ScriptedDriver, read_counts
 from world import BUILD, LAYER_NAME, Run, seen
 
-from pylayer.store import sentinel
+from pylayer.common import file_kinds
 
 #: The carrier, the command in which the driver crashes over the entry of the third pipeline, and how the program
 #: creates its pipelines.
@@ -180,7 +180,7 @@ def run_into(hang: str, arguments: list[str | int], directory: Path) -> tuple[Sc
         result = scripted.demo(*arguments, script=f"create-object=slow:5;{hang}")
         assert result["created"] == 8
         # A process that ends before policy began to load leaves no sentinel.
-        if scripted.counts["compiles"] == 8 and list(scripted.world.store.glob(f"store/*/*{sentinel.SUFFIX}")):
+        if scripted.counts["compiles"] == 8 and list(scripted.world.store.glob(f"store/*/*{file_kinds.LIVE}")):
             break
     else:
         raise AssertionError("the driver did not hang over what is stored")

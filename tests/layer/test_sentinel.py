@@ -20,8 +20,8 @@ from poison import poison_records
 from scripted_driver import ScriptedDriver
 from world import BUILD, Run, World
 
+from pylayer.common import file_kinds
 from pylayer.common.identity import Identity
-from pylayer.store import sentinel
 from pylayer.store.crash_notes import forget, read, review
 from pylayer.store.folder import Folder, read_identity
 from pylayer.store.suspects import Suspects
@@ -80,7 +80,7 @@ def reviewed(world: World) -> Suspects:
 
 
 def live_files(world: World) -> list[Path]:
-    return sorted(world.store.glob(f"store/*/*{sentinel.SUFFIX}"))
+    return sorted(world.store.glob(f"store/*/*{file_kinds.LIVE}"))
 
 
 # ---- stored data that crashes ---------------------------------------------------------------------

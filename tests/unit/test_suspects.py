@@ -14,7 +14,7 @@ import pytest
 import xxhash
 from unit.things import FakeCommands, cell, device_state, facts, load, program
 
-from pylayer.common import flat, owner
+from pylayer.common import file_kinds, flat, owner
 from pylayer.common.files import unique_name
 from pylayer.common.identity import Identity, program_id
 from pylayer.common.settings import DEFAULTS
@@ -46,7 +46,9 @@ def mark(call: int, *ids: int, kind: int = 0, cache: int = 0) -> bytes:
 
 def header(folder: Folder, pid: int, machine: bytes | None = None) -> bytes:
     """Returns a file header as another process would write it."""
-    fields = list(format.FILE_HEADER.unpack(format.file_header(sentinel.KIND, folder.identity, 7, "a game", salt=0)))
+    fields = list(
+        format.FILE_HEADER.unpack(format.file_header(file_kinds.LIVE.magic, folder.identity, 7, "a game", salt=0))
+    )
     fields[19:21] = [owner.this_process()[0] if machine is None else machine, pid]
     head = format.FILE_HEADER.pack(*fields)[: format.HASHED_FILE_HEADER]
     return head + struct.pack("<Q", xxhash.xxh3_64_intdigest(head))
@@ -55,7 +57,7 @@ def header(folder: Folder, pid: int, machine: bytes | None = None) -> bytes:
 def death(folder: Folder, *marks: bytes, pid: int = GONE, machine: bytes | None = None, directory: str = "") -> Path:
     """Writes what a process leaves that died with these marks."""
     data = header(folder, pid, machine) + b"".join(marks)
-    path = Path(directory or folder.path, f"{7:016x}-{unique_name()}{sentinel.SUFFIX}")
+    path = Path(directory or folder.path, f"{7:016x}-{unique_name()}{file_kinds.LIVE}")
     path.write_bytes(data + bytes(sentinel.BYTES - len(data)))
     return path
 
@@ -124,7 +126,7 @@ def test_process_that_lives(folder: Folder) -> None:
     """A sentinel whose process still runs is left alone. So is one of another machine, for a day."""
     mine = death(folder, mark(sentinel.PIPELINES, 11), pid=os.getpid())
     data = bytearray(mine.read_bytes())
-    data[:256] = format.file_header(sentinel.KIND, folder.identity, salt=0)
+    data[:256] = format.file_header(file_kinds.LIVE.magic, folder.identity, salt=0)
     mine.write_bytes(data)
     other = death(folder, mark(sentinel.PIPELINES, 11), machine=b"another machine!")
     assert not crash_notes.review(folder)[0] and mine.exists() and other.exists()
@@ -249,7 +251,7 @@ def test_processes_that_die_together(folder: Folder) -> None:
 
 def age(folder: Folder, seconds: float) -> None:
     """Makes all notes older."""
-    for path in folder.files(None, (crash_notes.SUFFIX,)):
+    for path in folder.files(None, (file_kinds.SUSPECTS,)):
         notes = list(crash_notes._read_notes(path, folder))
         os.unlink(path)
         for note in notes:
@@ -264,9 +266,9 @@ def test_suspicion_ends(folder: Folder) -> None:
     assert loads(folder)[0] == set()
     age(folder, suspects.SUSPECTED_SECONDS + 60)
     assert not crash_notes.review(folder, read_only=True)[0]
-    assert len(folder.files(None, (crash_notes.SUFFIX,))) == 1
+    assert len(folder.files(None, (file_kinds.SUSPECTS,))) == 1
     assert loads(folder)[0] == {b"one"}
-    assert folder.files(None, (crash_notes.SUFFIX,)) == []
+    assert folder.files(None, (file_kinds.SUSPECTS,)) == []
 
 
 def test_two_starts_find_the_same_death(folder: Folder) -> None:
@@ -285,7 +287,7 @@ def test_notes_are_bounded(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> N
         note = {"death": str(fingerprint), "time": time.time(), "pipelines": [f"{fingerprint:x}"]}
         crash_notes._write(folder, 7, "", note)
     assert set(crash_notes.read(folder).pipelines) == {3, 4, 5}
-    assert len(folder.files(None, (crash_notes.SUFFIX,))) == 3
+    assert len(folder.files(None, (file_kinds.SUSPECTS,))) == 3
 
 
 @pytest.mark.parametrize(
@@ -303,7 +305,7 @@ def test_notes_are_bounded(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> N
 def test_notes_that_are_none(folder: Folder, note: dict[str, Any]) -> None:
     """A note with a valid hash and invalid fields is ignored."""
     good = {"death": "good", "time": time.time(), "pipelines": ["b"]}
-    path = os.path.join(folder.path, f"{7:016x}-{unique_name()}{crash_notes.SUFFIX}")
+    path = os.path.join(folder.path, f"{7:016x}-{unique_name()}{file_kinds.SUSPECTS}")
     head = format.file_header(format.SUSPECTS_FILE, folder.identity, salt=0)
     records = [part for one in (note, good) for part in format.record_parts(format.NOTE, flat.dumps(one).encode())]
     Path(path).write_bytes(b"".join([head, *records]))

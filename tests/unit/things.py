@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import xxhash
 
+from pylayer.common import file_kinds
 from pylayer.common.identity import Identity
 from pylayer.inhost.boundary import COUNTER_NAMES
 from pylayer.inhost.session import DeviceSession
@@ -215,7 +216,7 @@ def record(data: bytes, magic: bytes = format.CELL, **fields: int) -> bytes:
 def write_journal(path: Path, identity: Identity, *records: bytes, program_id: int = 7) -> Path:
     """Writes a file with these records, named as a store names it."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    kind = format.KIND_OF_SUFFIX.get(path.suffix, format.JOURNAL)
+    kind = file_kinds.BY_SUFFIX.get(path.suffix, file_kinds.JOURNAL).magic
     path.write_bytes(format.file_header(kind, identity, program_id, "stutter", salt=0) + b"".join(records))
     return path
 

@@ -1,0 +1,51 @@
+"""The table of the store's files (pylayer/common/file_kinds.py) is the only one."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import lints
+
+from pylayer.common import file_kinds
+from pylayer.common.file_kinds import FileName
+
+ROOT = Path(__file__).resolve().parents[2]
+SUFFIXES = {str(kind) for kind in file_kinds.TABLE if kind and kind != file_kinds.MANIFEST}
+
+
+def test_no_other_list() -> None:
+    """No other module has a suffix of a file of the store as a text. Modules that name objects of a fleet's storage do:
+    those are other files."""
+    found = []
+    for path in sorted((ROOT / "pylayer").rglob("*.py")):
+        if path.name not in ("file_kinds.py", "index.py", "publishing.py", "pushing.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Constant) and node.value in SUFFIXES:
+                    found.append(f"{path.relative_to(ROOT)}:{node.lineno}: {node.value}")
+    lints.none(found)
+
+
+def test_suffixes_in_c() -> None:
+    """The suffixes that the layer's C knows are in the table."""
+    texts = [path.read_text() for path in (ROOT / "shim/layer").rglob("*.c")]
+    named = {suffix for text in texts for suffix in re.findall(r'"(?:%[^" ]*|)(\.[a-z]{3,9})"', text)}
+    assert {".pack", ".journal", ".live", ".run", ".plan"} <= named
+    lints.none(sorted(named - SUFFIXES - {".json", ".cache", ".config", ".exe"}))
+
+
+def test_file_name() -> None:
+    """A name is what it was made of. The name of a temporary file, of a run, or without a program is none."""
+    name = FileName(7, "0123-4567", file_kinds.PACK)
+    assert str(name) == "0000000000000007-0123-4567.pack"
+    found = FileName.parse(f"/somewhere/{name}")
+    assert found is not None and (found.program, found.unique, found.kind) == (7, "0123-4567", file_kinds.PACK)
+    for other in ("identity", "folding", f"{name}.a-b.tmp", "0123-4567.run", "7-0123.pack", "000000000000000G-0.pack"):
+        assert FileName.parse(other) is None
+
+
+def test_every_file_has_a_bound() -> None:
+    """Each kind says how much of it there can be, who deletes it, and what becomes of one of a newer version."""
+    columns = ("what", "bound", "deleted", "newer")
+    lints.none(kind.pattern for kind in file_kinds.TABLE for column in columns if not getattr(kind, column))
