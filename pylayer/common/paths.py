@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_WRITABLE_BY_OTHERS = 0o022  # stat.S_IWGRP | stat.S_IWOTH
+_WRITABLE_BY_GROUP, _WRITABLE_BY_ALL = 0o020, 0o002  # stat.S_IWGRP, stat.S_IWOTH
 _STICKY = 0o1000  # stat.S_ISVTX
 _FILE_TYPE, _PLAIN_FILE = 0o170000, 0o100000  # stat.S_IFMT, stat.S_IFREG
 _DIRECTORY_TYPE, _LINK = 0o040000, 0o120000  # stat.S_IFDIR, stat.S_IFLNK
@@ -78,12 +78,23 @@ def config_file() -> str | None:
     return f"{base}/pylayer/policy.yaml" if base else None
 
 
+def _writable_by_others(status: posix.stat_result) -> bool:
+    """Returns whether somebody else may write to a file or directory of this user or root. A private group is nobody
+    else: most distributions create one for each user, with the user's own number, and set the umask to 002. Its members
+    are not looked up, because that loads a name service into the program. shim/layer/process/trusted.c has the same
+    rule."""
+    if not status.st_mode & _WRITABLE_BY_GROUP or status.st_mode & _WRITABLE_BY_ALL:
+        return bool(status.st_mode & _WRITABLE_BY_ALL)
+    user = posix.geteuid()
+    return not (user != 0 and user == status.st_uid == status.st_gid == posix.getegid())
+
+
 def _judge(path: str, status: posix.stat_result, sticky_is_fine: bool = False) -> None:
     if status.st_uid not in (posix.geteuid(), 0):
         raise UntrustedDirectory(f"{path} belongs to user {status.st_uid}; it is not used")
     if sticky_is_fine and status.st_mode & _STICKY:
         return
-    if status.st_mode & _WRITABLE_BY_OTHERS:
+    if _writable_by_others(status):
         raise UntrustedDirectory(f"{path} can be written by others (chmod go-w {path}); it is not used")
 
 

@@ -209,7 +209,7 @@ def test_loader_closed_and_opened(real: World) -> None:
 
 def test_two_loaders(world: World) -> None:
     """Two copies of the loader in one process share one layer."""
-    maps = world.run(["sh", "-c", "ldconfig -p | sed -n 's/.*libvulkan.so.1 .*=> //p' | head -1"]).stdout.strip()
+    maps = world.run(["sh", "-c", "/sbin/ldconfig -p | sed -n 's/.*libvulkan.so.1 .*=> //p' | head -1"]).stdout.strip()
     other = world.directory / "libvulkan-other.so"
     other.write_bytes(Path(maps).read_bytes())
     process = run_host(world, "two-loaders", "libvulkan.so.1", other)

@@ -142,7 +142,7 @@ def test_relative_store_with_a_kept_plan(world: World) -> None:
     assert world.last()["hits"] == 3
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may change the root directory")
+@pytest.mark.root
 @pytest.mark.parametrize("when", [1, 2, 6])
 def test_chroot(world: World, when: int) -> None:
     """If a program calls chroot into an empty directory, the layer creates nothing there. What was compiled before is

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 import time
@@ -81,7 +80,7 @@ def open_world(world: World) -> Iterator[World]:
     shutil.rmtree(directory)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.root
 @pytest.mark.parametrize("when", ["before the device", "before the first pipeline", "while the journal is open"])
 def test_setuid(open_world: World, when: str) -> None:
     """A program that gives up its privileges goes on. At most one line says that pipelines can no longer be stored, and

@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from others import give_away, open_to_group
 from world import BUILD, LAYER_NAME, World
 
-STRANGER = 12345
 PREFIX = "pylayer_pipeline_cache."
 
 
@@ -191,13 +191,6 @@ def test_what_the_working_directory_may_not_set(world: World) -> None:
     assert [line.split(" ")[0] for line in refused(named)] == ["policy", "policy_path", "trusted_keys"]
 
 
-def give_away(path: Path) -> None:
-    if os.geteuid() == 0:
-        os.chown(path, STRANGER, -1)
-    else:  # only root can give a file away; write permission for others is checked at the same place
-        path.chmod(0o666)
-
-
 @pytest.mark.parametrize("fault", ["stranger", "group", "directory", "pipe"])
 def test_file_of_others(world: World, fault: str) -> None:
     """A file that another user could have written is not used, and one line says so."""
@@ -205,7 +198,7 @@ def test_file_of_others(world: World, fault: str) -> None:
     if fault == "stranger":
         give_away(path)
     elif fault == "group":
-        path.chmod(0o620)
+        open_to_group(path)
     elif fault == "directory":
         path.parent.chmod(0o777)
     else:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import radv
+from others import STRANGER
 from world import BUILD, World
 
 DEMO = [str(BUILD / "demo" / "pipelines"), "--count", "2"]
@@ -42,13 +43,14 @@ def test_silent_unless_asked(world: World) -> None:
     assert not log.exists()
 
 
+@pytest.mark.root
 def test_file_of_another_user(world: World) -> None:
     """The log is not written to another user's file, which anybody can create in /tmp. It goes to standard error, and
     one line says why."""
     log = world.directory / "log"
     log.touch()
     log.chmod(0o666)
-    os.chown(log, 12345, -1)
+    os.chown(log, STRANGER, -1)
     link = world.directory / "link"
     link.symlink_to(log)
     for path in (log, link):

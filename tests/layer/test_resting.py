@@ -154,6 +154,7 @@ def test_no_bytes_in_files(world: World) -> None:
     run_host(world, "limit", "fsize", 0, "instance", "device", "pipelines", 8, *END)
 
 
+@pytest.mark.root
 def test_chroot_before_it_starts(world: World, tmp_path: Path) -> None:
     """If a program calls chroot while policy rests, a compile does not start the interpreter: its libraries' paths lead
     to other files now, here to copies. The program gets its pipelines."""

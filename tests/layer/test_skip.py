@@ -8,12 +8,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from others import give_away, open_to_group
 from world import BUILD, ROOT, World
 
 from pylayer.common.config import read
 
 HOLDINGS = BUILD / "tests" / "holdings"
-STRANGER = 12345
 
 
 @pytest.fixture
@@ -208,13 +208,6 @@ def damage(path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"mine", b"nobo"))
 
 
-def give_away(path: Path) -> None:
-    if os.geteuid() == 0:
-        os.chown(path, STRANGER, -1)
-    else:  # only root can give a file away; write permission for others is checked at the same place
-        path.chmod(0o666)
-
-
 def by_link(path: Path) -> None:
     path.rename(path.with_name("moved"))
     path.symlink_to("moved")
@@ -225,9 +218,7 @@ def pipe(path: Path) -> None:
     os.mkfifo(path)
 
 
-@pytest.mark.parametrize(
-    "fault", [damage, lambda path: path.write_bytes(b""), give_away, lambda path: path.chmod(0o620), by_link, pipe]
-)
+@pytest.mark.parametrize("fault", [damage, lambda path: path.write_bytes(b""), give_away, open_to_group, by_link, pipe])
 def test_copy_that_is_not_believed(world: World, fault: object) -> None:
     """The layer does not use a compiled copy that is damaged or that another user could have written. Policy starts and
     decides by the policy file."""

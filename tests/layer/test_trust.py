@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from others import give_away, open_to_group, private_group
 from world import World
 
-STRANGER = 12345
 #: Suffixes of the files with a run's statistics, which have a directory of their own in the store.
 RUNS = {".run", ".events"}
 
@@ -24,13 +24,6 @@ def warnings(world: World, **environment: str) -> list[str]:
     result = world.demo("--count", 4, **{"PYLAYER_LOG": "warn", **environment})
     assert result["created"] == 4
     return [line for line in result.stderr.splitlines() if line.startswith("pylayer: ")]
-
-
-def own(path: Path) -> None:
-    if os.geteuid() == 0:
-        os.chown(path, STRANGER, -1)
-    else:  # only root can give a file away; write permission for others is checked at the same place
-        path.chmod(0o777 if path.is_dir() else 0o666)
 
 
 def as_link(path: Path) -> None:
@@ -58,17 +51,17 @@ def journal(world: World) -> Path:
 Fault = tuple[Callable[[World], Path], Callable[[Path], None], str]
 #: What is changed, how, and what the line says. Nothing is stored if the directory is bad.
 DIRECTORIES: dict[str, Fault] = {
-    "root of a stranger": (root, own, "it is not used"),
-    "root for a group": (root, lambda path: path.chmod(0o770), "chmod go-w"),
+    "root of a stranger": (root, give_away, "it is not used"),
+    "root for a group": (root, open_to_group, "chmod go-w"),
     "root for all": (root, lambda path: path.chmod(0o1777), "chmod go-w"),
-    "folder of a stranger": (folder, own, "it is not used"),
-    "folder for a group": (folder, lambda path: path.chmod(0o770), "chmod go-w"),
+    "folder of a stranger": (folder, give_away, "it is not used"),
+    "folder for a group": (folder, open_to_group, "chmod go-w"),
     "folder is a link": (folder, as_link, "Not a directory, or a link to one"),
     "store is a link": (lambda world: world.store / "store", as_link, "Not a directory, or a link to one"),
 }
 FILES: dict[str, Fault] = {
-    "file of a stranger": (journal, own, "it is not used"),
-    "file for a group": (journal, lambda path: path.chmod(0o620), "chmod go-w"),
+    "file of a stranger": (journal, give_away, "it is not used"),
+    "file for a group": (journal, open_to_group, "chmod go-w"),
     "file is a link": (journal, as_link, "Too many levels of symbolic links"),
     "file is a pipe": (journal, as_pipe, "Not a regular file"),
 }
@@ -112,7 +105,7 @@ def test_kept_plan(world: World, what: str) -> None:
     world.demo("--count", 4, PYLAYER_CONFIG=str(config))
     assert plan.read_bytes() == data
     kept = plan.stat().st_ino
-    own(plan if what == "file" else plan.parent)
+    give_away(plan if what == "file" else plan.parent)
     world.demo("--count", 4, PYLAYER_CONFIG=str(config))
     # A plan that is used keeps its inode. A new plan is another file, if the directory may be written to.
     assert (plan.stat().st_ino == kept) is (what == "directory")
@@ -134,17 +127,31 @@ def test_policy(world: World, what: str) -> None:
     config.parent.mkdir()
     config.write_text(f"policy: mine:Mine\npolicy_path: {place}\n")
     paths = {"directory": place, "module": place / "mine.py", "policy file": config}
-    paths.get(what, config.parent).chmod(0o775 if what.endswith("directory") else 0o664)
+    open_to_group(paths.get(what, config.parent))
     (line,) = warnings(world, PYLAYER_CONFIG=str(config))
     assert "chmod go-w" in line and line.endswith("in force")
     assert world.last()["compiled"] == 4
+
+
+@pytest.mark.skipif(not private_group(), reason="this user has no private group")
+def test_private_group(world: World) -> None:
+    """A policy file that was written under umask 002, in a directory made so, is used, and so is a store."""
+    for directory in (world.store, world.directory / "config"):
+        directory.mkdir()
+        directory.chmod(0o775)
+    config = world.directory / "config" / "policy.yaml"
+    config.write_text("settings: {carrier: snapshot}\n")
+    config.chmod(0o664)
+    for _ in range(2):
+        assert warnings(world, PYLAYER_CONFIG=str(config)) == []
+    assert [(run["carrier"], run["counters"]["compiled"]) for run in world.runs()] == [("snapshot", 4), ("snapshot", 0)]
 
 
 def test_home_of_another_user(world: World) -> None:
     """If root runs with another user's HOME, nothing is created in it, and the line says why nothing is stored."""
     home = world.directory / "home"
     home.mkdir()
-    own(home)
+    give_away(home)
     told = warnings(world, PYLAYER_STORE=str(home / ".cache" / "pylayer"))
     if os.geteuid() == 0:
         assert told and "is not created in it" in told[0]

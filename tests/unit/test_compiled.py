@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 import xxhash
-from unit.things import give_to_another_user, run_python
+from others import become_another
+from unit.things import run_python
 
 from pylayer.common import compiled, config, paths
 
@@ -121,7 +122,7 @@ def test_copy_of_another_user(policy_file: Path, root: str, monkeypatch: pytest.
     assert compiled.read_copy(str(copy)) is None
     os.chmod(copy.parent, 0o700)
     assert compiled.read_copy(str(copy)) == DOCUMENT
-    give_to_another_user(copy.parent, monkeypatch)
+    become_another(copy.parent, monkeypatch)
     assert compiled.read_copy(str(copy)) is None
 
 

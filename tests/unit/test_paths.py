@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from unit.things import give_to_another_user
+from others import become_another, pretend_to_be, without_private_group
 
 from pylayer.common import paths
 
@@ -77,11 +77,14 @@ def test_make_private(tmp_path: Path) -> None:
     ("mode", "trusted"),
     [(0o700, True), (0o755, True), (0o500, True), (0o770, False), (0o702, False), (0o777, False), (0o1777, False)],
 )
-def test_directory_that_others_may_write(tmp_path: Path, mode: int, trusted: bool) -> None:
+def test_directory_that_others_may_write(
+    tmp_path: Path, mode: int, trusted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A directory that a group or everybody may write to is refused, with the command that corrects it."""
     path = tmp_path / "it"
     path.mkdir()
     os.chmod(path, mode)
+    without_private_group(monkeypatch)
     if trusted:
         paths.require_own(str(path))
         return
@@ -96,16 +99,35 @@ def test_directory_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     path.mkdir()
     link = tmp_path / "link"
     link.symlink_to(path)
-    give_to_another_user(path, monkeypatch)
+    become_another(path, monkeypatch)
     for name in (path, link):
         with pytest.raises(paths.UntrustedDirectory) as caught:
             paths.require_own(str(name))
-        assert str(caught.value) == f"{name} belongs to user {os.stat(path).st_uid}; it is not used"
+        assert str(caught.value).startswith(str(name))
+        assert str(caught.value).endswith(f"belongs to user {os.stat(path).st_uid}; it is not used")
+
+
+@pytest.mark.parametrize(
+    ("user", "group", "trusted"), [(54321, 54321, True), (54321, 100, False), (100, 54321, False), (0, 0, False)]
+)
+def test_private_group(user: int, group: int, trusted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the user's private group may write to is trusted. A group is private if it has the number of the user and
+    the process runs with it. Root has none."""
+    pretend_to_be(monkeypatch, user)
+    for mode, expected in ((0o755, True), (0o775, trusted), (0o777, False)):
+        status = os.stat_result((mode, 0, 0, 1, user, 54321 if user else 0, 0, 0, 0, 0))
+        monkeypatch.setattr(paths.posix, "getegid", lambda: group)
+        monkeypatch.setattr(paths.posix, "fstat", lambda fd, found=status: found)
+        if expected:
+            paths.require_own("/tmp")
+        else:
+            with pytest.raises(paths.UntrustedDirectory):
+                paths.require_own("/tmp")
 
 
 def test_root_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A directory that root owns and only root can write to is trusted like the user's own."""
-    monkeypatch.setattr(os, "geteuid", lambda: 54321)
+    pretend_to_be(monkeypatch, 54321)
     paths.require_own("/usr")
 
 
@@ -124,6 +146,6 @@ def test_file_in_a_shared_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(paths.UntrustedDirectory):
         paths.require_own_file(str(path))
     os.chmod(tmp_path, 0o1777)
-    give_to_another_user(path, monkeypatch)
+    become_another(path, monkeypatch)
     with pytest.raises(paths.UntrustedDirectory):
         paths.require_own_file(str(path))

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 import xxhash
-from unit.things import facts, give_to_another_user, record, write_journal
+from others import become_another, without_private_group
+from unit.things import facts, record, write_journal
 
 from pylayer.common import files, flat
 from pylayer.common.identity import Identity
@@ -246,10 +247,11 @@ def test_unreadable_file(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize("level", ["root", "store", "identity"])
-def test_folder_that_others_may_write(folder: Folder, level: str) -> None:
+def test_folder_that_others_may_write(folder: Folder, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """If others can write to any level of the folder, nothing is loaded, and the level is named with what to do."""
     journal_in(folder, f"{7:016x}-1.journal", record(b"planted"))
     path = {"root": folder.root, "store": os.path.dirname(folder.path), "identity": folder.path}[level]
+    without_private_group(monkeypatch)
     os.chmod(path, 0o1777 if level == "identity" else 0o770)
     loaded = Loaded()
     assert records_of(folder, loaded) == []
@@ -263,7 +265,7 @@ def test_folder_that_others_may_write(folder: Folder, level: str) -> None:
 def test_folder_of_another_user(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder that another user owns is not loaded."""
     journal_in(folder, f"{7:016x}-1.journal", record(b"planted"))
-    give_to_another_user(Path(folder.path), monkeypatch)
+    become_another(Path(folder.path), monkeypatch)
     loaded = Loaded()
     assert records_of(folder, loaded) == []
     assert loaded.damage[0].outcome == "untrusted" and "belongs to user" in loaded.damage[0].detail

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from unit.things import give_to_another_user
+from others import become_another, pretend_to_be, without_private_group
 
 from pylayer.common import compiled, paths, user_policy
 from pylayer.common.files import read_small
@@ -43,10 +43,11 @@ def loaded(folder: Folder) -> tuple[int, list[str]]:
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
-def test_file_that_others_may_write(folder: Folder, mode: int) -> None:
+def test_file_that_others_may_write(folder: Folder, mode: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file of the store that a group or everybody may write to is not read, even in a private directory."""
     path = journal_in(folder)
     assert loaded(folder) == (1, [])
+    without_private_group(monkeypatch)
     path.chmod(mode)
     assert loaded(folder) == (0, [f"unreadable: {path} can be written by others (chmod go-w {path}); it is not used"])
 
@@ -54,7 +55,7 @@ def test_file_that_others_may_write(folder: Folder, mode: int) -> None:
 def test_file_of_another_user(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that another user put into the store while it was writable is not read."""
     path = journal_in(folder)
-    give_to_another_user(path, monkeypatch)
+    become_another(path, monkeypatch)
     count, (why,) = loaded(folder)
     assert count == 0 and "belongs to user" in why
 
@@ -91,7 +92,7 @@ def test_root_that_is_another_users_link(folder: Folder, tmp_path: Path, monkeyp
     if os.geteuid() == 0:
         os.lchown(tmp_path / "link", 12345, -1)
     else:
-        monkeypatch.setattr(os, "geteuid", lambda: 54321)
+        pretend_to_be(monkeypatch, 54321)
     count, (why,) = loaded(Folder(str(tmp_path / "link"), folder.identity))
     assert count == 0 and why.startswith("untrusted: ") and "belongs to user" in why
 
@@ -172,7 +173,7 @@ def test_nothing_is_made_in_another_users_directory(tmp_path: Path, monkeypatch:
     """Root with a user's HOME (sudo -E) creates no directory there, which the user could not use afterwards."""
     home = tmp_path / "home"
     home.mkdir()
-    give_to_another_user(home, monkeypatch)
+    become_another(home, monkeypatch)
     with pytest.raises(paths.UntrustedDirectory, match="is not created in it"):
         paths.make_private(str(home / ".cache" / "pylayer"))
     assert list(home.iterdir()) == []
@@ -247,8 +248,9 @@ def test_policy_class(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o664, 0o646])
-def test_policy_module_that_others_may_write(tmp_path: Path, mode: int) -> None:
+def test_policy_module_that_others_may_write(tmp_path: Path, mode: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A module that others could have written is not executed, even if only the user may write to its directory."""
+    without_private_group(monkeypatch)
     path = tmp_path / f"trust_mode_{mode:o}.py"
     path.write_text(f"raise SystemExit('it ran')\n{POLICY}")
     path.chmod(mode)
@@ -256,8 +258,9 @@ def test_policy_module_that_others_may_write(tmp_path: Path, mode: int) -> None:
         user_policy.load(f"{path.stem}:Mine", str(tmp_path))
 
 
-def test_policy_package_that_others_may_write(tmp_path: Path) -> None:
+def test_policy_package_that_others_may_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A module is not imported from a subdirectory that others may write to."""
+    without_private_group(monkeypatch)
     (tmp_path / "trust_open").mkdir()
     (tmp_path / "trust_open" / "__init__.py").write_text("")
     (tmp_path / "trust_open").chmod(stat.S_IRWXU | stat.S_IWGRP)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import struct
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
 import xxhash
 
 from pylayer.common import file_kinds
@@ -219,15 +217,6 @@ def write_journal(path: Path, identity: Identity, *records: bytes, program_id: i
     kind = file_kinds.BY_SUFFIX.get(path.suffix, file_kinds.JOURNAL).magic
     path.write_bytes(format.file_header(kind, identity, program_id, "stutter", salt=0) + b"".join(records))
     return path
-
-
-def give_to_another_user(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes the path belong to another user. Simulates this by another user id if the test does not run as root."""
-    if os.geteuid() == 0:
-        os.chown(path, 12345, -1)
-    else:
-        own = os.geteuid()
-        monkeypatch.setattr(os, "geteuid", lambda: own + 1)
 
 
 def run_python(code: str, *arguments: str, environment: dict[str, str] | None = None) -> str:

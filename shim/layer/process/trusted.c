@@ -42,10 +42,19 @@ void store_root_path(char out[PATH_BYTES])
     own_path(out, "PYLAYER_STORE", "XDG_CACHE_HOME", ".cache", "pylayer");
 }
 
+/* As pylayer/common/paths.py does: the user's private group, which has the user's own number, is nobody else. */
+static bool writable_by_others(const struct stat *found)
+{
+    if (!(found->st_mode & S_IWGRP) || found->st_mode & S_IWOTH)
+        return found->st_mode & S_IWOTH;
+    uid_t user = geteuid();
+    return !(user != 0 && user == found->st_uid && user == found->st_gid && user == getegid());
+}
+
 static bool is_own(int fd, struct stat *found, bool sticky_is_fine)
 {
     return fstat(fd, found) == 0 && (found->st_uid == geteuid() || found->st_uid == 0) &&
-           (!(found->st_mode & (S_IWGRP | S_IWOTH)) || (sticky_is_fine && found->st_mode & S_ISVTX));
+           (!writable_by_others(found) || (sticky_is_fine && found->st_mode & S_ISVTX));
 }
 
 /* `flags`: of open. With O_NOFOLLOW, for files in the store, the directory may not be a link either. */
