@@ -90,7 +90,7 @@ SORTS = {"began": "started_s", "pipelines": "pipelines", "compiled": "compiled",
 def _listed(root: str, found: list[Recorded], words: tuple[str, ...], since: float, sort: str) -> list[dict[str, Any]]:
     """Returns the processes to list, as JSON. Those of a program keep the words that name them among all."""
     from ..report import recorded, stalls
-    from ..report.figures import FRAME_NS
+    from ..report.words import FRAME_NS
 
     listed = []
     for number, group in enumerate(recorded.processes(found)):

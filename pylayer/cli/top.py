@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..report.words import FRAME_NS
 from .complete import programs
 from .live import LiveRun, Watch
 from .output import (
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 HEADINGS = ("pid", "state", "created", "hits", "compiled", "spent", "queue", "stored")
 STATE_STYLES = {"running": "", "died": "red"}
 
-#: A frame at 60 Hz. The user sees a compilation that takes longer.
-FRAME_NS = 16_666_667
 #: The most compilations to show. A small terminal shows fewer.
 LATEST = 8
 NOTHING = "No program is running under pylayer now; start one with: pylayer run -- APP"

@@ -12,6 +12,9 @@ from .paths import open_in_store
 #: The most pieces that Linux writes with one call.
 IOV_MAX = 1024
 
+#: Clocks of machines that share a store differ by less.
+AHEAD_SECONDS = 300.0
+
 _FILE_TYPE, _PLAIN_FILE = 0o170000, 0o100000  # stat.S_IFMT, stat.S_IFREG
 
 
@@ -19,6 +22,21 @@ def unique_name() -> str:
     """Returns a name that no other process makes, not even on another machine or in another container that shares the
     directory: the time in nanoseconds, so that names sort by age, and 64 random bits."""
     return f"{time.time_ns():016x}-{os.urandom(8).hex()}"
+
+
+def date_of(when: float) -> float:
+    """Returns the date by which to order what was written at ``when``, in seconds since 1970. A date in the future was
+    written while the clock was wrong, so it counts as the oldest. Otherwise it would count as the newest until then,
+    and everything written since would be deleted first."""
+    return when if when <= time.time() + AHEAD_SECONDS else 0.0
+
+
+def date_of_name(path: str) -> float:
+    """As ``date_of``, for a file whose name begins with that of ``unique_name``. Returns 0 for another name."""
+    try:
+        return date_of(int(path.rpartition("/")[2][:16], 16) / 1e9)
+    except ValueError:
+        return 0.0
 
 
 def write_all(fd: int, parts: list[bytes | memoryview]) -> int:

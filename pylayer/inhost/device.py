@@ -62,13 +62,19 @@ class Device:
 
     def _open_folder(self, root: str) -> Folder:
         folder = Folder(root, self.identity)
-        older = None if self.read_only else folder.set_aside_older()
+        if self.read_only:
+            return folder
+        older = folder.set_aside_older()
         if older is not None:
             self.log(
                 LOG_WARN,
                 f"an older pylayer wrote {folder.path} in a format that this one does not read. It was renamed to "
                 f"{older}, and its pipelines are compiled again; pylayer clear --stale deletes it",
             )
+        try:
+            folder.mend_description()
+        except OSError as error:
+            self.log(LOG_WARN, f"{folder.path}/identity is damaged and cannot be written anew: {error.strerror}")
         return folder
 
     @property

@@ -14,7 +14,7 @@ from . import stalls
 from .recorded import Recorded
 from .remarks import remarks
 from .totals import SHOWN, WAITED, Total, mean_compile_ns, number_in
-from .words import printable
+from .words import FRAME_NS, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from ..store.store import Event, Timeline
     from .origin import Origin
 
-#: A frame at 60 Hz.
-FRAME_NS = 16_700_000
 #: Most rows of the tables that could have any length.
 SLOWEST, STALLS, VERDICTS, RUNS, NEW_PIPELINES = 50, 50, 200, 40, 50
 

@@ -66,7 +66,7 @@ class Recorded:
 def read(root: str) -> list[Recorded]:
     """Returns every run in the store that can be read, oldest first."""
     found = [Recorded(name, values) for name, values in Store(root).named_runs()]
-    return sorted(found, key=lambda run: run.started)
+    return sorted(found, key=lambda run: run.run.date)
 
 
 def _processes(found: list[Recorded]) -> list[list[Recorded]]:
@@ -76,7 +76,7 @@ def _processes(found: list[Recorded]) -> list[list[Recorded]]:
     for run in found:
         groups.setdefault(run.process, []).append(run)
     chosen = [[run for run in group if run.run.pipelines] or group[-1:] for group in groups.values()]
-    return sorted(chosen, key=lambda group: group[-1].started, reverse=True)
+    return sorted(chosen, key=lambda group: group[-1].run.date, reverse=True)
 
 
 def processes(found: list[Recorded]) -> list[list[Recorded]]:
@@ -113,7 +113,7 @@ def earlier(found: list[Recorded], run: Recorded) -> Recorded | None:
     before = [
         other
         for other in found
-        if other.program == run.program and other.started < run.started and other.process != run.process
+        if other.program == run.program and other.run.date < run.run.date and other.process != run.process
     ]
     used = [other for other in before if other.run.pipelines] or before
     same = [other for other in used if other.run.texts["device"] == run.run.texts["device"]]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..common import owner
+from ..common.files import date_of
 from ..common.identity import program_id
 from ..common.settings import glob_matches
 from ..store.store import Store
@@ -76,6 +77,8 @@ class Run:
         shown = ("program", "device", "driver", "driver_info", "engine", "carrier", "reason")
         self.texts = {key: printable(str(values.get(key, ""))) for key in shown}
         self.started, self.ended = number_in(values, "started"), number_in(values, "ended")
+        #: What runs are ordered by.
+        self.date = date_of(self.started)
         #: The process: its number in its own pid namespace, when it began by the kernel's clock, and its machine.
         self.pid, self.start_ticks = (int(number_in(values, key)) for key in ("pid", "start_ticks"))
         self.machine = str(values.get("machine", ""))
@@ -188,7 +191,7 @@ class Total:
     if other runs than these tell it."""
 
     def __init__(self, group: list[Run], own_mean: float | None = None) -> None:
-        self.newest = max(group, key=lambda run: run.started)
+        self.newest = max(group, key=lambda run: run.date)
         self.runs = len(group)
         self.first_started = min(run.started for run in group)
         self.numbers = {key: sum(run.numbers[key] for run in group) for key in NUMBERS}
@@ -214,7 +217,7 @@ class Total:
         if not having:
             return {}
         off = [run for run in having if run.policy_off]
-        shown = max(off or having, key=lambda run: run.started)
+        shown = max(off or having, key=lambda run: run.date)
         return {
             "class": shown.policy_class,
             **{key: sum(run.policy[key] for run in having) for key in POLICY_SUMS},
@@ -259,7 +262,7 @@ def add_up(found: Iterable[Run], newest_only: bool = False) -> list[Total]:
     for run in found:
         groups.setdefault((run.identity, run.executable, run.application), []).append(run)
     totals = [
-        Total([max(group, key=lambda run: run.started)] if newest_only else group, mean_compile_ns(group))
+        Total([max(group, key=lambda run: run.date)] if newest_only else group, mean_compile_ns(group))
         for group in groups.values()
     ]
-    return sorted(totals, key=lambda total: total.newest.started, reverse=True)
+    return sorted(totals, key=lambda total: total.newest.date, reverse=True)

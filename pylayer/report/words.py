@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 
+#: A frame at 60 Hz. A stall takes longer.
+FRAME_NS = 16_700_000
+
 
 def one_line(text: object) -> str:
     """Returns a message without the line ends that a library put into it."""

@@ -16,7 +16,7 @@ import time
 import xxhash
 
 from ..common import file_kinds
-from ..common.files import remove, replace_file
+from ..common.files import date_of, remove, replace_file
 from . import format, sketch
 from .ended import has_writer
 from .folder import Folder, identity_names, read_identity
@@ -342,10 +342,18 @@ class Attestations:
         # Read the files again: a writer that has ended may have appended after this process read them.
         newest: dict[bytes, Attestation] = {}
         loads = False
+        combined = []
         for path in ended:
-            for attestation in read_attestations(path, self.folder.identity.digest, []):
+            damage: list[Damage] = []
+            for attestation in read_attestations(path, self.folder.identity.digest, damage):
                 loads |= bool(attestation.flags & LOADS)
                 newest[attestation.digest] = attestation
+            if all(what.is_torn_end for what in damage):
+                combined.append(path)
+        # What cannot be read now, because a newer version wrote it or the disk fails, stays. A damaged file goes to
+        # quarantine as a whole.
+        if len(combined) <= MAX_FILES:
+            return
         newest.pop(bytes(format.DIGEST_BYTES), None)
         salt = format.new_salt()
         head = format.file_header(format.ATTEST_FILE, self.folder.identity, self.program, self._application, salt=salt)
@@ -353,14 +361,14 @@ class Attestations:
         if loads:
             parts += format.seal(Attestation(bytes(format.DIGEST_BYTES), 0, int(time.time()), 0, LOADS).parts(), salt)
         room = MAX_SKETCH_BYTES
-        for attestation in sorted(newest.values(), key=lambda one: one.time, reverse=True)[:MAX_ATTESTATIONS]:
+        for attestation in sorted(newest.values(), key=lambda one: date_of(one.time), reverse=True)[:MAX_ATTESTATIONS]:
             room -= len(attestation.sketch)
             if room < 0:
                 attestation.sketch = b""
             parts += format.seal(attestation.parts(), salt)
         path = self.folder.new_path(self.program, file_kinds.ATTEST)
         replace_file(path, b"".join(parts), sync=True)
-        for old in ended:
+        for old in combined:
             remove(old)
 
     def close(self) -> None:

@@ -105,19 +105,30 @@ class Folder:
         Raises OSError, ``paths.UntrustedDirectory`` included.
         """
         make_private_below(self.root, "store", self.identity.name)
-        description = os.path.join(self.path, "identity")
-        if not os.path.exists(description):
-            fields = {**self.identity.fields, "format": format.VERSION}
-            replace_file(description, flat.dumps(fields).encode())
+        if not os.path.exists(os.path.join(self.path, "identity")):
+            self._describe()
+
+    def _describe(self) -> None:
+        """Writes the description, and waits until it is on the disk: without it no command can use what is stored."""
+        fields = {**self.identity.fields, "format": format.VERSION}
+        replace_file(os.path.join(self.path, "identity"), flat.dumps(fields).encode(), sync=True)
+
+    def mend_description(self) -> None:
+        """Writes the description anew if it is damaged, for instance empty after a power cut. Raises OSError."""
+        try:
+            if _version(self.root, self.identity.name) is None:
+                self._describe()
+        except FileNotFoundError:
+            pass  # ``prepare`` makes it
 
     def set_aside_older(self) -> str | None:
         """Renames the folder if an older pylayer made it; returns its new path. Returns None if there is nothing to
         rename, or if another process did it."""
         try:
-            version = _description(self.root, self.identity.name).get("format", 0)
-        except (OSError, ValueError):
+            version = _version(self.root, self.identity.name)
+        except OSError:
             return None
-        if not isinstance(version, int) or version >= format.VERSION:
+        if version is None or version >= format.VERSION:
             return None
         try:
             # The name never varies: a process that comes late cannot rename the new folder that took this one's place,
@@ -316,6 +327,22 @@ def identity_names(root: str) -> list[str]:
     except OSError:
         return []
     return sorted(name for name in names if len(name) == 32 and all(c in "0123456789abcdef" for c in name))
+
+
+def _version(root: str, name: str) -> int | None:
+    """Returns the format's version in the description of an identity's folder, 0 if it says none. Returns None if the
+    description is damaged: the fields of another folder, or none at all, say nothing about the age of this one. Raises
+    OSError."""
+    try:
+        values = _description(root, name)
+        version = values.pop("format", 0)
+    except ValueError:
+        return None
+    if type(version) is not int:
+        return None
+    if version > format.VERSION:  # what a newer pylayer makes the name of is unknown
+        return version
+    return version if Identity(values).name == name else None
 
 
 def read_identity(root: str, name: str) -> Identity | None:

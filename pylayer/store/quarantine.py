@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from ..common import file_kinds
-from ..common.files import read_small, remove, replace_file, unique_name
+from ..common.files import date_of, read_small, remove, replace_file, unique_name
 from ..common.paths import make_private_below
 
 TYPE_CHECKING = False
@@ -72,7 +72,7 @@ def items(root: str) -> list[Item]:
 
 def prune(root: str) -> int:
     """Deletes the oldest files beyond the limits; returns how many."""
-    found = items(root)
+    found = sorted(items(root), key=lambda item: (date_of(item.time), item.name))
     total = sum(item.size for item in found)
     removed = 0
     for item in found[:-1]:

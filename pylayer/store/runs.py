@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from ..common import file_kinds, flat
-from ..common.files import read_small, replace_file, unique_name
+from ..common.files import date_of_name, read_small, replace_file, unique_name
 from ..common.paths import make_private_below
 
 TYPE_CHECKING = False
@@ -54,7 +54,7 @@ def _names(root: str) -> list[str]:
 
 def prune(root: str) -> int:
     """Deletes the oldest runs beyond ``MAX_RUNS``; returns how many."""
-    names = _names(root)
+    names = sorted(_names(root), key=lambda name: (date_of_name(name), name))
     if len(names) <= MAX_RUNS:
         return 0
     removed = 0
@@ -68,8 +68,11 @@ def prune(root: str) -> int:
 
 
 def read(root: str, name: str) -> dict[str, Any]:
-    """Returns the values of a run. Raises OSError and ValueError."""
-    return flat.loads(read_small(os.path.join(root, "runs", name + file_kinds.RUN), 1 << 20).decode("utf-8", "replace"))
+    """Returns the values of a run. Raises OSError, and ValueError if the file is damaged."""
+    data = read_small(os.path.join(root, "runs", name + file_kinds.RUN), 1 << 20)
+    if not data.strip():
+        raise ValueError("the file is empty, as after a power cut")
+    return flat.loads(data.decode("utf-8", "replace"))
 
 
 def files(root: str) -> dict[str, os.stat_result]:

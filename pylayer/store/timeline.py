@@ -11,7 +11,7 @@ import os
 import struct
 
 from ..common import file_kinds, flat
-from ..common.files import append, remove, replace_file
+from ..common.files import append, date_of_name, remove, replace_file
 from ..common.paths import make_private_below
 from ..values import CARRIER_NAMES
 from . import format
@@ -350,7 +350,7 @@ def prune(root: str) -> int:
                         continue
     except OSError:
         return 0
-    found.sort(reverse=True)  # names sort by age
+    found.sort(key=lambda file: (date_of_name(file[0]), file[0]), reverse=True)
     total = removed = 0
     for number, (path, size) in enumerate(found):
         total += size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 
+import pytest
 import radv
 from world import BUILD, World, icd_file
 
@@ -65,3 +66,18 @@ def test_global_key(world: World) -> None:
     assert f"identity {identity(world)}" in result.stderr
     world.run([str(BUILD / "tests" / "global_key"), "no-feature"])
     assert identity(world) == without.name
+
+
+@pytest.mark.parametrize("damage", [b"", bytes(400), b"format=i:1\n"], ids=["empty", "zeros", "another's"])
+def test_damaged_identity_file(world: World, damage: bytes) -> None:
+    """An identity file that is empty after a power cut costs nothing: everything is found, nothing is renamed, and the
+    first run that starts policy writes the file anew."""
+    world.demo("--count", 12)
+    path = world.store / "store" / identity(world) / "identity"
+    good = path.read_bytes()
+    path.write_bytes(damage)
+    world.demo("--count", 12)
+    assert compiled_and_hits(world) == (0, 12)
+    world.demo("--count", 12, PYLAYER_LOG="info")  # policy does not rest
+    assert compiled_and_hits(world) == (0, 12)
+    assert path.read_bytes() == good and len(list((world.store / "store").iterdir())) == 1

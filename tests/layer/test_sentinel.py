@@ -22,6 +22,7 @@ from world import BUILD, Run, World
 
 from pylayer.common import file_kinds
 from pylayer.common.identity import Identity
+from pylayer.store import sentinel
 from pylayer.store.crash_notes import forget, read, review
 from pylayer.store.folder import Folder, read_identity
 from pylayer.store.suspects import Suspects

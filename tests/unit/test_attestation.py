@@ -20,7 +20,7 @@ from pylayer.common.identity import Identity
 from pylayer.common.settings import DEFAULTS
 from pylayer.inhost.session import DeviceSession
 from pylayer.policy import Policy
-from pylayer.store import attestation, quarantine, sketch
+from pylayer.store import attestation, format, quarantine, sketch
 from pylayer.store.attestation import Attestations
 from pylayer.store.folder import Folder
 from pylayer.store.maintenance import repair_whole_files
@@ -254,6 +254,34 @@ def test_sketches_are_bounded(make: Make, root: str, monkeypatch: pytest.MonkeyP
     assert session.caches.history(cache_data(blob(5000, seed=0))) == "attested"
     assert session.caches.history(cache_data(blob(5000, seed=0)[:-1])) == "unknown"
     assert session.caches.history(cache_data(blob(5000, seed=attestation.MAX_FILES)[:-1])) == "altered"
+
+
+def test_what_cannot_be_read_is_not_deleted(make: Make, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Combining files leaves one of a newer version and one whose data the disk does not give: nobody knows what is in
+    them."""
+    monkeypatch.setattr(attestation, "has_writer", lambda path: False)
+    for number in range(attestation.MAX_FILES):
+        session = make()
+        session.caches.read(cache_read(blob(5000, seed=number)))
+        session.caches.close()
+    newer, broken, *rest = files(root, ".attest")
+    data = bytearray(Path(newer).read_bytes())
+    data[8:12] = (format.VERSION + 1).to_bytes(4, "little")
+    Path(newer).write_bytes(data)
+    parts = Reader.parts
+
+    def fails(self: Reader, *arguments: Any, **named: Any) -> Any:
+        if self.path == str(broken):
+            raise OSError(5, "Input/output error", self.path)
+        return parts(self, *arguments, **named)
+
+    monkeypatch.setattr(Reader, "parts", fails)
+    for number in range(3):
+        session = make()
+        session.caches.read(cache_read(blob(5000, seed=100 + number)))
+        end(session)
+    left = files(root, ".attest")
+    assert newer in left and broken in left and not set(rest) & set(left)
 
 
 def test_what_a_writer_added_before_it_ended_is_not_lost(

@@ -380,6 +380,23 @@ def test_quarantine_is_bounded(folder: Folder, monkeypatch: pytest.MonkeyPatch) 
     assert quarantine.prune(folder.root) == 1 and len(quarantine.items(folder.root)) == 1
 
 
+def test_quarantine_from_the_future(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that went to quarantine while the clock was a year ahead are deleted before the one that goes there now."""
+    monkeypatch.setattr(quarantine, "MAX_FILES", 3)
+    now = time.time_ns
+    for number in range(4):
+        monkeypatch.setattr("time.time_ns", lambda number=number: now() + (number < 3) * 365 * 86400 * 10**9)
+        path = os.path.join(folder.path, f"{number}.pack")
+        Path(path).write_bytes(b"0123456789")
+        quarantine.move_file(folder.root, path, [format.Damage(path, "damaged-data", number)])
+    assert quarantine.prune(folder.root) == 1
+    assert sorted(item.name.rpartition("-")[2] for item in quarantine.items(folder.root)) == [
+        "1.pack",
+        "2.pack",
+        "3.pack",
+    ]
+
+
 def test_quarantine_keeps_what_was_just_put_there(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """What one pass moves to quarantine is still there after it, even beyond the bounds. A later pass deletes it."""
     monkeypatch.setattr(quarantine, "MAX_BYTES", 25)

@@ -120,14 +120,14 @@ def test_prepare(folder: Folder) -> None:
         assert os.stat(level).st_mode & 0o777 == 0o700
 
 
-@pytest.mark.parametrize("version", [None, 0, "x"])
+@pytest.mark.parametrize("version", [None, 0, "x", True])
 def test_folder_of_an_older_pylayer(folder: Folder, version: int | str | None) -> None:
     """A folder that an older pylayer described is renamed once, and the new one is not, whoever is slower."""
     fields = IDENTITY.fields if version is None else {**IDENTITY.fields, "format": version}
     description = Path(folder.path, "identity")
     description.write_text(flat.dumps(fields))
     journal_in(folder, "0000000000000007-1.closed", record(b"old"))
-    if version == "x":
+    if version == "x" or version is True:
         assert folder.set_aside_older() is None  # nobody's
         return
     assert folder.set_aside_older() == folder.path + ".old"
@@ -138,6 +138,34 @@ def test_folder_of_an_older_pylayer(folder: Folder, version: int | str | None) -
     assert folder.set_aside_older() is None
     assert records_of(folder, Loaded()) == [b"new"]
     assert Path(folder.path + ".old", "0000000000000007-1.closed").exists()
+
+
+@pytest.mark.parametrize("damage", [b"", b"\n", bytes(300), b"format=i:1\n", b"abi=s:64-bit\nformat=i:2\n"])
+def test_damaged_description(folder: Folder, damage: bytes) -> None:
+    """A description that is empty after a power cut, or describes another folder, is no older pylayer's. The folder
+    stays, and the description is written anew."""
+    journal_in(folder, f"{7:016x}-1.closed", record(b"kept"))
+    description = Path(folder.path, "identity")
+    description.write_bytes(damage)
+    assert folder.set_aside_older() is None
+    folder.mend_description()
+    found = read_identity(folder.root, IDENTITY.name)
+    assert found is not None and found.fields == IDENTITY.fields
+    assert records_of(folder, Loaded()) == [b"kept"]
+    assert os.listdir(os.path.dirname(folder.path)) == [IDENTITY.name]
+
+
+def test_description_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The description has its name after its content is on the disk, and the name is on the disk before anything is
+    stored."""
+    done: list[str] = []
+    rename, fsync = os.rename, os.fsync
+    monkeypatch.setattr("os.rename", lambda old, new: (done.append(f"rename {new}"), rename(old, new)))
+    monkeypatch.setattr("os.fsync", lambda fd: (done.append("fsync"), fsync(fd)))
+    folder = Folder(str(tmp_path / "root"), IDENTITY)
+    folder.prepare()
+    folder.prepare()
+    assert done == ["fsync", f"rename {folder.path}/identity", "fsync"]
 
 
 def test_folder_of_a_newer_pylayer(folder: Folder) -> None:
@@ -400,6 +428,29 @@ def test_prune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: int, kept
     (directory / "other").touch()
     assert runs.prune(str(tmp_path)) == there - kept
     assert sorted(os.listdir(directory)) == [f"{number:04}.run" for number in range(there - kept, there)] + ["other"]
+
+
+def test_runs_from_the_future(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs that are dated in the future, because the clock was wrong, are deleted before those of today."""
+    monkeypatch.setattr(runs, "MAX_RUNS", 8)
+    directory = tmp_path / "runs"
+    directory.mkdir()
+    now = time.time_ns()
+    for number in range(9):
+        (directory / f"{now + 10**16 + number:016x}-0.run").touch()
+    (directory / f"{now:016x}-0.run").touch()
+    runs.prune(str(tmp_path))
+    left = sorted(os.listdir(directory))
+    assert len(left) == 6 and left[0] == f"{now:016x}-0.run"
+
+
+def test_empty_run(tmp_path: Path) -> None:
+    """A file of statistics that is empty, as after a power cut, is no run."""
+    directory = tmp_path / "runs"
+    directory.mkdir(mode=0o700)
+    (directory / "1.run").touch()
+    (directory / "2.run").write_text("hits=i:1\n")
+    assert list(runs.read_all(str(tmp_path))) == [{"hits": 1}]
 
 
 def test_no_runs(tmp_path: Path) -> None:

@@ -188,6 +188,17 @@ def test_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert sorted(os.listdir(directory)) == ["0000.run", *(f"{number:04}.events" for number in range(55, 60))]
 
 
+def test_timelines_from_the_future(tmp_path: Path) -> None:
+    """Timelines that are dated in the future, because the clock was wrong, are deleted before those of today."""
+    directory = tmp_path / "runs"
+    directory.mkdir(mode=0o700)
+    now = time.time_ns()
+    for number in range(timeline.MAX_FILES):
+        (directory / f"{now + 10**16 + number:016x}-0.events").write_bytes(bytes(10))
+    (directory / f"{now:016x}-0.events").write_bytes(bytes(10))
+    assert timeline.prune(str(tmp_path)) == 1 and (directory / f"{now:016x}-0.events").exists()
+
+
 def test_timeline_of_a_living_process_is_kept(tmp_path: Path) -> None:
     """A timeline that a running process still appends to stays, however many newer runs there are. It is pruned after
     the process has ended."""
