@@ -15,7 +15,6 @@ pytest.register_assert_rewrite(
     "scripted_driver", "unit.folders", "unit.things", "warm_command", "world",
 )  # fmt: skip
 
-from others import private_group  # noqa: E402
 from pipeline_binaries import APPLICATION  # noqa: E402
 from scripted_driver import ScriptedDriver  # noqa: E402
 from world import PACKAGE, ROOT, Run, World, quick_world  # noqa: E402
@@ -23,12 +22,6 @@ from world import PACKAGE, ROOT, Run, World, quick_world  # noqa: E402
 # A shell has what it starts in the background ignore SIGINT, and so would all that the tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-# The layer refuses what others may write to, so tests create their files as users have them: under umask 022, or 002 if
-# their group is their own (tests/others.py).
-if not private_group():
-    os.umask(os.umask(0o022) | 0o022)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -7,7 +7,9 @@ import os
 import posix
 from pathlib import Path
 
-import pytest
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import pytest
 
 STRANGER = 12345
 

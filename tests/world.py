@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import others
 import radv
 import warm_command
 
@@ -34,6 +35,12 @@ WITNESS = "VK_LAYER_PYLAYER_TEST_witness"
 
 #: Prefixes of variables that the shell may have set and that must not reach a test.
 FOREIGN = ("VK_", "PYLAYER_", "MESA_", "RADV_", "AMDGPU_", "XDG_", "PYTHON", "QSG_", "QT_")
+
+
+# The layer refuses what others may write to, so what tests create has the modes of umask 022, or of 002 if the user's
+# group is private.
+if not others.private_group():
+    os.umask(os.umask(0o022) | 0o022)
 
 
 def icd_file(name: str) -> str:
