@@ -54,8 +54,9 @@ SHIM_C := $(wildcard shim/layer/*/*.c shim/policy/*.c)
 VALIDATION := build/validation/layer/VkLayer_khronos_validation.json
 REGISTRY := build/registry/package
 
-# The programs for the tests need more packages than the rest.
-PACKAGES := $(if $(filter test ready check evidence fleet-% steady sanitize-address sanitize-thread sanitizers,$(MAKECMDGOALS)),test,demo)
+# All but these need packages for the tests and their programs.
+DEMO_GOALS := demo setup sdist wheel check-wheel fuzz fuzz-shim analyze lint format docs
+PACKAGES := $(if $(filter-out $(DEMO_GOALS),$(or $(MAKECMDGOALS),demo)),test,demo)
 
 demo: programs-demo setup
 	@$(BIN)/python tests/demo/demo.py
@@ -107,7 +108,7 @@ fuzz: setup
 	$(BIN)/python tests/fuzz/run.py --inputs $(INPUTS)
 
 # What libFuzzer finds new goes to build/fuzz/shim-corpus; what it fails on, to build/fuzz.
-fuzz-shim: | analyzers
+fuzz-shim: setup | analyzers
 	@$(MAKE) --no-print-directory -s -f tests/fuzz/Makefile fuzzer
 	@mkdir -p build/fuzz/shim-corpus
 	build/fuzz/shim -max_total_time=$(SECONDS) -len_control=0 -max_len=2500 -print_final_stats=1 -verbosity=0 \
