@@ -22,7 +22,6 @@ from .values import (
     CARRIERS_THAT_KEEP,
     VERDICT_EMPTY,
     VERDICT_PASS,
-    BinaryProperties,
     CacheData,
     Cell,
     DeviceFacts,
@@ -62,12 +61,8 @@ def choose_carrier(settings: dict[str, Any], facts: DeviceFacts) -> tuple[int, i
         return CARRIER_SNAPSHOT, CARRIER_SNAPSHOT, "chosen by the policy file"
     cache_control = facts.cache_control_supported or facts.cache_control_requested
     missing = ""
-    # The binaries carrier stores pipelines that cannot be binaries as cells, which need cache control.
-    if wanted == "auto" and facts.binaries_requested and cache_control:
-        # A pipeline compiled into a cell is missing from RADV's internal cache, and the program may ask that cache for
-        # its binaries. So this carrier begins when the program uses binaries (Plan.binaries_on_use).
-        return CARRIER_BINARIES, CARRIER_SNAPSHOT, "the program enables pipeline binaries"
     if wanted == "binaries":
+        # This carrier stores pipelines that cannot be binaries as cells, which need cache control.
         if cache_control and (facts.binaries_supported or facts.binaries_requested):
             fallback = CARRIER_SNAPSHOT if facts.binaries_requested else CARRIER_CELLS
             return CARRIER_BINARIES, fallback, "chosen by the policy file"
@@ -78,10 +73,6 @@ def choose_carrier(settings: dict[str, Any], facts: DeviceFacts) -> tuple[int, i
     if cache_control:
         return CARRIER_CELLS, CARRIER_SNAPSHOT, f"the driver has pipelineCreationCacheControl{missing}"
     return CARRIER_SNAPSHOT, CARRIER_SNAPSHOT, f"the driver has no pipelineCreationCacheControl{missing}"
-
-
-def _property(setting: str, driver: bool, has_cache: bool) -> bool:
-    return driver if setting == "driver" else setting == "yes" and has_cache
 
 
 class PolicyTimeout(BaseException):
@@ -107,8 +98,6 @@ class Policy:
             binaries_mib = min(binaries_mib, MOST_32_BIT_BINARIES_MIB)
         return Plan(
             adopt=settings["adopt_driver_cache"],
-            # Programs that enable binaries and use none would pay for keys: a warm run took 2.7 times as long (RADV).
-            binaries_on_use=settings["carrier"] == "auto",
             answer_wait_ns=int(settings["answer_wait_ms"] * MS),
             carrier=carrier,
             cells_alone=facts.driver_id in ALONE_DRIVERS,
@@ -128,24 +117,6 @@ class Policy:
             seed_caches=settings["seed_application_caches"],
             strict_caches=settings["application_caches"] == "strict",
             tell_creations=settings["timeline_mib"] > 0 and settings["carrier"] != "off",
-        )
-
-    def binary_properties(self, program: Program, facts: DeviceFacts, settings: dict[str, Any]) -> BinaryProperties:
-        """Request: returns what the program is told of the driver's internal cache of pipeline binaries. With the
-        binaries carrier the layer answers as such a cache, and obeys a program that switches it off."""
-        asking = {**settings, "carrier": "binaries"} if settings["carrier"] == "auto" else settings
-        serves = choose_carrier(asking, facts)[0] == CARRIER_BINARIES
-        has_cache = facts.internal_cache or serves
-        return BinaryProperties(
-            answered=True,
-            internal_cache=has_cache,
-            internal_cache_control=facts.internal_cache_control or serves,
-            precompiled_internal_cache=_property(
-                settings["precompiled_internal_cache"], facts.precompiled_internal_cache, has_cache
-            ),
-            prefers_internal_cache=_property(
-                settings["prefers_internal_cache"], facts.prefers_internal_cache, has_cache
-            ),
         )
 
     def admit_cache(self, data: CacheData, facts: DeviceFacts, settings: dict[str, Any]) -> tuple[int, str]:

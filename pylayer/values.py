@@ -140,15 +140,13 @@ class Plan(Record):
     counted, and all initial data passes. ``driver_cache_off``: switch the driver's own cache off if the driver has
     pipelineBinaryInternalCacheControl. ``check_binaries``: vkCreatePipelineBinariesKHR fails for stale data, and for
     altered data unless ``restore_binaries`` is set and the layer can replace it. ``index_bytes``: limit of the binaries
-    in memory. ``binaries_on_use``: with the binaries carrier, cells are used unless the program uses binaries itself,
-    or did in an earlier run. ``cells_alone``: where the layer reads the store itself, the driver gets a stored cell by
+    in memory. ``cells_alone``: where the layer reads the store itself, the driver gets a stored cell by
     itself for its pipeline's first creation, and merged with others when that is created again. ``tell_creations``: the
     layer also sends a Cell for pipelines that leave nothing to store.
     """
 
     adopt: bool
     answer_wait_ns: int
-    binaries_on_use: bool
     carrier: int
     cells_alone: bool
     check_binaries: bool
@@ -171,21 +169,9 @@ class Plan(Record):
     def __init__(self, **values: Any) -> None:
         values.setdefault("strict_caches", False)
         values.setdefault("report_caches", False)  # older policy classes make plans without these fields
-        values.setdefault("binaries_on_use", False)
         values.setdefault("cells_alone", False)
         values.setdefault("tell_creations", False)
         super().__init__(**values)
-
-
-class BinaryProperties(Record):
-    """VkPhysicalDevicePipelineBinaryPropertiesKHR as the program shall see it. If ``answered`` is False, the program
-    sees the driver's values and the other fields are ignored."""
-
-    answered: bool
-    internal_cache: bool
-    internal_cache_control: bool
-    precompiled_internal_cache: bool
-    prefers_internal_cache: bool
 
 
 class CacheData(Record):

@@ -24,7 +24,7 @@
 /* ---- cdef begins here ---- */
 
 /* Raise it whenever a declaration below changes. Each library refuses a partner with another number. */
-#define PYLAYER_BOUNDARY_VERSION 14
+#define PYLAYER_BOUNDARY_VERSION 15
 
 #define PYLAYER_NAME_BYTES 256        /* VK_MAX_PHYSICAL_DEVICE_NAME_SIZE, VK_MAX_DRIVER_NAME_SIZE */
 #define PYLAYER_UUID_BYTES 16         /* VK_UUID_SIZE */
@@ -86,8 +86,7 @@ enum PylayerMessageType {
     PYLAYER_MSG_CACHE_EMPTY = 9,     /* event: cache; created without initial data */
     PYLAYER_MSG_CACHE_READ = 10,     /* event: read; vkGetPipelineCacheData wrote into the application's buffer */
     PYLAYER_MSG_BINARY_READ = 11,    /* event: binary; vkGetPipelineBinaryDataKHR gave data to the application */
-    PYLAYER_MSG_PROPERTIES = 12,     /* request: info -> properties, which the application queries; device is 0 */
-    PYLAYER_MSG_STORE_DAMAGED = 13,  /* event: file; the layer could not use all of it */
+    PYLAYER_MSG_STORE_DAMAGED = 12,  /* event: file; the layer could not use all of it */
 };
 
 /* Whether policy must decide if a rule skips this process. The layer decides where it can
@@ -151,13 +150,12 @@ typedef struct PylayerPlan {
     /* Replace altered data by the stored bytes, if exactly one content is known under its key. Otherwise, and if
      * this is 0, vkCreatePipelineBinariesKHR fails with VK_ERROR_INITIALIZATION_FAILED. */
     uint8_t restore_binaries;
-    uint8_t binaries_on_use; /* carrier `binaries`: cells, unless the program uses or used binaries itself */
-    uint8_t cells_alone;     /* a pipeline is first created from its stored cell by itself, not from merged ones */
-    uint8_t tell_creations;  /* also send CELL messages for creations with nothing to keep: PYLAYER_UNIT_NONE */
-    int64_t load_wait_ns;    /* longest wait of one pipeline creation for the load of the store */
-    int64_t answer_wait_ns;  /* longest wait for a verdict */
-    int64_t flush_wait_ns;   /* longest wait at vkDestroyDevice and exit */
-    uint64_t queue_bytes;    /* events beyond this many queued bytes are dropped and counted */
+    uint8_t cells_alone;    /* a pipeline is first created from its stored cell by itself, not from merged ones */
+    uint8_t tell_creations; /* also send CELL messages for creations with nothing to keep: PYLAYER_UNIT_NONE */
+    int64_t load_wait_ns;   /* longest wait of one pipeline creation for the load of the store */
+    int64_t answer_wait_ns; /* longest wait for a verdict */
+    int64_t flush_wait_ns;  /* longest wait at vkDestroyDevice and exit */
+    uint64_t queue_bytes;   /* events beyond this many queued bytes are dropped and counted */
     /* Policy gets a copy of what the application reads from a cache or a VkPipelineBinaryKHR, up to this size. 0:
      * never. */
     uint64_t keep_cache_bytes;
@@ -310,18 +308,6 @@ typedef struct PylayerBinaryRead {
     const uint8_t *data;
 } PylayerBinaryRead;
 
-/*
- * Answer to PROPERTIES: VkPhysicalDevicePipelineBinaryPropertiesKHR as the layer reports it to the application. All
- * zero: the driver's values.
- */
-typedef struct PylayerProperties {
-    uint8_t answered;       /* 1: policy set the members below */
-    uint8_t internal_cache; /* report VK_TRUE even if the driver reports VK_FALSE: the layer is an internal cache */
-    uint8_t internal_cache_control;     /* likewise: the layer obeys disableInternalCache */
-    uint8_t prefers_internal_cache;     /* the value to report */
-    uint8_t precompiled_internal_cache; /* the value to report */
-} PylayerProperties;
-
 /* A binary that the program read in an earlier run, for load_attested. */
 typedef struct PylayerAttested {
     uint32_t key_size; /* VkPipelineBinaryKeyKHR */
@@ -346,7 +332,7 @@ typedef struct PylayerMessage {
         PylayerBinaryRead binary;
         char file[PYLAYER_STORE_NAME_BYTES];
     };
-    uint8_t skip;     /* PylayerSkip, for PLAN_DEVICE and PROPERTIES */
+    uint8_t skip;     /* PylayerSkip, for PLAN_DEVICE */
     PylayerPlan plan; /* PLAN_DEVICE: the answer, zeroed when sent */
     /* PLAN_DEVICE: file names under which a plan may be kept. A name is a digest of all that the plan can depend
      * on; an empty name means that no plan can be kept. The general name is for a plan that does not depend on the
@@ -354,11 +340,10 @@ typedef struct PylayerMessage {
     uint8_t kept;
     char plan_name[PYLAYER_PLAN_NAME_BYTES];
     char general_plan_name[PYLAYER_PLAN_NAME_BYTES];
-    /* PLAN_DEVICE, PROPERTIES: lines as layer_settings.h describes them; NULL if there are none. Owned by the
+    /* PLAN_DEVICE: lines as layer_settings.h describes them; NULL if there are none. Owned by the
      * message. */
     const char *layer_settings;
-    int32_t verdict;              /* ADMIT_CACHE: the answer, zeroed when sent */
-    PylayerProperties properties; /* PROPERTIES: the answer, zeroed when sent */
+    int32_t verdict; /* ADMIT_CACHE: the answer, zeroed when sent */
 } PylayerMessage;
 
 /*

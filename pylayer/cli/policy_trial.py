@@ -41,7 +41,6 @@ def problem(path: str) -> str:
         named = facts.device_name or "a sample device"
         try:
             plan = policy.plan_device(program, facts, dict(settings))
-            policy.binary_properties(program, facts, dict(settings))
         except BaseException as error:
             return f"it failed for {named}: {_why(error)}; programs would run without the layer there"
         if not isinstance(plan, Plan):

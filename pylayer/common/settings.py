@@ -22,8 +22,6 @@ DEFAULTS: dict[str, Any] = {
     "adopt_driver_cache": True,
     "driver_cache": "keep",
     "application_binaries": "restore",
-    "prefers_internal_cache": "driver",
-    "precompiled_internal_cache": "driver",
     "binaries_mib": 256,
     "load_wait_ms": 2000,
     "answer_wait_ms": 1000,

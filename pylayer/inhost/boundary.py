@@ -12,7 +12,6 @@ from .._policy import ffi, lib
 from ..values import (
     Activity,
     Attested,
-    BinaryProperties,
     BinaryRead,
     CacheData,
     CacheRead,
@@ -44,7 +43,6 @@ FLUSH_PROCESS = lib.PYLAYER_MSG_FLUSH_PROCESS
 CACHE_EMPTY = lib.PYLAYER_MSG_CACHE_EMPTY
 CACHE_READ = lib.PYLAYER_MSG_CACHE_READ
 BINARY_READ = lib.PYLAYER_MSG_BINARY_READ
-PROPERTIES = lib.PYLAYER_MSG_PROPERTIES
 
 COUNTER_NAMES = tuple(name for name, _ in ffi.typeof("PylayerCounters").fields)
 
@@ -87,25 +85,25 @@ class Message:
         _shim.release(self._c)
 
     def program(self, executable: str) -> Program:
-        """Returns the program that CREATE_INSTANCE, PLAN_DEVICE or PROPERTIES describes."""
+        """Returns the program that CREATE_INSTANCE or PLAN_DEVICE describes."""
         c = self._c.instance if self.type == CREATE_INSTANCE else self._c.info.instance
         return _plain(
             Program, c, application=_text(c.application_name), engine=_text(c.engine_name), executable=executable
         )
 
     def device_facts(self) -> DeviceFacts:
-        """Returns the physical device that PLAN_DEVICE or PROPERTIES describes."""
+        """Returns the physical device that PLAN_DEVICE describes."""
         return _plain(DeviceFacts, self._c.info)
 
     @property
     def skip_undecided(self) -> bool | None:
-        """PLAN_DEVICE, PROPERTIES: None if the layer decided that no skip rule applies to the process. Otherwise policy
+        """PLAN_DEVICE: None if the layer decided that no skip rule applies to the process. Otherwise policy
         must decide, and this says whether the built-in rules skip it."""
         return None if self._c.skip == lib.PYLAYER_SKIP_NO else bool(self._c.skip == lib.PYLAYER_SKIP_ASK_BUILT_IN)
 
     @property
     def layer_settings(self) -> str:
-        """PLAN_DEVICE, PROPERTIES: the text for pylayer.common.layer_settings.parse. Empty without layer settings."""
+        """PLAN_DEVICE: the text for pylayer.common.layer_settings.parse. Empty without layer settings."""
         c = self._c.layer_settings
         return ffi.string(c).decode("utf-8", "replace") if c else ""
 
@@ -140,11 +138,6 @@ class Message:
         """int32_t answer(PylayerMessage *): returns False if vkCreateDevice no longer waits for the plan."""
         # The whole plan is converted before it is assigned: if a value does not fit, no part of it takes effect.
         self._c.plan = ffi.new("PylayerPlan *", plan.as_dict())[0]
-        return bool(_shim.answer(self._c) == 0)
-
-    def answer_properties(self, properties: BinaryProperties) -> bool:
-        """int32_t answer(PylayerMessage *): returns False if the program already got the driver's own properties."""
-        self._c.properties = ffi.new("PylayerProperties *", properties.as_dict())[0]
         return bool(_shim.answer(self._c) == 0)
 
     def device_state(self) -> DeviceState:

@@ -323,16 +323,6 @@ class Host:
                 self.loading.pop(message.device)
         self._ask("device_created", session.program, session.facts, session.state)
 
-    def properties(self, message: boundary.Message) -> None:
-        """PROPERTIES: answers which pipeline binary properties the program sees before it creates a device."""
-        program = message.program(self.executable)
-        facts = message.device_facts()
-        if self._is_skipped(message, program):
-            return
-        wanted = self._settings(message, program, facts)
-        properties = self._ask("binary_properties", program, facts, wanted)
-        self._carry_out("binary_properties", message, message.answer_properties, properties)
-
     def admit_cache(self, message: boundary.Message) -> None:
         """ADMIT_CACHE: decides whether initial data reaches the driver."""
         session = self.sessions.get(message.device)
@@ -559,8 +549,6 @@ class Host:
             self.cache_empty(message)
         elif kind == boundary.CACHE_READ:
             self.cache_read(message)
-        elif kind == boundary.PROPERTIES:
-            self.properties(message)
         elif kind == boundary.FLUSH_DEVICE:
             self.flush_device(message)
         elif kind == boundary.FLUSH_PROCESS:

@@ -10,7 +10,7 @@ import posix
 import time
 
 from ..policy import PolicyTimeout
-from ..values import VERDICT_PASS_KEPT, BinaryProperties, Plan, Record
+from ..values import VERDICT_PASS_KEPT, Plan, Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +58,6 @@ def _verdict(method: str, answer: Any) -> tuple[int, str]:
 #: Checks by method. A check turns an answer into plain values, or raises if it is invalid. Other methods have none.
 CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "plan_device": _of_type(Plan),
-    "binary_properties": _of_type(BinaryProperties),
     "admit_cache": _verdict,
     "keep_cell": lambda _, answer: bool(answer),
 }

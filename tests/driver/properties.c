@@ -86,6 +86,8 @@ static const struct {
 #define PART(name) offsetof(DeviceSettings, name)
     FEATURE(VULKAN_1_3_FEATURES, Vulkan13Features, pipelineCreationCacheControl, PART(cache_control)),
     FEATURE(VULKAN_1_3_FEATURES, Vulkan13Features, dynamicRendering, SIZE_MAX),
+    FEATURE(VULKAN_1_1_FEATURES, Vulkan11Features, multiview, SIZE_MAX),
+    FEATURE(MULTIVIEW_FEATURES, MultiviewFeatures, multiview, SIZE_MAX),
     FEATURE(PIPELINE_CREATION_CACHE_CONTROL_FEATURES, PipelineCreationCacheControlFeatures,
             pipelineCreationCacheControl, PART(cache_control)),
     FEATURE(GRAPHICS_PIPELINE_LIBRARY_FEATURES_EXT, GraphicsPipelineLibraryFeaturesEXT, graphicsPipelineLibrary,

@@ -300,6 +300,27 @@ def test_handles_for_replay_are_not_made_from_binaries(carrier: ScriptedDriver) 
         assert not carrier.hazards
 
 
+# ---- What crashes NVIDIA's driver ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "asked"),
+    [
+        ("driver-id=0", ["multiview"], 5),
+        ("driver-id=4", ["multiview"], 1),
+        ("driver-id=4", [], 3),
+    ],
+)
+def test_what_crashes_nvidia_is_not_asked(faulty: ScriptedDriver, script: str, arguments: list[str], asked: int) -> None:
+    """NVIDIA's driver crashes in vkGetPipelineKeyKHR for some pipelines with several views, and in
+    vkCreatePipelineBinariesKHR for some libraries. It is asked for no key of a library, nor of a pipeline that may have
+    several views. The second run compiles none of them."""
+    for compiled in (5, 0):
+        faulty.program("views", *arguments, script=script)
+        assert faulty.take_counts()["get-key"] == asked + 1  # and the global key
+        assert faulty.world.last()["compiled"] == compiled
+
+
 # ---- Drivers that fail, lie or lack features -------------------------------------------------------------------------
 
 

@@ -175,19 +175,6 @@ def test_binaries_without_cache_control(scripted: ScriptedDriver, tmp_path: Path
     assert scripted.counts["probes"] == scripted.counts["compiles"] == 0
 
 
-def test_what_the_driver_does_not_know(scripted: ScriptedDriver) -> None:
-    """The layer removes disableInternalCache from the chain if the driver lacks it, because the layer may have
-    advertised it. After a made-up structure it cannot be removed, and one line says that the driver gets it."""
-    script = "internal-cache-control=no"
-    result = scripted.program("made_up", "1.3", "internal-cache-off,made-up", script=script)
-    assert given_up(result.stderr) == []
-    result = scripted.program("made_up", "1.3", "made-up,internal-cache-off", script=script, allow=True)
-    assert [line.rpartition(": ")[2] for line in given_up(result.stderr)] == [
-        "disableInternalCache reaches a driver that does not have it"
-    ]
-    assert scripted.violations == ["VIOLATION vkCreateDevice with disableInternalCache, which the driver lacks"]
-
-
 # ---- Pipelines ------------------------------------------------------------------------------------------------
 
 #: Compute pipelines have the made-up structure at every position, the others before the flags and after them.

@@ -22,7 +22,7 @@ from unit.things import (
 
 from pylayer.common.identity import Identity, program_id
 from pylayer.store.folder import Folder
-from pylayer.values import CARRIER_CELLS, BinaryProperties, BinaryRead, CacheData, CacheRead, Cell, DeviceState, Plan
+from pylayer.values import CARRIER_CELLS, BinaryRead, CacheData, CacheRead, Cell, DeviceState, Plan
 
 SERIAL = 5
 TYPES = (
@@ -37,7 +37,6 @@ TYPES = (
     "CACHE_EMPTY",
     "CACHE_READ",
     "BINARY_READ",
-    "PROPERTIES",
     "STORE_DAMAGED",
 )
 
@@ -56,7 +55,6 @@ class FakeMessage:
         self.layer_settings: str = content.get("layer_settings", "")
         self.skip_undecided: bool | None = content.get("skip_undecided")
         self.verdict: int | None = None
-        self.properties: BinaryProperties | None = None
         self.sent_ns: int = content.get("sent_ns", 0)
 
     def release(self) -> None:
@@ -98,10 +96,6 @@ class FakeMessage:
 
     def binary_read(self) -> BinaryRead:
         return binary_read(self.content["data"], **self.content.get("read", {}))
-
-    def answer_properties(self, properties: BinaryProperties) -> bool:
-        self.properties = properties
-        return not self.late
 
 
 class FakeBoundary(ModuleType, FakeCommands):

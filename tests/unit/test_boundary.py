@@ -9,7 +9,7 @@ from pylayer._policy import ffi
 
 from pylayer.inhost import boundary
 from pylayer.report.counters import COUNTERS
-from pylayer.values import Attested, BinaryProperties, Plan
+from pylayer.values import Attested, Plan
 
 
 class Layer:
@@ -62,7 +62,6 @@ def test_binaries(layer: Layer) -> None:
     ("structure", "names"),
     [
         ("PylayerPlan", Plan.__slots__),
-        ("PylayerProperties", BinaryProperties.__slots__),
     ],
 )
 def test_names(structure: str, names: tuple[str, ...]) -> None:

@@ -16,8 +16,8 @@ from pylayer.common.settings import DEFAULTS, TOP_DEFAULTS
 DEFAULT_FILE = Path(pylayer.__file__).parent / "data" / "config" / "default.yaml"
 SETTINGS_KEYS = (
     "adopt_driver_cache, answer_wait_ms, application_binaries, application_caches, binaries_mib, carrier, "
-    "driver_cache, flush_wait_ms, fsync_interval_ms, keep_cache_mib, load_wait_ms, precompiled_internal_cache, "
-    "prefers_internal_cache, queue_mib, seed_application_caches, store, timeline_mib"
+    "driver_cache, flush_wait_ms, fsync_interval_ms, keep_cache_mib, load_wait_ms, queue_mib, "
+    "seed_application_caches, store, timeline_mib"
 )
 TOP_KEYS = (
     "fleet, import, max_program_mib, max_store_mib, never_skip, policy, policy_path, preset, rules, settings, share, "
@@ -130,11 +130,7 @@ def test_examples_in_the_default_file_are_valid() -> None:
             "settings.carrier is false; allowed: auto, cells, binaries, snapshot, observe, off",
         ),
         ("settings: {driver_cache: off}", 1, "settings.driver_cache is 'off'; allowed: keep, replace"),
-        (
-            "settings: {prefers_internal_cache: true}",
-            1,
-            "settings.prefers_internal_cache is true; allowed: driver, yes, no",
-        ),
+        ("settings: {driver_cache: true}", 1, "settings.driver_cache is true; allowed: keep, replace"),
         (
             "settings: {application_caches: x}",
             1,

@@ -20,12 +20,10 @@ def rows(heading: str) -> list[list[str]]:
 
 
 def intercepted() -> set[str]:
-    """Returns the commands in the tables of hooks."""
+    """Returns the commands in the table of hooks."""
     loader = ROOT / "shim/layer/loader"
-    tables = re.findall(r"static const Hook \w+\[\] = \{(.*?)\n\};", (loader / "loader.c").read_text(), re.S)
-    assert len(tables) == 2
-    found = {f"vk{name}" for table in tables for name in re.findall(r"HOOK\((\w+)\)", table)}
-    found |= {name for table in tables for name in re.findall(r'"(vk\w+)"', table)}
+    (table,) = re.findall(r"static const Hook \w+\[\] = \{(.*?)\n\};", (loader / "loader.c").read_text(), re.S)
+    found = {f"vk{name}" for name in re.findall(r"HOOK\((\w+)\)", table)}
     device_table = (loader / "device_commands.h").read_text().partition("#define DEVICE_COMMANDS")[2]
     hooked = {f"vk{name}" for name in re.findall(r"\bHOOKED\([^()]*?(\w+)\)", device_table)}
     assert len(hooked) > 10

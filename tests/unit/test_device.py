@@ -209,7 +209,7 @@ def test_program_id() -> None:
         ("snapshot", {"driver_id": 13}, CARRIER_SNAPSHOT, CARRIER_SNAPSHOT),
         ("off", {}, CARRIER_OFF, CARRIER_OFF),
         ("auto", {"binaries_supported": True}, CARRIER_CELLS, CARRIER_SNAPSHOT),
-        ("auto", {"binaries_requested": True}, CARRIER_BINARIES, CARRIER_SNAPSHOT),
+        ("auto", {"binaries_requested": True}, CARRIER_CELLS, CARRIER_SNAPSHOT),
         ("cells", {"binaries_requested": True}, CARRIER_CELLS, CARRIER_SNAPSHOT),
         ("auto", {"binaries_requested": True, "cache_control_supported": False}, CARRIER_SNAPSHOT, CARRIER_SNAPSHOT),
         ("binaries", {"binaries_supported": True}, CARRIER_BINARIES, CARRIER_CELLS),
@@ -260,7 +260,6 @@ def test_plan() -> None:
         check_caches=False,
         driver_cache_off=False,
         fallback_carrier=CARRIER_SNAPSHOT,
-        binaries_on_use=True,
         flush_wait_ns=1000 * MS,
         index_bytes=256 << 20,
         keep_cache_bytes=0,
@@ -319,30 +318,6 @@ def test_binaries_in_memory_of_a_32_bit_program(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(sys, "maxsize", (1 << 31) - 1)
     assert plan_with({"binaries_mib": 4096}).index_bytes == 128 << 20
     assert plan_with({"binaries_mib": 16}).index_bytes == 16 << 20
-
-
-@pytest.mark.parametrize(
-    ("carrier", "setting", "driver", "expected"),
-    [
-        # The driver's internal cache, control, prefers and precompiled; then what the program is told.
-        ("cells", "driver", (0, 0, 0, 0), (0, 0, 0, 0)),
-        ("cells", "driver", (1, 1, 1, 1), (1, 1, 1, 1)),
-        ("cells", "yes", (0, 0, 0, 0), (0, 0, 0, 0)),
-        ("cells", "yes", (1, 0, 0, 0), (1, 0, 1, 1)),
-        ("cells", "no", (1, 1, 1, 1), (1, 1, 0, 0)),
-        ("binaries", "driver", (0, 0, 0, 0), (1, 1, 0, 0)),
-        ("binaries", "yes", (0, 0, 0, 0), (1, 1, 1, 1)),
-        ("binaries", "no", (1, 0, 1, 1), (1, 1, 0, 0)),
-    ],
-)
-def test_binary_properties(carrier: str, setting: str, driver: tuple[int, ...], expected: tuple[int, ...]) -> None:
-    """A program is told that the layer is an internal cache, and that it is a filled one if the policy file says so."""
-    names = ("internal_cache", "internal_cache_control", "prefers_internal_cache", "precompiled_internal_cache")
-    device = facts(binaries_supported=True, **{name: bool(value) for name, value in zip(names, driver, strict=True)})
-    settings = {"carrier": carrier, "prefers_internal_cache": setting, "precompiled_internal_cache": setting}
-    told = Policy().binary_properties(program(), device, {**DEFAULTS, **settings})
-    assert tuple(int(getattr(told, name)) for name in names) == expected
-    assert told.answered
 
 
 # ---- values ------------------------------------------------------------------------------------------

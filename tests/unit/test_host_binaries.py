@@ -11,7 +11,6 @@ from unit.fake_layer import SERIAL, FakeBoundary, FakeMessage, Send, message, ow
 from unit.things import binaries, counters, facts, record, scan, write_journal
 
 from pylayer.common.identity import Identity, program_id
-from pylayer.policy import Policy
 from pylayer.store import format, journal, runs
 from pylayer.store.folder import Folder
 from pylayer.values import (
@@ -21,9 +20,6 @@ from pylayer.values import (
     LOG_INFO,
     LOG_WARN,
     UNIT_BINARIES,
-    BinaryProperties,
-    DeviceFacts,
-    Program,
 )
 
 KEY = b"global key"
@@ -149,39 +145,3 @@ def test_binaries_of_no_device(send: Send, root: str) -> None:
     """Binaries for a device that policy does not know are released and not stored."""
     send(message("BINARY_READ", data=b"one"))
     assert not list(Path(root).rglob("*.binaries"))
-
-
-def test_properties(send: Send, host: Any, wants_binaries: None) -> None:
-    """A program that asks before it has a device is told of the cache that the layer will provide."""
-    host.document["settings"]["prefers_internal_cache"] = "yes"
-    request = message("PROPERTIES", device=0, facts=facts(binaries_supported=True))
-    send(request)
-    assert request.properties == BinaryProperties(
-        answered=True,
-        internal_cache=True,
-        internal_cache_control=True,
-        precompiled_internal_cache=False,
-        prefers_internal_cache=True,
-    )
-    assert host.sessions == {}
-
-
-def test_properties_by_a_policy_class(send: Send, host: Any, boundary: FakeBoundary) -> None:
-    """A policy class has the last word. If it fails, the driver's answer stays."""
-
-    class Mine(Policy):
-        fails = False
-
-        def binary_properties(self, program: Program, facts: DeviceFacts, settings: dict[str, Any]) -> BinaryProperties:
-            if self.fails:
-                raise RuntimeError("broken")
-            return BinaryProperties(**dict.fromkeys(BinaryProperties.__slots__, True))
-
-    host.policy = Mine()
-    good, bad = (message("PROPERTIES", device=0) for _ in range(2))
-    send(good)
-    Mine.fails = True
-    send(bad)
-    assert good.properties is not None and good.properties.precompiled_internal_cache
-    assert bad.properties is None
-    assert any("broken" in line for line in boundary.lines(LOG_INFO))

@@ -20,6 +20,13 @@ static Device *find_device(VkDevice handle)
     return dispatch_find(&device_table, dispatch_key(handle));
 }
 
+/* Only the first call writes: threads that create pipelines read the flag. */
+static void note_use_of_binaries(Device *device)
+{
+    if (!atomic_load_explicit(&device->keeps_binaries, memory_order_relaxed))
+        atomic_store_explicit(&device->keeps_binaries, true, memory_order_relaxed);
+}
+
 /* ---- data -------------------------------------------------------------------------------------- */
 
 /* Returns true if the driver may get this data. Replaces altered data that can be restored. */
@@ -184,6 +191,7 @@ static VkResult create_from_create_info(Device *device, const VkPipelineBinaryCr
                                         const VkAllocationCallbacks *allocator, VkPipelineBinaryHandlesInfoKHR *out)
 {
     Element element;
+    note_use_of_binaries(device);
     BinaryEntry *entry = find_by_create_info(device, info->pPipelineCreateInfo, &element);
     uint32_t room = out->pipelineBinaryCount;
     if (entry) {
@@ -197,8 +205,7 @@ static VkResult create_from_create_info(Device *device, const VkPipelineBinaryCr
         binary_entry_evict(device, entry);
         out->pipelineBinaryCount = room;
     }
-    /* VUID-VkPipelineBinaryCreateInfoKHR-pipelineBinaryInternalCache-09609, -device-09610: the layer may have reported
-     * an internal cache that the driver lacks, or have switched the driver's off. */
+    /* VUID-VkPipelineBinaryCreateInfoKHR-device-09610: the layer may have switched the driver's internal cache off. */
     if (device->internal_cache)
         return device->create_pipeline_binaries(device->handle, info, allocator, out);
     out->pipelineBinaryCount = 0;
@@ -211,7 +218,8 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_GetPipelineKeyKHR(VkDevice handle, const Vk
                                                        VkPipelineBinaryKeyKHR *key)
 {
     Device *device = find_device(handle);
-    note_use_of_binaries(device);
+    if (info)
+        note_use_of_binaries(device);
     return device->get_pipeline_key(handle, info, key);
 }
 
@@ -221,7 +229,6 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreatePipelineBinariesKHR(VkDevice handle,
                                                                VkPipelineBinaryHandlesInfoKHR *out)
 {
     Device *device = find_device(handle);
-    note_use_of_binaries(device);
     if (!process_is_forked_child() && device->app_binaries) {
         if (info->pKeysAndDataInfo && device->plan.check_binaries)
             return create_from_data(device, info, allocator, out);

@@ -279,7 +279,6 @@ static void open_carrier(Device *device)
         carrier = PYLAYER_CARRIER_OFF;
     }
     atomic_store(&device->carrier, carrier);
-    atomic_store(&device->binaries_in_use, !device->plan.binaries_on_use);
     added_calls_open(&device->added_calls, device->plan.plain_kinds);
     /* Without a carrier a load is still expected if binaries are checked: what the application read of them before. */
     bool loads = carrier_keeps(carrier) || checks_binaries(device);
@@ -379,6 +378,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
     if (is_watched(device)) {
         if (!devices_add(device))
             device->plan = (PylayerPlan){0};
+        device->multiview = features_multiview(info);
         if (features_shader_module_identifiers(info))
             identifiers_open(device);
         open_carrier(device);

@@ -45,7 +45,11 @@ struct Device {
 
     /* binaries: pipelineBinaries is enabled. app_binaries: the application enabled it. */
     bool binaries, app_binaries;
-    atomic_bool binaries_in_use; /* the binaries carrier looks pipelines up by their keys; before, cells are used */
+    bool multiview; /* the application enabled it */
+    /* The application asked for a pipeline's key or, by its create info, for its binaries: it keeps binaries itself. It
+     * may get them from the driver's internal cache, which lacks what went through a VkPipelineCache. So from then on the
+     * layer adds no cache, unless it stores binaries itself. */
+    atomic_bool keeps_binaries;
     bool app_binary_extension, app_maintenance5; /* the application enabled these, so it may use their commands */
     bool internal_cache;   /* VkPipelineBinaryCreateInfoKHR::pPipelineCreateInfo may be used with this driver */
     bool driver_cache_off; /* disableInternalCache */
@@ -118,13 +122,6 @@ void describe_instance(PylayerMessage *message, const Instance *instance);
 /* Fills in what Python computes the identity and the plan from. info is NULL before vkCreateDevice. */
 void describe_device(PylayerDeviceInfo *out, const Instance *instance, VkPhysicalDevice physical,
                      const VkDeviceCreateInfo *info, struct FeatureSupport *support);
-
-/* The program uses pipeline binaries itself. Only the first call writes: threads that create pipelines read the flag. */
-static inline void note_use_of_binaries(Device *device)
-{
-    if (!atomic_load_explicit(&device->binaries_in_use, memory_order_relaxed))
-        atomic_store_explicit(&device->binaries_in_use, true, memory_order_relaxed);
-}
 
 static inline Counters *counters_of(Device *device)
 {

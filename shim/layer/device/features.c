@@ -129,6 +129,15 @@ bool features_shader_module_identifiers(const VkDeviceCreateInfo *info)
            requests_extension(info, VK_EXT_SHADER_MODULE_IDENTIFIER_EXTENSION_NAME);
 }
 
+bool features_multiview(const VkDeviceCreateInfo *info)
+{
+    const VkPhysicalDeviceMultiviewFeatures *alone =
+        (const void *)pnext_find(info->pNext, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MULTIVIEW_FEATURES);
+    const VkPhysicalDeviceVulkan11Features *core =
+        (const void *)pnext_find(info->pNext, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES);
+    return (alone && alone->multiview) || (core && core->multiview);
+}
+
 bool features_partial_cache_data(const VkDeviceCreateInfo *info)
 {
     const VkPhysicalDevicePipelineCacheIncrementalModeFeaturesSEC *mode = (const void *)pnext_find(
@@ -195,10 +204,10 @@ FeatureSupport features_query(const Instance *instance, VkPhysicalDevice physica
 
 /* ---- what the layer adds ----------------------------------------------------------------------- */
 
-/* A change to a struct that the application chained: set a member, or remove the struct. */
+/* A feature to set in a struct that the application chained. */
 typedef struct Edit {
     const void *node;
-    size_t offset; /* 0: remove the struct */
+    size_t offset;
 } Edit;
 
 #define MAX_EDITS 4
@@ -212,12 +221,11 @@ typedef struct Edits {
 } Edits;
 
 /* What the layer cannot do because a struct of unknown size precedes the one to change. */
-enum Cost { NO_CACHE_CONTROL, NO_BINARIES, NO_REMOVAL, COST_COUNT };
+enum Cost { NO_CACHE_CONTROL, NO_BINARIES, COST_COUNT };
 
 static const char *const costs[COST_COUNT] = {
     [NO_CACHE_CONTROL] = "pipelineCreationCacheControl is not enabled",
     [NO_BINARIES] = "pipelineBinaries is not enabled",
-    [NO_REMOVAL] = "disableInternalCache reaches a driver that does not have it",
 };
 
 static void say_given_up(const VkBaseInStructure *unknown, unsigned given_up)
@@ -260,20 +268,6 @@ static bool can_set(const VkDeviceCreateInfo *info, const Feature *feature)
     return !found || enables_feature(info, feature) || !pnext_unknown_until(info->pNext, found);
 }
 
-/* Removes a struct from the copies. */
-static void remove_copy(DeviceRequest *request, VkBaseOutStructure *previous, VkBaseOutStructure *copy)
-{
-    if (previous)
-        previous->pNext = copy->pNext;
-    else
-        request->info.pNext = copy->pNext;
-    if (request->copies == copy)
-        request->copies = copy == request->last_copy ? NULL : copy->pNext;
-    if (request->last_copy == copy)
-        request->last_copy = previous;
-    free(copy);
-}
-
 /* Makes the edits in a copy of the chain up to the last edited struct. Returns false if memory is short. */
 static bool edit_chain(DeviceRequest *request, const Edits *edits)
 {
@@ -289,24 +283,12 @@ static bool edit_chain(DeviceRequest *request, const Edits *edits)
     if (!request->copies)
         return false;
     request->info.pNext = request->copies;
-    VkBaseOutStructure *previous = NULL, *copy = request->copies;
-    for (bool end = false; !end; original = original->pNext) {
+    VkBaseOutStructure *copy = request->copies;
+    for (bool end = false; !end; original = original->pNext, copy = copy->pNext) {
         end = original == last;
-        VkBaseOutStructure *next = copy->pNext;
-        bool removed = false;
-        for (uint32_t i = 0; i < edits->count; i++) {
-            if (edits->edits[i].node != original)
-                continue;
-            if (edits->edits[i].offset)
+        for (uint32_t i = 0; i < edits->count; i++)
+            if (edits->edits[i].node == original)
                 *(VkBool32 *)(void *)((char *)copy + edits->edits[i].offset) = VK_TRUE;
-            else
-                removed = true;
-        }
-        if (removed)
-            remove_copy(request, previous, copy);
-        else
-            previous = copy;
-        copy = next;
     }
     return true;
 }
@@ -399,16 +381,6 @@ void device_request_build(DeviceRequest *request, const VkDeviceCreateInfo *info
     device_request_plain(request, info, support);
     const VkDevicePipelineBinaryInternalCacheControlKHR *control = support->internal_cache_control;
     bool driver_has_control = support->binary_properties.pipelineBinaryInternalCacheControl;
-    /* The layer told the application that it may chain this struct, but the driver does not support it
-     * (VUID-VkDevicePipelineBinaryInternalCacheControlKHR-disableInternalCache-09602). */
-    if (control && !driver_has_control) {
-        if (pnext_unknown_until(info->pNext, control)) {
-            edits.given_up |= 1u << NO_REMOVAL;
-        } else {
-            edits.edits[edits.count++] = (Edit){control, 0};
-            request->driver_cache_off = false;
-        }
-    }
     if (support->feedback) {
         request->feedback = true;
         if (!support->feedback_enabled)

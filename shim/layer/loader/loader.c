@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "device/properties.h"
 #include "loader/dispatch.h"
 
 static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetInstanceProcAddr(VkInstance, const char *);
@@ -100,11 +99,6 @@ static const Hook instance_hooks[] = {
 };
 
 /* Intercepted if policy runs and the next layer has the command. */
-static const Hook properties_hooks[] = {
-    {"vkGetPhysicalDeviceProperties2", (PFN_vkVoidFunction)layer_GetPhysicalDeviceProperties2},
-    {"vkGetPhysicalDeviceProperties2KHR", (PFN_vkVoidFunction)layer_GetPhysicalDeviceProperties2},
-};
-
 typedef struct DeviceCommand {
     const char *name;
     PFN_vkVoidFunction hook; /* NULL: only called by the layer */
@@ -185,9 +179,6 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL layer_GetInstanceProcAddr(VkInst
     PFN_vkVoidFunction next = instance->get_instance_proc_addr(instance->handle, name);
     if (!next)
         return next;
-    hook = instance->active && instance->get_properties2 ? FIND(properties_hooks, name) : NULL;
-    if (hook)
-        return hook;
     /* Device commands queried through the instance: the hook finds its device at each call. LLP_LAYER_18: return a
      * hook only if the next layer knows the command too. */
     if (strcmp(name, "vkGetDeviceProcAddr") == 0)

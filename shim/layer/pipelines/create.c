@@ -35,8 +35,6 @@ static VkResult pass_untouched(Batch *batch)
         return result;
     /* The index keeps what the application captures itself, so that a later request by create info finds it. */
     for (uint32_t i = 0; i < call->count; i++) {
-        if (batch->elements[i].captures || batch->elements[i].from_binaries)
-            note_use_of_binaries(call->device);
         if (batch->elements[i].captures && !batch->elements[i].from_binaries && call->pipelines[i] != VK_NULL_HANDLE)
             keep_captured(batch, i);
     }
@@ -52,14 +50,13 @@ static VkResult create_by_carrier(Batch *batch, int carrier)
         return carrier_observe_create(batch);
     /* Not with the observe carrier: it has no cache of the layer's into which compiled pipelines could be merged. */
     batch->app_cache = app_cache_find(batch->call->device, batch->call->cache);
-    if (untouchable)
+    if (untouchable || needs_internal_cache(batch->call))
         return pass_untouched(batch);
     if (carrier == PYLAYER_CARRIER_SNAPSHOT)
         return carrier_snapshot_create(batch);
     if (carrier == PYLAYER_CARRIER_BINARIES && batch->call->cache == VK_NULL_HANDLE) {
-        batch_wait_for_load(batch); /* stored binaries say that an earlier run used them */
-        if (atomic_load_explicit(&batch->call->device->binaries_in_use, memory_order_relaxed))
-            return carrier_binaries_create(batch);
+        batch_wait_for_load(batch);
+        return carrier_binaries_create(batch);
     }
     return carrier_cells_create(batch);
 }
@@ -91,6 +88,13 @@ VkResult pipelines_create(const PipelineCall *asked)
         object_names_note(call.device, call.pipelines[i], batch.elements[i].fingerprint);
     free(heap);
     return result;
+}
+
+bool needs_internal_cache(const PipelineCall *call)
+{
+    const Device *device = call->device;
+    return call->cache == VK_NULL_HANDLE && atomic_load_explicit(&device->keeps_binaries, memory_order_relaxed) &&
+           atomic_load_explicit(&device->carrier, memory_order_relaxed) != PYLAYER_CARRIER_BINARIES;
 }
 
 VkResult pipelines_probe(const PipelineCall *call, bool *after_load)

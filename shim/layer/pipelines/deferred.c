@@ -269,7 +269,7 @@ typedef struct Wishes {
 
 static Wishes read_wishes(const PipelineCall *call)
 {
-    Wishes wishes = {false, false};
+    Wishes wishes = {.untouchable = needs_internal_cache(call)};
     const AddedCalls *calls = &call->device->added_calls;
     for (uint32_t i = 0; i < call->count; i++) {
         Element element;

@@ -43,10 +43,8 @@ static int64_t load_binaries(uint64_t serial, const uint8_t *base, const uint64_
     int64_t taken = 0;
     for (uint64_t i = 0; i < record_count; i++)
         taken += binary_index_load(device, base + offsets[i], sizes[i]);
-    if (taken > 0) {
+    if (taken > 0)
         atomic_store(&device->holds_stored, true);
-        note_use_of_binaries(device); /* in an earlier run */
-    }
     device_command_end(device);
     return taken;
 }

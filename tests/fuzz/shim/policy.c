@@ -133,7 +133,6 @@ static PylayerPlan make_plan(void)
         .driver_cache_off = chance(4),
         .check_binaries = !chance(4),
         .restore_binaries = chance(8),
-        .binaries_on_use = chance(2),
         .cells_alone = chance(2),
         .load_wait_ns = chance(2) ? 200000 : 0,
         .queue_bytes = chance(2) ? 100 : 1 << 20,
@@ -156,9 +155,6 @@ bool mailbox_request(PylayerMessage *message, int64_t timeout_ns)
     case PYLAYER_MSG_ADMIT_CACHE:
         touch(message->cache.header, message->cache.header_size);
         message->verdict = (int32_t)below(5);
-        break;
-    case PYLAYER_MSG_PROPERTIES:
-        message->properties = (PylayerProperties){chance(8), chance(8), chance(8), chance(8), chance(8)};
         break;
     default:
         break;
