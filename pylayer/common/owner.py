@@ -1,82 +1,127 @@
-"""Identifies the process that writes a file, and tells whether it is still alive.
+"""Identifies the process that writes a file, and tells whether it is still alive: shim/layer/store/owner.c in Python.
 
-A process is identified by its machine (boot and pid namespace), pid and start time. So neither a reused pid nor a
-process of another container or machine that shares the store is mistaken for the writer. There are no locks, because
-NFS and FUSE mounts may lack them.
+A process is identified by its machine, boot, pid namespace, pid and start time. So neither a reused pid nor a process
+of another container or machine that shares the store is mistaken for the writer. There are no locks, because NFS and
+FUSE mounts may lack them. tests/unit/test_owner.py has one table of cases for both implementations.
 """
 
 from __future__ import annotations
 
 import os
+import struct
 
 import xxhash
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    #: Machine and boot, 8 bytes each; pid; pid namespace; clock ticks from boot to its start. Zeros are unknown.
+    Process = tuple[bytes, int, int, int]
+
 #: A writer never appends to a journal that is older than this many seconds by its monotonic clock.
 APPEND_SECONDS = 3600.0
-#: A file of another machine that did not change for this long has no writer any more.
+#: A file of a process elsewhere that did not change for this long has no writer any more.
 FOREIGN_SECONDS = 24 * 3600.0
 
-_this: tuple[int, tuple[bytes, int, int]] | None = None
+ALIVE, DEAD = "alive", "dead"
+#: On another machine, in another pid namespace, or /proc does not tell.
+ELSEWHERE = "elsewhere"
+
+_MAKER = struct.Struct("<16sIIQ")
+_this: Process | None = None
 
 
 def _look_up(pid: int) -> tuple[int, bool]:
     """Returns the clock ticks from boot to the process's start, and whether it is dead and only its parent has not
     noticed yet: fields 22, 3 and 20 of /proc/<pid>/stat. The state is that of the first thread, which may end before
     the others. Raises OSError, ValueError, IndexError."""
-    with open(f"/proc/{pid}/stat", "rb") as file:
-        text = file.read(4096)
+    text = _read(f"/proc/{pid}/stat")
     fields = text[text.rindex(b")") + 2 :].split()
     state, threads, start_ticks = fields[0], fields[17], fields[19]
     return int(start_ticks), state in (b"Z", b"X") and int(threads) <= 1
 
 
-def _machine() -> bytes:
-    with open("/proc/sys/kernel/random/boot_id", "rb") as file:
-        boot = file.read(64).strip()
-    return xxhash.xxh3_128_digest(boot + b"\0" + os.readlink(b"/proc/self/ns/pid"))
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(4096)
 
 
-def this_process() -> tuple[bytes, int, int]:
-    """Returns machine, pid and start time of this process. Machine and start time are zeros if /proc cannot be read."""
+def _machine() -> int:
+    """Containers and diskless machines may share a machine id, so the host name must be the same, too."""
+    try:
+        machine_id = _read("/etc/machine-id")[:32]
+    except OSError:
+        return 0
+    if len(machine_id) != 32 or machine_id.strip(b"0123456789abcdef"):
+        return 0
+    return xxhash.xxh3_64_intdigest(machine_id + b"\0" + os.fsencode(os.uname().nodename))
+
+
+def _boot() -> int:
+    try:
+        return xxhash.xxh3_64_intdigest(_read("/proc/sys/kernel/random/boot_id").rstrip(b"\n"))
+    except OSError:
+        return 0
+
+
+def _pid_namespace() -> int:
+    """/proc may be that of another pid namespace, where our numbers are those of other processes."""
+    try:
+        ours = os.readlink("/proc/self") == str(os.getpid())
+        return os.stat("/proc/self/ns/pid").st_ino & 0xFFFFFFFF if ours else 0
+    except OSError:
+        return 0
+
+
+def this_process() -> Process:
+    """Describes this process. What /proc does not tell is 0."""
     global _this
     pid = os.getpid()
-    if _this is None or _this[0] != pid:
+    if _this is None or _this[1] != pid:
+        place = struct.pack("<QQ", _machine(), _boot())
         try:
-            _this = (pid, (_machine(), pid, _look_up(pid)[0]))
+            start_ticks = _look_up(pid)[0]
         except (OSError, ValueError, IndexError):
-            _this = (pid, (bytes(16), pid, 0))
-    return _this[1]
+            start_ticks = 0
+        _this = (place, pid, _pid_namespace(), start_ticks)
+    return _this
 
 
-def has_ended(machine: bytes, pid: int, start_ticks: int, idle_seconds: float) -> bool:
-    """Returns whether a file's writer is known to be gone. ``idle_seconds``: time since the file last changed, by this
-    machine's clock. It is negative if that clock went backwards; it then proves nothing."""
-    here = this_process()
-    if machine != here[0] or not any(machine):
-        return idle_seconds > FOREIGN_SECONDS
-    if (pid, start_ticks) == here[1:]:
-        return False
+def state(process: Process) -> str:
+    """Returns whether a process is ``ALIVE``, ``DEAD`` or ``ELSEWHERE``."""
+    (machine, boot), (here, booted) = (struct.unpack("<QQ", one[0]) for one in (process, this_process()))
+    _, pid, namespace, start_ticks = process
+    if not booted or not boot:
+        return ELSEWHERE
+    if boot != booted:
+        return DEAD if here and machine == here else ELSEWHERE
+    if not namespace or namespace != this_process()[2]:
+        return ELSEWHERE
     try:
         started, is_dead = _look_up(pid)
-        return started != start_ticks or is_dead
-    except FileNotFoundError:
-        return True
-    except ProcessLookupError:
-        return True
+    except (FileNotFoundError, ProcessLookupError):
+        return DEAD
     except (OSError, ValueError, IndexError):
-        return idle_seconds > FOREIGN_SECONDS
+        return ELSEWHERE
+    return DEAD if is_dead or started != start_ticks else ALIVE
+
+
+def has_ended(process: Process, idle_seconds: float, limit: float = FOREIGN_SECONDS) -> bool:
+    """Returns whether a file's writer is known to be gone. ``idle_seconds``: time since the file last changed, by this
+    machine's clock. It is negative if that clock went backwards; it then proves nothing. ``limit``: a process elsewhere
+    is taken for gone after so many of them."""
+    found = state(process)
+    return idle_seconds > limit if found == ELSEWHERE else found == DEAD
 
 
 def maker() -> str:
     """Returns a name that identifies this process and is never used twice, for ``maker_has_ended``."""
-    machine, pid, start_ticks = this_process()
-    return f"{machine.hex()}-{pid:x}-{start_ticks:x}-{os.urandom(8).hex()}"
+    return f"{_MAKER.pack(*this_process()).hex()}-{os.urandom(8).hex()}"
 
 
-def maker_has_ended(name: str, idle_seconds: float) -> bool:
+def maker_has_ended(name: str, idle_seconds: float, limit: float = FOREIGN_SECONDS) -> bool:
     """Returns whether the process that made a name is known to be gone, like ``has_ended``. Accepts any name."""
     try:
-        machine, pid, start_ticks, _ = name.split("-")
-        return has_ended(bytes.fromhex(machine), int(pid, 16), int(start_ticks, 16), idle_seconds)
-    except ValueError:  # not a name of ``maker``
-        return idle_seconds > FOREIGN_SECONDS
+        process = _MAKER.unpack(bytes.fromhex(name.partition("-")[0]))
+    except (ValueError, struct.error):  # not a name of ``maker``
+        return idle_seconds > limit
+    return has_ended(process, idle_seconds, limit)

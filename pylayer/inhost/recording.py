@@ -209,10 +209,11 @@ class Recording:
         if self._ended or self._store_bytes < 0:
             self._store_bytes = _bytes_in(folder)
         failed = self._flush_timeline()
-        machine, pid, start_ticks = owner.this_process()
+        machine, pid, pid_namespace, start_ticks = owner.this_process()
         values = {
             **totals,
             "pid": pid,
+            "pid_namespace": pid_namespace,
             "machine": machine.hex(),
             "start_ticks": start_ticks,
             "started": self.started,

@@ -36,9 +36,7 @@ class Recorded:
     @property
     def process(self) -> tuple[Any, ...]:
         """A key that is equal for the runs of one process, which has one run for each device."""
-        if self.run.machine and self.run.start_ticks:
-            return self.run.machine, self.pid, self.run.start_ticks
-        return (self.name,)
+        return self.run.process or (self.name,)
 
     @property
     def program(self) -> tuple[str, str]:

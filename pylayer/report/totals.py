@@ -63,6 +63,16 @@ def is_named(name: str, shown: str, number: int) -> bool:
     return name in names or name == f"{number:016x}"
 
 
+def _process(values: dict[str, Any]) -> owner.Process | None:
+    """Returns the process that the file of a run names; None if it names none."""
+    try:
+        machine = bytes.fromhex(str(values.get("machine", "")))
+    except ValueError:
+        return None
+    pid, namespace, start_ticks = (int(number_in(values, key)) for key in ("pid", "pid_namespace", "start_ticks"))
+    return (machine, pid, namespace, start_ticks) if len(machine) == 16 and start_ticks else None
+
+
 class Run:
     """One run of a program on a device, as the layer's policy wrote it.
 
@@ -79,9 +89,10 @@ class Run:
         self.started, self.ended = number_in(values, "started"), number_in(values, "ended")
         #: What runs are ordered by.
         self.date = date_of(self.started)
-        #: The process: its number in its own pid namespace, when it began by the kernel's clock, and its machine.
-        self.pid, self.start_ticks = (int(number_in(values, key)) for key in ("pid", "start_ticks"))
-        self.machine = str(values.get("machine", ""))
+        #: The process's number in its own pid namespace.
+        self.pid = int(number_in(values, "pid"))
+        #: The process, as ``owner.this_process`` returns it; None if it is not known.
+        self.process = _process(values)
         self.numbers = {key: int(number_in(values.get("counters"), key)) for key in COUNTERS}
         self.numbers |= {key: int(number_in(values, key)) for key in RUN_VALUES}
         self.mean_compile_ns = number_in(values, "mean_compile_ns")
@@ -147,13 +158,9 @@ class Run:
         since the process was last known to be alive."""
         if self.ended > 0:
             return "ended"
-        try:
-            machine = bytes.fromhex(self.machine)
-        except ValueError:
+        if self.process is None:
             return "unknown"
-        if not machine or not self.start_ticks:
-            return "unknown"
-        return "died" if owner.has_ended(machine, self.pid, self.start_ticks, idle) else "running"
+        return "died" if owner.has_ended(self.process, idle) else "running"
 
     def matches(self, name: str) -> bool:
         """Returns whether a user means this run's program by ``name``."""

@@ -17,6 +17,10 @@ from ..common import owner
 from ..common.files import TEMPORARY, remove, remove_directory
 from .folder import Folder
 
+#: A claim of a process elsewhere, such as in a container that was killed, is abandoned after this many seconds. A fold
+#: of the largest store takes less; and two folds at once only do work twice.
+FOREIGN_SECONDS = 900.0
+
 
 class Claim:
     """Tells other processes that this one is folding a folder. It saves double work; nothing depends on it."""
@@ -54,7 +58,7 @@ class Claim:
         for name in names:
             path = os.path.join(self._path, name)
             try:
-                if not owner.maker_has_ended(name, time.time() - os.stat(path).st_mtime):
+                if not owner.maker_has_ended(name, time.time() - os.stat(path).st_mtime, FOREIGN_SECONDS):
                     return False
                 os.rmdir(path)
             except FileNotFoundError:

@@ -31,7 +31,7 @@ def has_writer(path: str) -> bool:
     idle = time.time() - os.stat(path).st_mtime
     if header is None:
         return outcome == "foreign-version" and idle <= owner.FOREIGN_SECONDS
-    return not owner.has_ended(header.machine, header.pid, header.start_ticks, idle)
+    return not owner.has_ended(header.process, idle)
 
 
 def close_ended_journals(folder: Folder, program: int | None) -> int:

@@ -132,23 +132,20 @@ class FileHeader:
         "created_ns",
         "identity_digest",
         "kind",
-        "machine",
-        "pid",
+        "process",
         "program",
         "salt",
         "size",
-        "start_ticks",
     )
     application: str
     created_ns: int
     identity_digest: bytes
     kind: bytes
-    machine: bytes
-    pid: int
+    #: Its writer, as ``owner.this_process`` returns it.
+    process: owner.Process
     program: int
     salt: int
     size: int
-    start_ticks: int
 
 
 def new_salt() -> int:
@@ -171,7 +168,6 @@ def file_header(
     fields: dict[str, Any] = identity.fields
     abi = str(fields.get("abi", ""))
     global_key = bytes.fromhex(fields.get("global_key", ""))
-    machine, pid, start_ticks = owner.this_process()
     head = FILE_HEADER.pack(
         MAGIC,
         VERSION,
@@ -192,10 +188,7 @@ def file_header(
         time.time_ns(),
         size,
         table,
-        machine,
-        pid,
-        0,
-        start_ticks,
+        *owner.this_process(),
         cut_text(application, 64),
         salt,
         0,
@@ -232,7 +225,7 @@ def read_file_header(data: bytes, identity_digest: bytes | None = None) -> tuple
     header = FileHeader()
     header.kind, header.identity_digest = fields[3], fields[5]
     header.program, header.created_ns, header.size = fields[15:18]
-    header.machine, header.pid, header.start_ticks = fields[19], fields[20], fields[22]
+    header.process = fields[19:23]
     header.application = fields[23].rstrip(b"\0").decode("utf-8", "replace")
     header.salt = fields[24]
     if identity_digest is not None and header.identity_digest != identity_digest:

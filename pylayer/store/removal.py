@@ -7,7 +7,7 @@ import os
 from ..common import file_kinds
 from ..common.files import remove
 from ..common.identity import Identity
-from . import ended
+from . import ended, sentinel
 from .bounds import files_of
 from .claim import Claim
 from .folder import Folder
@@ -29,7 +29,7 @@ class Removal:
         self.paths: dict[str, int] = {}
         #: Names of the programs whose files go, by number.
         self.programs: dict[int, str] = {}
-        #: Files that a running process may append to. They are kept.
+        #: Files that a running process may write to. They are kept.
         self.in_use: list[str] = []
         #: Why not all of it was removed; empty text if it was.
         self.failure = ""
@@ -63,7 +63,10 @@ class Removal:
 
     def _add(self, path: str, size: int) -> None:
         try:
-            written = path.endswith(file_kinds.APPENDED) and ended.has_writer(path)
+            if path.endswith(file_kinds.LIVE):
+                written = sentinel.is_alive(path)
+            else:
+                written = path.endswith(file_kinds.APPENDED) and ended.has_writer(path)
         except FileNotFoundError:
             return
         except OSError:

@@ -5,7 +5,7 @@
 The file is a file header, which identifies its process, and the marks of shim/boundary.h, which the layer writes into
 mapped memory. It is deleted when the device is destroyed. If the process ended without that, the next start of the
 identity reads the file and writes a note of suspects. On file systems where a write to a mapped file may fail for lack
-of disk space, the files are in the runtime directory instead.
+of disk space, and on those of several machines, the files are in the runtime directory instead.
 """
 
 from __future__ import annotations
@@ -156,16 +156,48 @@ def header_template(identity: Identity) -> bytes:
     return bytes(head)
 
 
+def _state_of_mapping(fd: int) -> str:
+    """Returns whether the process that mapped the file is alive, as ``owner.state``. The kernel grants a lease only
+    while nobody has the file open for writing. The mapping of a living process keeps the file open, whatever
+    descriptors the program closes, and in any container. The lease ends with the descriptor."""
+    import fcntl
+    import signal
+
+    try:
+        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)  # programs ignore it; whoever breaks the lease sends it
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    except BlockingIOError:
+        return owner.ALIVE
+    except OSError:
+        return owner.ELSEWHERE
+    return owner.DEAD
+
+
+def is_alive(path: str) -> bool:
+    """Returns whether the process of a sentinel may be alive. Raises OSError."""
+    fd = paths.open_in_store(path)
+    try:
+        header = format.read_file_header(os.read(fd, format.FILE_HEADER.size))[0]
+        state = owner.state(header.process) if header is not None else owner.ELSEWHERE
+        if state == owner.ELSEWHERE:
+            state = _state_of_mapping(fd)
+        if state == owner.ELSEWHERE:
+            return time.time() - os.fstat(fd).st_mtime <= owner.FOREIGN_SECONDS
+        return state == owner.ALIVE
+    finally:
+        os.close(fd)
+
+
 def _read(path: str, folder: Folder) -> Death | None:
-    """Returns None while the file's process may be alive."""
+    """Returns None while the file's process may be alive. Raises OSError."""
     when = os.stat(path, follow_symlinks=False).st_mtime
+    if is_alive(path):
+        return None
     data = read_small(path, BYTES)
     header, outcome = format.read_file_header(data, folder.identity.digest)
     if header is None or header.kind != file_kinds.LIVE.magic:
         # Either the writer died over it, or we may not read it.
         return None if outcome in ("foreign-version", "foreign-identity") else Death(path, 0, "", when, [])
-    if not owner.has_ended(header.machine, header.pid, header.start_ticks, time.time() - when):
-        return None
     marks = []
     if len(data) == BYTES:
         for call, kind, count, cache, *ids in MARK.iter_unpack(data[OFFSET:]):

@@ -129,10 +129,10 @@ class Store:
 
 def ended(head: bytes) -> bytes:
     """Returns a file header whose writer has ended: its pid belongs to no process."""
-    machine, _, ticks = owner.this_process()
+    place, _, namespace, ticks = owner.this_process()
     changed = bytearray(head)
     fields = list(format.FILE_HEADER.unpack(head))
-    fields[19:23] = [machine, 0x7FFFFFFE, 0, ticks]
+    fields[19:23] = [place, 0x7FFFFFFE, namespace, ticks]
     changed[:] = format.FILE_HEADER.pack(*fields)
     body = bytes(changed[: format.HASHED_FILE_HEADER])
     return body + struct.pack("<Q", xxhash.xxh3_64_intdigest(body))

@@ -30,11 +30,12 @@ SHOW_CURSOR, LEAVE_SCREEN = b"\x1b[?25h", b"\x1b[?1049l"
 
 def write_run(user: User, *events: Event, **values: Any) -> RunFile:
     """Writes a run of this process, as the layer writes it while it runs."""
-    machine, pid, ticks = owner.this_process()
+    machine, pid, namespace, ticks = owner.this_process()
     base: dict[str, Any] = {
         "version": 1,
         "pid": pid,
         "machine": machine.hex(),
+        "pid_namespace": namespace,
         "start_ticks": ticks,
         "started": time.time(),
         "started_ns": time.monotonic_ns(),

@@ -355,7 +355,7 @@ def seeds() -> dict[str, dict[str, bytes]]:
     """Every seed by target and name, the same bytes each time."""
     with (
         mock.patch.object(time, "time_ns", lambda: 1_700_000_000_000_000_000),
-        mock.patch.object(owner, "this_process", lambda: (bytes(range(16)), 4_194_305, 12345)),
+        mock.patch.object(owner, "this_process", lambda: (bytes(range(16)), 4_194_305, 0, 12345)),
     ):
         return _seeds()
 

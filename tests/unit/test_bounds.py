@@ -1,10 +1,8 @@
-"""Which records are evicted when there are too many, and whose files a process may touch."""
+"""Which records are evicted when there are too many."""
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -12,7 +10,6 @@ import pytest
 from unit.folders import IDENTITY, data_of, loaded, packs, put, run_all
 from unit.things import facts
 
-from pylayer.common import owner
 from pylayer.common.identity import Identity
 from pylayer.store import bounds, fold, format, journal
 from pylayer.store.folder import Folder
@@ -115,48 +112,6 @@ def test_old_drivers_leave_before_todays(folder: Folder) -> None:
     enforce(folder, 200_000)
     assert len(numbers_left(folder, 1)) == 50
     assert bounds.total_bytes(folder.root) <= 200_000
-
-
-# ---- owners ------------------------------------------------------------------------------------------
-
-
-def test_owner() -> None:
-    """This process has not ended. A process that never existed has ended. A process of another machine is unknown for a
-    day."""
-    machine, pid, ticks = owner.this_process()
-    assert not owner.has_ended(machine, pid, ticks, 1e9)
-    assert owner.has_ended(machine, pid, ticks + 1, 0) or ticks == 0
-    assert owner.has_ended(machine, 1 << 22, 5, 0)
-    assert not owner.has_ended(b"another machine.", 1 << 22, 5, 3600)
-    assert owner.has_ended(b"another machine.", 1 << 22, 5, 25 * 3600)
-    assert not owner.has_ended(b"another machine.", 1 << 22, 5, -1e6)
-
-
-#: The program's first thread ends, and another one goes on.
-FIRST_THREAD_ENDS = """
-import ctypes, threading
-threading.Thread(target=input).start()
-ctypes.CDLL(None).pthread_exit(None)
-"""
-
-
-def state(pid: int) -> str:
-    """Returns the state letter from /proc."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-
-
-def test_owner_of_which_a_part_has_ended() -> None:
-    """A process whose first thread has ended still runs. A process without threads has ended, even if nobody has waited
-    for it."""
-    machine = owner.this_process()[0]
-    with subprocess.Popen([sys.executable, "-c", FIRST_THREAD_ENDS], stdin=subprocess.PIPE) as process:
-        ticks = int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19])
-        while state(process.pid) != "Z":
-            time.sleep(0.001)
-        assert not owner.has_ended(machine, process.pid, ticks, 0)
-        process.kill()
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-        assert owner.has_ended(machine, process.pid, ticks, 0)
 
 
 def test_clock_that_went_backwards(folder: Folder) -> None:

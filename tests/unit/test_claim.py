@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -51,8 +52,8 @@ def test_slow_taker_leaves_the_claim_of_a_fast_one(folder: Folder, monkeypatch: 
     abandon(folder)
     known, writers = owner.has_ended, []
 
-    def has_ended(machine: bytes, pid: int, start_ticks: int, idle_seconds: float) -> bool:
-        ended = known(machine, pid, start_ticks, idle_seconds)
+    def has_ended(process: owner.Process, idle_seconds: float, limit: float) -> bool:
+        ended = known(process, idle_seconds, limit)
         if ended and not writers:
             monkeypatch.setattr(owner, "has_ended", known)
             assert Claim(folder).take()
@@ -106,11 +107,13 @@ def test_pack_of_a_living_writer_stays(folder: Folder) -> None:
 
 
 def test_claim_that_names_nobody(folder: Folder) -> None:
-    """A claim that names no process is abandoned after a day, like a claim of another machine."""
+    """A claim that names no process is abandoned after a quarter of an hour, like a claim of another machine or of
+    another container."""
     path = os.path.join(folder.path, "folding", "somebody")
     os.makedirs(path)
+    os.utime(path, (time.time() - 800,) * 2)
     assert not Claim(folder).take()
-    os.utime(path, (0, 0))
+    os.utime(path, (time.time() - 1000,) * 2)
     assert Claim(folder).take()
 
 

@@ -42,7 +42,7 @@ def small_journal() -> bytes:
 def test_format_is_pinned(monkeypatch: pytest.MonkeyPatch) -> None:
     """These are the bytes of a file. If this fails, format.VERSION must be raised, because stores exist."""
     monkeypatch.setattr(time, "time_ns", lambda: 0x1122334455667788)
-    monkeypatch.setattr(owner, "this_process", lambda: (bytes(range(16, 32)), 0x01020304, 0x1112131415161718))
+    monkeypatch.setattr(owner, "this_process", lambda: (bytes(range(16, 32)), 0x01020304, 0, 0x1112131415161718))
     identity = Identity.of(facts(), global_key=b"global key")
     identity.digest = bytes(range(16))
     header = format.file_header(format.JOURNAL, identity, 0x0102030405060708, "a program", salt=0, size=0x1000)
@@ -222,7 +222,7 @@ def test_file_header_says_whose_it_is() -> None:
     assert (header.kind, header.identity_digest, header.program) == (format.PACK, identity.digest, 9)
     assert (header.salt, header.size) == (5, 512)
     assert header.application.startswith("prögram") and len(header.application.encode()) <= 64
-    assert (header.machine, header.pid, header.start_ticks) == owner.this_process()
+    assert header.process == owner.this_process()
 
 
 def test_two_writers(tmp_path: Path) -> None:

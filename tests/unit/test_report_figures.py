@@ -85,11 +85,11 @@ def test_state(tmp_path: Path) -> None:
     """A run died if it has no end and its process is gone. If the process cannot be checked, nothing is known."""
     from pylayer.common import owner
 
-    machine, pid, ticks = owner.this_process()
+    machine, pid, namespace, ticks = owner.this_process()
     for values in (
         {"ended": 1001.0},
-        {"machine": machine.hex(), "pid": pid, "start_ticks": ticks, "started": 2000.0},
-        {"machine": machine.hex(), "pid": 0x7FFFFFFE, "start_ticks": 5, "started": 3000.0},
+        {"machine": machine.hex(), "pid": pid, "pid_namespace": namespace, "start_ticks": ticks, "started": 2000.0},
+        {"machine": machine.hex(), "pid": 0x7FFFFFFE, "pid_namespace": namespace, "start_ticks": 5, "started": 3000.0},
         {"machine": "not hexadecimal", "started": 4000.0},
     ):
         recorded_runs.write(tmp_path, **{"ended": 0.0, **values})
@@ -265,9 +265,9 @@ def test_hostile_run(tmp_path: Path, value: Any) -> None:
     """Any value of any key in a run's file is handled without an exception."""
     from pylayer.report import page
 
-    keys = ("pid", "started", "started_ns", "ended", "machine", "start_ticks", "counters", "kinds", "cache_outcomes",
-            "refused", "mean_compile_ns", "stored_bytes", "store_bytes", "timeline_dropped", "program", "executable",
-            "device", "identity", "carrier", "policy", "damage", "load_ns")  # fmt: skip
+    keys = ("pid", "started", "started_ns", "ended", "machine", "pid_namespace", "start_ticks", "counters", "kinds",
+            "cache_outcomes", "refused", "mean_compile_ns", "stored_bytes", "store_bytes", "timeline_dropped",
+            "program", "executable", "device", "identity", "carrier", "policy", "damage", "load_ns")  # fmt: skip
     for number, key in enumerate(keys):
         root = tmp_path / str(number)
         recorded_runs.write(root, [pipeline(0, 20)], **{key: value})

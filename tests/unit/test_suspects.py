@@ -3,6 +3,7 @@ again."""
 
 from __future__ import annotations
 
+import mmap
 import os
 import re
 import struct
@@ -123,13 +124,30 @@ def test_calls_that_say_nothing(folder: Folder, call: int) -> None:
 
 
 def test_process_that_lives(folder: Folder) -> None:
-    """A sentinel whose process still runs is left alone. So is one of another machine, for a day."""
+    """A sentinel whose process still runs is left alone. So is one of another container or boot, and a damaged one, as
+    long as a process has the file open or mapped: then the kernel knows that it lives."""
     mine = death(folder, mark(sentinel.PIPELINES, 11), pid=os.getpid())
     data = bytearray(mine.read_bytes())
     data[:256] = format.file_header(file_kinds.LIVE.magic, folder.identity, salt=0)
     mine.write_bytes(data)
     other = death(folder, mark(sentinel.PIPELINES, 11), machine=b"another machine!")
-    assert not crash_notes.review(folder)[0] and mine.exists() and other.exists()
+    damaged = death(folder, mark(sentinel.PIPELINES, 11))
+    damaged.write_bytes(damaged.read_bytes()[:100])
+    with other.open("r+b") as opened, damaged.open("r+b"):
+        mapping = mmap.mmap(opened.fileno(), 0)
+        opened.close()
+        assert not crash_notes.review(folder)[0] and all(path.exists() for path in (mine, other, damaged))
+    mapping.close()
+    assert crash_notes.review(folder)[0].pipelines.keys() == {11}
+    assert mine.exists() and not other.exists() and not damaged.exists()
+
+
+def test_file_system_without_leases(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the kernel does not say whether a sentinel is mapped, that of a process elsewhere is left alone for a
+    day."""
+    monkeypatch.setattr(sentinel, "_state_of_mapping", lambda fd: owner.ELSEWHERE)
+    other = death(folder, mark(sentinel.PIPELINES, 11), machine=b"another machine!")
+    assert not crash_notes.review(folder)[0] and other.exists()
     os.utime(other, (time.time() - 25 * 3600,) * 2)
     assert crash_notes.review(folder)[0].pipelines.keys() == {11} and not other.exists()
 

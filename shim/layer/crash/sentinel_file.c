@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 
 #include "crash/sentinel.h"
 #include "crash/sentinel_file.h"
+#include "instance/program_name.h"
 #include "process/process.h"
 #include "process/trusted.h"
 #include "store/owner.h"
@@ -29,33 +31,47 @@ static bool find_outside(const char *folder, char directory[PATH_BYTES], char be
     return true;
 }
 
-/* Returns true if the process was in no call to the driver with stored or application data. */
-static bool has_no_marks(const uint8_t *file)
+/* Returns true if the process was in a call to the driver with stored or application data. */
+static bool has_marks(const uint8_t *file)
 {
     for (unsigned i = 0; i < PYLAYER_MARK_COUNT; i++) {
         PylayerMark mark;
         memcpy(&mark, file + PYLAYER_MARKS_OFFSET + i * sizeof mark, sizeof mark);
         if (mark.call > PYLAYER_MARK_TAKEN)
-            return false;
+            return true;
     }
-    return true;
+    return false;
+}
+
+/* Asks the kernel for a lease, which it grants only while nobody has the file open for writing. The mapping of a living
+ * process keeps the file open, whatever descriptors the program closes, and in any container: these files are on file
+ * systems of one kernel (sentinel_open). The lease ends with the descriptor. */
+static OwnerState state_of_mapping(int fd)
+{
+    fcntl(fd, F_SETSIG, SIGURG); /* programs ignore it. Without this, whoever breaks the lease would send SIGIO */
+    if (fcntl(fd, F_SETLEASE, F_RDLCK) == 0)
+        return OWNER_DEAD;
+    return errno == EAGAIN ? OWNER_ALIVE : OWNER_ELSEWHERE;
 }
 
 bool sentinel_may_be_dead(int directory, const char *name)
 {
-    uint8_t file[PYLAYER_LIVE_BYTES];
+    uint8_t file[PYLAYER_LIVE_BYTES] = {0};
     FileHeader header;
     int fd = openat(directory, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0)
         return errno != ENOENT;
-    bool whole = read(fd, file, sizeof file) == (ssize_t)sizeof file;
-    close(fd);
+    bool readable = read(fd, file, sizeof file) >= 0;
     memcpy(&header, file, sizeof header);
-    if (!whole || owner_is_alive(&header))
-        return !whole;
+    OwnerState state = owner_state(&header.owner);
+    if (state == OWNER_ELSEWHERE)
+        state = state_of_mapping(fd);
+    close(fd);
+    if (state == OWNER_ALIVE)
+        return false;
     /* A program that ends by _exit or by a kill leaves such a file each time. */
-    bool harmless = owner_was_here(&header) && has_no_marks(file);
-    if (harmless)
+    bool harmless = readable && !has_marks(file);
+    if (harmless && state == OWNER_DEAD)
         unlinkat(directory, name, 0);
     return !harmless;
 }
@@ -63,7 +79,7 @@ bool sentinel_may_be_dead(int directory, const char *name)
 bool sentinels_outside_may_be_dead(const char *folder)
 {
     char path[PATH_BYTES], beginning[20];
-    if (!find_outside(folder, path, beginning))
+    if (!find_outside(folder, path, beginning) || !is_own_directory(path))
         return false;
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
@@ -109,8 +125,12 @@ bool sentinel_create(Device *device, const char *folder, FileHeader header, bool
     uint64_t random[2];
     char name[96], directory[PATH_BYTES], beginning[20];
     clock_gettime(CLOCK_REALTIME, &now);
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random || !owner_write(&header))
+    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
         return false;
+    owner_write(&header.owner);
+    char *title = program_title(device->instance->info.application_name);
+    strncpy(header.application, title ? title : "", sizeof header.application);
+    free(title);
     header.created_ns = (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
     header.salt = random[0] | 1;
     file_header_seal(&header);

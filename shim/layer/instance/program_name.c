@@ -100,6 +100,17 @@ const char *executable_name(void)
     return own_program_name;
 }
 
+char *program_title(const char *application_name)
+{
+    char *title = NULL;
+    const char *executable = executable_name();
+    bool both = executable && *application_name && !strcasestr(executable, application_name);
+    int length = !executable ? -1
+                 : both      ? asprintf(&title, "%s (%s)", executable, application_name)
+                             : asprintf(&title, "%s", executable);
+    return length < 0 ? NULL : title;
+}
+
 bool program_id(const char *application_name, uint64_t *id)
 {
     char *text = NULL;

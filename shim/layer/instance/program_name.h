@@ -22,6 +22,8 @@ typedef struct ProgramText {
 const ProgramText *program_text(void);
 /* Returns the name of this process's program, valid for ever: "unknown" if /proc says nothing, NULL if memory is short. */
 const char *executable_name(void);
+/* Returns the program's name for people, as Program.name in pylayer/values.py, malloc'd; NULL if memory is short. */
+char *program_title(const char *application_name);
 /* The program's number in the store, as identity.program_id of Python. Returns false if a name is not plain ASCII, which
  * Python may decode into something else. */
 bool program_id(const char *application_name, uint64_t *id);

@@ -1,14 +1,20 @@
-/* owner.h - which process wrote a file of the store, and whether it lives: pylayer/common/owner.py in C */
+/*
+ * owner.h - which process wrote a file of the store, and whether it lives: pylayer/common/owner.py in C.
+ * tests/unit/test_owner.py has one table of cases for both.
+ */
 #ifndef PYLAYER_OWNER_H
 #define PYLAYER_OWNER_H
 
 #include "store/store_format.h"
 
-/* Fills in machine, pid and start time of this process. Returns false if /proc does not tell them. */
-bool owner_write(FileHeader *header);
-/* Returns true if the process that wrote the file runs on this machine now. */
-bool owner_is_alive(const FileHeader *header);
-/* Returns true if it ran on this machine since its last boot. */
-bool owner_was_here(const FileHeader *header);
+typedef enum OwnerState {
+    OWNER_ALIVE,
+    OWNER_DEAD,
+    OWNER_ELSEWHERE, /* on another machine or in another pid namespace, or /proc does not tell */
+} OwnerState;
+
+/* Describes this process. What /proc does not tell is 0. */
+void owner_write(Owner *owner);
+OwnerState owner_state(const Owner *owner);
 
 #endif

@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -43,32 +42,28 @@ static void write_program(FILE *out, const PylayerInstanceInfo *instance)
     write_text(out, "executable", executable);
     write_text(out, "application", application);
     write_text(out, "engine", instance->engine_name);
-    /* As Program.name in pylayer/values.py. In pieces: names may be longer than the thread's stack. */
-    fprintf(out, "program=s:");
-    write_escaped(out, executable);
-    if (*application && !strcasestr(executable, application)) {
-        fprintf(out, " (");
-        write_escaped(out, application);
-        fputc(')', out);
-    }
-    fputc('\n', out);
+    char *title = program_title(application);
+    write_text(out, "program", title ? title : executable);
+    free(title);
 }
 
 static void write_process(FILE *out, const Device *device, const char *identity)
 {
-    FileHeader header = {0};
+    Owner owner;
     struct timespec now;
+    uint8_t place[PYLAYER_DIGEST_BYTES];
     char machine[DIGEST_HEX_BYTES];
-    owner_write(&header);
-    digest_hex(machine, header.machine);
+    owner_write(&owner);
+    memcpy(place, &owner, sizeof place); /* machine and boot */
+    digest_hex(machine, place);
     clock_gettime(CLOCK_REALTIME, &now);
     uint64_t begun = atomic_load(&device->loading.begun_ns);
     uint64_t ended = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000, lasted = (now_ns() - begun) / 1000;
     uint64_t started = ended - lasted;
     write_text(out, "machine", machine);
     write_text(out, "identity", identity);
-    fprintf(out, "pid=i:%u\nstart_ticks=i:%llu\nstarted_ns=i:%llu\n", header.pid,
-            (unsigned long long)header.start_ticks, (unsigned long long)begun);
+    fprintf(out, "pid=i:%u\npid_namespace=i:%u\nstart_ticks=i:%llu\nstarted_ns=i:%llu\n", owner.pid,
+            owner.pid_namespace, (unsigned long long)owner.start_ticks, (unsigned long long)begun);
     /* Not as %f: its decimal point is the program's locale's. */
     fprintf(out, "started=f:%llu.%06llu\nended=f:%llu.%06llu\n", (unsigned long long)started / 1000000,
             (unsigned long long)started % 1000000, (unsigned long long)ended / 1000000,

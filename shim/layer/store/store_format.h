@@ -14,6 +14,13 @@
 /* Larger records are not ours: format.MAX_RECORD_BYTES. */
 #define STORE_MAX_RECORD_BYTES (1ull << 30)
 
+/* The process that wrote a file (owner.h). 0: unknown. */
+typedef struct Owner {
+    uint64_t machine, boot;
+    uint32_t pid, pid_namespace;
+    uint64_t start_ticks;
+} Owner;
+
 typedef struct FileHeader {
     char magic[8];
     uint32_t version, header_size;
@@ -23,9 +30,7 @@ typedef struct FileHeader {
     uint8_t of_identity[72]; /* fields of the identity again, for other readers */
     uint64_t program, created_ns, size;
     uint64_t table; /* packs: where the TABL record begins */
-    uint8_t machine[PYLAYER_DIGEST_BYTES];
-    uint32_t pid, zero_2;
-    uint64_t start_ticks;
+    Owner owner;
     char application[64];
     uint64_t salt, hash;
 } FileHeader;
