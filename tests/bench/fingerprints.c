@@ -12,6 +12,7 @@
 #include "../../shim/layer/vulkan/pnext.c"
 #include "../../shim/layer/shaders/seen.c"
 #include "../../shim/layer/shaders/shader_modules.c"
+#include "../../shim/layer/process/shared_map.c"
 #include "../../shim/layer/process/spread_lock.c"
 
 #include <stdio.h>

@@ -12,6 +12,7 @@
 #include "../../shim/layer/vulkan/pnext.c"
 #include "../../shim/layer/shaders/seen.c"
 #include "../../shim/layer/shaders/shader_modules.c"
+#include "../../shim/layer/process/shared_map.c"
 #include "../../shim/layer/process/spread_lock.c"
 
 #include <stdio.h>
@@ -120,8 +121,8 @@ static bool modules_are_told_apart(void)
             codes[chosen] = step;
         }
         unsigned other = (random >> 32) % HANDLES;
-        if (find(&device.modules, next_handle) != expected_code(codes[chosen]) ||
-            find(&device.modules, 0x7f0000000000ull + other * 192ull) != expected_code(codes[other]))
+        if (shared_map_find(&device.modules, next_handle) != expected_code(codes[chosen]) ||
+            shared_map_find(&device.modules, 0x7f0000000000ull + other * 192ull) != expected_code(codes[other]))
             return false;
     }
     return true;

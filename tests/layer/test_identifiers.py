@@ -186,10 +186,10 @@ def test_module_and_identifier_have_one_fingerprint(world: World) -> None:
         found = wanted.take()
         seen[mode] = set(only(found, "destroyed")[0]["seen"])
         stored[mode] = {cell["fingerprint"] for cell in only(found, "cell")} - {0}
-    assert stored["record"] == seen["record"] and len(seen["record"]) == 10
+    assert stored["record"] <= seen["record"] and len(seen["record"]) == 14
     assert seen["inline"] == seen["translate"] == seen["record"]
-    # Without the two libraries that RADV creates only from code.
-    assert seen["replay"] < seen["record"] and len(seen["replay"]) == 8
+    # Without the two libraries that RADV creates only from code, and without what is linked from them.
+    assert seen["replay"] < seen["record"] and len(seen["replay"]) == 11
     assert not stored["replay"] | stored["translate"]
     assert not stored["inline"] or not driver_knows_inline_code(world)
 
@@ -204,7 +204,9 @@ def test_identifiers_ignored(world: World) -> None:
         ended = only(wanted.take(), "destroyed")[0]
         seen.append((set(ended["seen"]), ended["counters"]["identified_shaders"] > 0))
     (identified, counted), (ignored, ignored_counted), (without, without_counted) = seen
-    assert ignored == without and len(ignored) == 10 and not identified & ignored
+    assert ignored == without and len(ignored) == 14
+    # Two libraries have no shaders.
+    assert len(identified & ignored) == 2
     assert counted and not ignored_counted and not without_counted
 
 

@@ -62,6 +62,18 @@ def test_only_what_is_created_is_read(real: World) -> None:
     assert 8 <= counters["fetched"] < 100
 
 
+def test_one_linked_pipeline(real: World) -> None:
+    """A run that links one of many pipelines reads its libraries and links, and a few that were stored with them."""
+    real.demo("--count", 60, "--gpl")
+    stored = real.last()["compiled"]
+    real.demo("--count", 1, "--gpl")
+    trim(real)
+    real.demo("--count", 1, "--gpl")
+    counters = real.last()
+    assert counters["compiled"] == 0
+    assert 1 <= counters["fetched"] <= 60 < stored / 2
+
+
 @pytest.mark.parametrize(
     ("folded", "script"), [(False, ""), (True, ""), (True, ALONE)], ids=["journals", "packs", "cells alone"]
 )

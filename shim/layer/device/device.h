@@ -8,6 +8,7 @@
 #include "pipelines/adoption.h"
 #include "pipelines/deferred.h"
 #include "loader/device_commands.h"
+#include "process/shared_map.h"
 #include "device/features.h"
 #include "instance/instance.h"
 #include "caches/loading.h"
@@ -95,8 +96,9 @@ struct Device {
     atomic_uint next_cache_slot;
     KeptDigests kept_digests;
 
-    ShaderCodes modules;         /* by handle */
-    ShaderCodes identified_code; /* the identifiers of inline code seen so far, by the code's digest */
+    SharedMap modules;         /* code of shader modules, by handle */
+    SharedMap identified_code; /* the identifiers of inline code seen so far, by the code's digest */
+    SharedMap libraries;       /* fingerprints of pipeline libraries, by handle */
     ObjectNames names;
     SeenFingerprints seen;
     DeferredOperations deferred;

@@ -117,8 +117,11 @@ static bool fetch(Batch *batch, uint32_t index, VkPipelineCache *alone)
     if (alone)
         *alone = fetched.cell;
     batch->given_before = atomic_load_explicit(&device->last_given, memory_order_acquire);
-    /* The cell of a deferred operation holds several pipelines and has the fingerprint of the first alone. */
-    return !batch->after_load || element->kind >= PYLAYER_KIND_RAY_TRACING ||
+    uint32_t stage_count;
+    create_info_stages(batch->call, index, element->kind, &stage_count);
+    /* The cell of a deferred operation holds several pipelines and has the fingerprint of the first alone. Without shaders
+     * there is nothing that the driver's own cache would find sooner. */
+    return !batch->after_load || element->kind >= PYLAYER_KIND_RAY_TRACING || stage_count == 0 ||
            fingerprint_may_be_merged(device, element->fingerprint, element->known);
 }
 

@@ -84,8 +84,12 @@ VkResult pipelines_create(const PipelineCall *asked)
         batch.elements[i].fingerprint = fingerprint_of(&call, i, batch.elements[i].kind);
     }
     VkResult result = create_by_carrier(&batch, carrier);
-    for (uint32_t i = 0; i < call.count && call.device->set_object_name; i++)
-        object_names_note(call.device, call.pipelines[i], batch.elements[i].fingerprint);
+    for (uint32_t i = 0; i < call.count; i++) {
+        if (call.device->set_object_name)
+            object_names_note(call.device, call.pipelines[i], batch.elements[i].fingerprint);
+        if (batch.elements[i].flags & VK_PIPELINE_CREATE_LIBRARY_BIT_KHR && call.pipelines[i] != VK_NULL_HANDLE)
+            fingerprint_note_library(call.device, call.pipelines[i], batch.elements[i].fingerprint);
+    }
     free(heap);
     return result;
 }

@@ -140,6 +140,8 @@ static uint32_t hand_out(DeferredOperation *operation)
         }
         created++;
         note_created(device, element->fingerprint, 0);
+        if (element->flags & VK_PIPELINE_CREATE_LIBRARY_BIT_KHR)
+            fingerprint_note_library(device, pipeline, element->fingerprint);
         if (operation->cache_is == CACHE_CELL || operation->call.cache == VK_NULL_HANDLE)
             element_clear_application_hit(element);
     }

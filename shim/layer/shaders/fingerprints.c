@@ -1,9 +1,10 @@
 /*
  * fingerprints.c - hashes what a pipeline is made of into one number.
  *
- * The store uses fingerprints to learn which of its records are still in use, and for nothing else. Two pipelines may
- * share one. A pipeline has none if something it is made of is unknown. A fingerprint is the same in every process, so
- * it is made from what the application says, never from handles or pointers.
+ * Fingerprints select the stored records that are given to the driver for a pipeline, and tell the store which of its
+ * records are in use. Two pipelines may share one: then the driver gets the records of both. A pipeline has none if
+ * something it is made of is unknown. A fingerprint is the same in every process, so it is made from what the
+ * application says. Handles count by the fingerprint or the code of what they name.
  *
  * It reads only what every valid create info must have behind its pointers. What the specification lets a driver
  * ignore may be an invalid pointer, so it is not read.
@@ -11,6 +12,11 @@
 #include "shaders/fingerprints.h"
 
 #include <string.h>
+
+#include "device/device.h"
+
+/* Pipelines that are linked from further libraries have no fingerprint. */
+#define MAX_LIBRARIES 65536
 
 /* The words to hash, hashed when complete or when the array is full: one hash over 240 bytes takes as long as two
  * over 16 (measured). XXH3 is slower per byte beyond 240. */
@@ -33,6 +39,12 @@ static void add(Description *description, uint64_t word)
     if (description->used == DESCRIPTION_WORDS)
         hash_of(description);
     description->words[description->used++] = word;
+}
+
+/* Combines two values in a word here, because reading a word from memory that was written in halves is slow. */
+static void add_pair(Description *description, uint32_t low, uint32_t high)
+{
+    add(description, low | (uint64_t)high << 32);
 }
 
 static void add_constants(Description *description, const VkSpecializationInfo *constants)
@@ -58,7 +70,20 @@ static void add_constants(Description *description, const VkSpecializationInfo *
     }
 }
 
-/* Returns false if a stage's code is unknown or there are no stages. */
+/* Where the stage's descriptors are in the heaps of VK_EXT_descriptor_heap. Each source begins with an offset. */
+static void add_mappings(Description *description, const VkPipelineShaderStageCreateInfo *stage)
+{
+    const VkShaderDescriptorSetAndBindingMappingInfoEXT *info =
+        (const void *)pnext_find(stage->pNext, VK_STRUCTURE_TYPE_SHADER_DESCRIPTOR_SET_AND_BINDING_MAPPING_INFO_EXT);
+    for (uint32_t i = 0; info && i < info->mappingCount; i++) {
+        const VkDescriptorSetAndBindingMappingEXT *mapping = &info->pMappings[i];
+        add_pair(description, mapping->descriptorSet, mapping->firstBinding);
+        add_pair(description, mapping->bindingCount, mapping->resourceMask);
+        add_pair(description, (uint32_t)mapping->source, mapping->sourceData.pushDataOffset);
+    }
+}
+
+/* Returns false if a stage's code is unknown. */
 static bool add_stages(Description *description, Device *device, uint32_t stage_count,
                        const VkPipelineShaderStageCreateInfo *stages)
 {
@@ -71,20 +96,15 @@ static bool add_stages(Description *description, Device *device, uint32_t stage_
         add(description, code);
         add(description, stage->pName ? digest64(stage->pName, strlen(stage->pName), 0) : 0);
         add_constants(description, stage->pSpecializationInfo);
+        add_mappings(description, stage);
     }
-    return stage_count > 0;
+    return true;
 }
 
 /* A few states, hashed before the stages. What does not apply is zero. */
 typedef struct States {
     uint32_t kind, subsets, topology, samples, groups, depth, stencil, color_count, colors[8];
 } States;
-
-/* Combines two values in a word here, because reading a word from memory that was written in halves is slow. */
-static void add_pair(Description *description, uint32_t low, uint32_t high)
-{
-    add(description, low | (uint64_t)high << 32);
-}
 
 static void add_states(Description *description, const States *states)
 {
@@ -158,28 +178,94 @@ static void read_graphics_states(States *states, const VkGraphicsPipelineCreateI
         read_formats(states, info);
 }
 
+/* Strides that are dynamic may be uninitialized memory of the program's. pVertexInputState is valid unless it is dynamic
+ * (VUID-VkGraphicsPipelineCreateInfo-pStages-02097). */
+static void add_vertex_input(Description *description, const VkGraphicsPipelineCreateInfo *info)
+{
+    const VkPipelineVertexInputStateCreateInfo *input = info->pVertexInputState;
+    if (!input || is_dynamic(info->pDynamicState, VK_DYNAMIC_STATE_VERTEX_INPUT_EXT))
+        return;
+    bool dynamic_strides = is_dynamic(info->pDynamicState, VK_DYNAMIC_STATE_VERTEX_INPUT_BINDING_STRIDE_EXT);
+    for (uint32_t i = 0; i < input->vertexBindingDescriptionCount; i++) {
+        const VkVertexInputBindingDescription *binding = &input->pVertexBindingDescriptions[i];
+        add_pair(description, binding->binding, (uint32_t)binding->inputRate);
+        add(description, dynamic_strides ? 0 : binding->stride);
+    }
+    for (uint32_t i = 0; i < input->vertexAttributeDescriptionCount; i++) {
+        const VkVertexInputAttributeDescription *attribute = &input->pVertexAttributeDescriptions[i];
+        add_pair(description, attribute->location, attribute->binding);
+        add_pair(description, (uint32_t)attribute->format, attribute->offset);
+    }
+}
+
+/* pColorBlendState and its attachments are valid if the pipeline renders to color attachments and none of these states
+ * is dynamic (VUID-VkPipelineColorBlendStateCreateInfo-pAttachments-07353). Whether a subpass has any is not known. */
+static void add_blending(Description *description, const VkGraphicsPipelineCreateInfo *info, const States *states)
+{
+    const VkPipelineColorBlendStateCreateInfo *blending = info->pColorBlendState;
+    const VkPipelineDynamicStateCreateInfo *dynamic = info->pDynamicState;
+    if (states->color_count == 0 || !blending || is_dynamic(dynamic, VK_DYNAMIC_STATE_COLOR_BLEND_ENABLE_EXT) ||
+        is_dynamic(dynamic, VK_DYNAMIC_STATE_COLOR_BLEND_EQUATION_EXT) ||
+        is_dynamic(dynamic, VK_DYNAMIC_STATE_COLOR_WRITE_MASK_EXT))
+        return;
+    for (uint32_t i = 0; i < blending->attachmentCount; i++) {
+        const VkPipelineColorBlendAttachmentState *attachment = &blending->pAttachments[i];
+        add_pair(description, attachment->blendEnable, attachment->colorWriteMask);
+        if (attachment->blendEnable) /* the rest may be uninitialized otherwise */
+            add(description, digest64(&attachment->srcColorBlendFactor, 6 * sizeof(uint32_t), 0));
+    }
+}
+
+/* Returns false if a library's fingerprint is unknown. */
+static bool add_libraries(Description *description, Device *device, const VkPipelineLibraryCreateInfoKHR *libraries)
+{
+    for (uint32_t i = 0; libraries && i < libraries->libraryCount; i++) {
+        uint64_t fingerprint = shared_map_find(&device->libraries, (uint64_t)libraries->pLibraries[i]);
+        if (!fingerprint)
+            return false;
+        add(description, fingerprint);
+    }
+    return true;
+}
+
+/* What tells pipelines without stages of their own apart. Returns false if it is unknown. */
+static bool add_parts(Description *description, const PipelineCall *call, const AnyCreateInfo *info,
+                      const States *states)
+{
+    const VkPipelineLibraryCreateInfoKHR *libraries =
+        call->point == BIND_RAY_TRACING
+            ? info->ray_tracing.pLibraryInfo
+            : (const void *)pnext_find(info->head.pNext, VK_STRUCTURE_TYPE_PIPELINE_LIBRARY_CREATE_INFO_KHR);
+    if (states->subsets & VK_GRAPHICS_PIPELINE_LIBRARY_VERTEX_INPUT_INTERFACE_BIT_EXT)
+        add_vertex_input(description, &info->graphics);
+    if (states->subsets & VK_GRAPHICS_PIPELINE_LIBRARY_FRAGMENT_OUTPUT_INTERFACE_BIT_EXT)
+        add_blending(description, &info->graphics, states);
+    bool has_parts = states->subsets || (libraries && libraries->libraryCount > 0);
+    return has_parts && add_libraries(description, call->device, libraries);
+}
+
+void fingerprint_note_library(Device *device, VkPipeline library, uint64_t fingerprint)
+{
+    shared_map_put(&device->libraries, (uint64_t)library, fingerprint, MAX_LIBRARIES);
+}
+
 uint64_t fingerprint_of(const PipelineCall *call, uint32_t index, enum PylayerPipelineKind kind)
 {
     const AnyCreateInfo *info = create_info_at(call, index);
-    const VkPipelineShaderStageCreateInfo *stages = &info->compute.stage;
-    uint32_t stage_count = 1;
+    uint32_t stage_count;
+    const VkPipelineShaderStageCreateInfo *stages = create_info_stages(call, index, kind, &stage_count);
     States states = {.kind = kind};
     if (call->point == BIND_GRAPHICS) {
         states.subsets = graphics_subsets(&info->graphics, kind);
-        if (!(states.subsets & SUBSETS_WITH_STAGES))
-            return 0;
         read_graphics_states(&states, &info->graphics);
-        stages = info->graphics.pStages;
-        stage_count = info->graphics.stageCount;
     } else if (call->point == BIND_RAY_TRACING) {
         states.groups = info->ray_tracing.groupCount;
-        stages = info->ray_tracing.pStages;
-        stage_count = info->ray_tracing.stageCount;
     }
     Description description;
     description.hash = description.used = 0;
     add_states(&description, &states);
-    if (!add_stages(&description, call->device, stage_count, stages))
+    if (!(stage_count > 0 ? add_stages(&description, call->device, stage_count, stages)
+                          : add_parts(&description, call, info, &states)))
         return 0;
     uint64_t hash = hash_of(&description);
     return hash ? hash : 1;

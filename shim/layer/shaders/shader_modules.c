@@ -12,47 +12,16 @@
 
 void shader_modules_open(Device *device)
 {
-    spread_lock_init(&device->modules.lock);
-    spread_lock_init(&device->identified_code.lock);
-}
-
-static void close_codes(ShaderCodes *codes)
-{
-    spread_lock_destroy(&codes->lock);
-    number_map_free(&codes->codes);
+    shared_map_open(&device->modules);
+    shared_map_open(&device->identified_code);
+    shared_map_open(&device->libraries);
 }
 
 void shader_modules_close(Device *device)
 {
-    close_codes(&device->modules);
-    close_codes(&device->identified_code);
-}
-
-/* Returns 0 if the key is unknown. */
-static uint64_t find(ShaderCodes *codes, uint64_t key)
-{
-    if (!spread_lock_read(&codes->lock, false))
-        return 0;
-    uint64_t code = number_map_find(&codes->codes, key);
-    spread_unlock_read(&codes->lock, false);
-    return code;
-}
-
-static void put(ShaderCodes *codes, uint64_t key, uint64_t code, size_t most)
-{
-    if (!spread_try_write(&codes->lock))
-        return;
-    if (codes->codes.used < most)
-        number_map_put(&codes->codes, key, code);
-    spread_unlock_write(&codes->lock);
-}
-
-static void forget(ShaderCodes *codes, uint64_t key)
-{
-    if (!spread_try_write(&codes->lock))
-        return;
-    number_map_remove(&codes->codes, key);
-    spread_unlock_write(&codes->lock);
+    shared_map_close(&device->modules);
+    shared_map_close(&device->identified_code);
+    shared_map_close(&device->libraries);
 }
 
 static uint64_t code_of_info(const VkShaderModuleCreateInfo *info)
@@ -78,13 +47,13 @@ static uint64_t code_of_inline_info(Device *device, const VkShaderModuleCreateIn
     uint64_t code = code_of_info(info);
     if (!device->get_code_identifier)
         return code;
-    uint64_t identifier = find(&device->identified_code, code);
+    uint64_t identifier = shared_map_find(&device->identified_code, code);
     if (identifier)
         return identifier;
     identifier = identifier_of_code(device, info);
     if (!identifier)
         return code;
-    put(&device->identified_code, code, identifier, MAX_IDENTIFIED_CODE);
+    shared_map_put(&device->identified_code, code, identifier, MAX_IDENTIFIED_CODE);
     return identifier;
 }
 
@@ -92,7 +61,7 @@ uint64_t shader_code_of_stage(Device *device, const VkPipelineShaderStageCreateI
 {
     /* VUID-VkPipelineShaderStageCreateInfo-stage-06844, -06845, -06848: exactly one of the three. */
     if (stage->module != VK_NULL_HANDLE)
-        return find(&device->modules, (uint64_t)stage->module);
+        return shared_map_find(&device->modules, (uint64_t)stage->module);
     for (const VkBaseInStructure *node = stage->pNext; node; node = node->pNext) {
         if (node->sType == VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO)
             return code_of_inline_info(device, (const VkShaderModuleCreateInfo *)(const void *)node);
@@ -116,7 +85,7 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateShaderModule(VkDevice handle, const V
     bool wanted = device->plan.tell_creations ||
                   atomic_load_explicit(&device->carrier, memory_order_relaxed) != PYLAYER_CARRIER_OFF;
     if (result == VK_SUCCESS && wanted && !process_is_forked_child())
-        put(&device->modules, (uint64_t)*module, code_of_new_module(device, *module, info), SIZE_MAX);
+        shared_map_put(&device->modules, (uint64_t)*module, code_of_new_module(device, *module, info), SIZE_MAX);
     return result;
 }
 
@@ -127,7 +96,7 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyShaderModule(VkDevice handle, VkShaderMo
     /* Forget it before the driver can give the same handle to another thread. If the driver returned the handle
      * several times, for the same code (Vulkan, 'Object Model'), its code is unknown from here on. */
     if (module != VK_NULL_HANDLE && !process_is_forked_child()) {
-        forget(&device->modules, (uint64_t)module);
+        shared_map_remove(&device->modules, (uint64_t)module);
         object_names_forget_module(device, module);
     }
     device->destroy_shader_module(handle, module, allocator);

@@ -3,14 +3,6 @@
 #define PYLAYER_SHADER_MODULES_H
 
 #include "base.h"
-#include "process/number_map.h"
-#include "process/spread_lock.h"
-
-/* A map that pipeline creation reads for each stage, and that vkCreateShaderModule writes. */
-typedef struct ShaderCodes {
-    SpreadLock lock;
-    NumberMap codes;
-} ShaderCodes;
 
 void shader_modules_open(Device *device);
 void shader_modules_close(Device *device);

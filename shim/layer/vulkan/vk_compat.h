@@ -200,4 +200,28 @@ typedef struct VkPhysicalDevicePipelineCacheIncrementalModeFeaturesSEC {
 } VkPhysicalDevicePipelineCacheIncrementalModeFeaturesSEC;
 #endif
 
+#ifndef VK_EXT_descriptor_heap
+#define VK_STRUCTURE_TYPE_SHADER_DESCRIPTOR_SET_AND_BINDING_MAPPING_INFO_EXT ((VkStructureType)1000135006)
+typedef union VkDescriptorMappingSourceDataEXT {
+    uint32_t pushDataOffset;
+    uint64_t room[7]; /* as much as the largest member, VkDescriptorMappingSourceIndirectIndexEXT */
+} VkDescriptorMappingSourceDataEXT;
+typedef struct VkDescriptorSetAndBindingMappingEXT {
+    VkStructureType sType;
+    const void *pNext;
+    uint32_t descriptorSet;
+    uint32_t firstBinding;
+    uint32_t bindingCount;
+    VkFlags resourceMask;
+    uint32_t source;
+    VkDescriptorMappingSourceDataEXT sourceData;
+} VkDescriptorSetAndBindingMappingEXT;
+typedef struct VkShaderDescriptorSetAndBindingMappingInfoEXT {
+    VkStructureType sType;
+    const void *pNext;
+    uint32_t mappingCount;
+    const VkDescriptorSetAndBindingMappingEXT *pMappings;
+} VkShaderDescriptorSetAndBindingMappingInfoEXT;
+#endif
+
 #endif

@@ -1,0 +1,39 @@
+/* shared_map.c - see shared_map.h */
+#include "process/shared_map.h"
+
+void shared_map_open(SharedMap *map)
+{
+    spread_lock_init(&map->lock);
+}
+
+void shared_map_close(SharedMap *map)
+{
+    spread_lock_destroy(&map->lock);
+    number_map_free(&map->numbers);
+}
+
+uint64_t shared_map_find(SharedMap *map, uint64_t key)
+{
+    if (!spread_lock_read(&map->lock, false))
+        return 0;
+    uint64_t value = number_map_find(&map->numbers, key);
+    spread_unlock_read(&map->lock, false);
+    return value;
+}
+
+void shared_map_put(SharedMap *map, uint64_t key, uint64_t value, size_t most)
+{
+    if (!spread_try_write(&map->lock))
+        return;
+    if (map->numbers.used < most || number_map_find(&map->numbers, key))
+        number_map_put(&map->numbers, key, value);
+    spread_unlock_write(&map->lock);
+}
+
+void shared_map_remove(SharedMap *map, uint64_t key)
+{
+    if (!spread_try_write(&map->lock))
+        return;
+    number_map_remove(&map->numbers, key);
+    spread_unlock_write(&map->lock);
+}
