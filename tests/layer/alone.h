@@ -3,8 +3,6 @@
 #ifndef ALONE_H
 #define ALONE_H
 
-#include "crash/sentinel.h"
-
 void *dispatch_find(DispatchTable *table, void *key)
 {
     (void)table;
@@ -27,17 +25,6 @@ const char *environment_get(const char *name)
 bool process_is_forked_child(void)
 {
     return false;
-}
-
-Mark mark_added(Device *of, enum PylayerMarkedCall call, unsigned kind, uint64_t fingerprint)
-{
-    (void)of, (void)call, (void)kind, (void)fingerprint;
-    return (Mark){0};
-}
-
-void mark_end(Mark mark)
-{
-    (void)mark;
 }
 
 void log_line(enum PylayerLogLevel level, const char *format, ...)
