@@ -46,6 +46,21 @@ NEWER = {
     "VK_EXT_layer_settings": [],
     "VK_KHR_pipeline_binary": [],
     "VK_SEC_pipeline_cache_incremental_mode": [],
+    "VK_EXT_descriptor_heap": [
+        "VK_STRUCTURE_TYPE_SHADER_DESCRIPTOR_SET_AND_BINDING_MAPPING_INFO_EXT",
+        "VkDescriptorMappingSourceEXT",
+        "VkDescriptorMappingSourceConstantOffsetEXT",
+        "VkDescriptorMappingSourceHeapDataEXT",
+        "VkDescriptorMappingSourceIndirectAddressEXT",
+        "VkDescriptorMappingSourceIndirectIndexArrayEXT",
+        "VkDescriptorMappingSourceIndirectIndexEXT",
+        "VkDescriptorMappingSourcePushIndexEXT",
+        "VkDescriptorMappingSourceShaderRecordIndexEXT",
+        "VkDescriptorMappingSourceDataEXT",
+        "VkDescriptorSetAndBindingMappingEXT",
+        "VkShaderDescriptorSetAndBindingMappingInfoEXT",
+        "VkSpirvResourceTypeFlagsEXT",
+    ],
 }
 
 #: Bytes of what is no structure, in a 64-bit process: the layer is built for nothing else.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: Increase this when a preset changes, or the meaning of a file that was valid before. A new key needs no increase.
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 
 
 def copy_path(root: str, text: bytes) -> str:
