@@ -13,6 +13,7 @@
 # make stress programs killed a thousand times on one store, and many at once; minutes
 # make corruption  corrupted data of every kind, with the layer and without: INPUTS of each, 10000 by default; minutes
 # make steady  all tests five times, and those that fold, kill, fork or wait thirty times, beside other work; hours
+# make recovery    one bad moment, then clean runs: MOMENTS of them, 2000 by default; minutes
 # make soak   eight processes on one store, with all that can go wrong, for MINUTES, 10 by default
 # make differential  generated programs without the layer and with it, PROGRAMS of them, 2000 by default; minutes
 # make lint   formatters, linters, mypy --strict; no warning of the C compiler
@@ -36,6 +37,8 @@ PROGRAMS ?= 2000
 SECONDS ?= 60
 CLANG_TIDY ?= clang-tidy-19
 MINUTES ?= 10
+MOMENTS ?= 2000
+SEED ?= 0
 JOBS ?= $(shell nproc)
 # Tests wait for their programs now and then: with one worker more than processors the suite took 0.86 times as long.
 WORKERS ?= $(shell expr $$(nproc) + 1)
@@ -143,6 +146,9 @@ corruption: setup programs
 
 steady: setup $(VENV)/extra-test $(VENV)/chromium programs $(VALIDATION)
 	@$(BIN)/python tests/steady.py
+
+recovery: setup $(VENV)/extra-test programs-driver programs-recovery
+	$(BIN)/python -P tests/recovery/run.py --moments $(MOMENTS) --seed $(SEED) --jobs $(JOBS)
 
 soak: setup programs
 	@$(BIN)/python tests/soak/run.py --minutes $(MINUTES)
@@ -272,7 +278,7 @@ docs: setup
 clean:
 	rm -rf build dist $(VENV) *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: first environment sdist wheel check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady soak differential setup system-packages python programs $(PROGRAM_SETS) lint format docs clean
+.PHONY: first environment sdist wheel check-wheel demo fleet-demo fleet-chroot fleet-s3 check test ready bytecode evidence bench fuzz fuzz-shim sanitizers analyzers analyze stress corruption steady recovery soak differential setup system-packages python programs $(PROGRAM_SETS) lint format docs clean
 ifeq ($(PARALLEL),)
 .NOTPARALLEL:
 endif

@@ -36,7 +36,7 @@
  *          get-result (of a deferred operation), allocate (each time the driver needs memory), any (each command of a
  *          device that returns a VkResult)
  * ACTION   error:RESULT       the command returns RESULT, a number or a name such as out-of-host-memory
- *          crash, abort, kill SIGSEGV, SIGABRT, SIGKILL
+ *          crash, abort, kill, exit   SIGSEGV, SIGABRT, SIGKILL, _exit(0)
  *          hang               never returns;  slow:MS  takes this many milliseconds longer
  *          wait:COMMAND       until two more calls of that command have begun: everything between them was done
  *                             while this call waited
@@ -150,6 +150,7 @@ uint32_t script_number(const char *text);
     X(CRASH, "crash")                                                                                                  \
     X(ABORT, "abort")                                                                                                  \
     X(KILL, "kill")                                                                                                    \
+    X(EXIT, "exit")                                                                                                    \
     X(HANG, "hang")                                                                                                    \
     X(SLOW, "slow")                                                                                                    \
     X(WAIT, "wait")                                                                                                    \

@@ -43,8 +43,8 @@ static int place_of(const char *name, const char *const *names, int count)
 
 /* Actions that every command can do, and what else each of them can. */
 #define OF_ALL                                                                                                         \
-    (1u << ACT_ERROR | 1u << ACT_CRASH | 1u << ACT_ABORT | 1u << ACT_KILL | 1u << ACT_HANG | 1u << ACT_SLOW |          \
-     1u << ACT_WAIT)
+    (1u << ACT_ERROR | 1u << ACT_CRASH | 1u << ACT_ABORT | 1u << ACT_KILL | 1u << ACT_EXIT | 1u << ACT_HANG |          \
+     1u << ACT_SLOW | 1u << ACT_WAIT)
 static const unsigned more_actions[COMMAND_COUNT] = {
     [DO_CREATE_CACHE] = 1u << ACT_NULL_HANDLE | 1u << ACT_IGNORE,
     [DO_GET_DATA] = 1u << ACT_EMPTY | 1u << ACT_GROW | 1u << ACT_INCOMPLETE | 1u << ACT_OVERSTATE | 1u << ACT_SHRINK |
@@ -261,6 +261,8 @@ static void do_drastic(const Rule *rule)
         abort();
     if (rule->action == ACT_KILL)
         kill(getpid(), SIGKILL);
+    if (rule->action == ACT_EXIT)
+        _exit(0);
     if (rule->action == ACT_CRASH)
         *(volatile int *)NULL = 1;
     while (rule->action == ACT_HANG) {

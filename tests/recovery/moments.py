@@ -1,0 +1,194 @@
+"""What can go wrong for a moment, and where: every moment that can be drawn for a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+#: Results that vkCreate* and the like return, by the names of tests/driver, or as numbers.
+RESULTS = (
+    "out-of-host-memory", "out-of-device-memory", "initialization-failed", "device-lost", "too-many-objects",
+    "invalid-external-handle", "fragmentation", "feature-not-present", "invalid-shader", "unknown", "incomplete",
+    "not-ready", "compile-required", "missing", "not-enough-space", "2", "-5", "-6", "-7", "-9", "1000268000",
+)  # fmt: skip
+COMMANDS = (
+    "create-instance", "create-device", "create-object", "create-cache", "destroy-cache", "get-data", "merge",
+    "create-pipelines", "pipeline", "get-key", "create-binaries", "binary-data", "release-captured", "create-more",
+    "join", "get-result", "allocate",
+)  # fmt: skip
+#: What returns nothing, or fails in one way alone.
+RESULTS_OF: dict[str, tuple[str, ...]] = {"destroy-cache": (), "allocate": ("out-of-host-memory",)}
+#: Answers that are no results.
+ANSWERS = {
+    "create-cache": ("null", "ignore"),
+    "get-data": (
+        "empty", "grow", "incomplete", "overstate", "shrink", "garbage", "stub", "header:short", "header:version",
+        "header:vendor", "header:device", "header:uuid", "header:length", "header:zero",
+    ),
+    "merge": ("ignore",),
+    "pipeline": ("null", "ignore"),
+    "get-key": ("zero", "long"),
+    "create-binaries": ("missing", "incomplete", "partial:1"),
+    "binary-data": ("grow", "garbage"),
+    "join": ("late",),
+}  # fmt: skip
+DEATHS = ("kill", "abort", "exit")
+#: Errors by system call; for others, OTHER_ERRORS.
+ERRORS = {
+    "openat": ("EMFILE", "ENFILE", "EIO", "ENOMEM", "EINTR", "EACCES"),
+    "openat+": ("EMFILE", "EIO", "ENOMEM", "ENOSPC", "EINTR", "EROFS"),
+    "read": ("EIO", "EINTR", "ENOMEM"),
+    "pread64": ("EIO", "EINTR", "ENOMEM"),
+    "write": ("EIO", "ENOSPC", "EINTR"),
+    "pwrite64": ("EIO", "ENOSPC", "EINTR"),
+    "writev": ("EIO", "ENOSPC", "EINTR"),
+    "close": ("EIO", "EINTR"),
+    "getdents64": ("EIO", "ENOMEM", "EINTR"),
+    "fcntl": ("EMFILE", "EINTR", "EIO"),
+    "rename": ("EIO", "ENOSPC", "EACCES"),
+    "renameat2": ("EIO", "ENOSPC", "EACCES"),
+    "mkdir": ("EIO", "ENOSPC", "EMLINK"),
+    "mkdirat": ("EIO", "ENOSPC", "EMLINK"),
+    "unlink": ("EIO", "EACCES"),
+    "unlinkat": ("EIO", "EACCES"),
+    "ftruncate": ("EIO", "ENOSPC", "EINTR"),
+    "fallocate": ("EIO", "ENOSPC", "EINTR"),
+    "fsync": ("EIO", "ENOSPC", "EINTR"),
+    "fdatasync": ("EIO", "ENOSPC", "EINTR"),
+    "mmap": ("ENOMEM", "EMFILE"),
+    "mprotect": ("ENOMEM",),
+    "madvise": ("ENOMEM",),
+    "mlock": ("ENOMEM",),
+    "mremap": ("ENOMEM",),
+    "clone": ("EAGAIN", "ENOMEM"),
+    "clone3": ("EAGAIN", "ENOMEM"),
+    "memfd_create": ("EMFILE", "ENOMEM"),
+    "getrandom": ("EINTR", "ENOSYS"),
+}
+OTHER_ERRORS = ("EIO", "ENOMEM", "EINTR")
+TRANSFERS = ("read", "pread64", "readv", "preadv", "write", "pwrite64", "writev", "pwritev", "pwritev2")
+#: What Mesa documents to change what RADV compiles or keeps.
+RADV_DEBUG = (
+    "nocache", "shaders", "spirv", "preoptir", "nir", "asm", "shaderstats", "nooptvariant", "nomeshshader", "llvm",
+    "info", "metashaders", "nongg", "nodcc", "zerovram", "invariantgeom", "splitfma",
+)  # fmt: skip
+VARIABLES = (
+    *({"RADV_DEBUG": value} for value in RADV_DEBUG),
+    {"RADV_PERFTEST": "nosam"},
+    {"RADV_PERFTEST": "cswave32"},
+    {"MESA_SHADER_CACHE_DISABLE": "0"},
+    {"MESA_VK_VERSION_OVERRIDE": "1.1"},
+    {"NIR_DEBUG": "print"},
+    {"ACO_DEBUG": "noopt"},
+    {"MESA_LOADER_DRIVER_OVERRIDE": "radeonsi"},
+)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One bad moment of one run."""
+
+    #: driver result, driver answer, hang, driver death, system call, short transfer, death, reboot, variable, ...
+    kind: str
+    scenario: str
+    #: What it is, for people and for repeating it.
+    name: str
+    #: Statements for the scripted driver.
+    script: str = ""
+    #: Of tests/recovery/moment.c: which call, and what becomes of it.
+    call: str = ""
+    action: str = ""
+    variables: dict[str, str] = field(default_factory=dict, hash=False)
+    arguments: tuple[str, ...] = ()
+    prefix: tuple[str, ...] = ()
+    umask: int = -1
+    #: The run ends by it.
+    dies: bool = False
+    #: The machine starts anew after it, and what was not synced is lost.
+    reboot: bool = False
+    #: The run is killed after so long. 0: it is to end.
+    seconds: float = 0
+
+    @property
+    def at(self) -> tuple[str, ...]:
+        """Arguments of tests/recovery/moment.c."""
+        return (self.call, self.action) if self.call else ()
+
+    @property
+    def may_crash(self) -> bool:
+        """What a driver's wrong answer does to the program, tests of drivers that fail say."""
+        return self.dies or bool(self.script)
+
+    def __str__(self) -> str:
+        return f"{self.scenario}: {self.kind}: {self.name}"
+
+
+def of_driver(scenario: str, commands: dict[str, int]) -> Iterator[Moment]:
+    """Moments of each call that the driver gets."""
+    for command in COMMANDS:
+        for index in range(1, commands.get(command, 0) + 1):
+            for result in RESULTS_OF.get(command, RESULTS):
+                script = f"{command}=error:{result}@{index}"
+                yield Moment("driver result", scenario, script, script)
+            for answer in ANSWERS.get(command, ()):
+                script = f"{command}={answer}@{index}"
+                yield Moment("driver answer", scenario, script, script)
+            if command == "allocate":
+                continue
+            for death in (*DEATHS, "crash"):
+                script = f"{command}={death}@{index}"
+                yield Moment("driver death", scenario, script, script, dies=True)
+                if death == "kill":
+                    yield Moment("driver reboot", scenario, script, script, dies=True, reboot=True)
+            script = f"{command}=slow:1000@{index}"
+            yield Moment("hang of a second", scenario, script, script)
+            script = f"{command}=hang@{index}"
+            yield Moment("hang", scenario, script, script, dies=True, seconds=3)
+
+
+def of_calls(scenario: str, calls: list[str]) -> Iterator[Moment]:
+    """Moments of each system call, from the lines of moment.c."""
+    for line in calls:
+        place, call, *about = line.split(" ")
+        name = f"{place} {call} {' '.join(about)}"
+
+        def moment(kind: str, action: str, dies: bool = False, place: str = place, name: str = name) -> Moment:
+            return Moment(kind, scenario, f"{name}: {action}", call=place, action=action, dies=dies)
+
+        for error in ERRORS.get(call, OTHER_ERRORS):
+            yield moment("system call", f"error:{error}")
+        if call in TRANSFERS:
+            yield moment("short transfer", "short")
+        if call in TRANSFERS and "write" in call:
+            yield moment("death", "torn", dies=True)
+            yield replace(moment("reboot", "torn", dies=True), reboot=True)
+        for death in DEATHS:
+            yield moment("death", death, dies=True)
+        yield replace(moment("reboot", "kill", dies=True), reboot=True)
+
+
+def of_run(scenario: str, driver: str) -> Iterator[Moment]:
+    """Moments of a run as a whole."""
+    for umask in (0o000, 0o002, 0o077, 0o777):
+        yield Moment("umask", scenario, f"{umask:03o}", umask=umask)
+    for name, seconds in (("an hour back", -3600), ("a year ahead", 365 * 86400), ("a year back", -365 * 86400)):
+        yield Moment("clock", scenario, name, variables={"PYLAYER_TEST_CLOCK": str(seconds)})
+    for ending in ("return", "exit", "_exit", "abort"):
+        yield Moment("ending", scenario, ending, arguments=("--exit", ending), dies=ending == "abort")
+    for files in (*range(3, 24), 32, 64):
+        limit = ("prlimit", f"--nofile={files}")
+        yield Moment("limit", scenario, f"{files} descriptors", prefix=limit)
+    for size in (0, 1, 100, 4000, 8191):
+        yield Moment("limit", scenario, f"files of {size} bytes", prefix=("prlimit", f"--fsize={size}"), dies=True)
+    for variables in VARIABLES if driver == "radv" else ():
+        text = " ".join(f"{key}={value}" for key, value in variables.items())
+        yield Moment("variable", scenario, text, variables=dict(variables))
+
+
+def all_of(scenario: str, driver: str, commands: dict[str, int], calls: list[str]) -> list[Moment]:
+    """Every moment that can be drawn."""
+    return [
+        *(of_driver(scenario, commands) if driver == "test" else ()),
+        *of_calls(scenario, calls),
+        *of_run(scenario, driver),
+    ]

@@ -1,0 +1,117 @@
+"""Searches for lasting harm of one bad moment: `make recovery`, or with options for some of it.
+
+For each moment that is drawn: a copy of a store that works, one run in which exactly one thing goes wrong, clean runs.
+After the first of these the program's results are those without the layer. After the second everything is as if the
+moment had not been: the same hits, nothing compiled, found by the same path, no file more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from recovery.moments import Moment, all_of
+from recovery.scenarios import SCENARIOS
+from recovery.trial import Bench, Outcome, as_json
+
+
+def draw(moments: Iterable[Moment], count: int, seed: int) -> list[Moment]:
+    """Draws so many moments, in turn from each scenario and kind, as long as these have some; 0: all."""
+    chance = random.Random(seed)
+    groups: dict[tuple[str, str], list[Moment]] = defaultdict(list)
+    for moment in moments:
+        groups[moment.scenario, moment.kind].append(moment)
+    for group in groups.values():
+        chance.shuffle(group)
+    drawn: list[Moment] = []
+    while groups and (not count or len(drawn) < count):
+        for key in list(groups):
+            drawn.append(groups[key].pop())
+            if not groups[key]:
+                del groups[key]
+    return drawn[: count or None]
+
+
+def outcomes(benches: Callable[[str], Bench], moments: list[Moment], jobs: int) -> Iterator[Outcome]:
+    """Draws the moments, so many at a time. Each thread has benches of its own."""
+    with ThreadPoolExecutor(jobs) as pool:
+        yield from pool.map(lambda moment: benches(moment.scenario).trial(moment), moments)
+
+
+class Benches(threading.local):
+    """This thread's benches, made when they are needed."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.made: dict[str, Bench] = {}
+
+    def __call__(self, scenario: str) -> Bench:
+        if scenario not in self.made:
+            place = self.directory / f"{threading.get_native_id()}" / scenario.replace(" ", "-")
+            self.made[scenario] = Bench(place, SCENARIOS[scenario])
+        return self.made[scenario]
+
+
+def main() -> int:
+    """Returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--moments", type=int, default=2000, help="how many are drawn; 0: all (2000)")
+    parser.add_argument("--seed", type=int, default=0, help="which ones (0)")
+    parser.add_argument("--only", action="append", default=[], metavar="KIND", help="only moments of this kind")
+    parser.add_argument("--in", dest="scenarios", action="append", default=[], choices=SCENARIOS, metavar="SCENARIO")
+    parser.add_argument("--like", default="", help="only moments with this text in their name")
+    parser.add_argument("--jobs", type=int, default=2, help="trials at a time (2)")
+    parser.add_argument("--list", action="store_true", help="print the moments that would be drawn")
+    parser.add_argument("--findings", type=Path, help="write a line of JSON for each failure to this file")
+    options = parser.parse_args()
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="recovery-") as directory:
+        benches = Benches(Path(directory))
+        every = [
+            moment
+            for name in options.scenarios or SCENARIOS
+            for moment in all_of(name, SCENARIOS[name].driver, benches(name).commands, benches(name).calls)
+            if (not options.only or moment.kind in options.only) and options.like in moment.name
+        ]
+        drawn = draw(every, options.moments, options.seed)
+        if options.list:
+            print(*drawn, sep="\n")
+            return 0
+        return report(outcomes(benches, drawn, options.jobs), len(every), started, options.findings)
+
+
+def report(found: Iterator[Outcome], possible: int, started: float, findings: Path | None) -> int:
+    """Prints what came of the moments, and returns the exit status."""
+    drawn: Counter[str] = Counter()
+    missed: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
+    out = findings.open("w") if findings else None
+    for outcome in found:
+        kind = outcome.moment.kind
+        drawn[kind] += outcome.came
+        missed[kind] += not outcome.came
+        if outcome.wrong:
+            failed[kind] += 1
+            print(f"{outcome.moment}\n    after {outcome.after or 'no'} clean runs as before")
+            print(*(f"    {line}" for line in outcome.wrong), sep="\n", flush=True)
+            if out:
+                print(as_json(outcome), file=out, flush=True)
+    print(f"{'kind':<20}{'drawn':>8}{'not met':>8}{'failed':>8}")
+    for kind in sorted(drawn):
+        print(f"{kind:<20}{drawn[kind]:>8}{missed[kind]:>8}{failed[kind]:>8}")
+    total = sum(failed.values())
+    print(f"{drawn.total()} moments of {possible}, {total} failed ({time.monotonic() - started:.0f} s)")
+    return 1 if total else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

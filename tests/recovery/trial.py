@@ -1,0 +1,324 @@
+"""One trial: a copy of a store, one run with a bad moment, clean runs, and how they differ from runs without it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from recovery.moments import Moment
+from recovery.scenarios import Scenario
+from scripted_driver import read_counts
+from world import BUILD, LAYER_NAME, Run, World, seen
+
+from pylayer.store import runs
+
+DEMO = str(BUILD / "demo" / "pipelines")
+TRACER = str(BUILD / "tests" / "moment")
+WATCH = str(BUILD / "tests" / "libwatch.so")
+#: A run that takes longer hangs.
+RUN_SECONDS = 60
+#: The clean runs after which all must be as if the moment had not been, and how many follow to say what lasts.
+CLEAN_RUNS, MORE_RUNS = 2, 2
+#: Of the driver's counters and the run's, those that say how pipelines were created.
+DRIVER_COUNTERS = ("compiles", "hits", "with-cache", "from-binaries", "captured", "violations")
+RUN_COUNTERS = (
+    "pipelines", "hits", "application_hits", "compiled", "adopted", "uncacheable", "plain", "passed", "failed",
+    "events_dropped", "answers_late", "load_failed", "binary_hits", "deferred",
+)  # fmt: skip
+#: Files of which a run leaves one if it has something to say, and none otherwise.
+OF_RUNS = {
+    "closed": "records", "journal": "records", "pack": "records", "snapshot": "records", "events": "timelines",
+    "run": "runs", "attest": "histories",
+}  # fmt: skip
+#: Files that may stay until others delete them. docs/internals/reliability.md, "After one bad moment", has the reasons.
+MAY_STAY = {"tmp": 1, "blob": 1}
+#: After a run with another value of a driver's variable, too: for the driver that is another device.
+OF_ANOTHER_DEVICE = {"identity": 1, "plan": 1}
+
+
+@dataclass
+class State:
+    """What a clean run was like, and what the store is like after it."""
+
+    seen: dict[str, Any]
+    driver: dict[str, int]
+    run: dict[str, int]
+    carrier: str
+    interpreter: int
+    lines: list[str]
+    files: Counter[str]
+
+    def differences(self, other: State, may_stay: dict[str, int]) -> list[str]:
+        """How this differs from the state without the moment. ``may_stay``: how many files more there may be."""
+        found = []
+        for name in ("seen", "driver", "run", "carrier", "interpreter", "lines"):
+            mine, others = getattr(self, name), getattr(other, name)
+            if mine == others:
+                continue
+            if isinstance(mine, dict):
+                keys = [key for key in mine.keys() | others.keys() if mine.get(key) != others.get(key)]
+                mine, others = {key: mine.get(key) for key in keys}, {key: others.get(key) for key in keys}
+            found.append(f"{name} {mine} instead of {others}")
+        more: Counter[str] = Counter()
+        for kind in self.files.keys() | other.files.keys():
+            more[OF_RUNS.get(kind, kind)] += self.files[kind] - other.files[kind]
+        found += [f"{count} more {kind}" for kind, count in sorted(more.items()) if count > may_stay.get(kind, 0)]
+        return found
+
+
+@dataclass
+class Outcome:
+    """What came of a moment. ``came``: the run got to it."""
+
+    moment: Moment
+    came: bool
+    wrong: list[str] = field(default_factory=list)
+    #: Clean runs until nothing differed; 0 if something still did after the last.
+    after: int = 0
+    bad: str = ""
+
+
+def kind_of(path: Path) -> str:
+    """What sort of file of the store or beside it this is."""
+    of_a_run = path.suffix in (".run", ".events", ".tmp")
+    if path.suffix == ".old" or ".old" in path.parts[-2] or (not path.stat().st_size and not of_a_run):
+        return f"useless {path.suffix or path.name}"
+    return path.suffix[1:] or path.name
+
+
+class Bench:
+    """One scenario in a directory: the prepared store, and what runs on copies of it."""
+
+    def __init__(self, directory: Path, scenario: Scenario) -> None:
+        self.directory, self.scenario = directory, scenario
+        directory.mkdir(parents=True)
+        self.world = World(directory, scenario.driver)
+        self.world.environment["NODEVICE_SELECT"] = "1"
+        if scenario.settings:
+            self.world.configure(**scenario.settings)
+        #: Everything runs in one place, because a kept plan depends on the store's path.
+        self.place, self.prepared = directory / "place", directory / "prepared"
+        for name in ("", "run", "home", "apart"):
+            (self.place / name).mkdir(mode=0o700)
+        for arguments in scenario.before:
+            self.run(arguments)
+        self.alone = seen(Run.of(self.run(scenario.arguments, layered=False)[0]))
+        self.place.rename(self.prepared)
+        #: Names of the driver's commands and how often a run without a moment makes them, and its system calls.
+        self.commands, self.calls = self.dry_run()
+        #: The states after clean runs that no bad moment preceded.
+        self.baseline = self.undisturbed()
+
+    def renew(self) -> None:
+        """Makes the place as it was prepared."""
+        shutil.rmtree(self.place, ignore_errors=True)
+        shutil.copytree(self.prepared, self.place, symlinks=True)
+
+    # ---- runs ----------------------------------------------------------------------------------------
+
+    def environment(self, script: str, layered: bool, **more: str) -> dict[str, str | None]:
+        scripts = ";".join(part for part in (self.scenario.script, script) if part)
+        driver = {
+            "PYLAYER_TEST_DRIVER": scripts,
+            "PYLAYER_TEST_DRIVER_WITNESS": str(self.place / "apart" / "witness"),
+            "PYLAYER_TEST_DRIVER_COUNTS": str(self.place / "apart" / "counts"),
+        }
+        return {
+            **(driver if self.scenario.driver == "test" else {}),
+            "VK_INSTANCE_LAYERS": LAYER_NAME if layered else None,
+            "PYLAYER_STORE": str(self.place / "store"),
+            "XDG_RUNTIME_DIR": str(self.place / "run"),
+            "HOME": str(self.place / "home"),
+            "LD_PRELOAD": WATCH,
+            **more,
+        }
+
+    def run(
+        self,
+        arguments: tuple[str, ...],
+        script: str = "",
+        layered: bool = True,
+        prefix: tuple[str, ...] = (),
+        seconds: float = RUN_SECONDS,
+        umask: int = -1,
+        **more: str,
+    ) -> tuple[subprocess.CompletedProcess[str], bool]:
+        """Runs the program. Returns the finished process, and whether it had to be killed."""
+        (self.place / "apart" / "counts").unlink(missing_ok=True)
+        environment = self.world.environment_with(self.environment(script, layered, **more))
+        command = [*prefix, DEMO, "--json", *arguments]
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.place,
+            umask=umask,
+        )
+        try:
+            output, errors = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output, errors = process.communicate()
+            return subprocess.CompletedProcess(command, process.returncode, output, errors), True
+        return subprocess.CompletedProcess(command, process.returncode, output, errors), False
+
+    def clean(self, boot: Path | None = None) -> State:
+        """One clean run."""
+        watch = self.place / "apart" / "watch"
+        watch.unlink(missing_ok=True)
+        more = {"PYLAYER_TEST_BOOT": str(boot)} if boot else {}
+        before = self.names_of_runs()
+        done, hangs = self.run(self.scenario.arguments, PYLAYER_TEST_WATCH=str(watch), **more)
+        assert not hangs, "a clean run hangs"
+        run = self.read_run(self.names_of_runs() - before)
+        watched = dict(re.findall(r"(\w+)=(\d+)", watch.read_text() if watch.exists() else ""))
+        counts = read_counts(self.place / "apart" / "counts")
+        return State(
+            seen(Run.of(done)),
+            {name: counts.get(name, 0) for name in DRIVER_COUNTERS},
+            {name: run.get("counters", {}).get(name, 0) for name in RUN_COUNTERS},
+            run.get("carrier", "unknown"),
+            int(watched.get("interpreter", -1)),
+            [line for line in done.stderr.splitlines() if line.startswith("pylayer: ")],
+            self.files(),
+        )
+
+    def names_of_runs(self) -> set[Path]:
+        return set((self.place / "store" / "runs").glob("*.run"))
+
+    def read_run(self, paths: set[Path]) -> dict[str, Any]:
+        """The statistics of the run that left this file. The newest ones may be another's, by its clock."""
+        for path in paths:
+            return runs.read(str(self.place / "store"), path.stem)
+        return {}
+
+    def files(self) -> Counter[str]:
+        found: Counter[str] = Counter()
+        for folder in ("store", "run"):
+            for path in (self.place / folder).rglob("*"):
+                with contextlib.suppress(FileNotFoundError):
+                    if path.is_file():
+                        found[kind_of(path)] += 1
+        return found
+
+    def undisturbed(self) -> list[State]:
+        self.renew()
+        self.run(self.scenario.arguments)
+        return [self.clean() for _ in range(CLEAN_RUNS + MORE_RUNS)]
+
+    def dry_run(self) -> tuple[dict[str, int], list[str]]:
+        self.renew()
+        self.run(self.scenario.arguments)
+        commands = read_counts(self.place / "apart" / "counts")
+        self.renew()
+        log = self.place / "apart" / "calls"
+        self.run(self.scenario.arguments, prefix=(TRACER, str(log), str(self.place / "apart"), "--"))
+        text = log.read_text(errors="replace").replace(str(self.place), "")
+        return commands, [line for line in text.splitlines() if line[0].isdigit()]
+
+    # ---- a trial -------------------------------------------------------------------------------------
+
+    def bad_run(self, moment: Moment) -> tuple[subprocess.CompletedProcess[str], bool]:
+        """The run with the moment, and whether it came to it."""
+        log = self.place / "apart" / "calls"
+        prefix = tuple(moment.prefix)
+        if moment.call or moment.reboot:
+            prefix = (TRACER, str(log), str(self.place / "apart"), *moment.at, "--")
+        more = dict(moment.variables)
+        done, killed = self.run(
+            (*self.scenario.arguments, *moment.arguments), moment.script, prefix=prefix,
+            seconds=moment.seconds or RUN_SECONDS, umask=moment.umask, **more,
+        )  # fmt: skip
+        came = not (moment.call and done.returncode == 125)
+        if moment.script:
+            came = read_counts(self.place / "apart" / "counts").get("acts", 0) > 0
+        if killed and not moment.seconds:
+            came = True
+            done.stderr += "\nmoment: the run with the bad moment hangs"
+        return done, came
+
+    def trial(self, moment: Moment) -> Outcome:
+        """Draws one moment."""
+        self.renew()
+        before = {path: path.stat() for path in self.place.rglob("*")}
+        done, came = self.bad_run(moment)
+        outcome = Outcome(moment, came, bad=f"exit {done.returncode}: {done.stderr.strip()[-600:]}")
+        if came:
+            self.after_bad_run(moment, before)
+            if "the run with the bad moment hangs" in done.stderr:
+                outcome.wrong.append("the run with the bad moment hangs")
+            if done.returncode in (-11, -6, -7, -4, 128 + 11, 128 + 6, 128 + 7, 128 + 4) and not moment.may_crash:
+                outcome.wrong.append(f"the run with the bad moment crashes: {done.returncode}")
+            self.follow(moment, outcome)
+        return outcome
+
+    def after_bad_run(self, moment: Moment, before: dict[Path, os.stat_result]) -> None:
+        """What a reboot or a wrong clock leaves beside the bad run's files."""
+        changed = [
+            path
+            for path in self.place.rglob("*")
+            if path not in before or before[path].st_mtime_ns != path.stat().st_mtime_ns
+        ]
+        ahead = int(moment.variables.get("PYLAYER_TEST_CLOCK", 0))
+        for path in changed if ahead else ():
+            when = time.time() + ahead
+            os.utime(path, (when, when))
+        if moment.reboot:
+            (self.place / "boot").write_text("b0b0b0b0-0000-4000-8000-000000000001\n")
+            self.lose_power(changed, before)
+            for path in (self.place / "run").rglob("*"):  # a tmpfs
+                path.unlink() if path.is_file() else None
+
+    def lose_power(self, changed: list[Path], before: dict[Path, os.stat_result]) -> None:
+        """Takes away what was written and not synced, as file systems do that write names before data."""
+        log = self.place / "apart" / "calls"
+        synced = {tuple(map(int, line.split()[1:])) for line in log.read_text().splitlines() if line[0] == "s"}
+        for path in changed:
+            if path.is_file() and path.is_relative_to(self.place / "store"):
+                found = path.stat()
+                if (found.st_dev, found.st_ino) not in synced:
+                    os.truncate(path, min(found.st_size, before[path].st_size if path in before else 0))
+
+    def follow(self, moment: Moment, outcome: Outcome) -> None:
+        boot = self.place / "boot" if moment.reboot else None
+        stored = 1  # how many runs more than without the moment had something to say
+        differences: list[str] = []
+        for number in range(CLEAN_RUNS + MORE_RUNS):
+            state = self.clean(boot)
+            stored += state.run["compiled"] > self.baseline[number].run["compiled"]
+            if state.seen != self.alone:
+                outcome.wrong.append(f"clean run {number + 1}: the program sees {state.seen}, alone {self.alone}")
+            if number + 1 < CLEAN_RUNS:
+                continue
+            may_stay = MAY_STAY | dict.fromkeys(OF_RUNS.values(), stored)
+            if moment.variables:
+                may_stay |= OF_ANOTHER_DEVICE
+            now = state.differences(self.baseline[number], may_stay)
+            if not now:
+                outcome.after = number + 1
+                break
+            differences = differences or now
+        if outcome.after != CLEAN_RUNS:
+            outcome.wrong += differences
+
+
+def summary(outcome: Outcome) -> dict[str, Any]:
+    """One line of JSON for a moment that was not recovered from."""
+    return {"moment": str(outcome.moment), "after": outcome.after, "wrong": outcome.wrong, "bad run": outcome.bad}
+
+
+def as_json(outcome: Outcome) -> str:
+    return json.dumps(summary(outcome))
