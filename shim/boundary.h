@@ -75,7 +75,7 @@ enum PylayerPipelineKind {
 #define PYLAYER_KIND_COUNT 8
 
 enum PylayerMessageType {
-    PYLAYER_MSG_CREATE_INSTANCE = 1, /* event: instance; sent before the driver is called */
+    PYLAYER_MSG_CREATE_INSTANCE = 1, /* event: instance; sent if the log is to have policy's lines */
     PYLAYER_MSG_PLAN_DEVICE = 2,     /* request: device -> plan */
     PYLAYER_MSG_DEVICE_CREATED = 3,  /* event: created */
     PYLAYER_MSG_ADMIT_CACHE = 4,     /* request: cache -> verdict; an event if the plan sets report_caches */

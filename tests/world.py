@@ -106,13 +106,13 @@ def seen(result: Run) -> dict[str, Any]:
     return {**{key: result.get(key) for key in SEEN}, "returncode": result.returncode}
 
 
-#: With lines of policy to write, policy does not rest in a program: it starts in vkCreateInstance.
+#: With lines of policy to write, policy starts in vkCreateInstance.
 AWAKE = {"PYLAYER_LOG": "info"}
 
 
 class World:
     """One store, one set of manifests, and the environment in which programs run. As for users, the log has no lines
-    below the level warn. A test that reads others asks for them with PYLAYER_LOG, and then policy never rests."""
+    below the level warn. A test that reads others asks for them with PYLAYER_LOG, and then policy starts in each program."""
 
     def __init__(self, directory: Path, driver: str = "radv") -> None:
         self.directory = directory

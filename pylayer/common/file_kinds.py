@@ -215,18 +215,11 @@ EVENTS = Kind(
     newer="stays",
 )
 PLAN = Kind(
-    "plans/<build>-<digest>.plan",
+    "plans/<digest>.plan",
     "a kept plan, for C",
     bound="1,000",
     deleted="maintenance, the oldest first",
     newer=_COPY,
-)
-EARLY = Kind(
-    "plans/<program>.early",
-    "says that a program needs policy at its start",
-    bound="1,000, with the plans",
-    deleted="maintenance, the oldest first",
-    newer="none",
 )
 FLAT = Kind(
     "policy/<digest>.flat",

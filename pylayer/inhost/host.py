@@ -79,8 +79,6 @@ class Host:
         self.policy_facts: dict[str, Any] = {}
         self._switched_off: list[Policy] = []
         self._dirty = False
-        #: An instance was created and no device yet: there is time to import what a device will need.
-        self._device_expected = False
         self._last_statistics = self._last_settled = time.monotonic_ns()
         self._snapshots_due = True
         self._next_snapshots = 0
@@ -256,18 +254,6 @@ class Host:
         except OSError as error:
             boundary.log(LOG_DEBUG, f"statistics cannot be written: {error.strerror or error}")
 
-    def _note_early(self, session: DeviceSession) -> None:
-        """Notes once that the program asks for something that only policy can answer."""
-        if session.noted_early or not self.root:
-            return
-        session.noted_early = True
-        from ..store import plans
-
-        try:
-            plans.note_early(self.root, session.program_id)
-        except OSError as error:
-            boundary.log(LOG_DEBUG, f"the plan cannot be kept: {error.strerror or error}")
-
     def _keep_plan(self, message: boundary.Message, session: DeviceSession) -> None:
         from ..store import plans
 
@@ -300,8 +286,6 @@ class Host:
         elif session.needs_watching:
             self._guard(session.watch)
         loading = self.loading.get(message.device)
-        if loading is not None and not session.layer_may_read:
-            self._note_early(session)
         if session.state.carrier != session.carrier_planned and not session.left_alone:
             binaries = session.carrier_planned == CARRIER_BINARIES and session.state.cache_control
             feature = "VK_KHR_pipeline_binary" if binaries else "pipelineCreationCacheControl"
@@ -328,7 +312,6 @@ class Host:
         session = self.sessions.get(message.device)
         if session is None:
             return
-        self._note_early(session)
         data = message.cache_data()
         data.history = session.caches.history(data)
         if session.caches.wants_sketch(data) and message.answer_verdict(VERDICT_SKETCH):
@@ -495,8 +478,9 @@ class Host:
             counters = self._settle(session, message.sent_ns)
         finally:
             session.close()
-        if counters:  # without counters the device was never created
+        if counters:  # without them the device was never created, or the layer has written the statistics
             self._guard(self._last_words, session, counters)
+        if session.state is not None:
             self.maintaining.after(session)
 
     def flush_process(self, message: boundary.Message) -> None:
@@ -554,12 +538,7 @@ class Host:
         elif kind == boundary.FLUSH_PROCESS:
             self.flush_process(message)
         elif kind == boundary.CREATE_INSTANCE:
-            self._device_expected = not self.sessions
-            if boundary.log_wanted(LOG_DEBUG):
-                self._log_instance(message)
-
-    def _log_instance(self, message: boundary.Message) -> None:
-        boundary.log(LOG_DEBUG, f"vkCreateInstance by {message.program(self.executable).name}")
+            boundary.log(LOG_DEBUG, f"vkCreateInstance by {message.program(self.executable).name}")
 
     # ---- loop ------------------------------------------------------------------------------------
 
@@ -621,7 +600,7 @@ class Host:
         return self._maintaining
 
     def _timeout(self, busy: bool) -> int:
-        if busy or self._device_expected:
+        if busy:
             return 0
         if self._dirty:
             return QUIET_NS
@@ -635,10 +614,6 @@ class Host:
         while True:
             timeout = self._timeout(busy)
             message = boundary.next_message(timeout)
-            if message is None and self._device_expected:
-                self._device_expected = False
-                self._guard(__import__, f"{__package__}.session")
-                continue
             waited_in_vain = message is None and not busy
             while message is not None:
                 self._dirty, self._settled = True, False

@@ -50,8 +50,6 @@ class DeviceSession(Device):
         self._load_all = share == "all"
         #: What the statistics say about the user's policy class. The watchdog updates it in place.
         self.policy: dict[str, Any] = {}
-        #: The store has a note that this program needs policy at its start.
-        self.noted_early = False
         #: The carrier is off because too many processes died.
         self.left_alone = False
         #: Bytes that this run had stored when maintenance was last requested. None if it was not requested yet.

@@ -1,8 +1,7 @@
 """Plans that the layer may reuse without waiting for Python. shim/layer/policy/kept_plans.c reads them.
 
-<root>/plans/<name>            XXH3-128 of the name and the plan, then the plan in native byte order (PylayerKept), for
-                               this machine only
-<root>/plans/<program>.early   this program needs policy at its start
+``<root>/plans/<name>`` is the XXH3-128 of the name and the plan, then the plan in native byte order (PylayerKept), for
+this machine only.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import os
 
 import xxhash
 
-from ..common import file_kinds
 from ..common.files import replace_file
 from ..common.paths import make_private_below
 
@@ -23,15 +21,6 @@ def keep(root: str, name: str, plan: bytes) -> None:
     """Writes one plan, whole or not at all. Raises OSError."""
     make_private_below(root, "plans")
     replace_file(os.path.join(root, "plans", name), xxhash.xxh3_128_digest(name.encode() + plan) + plan)
-
-
-def note_early(root: str, program: int) -> None:
-    """Notes that a program needs policy at its start. Then the interpreter starts while the driver does, and not
-    when the program first waits for it. Raises OSError."""
-    path = os.path.join(root, "plans", f"{program:016x}{file_kinds.EARLY}")
-    if not os.path.exists(path):
-        make_private_below(root, "plans")
-        replace_file(path, b"early\n")
 
 
 def prune(root: str) -> int:

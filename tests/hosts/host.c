@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const Step *const tables[] = {vulkan_steps, file_steps,   process_steps, limit_steps, seccomp_steps,
-                                     signal_steps, ending_steps, python_steps,  stack_steps, loader_steps};
+static const Step *const tables[] = {vulkan_steps,  file_steps,   process_steps, limit_steps,
+                                     seccomp_steps, signal_steps, ending_steps,  python_steps,
+                                     stack_steps,   loader_steps, thread_steps};
 
 char **rest_of_steps;
 

@@ -19,7 +19,7 @@ typedef struct Step {
 } Step;
 
 extern const Step vulkan_steps[], file_steps[], process_steps[], limit_steps[], seccomp_steps[], signal_steps[],
-    ending_steps[], python_steps[], stack_steps[], loader_steps[];
+    ending_steps[], python_steps[], stack_steps[], loader_steps[], thread_steps[];
 
 /* Runs the steps up to the end, or to `until`, which is not run; returns where it stopped. */
 char **run_steps(char **steps, const char *until);

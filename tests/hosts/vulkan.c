@@ -10,6 +10,7 @@
 
 #include "../layer/device.h"
 #include "../layer/shader.h"
+#include "../pipeline_binary.h"
 
 VkDevice host_device;
 static VkInstance instance;
@@ -27,18 +28,43 @@ static void step_instance(char **unused)
     say("instance %d", vkCreateInstance(&info, NULL, &instance));
 }
 
-static void step_device(char **unused)
+static void make_device(const void *features, const char *const *extensions, uint32_t extension_count)
 {
-    (void)unused;
     VkPhysicalDevice physical = VK_NULL_HANDLE;
     uint32_t one = 1;
     float priority = 1;
     VkDeviceQueueCreateInfo queue = {
         .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
-    VkDeviceCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .queueCreateInfoCount = 1, .pQueueCreateInfos = &queue};
+    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                               .pNext = features,
+                               .queueCreateInfoCount = 1,
+                               .pQueueCreateInfos = &queue,
+                               .enabledExtensionCount = extension_count,
+                               .ppEnabledExtensionNames = extensions};
     VkResult result = vkEnumeratePhysicalDevices(instance, &one, &physical);
     say("device %d", physical ? vkCreateDevice(physical, &info, NULL, &host_device) : result);
+}
+
+static void step_device(char **unused)
+{
+    (void)unused;
+    make_device(NULL, NULL, 0);
+}
+
+/* A device of another kind: of a program that uses pipeline binaries. */
+static void step_binary_device(char **unused)
+{
+    (void)unused;
+    static const char *const extensions[] = {"VK_KHR_create_renderpass2", "VK_KHR_depth_stencil_resolve",
+                                             "VK_KHR_dynamic_rendering", "VK_KHR_maintenance5",
+                                             "VK_KHR_pipeline_binary"};
+    VkPhysicalDeviceMaintenance5FeaturesKHR maintenance = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_5_FEATURES_KHR, .maintenance5 = VK_TRUE};
+    VkPhysicalDevicePipelineBinaryFeaturesKHR binaries = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_BINARY_FEATURES_KHR,
+        .pNext = &maintenance,
+        .pipelineBinaries = VK_TRUE};
+    make_device(&binaries, extensions, sizeof extensions / sizeof *extensions);
 }
 
 static VkResult create_pipeline(unsigned number)
@@ -142,6 +168,7 @@ static void step_await_journal(char **arguments)
 const Step vulkan_steps[] = {
     {"instance", 0, step_instance},
     {"device", 0, step_device},
+    {"binary-device", 0, step_binary_device},
     {"pipelines", 1, step_pipelines},
     {"again", 1, step_again},
     {"destroy-device", 0, step_destroy_device},

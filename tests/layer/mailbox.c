@@ -106,6 +106,50 @@ bool mutex_can_be_had(pthread_mutex_t *unused)
     return true;
 }
 
+/* ---- the start ---- */
+
+static unsigned starts;
+
+static bool start_policy_here(void)
+{
+    starts++;
+    mailbox_libraries_are_open();
+    return true;
+}
+
+/* What needs nobody waits, and is discarded with its device. */
+static void *nobody_is_needed(void *unused)
+{
+    for (unsigned i = 0; i < 3 * WAITING_MESSAGES; i++) {
+        PylayerMessage *cell = message_new(PYLAYER_MSG_CELL, 7);
+        cell->cell.unit = PYLAYER_UNIT_NONE;
+        expect(mailbox_post(cell, UINT64_MAX) == (i < WAITING_MESSAGES), "messages pile up, or too few wait");
+    }
+    PylayerMessage *created = message_new(PYLAYER_MSG_DEVICE_CREATED, 8);
+    created->created.needs_nothing = 1;
+    expect(mailbox_post(created, UINT64_MAX), "a device is not told of");
+    expect(mailbox_withdraw(7, false) && mailbox_withdraw(8, true), "messages cannot be withdrawn");
+    expect(starts == 0 && mailbox_tells_exit(),
+           "policy is started, or the end of the process has nothing to do");
+    expect(mailbox_withdraw(9, true) && queued == 2, "the end of the process has more than one device's messages");
+    mailbox_post(message_new(PYLAYER_MSG_DEVICE_CREATED, 9), UINT64_MAX);
+    mailbox_post(message_new(PYLAYER_MSG_DEVICE_CREATED, 9), UINT64_MAX);
+    expect(starts == 1 && !mailbox_withdraw(9, false), "policy is not started, or twice");
+    for (unsigned i = 0; i < 4; i++)
+        mailbox_release(mailbox_next(0));
+    expect(!head && !tail && queued_bytes == 0, "the queue is not empty");
+    return unused;
+}
+
+/* Not on the main thread, which tells of its end once it has sent a message. */
+static void policy_starts_when_needed(void)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, nobody_is_needed, NULL))
+        return expect(false, "no thread");
+    pthread_join(thread, NULL);
+}
+
 /* ---- requests ---- */
 
 static void sender_gives_up(enum PylayerMessageType type, int64_t timeout_ns, const char *what)
@@ -223,7 +267,8 @@ static void main_tells(void)
 
 int main(void)
 {
-    mailbox_open(true);
+    mailbox_open(start_policy_here);
+    policy_starts_when_needed();
     main_is_a_stranger();
     sender_waits();
     sender_gives_up(PYLAYER_MSG_PLAN_DEVICE, 1, "an answer is in time behind the sender's back");

@@ -76,7 +76,7 @@ def test_short_runs_are_folded(journals: World) -> None:
 
 @pytest.mark.parametrize("ending", [[], ["--no-destroy"]])
 def test_statistics_of_short_runs_are_pruned(world: World, ending: list[str]) -> None:
-    """Short runs in which policy does not rest delete old statistics, so their files do not accumulate."""
+    """Short runs in which policy starts delete old statistics, so their files do not accumulate."""
     world.demo("--count", 1)
     (one,) = world.store.glob("runs/*.run")
     for number in range(runs.MAX_RUNS):

@@ -147,7 +147,7 @@ def test_program_does_not_wait_for_the_verdict(world: World) -> None:
 
 
 def test_statistics_stay_bounded(lavapipe: World) -> None:
-    """A program in which policy does not rest deletes old statistics, even if none ever stores anything."""
+    """A program in which policy starts deletes old statistics, even if none ever stores anything."""
     lavapipe.demo("--count", 1)
     (example,) = (lavapipe.store / "runs").glob("*.run")
     for number in range(2001):

@@ -45,7 +45,7 @@ def policy(world: World, settings: str) -> dict[str, str]:
 @pytest.mark.parametrize("carrier", ["cells", "binaries"])
 def test_compiled_then_hit(world: World, carrier: str) -> None:
     """The first run's timeline has each compiled pipeline with its fingerprint. The second run hits them all and
-    records how many. Where policy rests there is no timeline."""
+    records how many. Where policy does not start there is no timeline."""
     config = policy(world, f"carrier: {carrier}")
     arguments = ("--count", COUNT, "--api", "1.3")
     before = time.monotonic_ns()

@@ -35,7 +35,7 @@ EXCLUDED = {
     "test_stress.py": "likewise",
     "test_reading.py::test_slow_disk": "likewise",
     "test_reading.py::test_failing_disk": "likewise",
-    "test_resting.py::test_chroot_before_it_starts": "LeakSanitizer needs /proc, and hangs",
+    "test_start.py::test_chroot_before_it_starts": "LeakSanitizer needs /proc, and hangs",
     "test_hosts_files.py::test_libraries_are_mapped_before_the_program_goes_on": "a library for LD_AUDIT",
     "test_hosts_processes.py::test_environment_that_changes": "a library for LD_PRELOAD, too",
     "test_hosts_processes.py::test_environment_is_read_on_the_programs_thread": "likewise",

@@ -18,7 +18,6 @@
 #include "policy/kept_plans.h"
 #include "policy/policy_thread.h"
 #include "process/process.h"
-#include "store/run_file.h"
 #include "crash/sentinel.h"
 #include "crash/sentinel_file.h"
 #include "instance/program_name.h"
@@ -26,6 +25,9 @@
 
 /* Long enough for an interpreter that is still booting on a busy machine. A policy that hangs costs this wait once. */
 #define PLAN_WAIT_NS 2000000000ll
+
+/* One process of this many, by chance, has policy prune what the others left. */
+#define PRUNED_BY 64
 
 static atomic_ullong next_serial = 1;
 /* The policy thread is in the driver and does not return. The application goes on. The layer keeps what that thread
@@ -287,7 +289,7 @@ static void open_carrier(Device *device)
     PylayerMessage *message = message_new(PYLAYER_MSG_DEVICE_CREATED, device->serial);
     if (message) {
         message->created.reads_store = reads_store;
-        message->created.needs_nothing = !loads || (reads_store && !found.work);
+        message->created.needs_nothing = !loads || reads_store;
         message->created.used_recently = found.used_recently;
         message->created.stored_cells = found.records;
         message->created.carrier = (uint8_t)carrier;
@@ -300,6 +302,7 @@ static void open_carrier(Device *device)
             read_global_key(device, &message->created);
     }
     device->used_recently = found.used_recently;
+    device->store_wants_work = found.work || now_ns() / 1000 % PRUNED_BY == 0;
     if (reads_store && !found.blobs)
         atomic_store(&device->restorable_slots, 0);
     if (!mailbox_post(message, UINT64_MAX) || !loads || reads_store)
@@ -333,7 +336,7 @@ static void device_free(Device *device)
 /* Nobody waits, but policy frees what it holds for the device. */
 static void tell_end(const Device *device)
 {
-    if (device->planned)
+    if (device->planned && !process_is_forked_child() && !mailbox_withdraw(device->serial, false))
         mailbox_post(message_new(PYLAYER_MSG_FLUSH_DEVICE, device->serial), UINT64_MAX);
 }
 
@@ -389,7 +392,6 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateDevice(VkPhysicalDevice physical, con
 
 static void wait_for_policy(Device *device)
 {
-    mailbox_rouse();
     PylayerMessage *message = message_new(PYLAYER_MSG_FLUSH_DEVICE, device->serial);
     if (!mailbox_request(message, device->plan.flush_wait_ns))
         log_line(PYLAYER_LOG_WARN, "policy did not finish writing before vkDestroyDevice went on");
@@ -405,12 +407,8 @@ VKAPI_ATTR void VKAPI_CALL layer_DestroyDevice(VkDevice handle, const VkAllocati
         return;
     if (is_watched(device) && !process_is_forked_child()) {
         loading_abandon(device);
-        if (device_ends_quietly(device)) {
-            run_file_write(device);
-            tell_end(device);
-        } else {
+        if (!device_ends_quietly(device))
             wait_for_policy(device);
-        }
         if (!devices_remove(device)) {
             leave_to_driver(device);
             return;

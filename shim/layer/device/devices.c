@@ -9,7 +9,6 @@
 #include "device/ending.h"
 #include "policy/mailbox.h"
 #include "process/process.h"
-#include "store/run_file.h"
 
 static pthread_mutex_t devices_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct DeviceNode {
@@ -83,14 +82,12 @@ void devices_policy_ended(void)
 
 bool devices_end_quietly(void)
 {
-    bool quiet = mailbox_is_resting();
+    bool all = true;
     pthread_mutex_lock(&devices_mutex);
-    for (struct DeviceNode *node = devices; node && quiet; node = node->next)
-        quiet = device_ends_quietly(node->device);
-    for (struct DeviceNode *node = devices; node && quiet; node = node->next)
-        run_file_write(node->device);
+    for (struct DeviceNode *node = devices; node; node = node->next)
+        all &= !(node->device->store_wants_work && mailbox_is_open()) && device_ends_quietly(node->device);
     pthread_mutex_unlock(&devices_mutex);
-    return quiet;
+    return all;
 }
 
 void devices_end_commands(void)

@@ -4,21 +4,24 @@
 #include "device/counters.h"
 #include "device/device.h"
 #include "policy/mailbox.h"
+#include "store/run_file.h"
+#include "store/uses.h"
 
-/* One process of this many, by chance, has policy prune what the others left. */
-#define PRUNED_BY 64
+/* Only policy can store what was created without a probe, or is in no cell: as a snapshot. */
+static bool needs_snapshot(const Device *device)
+{
+    PylayerCounters totals;
+    counters_add_up(device, &totals);
+    return carrier_keeps(atomic_load(&device->carrier)) && totals.plain + totals.absorbed > 0;
+}
 
 bool device_ends_quietly(Device *device)
 {
-    if (!mailbox_is_resting() || now_ns() / 1000 % PRUNED_BY == 0)
+    if (mailbox_is_open() && needs_snapshot(device))
         return false;
-    if (!carrier_keeps(atomic_load(&device->carrier)))
-        return true;
-    PylayerCounters totals;
-    counters_add_up(device, &totals);
-    if (totals.pipelines == 0)
-        return true;
-    /* What was created without a probe, or is in no cell, belongs into a snapshot. Once a day the store learns which
-     * pipelines are in use. */
-    return totals.plain + totals.absorbed == 0 && device->used_recently && fingerprints_read(device, NULL, 0) == 0;
+    if (!mailbox_withdraw(device->serial, device->store_wants_work))
+        return false;
+    uses_write(device);
+    run_file_write(device);
+    return true;
 }

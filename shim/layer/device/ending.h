@@ -4,7 +4,8 @@
 
 #include "base.h"
 
-/* Returns true if policy has not started and has nothing to do for the device at its end either. */
+/* Writes what a device leaves in the store. Returns false if policy has to do that, because it was started or has to take
+ * a snapshot. */
 bool device_ends_quietly(Device *device);
 
 #endif

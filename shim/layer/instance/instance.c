@@ -1,6 +1,5 @@
 /*
- * instance.c - vkCreateInstance and vkDestroyInstance. Creating the first instance starts policy, whose interpreter
- * then boots while the driver initializes.
+ * instance.c - vkCreateInstance and vkDestroyInstance.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,6 +131,15 @@ static bool switched_off(void)
     return true;
 }
 
+/* With lines to write about what policy does, policy starts here, so that none is missing. */
+static void log_from_the_start(const PylayerInstanceInfo *program)
+{
+    PylayerMessage *message = message_new(PYLAYER_MSG_CREATE_INSTANCE, 0);
+    if (message)
+        message->instance = *program;
+    mailbox_post(message, UINT64_MAX);
+}
+
 static void free_instance(Instance *instance)
 {
     free(instance->layer_settings);
@@ -161,16 +169,12 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *
     }
     bool active = !off && skip != SKIP_YES;
     char *settings = active ? layer_settings_gather(info) : NULL;
-    active = active && policy_start(program.application_name, settings || skip != SKIP_NO);
+    active = active && policy_prepare();
     if (forked)
         log_line(PYLAYER_LOG_INFO,
                  "this process was forked from one that had an instance; the layer does nothing in it");
-    if (active) {
-        PylayerMessage *message = message_new(PYLAYER_MSG_CREATE_INSTANCE, 0);
-        if (message)
-            message->instance = program;
-        mailbox_post(message, UINT64_MAX);
-    }
+    if (active && log_enabled(PYLAYER_LOG_INFO))
+        log_from_the_start(&program);
 
     Instance *instance = calloc(1, sizeof *instance);
     if (!instance) {
@@ -197,8 +201,6 @@ VKAPI_ATTR VkResult VKAPI_CALL layer_CreateInstance(const VkInstanceCreateInfo *
         free_instance(instance);
         return VK_ERROR_TOO_MANY_OBJECTS;
     }
-    if (active && !mailbox_is_resting())
-        mailbox_await_libraries();
     return VK_SUCCESS;
 }
 

@@ -150,9 +150,11 @@ static int32_t read_counters(uint64_t serial, PylayerCounters *out)
     Device *device = device_command_begin(serial);
     if (!device)
         return -1;
-    counters_add_up(device, out);
+    bool ended = atomic_load(&device->run_written); /* the layer has written the run's statistics */
+    if (!ended)
+        counters_add_up(device, out);
     device_command_end(device);
-    return 0;
+    return ended ? -1 : 0;
 }
 
 static int32_t read_activity(uint64_t serial, PylayerActivity *out)

@@ -10,7 +10,6 @@
  * own name and the rest, then PylayerKept.
  */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,12 +32,10 @@ typedef struct FileState {
     uint64_t device, inode, size, seconds, nanoseconds;
 } FileState;
 
-/* Read when policy starts, before policy reads the policy file. If the file changes in between, the plan is kept
+/* Read in vkCreateInstance, before policy reads the policy file. If the file changes in between, the plan is kept
  * under a key that no later process has. */
 static FileState policy_file_state;
 static char policy_file[PATH_BYTES];
-/* How names of plans begin that this build made by this policy file. */
-static char beginning[10];
 
 static FileState state_of(const char *path)
 {
@@ -83,33 +80,8 @@ static void add_build(Key *key)
 
 void kept_plans_start(void)
 {
-    uint8_t bytes[sizeof(FileState) * 2 + PATH_BYTES];
-    Key key = {.bytes = bytes};
     config_file_path(policy_file);
     policy_file_state = state_of(policy_file);
-    add_build(&key);
-    add(&key, &policy_file_state, sizeof policy_file_state);
-    add(&key, policy_file, strlen(policy_file) + 1);
-    snprintf(beginning, sizeof beginning, "%08x-", (unsigned)digest64(bytes, key.size, 0));
-}
-
-bool kept_plans_expected(const char *application_name)
-{
-    char directory[PATH_BYTES + 8], early[32];
-    uint64_t program;
-    store_root_path(directory);
-    strcat(directory, "/plans");
-    DIR *plans = program_id(application_name, &program) ? opendir(directory) : NULL;
-    snprintf(early, sizeof early, "%016llx.early", plans ? (unsigned long long)program : 0);
-    const struct dirent *entry;
-    bool kept = false, at_once = false;
-    while (plans && !at_once && (entry = readdir(plans))) {
-        kept |= strncmp(entry->d_name, beginning, strlen(beginning)) == 0;
-        at_once = strcmp(entry->d_name, early) == 0;
-    }
-    if (plans)
-        closedir(plans);
-    return kept && !at_once;
 }
 
 static void name_plan(char name[PYLAYER_PLAN_NAME_BYTES], const uint8_t *key, size_t size)
@@ -118,7 +90,7 @@ static void name_plan(char name[PYLAYER_PLAN_NAME_BYTES], const uint8_t *key, si
     char hex[DIGEST_HEX_BYTES];
     digest128(key, size, digest);
     digest_hex(hex, digest);
-    snprintf(name, PYLAYER_PLAN_NAME_BYTES, "%s%s.plan", beginning, hex);
+    snprintf(name, PYLAYER_PLAN_NAME_BYTES, "%s.plan", hex);
 }
 
 void kept_plans_describe(PylayerMessage *message)

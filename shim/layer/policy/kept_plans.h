@@ -6,9 +6,6 @@
 
 /* Call it before policy reads the policy file. */
 void kept_plans_start(void);
-/* Returns false if policy will be asked at once: it kept no plan by this policy file, or noted that this program needs it
- * at its start. */
-bool kept_plans_expected(const char *application_name);
 /* Fills in the names under which a plan for this request is kept. They stay empty if memory is short. */
 void kept_plans_describe(PylayerMessage *message);
 /* Returns false if neither name has a plan that is undamaged and that nobody else could have written. */

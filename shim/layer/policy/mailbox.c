@@ -22,12 +22,10 @@
 #define LOOK_NS 2000000000ull
 #define LOOK_SELDOM_NS 60000000000ull
 
-/* A program's start is over. Later nobody waits for the interpreter, and `pylayer top` shows what the program does. */
-#define REST_NS 2000000000ull
-/* More messages do not wait for policy to start: devices that come and go. */
-#define REST_MESSAGES 64
+/* Before policy is started, at most this many messages wait, apart from those that tell of devices. */
+#define WAITING_MESSAGES 64
 
-/* Whoever rouses policy waits at most this long for its libraries. If the program is inside of the dynamic linker, the
+/* Whoever starts policy waits at most this long for its libraries. If the program is inside of the dynamic linker, the
  * libraries are opened only afterwards. */
 #define LIBRARIES_WAIT_NS 100000000ull
 #define LIBRARIES_LOOK_NS 100000l
@@ -49,8 +47,9 @@ static Envelope *head, *tail;
 static uint64_t queued_bytes, queued_bytes_most;
 static unsigned queued, queued_urgent;
 static bool open_, draining, over;
-static bool resting;
-static uint64_t rest_until = UINT64_MAX;
+static bool (*start_policy)(void);
+static bool started;           /* policy's thread runs, or is being made */
+static bool exit_has_messages; /* a device has ended, and its messages wait for the end of the process */
 static atomic_bool libraries_open;
 
 /* The policy thread waits without a time limit. */
@@ -100,7 +99,7 @@ static uint64_t next_look_locked(void)
     return since + (pause < LOOK_SELDOM_NS ? pause : LOOK_SELDOM_NS);
 }
 
-void mailbox_open(bool at_once)
+void mailbox_open(bool (*start)(void))
 {
     idle_since = now_ns();
     pthread_condattr_t attributes;
@@ -112,7 +111,7 @@ void mailbox_open(bool at_once)
     pthread_key_create(&main_thread_key, main_thread_ends);
     pthread_mutex_lock(&mutex);
     open_ = true;
-    resting = !at_once;
+    start_policy = start;
     pthread_mutex_unlock(&mutex);
 }
 
@@ -212,12 +211,10 @@ PylayerMessage *message_new(enum PylayerMessageType type, uint64_t device)
     return &envelope->message;
 }
 
-/* Returns true if policy has to do something about a message before it has rested. What it may find later is for the
- * statistics of a program that goes on. */
+/* Returns true if policy has to do something about an event while the program runs. */
 static bool needs_policy(const PylayerMessage *message)
 {
     switch (message->type) {
-    case PYLAYER_MSG_CREATE_INSTANCE:
     case PYLAYER_MSG_FLUSH_DEVICE:
         return false;
     case PYLAYER_MSG_PLAN_DEVICE:
@@ -233,15 +230,8 @@ static bool needs_policy(const PylayerMessage *message)
     }
 }
 
-static void push_locked(Envelope *envelope)
+static void append_locked(Envelope *envelope)
 {
-    meet_sender_locked();
-    bool rested = resting;
-    if (resting && (needs_policy(&envelope->message) || queued >= REST_MESSAGES))
-        resting = false;
-    if (envelope->message.type == PYLAYER_MSG_DEVICE_CREATED && rest_until == UINT64_MAX)
-        rest_until = now_ns() + REST_NS;
-    bool was_empty = head == NULL;
     envelope->next = NULL;
     if (tail)
         tail->next = envelope;
@@ -254,11 +244,23 @@ static void push_locked(Envelope *envelope)
         queued_bytes_most = queued_bytes;
     if (is_urgent(envelope))
         queued_urgent++;
-    /* While policy rests it has to learn only of the first device, and of what ends the rest. */
-    bool learns =
-        rested ? !resting || envelope->message.type == PYLAYER_MSG_DEVICE_CREATED : was_empty || is_urgent(envelope);
-    if (learns)
+}
+
+static void push_locked(Envelope *envelope)
+{
+    meet_sender_locked();
+    bool was_empty = head == NULL;
+    append_locked(envelope);
+    if (was_empty || is_urgent(envelope))
         pthread_cond_signal(&arrivals);
+}
+
+/* Returns true if the caller must call `start` once it has unlocked the mutex. */
+static bool claim_start_locked(void)
+{
+    bool claimed = !started;
+    started = true;
+    return claimed;
 }
 
 void mailbox_libraries_are_open(void)
@@ -269,34 +271,57 @@ void mailbox_libraries_are_open(void)
 /*
  * A program that closes all descriptors and opens files of its own may do so between the dynamic linker's open and
  * mmap on the policy thread. Then its file is mapped in the library's place, and SIGBUS ends the program (4 of 600
- * that did so right after vkCreateInstance). So a thread that rouses policy goes on when the libraries are open. That
- * takes 2 ms (measured).
+ * that did so right after policy's thread was made). So the thread that starts policy goes on when the libraries are
+ * open. That takes 2 ms (measured).
  */
-void mailbox_await_libraries(void)
+static void start(void)
 {
+    if (!start_policy()) {
+        pthread_mutex_lock(&mutex);
+        started = false; /* the mailbox is closed, so nobody tries again */
+        pthread_mutex_unlock(&mutex);
+        return;
+    }
     uint64_t deadline = now_ns() + LIBRARIES_WAIT_NS;
     while (!atomic_load(&libraries_open) && now_ns() < deadline)
         nanosleep(&(struct timespec){0, LIBRARIES_LOOK_NS}, NULL);
 }
 
-void mailbox_rouse(void)
+bool mailbox_withdraw(uint64_t device, bool at_exit)
 {
+    PylayerMessage *end = at_exit ? message_new(PYLAYER_MSG_FLUSH_DEVICE, device) : NULL;
     pthread_mutex_lock(&mutex);
-    bool roused = resting;
-    resting = false;
-    if (roused)
-        pthread_cond_signal(&arrivals);
+    bool withdrawn = !started;
+    if (withdrawn && open_ && end && !exit_has_messages) {
+        append_locked((Envelope *)end);
+        exit_has_messages = true;
+        end = NULL;
+    } else if (withdrawn) {
+        for (unsigned i = queued; i > 0; i--) {
+            Envelope *envelope = pop_locked();
+            if (envelope->message.device == device)
+                drop_holder_locked(envelope);
+            else
+                append_locked(envelope);
+        }
+    }
     pthread_mutex_unlock(&mutex);
-    if (roused)
-        mailbox_await_libraries();
+    free(end);
+    return withdrawn;
 }
 
-bool mailbox_is_resting(void)
+bool mailbox_tells_exit(void)
 {
     pthread_mutex_lock(&mutex);
-    bool result = resting;
+    bool result = open_ && (started || exit_has_messages);
     pthread_mutex_unlock(&mutex);
     return result;
+}
+
+/* Returns true for events of which policy needs none to know the devices. */
+static bool may_be_dropped(const PylayerMessage *message)
+{
+    return message->type == PYLAYER_MSG_CELL || message->type == PYLAYER_MSG_CACHE_EMPTY;
 }
 
 bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes)
@@ -312,13 +337,15 @@ bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes)
         return false;
     }
     pthread_mutex_lock(&mutex);
-    bool accepted = open_ && queued_bytes + envelope->bytes <= queue_bytes, rested = resting;
+    bool needs = needs_policy(message);
+    bool has_room = queued_bytes + envelope->bytes <= queue_bytes &&
+                    (started || needs || queued < WAITING_MESSAGES || !may_be_dropped(message));
+    bool accepted = open_ && has_room, starts = accepted && needs && claim_start_locked();
     if (accepted)
         push_locked(envelope);
-    bool roused = rested && !resting;
     pthread_mutex_unlock(&mutex);
-    if (roused)
-        mailbox_await_libraries();
+    if (starts)
+        start();
     if (!accepted)
         free_envelope(envelope);
     return accepted;
@@ -347,6 +374,11 @@ bool mailbox_request(PylayerMessage *message, int64_t timeout_ns)
         envelope->holders++;
         envelope->awaited = wait;
         push_locked(envelope);
+        if (claim_start_locked()) {
+            pthread_mutex_unlock(&mutex);
+            start();
+            pthread_mutex_lock(&mutex);
+        }
         int waited = wait ? 0 : ETIMEDOUT;
         while (open_ && !envelope->answered && waited != ETIMEDOUT)
             waited = pthread_cond_timedwait(&answers, &mutex, &deadline);
@@ -406,26 +438,6 @@ static void await_arrival_locked(uint64_t wake)
         pthread_cond_wait(&arrivals, &mutex);
     else
         pthread_cond_timedwait(&arrivals, &mutex, &deadline);
-}
-
-bool mailbox_rest(void)
-{
-    bool ends = false;
-    pthread_mutex_lock(&mutex);
-    while (open_ && resting && !ends) {
-        uint64_t look = next_look_locked(), now = now_ns();
-        if (now >= rest_until)
-            resting = false;
-        else if (now < look)
-            await_arrival_locked(rest_until < look ? rest_until : look);
-        else
-            ends = look_around_locked(now);
-    }
-    /* Then policy starts after all, and writes what it has to. */
-    resting = false;
-    bool goes_on = open_;
-    pthread_mutex_unlock(&mutex);
-    return goes_on;
 }
 
 void mailbox_wake(void)

@@ -4,19 +4,17 @@
 
 #include "base.h"
 
-/* Policy rests until a message needs it, or until REST_NS after the first device was created. Until then messages wait
- * in the queue, and no interpreter starts: a program that only finds stored pipelines may end before. at_once: policy
- * does not rest. */
-void mailbox_open(bool at_once);
-/* The policy thread calls it first. Returns false if the mailbox was closed. */
-bool mailbox_rest(void);
-/* Ends the rest. */
-void mailbox_rouse(void);
-bool mailbox_is_resting(void);
+/* Messages wait in the queue until one of them needs policy. Then `start` is called, once, on the thread that sends it: it
+ * makes the thread that calls mailbox_next, or closes the mailbox and returns false. */
+void mailbox_open(bool (*start)(void));
+/* A device ends. Returns false if policy was started, so that it has to be told. Otherwise discards what waits in the
+ * queue about the device. at_exit: the store wants maintenance, so one device's messages are kept for the end of the
+ * process. */
+bool mailbox_withdraw(uint64_t device, bool at_exit);
+/* Returns true if policy has to be told of the end of the process: it was started, or messages were kept for it. */
+bool mailbox_tells_exit(void);
 /* Policy's libraries are open, or cannot be opened. */
 void mailbox_libraries_are_open(void);
-/* Waits for that, but only for a limited time. */
-void mailbox_await_libraries(void);
 void mailbox_close(void);
 bool mailbox_is_open(void);
 /* For exit(): see mutex_can_be_had (process.h). */

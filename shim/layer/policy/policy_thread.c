@@ -30,7 +30,6 @@
 #define STACK_BYTES (2u << 20)
 #define EXIT_FLUSH_NS 1000000000ll
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static bool started;
 
 typedef int (*PolicyRunFn)(const PylayerShim *shim, int python_in_process);
 
@@ -200,9 +199,9 @@ static void run_policy(void)
 static void *policy_main(void *unused)
 {
     (void)unused;
+    pthread_setname_np(pthread_self(), POLICY_THREAD_NAME);
     pthread_cleanup_push(ended, NULL);
-    if (mailbox_rest() && !root_has_changed())
-        run_policy();
+    run_policy();
     pthread_cleanup_pop(1);
     /* The C library calls exit() when a process's last thread ends. Here threads of a policy class may remain. */
     if (mailbox_outlives_program())
@@ -210,21 +209,9 @@ static void *policy_main(void *unused)
     return NULL;
 }
 
-static const char *first_application;
-static bool start_at_once;
-
-static void start(void)
+/* Returns 0, or why there is no thread. */
+static int make_thread(void)
 {
-    process_remember();
-    if (!process_has_room()) {
-        log_line(PYLAYER_LOG_INFO, "too little address space (RLIMIT_AS) for policy; the layer does nothing");
-        return;
-    }
-    find_own_directory();
-    kept_plans_start();
-    stat("/", &root_directory);
-    /* With lines to write about what policy does, or plans to make, it starts while the driver starts too. */
-    mailbox_open(start_at_once || log_enabled(PYLAYER_LOG_INFO) || !kept_plans_expected(first_application));
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -242,33 +229,49 @@ static void start(void)
     int result = pthread_create(&thread, &attributes, policy_main, NULL);
     pthread_sigmask(SIG_SETMASK, &previous, NULL);
     pthread_attr_destroy(&attributes);
-    if (result != 0) {
-        log_line(PYLAYER_LOG_INFO, "the policy thread cannot be created (%s); the layer does nothing",
-                 strerror(result));
-        mailbox_close();
-        return;
-    }
-    pthread_setname_np(thread, POLICY_THREAD_NAME);
-    started = true;
+    return result;
 }
 
-bool policy_start(const char *application_name, bool at_once)
+/* A message needs policy. The program may have changed its root directory, its user or its limits since
+ * vkCreateInstance, and may be in a sandbox. If it is, the layer does without policy from now on. */
+static bool start(void)
 {
-    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-    pthread_mutex_lock(&mutex);
-    first_application = application_name;
-    start_at_once = at_once;
-    pthread_once(&once, start);
-    pthread_mutex_unlock(&mutex);
-    return started && mailbox_is_open();
+    bool moved = root_has_changed();
+    int failed = moved ? 0 : make_thread();
+    if (!moved && failed == 0)
+        return true;
+    log_line(PYLAYER_LOG_INFO, "the policy thread cannot be created (%s); the layer stores nothing in this process",
+             moved ? "the root directory has changed" : strerror(failed));
+    policy_ended();
+    return false;
+}
+
+/* What has to be done before the program may change its environment, its directories and its user. */
+static void prepare(void)
+{
+    process_remember();
+    if (!process_has_room()) {
+        log_line(PYLAYER_LOG_INFO, "too little address space (RLIMIT_AS) for policy; the layer does nothing");
+        return;
+    }
+    find_own_directory();
+    kept_plans_start();
+    stat("/", &root_directory);
+    mailbox_open(start);
+}
+
+bool policy_prepare(void)
+{
+    pthread_once(&once, prepare);
+    return mailbox_is_open();
 }
 
 static void flush_at_exit(void)
 {
-    if (!started || process_is_forked_child() || !mailbox_can_be_used() || !devices_can_be_used() || !mailbox_is_open())
+    if (process_is_forked_child() || !mailbox_can_be_used() || !devices_can_be_used())
         return;
     devices_stop_loading();
-    if (!devices_end_quietly()) {
+    if (!devices_end_quietly() || mailbox_tells_exit()) {
         PylayerMessage *message = message_new(PYLAYER_MSG_FLUSH_PROCESS, 0);
         mailbox_request(message, EXIT_FLUSH_NS);
         message_done(message);

@@ -4,9 +4,9 @@
 
 #include "base.h"
 
-/* Starts policy once in this process: at once, or when it is needed (mailbox.h). Returns false if it cannot run here; the
- * log says why. */
-bool policy_start(const char *application_name, bool at_once);
+/* Opens the mailbox, once in this process; its first message that needs policy then starts policy's thread. Call it in
+ * vkCreateInstance, on the program's thread. Returns false if policy cannot run here; the log says why. */
+bool policy_prepare(void);
 /* Call it after a device was created. If the program calls exit() without vkDestroyDevice, what is still queued is
  * then written. */
 void policy_flush_at_exit(void);

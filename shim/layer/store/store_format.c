@@ -20,6 +20,11 @@ void file_header_seal(FileHeader *header)
     header->hash = digest64(header, offsetof(FileHeader, hash), 0);
 }
 
+void record_header_seal(RecordHeader *header, uint64_t salt)
+{
+    header->hash = digest64(header, offsetof(RecordHeader, hash), salt);
+}
+
 bool record_header_is_whole(const RecordHeader *header, uint64_t salt)
 {
     return header->hash == digest64(header, offsetof(RecordHeader, hash), salt) &&

@@ -61,6 +61,8 @@ typedef struct TableEntry {
 bool file_header_is_whole(const FileHeader *header, const uint8_t identity[PYLAYER_DIGEST_BYTES]);
 /* Hashes the header after its fields were changed. */
 void file_header_seal(FileHeader *header);
+/* Hashes the header after its fields were changed, for the file with this salt. */
+void record_header_seal(RecordHeader *header, uint64_t salt);
 /* Returns true if the header belongs to the file with this salt, so that its size can be trusted. */
 bool record_header_is_whole(const RecordHeader *header, uint64_t salt);
 /* Returns true if a record's data is what its header names. */

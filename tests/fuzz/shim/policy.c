@@ -18,10 +18,8 @@ __attribute__((constructor)) static void leave_home(void)
 uint64_t policy_device;
 bool policy_runs;
 
-bool policy_start(const char *application_name, bool at_once)
+bool policy_prepare(void)
 {
-    (void)application_name;
-    (void)at_once;
     return policy_runs;
 }
 
@@ -34,22 +32,11 @@ bool mailbox_is_open(void)
     return policy_runs;
 }
 
-void mailbox_await_libraries(void)
+bool mailbox_withdraw(uint64_t device, bool at_exit)
 {
-}
-
-void mailbox_rouse(void)
-{
-}
-
-bool mailbox_is_resting(void)
-{
+    (void)device;
+    (void)at_exit;
     return false;
-}
-
-void mailbox_open(bool at_once)
-{
-    (void)at_once;
 }
 
 void mailbox_close(void)

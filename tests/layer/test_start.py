@@ -1,4 +1,4 @@
-"""Policy rests until something needs it: a program that only finds stored pipelines starts no interpreter."""
+"""Policy starts when a message needs it. A program that only finds stored pipelines gets no thread."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ import time
 from pathlib import Path
 
 import pytest
-from host_steps import END, run_host
+from host_steps import END, HOST, lines, run_host
 from scripted_driver import ScriptedDriver
 from world import PACKAGE, World
 
-from pylayer.store import format, recency, runs
+from pylayer.store import format, reader, recency, runs
 
 MAPPED = ("mapped", "_policy.")
+#: What a program looks at that is about to enter a sandbox. The last two can be done once in a process.
+SANDBOX = ("threads", "new-user", "filter")
 
 
 #: Nothing here depends on the driver.
@@ -42,13 +44,69 @@ def test_stored_pipelines_need_no_interpreter(world: World, end: tuple[str, ...]
     for count in (8, 0):
         count_before = len(world.runs())
         process = run_host(world, "instance", "device", "pipelines", count, *MAPPED, *end)
-        if "_policy. is mapped" in process.stderr:  # one process of 64
-            continue
+        assert "_policy. is not mapped" in process.stderr
         run = world.runs()[-1]
         assert len(world.runs()) == count_before + 1
         assert (run["counters"]["hits"], run["counters"]["compiled"], run["loaded_records"]) == (count, 0, count)
         assert run["executable"] == "host" and run["carrier"] == "cells" and run["ended"] >= run["started"] > 0
         assert run["identity"] == world.runs()[0]["identity"] and run["program"] == world.runs()[0]["program"]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ("instance",),
+        ("instance", "device"),
+        ("instance", "device", "pipelines", 3),
+        ("instance", "device", "pipelines", 3, "destroy-device"),
+        ("instance", "device", "pipelines", 3, "destroy-device", "destroy-instance"),
+        ("instance", "device", "sleep", 2500, "again", 3),
+    ],
+    ids=["instance", "device", "hit", "device destroyed", "all destroyed", "later"],
+)
+def test_a_warm_program_has_no_thread_more(world: World, steps: tuple[str | int, ...]) -> None:
+    """A program that only finds stored pipelines has the threads that it has without the layer, and can enter a sandbox
+    that needs a single thread, at each time."""
+    fill(world)
+    process = run_host(world, *steps, *SANDBOX)
+    assert "threads: 1\n" in process.stdout and "filtered: 1 of 1 threads" in process.stdout
+
+
+def test_no_thread_without_a_device(world: World) -> None:
+    """A program that only creates an instance gets no thread, even where nothing is stored yet."""
+    run_host(world, "instance", *SANDBOX)
+    run_host(world, "instance", "destroy-instance", *SANDBOX)
+
+
+@pytest.mark.parametrize(
+    ("policy", "variables"),
+    [
+        ("settings: {carrier: off}\n", {}),
+        ("skip: [{executable: host}]\n", {}),
+        ("", {"DISABLE_PYLAYER": "1"}),
+    ],
+    ids=["off", "skip rule", "DISABLE_PYLAYER"],
+)
+def test_no_thread_where_the_layer_does_nothing(world: World, policy: str, variables: dict[str, str]) -> None:
+    """Where the layer does nothing, no thread starts either, not even in a program that compiles. The first run of a
+    policy file makes the plan, or reads the rules."""
+    config = world.directory / "policy.yaml"
+    config.write_text(policy)
+    world.environment["PYLAYER_CONFIG"] = str(config)
+    run_host(world, "instance", "device", "pipelines", 3, *END, **variables)
+    process = run_host(world, "instance", "device", "pipelines", 4, *SANDBOX, *END, **variables)
+    assert "threads: 1\n" in process.stdout
+
+
+def test_a_thread_that_cannot_start(world: World) -> None:
+    """If a sandbox allows no threads, a pipeline that is not stored is compiled and not stored. The program notices
+    nothing, and its statistics are written."""
+    fill(world)
+    before = len(world.runs())
+    process = run_host(world, "instance", "device", "refuse", "thread", "pipelines", 12, *END)
+    assert not lines(process)
+    assert len(world.runs()) == before + 1
+    assert (world.last()["hits"], world.last()["compiled"]) == (8, 4)
 
 
 def test_a_compile_starts_it(world: World) -> None:
@@ -60,38 +118,63 @@ def test_a_compile_starts_it(world: World) -> None:
     assert world.last()["compiled"] == 0
 
 
-def test_without_a_plan_it_starts_at_once(world: World) -> None:
-    """The first run of all, and one after a change of the policy file, start the interpreter at vkCreateInstance."""
-    assert starts(world, "instance")
+def test_without_a_plan_it_starts_with_the_device(world: World) -> None:
+    """The first run of all, and one after a change of the policy file, start the interpreter in vkCreateDevice."""
+    assert starts(world, "instance", "device")
     fill(world)
     config = world.directory / "policy.yaml"
     config.write_text("settings: {fsync_interval_ms: 5}\n")
     world.environment["PYLAYER_CONFIG"] = str(config)
+    assert not starts(world, "instance")
+    assert starts(world, "instance", "device")
+
+
+def test_logs_begin_in_the_instance(world: World) -> None:
+    """If the log is to have policy's lines, the interpreter starts in vkCreateInstance."""
+    world.environment["PYLAYER_LOG"] = "info"
     assert starts(world, "instance")
 
 
-def test_it_starts_after_a_while(world: World) -> None:
-    """In a program that goes on, the interpreter starts after two seconds, and its statistics appear."""
-    fill(world)
-    process = run_host(
-        world, "instance", "device", "pipelines", 8, *MAPPED, "sleep", 3000, *MAPPED, "again", 8, *END
-    )  # fmt: skip
-    lines = [line for line in process.stderr.splitlines() if line.startswith("_policy.")]
-    assert lines == ["_policy. is not mapped", "_policy. is mapped"]
-    assert (world.last()["hits"], world.last()["compiled"]) == (16, 0)
-    assert world.runs()[-1]["ended"] > 0
+@pytest.mark.usefixtures("needs_binaries")
+def test_two_configurations_of_devices(real: World) -> None:
+    """A program that alternates between two kinds of device, of which one needs policy each time, gets no thread with
+    the other."""
+    for kind in ("device", "binary-device") * 2:
+        run = real.run([str(HOST), "instance", kind, "pipelines", "3", "threads", *END])
+    assert "threads: 2\n" in run.stdout
+    run_host(real, "instance", "device", "pipelines", 3, *SANDBOX)
+    assert (real.last()["hits"], real.last()["compiled"]) == (3, 0)
 
 
 def test_uses_are_written_once_a_day(world: World) -> None:
-    """The first run of a day that uses stored pipelines says so in the store; the next one has nothing to say."""
+    """The first run of a day that uses stored pipelines says so in the store, without an interpreter; the next one has
+    nothing to say."""
     fill(world)
     for path in world.stored_files(".closed", ".journal"):
         age(path)
-    before = len(world.stored_files())
-    run_host(world, "instance", "device", "pipelines", 8, *END)
-    assert len(world.stored_files()) == before + 1
-    run_host(world, "instance", "device", "pipelines", 8, *END)
-    assert len(world.stored_files()) == before + 1
+    before = set(world.stored_files())
+    for _ in range(2):
+        assert not starts(world, "instance", "device", "pipelines", 8)
+    (new,) = set(world.stored_files()) - before
+    header, records = uses_in(new)
+    assert header.identity_digest.hex() == new.parent.name and not header.application
+    assert [len(fingerprints) for fingerprints, _ in records] == [8]
+    assert abs(records[0][1] - time.time()) < 3600
+
+
+def uses_in(path: Path) -> tuple[format.FileHeader, list[tuple[tuple[int, ...], int]]]:
+    """Returns a journal's header, and the fingerprints and time of each of its USED records."""
+    file, damage = reader.Reader(str(path)), []  # type: tuple[reader.Reader, list[format.Damage]]
+    header, outcome = file.header()
+    assert header is not None, outcome
+    found = [
+        (recency.fingerprints_of(bytes(part.data[record[3] : record[3] + record[4]])), record[8])
+        for part in file.content(header, damage)
+        for record in part.records
+        if record[0] == format.USED
+    ]
+    assert not damage
+    return header, found
 
 
 def age(path: Path) -> None:
@@ -111,12 +194,10 @@ def age(path: Path) -> None:
 
 
 def test_caches_of_the_program(world: World, tmp_path: Path) -> None:
-    """A program that passes data of its own to vkCreatePipelineCache has policy check it. From then on the interpreter
-    starts with the program, so that it need not wait for it."""
+    """A program that passes data of its own to vkCreatePipelineCache has policy check it."""
     file = tmp_path / "cache"
     for _ in range(2):
         world.demo("--count", 4, "--cache", file, "--cache-save", file)
-    assert list(world.store.glob("plans/*.early"))
     assert world.runs()[-1]["cache_outcomes"] == {"attested": 1}
     data = file.read_bytes()
     file.write_bytes(data[:-4] + bytes(byte ^ 1 for byte in data[-4:]))  # within one word of the sketch
@@ -140,11 +221,11 @@ def test_one_process_of_64_prunes(scripted: ScriptedDriver) -> None:
 
 
 def test_devices_that_come_and_go(world: World) -> None:
-    """Messages of many short-lived devices do not pile up while policy rests."""
+    """Many short-lived devices that only find stored pipelines start no interpreter either. Each has its statistics."""
     fill(world, 2)
     steps = ["device", "again", 2, "destroy-device"] * 40
     process = run_host(world, "instance", *steps, *MAPPED, "destroy-instance")
-    assert "_policy. is mapped" in process.stderr
+    assert "_policy. is not mapped" in process.stderr
     assert sum(run["counters"]["hits"] for run in world.runs()[2:]) == 80
 
 
@@ -156,8 +237,8 @@ def test_no_bytes_in_files(world: World) -> None:
 
 @pytest.mark.root
 def test_chroot_before_it_starts(world: World, tmp_path: Path) -> None:
-    """If a program calls chroot while policy rests, a compile does not start the interpreter: its libraries' paths lead
-    to other files now, here to copies. The program gets its pipelines."""
+    """If a program calls chroot before policy starts, a compile does not start the interpreter: its libraries' paths
+    lead to other files now, here to copies. The program gets its pipelines."""
     fill(world)
     jail = tmp_path / "jail"
     shutil.copytree(PACKAGE, jail / PACKAGE.relative_to("/"))

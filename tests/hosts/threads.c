@@ -1,0 +1,66 @@
+/* threads.c - what a sandbox looks at before it begins: which threads there are, and what only one thread may do. */
+#define _GNU_SOURCE
+#include "host.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+/* Returns how many threads there are. filtered: only those with a seccomp filter. */
+static int count_threads(bool filtered)
+{
+    int count = 0;
+    DIR *threads = opendir("/proc/self/task");
+    struct dirent *entry;
+    while (threads && (entry = readdir(threads)) != NULL) {
+        char path[64], line[256];
+        snprintf(path, sizeof path, "/proc/self/task/%.20s/status", entry->d_name);
+        FILE *file = atoi(entry->d_name) > 0 ? fopen(path, "re") : NULL;
+        bool has_filter = false;
+        while (file && fgets(line, sizeof line, file))
+            has_filter |= strncmp(line, "Seccomp:\t2", 10) == 0;
+        count += file && (has_filter || !filtered);
+        if (file)
+            fclose(file);
+    }
+    if (threads)
+        closedir(threads);
+    return count;
+}
+
+static void step_threads(char **unused)
+{
+    (void)unused;
+    say("threads: %d", count_threads(false));
+}
+
+/* EINVAL with more than one thread; a system may forbid it to all. */
+static void step_new_user(char **unused)
+{
+    (void)unused;
+    say("new user namespace: %s", unshare(CLONE_NEWUSER) ? strerror(errno) : "entered");
+}
+
+/* A filter for this thread and those that it makes, as sandboxes install it that begin with one thread. */
+static void step_filter(char **unused)
+{
+    (void)unused;
+    struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    struct sock_fprog program = {.len = 1, .filter = &allow};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+        die("no seccomp: %s", strerror(errno));
+    say("filtered: %d of %d threads", count_threads(true), count_threads(false));
+}
+
+const Step thread_steps[] = {
+    {"threads", 0, step_threads},
+    {"new-user", 0, step_new_user},
+    {"filter", 0, step_filter},
+    {0},
+};
