@@ -157,7 +157,7 @@ def test_uses_are_written_once_a_day(world: World) -> None:
         assert not starts(world, "instance", "device", "pipelines", 8)
     (new,) = set(world.stored_files()) - before
     header, records = uses_in(new)
-    assert header.identity_digest.hex() == new.parent.name and not header.application
+    assert header.identity_digest.hex() == new.parent.name and header.application == "host"
     assert [len(fingerprints) for fingerprints, _ in records] == [8]
     assert abs(records[0][1] - time.time()) < 3600
 

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "crash/sentinel.h"
@@ -15,6 +14,7 @@
 #include "instance/program_name.h"
 #include "process/process.h"
 #include "process/trusted.h"
+#include "store/own_file.h"
 #include "store/owner.h"
 
 /* The runtime directory, whose files are in memory, and how names of this folder's files begin there. Returns false if
@@ -121,21 +121,9 @@ static int create_in(Device *device, const char *directory, const char *name, co
 
 bool sentinel_create(Device *device, const char *folder, FileHeader header, bool outside)
 {
-    struct timespec now;
-    uint64_t random[2];
-    char name[96], directory[PATH_BYTES], beginning[20];
-    clock_gettime(CLOCK_REALTIME, &now);
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
+    char name[PYLAYER_STORE_NAME_BYTES], directory[PATH_BYTES], beginning[20];
+    if (!own_file_describe(device, &header, ".live", name))
         return false;
-    owner_write(&header.owner);
-    char *title = program_title(device->instance->info.application_name);
-    strncpy(header.application, title ? title : "", sizeof header.application);
-    free(title);
-    header.created_ns = (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
-    header.salt = random[0] | 1;
-    file_header_seal(&header);
-    snprintf(name, sizeof name, "%016llx-%016llx-%016llx.live", (unsigned long long)header.program,
-             (unsigned long long)header.created_ns, (unsigned long long)random[1]);
     int made = outside ? -2 : create_in(device, folder, name, &header);
     if (made != -2 || !find_outside(folder, directory, beginning))
         return made == 0;

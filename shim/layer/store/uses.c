@@ -1,15 +1,13 @@
 /* uses.c - see uses.h. A closed journal with one USED record, as policy writes it (docs/internals/format.md). */
 #define _GNU_SOURCE
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "device/counters.h"
 #include "device/device.h"
 #include "process/trusted.h"
-#include "store/owner.h"
+#include "store/own_file.h"
 #include "store/store_format.h"
 #include "store/uses.h"
 
@@ -19,39 +17,31 @@ typedef struct UsesHead {
 } UsesHead;
 _Static_assert(sizeof(UsesHead) == sizeof(FileHeader) + sizeof(RecordHeader), "no gap");
 
-/* Fills in both headers. Returns the random number for the file's name; 0 on failure. */
-static uint64_t make_head(UsesHead *head, const Device *device, const uint64_t *fingerprints, uint64_t count)
+/* Fills in both headers and the file's name. */
+static bool make_head(UsesHead *head, const Device *device, const uint64_t *fingerprints, uint64_t count,
+                      char name[PYLAYER_STORE_NAME_BYTES])
 {
-    struct timespec now;
-    uint64_t random[2];
-    clock_gettime(CLOCK_REALTIME, &now);
     memcpy(&head->file, device->kept.header, sizeof head->file);
-    if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random || !owner_write(&head->file))
-        return 0;
     memcpy(head->file.kind, "JRNL", sizeof head->file.kind);
     head->file.program = device->stored.program;
-    head->file.created_ns = (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
-    head->file.salt = random[0] | 1;
-    file_header_seal(&head->file);
+    if (!own_file_describe(device, &head->file, ".closed", name))
+        return false;
     memcpy(head->record.magic, "USED", sizeof head->record.magic);
     head->record.size = count * sizeof *fingerprints;
-    head->record.last_used = (uint64_t)now.tv_sec;
+    head->record.last_used = head->file.created_ns / 1000000000;
     digest128(fingerprints, head->record.size, head->record.digest);
     record_header_seal(&head->record, head->file.salt);
-    return random[1] | 1;
+    return true;
 }
 
 static void write_journal(const Device *device, uint8_t *journal, const uint64_t *fingerprints, uint64_t count)
 {
     char name[PYLAYER_STORE_NAME_BYTES];
     UsesHead head = {0};
-    uint64_t random = make_head(&head, device, fingerprints, count);
-    snprintf(name, sizeof name, "%016llx-%016llx-%016llx.closed", (unsigned long long)head.file.program,
-             (unsigned long long)head.file.created_ns, (unsigned long long)random);
-    memcpy(journal, &head, sizeof head);
-    int fd = random ? create_in_store(device->stored.directory, name) : -1;
+    int fd = make_head(&head, device, fingerprints, count, name) ? create_in_store(device->stored.directory, name) : -1;
     if (fd < 0)
         return;
+    memcpy(journal, &head, sizeof head);
     /* Without disk space the end is missing. Then only the order of eviction suffers. */
     ssize_t written = write_quietly(fd, journal, sizeof head.file + record_space(head.record.size));
     (void)written;
