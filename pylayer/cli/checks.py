@@ -3,6 +3,7 @@ about it."""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -13,13 +14,13 @@ from pathlib import Path
 
 from .. import LAYER_NAME
 from ..common.files import create_temporary, write_all
-from ..common.paths import config_file, make_private, store_root
+from ..common.paths import make_private, store_root
 from ..report.totals import Run, read_runs
 from . import installed, layer_files
 from .children import Outcome, probe, try_policy_class
 from .environment import DISABLE, with_layer
 from .output import human_bytes, one_line
-from .policy_in_force import policy_in_force, read_policy
+from .policy_in_force import no_policy_file, policy_in_force, read_policy
 from .run import LOG_LEVELS
 
 OK, WARNING, PROBLEM, SKIPPED = "ok", "warning", "problem", "skipped"
@@ -165,7 +166,7 @@ def check_policy() -> Check:
     path = policy_in_force()
     document, problem = read_policy()
     if path is None:
-        return Check("policy", OK, f"no policy file at {config_file()}: the defaults are in force")
+        return Check("policy", OK, no_policy_file())
     if problem:
         named = "PYLAYER_CONFIG names the file. " if os.environ.get("PYLAYER_CONFIG") else ""
         advice = f"{named}The defaults are in force until it is corrected."
@@ -191,7 +192,7 @@ def check_installed() -> Check:
     if wrong not in counts:
         first = installed.in_force(found, wrong.kind)
         advice = f"The loader ignores it: {first.path if first else ''} comes first. Remove the one you do not want."
-    elif not str(wrong.path).startswith(str(Path.home())):
+    elif not str(wrong.path).startswith(os.path.expanduser("~")):
         advice = "It is for all users: pylayer install --system, as root, makes it lead to this one."
     elif wrong.kind == installed.IMPLICIT:
         advice = "Newer loaders use it even under pylayer run. pylayer install makes it lead to this one."
@@ -224,11 +225,12 @@ def check_store() -> Check:
         _try_writing(root)
         status, free = Path(root).stat(), shutil.disk_usage(root).free
     except OSError as error:
+        instead = "Free some space" if error.errno == errno.ENOSPC else "Make it writable for you alone"
         return Check(
             "store",
             PROBLEM,
             f"{root} cannot be written: {error.strerror or error}",
-            "Pipelines are compiled again in every run. Make it writable for you alone, or set PYLAYER_STORE.",
+            f"Pipelines are compiled again in every run. {instead}, or set PYLAYER_STORE.",
         )
     mode = stat.filemode(status.st_mode)
     found = f"{root} can be written ({mode}, user {status.st_uid}), {human_bytes(free)} free"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..common.settings import fleet_settings, top_setting
-from .output import Failure
+from .output import Failure, reason
 
 if TYPE_CHECKING:
     from ..fleet.backend import Backend
@@ -85,7 +85,7 @@ def failing(what: str) -> Iterator[None]:
     except (Unavailable, Untrusted) as error:
         raise Failure(f"{what}: {error}") from error
     except OSError as error:
-        raise Failure(f"{what}: {error.strerror or error}") from error
+        raise Failure(f"{what}: {reason(error)}") from error
 
 
 def identities_here(store: Store) -> dict[str, str]:

@@ -21,6 +21,10 @@ def _size(path: str) -> int:
         return 0  # gone
 
 
+def _told(runs: list[recorded.Recorded], size: int) -> str:
+    return f"{plural(len(runs), 'run')} of {plural(len({run.title for run in runs}), 'program')}, {human_bytes(size)}"
+
+
 @click.command(context_settings=HELP, epilog=EXIT_STATUSES, short_help="Remove what was recorded about programs.")
 @click.argument("name", required=False, shell_complete=programs, help=f"This program, {NAMES}.")
 @click.option("--all", "everything", is_flag=True, help="All programs.")
@@ -51,20 +55,22 @@ def forget(name: str | None, everything: bool, dry_run: bool, yes: bool, as_json
     kept = {name + file_kinds.RUN for name in running}
     found = store.recorded_paths(None if everything else {run.name for run in gone})
     paths = [path for path in found if os.path.basename(path) not in kept]
-    size = sum(map(_size, paths))
-    told = f"{plural(len(gone), 'run')} of {plural(len({run.title for run in gone}), 'program')}, {human_bytes(size)}"
+    sizes = {path: _size(path) for path in paths}
     if paths and not dry_run:
-        confirm(f"Forget {told}?", yes)
+        confirm(f"Forget {_told(gone, sum(sizes.values()))}?", yes)
         for path in paths:
             remove(path)
     left = [] if dry_run else [path for path in paths if os.path.lexists(path)]
+    gone = [run for run in gone if run.name + file_kinds.RUN not in map(os.path.basename, left)]
+    size = sum(sizes[path] for path in paths if path not in left)
     if as_json:
         shown = sorted({run.title for run in gone})
-        counts = {"runs": len(gone), "running": len(running), "files": len(paths), "bytes": size}
+        counts = {"runs": len(gone), "running": len(running), "files": len(paths) - len(left), "bytes": size}
         print_json({"store": store.root, "dry_run": dry_run, "programs": shown, **counts})
     elif not paths:
         say(f"Nothing to forget in {store.root}.")
-    else:
+    elif len(left) < len(paths):
+        told = _told(gone, size)
         say(f"{'Would forget' if dry_run else 'Forgotten'}: {told}. Stored pipelines stay (pylayer ls).")
     if running and not as_json:
         click.echo(f"Kept: {plural(len(running), 'run')} of programs that are running.")

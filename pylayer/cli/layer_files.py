@@ -74,8 +74,9 @@ def manifest_text(kind: str = "explicit") -> str:
     return json.dumps(document, indent=4) + "\n"
 
 
-def write_manifest(path: Path, text: str) -> bool:
-    """Writes ``text`` to ``path`` atomically. Returns false if the file already held it.
+def write_manifest(path: Path, text: str, in_store: bool = False) -> bool:
+    """Writes ``text`` to ``path`` atomically. Returns false if the file already held it. Only manifests ``in_store``
+    need a directory that nobody else may write to: the others' directories are the loader's.
 
     Raises OSError.
     """
@@ -84,7 +85,7 @@ def write_manifest(path: Path, text: str) -> bool:
             return False
     except OSError:
         pass  # missing or unreadable: write it
-    replace_file(str(path), text.encode())
+    replace_file(str(path), text.encode(), anywhere=not in_store)
     return True
 
 
@@ -101,5 +102,5 @@ def run_directory(root: str) -> Path:
         raise Failure(f"{root} has a colon in its name, which separates paths for the loader; use another --store")
     for place in (Path(root), directory.parent, directory):
         make_private(str(place))
-    write_manifest(directory / MANIFEST_NAME, text)
+    write_manifest(directory / MANIFEST_NAME, text, in_store=True)
     return directory

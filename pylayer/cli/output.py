@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+
+def reason(error: OSError) -> str:
+    """Returns what failed, with the path if the error names one."""
+    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else error.strerror or str(error)
+
+
 EXIT_OK, EXIT_PROBLEM, EXIT_USAGE = 0, 1, 2
 EXIT_STATUSES = "Exit status: 0 success, 1 a problem was found, 2 usage error."
 HELP = {"help_option_names": ["-h", "--help"]}

@@ -29,7 +29,7 @@ from .output import (
     write_whole,
 )
 from .policy_explain import explain
-from .policy_in_force import policy_in_force
+from .policy_in_force import no_policy_file, policy_in_force
 
 if TYPE_CHECKING:
     from ..common.config import Problem
@@ -111,7 +111,7 @@ def check(file: str | None, as_json: bool) -> None:
         if as_json:
             print_json(_json(None, {}, []))
         else:
-            click.echo(f"There is no policy file at {config_file()}: the defaults are in force.")
+            click.echo(f"There is {no_policy_file()}.")
         return
     problems: list[Problem] = []
     document: dict[str, Any] = {}

@@ -17,6 +17,13 @@ def policy_in_force() -> str | None:
     return path if path is not None and (named or os.path.lexists(path)) else None
 
 
+def no_policy_file() -> str:
+    """Returns a sentence that says where programs started from here look for a policy file and find none."""
+    path = config_file()
+    where = f"no policy file at {path}" if path else "no policy file, because neither HOME nor XDG_CONFIG_HOME is set"
+    return f"{where}: the defaults are in force"
+
+
 def read_policy() -> tuple[dict[str, Any], str]:
     """Returns the document in force. If the policy file cannot be used, it is empty and the text says why; otherwise
     the text is empty."""

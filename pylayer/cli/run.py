@@ -84,8 +84,8 @@ def _print_summary(root: str | None, since: float) -> None:
         print_tables(add_up(found), origins(root), stderr=True)
     else:
         fail(
-            "nothing was recorded: the program created no Vulkan device under the layer, or a rule excludes it; "
-            "pylayer run --log info and pylayer doctor show more"
+            "nothing was recorded: the program created no Vulkan device under the layer, a rule excludes it, or the "
+            "store cannot be written; pylayer run --log info and pylayer doctor show more"
         )
 
 

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .complete import files, programs
-from .output import EXIT_STATUSES, HELP, Failure, human_bytes, json_option, plural, print_json, printable, progress, say
+from .output import (
+    EXIT_STATUSES,
+    HELP,
+    Failure,
+    human_bytes,
+    json_option,
+    plural,
+    print_json,
+    printable,
+    progress,
+    reason,
+    say,
+)
 from .selection import NAMES, Names, Selection, dry_run_option, identity_option, require_one, require_store
 
 if TYPE_CHECKING:
@@ -244,7 +256,7 @@ def import_command(
     except Refused as error:
         raise Failure(f"{file} was refused and nothing was imported: {error}") from error
     except OSError as error:
-        raise Failure(f"nothing was imported from {file}: {error.strerror or error}") from error
+        raise Failure(f"nothing was imported from {file}: {reason(error)}") from error
     result = work.result
     names = Names(store.root)
     device, driver = describe(work.identity, work.identity.name, names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -43,7 +44,7 @@ def uninstall(system: bool, prefix: str | None, as_json: bool) -> None:
     base = base_of(system, prefix)
     paths = [installed.manifest_path(base, kind) for kind in KINDS]
     removed = [path for path in paths if remove_manifest(path)]
-    home = Path.home() if not system else base.parent
+    home = Path(os.path.expanduser("~")) if not system else base.parent
     # Keep XDG_DATA_HOME and a prefix, which the user chose. An empty .local/share in a home may go.
     last = home if home in base.parents else base
     for path in removed:
@@ -64,8 +65,9 @@ def uninstall(system: bool, prefix: str | None, as_json: bool) -> None:
     for other in left:
         how = "pylayer uninstall --system removes it" if _is_systems(other.path) else "this command does not remove it"
         click.echo(f"Still there: {other.path}, which leads to {installed.state(other)}; {how}.")
-    if removed and not system:
-        say(f"Stored pipelines stay in {store_root()}; delete it to remove them.")
+    root = store_root()
+    if removed and root and not system:
+        say(f"Stored pipelines stay in {root}; delete it to remove them.")
 
 
 def _is_systems(path: Path) -> bool:

@@ -113,13 +113,13 @@ def create_temporary(path: str, anywhere: bool = False) -> tuple[int, str]:
     return open_in_store(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL), temporary
 
 
-def replace_file(path: str, data: bytes | list[bytes | memoryview], sync: bool = False) -> None:
+def replace_file(path: str, data: bytes | list[bytes | memoryview], sync: bool = False, anywhere: bool = False) -> None:
     """Writes ``data`` to a temporary file in the same directory and renames it to ``path``. With ``sync``, the file and
-    its name are on the disk when this returns.
+    its name are on the disk when this returns. ``anywhere``: as for ``create_temporary``.
 
     Raises OSError; ``path`` is then unchanged.
     """
-    fd, temporary = create_temporary(path)
+    fd, temporary = create_temporary(path, anywhere)
     try:
         try:
             write_all(fd, [data] if isinstance(data, bytes) else data)

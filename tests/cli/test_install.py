@@ -179,6 +179,31 @@ def test_uninstall_keeps_directories_of_others(user: User) -> None:
     assert [path.name for path in data.rglob("*")] == ["vulkan", "explicit_layer.d", "VkLayer_other.json"]
 
 
+def test_install_with_umask_002(user: User) -> None:
+    """Directories that a group may write to, as Ubuntu's umask makes them, do not keep install from writing a
+    manifest: a manifest is no file of the store."""
+    before = os.umask(0o002)
+    try:
+        done = subprocess.run(**user.process(("install", "--implicit")), capture_output=True, check=False)
+    finally:
+        os.umask(before)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert manifest(user).parent.stat().st_mode & 0o777 == 0o775
+    assert loader_lists_layer(user)
+
+
+def test_install_through_a_link(user: User) -> None:
+    """The loader's directory may be a link, for example into a repository of settings. uninstall keeps it."""
+    elsewhere = user.directory / "settings"
+    elsewhere.mkdir()
+    manifest(user).parent.parent.mkdir(parents=True)
+    manifest(user).parent.symlink_to(elsewhere)
+    assert user.pylayer("install").returncode == 0
+    assert files(elsewhere) == [elsewhere / NAME] and loader_lists_layer(user)
+    assert user.pylayer("uninstall").returncode == 0
+    assert files(elsewhere) == [] and manifest(user).parent.is_symlink()
+
+
 def test_install_where_nothing_can_be_written(user: User) -> None:
     """If the data directory cannot be created, install ends with status 1 and one line."""
     (user.home / "file").write_text("")
