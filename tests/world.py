@@ -112,7 +112,8 @@ AWAKE = {"PYLAYER_LOG": "info"}
 
 class World:
     """One store, one set of manifests, and the environment in which programs run. As for users, the log has no lines
-    below the level warn. A test that reads others asks for them with PYLAYER_LOG, and then policy starts in each program."""
+    below the level warn. A test that reads others asks for them with PYLAYER_LOG, and then policy starts in each
+    program."""
 
     def __init__(self, directory: Path, driver: str = "radv") -> None:
         self.directory = directory

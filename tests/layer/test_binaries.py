@@ -311,7 +311,9 @@ def test_handles_for_replay_are_not_made_from_binaries(carrier: ScriptedDriver) 
         ("driver-id=4", [], 3),
     ],
 )
-def test_what_crashes_nvidia_is_not_asked(faulty: ScriptedDriver, script: str, arguments: list[str], asked: int) -> None:
+def test_what_crashes_nvidia_is_not_asked(
+    faulty: ScriptedDriver, script: str, arguments: list[str], asked: int
+) -> None:
     """NVIDIA's driver crashes in vkGetPipelineKeyKHR for some pipelines with several views, and in
     vkCreatePipelineBinariesKHR for some libraries. It is asked for no key of a library, nor of a pipeline that may have
     several views. The second run compiles none of them."""
