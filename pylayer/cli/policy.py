@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..common.paths import config_file
+from ..common.paths import config_file, store_root
 from ..common.settings import TOP_DEFAULTS
 from .complete import files, presets_there
 from .output import (
@@ -29,7 +29,7 @@ from .output import (
     write_whole,
 )
 from .policy_explain import explain
-from .policy_in_force import no_policy_file, policy_in_force
+from .policy_in_force import compile_policy, no_policy_file, policy_in_force
 
 if TYPE_CHECKING:
     from ..common.config import Problem
@@ -127,6 +127,8 @@ def check(file: str | None, as_json: bool) -> None:
             instead = "the rest of this file is valid."
     except PolicyFileError as error:
         problems = error.problems
+    if not problems and path == policy_in_force():
+        compile_policy(path, store_root())
     if as_json:
         print_json(_json(path, document, problems))
     else:
@@ -220,6 +222,8 @@ def init(preset: str | None, force: bool, file: str | None) -> None:
         write_whole(os.path.realpath(path), starting_text(preset))
     except OSError as error:
         raise Failure(f"{path} cannot be written: {error.strerror or error}") from error
+    if found == policy_in_force():
+        compile_policy(found, store_root())
     say(f"Wrote {path}.")
 
 

@@ -44,3 +44,17 @@ def read_limits() -> tuple[Limits, str]:
     document, problem = read_policy()
     store, program = (int(top_setting(document, key)) << 20 for key in ("max_store_mib", "max_program_mib"))
     return Limits(store, program), problem
+
+
+def compile_policy(path: str | None, root: str | None) -> None:
+    """Writes the compiled copy of a policy file into the store, if it is not there yet. From then on its skip rules
+    hold in programs without an interpreter (shim/layer/instance/skip.c). Does nothing if the file cannot be used or the
+    store cannot be written to: then the first program that needs policy does it."""
+    if path is None or root is None:
+        return
+    from ..common import compiled
+
+    try:
+        compiled.load(path, root)
+    except (OSError, ValueError):
+        pass

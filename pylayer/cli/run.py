@@ -14,6 +14,7 @@ from .complete import commands, directories, files, presets_there
 from .environment import DISABLE, with_layer
 from .fleet_beside import pull_beside
 from .output import HELP, Failure, WrongUse, fail
+from .policy_in_force import compile_policy, policy_in_force, read_policy
 from .process import replace_by, wait_for
 
 LOG_LEVELS = ("error", "warn", "info", "debug")
@@ -45,8 +46,6 @@ def _tell_of_another() -> None:
 
 def _policy_in_force() -> dict[str, Any]:
     """Returns the policy document in force. Prints one line if the layer cannot use the policy file."""
-    from .policy_in_force import read_policy
-
     document, problem = read_policy()
     if problem:
         fail(f"{problem}; the defaults are in force")
@@ -143,6 +142,7 @@ def run(
             "PYLAYER_LOG": log,
         },
     )
+    compile_policy(policy or policy_in_force(), root)
     if root is not None:
         pull_beside(document, root, environment)
     if not summary:

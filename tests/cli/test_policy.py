@@ -14,8 +14,9 @@ import pytest
 import yaml
 from cli.marks import ON_RADV
 from cli.user import DEMO, User
+from host_steps import HOST
 
-from pylayer.common import config
+from pylayer.common import compiled, config
 from pylayer.common.settings import DEFAULTS, TOP_DEFAULTS, settings_for
 from pylayer.values import DeviceFacts, Program
 
@@ -161,6 +162,25 @@ def test_init_leaves_files_alone(user: User, file: Path) -> None:
     assert user.pylayer("policy", "init", "new/place.yaml").returncode == 0
     assert (user.directory / "new" / "place.yaml").exists()
     assert user.pylayer("policy", "init", "--preset", "gamers").returncode == 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("run", "--", HOST, "instance"), ("policy", "check"), ("policy", "init", "--force")],
+    ids=["run", "check", "init"],
+)
+def test_commands_compile_the_file(user: User, file: Path, command: tuple[Any, ...]) -> None:
+    """run, check and init write the compiled copy of the policy file in force, so that its skip rules hold without an
+    interpreter in the very next program. A file that is not in force has no copy."""
+    file.write_text("skip: [{executable: host}]\n")
+    other = user.directory / "other.yaml"
+    other.write_text("share: all\n")
+    assert user.pylayer("policy", "check", other).returncode == 0
+    assert not user.store.exists()
+    assert user.pylayer(*command).returncode == 0
+    (copy,) = user.store.glob("policy/*.flat")
+    document = compiled.read_copy(str(copy))
+    assert document == config.read(str(file))
 
 
 def test_init_that_cannot_be_written(user: User, file: Path) -> None:

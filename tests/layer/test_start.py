@@ -146,6 +146,19 @@ def test_two_configurations_of_devices(real: World) -> None:
     assert (real.last()["hits"], real.last()["compiled"]) == (3, 0)
 
 
+def test_a_skip_rule_holds_in_the_next_run(world: World) -> None:
+    """A program with a new policy file waits in vkCreateDevice for what policy decides. By then the file's compiled
+    copy is written, so that its rules hold in the next program, however short."""
+    config = world.directory / "policy.yaml"
+    world.environment["PYLAYER_CONFIG"] = str(config)
+    for number in range(3):
+        config.write_text(f"skip: [{{executable: host}}]\n# {number}\n")
+        assert not starts(world, "instance")
+        assert starts(world, "instance", "device")
+        assert len(list(world.store.glob("policy/*.flat"))) == number + 1
+        assert not starts(world, "instance", "device", "pipelines", 1)
+
+
 def test_uses_are_written_once_a_day(world: World) -> None:
     """The first run of a day that uses stored pipelines says so in the store, without an interpreter; the next one has
     nothing to say."""

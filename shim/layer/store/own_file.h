@@ -1,0 +1,13 @@
+/* own_file.h - files that the layer itself makes in a folder of the store */
+#ifndef PYLAYER_OWN_FILE_H
+#define PYLAYER_OWN_FILE_H
+
+#include "base.h"
+#include "store/store_format.h"
+
+/* Fills in what of a new file's header is this process's, and the file's name. The header's kind, identity and program
+ * are set already. Returns false if there are no random numbers. */
+bool own_file_describe(const Device *device, FileHeader *header, const char *suffix,
+                       char name[PYLAYER_STORE_NAME_BYTES]);
+
+#endif
