@@ -129,8 +129,7 @@ static void *nobody_is_needed(void *unused)
     created->created.needs_nothing = 1;
     expect(mailbox_post(created, UINT64_MAX), "a device is not told of");
     expect(mailbox_withdraw(7, false) && mailbox_withdraw(8, true), "messages cannot be withdrawn");
-    expect(starts == 0 && mailbox_tells_exit(),
-           "policy is started, or the end of the process has nothing to do");
+    expect(starts == 0 && mailbox_tells_exit(), "policy is started, or the end of the process has nothing to do");
     expect(mailbox_withdraw(9, true) && queued == 2, "the end of the process has more than one device's messages");
     mailbox_post(message_new(PYLAYER_MSG_DEVICE_CREATED, 9), UINT64_MAX);
     mailbox_post(message_new(PYLAYER_MSG_DEVICE_CREATED, 9), UINT64_MAX);
