@@ -25,8 +25,8 @@ enum Seen {
     SEEN_MERGED = 2,    /* the layer's cache holds a pipeline with it */
     SEEN_FETCHED = 4,   /* what the store has of it was given to the driver */
     SEEN_TOLD = 8,      /* the store knows already that it was used within a day */
-    SEEN_ALONE = 32,    /* the driver was given the one stored cell by itself */
     SEEN_RECORDED = 16, /* policy was told of its creation; only noted where the program can name it */
+    SEEN_ALONE = 32,    /* the driver was given the one stored cell by itself */
 };
 
 void fingerprints_open(Device *device);

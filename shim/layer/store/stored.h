@@ -16,6 +16,7 @@ void stored_free(Device *device);
  * policy must read the folder instead (index_read_folder). */
 bool stored_open(Device *device, const FileHeader *header, bool every_program, bool sentinel_outside,
                  StoredFound *found);
+
 typedef struct Fetched {
     unsigned known;       /* of the fingerprint: enum Seen */
     VkPipelineCache cell; /* holds the one stored cell with this fingerprint, for one probe. The caller destroys it */
