@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 def trim(max_size: int | None, max_program: int | None, dry_run: bool, as_json: bool) -> None:
     """Fold the store into few files and bring it within its limits, evicting the least recently used pipelines first.
 
-    Programs do the same as they run, a little at a time. After this command the store is as small as possible. Sizes
-    are like 500M or 2GiB. A limit that is not given comes from the policy file. Files that a running program is
-    writing are kept.
+    Programs do the same as they run, a little at a time. Sizes are like 500M or 2GiB. A limit that is not given comes
+    from the policy file. Files that a running program is writing are kept. On a full disk, a file that cannot be
+    rewritten is deleted as a whole.
 
     \b
     Example:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 
@@ -11,6 +12,9 @@ from .paths import open_in_store
 
 #: The most pieces that Linux writes with one call.
 IOV_MAX = 1024
+
+#: Error numbers of a full disk.
+FULL = (errno.ENOSPC, errno.EDQUOT)
 
 #: Clocks of machines that share a store differ by less.
 AHEAD_SECONDS = 300.0

@@ -2,63 +2,25 @@
 
 The whole store has a limit, and so has each program in it. Records are evicted by time of last use over all identities,
 so those of a driver that is no longer installed go before those of today's. Files that hold nothing else are deleted;
-packs are rewritten without the evicted records.
+packs and journals are rewritten without the evicted records.
 """
 
 from __future__ import annotations
 
-import os
-import struct
-
-from ..common import file_kinds
-from ..common.file_kinds import FileName, Kind
-from ..common.files import remove
+from ..common.files import FULL, remove
 from . import format
-from .fold import STEP_ENTRIES, Fold
+from .ended import close_ended_journals
+from .fold import Fold
 from .folder import Folder, identity_names, read_identity
 from .format import Damage
-from .reader import Reader
-from .recency import Uses, fingerprints_of
+from .survey import DOWN_TO, RECORD, Ages, Survey, files_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .fold import Planned
-
-#: Eviction goes down to this fraction of a limit, so that the next record does not exceed it again.
-DOWN_TO = 0.9
-
-
-class StoreFile:
-    """A file of the store and its size on the disk. ``program`` and ``kind`` are None if the name is not that of a
-    program's file."""
-
-    __slots__ = ("kind", "mtime", "path", "program", "size")
-
-    def __init__(self, path: str, size: int, mtime: float) -> None:
-        name = FileName.parse(path)
-        self.path = path
-        self.program: int | None = name.program if name is not None else None
-        self.kind: Kind | None = name.kind if name is not None else None
-        self.size = size
-        self.mtime = mtime
-
-
-def files_of(root: str, identity_name: str) -> list[StoreFile]:
-    """Returns every file in an identity's folder, whatever it is."""
-    found = []
-    try:
-        with os.scandir(os.path.join(root, "store", identity_name)) as entries:
-            for entry in entries:
-                try:
-                    status = entry.stat(follow_symlinks=False)
-                except OSError:
-                    continue
-                found.append(StoreFile(entry.path, status.st_size, status.st_mtime))
-    except OSError:
-        pass
-    return found
+    from .survey import Source
 
 
 def total_bytes(root: str) -> int:
@@ -76,34 +38,10 @@ def is_exceeded(root: str, max_store: int, max_program: int) -> bool:
     return sum(by_program.values()) > max_store or largest > max_program
 
 
-class _Ages:
-    """Bytes by time of last use. There are few distinct times, however many records there are."""
-
-    def __init__(self) -> None:
-        self.by_time: dict[int, int] = {}
-        self.total = 0
-
-    def add(self, when: int, size: int) -> None:
-        self.by_time[when] = self.by_time.get(when, 0) + size
-        self.total += size
-
-    def cut(self, limit: int) -> tuple[int, int]:
-        """Returns (time, bytes): evict everything last used before the time, and this many bytes of what was last used
-        at it. Returns (0, 0) if nothing is to be evicted."""
-        if self.total <= limit:
-            return 0, 0
-        excess = self.total - int(limit * DOWN_TO)
-        for when in sorted(self.by_time):
-            if self.by_time[when] > excess:
-                return when, excess
-            excess -= self.by_time[when]
-        return max(self.by_time) + 1, 0
-
-
 class _Cut:
     """Decides for one record after another whether it is evicted."""
 
-    def __init__(self, ages: _Ages, limit: int) -> None:
+    def __init__(self, ages: Ages, limit: int) -> None:
         self.before, self.more = ages.cut(limit)
 
     def takes(self, when: int, size: int) -> bool:
@@ -115,7 +53,7 @@ class _Cut:
         return False
 
     def __bool__(self) -> bool:
-        return self.before > 0
+        return self.before > 0 or self.more > 0
 
 
 class Trimmed:
@@ -129,153 +67,133 @@ class Trimmed:
         self.damage: list[Damage] = []
 
 
-class Survey:
-    """Sizes and ages of a store's records, from which eviction is decided. A journal counts as a whole, by the file's
-    modification time."""
-
-    def __init__(self, root: str) -> None:
-        self.root = root
-        self.ages = _Ages()
-        self.by_program: dict[int, _Ages] = {}
-        #: The contents of USED records, by identity and program.
-        self.uses: dict[tuple[str, int | None], Uses] = {}
-        #: Last use of the least recently used record of each pack.
-        self.oldest: dict[str, int] = {}
-
-    def _add(self, program: int | None, when: int, size: int) -> None:
-        self.ages.add(when, size)
-        if program is not None:
-            self.by_program.setdefault(program, _Ages()).add(when, size)
-
-    def read(self) -> Iterator[None]:
-        """Reads every pack. Other files count by their modification time and size."""
-        for name in identity_names(self.root):
-            packs: dict[int | None, list[StoreFile]] = {}
-            for file in files_of(self.root, name):
-                if file.kind == file_kinds.PACK:
-                    packs.setdefault(file.program, []).append(file)
-                else:
-                    self._add(file.program, int(file.mtime), file.size)
-            for program, files in packs.items():
-                yield from self._read_packs(name, program, files)
-
-    def _read_packs(self, name: str, program: int | None, files: list[StoreFile]) -> Iterator[None]:
-        """Reads all packs of a program together, because a use may be recorded in another pack than its record."""
-        uses = self.uses[name, program] = Uses()
-        records = []
-        for file in files:
-            found = bytearray()
-            yield from _collect(file.path, bytes.fromhex(name), uses, found)
-            records.append(found)
-        for file, found in zip(files, records, strict=True):
-            if not found:  # nothing in it can be read
-                self._add(program, int(file.mtime), file.size)
-            for number, (fingerprint, own_time, size) in enumerate(_RECORD.iter_unpack(found)):
-                when = uses.last_use(fingerprint, own_time)
-                self.oldest[file.path] = min(when, self.oldest.get(file.path, when))
-                self._add(program, when, size)
-                if number % STEP_ENTRIES == STEP_ENTRIES - 1:
-                    yield
-
-
-#: What a survey keeps of a record until all uses are known: fingerprint, last use, bytes on disk.
-_RECORD = struct.Struct("=QQQ")
-
-
-def _collect(path: str, identity_digest: bytes, uses: Uses, found: bytearray) -> Iterator[None]:
-    """Appends a ``_RECORD`` for each record of a pack, and adds its USED records to ``uses``."""
-    try:
-        for part in Reader(path).verified(identity_digest, []):
-            for magic, _, _, start, size, _, _, fingerprint, last_used in part.records:
-                if magic == format.USED:
-                    uses.note(fingerprints_of(bytes(part.data[start : start + size])), last_used)
-                elif magic != format.TABLE:
-                    found += _RECORD.pack(fingerprint, last_used, format.record_size(size))
-            yield
-    except OSError:
-        return
-
-
 def enforce(
-    root: str,
-    max_store: int,
-    max_program: int,
-    trimmed: Trimmed,
-    dry_run: bool = False,
+    root: str, max_store: int, max_program: int, trimmed: Trimmed, dry_run: bool = False, by_files: bool = False
 ) -> Iterator[None]:
-    """Brings a store within its limits, which are in bytes, in steps of about a millisecond. Rewrites one pack after
-    the other without the evicted records, so that memory does not grow with the store. Journals are not trimmed before
-    they are folded. Raises OSError; nothing is half done then.
+    """Brings a store within its limits, which are in bytes, in steps of about a millisecond. Files from which
+    everything is evicted are deleted first, because that frees space on a full disk too. Then packs and journals are
+    rewritten without the evicted records, one after the other, so that memory does not grow with the store. Raises
+    OSError; nothing is half done then.
 
-    ``dry_run``: only records in ``trimmed`` what would be evicted, journals included.
+    ``dry_run``: only records in ``trimmed`` what would be evicted. ``by_files``: a file that cannot be rewritten
+    because the disk is full is deleted as a whole.
     """
-    trimmed.bytes_before = trimmed.bytes_after = total_bytes(root)
-    survey = Survey(root)
-    yield from survey.read()
-    whole = _Cut(survey.ages, max_store)
-    cuts = {program: _Cut(ages, max_program) for program, ages in survey.by_program.items()}
-    cuts = {program: cut for program, cut in cuts.items() if cut}
-    if not whole and not cuts:
-        return
-    for name in identity_names(root):
-        _evict_files(root, name, whole, cuts, trimmed, dry_run)
-        identity = read_identity(root, name)
-        if identity is None:
-            continue
-        folder = Folder(root, identity)
-        for program in folder.programs():
-            cut = cuts.get(program)
-            if dry_run:
-                yield from _fold_without(folder, program, None, survey, (whole, cut), trimmed)
+    return _Eviction(root, (max_store, max_program), trimmed, dry_run, by_files).steps()
+
+
+class _Eviction:
+    """What ``enforce`` does."""
+
+    def __init__(
+        self,
+        root: str,
+        limits: tuple[int, int],
+        trimmed: Trimmed,
+        dry_run: bool,
+        by_files: bool,
+    ) -> None:
+        self._root = root
+        self._limits = limits
+        self._trimmed = trimmed
+        self._dry_run = dry_run
+        self._by_files = by_files
+        self._survey = Survey(root, merged=dry_run)
+        self._whole = _Cut(Ages(), 0)
+        self._cuts: dict[int, _Cut] = {}
+
+    def steps(self) -> Iterator[None]:
+        """Does it."""
+        trimmed, survey = self._trimmed, self._survey
+        trimmed.bytes_before = trimmed.bytes_after = total_bytes(self._root)
+        if not is_exceeded(self._root, *self._limits):
+            return
+        if not self._dry_run:
+            for name in identity_names(self._root):
+                identity = read_identity(self._root, name)
+                if identity is not None:
+                    close_ended_journals(Folder(self._root, identity), None)
+        yield from survey.read()
+        self._whole = _Cut(survey.ages, self._limits[0])
+        cuts = {program: _Cut(ages, self._limits[1]) for program, ages in survey.by_program.items()}
+        self._cuts = {program: cut for program, cut in cuts.items() if cut}
+        if not self._whole and not self._cuts:
+            return
+        rest = []
+        for name in identity_names(self._root):
+            self._evict_files(name)
+            rest += [(name, source) for source in survey.sources.get(name, []) if not self._evict_source(source)]
+        # The smallest go first: the loss is least if one of them cannot be rewritten, and the next one has its space.
+        for name, source in sorted(rest, key=lambda item: (not self._goes_whole(item[1]), item[1].bytes)):
+            if self._has_evicted(source):
+                yield from self._rewrite(name, source)
+        if not self._dry_run:
+            trimmed.bytes_after = total_bytes(self._root)
+
+    def _cuts_of(self, program: int | None) -> list[_Cut]:
+        own = self._cuts.get(program) if program is not None else None
+        return [self._whole] if own is None else [self._whole, own]
+
+    def _goes_whole(self, source: Source) -> bool:
+        return any(source.oldest <= source.newest < cut.before for cut in self._cuts_of(source.program))
+
+    def _has_evicted(self, source: Source) -> bool:
+        when = source.oldest
+        return any(when < cut.before or (when == cut.before and cut.more > 0) for cut in self._cuts_of(source.program))
+
+    def _evict_files(self, name: str) -> None:
+        """Deletes files that are not folded, and are evicted as a whole."""
+        for file in files_of(self._root, name):
+            if file.kind is None or not file.kind.evicted or file.kind.folded:
                 continue
-            for path in folder.files(program, (file_kinds.PACK,)):
-                if cut is not None or survey.oldest.get(path, 1 << 62) <= whole.before:
-                    yield from _fold_without(folder, program, path, survey, (whole, cut), trimmed)
-    if not dry_run:
-        trimmed.bytes_after = total_bytes(root)
+            if any(cut.takes(file.date, file.size) for cut in self._cuts_of(file.program)):
+                self._trimmed.files += 1
+                self._delete(file.path, file.size)
 
+    def _evict_source(self, source: Source) -> bool:
+        """Deletes a file of records if it holds only evicted pipelines. Returns False if it stays."""
+        if not self._goes_whole(source) or not source.only_pipelines:
+            return False
+        self._trimmed.records += source.records
+        self._delete(source.path, source.bytes)
+        return True
 
-def _evict_files(root: str, name: str, whole: _Cut, cuts: dict[int, _Cut], trimmed: Trimmed, dry_run: bool) -> None:
-    """Deletes files that are evicted as a whole."""
-    for file in files_of(root, name):
-        if file.kind is None or not file.kind.evicted or file.kind.folded:
-            continue
-        when, cut = int(file.mtime), cuts.get(file.program) if file.program is not None else None
-        if whole.takes(when, file.size) or (cut is not None and cut.takes(when, file.size)):
-            trimmed.files += 1
-            trimmed.bytes_after -= file.size
-            if not dry_run:
-                remove(file.path)
+    def _delete(self, path: str, size: int) -> None:
+        self._trimmed.bytes_after -= size
+        if not self._dry_run:
+            remove(path)
 
+    def _rewrite(self, name: str, source: Source) -> Iterator[None]:
+        """Rewrites a file without its evicted records."""
+        identity = read_identity(self._root, name)
+        if identity is None:
+            return  # a later trim does it: the next run on that driver writes the identity anew
+        uses, cuts = self._survey.uses[name, source.program], self._cuts_of(source.program)
 
-def _fold_without(
-    folder: Folder,
-    program: int,
-    path: str | None,
-    survey: Survey,
-    cuts: tuple[_Cut, _Cut | None],
-    trimmed: Trimmed,
-) -> Iterator[None]:
-    """Rewrites one pack without the evicted records. With ``path`` None, a dry run over all files of the program."""
-    uses = survey.uses.get((folder.identity.name, program), Uses())
-    whole, own = cuts
-    freed = 0
+        def takes(fingerprint: int, own_time: int, size: int) -> bool:
+            when = uses.last_use(fingerprint, own_time)
+            return any(cut.takes(when, size) for cut in cuts)
 
-    def drop(planned: Planned) -> bool:
-        nonlocal freed
-        size = format.record_size(planned.size)
-        when = uses.last_use(planned.fingerprint, planned.last_used)
-        drops = whole.takes(when, size) or (own is not None and own.takes(when, size))
-        freed += size * drops
-        return drops
+        if self._dry_run:
+            found = RECORD.iter_unpack(source.found)
+            taken = [size for fingerprint, own_time, size in found if takes(fingerprint, own_time, size)]
+            self._trimmed.records += len(taken)
+            self._trimmed.bytes_after -= sum(taken)
+            return
 
-    everything = path is None
-    fold = Fold(folder, program, everything=everything, drop=drop, dry_run=everything, only=path)
-    yield from fold.steps()
-    trimmed.records += fold.result.dropped
-    trimmed.damage += fold.result.damage
-    if path is None:
-        trimmed.bytes_after -= freed
+        def drop(planned: Planned) -> bool:
+            return takes(planned.fingerprint, planned.last_used, format.record_size(planned.size))
+
+        fold = Fold(Folder(self._root, identity), source.program, drop=drop, only=source.path)
+        try:
+            yield from fold.steps()
+        except OSError as error:
+            if not self._by_files or error.errno not in FULL:
+                raise
+            self._trimmed.records += source.records
+            self._delete(source.path, source.bytes)
+            return
+        self._trimmed.records += fold.result.dropped
+        self._trimmed.damage += fold.result.damage
 
 
 #: A program that ends has no time to rewrite packs. Beyond this multiple of the limit it deletes whole files.
@@ -290,7 +208,7 @@ def drop_oldest_files(root: str, max_store: int) -> int:
     if total <= max_store * HARD_LIMIT:
         return 0
     removed = 0
-    for file in sorted(files, key=lambda file: file.mtime):
+    for file in sorted(files, key=lambda file: file.date):
         if total <= max_store * DOWN_TO:
             break
         if file.kind is not None and file.kind.evicted and remove(file.path):

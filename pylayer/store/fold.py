@@ -43,6 +43,8 @@ STEP_ENTRIES = 500
 #: A fold includes a pack that is at most this many times as large as what the fold has already. So sizes grow by a
 #: factor, and a record is rewritten a few times in its life instead of at every fold.
 PACK_FACTOR = 2
+#: `pylayer trim` joins packs up to this size in any case, so that few files are left.
+SMALL_PACK_BYTES = 8 << 20
 #: A pack that reaches one of these is finished and another begun: rewriting a pack holds its records' plan in memory.
 MAX_PACK_RECORDS = 32768
 MAX_PACK_BYTES = 128 << 20
@@ -91,10 +93,10 @@ class Fold:
     """One fold of a program's files in a folder. ``steps`` does the work in pieces of about a millisecond; ``result``
     has the outcome.
 
-    ``everything``: folds all packs too, without limits. ``drop``: returns True for a record to leave out; by default
-    none is. ``must``: paths of packs to rewrite whatever their size. ``only``: folds this pack and nothing else.
-    ``dry_run``: writes, moves and deletes nothing. ``most_bytes``: the most bytes to read, unless ``everything`` is
-    set.
+    ``everything``: folds all journals without limits, and the packs that are not much larger. ``drop``: returns True
+    for a record to leave out; by default none is. ``must``: paths of packs to rewrite whatever their size. ``only``:
+    folds this pack or journal and nothing else. ``dry_run``: writes, moves and deletes nothing. ``most_bytes``: the
+    most bytes to read, unless ``everything`` is set.
     """
 
     def __init__(
@@ -172,19 +174,32 @@ class Fold:
         if not self._everything and not chosen and not self._must:
             return []
         packs = sorted((_size(path), path) for path in self._packs())
+        worth = self._worth_rewriting(packs, size) if self._everything else frozenset()
         for bytes_there, path in packs:
             if len(chosen) >= 2 * most and path not in self._must:
                 continue
             small = bytes_there <= PACK_FACTOR * size and size + bytes_there <= limit
-            if self._everything or small or path in self._must:
+            if path in self._must or (path in worth if self._everything else small):
                 chosen.append(path)
                 size += bytes_there
-        full = sum(bytes_there >= MAX_PACK_BYTES // 2 for bytes_there, _ in packs)
-        alone = self._everything and len(packs) == len(chosen) and len(packs) <= full + 1
-        if alone and self._drop is None and not self._must:
-            return []  # one pack, or only full ones, and nothing to add
         self.result.bytes_before = size
         return chosen
+
+    def _worth_rewriting(self, packs: list[tuple[int, str]], size: int) -> frozenset[str]:
+        """Returns the packs, given with their sizes, smallest first, that a fold of everything joins with ``size``
+        bytes of journals. It leaves large ones alone: one new journal must not rewrite all that a program has."""
+        if self._drop is not None:
+            return frozenset(path for _, path in packs)
+        count, together = 0, size
+        for number, (bytes_there, _) in enumerate(packs):
+            if bytes_there >= MAX_PACK_BYTES // 2:
+                break
+            if bytes_there <= max(PACK_FACTOR * together, SMALL_PACK_BYTES):
+                count = number + 1
+            together += bytes_there
+        if count == 1 and not size:
+            count = 0  # there is nothing to join it with
+        return frozenset(path for _, path in packs[:count])
 
     def _packs(self) -> list[str]:
         return self.folder.files(self.program, (file_kinds.PACK,))

@@ -11,7 +11,7 @@ import time
 
 from ..common import file_kinds, flat
 from ..common.file_kinds import FOLDED, LOADED, FileName, Kind
-from ..common.files import read_small, replace_file, unique_name
+from ..common.files import AHEAD_SECONDS, read_small, replace_file, unique_name
 from ..common.identity import Identity
 from ..common.paths import UntrustedDirectory, make_private_below, require_own_below
 from . import format
@@ -114,12 +114,14 @@ class Folder:
         replace_file(os.path.join(self.path, "identity"), flat.dumps(fields).encode(), sync=True)
 
     def mend_description(self) -> None:
-        """Writes the description anew if it is damaged, for instance empty after a power cut. Raises OSError."""
+        """Writes the description anew if it is damaged, for instance empty after a power cut. Raises OSError if that
+        fails."""
         try:
-            if _version(self.root, self.identity.name) is None:
-                self._describe()
-        except FileNotFoundError:
-            pass  # ``prepare`` makes it
+            damaged = _version(self.root, self.identity.name) is None
+        except OSError:
+            return  # it is missing, and ``prepare`` makes it; or whoever reads the folder says what is wrong
+        if damaged:
+            self._describe()
 
     def set_aside_older(self) -> str | None:
         """Renames the folder if an older pylayer made it; returns its new path. Returns None if there is nothing to
@@ -313,6 +315,8 @@ def _read_note(data: bytes, loaded: Loaded) -> None:
 def _read_used(data: bytes, when: int, loaded: Loaded) -> None:
     from .recency import RECENT_SECONDS, fingerprints_of
 
+    if when > loaded.now + AHEAD_SECONDS:
+        return  # dated by a wrong clock: the uses are recorded again
     if when > loaded.last_run:
         loaded.last_run = when
     if loaded.now - when < RECENT_SECONDS:

@@ -9,10 +9,10 @@ from ..common.file_kinds import Kind
 from ..common.identity import Identity
 from ..values import KIND_NAMES
 from . import format
-from .bounds import files_of
 from .folder import read_identity
 from .reader import Reader
 from .recency import fingerprints_of
+from .survey import files_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def survey(root: str, identity: str, learn: Learn) -> Shelf:
         holding = shelf.holdings.setdefault(file.program, Holding(file.program))
         holding.add(file.kind, file.size)
         if file.kind != file_kinds.PACK:
-            holding.last_used = max(holding.last_used, int(file.mtime))
+            holding.last_used = max(holding.last_used, file.date)
         try:
             _survey_file(shelf, holding, file.path, file.kind, learn)
         except OSError as error:

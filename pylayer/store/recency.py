@@ -12,7 +12,9 @@ compiled and stored again under its present fingerprint.
 from __future__ import annotations
 
 import struct
+import time
 
+from ..common.files import AHEAD_SECONDS
 from . import format
 
 #: A use is recorded once in this many seconds.
@@ -36,9 +38,12 @@ class Uses:
     def __init__(self) -> None:
         self.by_fingerprint: dict[int, int] = {}
         self.last_run = 0
+        self._latest = int(time.time() + AHEAD_SECONDS)
 
     def note(self, fingerprints: tuple[int, ...], when: int) -> None:
-        """Adds one USED record."""
+        """Adds one USED record. One from the future was dated by a wrong clock, and says nothing."""
+        if when > self._latest:
+            return
         self.last_run = max(self.last_run, when)
         for fingerprint in fingerprints:
             if when > self.by_fingerprint.get(fingerprint, -1):
@@ -46,4 +51,5 @@ class Uses:
 
     def last_use(self, fingerprint: int, own_time: int) -> int:
         """Returns when a record was last used, in seconds since 1970."""
+        own_time = own_time if own_time <= self._latest else 0
         return max(own_time, self.by_fingerprint.get(fingerprint, 0) if fingerprint else self.last_run)

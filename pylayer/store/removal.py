@@ -8,9 +8,9 @@ from ..common import file_kinds
 from ..common.files import remove
 from ..common.identity import Identity
 from . import ended, sentinel
-from .bounds import files_of
 from .claim import Claim
 from .folder import Folder
+from .survey import files_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..common.files import FULL
 from . import bounds, fold, maintenance, quarantine
 from .folder import Folder, identity_names, read_identity
 
@@ -24,12 +25,19 @@ class Trim:
         self._root = root
         self._limits = limits
         self._dry_run = dry_run
+        #: A fold failed because the disk is full.
+        self._is_full = False
 
     def fold_steps(self) -> Iterator[None]:
-        """Folds the journals and packs of each program into one pack per program."""
+        """Folds the journals of each program, with its small packs, into one pack. Prunes runs and left-over files
+        first, because that frees space."""
         if not self._dry_run:
-            # Prune first: files that this trim moves to quarantine stay until the next run.
-            quarantine.prune(self._root)
+            quarantine.prune(self._root)  # files that this trim moves to quarantine stay until the next run
+            maintenance.prune(self._root)
+        yield from self._fold_all()
+
+    def _fold_all(self) -> Iterator[None]:
+        self.skipped, self._is_full = [], False
         for name in identity_names(self._root):
             identity = read_identity(self._root, name)
             if identity is None:
@@ -40,6 +48,7 @@ class Trim:
                 for program in folder.programs():
                     yield from self._fold(folder, program)
             except OSError as error:
+                self._is_full |= error.errno in FULL
                 self.skipped.append((name, str(error.strerror or error)))
 
     def _fold(self, folder: Folder, program: int) -> Iterator[None]:
@@ -56,12 +65,19 @@ class Trim:
             more = not self._dry_run and work.result.journals >= fold.MOST_FILES
 
     def evict_steps(self) -> Iterator[None]:
-        """Evicts what was used least recently until the store is within its limits, and then prunes runs and left-over
-        files. Raises OSError; nothing is half done then."""
-        trimmed, limits = bounds.Trimmed(), self._limits
-        yield from bounds.enforce(self._root, limits.max_store, limits.max_program, trimmed, self._dry_run)
-        self.records, self.files = trimmed.records, trimmed.files
-        self.damaged += len(trimmed.damage)
+        """Evicts what was used least recently until the store is within its limits. If the disk was too full to fold,
+        folds again afterwards. Raises OSError; nothing is half done then."""
+        yield from self._evict()
+        if self._is_full:
+            yield from self._fold_all()
+            yield from self._evict()
         if not self._dry_run:
-            maintenance.prune(self._root)
-        self.bytes_after = trimmed.bytes_after if self._dry_run else bounds.total_bytes(self._root)
+            self.bytes_after = bounds.total_bytes(self._root)
+
+    def _evict(self) -> Iterator[None]:
+        trimmed, limits = bounds.Trimmed(), self._limits
+        yield from bounds.enforce(self._root, limits.max_store, limits.max_program, trimmed, self._dry_run, True)
+        self.records += trimmed.records
+        self.files += trimmed.files
+        self.damaged += len(trimmed.damage)
+        self.bytes_after = trimmed.bytes_after

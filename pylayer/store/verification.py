@@ -8,16 +8,16 @@ import time
 from ..common import file_kinds
 from ..common.file_kinds import FileName
 from . import checking, fold, quarantine
-from .bounds import files_of
 from .folder import Folder, identity_names, read_identity
 from .format import Damage
 from .maintenance import repair_whole_files
+from .survey import files_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .bounds import StoreFile
+    from .survey import StoreFile
 
     Takes = Callable[[int], bool]
     TakesIdentity = Callable[[str], bool]

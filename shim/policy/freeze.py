@@ -64,6 +64,7 @@ INSIDE = [
     "pylayer.store.runs",
     "pylayer.store.sentinel",
     "pylayer.store.sketch",
+    "pylayer.store.survey",
     "pylayer.store.suspects",
     "pylayer.store.syncing",
     "pylayer.store.timeline",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -125,7 +126,7 @@ def test_again(builder: Builder, machine: Machine) -> None:
 def test_byte_budget(builder: Builder, machine: Machine) -> None:
     """A pull with a byte budget takes packs while they fit, those used last first. The next pull continues."""
     builder.publish(*range(50))
-    builder.push(*range(50, 60), program=TOOL, last_used=1_900_000_000)
+    builder.push(*range(50, 60), program=TOOL, last_used=int(time.time()) + 100)
     builder.publish()
     sizes = {pack.records: pack.bytes for pack in builder.index.packs}
     result = machine.pull(builder.url, budget=Budget(60, sizes[10] + sizes[50] - 1))

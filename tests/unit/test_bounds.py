@@ -114,6 +114,48 @@ def test_old_drivers_leave_before_todays(folder: Folder) -> None:
     assert bounds.total_bytes(folder.root) <= 200_000
 
 
+def test_use_from_the_future(folder: Folder) -> None:
+    """A use that is dated a year ahead, because the clock was wrong, does not keep a record before those used since."""
+    ahead = int(time.time()) + 365 * 86400
+    put(folder, 1, range(20), last_used=ahead)
+    put(folder, 1, range(20, 100), last_used=1000)
+    uses(folder, 1, [number + 1 for number in range(20, 50)], ahead)
+    uses(folder, 1, [number + 1 for number in range(50, 100)], int(time.time()))
+    run_all(folder)
+    enforce(folder, 200_000)
+    left = numbers_left(folder, 1)
+    assert set(range(50, 100)) <= set(left) and len(left) < 70
+
+
+def test_pack_that_is_evicted_is_not_rewritten(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pack of which nothing stays is deleted without a fold, which a full disk would not let end."""
+    monkeypatch.setattr(fold, "PACK_FACTOR", 0)
+    put(folder, 1, range(60), last_used=1000)
+    run_all(folder)
+    (old,) = packs(folder)
+    put(folder, 2, range(60, 100), last_used=2000)
+    run_all(folder)
+    remove, removed = bounds.remove, []
+    monkeypatch.setattr(bounds, "remove", lambda path: removed.append(path) or remove(path))
+    enforce(folder, 135_000)
+    assert removed == [old] and 35 < len(numbers_left(folder, 2)) < 40
+
+
+def test_one_new_journal_rewrites_no_large_pack(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folding everything leaves a pack alone that is much larger than what there is to add, and joins packs of similar
+    sizes."""
+    monkeypatch.setattr(fold, "SMALL_PACK_BYTES", 0)
+    put(folder, 1, range(100))
+    run_all(folder)
+    (large,) = packs(folder)
+    put(folder, 1, [200])
+    run_all(folder, everything=True)
+    assert large in packs(folder) and len(packs(folder)) == 2
+    put(folder, 1, range(300, 390))
+    run_all(folder, everything=True)
+    assert len(packs(folder)) == 1 and numbers_left(folder, 1) == [*range(100), 200, *range(300, 390)]
+
+
 def test_clock_that_went_backwards(folder: Folder) -> None:
     """If the clock is set back a year, no file is taken for abandoned, and records are stored and folded."""
     put(folder, 1, range(3))

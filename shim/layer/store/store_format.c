@@ -7,6 +7,7 @@
 #include "process/digest.h"
 
 #define RECENT_SECONDS (24 * 3600)
+#define AHEAD_SECONDS 300 /* as in pylayer/common/files.py: a use further ahead was dated by a wrong clock */
 
 bool file_header_is_whole(const FileHeader *header, const uint8_t identity[PYLAYER_DIGEST_BYTES])
 {
@@ -40,7 +41,8 @@ bool record_data_is_whole(const RecordHeader *header, const uint8_t *data)
 
 bool record_is_recent(const RecordHeader *header)
 {
-    return (int64_t)header->last_used + RECENT_SECONDS >= (int64_t)time(NULL);
+    int64_t age = (int64_t)time(NULL) - (int64_t)header->last_used;
+    return age >= -AHEAD_SECONDS && age <= RECENT_SECONDS;
 }
 
 bool record_is(const RecordHeader *header, const char magic[4])

@@ -1,0 +1,203 @@
+"""What a store holds, for its limits: the size and the time of last use of each record."""
+
+from __future__ import annotations
+
+import os
+import struct
+
+from ..common.file_kinds import FileName, Kind
+from ..common.files import date_of
+from . import format
+from .ended import has_writer
+from .fold import STEP_ENTRIES
+from .folder import identity_names
+from .reader import Reader
+from .recency import Uses, fingerprints_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Time of last use of what is never evicted.
+NEVER = 1 << 62
+#: Eviction goes down to this fraction of a limit, so that the next record does not exceed it again.
+DOWN_TO = 0.9
+
+
+class StoreFile:
+    """A file of the store and its size on the disk. ``program`` and ``kind`` are None if the name is not that of a
+    program's file."""
+
+    __slots__ = ("date", "kind", "path", "program", "size")
+
+    def __init__(self, path: str, size: int, mtime: float) -> None:
+        name = FileName.parse(path)
+        self.path = path
+        self.program: int | None = name.program if name is not None else None
+        self.kind: Kind | None = name.kind if name is not None else None
+        self.size = size
+        #: When it was written, in seconds since 1970.
+        self.date = int(date_of(mtime))
+
+
+def files_of(root: str, identity_name: str) -> list[StoreFile]:
+    """Returns every file in an identity's folder, whatever it is."""
+    found = []
+    try:
+        with os.scandir(os.path.join(root, "store", identity_name)) as entries:
+            for entry in entries:
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except OSError:
+                    continue
+                found.append(StoreFile(entry.path, status.st_size, status.st_mtime))
+    except OSError:
+        pass
+    return found
+
+
+class Ages:
+    """Bytes by time of last use. There are few distinct times, however many records there are."""
+
+    def __init__(self) -> None:
+        self.by_time: dict[int, int] = {}
+        self.total = 0
+
+    def add(self, when: int, size: int) -> None:
+        """Counts a record."""
+        self.by_time[when] = self.by_time.get(when, 0) + size
+        self.total += size
+
+    def cut(self, limit: int) -> tuple[int, int]:
+        """Returns (time, bytes): evict everything last used before the time, and this many bytes of what was last used
+        at it. Returns (0, 0) if nothing is to be evicted."""
+        if self.total <= limit:
+            return 0, 0
+        excess = self.total - int(limit * DOWN_TO)
+        for when in sorted(self.by_time):
+            if self.by_time[when] > excess:
+                return when, excess
+            excess -= self.by_time[when]
+        return max(self.by_time) + 1, 0
+
+
+class Source:
+    """A file of records that a fold can read: how many pipelines it holds, their bytes, and when they were last used.
+    ``only_pipelines``: it has nothing else that is worth keeping, so it can be deleted when all of them are evicted.
+    ``is_readable``: at least one of its records verifies."""
+
+    __slots__ = ("bytes", "found", "is_readable", "newest", "oldest", "only_pipelines", "path", "program", "records")
+
+    def __init__(self, path: str, program: int) -> None:
+        self.path = path
+        self.program = program
+        self.records = self.bytes = 0
+        self.oldest, self.newest = NEVER, 0
+        self.only_pipelines, self.is_readable = True, False
+        #: In a dry run, a ``RECORD`` for each.
+        self.found = bytearray()
+
+    def add(self, when: int, size: int, records: int = 1) -> None:
+        """Counts a record."""
+        self.records += records
+        self.bytes += size
+        self.oldest, self.newest = min(self.oldest, when), max(self.newest, when)
+
+
+class Survey:
+    """Sizes and ages of a store's records, from which eviction is decided. Files that are not folded count as a whole,
+    by their modification time, and so do journals whose writer may live.
+
+    ``merged``: counts content that a program has twice once, as a fold leaves it, and keeps what it knows of each
+    record.
+    """
+
+    def __init__(self, root: str, merged: bool = False) -> None:
+        self.root = root
+        self.ages = Ages()
+        self.by_program: dict[int, Ages] = {}
+        #: The contents of USED records, by identity and program.
+        self.uses: dict[tuple[str, int], Uses] = {}
+        #: By identity.
+        self.sources: dict[str, list[Source]] = {}
+        self._merged = merged
+
+    def _add(self, program: int | None, when: int, size: int) -> None:
+        self.ages.add(when, size)
+        if program is not None:
+            self.by_program.setdefault(program, Ages()).add(when, size)
+
+    def read(self) -> Iterator[None]:
+        """Reads every pack and every journal that nobody appends to."""
+        for name in identity_names(self.root):
+            self.sources[name] = []
+            by_program: dict[int, list[StoreFile]] = {}
+            for file in files_of(self.root, name):
+                if file.program is not None and _may_be_folded(file):
+                    by_program.setdefault(file.program, []).append(file)
+                else:
+                    evicted = file.kind is not None and file.kind.evicted
+                    self._add(file.program, file.date if evicted else NEVER, file.size)
+            for program, files in by_program.items():
+                yield from self._read_program(name, program, files)
+
+    def _read_program(self, name: str, program: int, files: list[StoreFile]) -> Iterator[None]:
+        """Reads all of a program's files together, because a use may be recorded in another file than its record."""
+        uses = self.uses[name, program] = Uses()
+        seen: set[tuple[bytes, int]] | None = set() if self._merged else None
+        found: list[tuple[StoreFile, Source, bytearray]] = []
+        for file in files:
+            source, records = Source(file.path, program), bytearray()
+            yield from _collect(source, bytes.fromhex(name), uses, records, seen)
+            found.append((file, source, records))
+        for file, source, records in found:
+            if source.is_readable and not records:
+                self._add(program, NEVER, file.size)
+            elif not records:
+                self._add(program, file.date, file.size)
+                source.add(file.date, file.size, 0)
+            for number, (fingerprint, own_time, size) in enumerate(RECORD.iter_unpack(records)):
+                when = uses.last_use(fingerprint, own_time)
+                source.add(when, size)
+                self._add(program, when, size)
+                if number % STEP_ENTRIES == STEP_ENTRIES - 1:
+                    yield
+            if self._merged:
+                source.found = records
+            self.sources[name].append(source)
+
+
+def _may_be_folded(file: StoreFile) -> bool:
+    if file.kind is None or not file.kind.folded:
+        return False
+    try:
+        return not file.kind.appended or not has_writer(file.path)
+    except OSError:
+        return False  # gone
+
+
+#: What a survey keeps of a record until all uses are known: fingerprint, last use, bytes on disk.
+RECORD = struct.Struct("=QQQ")
+
+
+def _collect(
+    source: Source, identity_digest: bytes, uses: Uses, found: bytearray, seen: set[tuple[bytes, int]] | None
+) -> Iterator[None]:
+    """Appends a ``RECORD`` for each pipeline in a file, and adds its USED records to ``uses``."""
+    try:
+        for part in Reader(source.path).verified(identity_digest, []):
+            source.is_readable = True
+            for magic, _, _, start, size, _, digest, fingerprint, last_used in part.records:
+                if magic == format.USED:
+                    fingerprints = fingerprints_of(bytes(part.data[start : start + size]))
+                    uses.note(fingerprints, last_used)
+                    source.only_pipelines &= not fingerprints
+                elif magic not in format.PIPELINES:
+                    source.only_pipelines &= magic == format.TABLE
+                elif seen is None or (digest, fingerprint) not in seen:
+                    if seen is not None:
+                        seen.add((digest, fingerprint))
+                    found += RECORD.pack(fingerprint, last_used, format.record_size(size))
+            yield
+    except OSError:
+        return
