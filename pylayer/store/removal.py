@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ..common import file_kinds
-from ..common.files import remove
+from ..common.files import FULL, remove
 from ..common.identity import Identity
 from . import ended, sentinel
 from .claim import Claim
@@ -102,9 +102,13 @@ class Removal:
         """Deletes the files under the folder's claim. Without it, a concurrent fold would write back what it has
         already read. Raises OSError."""
         claim = Claim(folder)
-        if not claim.take():
-            self.failure = "another process is folding it; try again when it is done"
-            return
+        try:
+            if not claim.take():
+                self.failure = "another process is folding it; try again when it is done"
+                return
+        except OSError as error:
+            if error.errno not in FULL:  # on a full disk a claim has no room, and deleting is what helps
+                raise
         try:
             for program in self.programs:  # files that a fold wrote since the plan was made
                 for path in set(folder.files(program, file_kinds.REMOVED)) - {*self.paths, *self.in_use}:
