@@ -368,8 +368,7 @@ class Fold:
                 remove(reader.path)
                 continue
             try:
-                quarantine.move_file(self.folder.root, reader.path, damage)
-                self.result.quarantined += 1
+                self.result.quarantined += quarantine.move_file(self.folder.root, reader.path, damage)
             except OSError as error:
                 damage[0].detail = f"it cannot be moved to quarantine: {error.strerror or error}"
 

@@ -46,8 +46,7 @@ def repair_whole_files(folder: Folder, damaged: list[Damage]) -> int:
             by_path.setdefault(what.path, []).append(what)
     for path, wrong in by_path.items():
         try:
-            quarantine.move_file(folder.root, path, wrong)
-            moved += 1
+            moved += quarantine.move_file(folder.root, path, wrong)
         except OSError:
             pass  # the file stays and is not used
     return moved

@@ -36,8 +36,12 @@ class Item:
             self.time = 0.0
 
 
-def move_file(root: str, path: str, damage: list[Damage]) -> None:
-    """Moves a file to quarantine and records the reason. Raises OSError; the file is then where it was."""
+def move_file(root: str, path: str, damage: list[Damage]) -> bool:
+    """Moves a file to quarantine and records the reason. Deletes it and returns False if it is empty, as a power cut
+    leaves files: there is nothing to examine. Raises OSError; the file is then where it was."""
+    if os.lstat(path).st_size == 0:
+        os.unlink(path)
+        return False
     make_private_below(root, "quarantine")
     base = os.path.join(root, "quarantine", f"{unique_name()}-{os.path.basename(path)}")
     more = f"; and {len(damage) - 1} more places" if len(damage) > 1 else ""
@@ -46,6 +50,7 @@ def move_file(root: str, path: str, damage: list[Damage]) -> None:
         replace_file(base + REASON, f"{os.path.relpath(path, root)}: {damage[0].reason}{more}\n".encode())
     except OSError:
         pass  # a full disk: the file is listed without a reason
+    return True
 
 
 def items(root: str) -> list[Item]:

@@ -146,8 +146,7 @@ class Repair:
         for what in damaged:
             if os.path.basename(what.path) == "identity" and os.path.lexists(what.path):
                 try:
-                    quarantine.move_file(self._root, what.path, [what])
-                    self.quarantined += 1
+                    self.quarantined += quarantine.move_file(self._root, what.path, [what])
                 except OSError as error:
                     self.failures.append(f"{what.path} cannot be moved: {error.strerror or error}")
 

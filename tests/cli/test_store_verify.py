@@ -229,14 +229,14 @@ def test_selection(user: User, store: Store) -> None:
 
 @pytest.mark.parametrize("change", [change for _, change in CHANGES if change is not change_unreadable])
 def test_repair(user: User, store: Store, change: Callable[[Store], Path]) -> None:
-    """--repair moves damaged files to quarantine and keeps the records in them that verify. Afterwards the store is
-    fine and the exit status 0."""
+    """--repair moves damaged files to quarantine, deletes empty ones, and keeps the records in them that verify.
+    Afterwards the store is fine and the exit status 0."""
     before = {program: set(store.loaded(program)) for program in (GAME, TOOL)}
     change(store)
     # A fold ignores files with the suffix of another kind.
     left = {program: set(store.loaded(program)) for program in (GAME, TOOL) if change is not change_kind}
     done = user.json("verify", "--repair")
-    assert done["repair"]["quarantined"] == (change is not change_program)
+    assert done["repair"]["quarantined"] == (change not in (change_program, change_empty))
     assert done["repair"]["problems_left"] == [] and user.json("verify")["fine"]
     for program in (GAME, TOOL):
         assert left.get(program, set()) <= set(store.loaded(program)) <= before[program]
