@@ -251,7 +251,7 @@ $(REGISTRY): shim/layer/vulkan/registry.inc | system-packages
 # A browser for tests/report, where the system has none (.ci/system-packages).
 $(VENV)/chromium: | $(VENV)/extra-test system-packages
 	@command -v chromium-headless-shell chromium google-chrome >/dev/null || \
-	    $(BIN)/playwright install --with-deps --only-shell chromium
+	    $(BIN)/playwright install --only-shell chromium
 	@touch $@
 
 # ---- Checks without running anything -------------------------------------------------------------
