@@ -5,11 +5,12 @@ tests/layer/test_paths.py tests it on every path of pipeline creation, tests/lay
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 from programs.modes import modes
-from world import World, seen
+from world import ROOT, World, seen
 
 #: The demo program's modes that tests/paths lacks.
 MODES = modes(
@@ -59,3 +60,13 @@ def test_own_cache_file(lavapipe: World, tmp_path: Path) -> None:
     result = lavapipe.demo(*arguments)
     assert "wrong-vendor; the program gets an empty cache" in result.stderr
     assert file.read_bytes() == alone and lavapipe.last()["caches_emptied"] == 1
+
+
+def test_images(lavapipe: World) -> None:
+    """Pipelines draw the same images without the layer and with a carrier, cold and warm. ``make gpu`` does it with
+    pipelines of every sort and all carriers, on a real GPU."""
+    which = ["--variants", "1", "--only", "dynamic.two-views.whole", "--ways", "no cache", "--carriers", "snapshot"]
+    command = [sys.executable, str(ROOT / "tests" / "gpu" / "gpu.py"), *which]
+    done = lavapipe.run(command, VK_INSTANCE_LAYERS=None, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "0 absent, 0 blank" in done.stdout and done.stdout.count("as alone") == 3

@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""Draws with pipelines of every sort on a real GPU, without the layer and with each carrier, cold and twice warm, and
+compares results, creation feedback, images and buffers.
+
+    make gpu                                    builds what is needed, and runs it on the first Vulkan device
+    python3 tests/gpu/gpu.py --package DIRECTORY --program FILE     where they were built elsewhere
+
+Needs nothing but Python's standard library. Ends with 1 where something differs from a run without the layer, where a
+process died under the layer, or where a second warm run compiles what is stored.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+LAYER = "VK_LAYER_PYLAYER_pipeline_cache"
+CARRIERS = ("auto", "cells", "binaries", "snapshot", "observe")
+#: How the program creates its pipelines.
+WAYS = {"no cache": (), "own cache": ("--cache",)}
+#: Runs with one store, in order.
+RUNS = ("cold", "warm", "warm again")
+#: A driver that crashes in a call that the layer adds ends one process. The next must do without the call.
+ATTEMPTS = 3
+COUNTED = ("hits", "binary_hits", "compiled", "plain", "plain_compiled", "adopted", "passed", "uncacheable", "failed")
+
+
+class Outcome:
+    """One process: what it printed for each pipeline, its exit status and the layer's counters."""
+
+    def __init__(self, status: int, printed: str, said: str, own_cache: bool) -> None:
+        self.status = status
+        self.said = said
+        # What is stored is merged into the program's own cache, so the driver reports that it was found there.
+        if own_cache:
+            printed = printed.replace("feedback=3", "feedback=1")
+        self.lines = dict(line.split(" ", 1) for line in printed.splitlines() if " " in line)
+        self.counters: dict[str, int] = {}
+        self.carrier = "-"
+
+
+def counters_of(store: Path) -> tuple[str, dict[str, int]]:
+    """Returns carrier and counters of the newest run in a store (docs/internals/format.md, 'Runs')."""
+    runs = sorted(store.rglob("*.run"), key=lambda path: path.stat().st_mtime_ns)
+    if not runs:
+        return "-", {}
+    lines = dict(line.split("=", 1) for line in runs[-1].read_text().splitlines() if "=" in line)
+    counters = {name: int(lines.get(f"counters.{name}", "i:0")[2:]) for name in COUNTED}
+    return lines.get("carrier", "s:-")[2:], counters
+
+
+class Bench:
+    """Where the processes run: a directory with a manifest, policy files, stores and caches of the driver."""
+
+    def __init__(self, directory: Path, package: Path, program: list[str], below: str) -> None:
+        self.directory = directory
+        self.below = [below] if below else []
+        self.layer_paths = [str(directory / "layers"), *filter(None, [os.environ.get("VK_LAYER_PATH")])]
+        self.command = program
+        template = package / "data" / "manifests" / "VkLayer_pylayer_pipeline_cache.json.in"
+        manifest = json.loads(template.read_text())
+        manifest["layer"]["library_path"] = str(package.resolve() / "libVkLayer_pylayer_pipeline_cache.so")
+        (directory / "layers").mkdir()
+        (directory / "layers" / "pylayer.json").write_text(json.dumps(manifest))
+
+    def run(self, name: str, way: str, carrier: str | None) -> Outcome:
+        """Runs the program once. ``name`` decides which store and which cache of the driver it uses."""
+        own = self.directory / name
+        own.mkdir(exist_ok=True)
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("PYLAYER_")}
+        environment |= {
+            "MESA_SHADER_CACHE_DIR": str(own / "driver"),
+            "__GL_SHADER_DISK_CACHE_PATH": str(own / "driver"),
+            "VK_LAYER_PATH": ":".join(self.layer_paths),
+            "VK_INSTANCE_LAYERS": ":".join([LAYER, *self.below] if carrier else self.below),
+        }
+        (own / "driver").mkdir(exist_ok=True)
+        if carrier is not None:
+            config = own / "policy.yaml"
+            config.write_text(json.dumps({"settings": {"carrier": carrier, "load_wait_ms": 60000}}))
+            environment |= {
+                "PYLAYER_CONFIG": str(config),
+                "PYLAYER_STORE": str(own / "store"),
+                "PYLAYER_LOG": "warn",
+            }
+        done = subprocess.run(
+            [*self.command, *WAYS[way]], env=environment, capture_output=True, text=True, timeout=300, check=False
+        )
+        outcome = Outcome(done.returncode, done.stdout, done.stderr, bool(WAYS[way]))
+        outcome.carrier, outcome.counters = counters_of(own / "store")
+        return outcome
+
+
+def differing(alone: Outcome, under: Outcome) -> list[str]:
+    """Returns the pipelines that a program sees otherwise than without the layer."""
+    return [name for name, line in alone.lines.items() if under.lines.get(name) != line]
+
+
+class Table:
+    """Prints one row a process, and remembers whether all is well."""
+
+    def __init__(self, alone: dict[str, Outcome]) -> None:
+        self.alone = alone
+        self.wrong = 0
+
+    def row(self, way: str, carrier: str, run: str, outcome: Outcome, *faults: str) -> None:
+        counted = ", ".join(f"{value} {name}" for name, value in outcome.counters.items() if value)
+        print(f"{way:10} {carrier:9} {run:11} {'; '.join(faults) or 'as alone':40} {counted}", flush=True)
+
+    def judge(self, way: str, carrier: str, run: str, outcome: Outcome, warm_twice: bool) -> None:
+        faults = []
+        alone = self.alone[way].lines
+        different = differing(self.alone[way], outcome)
+        if outcome.status:
+            faults.append(f"ended with {outcome.status}")
+        if different:
+            faults.append(f"{len(different)} of {len(alone)} differ")
+        stored = carrier not in ("observe",) and outcome.carrier not in ("off", "-")
+        if warm_twice and stored and outcome.counters.get("compiled"):
+            faults.append(f"{outcome.counters['compiled']} compiled again")
+        self.row(way, carrier, run, outcome, *faults)
+        self.wrong += bool(faults)
+        for name in different[:8]:
+            print(f"    {name}: {outcome.lines.get(name, 'no line')}; alone {alone[name]}")
+        for line in outcome.said.splitlines()[:12]:
+            print(f"    {line}")
+
+
+def try_carrier(bench: Bench, table: Table, way: str, carrier: str) -> None:
+    for number, run in enumerate(RUNS):
+        name = f"{way.replace(' ', '-')}-{carrier}"
+        for attempt in range(ATTEMPTS):
+            outcome = bench.run(name, way, carrier)
+            again = f" {attempt + 1}" if attempt else ""
+            table.judge(way, carrier, run + again, outcome, number == len(RUNS) - 1)
+            if outcome.status == 0:
+                break
+
+
+def main() -> int:
+    root = Path(__file__).resolve().parents[2]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--package", type=Path, help="the installed package pylayer (default: that of .venv)")
+    parser.add_argument("--program", type=Path, default=root / "build" / "tests" / "drawn")
+    parser.add_argument("--variants", type=int, default=2, help="pipelines of each sort")
+    parser.add_argument("--only", default="", help="leaves out sorts of pipelines without this text in their names")
+    parser.add_argument("--below", default="", help="a layer between pylayer and the driver, found by VK_LAYER_PATH")
+    parser.add_argument("--ways", default=",".join(WAYS))
+    parser.add_argument("--carriers", default=",".join(CARRIERS))
+    options = parser.parse_args()
+    package = options.package or next(iter(sorted(root.glob(".venv/lib/python3*/site-packages/pylayer"))), None)
+    if package is None or not options.program.exists():
+        parser.error("nothing is built: make gpu")
+    program = [str(options.program.resolve()), "--variants", str(options.variants), "--only", options.only]
+    with tempfile.TemporaryDirectory() as directory:
+        bench = Bench(Path(directory), package, program, options.below)
+        ways = options.ways.split(",")
+        alone = {way: bench.run("alone", way, None) for way in ways}
+        table = Table(alone)
+        for way, outcome in alone.items():
+            unsteady = {name for _ in range(2) for name in differing(outcome, bench.run("alone", way, None))}
+            for name in unsteady:
+                del outcome.lines[name]
+            blank = sum(" drawn=0 " in line for name, line in outcome.lines.items() if not name.startswith("compute"))
+            absent = Counter(line == "absent" for line in outcome.lines.values())[True]
+            print(
+                f"{way}: {len(outcome.lines)} lines on {outcome.lines.get('device')}; {absent} absent, {blank} blank, "
+                f"{len(unsteady)} left out because they differ from run to run without the layer"
+            )
+            if outcome.status:
+                print(outcome.said)
+                return 1
+        for way in ways:
+            for carrier in options.carriers.split(","):
+                try_carrier(bench, table, way, carrier)
+        print("all as without the layer" if not table.wrong else f"{table.wrong} runs differ")
+        return int(table.wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
