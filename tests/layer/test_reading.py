@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from disk import FailingDisk
-from host_steps import END, run_host
+from host_steps import END, lines, run_host
 from scripted_driver import ScriptedDriver
 from world import BUILD, World
 
@@ -229,6 +229,37 @@ def test_slow_disk(scripted: ScriptedDriver, count: int, script: str) -> None:
     assert not scripted.warnings(result)
     scripted.demo("--count", 12, script=script)
     assert scripted.counts["compiles"] == 0
+
+
+@pytest.mark.parametrize("error", ["EMFILE", "ENFILE", "ESTALE"])
+@pytest.mark.parametrize("call", [1, 2])
+@pytest.mark.parametrize("script", ["", ALONE], ids=["merged", "alone"])
+def test_one_moment_without_descriptors(scripted: ScriptedDriver, error: str, call: int, script: str) -> None:
+    """A file of the store that cannot be opened for a moment costs at most the pipeline that wanted it: the others are
+    found in this run, and that one by the next creation."""
+    count = 24
+    steps = ("instance", "device", "pipelines", count, "again", count, *END)
+    for _ in range(2):
+        run_host(scripted.world, *steps, **scripted.environment(script))
+    trim(scripted.world)
+    run_host(scripted.world, *steps, **scripted.environment(script))
+    disk = FailingDisk(scripted.world, f"open:{error}:path=.pack:nth={call}")
+    result = run_host(scripted.world, *steps, **disk.environment, **scripted.environment(script))
+    assert len(disk.struck) == 1 and scripted.world.last()["compiled"] <= 1 and not lines(result)
+    run_host(scripted.world, *steps, **scripted.environment(script))
+    assert scripted.world.last()["compiled"] == 0
+
+
+def test_file_that_another_one_replaces(world: World) -> None:
+    """If a file of the store gets another inode, as after a backup is restored, it is read again."""
+    for count in (200, 1):
+        run_host(world, "instance", "device", "pipelines", count, *END)
+    trim(world)
+    run_host(world, "instance", "device", "pipelines", 1, *END)
+    (folder,) = (world.store / "store").iterdir()
+    copy = f"for file in {folder}/*.pack; do cp -p $file {folder}/copy; mv {folder}/copy $file; done"
+    run_host(world, "instance", "device", "pipelines", 2, "spawn", copy, "again", 200, *END)
+    assert world.last()["compiled"] == 0
 
 
 def test_failing_disk(scripted: ScriptedDriver) -> None:

@@ -87,9 +87,11 @@ int reopen_in_store(const char *directory, const char *name, FileNumber number, 
     struct stat found;
     char path[PATH_BYTES];
     int length = snprintf(path, sizeof path, "%s/%s", directory, name);
+    errno = ENAMETOOLONG;
     int fd = (size_t)length < sizeof path ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
     if (fd >= 0 && !(is_own(fd, &found, false) && found.st_dev == number.device && found.st_ino == number.inode)) {
         close(fd);
+        errno = ENOENT;
         return -1;
     }
     *size = fd >= 0 ? (uint64_t)found.st_size : 0;

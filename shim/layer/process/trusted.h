@@ -22,7 +22,8 @@ int open_in_store(const char *directory, const char *name);
 typedef struct FileNumber {
     uint64_t device, inode;
 } FileNumber;
-/* Opens a file again that open_in_store opened: 4 of 7 system calls less. Returns -1 if it is another one now. */
+/* Opens a file again that open_in_store opened: 4 of 7 system calls less. Returns -1 on failure, with errno ENOENT if
+ * the file is gone or another one has its name. */
 int reopen_in_store(const char *directory, const char *name, FileNumber number, uint64_t *size);
 /* Returns true if only this user or root can write to the store's root, which may be a link of theirs. */
 bool is_own_root(const char *path);

@@ -21,6 +21,18 @@ static uint64_t disk_patience_ns(const Device *device)
     return totals.compiled ? totals.compile_ns / totals.compiled : DISK_PATIENCE_NS;
 }
 
+uint64_t read_deadline(const Device *device, uint64_t *give_up)
+{
+    if (*give_up == 0)
+        *give_up = now_ns() + disk_patience_ns(device);
+    return *give_up;
+}
+
+enum ReadResult read_result_of_open(int reason)
+{
+    return reason == ENOENT ? READ_GONE : READ_LATE;
+}
+
 /* Reads what the system has in memory. If that is not enough, has it read the rest from the disk, and looks again. */
 enum ReadResult patient_read(const Device *device, int fd, void *out, size_t size, uint64_t offset, size_t needed,
                              uint64_t *give_up, size_t *got)
@@ -35,12 +47,9 @@ enum ReadResult patient_read(const Device *device, int fd, void *out, size_t siz
             return READ_FAILED;
         if (*got >= needed)
             return READ_DONE;
-        uint64_t now = now_ns();
-        if (*give_up == 0)
-            *give_up = now + disk_patience_ns(device);
         if (!asked)
             posix_fadvise(fd, (off_t)offset, (off_t)needed, POSIX_FADV_WILLNEED);
-        if (now >= *give_up)
+        if (now_ns() >= read_deadline(device, give_up))
             return READ_LATE;
         nanosleep(&(struct timespec){0, DISK_LOOK_NS}, NULL);
     }

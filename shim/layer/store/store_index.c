@@ -184,7 +184,15 @@ static bool ends_in(const char *name, const char *suffix)
     return length >= end && strcmp(name + length - end, suffix) == 0;
 }
 
-static bool is_known(const Stored *stored, const char *name)
+/* Returns true if a file that could not be opened for this reason may be there a moment later, or its records under
+ * another name. */
+static bool is_passing(int reason)
+{
+    return reason == ENOENT || reason == EMFILE || reason == ENFILE || reason == ENOMEM || reason == EINTR ||
+           reason == EAGAIN || reason == ESTALE;
+}
+
+static bool is_known_locked(const Stored *stored, const char *name)
 {
     for (uint32_t i = 0; i < stored->file_count; i++)
         if (strcmp(stored->files[i].name, name) == 0)
@@ -192,31 +200,46 @@ static bool is_known(const Stored *stored, const char *name)
     return false;
 }
 
+/* Returns false if the file is known, or memory is short. Another thread may forget files meanwhile, but adds none. */
+static bool make_room(Stored *stored, const char *name)
+{
+    pthread_mutex_lock(&stored->mutex);
+    bool known = is_known_locked(stored, name);
+    StoredFile *files = known ? NULL : realloc(stored->files, (stored->file_count + 1) * sizeof *files);
+    if (files)
+        stored->files = files;
+    pthread_mutex_unlock(&stored->mutex);
+    if (!known && !files)
+        atomic_store(&stored->behind, true);
+    return files;
+}
+
+/* Returns false if policy must read the folder. */
 static bool add_file(Device *device, const char *name, StoredFound *found)
 {
     Stored *stored = &device->stored;
     size_t length = strlen(name);
-    if (length >= PYLAYER_STORE_NAME_BYTES || is_known(stored, name))
+    if (length >= PYLAYER_STORE_NAME_BYTES || !make_room(stored, name))
         return true;
-    StoredFile *files = realloc(stored->files, (stored->file_count + 1) * sizeof *files);
-    int fd = files ? open_in_store(stored->directory, name) : -1;
-    if (files)
-        stored->files = files;
-    if (fd < 0 && errno != ENOENT) /* somebody else's, or the disk fails */
+    int fd = open_in_store(stored->directory, name);
+    if (fd < 0 && is_passing(errno))
+        atomic_store(&stored->behind, true);
+    else if (fd < 0) /* somebody else's, or the disk fails */
         tell_damage(device, name);
     if (fd < 0)
         return true;
-    StoredFile *file = &files[stored->file_count];
-    *file = (StoredFile){0};
-    memcpy(file->name, name, length + 1);
-    bool fine = read_file(device, fd, file, found);
+    StoredFile file = {0};
+    memcpy(file.name, name, length + 1);
+    bool fine = read_file(device, fd, &file, found);
     close(fd);
-    stored->file_count++;
-    found->records += file->entry_count;
-    if (file->table == 0) {
+    found->records += file.entry_count;
+    if (file.table == 0) {
         found->without_table++;
-        found->work |= found->without_table > MANY_FILES || file->entry_count > TABLE_IN_MEMORY;
+        found->work |= found->without_table > MANY_FILES || file.entry_count > TABLE_IN_MEMORY;
     }
+    pthread_mutex_lock(&stored->mutex);
+    stored->files[stored->file_count++] = file;
+    pthread_mutex_unlock(&stored->mutex);
     return fine;
 }
 
@@ -238,7 +261,8 @@ static bool look_at(Device *device, int directory, const char *name, StoredFound
     return true;
 }
 
-bool index_read_folder(Device *device, StoredFound *found)
+/* Returns false if the names could not be read. *fine: as index_read_folder returns. */
+static bool read_names(Device *device, StoredFound *found, bool *fine)
 {
     Stored *stored = &device->stored;
     int fd = open(stored->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -248,12 +272,43 @@ bool index_read_folder(Device *device, StoredFound *found)
             close(fd);
         return false;
     }
-    bool fine = true;
     const struct dirent *entry;
     while ((entry = readdir(directory)))
-        fine &= look_at(device, fd, entry->d_name, found);
+        *fine &= look_at(device, fd, entry->d_name, found);
     closedir(directory);
-    return fine;
+    return true;
+}
+
+bool index_read_folder(Device *device, StoredFound *found)
+{
+    bool fine = true;
+    return read_names(device, found, &fine) && fine;
+}
+
+bool index_read_again(Device *device, uint64_t *give_up)
+{
+    Stored *stored = &device->stored;
+    pthread_mutex_lock(&stored->mutex);
+    bool mine = !stored->reading;
+    stored->reading = true;
+    struct timespec deadline = deadline_at(mine ? 0 : read_deadline(device, give_up));
+    int waited = 0;
+    while (!mine && stored->reading && waited == 0)
+        waited = pthread_cond_timedwait(&stored->given, &stored->mutex, &deadline);
+    pthread_mutex_unlock(&stored->mutex);
+    if (!mine)
+        return waited == 0;
+    StoredFound found = {0};
+    bool fine = true;
+    atomic_store(&stored->behind, false);
+    bool read = read_names(device, &found, &fine);
+    if (!read)
+        atomic_store(&stored->behind, true);
+    pthread_mutex_lock(&stored->mutex);
+    stored->reading = false;
+    pthread_cond_broadcast(&stored->given);
+    pthread_mutex_unlock(&stored->mutex);
+    return read && !atomic_load(&stored->behind);
 }
 
 void index_tell_damage(Device *device, uint32_t file)
@@ -261,7 +316,7 @@ void index_tell_damage(Device *device, uint32_t file)
     Stored *stored = &device->stored;
     char name[PYLAYER_STORE_NAME_BYTES];
     pthread_mutex_lock(&stored->mutex);
-    bool told = stored->files[file].damage_told;
+    bool told = stored->files[file].damage_told || !*stored->files[file].name;
     stored->files[file].damage_told = true;
     memcpy(name, stored->files[file].name, sizeof name);
     pthread_mutex_unlock(&stored->mutex);
@@ -275,7 +330,9 @@ void index_forget_file(Stored *stored, uint32_t file)
     free(stored->files[file].entries);
     stored->files[file].entries = NULL;
     stored->files[file].entry_count = 0;
+    *stored->files[file].name = '\0'; /* a file of this name is another one */
     pthread_mutex_unlock(&stored->mutex);
+    atomic_store(&stored->behind, true);
 }
 
 void index_forget(Stored *stored)
@@ -338,7 +395,7 @@ static enum ReadResult find_in_file(const Device *device, const StoredFile *file
     TableEntry page[PAGE_ENTRIES];
     uint64_t size;
     int fd = reopen_in_store(device->stored.directory, file->name, file->number, &size);
-    enum ReadResult result = fd >= 0 ? READ_DONE : READ_GONE;
+    enum ReadResult result = fd >= 0 ? READ_DONE : read_result_of_open(errno);
     uint64_t low = 0, high = file->entry_count;
     uint64_t at = (uint64_t)((unsigned __int128)fingerprint * high >> 64);
     while (result == READ_DONE && low < high) {

@@ -31,6 +31,7 @@ typedef struct StoredFile {
 typedef struct Stored {
     atomic_bool open;
     atomic_bool unnamed_fetched; /* the driver has all that have no fingerprint */
+    atomic_bool behind;          /* a file is gone, or could not be opened at this moment: the folder may have more */
     bool every_program;          /* not only this one's files */
     uint8_t identity[PYLAYER_DIGEST_BYTES];
     uint64_t program;
@@ -38,7 +39,8 @@ typedef struct Stored {
     _Atomic(uint8_t *) buffer; /* for a read; no thread uses it now. Fresh memory costs a page fault each 4 KiB */
     pthread_mutex_t mutex;     /* guards what follows */
     pthread_cond_t given;
-    StoredFile *files; /* one that is gone keeps its place, without entries */
+    bool reading;      /* a thread reads the folder again */
+    StoredFile *files; /* one that is gone keeps its place, without a name and entries */
     uint32_t file_count;
     NumberMap places; /* of records: being given to the driver, or given */
 } Stored;
@@ -62,9 +64,12 @@ typedef struct Places {
 } Places;
 
 /* Reads what was not read yet. Returns false if policy must read the folder instead: processes died over something in
- * it, it holds snapshots, or the driver's caches keep nothing. Another process may fold a journal meanwhile, so that
- * neither its name nor the pack's is listed: whoever finds that a file is gone calls this again. */
+ * it, it holds snapshots, or the driver's caches keep nothing. One thread at a time may call it. */
 bool index_read_folder(Device *device, StoredFound *found);
+/* Reads the folder again because it is `behind`: another process may have folded a journal, so that neither its name nor
+ * the pack's was listed. One thread reads, without Stored::mutex; others wait for it as for the disk. Returns false if
+ * it took too long, or the folder could not be read at this moment. */
+bool index_read_again(Device *device, uint64_t *give_up);
 void index_forget(Stored *stored);
 /* Adds the places of all records with this fingerprint. Release them with free. */
 enum ReadResult index_look_up(Device *device, uint64_t fingerprint, Places *out, uint64_t *give_up);

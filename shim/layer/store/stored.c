@@ -137,8 +137,12 @@ static enum ReadResult read_chunk(Device *device, Chunk *chunk, uint64_t *give_u
     Stored *stored = &device->stored;
     uint64_t size;
     int fd = reopen_in_store(stored->directory, chunk->file.name, chunk->file.number, &size);
-    if (fd < 0)
-        return READ_GONE;
+    if (fd < 0) {
+        enum ReadResult why = read_result_of_open(errno);
+        if (why == READ_GONE)
+            index_forget_file(stored, chunk->number);
+        return why;
+    }
     chunk->data = atomic_exchange(&stored->buffer, NULL);
     if (!chunk->data)
         chunk->data = malloc(FETCH_BYTES_MOST);
@@ -294,9 +298,7 @@ static enum ReadResult give_from(Device *device, Place place, uint64_t *give_up)
     enum ReadResult result = read_chunk(device, &chunk, give_up);
     if (result == READ_DONE)
         give_chunk(device, &chunk);
-    if (result == READ_GONE)
-        index_forget_file(stored, chunk.number);
-    else if (result == READ_FAILED || chunk.damaged)
+    if (result == READ_FAILED || chunk.damaged)
         index_tell_damage(device, chunk.number);
     if (result == READ_LATE)
         note_late(stored, place);
@@ -398,13 +400,9 @@ Fetched stored_fetch(Device *device, uint64_t fingerprint, bool alone)
     alone = alone && fingerprint && !(fetched.known & (SEEN_MERGED | SEEN_ALONE));
     uint64_t give_up = 0;
     enum ReadResult result = give_all(device, fingerprint, alone, &fetched, &give_up);
-    if (result == READ_GONE) {
-        StoredFound found = {0};
-        pthread_mutex_lock(&stored->mutex);
-        index_read_folder(device, &found);
-        pthread_mutex_unlock(&stored->mutex);
-        result = give_all(device, fingerprint, alone, &fetched, &give_up);
-    }
+    if (result != READ_LATE && fetched.cell == VK_NULL_HANDLE && atomic_load(&stored->behind))
+        result =
+            index_read_again(device, &give_up) ? give_all(device, fingerprint, alone, &fetched, &give_up) : READ_LATE;
     if (result == READ_LATE)
         return fetched;
     if (!fingerprint)
