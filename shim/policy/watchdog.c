@@ -78,6 +78,7 @@ static PyObject *exception_class(void)
 static void *break_off(void *unused)
 {
     (void)unused;
+    pthread_setname_np(pthread_self(), "pylayer-break");
     PyGILState_STATE state = PyGILState_Ensure();
     /* While this thread holds the GIL, the policy thread cannot leave the call. */
     int64_t call = began();
@@ -92,7 +93,7 @@ static void *break_off(void *unused)
 }
 
 /* Creates a detached thread. It inherits the policy thread's blocked signals. */
-static int start_thread(void *(*run)(void *), const char *name)
+static int start_thread(void *(*run)(void *))
 {
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
@@ -101,8 +102,6 @@ static int start_thread(void *(*run)(void *), const char *name)
     pthread_t thread;
     int result = pthread_create(&thread, &attributes, run, NULL);
     pthread_attr_destroy(&attributes);
-    if (result == 0)
-        pthread_setname_np(thread, name);
     return result;
 }
 
@@ -130,6 +129,7 @@ static void rest_locked(void)
 static void *watch(void *unused)
 {
     (void)unused;
+    pthread_setname_np(pthread_self(), "pylayer-watch");
     int64_t watched = 0; /* the call that was told to stop */
     int64_t told = 0;    /* how often */
     for (;;) {
@@ -149,7 +149,7 @@ static void *watch(void *unused)
             continue;
         if (told++ == 1)
             say_stuck(call, now);
-        if (!__atomic_exchange_n(&breaking_off, 1, __ATOMIC_SEQ_CST) && start_thread(break_off, "pylayer-break") != 0)
+        if (!__atomic_exchange_n(&breaking_off, 1, __ATOMIC_SEQ_CST) && start_thread(break_off) != 0)
             __atomic_store_n(&breaking_off, 0, __ATOMIC_SEQ_CST);
     }
     return NULL;
@@ -163,7 +163,7 @@ static void start(void)
     pthread_cond_init(&woken, &monotonic);
     pthread_condattr_destroy(&monotonic);
     policy_thread = PyThread_get_thread_ident();
-    if (start_thread(watch, "pylayer-watch") != 0)
+    if (start_thread(watch) != 0)
         pylayer_shim()->log(
             PYLAYER_LOG_INFO,
             "the thread that watches the policy class cannot be created; a call that hangs is not stopped");

@@ -1,4 +1,5 @@
-/* threads.c - what a sandbox looks at before it begins: which threads there are, and what only one thread may do. */
+/* threads.c - which threads there are and what only one thread may do, as sandboxes look at it; what becomes of a thread;
+ * memory that stays. */
 #define _GNU_SOURCE
 #include "host.h"
 
@@ -6,11 +7,15 @@
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
 
 /* Returns how many threads there are. filtered: only those with a seccomp filter. */
 static int count_threads(bool filtered)
@@ -58,9 +63,41 @@ static void step_filter(char **unused)
     say("filtered: %d of %d threads", count_threads(true), count_threads(false));
 }
 
+/* A thread loads data into a VkPipelineCache. Meanwhile it is cancelled. */
+static void *load_a_cache(void *unused)
+{
+    uint32_t data[8] = {sizeof data, VK_PIPELINE_CACHE_HEADER_VERSION_ONE};
+    VkPipelineCacheCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO, .initialDataSize = sizeof data, .pInitialData = data};
+    VkPipelineCache cache = VK_NULL_HANDLE;
+    vkCreatePipelineCache(host_device, &info, NULL, &cache);
+    for (;;)
+        pause();
+    return unused;
+}
+
+static void step_cancel(char **unused)
+{
+    (void)unused;
+    pthread_t thread;
+    void *result = NULL;
+    if (pthread_create(&thread, NULL, load_a_cache, NULL))
+        die("no thread");
+    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    pthread_cancel(thread);
+    pthread_join(thread, &result);
+    say("thread: %s", result == PTHREAD_CANCELED ? "cancelled" : "ended");
+}
+
+/* So many KiB stay in memory, as a program has it that keeps a key there. */
+static void step_lock_memory(char **arguments)
+{
+    size_t size = (size_t)atol(arguments[0]) << 10;
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    say("locked: %s", mlock(memory, size) ? strerror(errno) : "yes");
+}
+
 const Step thread_steps[] = {
-    {"threads", 0, step_threads},
-    {"new-user", 0, step_new_user},
-    {"filter", 0, step_filter},
-    {0},
+    {"threads", 0, step_threads}, {"new-user", 0, step_new_user},       {"filter", 0, step_filter},
+    {"cancel", 0, step_cancel},   {"lock-memory", 1, step_lock_memory}, {0},
 };

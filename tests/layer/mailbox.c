@@ -100,6 +100,16 @@ bool process_is_over(void)
     return !main_is_there && other_threads-- == 0;
 }
 
+int cancellation_off(void)
+{
+    return 0;
+}
+
+void cancellation_restore(int unused)
+{
+    (void)unused;
+}
+
 bool mutex_can_be_had(pthread_mutex_t *unused)
 {
     (void)unused;
@@ -138,6 +148,17 @@ static void *nobody_is_needed(void *unused)
         mailbox_release(mailbox_next(0));
     expect(!head && !tail && queued_bytes == 0, "the queue is not empty");
     return unused;
+}
+
+/* While policy hangs. */
+static void most_messages(void)
+{
+    unsigned accepted = 0;
+    while (accepted <= MOST_MESSAGES && mailbox_post(message_new(PYLAYER_MSG_FLUSH_DEVICE, 1), UINT64_MAX))
+        accepted++;
+    expect(accepted == MOST_MESSAGES, "the queue has no end");
+    while (head)
+        mailbox_release(mailbox_next(0));
 }
 
 /* Not on the main thread, which tells of its end once it has sent a message. */
@@ -270,6 +291,7 @@ int main(void)
     policy_starts_when_needed();
     main_is_a_stranger();
     sender_waits();
+    most_messages();
     sender_gives_up(PYLAYER_MSG_PLAN_DEVICE, 1, "an answer is in time behind the sender's back");
     sender_gives_up(PYLAYER_MSG_FLUSH_DEVICE, 0, "an answer is in time that nobody waited for");
     nobody_asks();

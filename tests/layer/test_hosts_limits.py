@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import pytest
@@ -140,3 +141,11 @@ def test_sandbox_without_files(world: World) -> None:
     process = run_host(world, *STORED, "refuse", "open", "pipelines", 3, *END)
     assert 1 <= len(lines(process)) <= 2
     hits_again(world, 3)
+
+
+def test_little_memory_may_be_locked(world: World) -> None:
+    """A program that may lock little memory has all of it to itself."""
+    steps = ("limit", "memlock", 64 << 10, "instance", "device", "pipelines", 3, "lock-memory", 64, *END)
+    as_others = ("setpriv", "--bounding-set=-ipc_lock") if os.geteuid() == 0 else ()  # root may lock any memory
+    for _ in range(2):
+        run_host(world, *steps, command=as_others)

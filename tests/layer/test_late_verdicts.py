@@ -7,6 +7,7 @@ import struct
 from pathlib import Path
 
 import pytest
+from host_steps import END, run_host
 from scripted_driver import ScriptedDriver
 from world import World
 
@@ -62,3 +63,9 @@ def test_strict_data_needs_a_verdict(driver: ScriptedDriver, tmp_path: Path, kin
     driver.program("corruption", "caches", *arguments, PYLAYER_CONFIG=config)
     _, inputs, created, _, _, _, _, reached = struct.unpack("<8Q", (tmp_path / "status").read_bytes())
     assert (inputs, created, reached) == (INPUTS, INPUTS, 0)
+
+
+def test_thread_cancelled_while_it_waits(world: World, tmp_path: Path) -> None:
+    """If a program cancels a thread that waits for a verdict, its other threads go on."""
+    config = policy_that_hangs(world, tmp_path, answer_wait_ms=1000)
+    run_host(world, "instance", "device", "cancel", "pipelines", 3, *END, PYLAYER_CONFIG=config)

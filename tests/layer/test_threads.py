@@ -33,6 +33,14 @@ def test_compile_with_the_layers_cache_keeps_no_merge_waiting(scripted: Scripted
 # ---- Merges -------------------------------------------------------------------------------------------------
 
 
+def test_threads_that_take_turns(scripted: ScriptedDriver) -> None:
+    """If many threads wait for merges that are slow but end, no merge counts as hung: each pipeline is stored."""
+    scripted.demo("--count", 48, "--threads", 24, script=f"{ONLY_CACHES};merge=slow:150", PYLAYER_LOG="warn")
+    assert "merging" not in scripted.world.raw_stderr
+    scripted.demo("--count", 48, "--threads", 24, script=ONLY_CACHES)
+    assert scripted.world.last()["compiled"] == 0
+
+
 @pytest.mark.parametrize("script", ["", SLOW, "cache-control=no"])
 def test_merges_in_opposite_directions(scripted: ScriptedDriver, script: str) -> None:
     """One thread merges A into B while another merges B into A. The driver never sees both merges at once, so they

@@ -8,6 +8,7 @@
 #include <limits.h>
 
 #include "pipelines/creations.h"
+#include "process/process.h"
 #include "caches/cells.h"
 
 int64_t loading_take(Device *device, const uint8_t *base, const uint64_t *offsets, const uint64_t *sizes,
@@ -120,10 +121,12 @@ bool loading_wait(Device *device)
         return false;
     struct timespec deadline = deadline_at(give_up);
     int waited = 0;
+    int cancellation = cancellation_off();
     pthread_mutex_lock(&loading->mutex);
     while (!atomic_load(&loading->done) && !atomic_load(&loading->abandoned) && waited != ETIMEDOUT)
         waited = pthread_cond_timedwait(&loading->changed, &loading->mutex, &deadline);
     pthread_mutex_unlock(&loading->mutex);
+    cancellation_restore(cancellation);
     uint64_t duration = now_ns() - start;
     count(&counters_of(device)->totals.load_wait_ns, duration);
     creation_tell_wait(device, duration);

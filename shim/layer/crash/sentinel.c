@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/statfs.h>
 
 #include <linux/magic.h>
@@ -12,6 +13,9 @@
 #ifndef XFS_SUPER_MAGIC
 #define XFS_SUPER_MAGIC 0x58465342
 #endif
+
+/* With a lower RLIMIT_MEMLOCK the sentinel is not locked. It has been 8 MiB since Linux 5.16, and was 64 KiB. */
+#define LOCKABLE_BYTES (1u << 20)
 
 _Static_assert(sizeof(PylayerMark) == 128, "policy reads marks with Python's struct");
 _Static_assert(PYLAYER_MARKS_OFFSET + PYLAYER_MARK_COUNT * sizeof(PylayerMark) == PYLAYER_LIVE_BYTES, "no gap");
@@ -45,8 +49,10 @@ int sentinel_open(Device *device, int fd)
     if (mapped == MAP_FAILED)
         return -1;
     /* Without mlock a page that was written back and evicted would be read again, from a disk that may have failed:
-     * SIGBUS. */
-    mlock(mapped, PYLAYER_LIVE_BYTES);
+     * SIGBUS. What a program may lock belongs to it, where that is little. */
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur >= LOCKABLE_BYTES)
+        mlock(mapped, PYLAYER_LIVE_BYTES);
     atomic_store(&device->marks, (PylayerMark *)(void *)(mapped + PYLAYER_MARKS_OFFSET));
     return 0;
 }

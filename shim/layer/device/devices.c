@@ -1,4 +1,5 @@
 /* devices.c - see devices.h */
+#define _GNU_SOURCE /* pthread_mutex_clocklock */
 #include "device/devices.h"
 
 #include <stdlib.h>
@@ -18,7 +19,7 @@ static struct DeviceNode {
 static bool commands_ended;
 
 /* exit() waits no longer than this for a command. A command that takes longer hangs in the driver. */
-#define COMMAND_END_SECONDS 1
+#define COMMAND_END_NS 1000000000ull
 
 Device *device_command_begin(uint64_t serial)
 {
@@ -92,13 +93,11 @@ bool devices_end_quietly(void)
 
 void devices_end_commands(void)
 {
-    struct timespec deadline;
-    clock_gettime(CLOCK_REALTIME, &deadline);
-    deadline.tv_sec += COMMAND_END_SECONDS;
+    struct timespec deadline = deadline_at(now_ns() + COMMAND_END_NS);
     pthread_mutex_lock(&devices_mutex);
     commands_ended = true;
     for (struct DeviceNode *node = devices; node; node = node->next) {
-        bool hangs = pthread_mutex_timedlock(&node->device->command_mutex, &deadline) != 0;
+        bool hangs = pthread_mutex_clocklock(&node->device->command_mutex, CLOCK_MONOTONIC, &deadline) != 0;
         if (!hangs)
             pthread_mutex_unlock(&node->device->command_mutex);
         if (!hangs && !sentinel_marks_records(node->device))
@@ -122,7 +121,7 @@ bool devices_add(Device *device)
 
 /* If policy's command on a device has not returned this long after vkDestroyDevice stopped loading, the driver
  * hangs in it. */
-#define COMMAND_WAIT_SECONDS 5
+#define COMMAND_WAIT_NS 5000000000ull
 
 bool devices_remove(Device *device)
 {
@@ -136,10 +135,8 @@ bool devices_remove(Device *device)
         }
     }
     pthread_mutex_unlock(&devices_mutex);
-    struct timespec deadline;
-    clock_gettime(CLOCK_REALTIME, &deadline);
-    deadline.tv_sec += COMMAND_WAIT_SECONDS;
-    if (pthread_mutex_timedlock(&device->command_mutex, &deadline) != 0)
+    struct timespec deadline = deadline_at(now_ns() + COMMAND_WAIT_NS);
+    if (pthread_mutex_clocklock(&device->command_mutex, CLOCK_MONOTONIC, &deadline) != 0)
         return false;
     pthread_mutex_unlock(&device->command_mutex);
     return true;

@@ -110,7 +110,9 @@ void creation_tell_passed(const PipelineCall *call, VkResult result, uint64_t cr
     creation_describe(&about, call, 0, &element, create_ns);
     element_release(&element);
     about.pipelines = call->count;
-    object_names_note(call->device, call->pipelines[0], element.fingerprint);
+    /* The driver still writes the handles of a deferred operation. */
+    if (result != VK_OPERATION_DEFERRED_KHR)
+        object_names_note(call->device, call->pipelines[0], element.fingerprint);
     tell(call->device, &about, result < 0 ? PYLAYER_OUTCOME_FAILED : PYLAYER_OUTCOME_PASSED);
 }
 

@@ -235,9 +235,11 @@ static void complete(Device *device, uint64_t serial)
         free_operation(operation);
         return;
     }
+    int cancellation = cancellation_off();
     while (*find_locked(all, serial))
         pthread_cond_wait(&all->changed, &all->mutex);
     pthread_mutex_unlock(&all->mutex);
+    cancellation_restore(cancellation);
 }
 
 /* The application destroys a pending operation, which is invalid (VUID-vkDestroyDeferredOperationKHR-operation-03436).

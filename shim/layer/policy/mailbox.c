@@ -22,6 +22,8 @@
 #define LOOK_NS 2000000000ull
 #define LOOK_SELDOM_NS 60000000000ull
 
+/* No more messages wait for a policy that hangs, whatever they are about. */
+#define MOST_MESSAGES 65536
 /* Before policy is started, at most this many messages wait, apart from those that tell of devices. */
 #define WAITING_MESSAGES 64
 
@@ -338,7 +340,7 @@ bool mailbox_post(PylayerMessage *message, uint64_t queue_bytes)
     }
     pthread_mutex_lock(&mutex);
     bool needs = needs_policy(message);
-    bool has_room = queued_bytes + envelope->bytes <= queue_bytes &&
+    bool has_room = queued_bytes + envelope->bytes <= queue_bytes && queued < MOST_MESSAGES &&
                     (started || needs || queued < WAITING_MESSAGES || !may_be_dropped(message));
     bool accepted = open_ && has_room, starts = accepted && needs && claim_start_locked();
     if (accepted)
@@ -366,6 +368,7 @@ bool mailbox_request(PylayerMessage *message, int64_t timeout_ns)
         return false;
     Envelope *envelope = (Envelope *)message;
     struct timespec deadline = deadline_at(now_ns() + (uint64_t)(timeout_ns > 0 ? timeout_ns : 0));
+    int cancellation = cancellation_off();
     pthread_mutex_lock(&mutex);
     bool wait = taken != stalled_at && timeout_ns > 0;
     /* The end of a device is sent even if nobody can wait for it, so that policy frees what it holds for the
@@ -388,6 +391,7 @@ bool mailbox_request(PylayerMessage *message, int64_t timeout_ns)
     }
     bool answered = envelope->answered;
     pthread_mutex_unlock(&mutex);
+    cancellation_restore(cancellation);
     return answered;
 }
 

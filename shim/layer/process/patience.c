@@ -5,23 +5,39 @@
  * threads for ever, although without the layer they would merge nothing. So each thread waits once, and then goes on
  * without stored data.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <time.h>
 
 #include "device/device.h"
 
 /* Any merge that ends takes less: NVIDIA's driver merges 2,000 pipelines in 18 ms (measured). */
-#define PATIENCE_S 2
+#define PATIENCE_S 2ull
 
 void patient_init(PatientMutex *patient)
 {
     pthread_mutex_init(&patient->mutex, NULL);
     atomic_init(&patient->hangs, false);
+    atomic_init(&patient->turns, 0);
 }
 
 void patient_destroy(PatientMutex *patient)
 {
     pthread_mutex_destroy(&patient->mutex);
+}
+
+/* Returns false if nobody unlocked the mutex for so long. Many threads that take turns wait longer: a thread may be the
+ * last of thousands. */
+static bool lock_in_time(PatientMutex *patient)
+{
+    for (;;) {
+        uint64_t turns = atomic_load(&patient->turns);
+        struct timespec deadline = deadline_at(now_ns() + PATIENCE_S * 1000000000);
+        if (pthread_mutex_clocklock(&patient->mutex, CLOCK_MONOTONIC, &deadline) == 0)
+            return true;
+        if (atomic_load(&patient->turns) == turns)
+            return false;
+    }
 }
 
 bool patient_lock(PatientMutex *patient)
@@ -30,15 +46,11 @@ bool patient_lock(PatientMutex *patient)
     if (pthread_mutex_trylock(&patient->mutex) != 0) {
         if (atomic_load(&patient->hangs))
             return false;
-        /* POSIX requires the wall clock here. If the clock is set meanwhile, the wait is only shorter or longer. */
-        struct timespec deadline;
-        clock_gettime(CLOCK_REALTIME, &deadline);
-        deadline.tv_sec += PATIENCE_S;
-        if (pthread_mutex_timedlock(&patient->mutex, &deadline) != 0) {
+        if (!lock_in_time(patient)) {
             atomic_store(&patient->hangs, true);
             if (!atomic_exchange(&said, true))
                 log_line(PYLAYER_LOG_WARN,
-                         "the driver has been merging pipeline caches for %d s; "
+                         "the driver has been merging pipeline caches for %llu s; "
                          "the program goes on without stored pipelines",
                          PATIENCE_S);
             return false;
@@ -51,5 +63,6 @@ bool patient_lock(PatientMutex *patient)
 
 void patient_unlock(PatientMutex *patient)
 {
+    atomic_fetch_add_explicit(&patient->turns, 1, memory_order_relaxed);
     pthread_mutex_unlock(&patient->mutex);
 }

@@ -7,12 +7,13 @@
 /* The holder is in the driver with stored data and may never return. */
 typedef struct PatientMutex {
     pthread_mutex_t mutex;
-    atomic_bool hangs; /* a wait timed out; nobody waits again until the mutex was free */
+    atomic_bool hangs;   /* a wait timed out; nobody waits again until the mutex was free */
+    atomic_ullong turns; /* how often it was unlocked */
 } PatientMutex;
 
 void patient_init(PatientMutex *patient);
 void patient_destroy(PatientMutex *patient);
-/* Returns false if the mutex was not locked because its holder has been in the driver for 2 s. The caller must do
+/* Returns false if the mutex was not locked because one holder has been in the driver for 2 s. The caller must do
  * without. */
 bool patient_lock(PatientMutex *patient);
 void patient_unlock(PatientMutex *patient);

@@ -107,6 +107,20 @@ bool mutex_can_be_had(pthread_mutex_t *mutex)
     return true;
 }
 
+/* ---- cancellation ------------------------------------------------------------------------------- */
+
+int cancellation_off(void)
+{
+    int state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    return state;
+}
+
+void cancellation_restore(int state)
+{
+    pthread_setcancelstate(state, &state);
+}
+
 /* ---- threads ------------------------------------------------------------------------------------ */
 
 /* Returns true if a task has ended but is still listed, or is one of our threads. */
@@ -159,7 +173,7 @@ static atomic_bool *_Atomic original;
  */
 static pthread_mutex_t linking = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local bool holds_linking;
-#define LINK_WAIT_SECONDS 1
+#define LINK_WAIT_NS 1000000000ull
 
 void process_links(bool begins)
 {
@@ -176,10 +190,8 @@ static void before_fork(void)
     holds_linking = false;
     if (process_is_forked_child())
         return;
-    struct timespec deadline;
-    clock_gettime(CLOCK_REALTIME, &deadline);
-    deadline.tv_sec += LINK_WAIT_SECONDS;
-    holds_linking = pthread_mutex_timedlock(&linking, &deadline) == 0;
+    struct timespec deadline = deadline_at(now_ns() + LINK_WAIT_NS);
+    holds_linking = pthread_mutex_clocklock(&linking, CLOCK_MONOTONIC, &deadline) == 0;
 }
 
 static void parent_after_fork(void)

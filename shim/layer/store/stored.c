@@ -12,6 +12,7 @@
 #include "crash/sentinel_file.h"
 #include "device/counters.h"
 #include "store/patient_read.h"
+#include "process/process.h"
 #include "process/trusted.h"
 #include "store/store_index.h"
 #include "store/stored.h"
@@ -390,14 +391,11 @@ static enum ReadResult give_all(Device *device, uint64_t fingerprint, bool alone
     return worst;
 }
 
-Fetched stored_fetch(Device *device, uint64_t fingerprint, bool alone)
+static Fetched fetch(Device *device, uint64_t fingerprint, bool alone, unsigned known)
 {
     Stored *stored = &device->stored;
-    Fetched fetched = {.known = fingerprint ? fingerprint_known(device, fingerprint) : 0};
-    bool done = fingerprint ? fetched.known & SEEN_FETCHED : atomic_load(&stored->unnamed_fetched);
-    if (done || !atomic_load_explicit(&stored->open, memory_order_relaxed))
-        return fetched;
-    alone = alone && fingerprint && !(fetched.known & (SEEN_MERGED | SEEN_ALONE));
+    Fetched fetched = {.known = known};
+    alone = alone && fingerprint && !(known & (SEEN_MERGED | SEEN_ALONE));
     uint64_t give_up = 0;
     enum ReadResult result = give_all(device, fingerprint, alone, &fetched, &give_up);
     if (result != READ_LATE && fetched.cell == VK_NULL_HANDLE && atomic_load(&stored->behind))
@@ -410,6 +408,19 @@ Fetched stored_fetch(Device *device, uint64_t fingerprint, bool alone)
     else
         fetched.known =
             fingerprints_note(device, fingerprint, fetched.cell != VK_NULL_HANDLE ? fetched.known : SEEN_FETCHED);
+    return fetched;
+}
+
+Fetched stored_fetch(Device *device, uint64_t fingerprint, bool alone)
+{
+    const Stored *stored = &device->stored;
+    unsigned known = fingerprint ? fingerprint_known(device, fingerprint) : 0;
+    bool done = fingerprint ? known & SEEN_FETCHED : atomic_load(&stored->unnamed_fetched);
+    if (done || !atomic_load_explicit(&stored->open, memory_order_relaxed))
+        return (Fetched){.known = known};
+    int cancellation = cancellation_off();
+    Fetched fetched = fetch(device, fingerprint, alone, known);
+    cancellation_restore(cancellation);
     return fetched;
 }
 
