@@ -1,11 +1,14 @@
 """What the layer's C has to know of policy, as headers: the built-in skip rules, so that it needs no interpreter to
-leave a process alone; how policy's compiled copy of a policy file is named; and the names of the settings.
+leave a process alone; how policy's compiled copy of a policy file is named; the names of the settings; and which build
+this is.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+import sys
 from pathlib import Path
 
 import yaml
@@ -89,12 +92,33 @@ def run_names_header() -> str:
     )
 
 
+#: Everything that a plan of policy's may depend on, and that comes with pylayer.
+SOURCES = ("pylayer/**/*.py", "pylayer/**/*.json", "shim/**/*.[chip]*", "config/*.yaml", "setup.py")
+
+
+def build_id(root: Path = Path()) -> str:
+    """32 digits that differ from those of every other build: a digest of its sources and of the Python in it. The same
+    build has the same digits on every file system and in every container."""
+    digest = hashlib.sha256(sys.version.encode())
+    for path in sorted({path for pattern in SOURCES for path in root.glob(pattern) if path.is_file()}):
+        content = path.read_bytes()
+        digest.update(f"{path.relative_to(root)}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()[:32]
+
+
+def build_header() -> str:
+    """What shim/layer/policy/kept_plans.c includes."""
+    return f'/* Written by shim/policy/layer_tables.py. */\n#define PYLAYER_BUILD_ID "{build_id()}"\n'
+
+
 def write(directory: Path) -> list[Path]:
     """Writes the headers where they changed, so that nothing is compiled again for nothing."""
     made = {
         directory / "layer_tables.h": header(),
         directory / "layer_setting_names.h": names_header(),
         directory / "run_names.h": run_names_header(),
+        directory / "build_id.h": build_header(),
     }
     directory.mkdir(parents=True, exist_ok=True)
     for target, content in made.items():

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
-from world import BUILD, PACKAGE, World
+from world import BUILD, PACKAGE, ROOT, World
 
 #: Nothing here depends on the driver.
 QUICK = True
@@ -45,6 +48,51 @@ def test_policy_file_is_obeyed_at_once(world: World, how: str) -> None:
         config.write_text(off)
     world.demo("--count", 4, **environment)
     assert carriers(world) == (["off", "cells"] if how == "file goes" else ["cells", "off"])
+
+
+def test_policy_file_that_was_changed_back(world: World) -> None:
+    """A plan that was made by another content of the policy file is not found when the file has its old content again,
+    even if it has its old time, too."""
+    config = world.directory / "policy.yaml"
+    environment = {"PYLAYER_CONFIG": str(config)}
+    for carrier in ("cells", "off!!", "cells"):
+        config.write_text(f"settings: {{carrier: '{carrier.rstrip('!')}'}}{carrier.count('!') * ' '}\n")
+        os.utime(config, (1_000_000_000,) * 2)
+        world.demo("--count", 4, **environment)
+    assert carriers(world) == ["cells", "off", "cells"] and len(plans(world)) == 2
+
+
+def test_containers_share_a_plan(world: World, tmp_path: Path) -> None:
+    """The same build and policy file in another file system find the plan that was kept: each container mounts its
+    image anew, so device, inode and change time differ."""
+    counts = []
+    for container in ("one", "two"):
+        image = tmp_path / container
+        shutil.copytree(PACKAGE, image / "pylayer")
+        world.install_manifest(image / "pylayer")
+        config = tmp_path / "policy.yaml"
+        config.unlink(missing_ok=True)
+        config.write_text("settings: {carrier: cells}\n")
+        os.utime(config, (1_000_000_000,) * 2)
+        world.demo("--count", 4, PYLAYER_CONFIG=str(config))
+        counts.append((len(plans(world)), world.last()["fetched"]))
+    assert counts == [(1, 0), (1, 4)]
+
+
+def test_each_build_has_its_own_plans(tmp_path: Path) -> None:
+    """A change of any source makes another build, and the same sources in another place do not."""
+    sys.path.insert(0, str(ROOT / "shim" / "policy"))
+    layer_tables = importlib.import_module("layer_tables")
+    ids = []
+    for name in ("pylayer/policy.py", "shim/layer/base.h", "config/default.yaml", ""):
+        copy = tmp_path / (name.replace("/", "-") or "same")
+        for folder in ("pylayer/common", "shim/layer", "config"):
+            (copy / folder).mkdir(parents=True)
+        for path in ("pylayer/policy.py", "pylayer/common/a.json", "shim/layer/base.h", "config/default.yaml"):
+            (copy / path).write_text("changed" if path == name else "content")
+        ids.append(layer_tables.build_id(copy))
+    assert len(set(ids)) == 4 and layer_tables.build_id(tmp_path / "same") == ids[3]
+    assert layer_tables.build_id(ROOT) != ids[3]
 
 
 def test_programs_share_a_plan_that_no_rule_made(world: World) -> None:

@@ -10,7 +10,6 @@
  * own name and the rest, then PylayerKept.
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,12 +23,21 @@
 #include "process/process.h"
 #include "process/trusted.h"
 
+#include "../../../build/build_id.h"
+
 #define KEPT_COMMAND_LINE_BYTES 4096
 #define MAX_KEY_BYTES (sizeof(PylayerDeviceInfo) + LAYER_SETTINGS_BYTES + KEPT_COMMAND_LINE_BYTES + 3 * PATH_BYTES)
 
-/* What stat tells of a file. Any change of content, owner or mode changes its ctime. */
+/* The largest policy file that pylayer/common/paths.py reads. */
+#define MAX_POLICY_BYTES (1u << 20)
+
+/* Which policy file it is: the same one on another file system, such as in another container, is no other. The time is
+ * part of it, because policy may read the file long after the digest was made: if somebody changed it in between and
+ * later changes it back, the plan that was kept meanwhile must not be found. */
 typedef struct FileState {
-    uint64_t device, inode, size, seconds, nanoseconds;
+    uint64_t size, seconds, nanoseconds;
+    uint32_t user, mode;
+    uint8_t digest[PYLAYER_DIGEST_BYTES];
 } FileState;
 
 /* Read in vkCreateInstance, before policy reads the policy file. If the file changes in between, the plan is kept
@@ -42,8 +50,17 @@ static FileState state_of(const char *path)
     struct stat found;
     if (!*path || stat(path, &found) != 0)
         return (FileState){0};
-    return (FileState){found.st_dev, found.st_ino, (uint64_t)found.st_size, (uint64_t)found.st_ctim.tv_sec,
-                       (uint64_t)found.st_ctim.tv_nsec};
+    FileState state = {.size = (uint64_t)found.st_size,
+                       .seconds = (uint64_t)found.st_mtim.tv_sec,
+                       .nanoseconds = (uint64_t)found.st_mtim.tv_nsec,
+                       .user = found.st_uid,
+                       .mode = found.st_mode};
+    size_t size = 0;
+    char *content = read_all(open_own_file(path), MAX_POLICY_BYTES, 0, &size);
+    if (content)
+        digest128(content, size, state.digest);
+    free(content);
+    return state;
 }
 
 typedef struct Key {
@@ -66,16 +83,6 @@ static void add_program(Key *key)
     add(key, text->path, text->path_size + 1);
     add(key, text->command_line, arguments < KEPT_COMMAND_LINE_BYTES ? arguments : KEPT_COMMAND_LINE_BYTES);
     add(key, "", 1);
-}
-
-/* This build: a newly installed library is another file. */
-static void add_build(Key *key)
-{
-    Dl_info self;
-    FileState state = {0};
-    if (dladdr((void *)(uintptr_t)kept_plans_start, &self) && self.dli_fname)
-        state = state_of(self.dli_fname);
-    add(key, &state, sizeof state);
 }
 
 void kept_plans_start(void)
@@ -101,7 +108,7 @@ void kept_plans_describe(PylayerMessage *message)
     PylayerDeviceInfo device = message->info;
     memset(&device.instance, 0, sizeof device.instance);
     add(&key, &device, sizeof device);
-    add_build(&key);
+    add(&key, PYLAYER_BUILD_ID, sizeof PYLAYER_BUILD_ID);
     add(&key, policy_file, strlen(policy_file) + 1);
     add(&key, &policy_file_state, sizeof policy_file_state);
     const char *settings = message->layer_settings ? message->layer_settings : "";
