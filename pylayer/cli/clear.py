@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..common.files import remove
 from .output import (
     EXIT_PROBLEM,
     EXIT_STATUSES,
@@ -114,6 +115,8 @@ class _Clearing:
         self.devices: list[str] = []
         #: Paths of folders that an older pylayer wrote.
         self.older: list[str] = []
+        #: Paths of kept plans and compiled policy files.
+        self.copies: list[str] = []
         self.bytes_before = store.total_bytes()
         shelves = Inventory(store, selection, self.names).shelves
         if stale:
@@ -142,11 +145,14 @@ class _Clearing:
             say(f"  {verb} {what}: {size} ({plan.why})", asks=not yes)
         for path in self.older:
             say(f"{'Would remove' if dry_run else 'Remove'} {path}, which an older pylayer wrote.")
+        if self.copies:
+            what = f"{plural(len(self.copies), 'kept plan')}, compiled policy files included"
+            say(f"{'Would remove' if dry_run else 'Remove'} {what}: programs make them again.")
 
     def remove(self, yes: bool) -> None:
         """Asks, unless ``yes``, and removes."""
         to_do = [plan for plan in self.plans if plan.paths]
-        if not to_do and not self.older:
+        if not to_do and not self.older and not self.copies:
             return
         older_bytes = sum(self.store.tree_bytes("store", os.path.basename(path))[0] for path in self.older)
         confirm(f"Remove {human_bytes(sum(plan.bytes for plan in to_do) + older_bytes)}?", yes)
@@ -154,6 +160,8 @@ class _Clearing:
             plan.remove()
         for path in self.older:
             shutil.rmtree(path, ignore_errors=True)
+        for path in self.copies:
+            remove(path)
 
     def print_done(self, dry_run: bool, everything: bool, what: str) -> None:
         """Prints what was not removed, and the size of the store. ``what`` says what there would have been nothing
@@ -163,11 +171,11 @@ class _Clearing:
                 click.echo(f"Kept: {path}, because a running program may write to it. Clear it when that has ended.")
             if plan.failure:
                 click.echo(f"Not removed: identity {plan.shelf.name}: {plan.failure}")
-        if not self.plans and not self.older:
+        if not self.plans and not self.older and not self.copies:
             say(f"Nothing to remove: there is {what} in {self.store.root}.")
         elif not dry_run:
             if everything:
-                say("Kept: the list of what ran (pylayer forget --all), and the quarantine.")
+                say("Kept: the list of what ran (pylayer forget --all), and the quarantine (pylayer quarantine empty).")
             after = human_bytes(self.store.total_bytes())
             say(f"The store was {human_bytes(self.bytes_before)} and is {after}.")
 
@@ -178,6 +186,7 @@ class _Clearing:
             "dry_run": dry_run,
             "removed": [_removal_json(plan, self.names) for plan in self.plans],
             "older_folders": self.older,
+            "copies": len(self.copies),
             "kept": self.kept,
             "devices": self.devices,
             "bytes_before": self.bytes_before,
@@ -202,8 +211,8 @@ def clear(
 
     Programs compile removed pipelines again. Files that a running program is writing to are kept. --stale asks the
     drivers which devices there are, in the environment of this command (VK_DRIVER_FILES). A device that is not plugged
-    in counts as gone. --stale and --all also remove folders that an older pylayer wrote. The list of what
-    ran and the quarantine are kept: see pylayer forget.
+    in counts as gone. --stale and --all also remove folders that an older pylayer wrote, and --all what the layer keeps
+    to start faster. The list of what ran and the quarantine are kept: see pylayer forget and pylayer quarantine empty.
 
     
     Example:
@@ -216,6 +225,7 @@ def clear(
         identity = one_identity(store, identity)
     work = _Clearing(store, Selection(app, identity), stale)
     work.older = store.older_folders() if stale or everything else []
+    work.copies = store.copies() if everything else []
     if not as_json:
         work.print_plans(dry_run, yes)
     if not dry_run:

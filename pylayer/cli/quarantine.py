@@ -147,3 +147,34 @@ def forget(dry_run: bool, yes: bool, as_json: bool) -> None:
         say(f"Forgotten: {plural(deaths - left, 'death')}.")
     if left:
         raise click.exceptions.Exit(EXIT_PROBLEM)
+
+
+@quarantine.command(context_settings=HELP, epilog=EXIT_STATUSES)
+@dry_run_option
+@yes_option
+@json_option
+def empty(dry_run: bool, yes: bool, as_json: bool) -> None:
+    """Delete the damaged files in quarantine.
+
+    Nothing uses them. Pipelines that were set aside after a crash stay set aside.
+
+    \b
+    Example:
+      pylayer quarantine empty
+    """
+    store = require_store()
+    found = store.quarantined()
+    size = human_bytes(sum(item.size for item in found))
+    told = f"{plural(len(found), 'file')}, {size}"
+    left = 0
+    if found and not dry_run:
+        confirm(f"Delete {told}?", yes)
+        left = len(found) - store.empty_quarantine()
+    if as_json:
+        print_json({"store": store.root, "dry_run": dry_run, "files": len(found), "left": left})
+    elif dry_run or not found:
+        click.echo(f"Would delete: {told}." if found else f"The quarantine of {store.root} is empty.")
+    else:
+        say(f"Deleted: {plural(len(found) - left, 'file')}.")
+    if left > 0:
+        raise click.exceptions.Exit(EXIT_PROBLEM)

@@ -12,7 +12,7 @@ import xxhash
 
 from .. import __version__
 from . import file_kinds, flat
-from .files import replace_file
+from .files import prune_oldest, replace_file
 from .paths import MAX_POLICY_FILE_BYTES, make_private_below, open_in_store, read_own_file
 
 TYPE_CHECKING = False
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 #: Increase this when a preset changes, or the meaning of a file that was valid before. A new key needs no increase.
 SCHEMA_VERSION = 11
+
+#: Beyond this many copies the oldest are deleted. Each version of a file and of pylayer makes one.
+MAX_COPIES = 64
 
 
 def copy_path(root: str, text: bytes) -> str:
@@ -49,6 +52,11 @@ def write_copy(path: str, document: dict[str, Any]) -> None:
     body = flat.dumps(document).encode("utf-8")
     make_private_below(os.path.dirname(os.path.dirname(path)), "policy")
     replace_file(path, xxhash.xxh3_128_hexdigest(body).encode() + b"\n" + body)
+
+
+def prune(root: str) -> int:
+    """Deletes the oldest compiled copies beyond ``MAX_COPIES``; returns how many. One in use is written again."""
+    return prune_oldest(os.path.join(root, "policy"), file_kinds.FLAT, MAX_COPIES)
 
 
 def load(config_path: str, root: str | None) -> dict[str, Any]:

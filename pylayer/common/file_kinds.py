@@ -218,21 +218,21 @@ PLAN = Kind(
     "plans/<digest>.plan",
     "a kept plan, for C",
     bound="1,000",
-    deleted="maintenance, the oldest first",
+    deleted="maintenance, the oldest first; `clear --all`",
     newer=_COPY,
 )
 FLAT = Kind(
     "policy/<digest>.flat",
     "the compiled copy of a policy file",
     bound="64",
-    deleted="maintenance, the oldest first",
+    deleted="maintenance, the oldest first; `clear --all`",
     newer=_COPY,
 )
 QUARANTINED = Kind(
     "quarantine/<unique>-<name>.data",
     "a file that could not be used",
     bound="100, 64 MiB; always the newest",
-    deleted="maintenance, the oldest first",
+    deleted="maintenance, the oldest first; `quarantine empty`",
     newer="none",
 )
 REASON = Kind(
@@ -247,21 +247,21 @@ INDEX = Kind(
     "the last index of a fleet that was accepted",
     "synced",
     bound="4 MiB",
-    deleted="nobody",
+    deleted="maintenance, after 180 days without a change below `<url>`",
     newer="is not accepted",
 )
 STATE = Kind(
     "fleet/<url>/<identity>.state",
     "what was pulled, as JSON",
     bound="16 MiB",
-    deleted="nobody",
+    deleted="as the index",
     newer="unknown keys are not read",
 )
 PUSHED = Kind(
     "fleet/<url>/<identity>.pushed",
     "which records this machine pushed",
     bound="96 MiB",
-    deleted="nobody",
+    deleted="as the index",
     newer="none",
 )
 PART = Kind(

@@ -8,6 +8,7 @@ import time
 
 from . import owner
 from .file_kinds import TEMPORARY as TEMPORARY
+from .file_kinds import Kind
 from .paths import open_in_store
 
 #: The most pieces that Linux writes with one call.
@@ -170,20 +171,49 @@ def remove_directory(path: str) -> bool:
     return True
 
 
-def remove_left_temporaries(directory: str) -> int:
-    """Deletes temporary files and directories of processes that have ended; returns how many."""
+def remove_tree(path: str) -> bool:
+    """Deletes a directory with everything in it. Returns False if something stays."""
+    for directory, _, names in os.walk(path, topdown=False):
+        for name in names:
+            remove(os.path.join(directory, name))
+        try:
+            os.rmdir(directory)
+        except OSError:
+            pass
+    return not os.path.lexists(path)
+
+
+def prune_oldest(directory: str, kind: Kind, most: int) -> int:
+    """Deletes the files of a kind in a directory that were written longest ago, a quarter at a time, if there are more
+    than ``most``; returns how many. It is for files of which the name does not say when they were made."""
+    found: list[tuple[float, str]] = []
+    try:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                if entry.name.endswith(kind):
+                    found.append((date_of(entry.stat(follow_symlinks=False).st_mtime), entry.path))
+    except OSError:
+        return 0  # there are none, or another process prunes too
+    if len(found) <= most:
+        return 0
+    return sum(remove(path) for _, path in sorted(found)[: len(found) - most * 3 // 4])
+
+
+def remove_left_temporaries(directory: str, beginning: str = "", trees: bool = False) -> int:
+    """Deletes temporary files and directories of processes that have ended; returns how many. ``beginning``: only those
+    whose names begin with it. ``trees``: also directories that are not empty."""
     removed = 0
     now = time.time()
     try:
         with os.scandir(directory) as entries:
             for entry in entries:
-                if entry.name.endswith(TEMPORARY):
+                if entry.name.endswith(TEMPORARY) and entry.name.startswith(beginning):
                     maker = entry.name[: -len(TEMPORARY)].rpartition(".")[2]
                     try:
                         left = owner.maker_has_ended(maker, now - entry.stat(follow_symlinks=False).st_mtime)
                     except OSError:
                         continue
-                    removed += left and (remove(entry.path) or remove_directory(entry.path))
+                    removed += left and (remove(entry.path) or (remove_tree if trees else remove_directory)(entry.path))
     except OSError:
         pass
     return removed

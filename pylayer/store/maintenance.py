@@ -7,10 +7,11 @@ was.
 from __future__ import annotations
 
 import os
+import time
 
-from ..common import file_kinds
+from ..common import compiled, file_kinds
 from ..common.file_kinds import FileName
-from ..common.files import remove_left_temporaries
+from ..common.files import remove_left_temporaries, remove_tree
 from . import application_binaries, bounds, ended, fold, plans, quarantine, runs, timeline
 from .folder import Folder, identity_names
 from .format import Damage
@@ -28,6 +29,8 @@ EXIT_JOURNALS = 16
 #: The most bytes that such a fold reads. A fold that takes longer than EXIT_SECONDS would begin at every exit and never
 #: end (measured: 64 MiB take 0.4 s).
 EXIT_BYTES = 4 << 20
+#: What is remembered of a fleet is deleted if nothing of it changed for this long. Its indexes have expired by then.
+FLEET_SECONDS = 180 * 24 * 3600
 
 
 def worth_folding(folder: Folder, program: int, journals: int = fold.WORTH_JOURNALS) -> bool:
@@ -114,11 +117,31 @@ def _fold(
 
 
 def prune(root: str) -> None:
-    """Deletes runs and plans beyond their limits, and temporary files of ended processes."""
+    """Deletes what is beyond the limits of each kind of file beside the pipelines, and what ended processes left."""
     runs.prune(root)
     timeline.prune(root)
     plans.prune(root)
-    for directory in ("runs", "plans", "policy", "quarantine"):
-        remove_left_temporaries(os.path.join(root, directory))
+    compiled.prune(root)
+    _prune_fleets(root)
+    remove_left_temporaries(root, "doctor.")  # whose directory may hold files of others
+    for directory in file_kinds.BESIDE:
+        remove_left_temporaries(os.path.join(root, directory), trees=directory == file_kinds.PREWARM.place)
     for name in identity_names(root):
         remove_left_temporaries(os.path.join(root, "store", name))
+
+
+def _prune_fleets(root: str) -> None:
+    """Deletes what is remembered of fleets that were not used for long."""
+    directory = os.path.join(root, file_kinds.STATE.place)
+    try:
+        paths = [os.path.join(directory, name) for name in os.listdir(directory)]
+    except OSError:
+        return
+    for path in paths:
+        try:
+            found = [os.path.join(below, name) for below, _, names in os.walk(path) for name in names]
+            newest = max(os.lstat(name).st_mtime for name in (path, *found))
+        except OSError:
+            continue  # in use just now
+        if time.time() - newest > FLEET_SECONDS:
+            remove_tree(path)

@@ -10,7 +10,8 @@ import os
 
 import xxhash
 
-from ..common.files import replace_file
+from ..common import file_kinds
+from ..common.files import prune_oldest, replace_file
 from ..common.paths import make_private_below
 
 #: Beyond this many plans the least recently made are deleted, a quarter at a time.
@@ -25,18 +26,4 @@ def keep(root: str, name: str, plan: bytes) -> None:
 
 def prune(root: str) -> int:
     """Deletes the oldest plans beyond ``MAX_PLANS``; returns how many."""
-    directory = os.path.join(root, "plans")
-    try:
-        entries = sorted(os.scandir(directory), key=lambda entry: entry.stat().st_mtime_ns)
-    except OSError:
-        return 0
-    if len(entries) <= MAX_PLANS:
-        return 0
-    removed = 0
-    for entry in entries[: len(entries) - MAX_PLANS * 3 // 4]:
-        try:
-            os.unlink(entry.path)
-            removed += 1
-        except OSError:
-            pass  # another process prunes too
-    return removed
+    return prune_oldest(os.path.join(root, "plans"), file_kinds.PLAN, MAX_PLANS)

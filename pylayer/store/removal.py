@@ -121,6 +121,18 @@ class Removal:
             self.failure = f"{len(left)} file{'s' * (len(left) > 1)} could not be deleted, such as {left[0]}"
 
 
+def copies(root: str) -> list[str]:
+    """Returns the paths of kept plans and compiled policy files, which are made again when they are needed."""
+    found = []
+    for kind in (file_kinds.PLAN, file_kinds.FLAT):
+        directory = os.path.join(root, kind.place)
+        try:
+            found += sorted(os.path.join(directory, name) for name in os.listdir(directory) if name.endswith(kind))
+        except OSError:
+            continue  # there are none
+    return found
+
+
 def older_folders(root: str) -> list[str]:
     """Returns the paths of folders that an older pylayer wrote and that this version renamed."""
     try:

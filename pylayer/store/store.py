@@ -113,6 +113,12 @@ class Store:
 
         return Removal(self.root, shelf, why)
 
+    def copies(self) -> list[str]:
+        """Returns the paths of kept plans and compiled policy files, which are made again when they are needed."""
+        from .removal import copies
+
+        return copies(self.root)
+
     def older_folders(self) -> list[str]:
         """Returns the paths of folders that an older pylayer wrote and that this version renamed."""
         from .removal import older_folders
@@ -199,6 +205,12 @@ class Store:
         from .folder import Folder
 
         crash_notes.forget(Folder(self.root, identity))
+
+    def empty_quarantine(self) -> int:
+        """Deletes the damaged files; returns how many."""
+        from . import quarantine
+
+        return quarantine.empty(self.root)
 
     # ---- what programs did -------------------------------------------------------------------------------
 

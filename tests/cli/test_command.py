@@ -140,6 +140,7 @@ def test_no_home(user: User, words: str) -> None:
         "report --list",
         "quarantine ls",
         "quarantine forget",
+        "quarantine empty",
     ],
 )
 def test_no_store(user: User, words: str) -> None:

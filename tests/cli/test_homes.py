@@ -33,6 +33,7 @@ policy check
 policy explain
 policy init
 prewarm --for pipelines PLACE/good.pylayer
+quarantine empty --yes
 quarantine forget --yes
 quarantine ls
 report

@@ -140,6 +140,7 @@ COMMANDS = (
     "verify --repair",
     "quarantine ls",
     "quarantine forget --yes",
+    "quarantine empty --yes",
     "prewarm game.foz --for game --replayer ./replayer",
     "trim --dry-run",
     "trim",

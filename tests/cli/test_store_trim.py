@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,10 @@ import pytest
 from cli import stores
 from cli.stores import DAY, GAME, NOW, TOOL, Store, cell
 from cli.user import User
+
+from pylayer.common import owner
+from pylayer.store import quarantine
+from pylayer.store.format import Damage
 
 
 def aged(store: Store, first: int, count: int, days: int) -> Path:
@@ -103,3 +108,60 @@ def test_disk_with_room(user: User, tmp_path: Path) -> None:
     assert trimmed["bytes_after"] <= 200 << 10 and verified["fine"]
     (program,) = listed["identities"][0]["programs"]
     assert program["program"] == stores.name_of(GAME) and 150 < program["pipelines"] < 200
+
+
+# ---- what is beside the pipelines ------------------------------------------------------------------
+
+
+def test_everything_has_a_bound(user: User) -> None:
+    """trim deletes what killed commands left, compiled policy files and plans beyond their limits, and what is
+    remembered of fleets that nobody asked for half a year. ls shows all of it, and clear --all removes the copies."""
+    Store(user.store)
+    for folder, suffix, count in (("policy", ".flat", 70), ("plans", ".plan", 1001)):
+        (user.store / folder).mkdir(mode=0o700)
+        for number in range(count):
+            path = user.store / folder / f"{number:032x}{suffix}"
+            path.write_bytes(b"x")
+            os.utime(path, (NOW - DAY + number, NOW - DAY + number))
+    dead = f"{owner._MAKER.pack(*owner.this_process()[:1], 1 << 22, *owner.this_process()[2:]).hex()}-{'0' * 16}.tmp"
+    for path in (user.store / "prewarm" / dead / "store" / "x.pack", user.store / "fleet" / ("0" * 16) / "1.state"):
+        path.parent.mkdir(parents=True, mode=0o700)
+        path.write_bytes(bytes(5000))
+    for path in (user.store / "fleet").rglob("*"):
+        os.utime(path, (NOW - 200 * DAY, NOW - 200 * DAY))
+    (user.store / f"doctor.{dead}").touch()
+    (user.store / "mine.tmp").touch()
+    shown = user.pylayer("ls").stdout
+    assert all(folder in shown for folder in ("plans", "policy", "prewarm", "fleet"))
+    assert user.pylayer("trim").returncode == 0
+    left = {folder: len(os.listdir(user.store / folder)) for folder in ("policy", "plans", "prewarm", "fleet")}
+    assert left == {"policy": 48, "plans": 750, "prewarm": 0, "fleet": 0}
+    assert (user.store / "policy" / f"{69:032x}.flat").exists() and (user.store / "mine.tmp").exists()
+    assert not (user.store / f"doctor.{dead}").exists()
+    assert user.json("clear", "--all", "--yes")["copies"] == 798
+    assert os.listdir(user.store / "policy") == os.listdir(user.store / "plans") == []
+
+
+def test_copy_from_the_future(user: User) -> None:
+    """Compiled policy files that were written while the clock was ahead are deleted before that of today."""
+    Store(user.store)
+    (user.store / "policy").mkdir(mode=0o700)
+    for number in range(65):
+        path = user.store / "policy" / f"{number:032x}.flat"
+        path.write_bytes(b"x")
+        if number:
+            os.utime(path, (NOW + 300 * DAY, NOW + 300 * DAY))
+    assert user.pylayer("trim").returncode == 0
+    assert (user.store / "policy" / f"{0:032x}.flat").exists() and len(os.listdir(user.store / "policy")) == 48
+
+
+def test_empty_quarantine(user: User) -> None:
+    """`quarantine empty` asks, and deletes the damaged files with their reasons."""
+    store = Store(user.store)
+    for number in range(3):
+        path = store.journal(GAME, cell(number))
+        quarantine.move_file(str(user.store), str(path), [Damage(str(path), "damaged-data")])
+    assert user.json("quarantine", "empty", "--dry-run")["files"] == 3
+    assert user.pylayer("quarantine", "empty").returncode == 2
+    assert "Deleted: 3 files" in user.pylayer("quarantine", "empty", "--yes").stdout
+    assert os.listdir(user.store / "quarantine") == []
