@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import posix
+import shutil
 from pathlib import Path
 
 TYPE_CHECKING = False
@@ -45,6 +46,14 @@ def without_private_group(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes this process believe that its user has no private group, which the layer trusts: the group of files that
     it creates has other members."""
     monkeypatch.setattr(posix, "getegid", lambda: STRANGER)
+
+
+def public_copy(directory: Path, copy: Path) -> None:
+    """Copies a directory so that every user may read it, whatever the umask is and was when it was made."""
+    shutil.copytree(directory, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    copy.parent.chmod(0o755)
+    for path in (copy, *copy.rglob("*")):
+        path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)
 
 
 def open_to_all(path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from cli.user import DEMO, User
+from others import public_copy
 from world import PACKAGE
 
 from pylayer import LAYER_NAME
@@ -238,9 +239,9 @@ def test_system(user: User) -> None:
     public = Path("/var/tmp") / f"pylayer-test-{os.getpid()}"
     package = public / "lib" / "pylayer"
     try:
-        public.mkdir(mode=0o755)
-        shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
-        package.parent.chmod(0o755)
+        public.mkdir()
+        public.chmod(0o755)
+        public_copy(PACKAGE, package)
         environment = {"PYTHONPATH": str(package.parent)}
         options = ("--system", "--prefix", str(public))
         done = user.pylayer("install", "--implicit", *options, **environment)

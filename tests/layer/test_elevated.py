@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from others import public_copy
 from world import BUILD, PACKAGE, World
 
 NOBODY = 65534
@@ -63,7 +64,7 @@ def public() -> Iterator[Path]:
     """A directory that every user may read, with the package in it."""
     directory = Path(tempfile.mkdtemp(prefix="elevated-"))
     directory.chmod(0o755)
-    shutil.copytree(PACKAGE, directory / "site" / "pylayer")
+    public_copy(PACKAGE, directory / "site" / "pylayer")
     yield directory
     shutil.rmtree(directory)
 
