@@ -19,6 +19,7 @@ CARRIERS_THAT_KEEP = (CARRIER_CELLS, CARRIER_SNAPSHOT, CARRIER_BINARIES)
 VERDICT_PASS, VERDICT_EMPTY, VERDICT_PASS_KEPT, VERDICT_SKETCH = 1, 2, 3, 4
 
 CELL_ADOPTED, CELL_AFTER_LOAD, CELL_EMPTY, CELL_CAPTURED, CELL_INTERNALS, CELL_STORED = 1, 2, 4, 8, 16, 32
+CELL_NOT_FOUND = 64
 READS_NOTHING, READS_PROGRAM, READS_ALL = 0, 1, 2
 
 #: What a Cell holds: data of a VkPipelineCache, all binaries of one pipeline, or no data, only facts of a creation.
@@ -26,6 +27,9 @@ UNIT_CELL, UNIT_BINARIES, UNIT_NONE = 0, 1, 2
 
 #: Names of PylayerOutcome, by number. For 0, the cell's unit and flags say more.
 OUTCOME_NAMES = ("compiled", "compiled", "uncacheable", "plain", "passed", "slow", "failed", "waited", "named")
+
+#: Those of creations that left nothing to keep and in which the driver compiled.
+OUTCOMES_THAT_COMPILE = (1, 2, 3)
 
 LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG = 1, 2, 3, 4
 
@@ -280,7 +284,8 @@ class DeviceState(Record):
     key from vkGetPipelineKeyKHR; otherwise it is empty. ``driver_cache_off``: the driver's own cache is switched off.
 
     ``reads_store``: the layer itself reads the stored cells, ``stored_cells`` of them, and has made the crash
-    sentinel's file. ``used_recently``: a run said within a day which pipelines it used.
+    sentinel's file. ``used_recently``: a run said within a day which pipelines it used. ``off_by``: the type of the
+    verdict by which the layer is off, or 0.
     """
 
     binaries: bool
@@ -290,6 +295,7 @@ class DeviceState(Record):
     empty_cache_bytes: int
     feedback: bool
     global_key: bytes
+    off_by: int
     reads_store: bool
     stored_cells: int
     used_recently: bool

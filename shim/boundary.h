@@ -193,6 +193,7 @@ typedef struct PylayerDeviceCreated {
     uint8_t needs_nothing;    /* policy may see to the device later */
     uint8_t used_recently;    /* with reads_store: a run said within a day what it used */
     uint64_t stored_cells;    /* with reads_store: how many there are */
+    uint8_t off_by;           /* the type of the verdict by which the layer is off (store/verdicts.h); 0: it is on */
 } PylayerDeviceCreated;
 
 /* vkCreatePipelineCache. The layer copies the header, never the whole data. */
@@ -243,7 +244,8 @@ enum PylayerCellFlags {
     /* Statistics or internal representations were requested, for which drivers may bypass their caches (Vulkan,
      * VK_KHR_pipeline_executable_properties). What happened to this cell says nothing about others. */
     PYLAYER_CELL_INTERNALS = 16,
-    PYLAYER_CELL_STORED = 32, /* the layer has read these very bytes from the store */
+    PYLAYER_CELL_STORED = 32,    /* the layer has read these very bytes from the store */
+    PYLAYER_CELL_NOT_FOUND = 64, /* all probes returned VK_PIPELINE_COMPILE_REQUIRED: nothing else says 'not found' */
 };
 
 /* What the data of a PylayerCell is. */

@@ -160,13 +160,13 @@ BINARIES = Kind(
     deleted="whoever combines it with others, once its writer has ended",
     newer=_AGES,
 )
-SUSPECTS = Kind(
-    _STORE + ".suspects",
-    "what a process died over",
+VERDICT = Kind(
+    _STORE + ".verdict",
+    "what makes later runs of a program worse; with program 0 those of all programs",
     "synced verified quarantined",
-    magic=b"SUSP",
-    bound="200; 14 days",
-    deleted="a start that finds it too old; `quarantine forget`",
+    magic=b"VRDT",
+    bound="1,024 entries a program",
+    deleted="whoever stores the next one of that program; `quarantine forget`",
     newer="stays",
 )
 LIVE = Kind(

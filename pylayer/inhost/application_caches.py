@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..store.folder import Folder
     from ..store.format import Damage
     from ..values import CacheData, CacheRead
-    from .crashes import Crashes
+    from .learning import Learning
     from .storing import Storing
 
 
@@ -29,7 +29,7 @@ class ApplicationCaches:
         program_name: str,
         settings: dict[str, Any],
         storing: Storing,
-        crashes: Crashes,
+        learning: Learning,
         say_damage: Callable[[list[Damage]], None],
         read_only: bool = False,
     ) -> None:
@@ -38,7 +38,7 @@ class ApplicationCaches:
         self._program_name = program_name
         self._settings = settings
         self._storing = storing
-        self._crashes = crashes
+        self._learning = learning
         self._say_damage = say_damage
         self._read_only = read_only
         #: None until first used, and without a store.
@@ -109,7 +109,7 @@ class ApplicationCaches:
 
     def read(self, read: CacheRead) -> None:
         """Records what the program read from one of its caches, so that data it loads later can be compared."""
-        self._crashes.given_out(read.digest)
+        self._learning.given_out(read.digest)
         attestations = self.attestations
         if attestations is None or self._storing.paused or self._read_only:
             return
@@ -154,7 +154,7 @@ class ApplicationCaches:
         blob = attestations.last_good(slot, any_slot)
         if blob is None or blob.digest in self._restored:
             return None
-        return None if self._crashes.suspects.takes_application_data(blob.digest) else blob
+        return None if self._learning.known.takes_application_data(blob.digest) else blob
 
     def restore_later(self, blob: Blob) -> None:
         """Queues the data for ``batches_to_restore``. ``last_good`` no longer returns it."""

@@ -8,7 +8,6 @@ from ..values import (
     CARRIER_BINARIES,
     CARRIER_OFF,
     CARRIERS_THAT_KEEP,
-    LOG_INFO,
     LOG_WARN,
     DeviceFacts,
     DeviceState,
@@ -103,11 +102,9 @@ class Device:
         """Whether the carrier in force is binaries."""
         return self.state is not None and self.state.carrier == CARRIER_BINARIES
 
-    def give_up_stub(self, what: str) -> None:
-        """Switches the layer off for this device, because the driver's VkPipelineCache is a stub: it keeps nothing."""
-        self.reason = f"this driver's VkPipelineCache {what}"
+    def give_up(self, reason: str) -> None:
+        """Switches the carrier off for this device."""
+        self.reason = reason
         self.commands.switch_off(self.serial)
-        self.state = None
-        self.log(
-            LOG_INFO, f"{self.facts.device_name}: {self.reason}, so nothing can be stored; the layer is off for it"
-        )
+        if self.state is not None:
+            self.state.carrier = CARRIER_OFF

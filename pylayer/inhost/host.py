@@ -280,6 +280,8 @@ class Host:
             session.use_global_key(session.state.global_key)
             if message.device in self.loading:
                 self.loading[message.device] = session.load
+        if session.state.off_by:
+            session.obeyed_by_layer(session.state.off_by)
         if session.state.reads_store:
             self.loading.pop(message.device, None)
             session.load.leave_to_layer(session.state)
@@ -323,7 +325,7 @@ class Host:
             if session.recording is not None:
                 session.recording.cache(message.sent_ns, "passed", data.slot, data.data_size, outcome)
             return
-        if verdict != VERDICT_EMPTY and session.crashes.suspects.takes_application_data(data.digest):
+        if verdict != VERDICT_EMPTY and session.learning.known.takes_application_data(data.digest):
             verdict, outcome = VERDICT_EMPTY, "suspect"
         refused = verdict == VERDICT_EMPTY
         kept = verdict == VERDICT_PASS and session.caches.keeps(data)
@@ -448,7 +450,7 @@ class Host:
         try:
             if isinstance(cell.data, memoryview):
                 views.append(cell.data)
-            if cell.unit != UNIT_NONE and self._ask("keep_cell", cell, session.program, session.settings):
+            if cell.unit == UNIT_NONE or self._ask("keep_cell", cell, session.program, session.settings):
                 kept = session.keeping.new(cell)
                 parts.extend(kept)
         finally:
@@ -512,6 +514,7 @@ class Host:
             if ended_ns or self._snapshots_due:
                 session.keeping.snapshot(counters)
             session.keeping.write_uses()
+            session.judge()
             session.write_run()
             session.warn(counters)
         return counters

@@ -8,42 +8,43 @@ import time
 import xxhash
 
 from ..store import format, sentinel
-from ..store.folder import note_parts
 from ..store.recency import RECENT_SECONDS, used_parts
 from ..values import (
     CELL_ADOPTED,
     CELL_AFTER_LOAD,
     CELL_EMPTY,
     CELL_INTERNALS,
+    CELL_NOT_FOUND,
     CELL_STORED,
     KIND_NAMES,
     KINDS_THAT_COMPILE,
     LOG_DEBUG,
     LOG_INFO,
+    OUTCOMES_THAT_COMPILE,
     UNIT_BINARIES,
+    UNIT_NONE,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..values import Cell
-    from .crashes import Crashes
     from .device import Device
+    from .learning import Learning
     from .loading import StoreLoad
     from .storing import Storing
 
-#: A driver's cache counts as a stub after this many empty cells without any other cell. A pipeline kind is no longer
-#: adopted after this many adoptions that brought nothing.
-STUB_EVIDENCE = 4
+#: In this run a pipeline kind is no longer adopted after so many adoptions that brought nothing.
+VAIN_ADOPTIONS = 4
 
 
 class Keeping:
     """Owns what this run stored, and what the run learnt about the driver from its cells."""
 
-    def __init__(self, device: Device, load: StoreLoad, storing: Storing, crashes: Crashes) -> None:
+    def __init__(self, device: Device, load: StoreLoad, storing: Storing, learning: Learning) -> None:
         self._device = device
         self._load = load
         self._storing = storing
-        self._crashes = crashes
+        self._learning = learning
         self.stored_records = 0
         self.stored_bytes = 0
         self.lost_records = 0
@@ -51,7 +52,6 @@ class Keeping:
         self._digests: set[bytes] = set()
         self._uses_written: set[int] = set()
         self._snapshot_seen = (-1, -1)
-        self._empty_cells = 0
         self._vain_adoptions: dict[int, int] = {}
 
     # ---- cells and binaries ----------------------------------------------------------------------
@@ -59,14 +59,19 @@ class Keeping:
     def new(self, cell: Cell) -> list[bytes | memoryview]:
         """Returns the pieces to write for a cell. Empty if there is nothing to store: the cell is empty or already
         stored, or the store is read-only."""
+        if cell.unit == UNIT_NONE:
+            if cell.outcome in OUTCOMES_THAT_COMPILE:
+                self._learning.created_anew(cell)
+            return []
         if cell.flags & CELL_EMPTY:
             self._empty_cell(cell)
             return []
+        self._learning.full_cell()
         digest = xxhash.xxh3_128_digest(cell.data)
         if digest in self._load.loaded.digests or cell.flags & CELL_STORED:
             self._known_cell(cell)
             return []
-        if not self._crashes.allows(digest, cell.fingerprint):
+        if not self._learning.allows(cell, digest):
             return []
         if digest in self._digests:  # two threads compiled the same pipeline at once
             self.duplicates += 1
@@ -91,6 +96,7 @@ class Keeping:
 
     def write(self, parts: list[bytes | memoryview]) -> None:
         """Stores pieces that ``new`` returned, in one write."""
+        self._learning.store()
         records = len(parts) // 3
         if not records:
             return
@@ -104,35 +110,34 @@ class Keeping:
 
     def _empty_cell(self, cell: Cell) -> None:
         """Counts an empty cell as evidence of a stub. A linked pipeline or a library may rightly add nothing to a cell,
-        and so may a single whole pipeline. If the first ``STUB_EVIDENCE`` whole pipelines add nothing, the driver's
-        cache is a stub. Not evidence: devices with binaries, and pipelines that drivers keep out of their caches."""
+        and so may a single whole pipeline. Not evidence: devices with binaries, and pipelines that drivers keep out of
+        their caches."""
         if cell.flags & CELL_ADOPTED:
             self._vain_adoption(cell)
             return
         if cell.flags & CELL_INTERNALS:
             return
         loaded = self._load.loaded
-        if loaded.stub or self._device.has_binaries or cell.kind not in KINDS_THAT_COMPILE:
+        if self._device.has_binaries or cell.kind not in KINDS_THAT_COMPILE or not self._device.keeps:
             return
-        self._empty_cells += 1
-        if self._empty_cells >= STUB_EVIDENCE and not (loaded.digests or loaded.stored_cells or self._digests):
-            self._storing.write(note_parts({"stub": True}))
-            loaded.stub = True
-            self._device.give_up_stub("keeps nothing")
+        if not (loaded.digests or loaded.stored_cells) and self._learning.empty_cell():
+            reason = "this driver's VkPipelineCache keeps nothing, so nothing can be stored"
+            self._device.give_up(reason)
+            self._device.log(LOG_INFO, f"{self._device.facts.device_name}: {reason}; the layer is off for it")
 
     def _vain_adoption(self, cell: Cell) -> None:
         """Counts an adopted cell that is empty or already stored. Seen with NVIDIA's driver: its feedback does not say
         that it found libraries and fast links in our cache. The probe succeeded, so nothing is wrong."""
         self._vain_adoptions[cell.kind] = self._vain_adoptions.get(cell.kind, 0) + 1
-        if self._vain_adoptions[cell.kind] == STUB_EVIDENCE:
+        if self._vain_adoptions[cell.kind] == VAIN_ADOPTIONS:
             self._device.commands.call_off(self._device.serial, sentinel.ADOPT, cell.kind)
             self._device.log(
                 LOG_DEBUG, f"{KIND_NAMES[cell.kind]} pipelines are no longer adopted: it stored nothing new"
             )
 
     def _known_cell(self, cell: Cell) -> None:
-        """Counts a cell that the store already had. If it was merged before the probe and yet the probe missed, probes
-        for this kind never hit, and the kind becomes plain."""
+        """Counts a cell that the store already had. If the driver had been given it and did not find it, that is
+        evidence that probes for this kind never hit."""
         self.duplicates += 1
         if cell.unit == UNIT_BINARIES:  # evicted, or other pipelines share its key: this says nothing about probes
             return
@@ -141,14 +146,8 @@ class Keeping:
             return
         if cell.flags & CELL_INTERNALS:
             return
-        if self._load.whole and cell.flags & CELL_AFTER_LOAD and not self._load.loaded.plain_kinds >> cell.kind & 1:
-            self._make_plain(cell.kind, "the driver compiled what the store already held")
-
-    def _make_plain(self, kind: int, why: str) -> None:
-        self._load.loaded.plain_kinds |= 1 << kind
-        self._device.commands.call_off(self._device.serial, sentinel.PROBE, kind)
-        self._storing.write(note_parts({"plain_kind": kind}))
-        self._device.log(LOG_INFO, f"{KIND_NAMES[kind]} pipelines are created without a probe: {why}")
+        if self._load.whole and cell.flags & CELL_AFTER_LOAD and cell.flags & CELL_NOT_FOUND:
+            self._learning.not_found(cell.kind)
 
     # ---- snapshot --------------------------------------------------------------------------------
 
@@ -182,7 +181,7 @@ class Keeping:
             self._storing.failed(error)
             return
         self._digests.add(digest)
-        self._crashes.given_out(digest)
+        self._learning.given_out(digest)
         self._storing.syncer.replaced(path, list(self._load.loaded.snapshots))
         self._load.loaded.snapshots = [path]
         self.stored_records += 1

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import time
 
-from ..store import sentinel
 from ..store.folder import Batch, Loaded
 from ..store.format import Damage
 from ..store.reader import Reader
-from ..values import KIND_NAMES, LOG_DEBUG, LOG_INFO, LOG_WARN
+from ..values import LOG_DEBUG, LOG_INFO, LOG_WARN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
     from ..values import DeviceState
     from .application_binaries import OwnBinaries
     from .application_caches import ApplicationCaches
-    from .crashes import Crashes
     from .device import Device
+    from .learning import Learning
     from .storing import Storing
 
 #: The log names at most this many damaged records one by one.
@@ -33,14 +32,14 @@ class StoreLoad:
         self,
         device: Device,
         storing: Storing,
-        crashes: Crashes,
+        learning: Learning,
         caches: ApplicationCaches,
         binaries: OwnBinaries,
         load_all: bool,
     ) -> None:
         self._device = device
         self._storing = storing
-        self._crashes = crashes
+        self._learning = learning
         self._caches = caches
         self._binaries = binaries
         self._load_all = load_all
@@ -136,7 +135,7 @@ class StoreLoad:
         yield from self._binaries.batches()
         device = self._device
         if device.folder is not None and device.will_keep:
-            self.loaded.suspects = self._crashes.suspects
+            self.loaded.verdicts = self._learning.known
             yield from device.folder.load(None if self._load_all else device.program_id, self.loaded)
         yield from self._caches.batches_to_restore()
 
@@ -171,11 +170,6 @@ class StoreLoad:
         """Ends the load after everything was handed over: waiting pipeline creations go on."""
         device = self._device
         self.over = True
-        for kind in range(len(KIND_NAMES)):
-            if self.loaded.plain_kinds >> kind & 1:
-                device.commands.call_off(device.serial, sentinel.PROBE, kind)
-        if self.loaded.stub and not device.has_binaries:
-            device.give_up_stub("was found to keep nothing")
         device.commands.restorable(device.serial, self._caches.restorable_slots() if device.keeps else 0)
         start = time.monotonic_ns()
         taken = device.commands.load_done(device.serial)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from .. import __version__
 from ..store import format, sentinel
-from ..values import CARRIER_CELLS, CARRIER_NAMES, CARRIER_OFF, LOG_WARN
+from ..store.verdicts import KIND, PLAIN_KIND, TABLE, sentence
+from ..values import CARRIER_CELLS, CARRIER_NAMES, LOG_WARN
 from .application_binaries import OwnBinaries
 from .application_caches import ApplicationCaches
 from .crashes import Crashes
 from .device import Device
 from .keeping import Keeping
+from .learning import Learning
 from .loading import StoreLoad
 from .recording import Recording
 from .storing import Storing
@@ -50,7 +52,7 @@ class DeviceSession(Device):
         self._load_all = share == "all"
         #: What the statistics say about the user's policy class. The watchdog updates it in place.
         self.policy: dict[str, Any] = {}
-        #: The carrier is off because too many processes died.
+        #: The carrier is off because of a verdict.
         self.left_alone = False
         #: Bytes that this run had stored when maintenance was last requested. None if it was not requested yet.
         self.maintained_at: int | None = None
@@ -73,20 +75,21 @@ class DeviceSession(Device):
             self.settings["fsync_interval_ms"],
             self.log,
         )
-        self.crashes = Crashes(self.folder, self.program_id, self.program, self.log, self.read_only)
+        self.crashes = Crashes(self)
+        self.learning = Learning(self)
         self.caches = ApplicationCaches(
             self.folder,
             self.program_id,
             self.program.name,
             self.settings,
             self.storing,
-            self.crashes,
+            self.learning,
             self._say_damage,
             self.read_only,
         )
         self.binaries = OwnBinaries(self, self.storing, self._say_damage)
-        self.load = StoreLoad(self, self.storing, self.crashes, self.caches, self.binaries, self._load_all)
-        self.keeping = Keeping(self, self.load, self.storing, self.crashes)
+        self.load = StoreLoad(self, self.storing, self.learning, self.caches, self.binaries, self._load_all)
+        self.keeping = Keeping(self, self.load, self.storing, self.learning)
 
     def _say_damage(self, damage: list[Damage]) -> None:
         self.load.say_damage(damage)
@@ -127,26 +130,36 @@ class DeviceSession(Device):
         return self.keeps or self.checks_binaries or mends
 
     def watch(self) -> None:
-        """Creates the crash sentinel and tells the layer which pipelines are suspected. Call it when the device exists
-        and before stored data is handed over."""
-        suspects = self.crashes.suspects
-        if suspects.too_many and self.keeps:
-            self._leave_alone()
-        elif suspects.pipelines_alone or suspects.kinds:
-            self.commands.suspect(self.serial, suspects.pipelines_alone, suspects.kinds)
+        """Creates the crash sentinel and has the layer obey the verdicts. Call it when the device exists and before
+        stored data is handed over."""
+        if self.keeps:
+            self._obey_verdicts()
         self.crashes.open(lambda fd: int(self.commands.watch(self.serial, fd)))
 
-    def _leave_alone(self) -> None:
-        self.reason = "processes died repeatedly while the driver handled its stored data"
-        self.commands.switch_off(self.serial)
-        assert self.state is not None
-        self.state.carrier = CARRIER_OFF
+    def _obey_verdicts(self) -> None:
+        known, commands = self.learning.known, self.commands
+        off = self.learning.off
+        if off is not None:
+            self.leave_alone(sentence([off]))
+            return
+        kinds = known.kinds(KIND)
+        if known.fingerprints or kinds:
+            commands.suspect(self.serial, known.fingerprints, kinds)
+        for verdict in known.in_force(PLAIN_KIND):
+            commands.call_off(self.serial, sentinel.PROBE, verdict.kind)
+        for call, kind in self.learning.calls_off:
+            commands.call_off(self.serial, call, kind)
+
+    def obeyed_by_layer(self, type: int) -> None:
+        """Notes that the layer itself obeyed a verdict of this type, by which it is off."""
         self.left_alone = True
-        self.log(
-            LOG_WARN,
-            f"{self.facts.device_name}: {self.reason}, so the layer is off for it; "
-            "pylayer quarantine ls shows the deaths, pylayer quarantine forget turns the layer on again",
-        )
+        self.reason = TABLE[type].effect if type in TABLE else "a verdict"
+
+    def leave_alone(self, reason: str) -> None:
+        """Switches the layer off for this device, because of a verdict."""
+        self.left_alone = True
+        self.give_up(reason)
+        self.log(LOG_WARN, f"{self.facts.device_name}: {reason}; pylayer quarantine forget switches it on again")
 
     # ---- application caches ----------------------------------------------------------------------
 
@@ -235,7 +248,8 @@ class DeviceSession(Device):
             "stored_bytes": keeping.stored_bytes,
             "write_errors": self.storing.errors,
             "lost_records": keeping.lost_records,
-            "left_out": self.crashes.left_out,
+            "left_out": self.load.loaded.left_out,
+            "verdicts": self.learning.told,
             "policy": self.policy,
         }
 
@@ -259,9 +273,16 @@ class DeviceSession(Device):
                 self.log(LOG_WARN, f"statistics cannot be written: {error.strerror or error}")
             return False
 
+    def judge(self) -> None:
+        """Judges what the run has shown about the driver so far."""
+        doing = self.commands.activity(self.serial)
+        if doing is not None and self._totals:
+            self.learning.settle(self._totals, doing.kind_hits, bool(self.load.loaded.snapshots))
+
     def close(self) -> None:
         """Closes the files that this device wrote, and waits a moment for fsync where the fsync policy wants it."""
         self.crashes.close()
+        self.learning.store()
         self.storing.close()
         self.caches.close()
         if self.recording is not None:

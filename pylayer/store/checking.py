@@ -25,7 +25,7 @@ CONTENT = {
     format.BLOB_FILE: (format.BLOB,),
     format.ATTEST_FILE: (format.ATTEST,),
     format.APPLICATION_BINARIES_FILE: (format.APPLICATION_BINARY,),
-    format.SUSPECTS_FILE: (format.NOTE,),
+    format.VERDICT_FILE: (format.VERDICTS,),
 }
 
 

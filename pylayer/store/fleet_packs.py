@@ -13,7 +13,7 @@ import os
 
 from ..common import file_kinds, outcomes
 from ..common.files import sync_file, unique_name
-from . import checking, crash_notes, format, judging
+from . import checking, format, judging, verdict_files
 from .folder import Folder
 from .format import Refused
 from .pack import PackWriter
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ..common.identity import Identity
     from .reader import Part, Record
-    from .suspects import Suspects
+    from .verdicts import Verdicts
 
 
 # ---- admitting ---------------------------------------------------------------------------------------
@@ -76,9 +76,9 @@ def digests_of(path: str, identity: Identity) -> set[bytes]:
     return digests
 
 
-def suspects_of(root: str, identity: Identity) -> Suspects:
+def suspects_of(root: str, identity: Identity) -> Verdicts:
     """Returns what processes on this machine died over, under one identity."""
-    return crash_notes.review(Folder(root, identity), read_only=True)[0]
+    return verdict_files.of_everyone(Folder(root, identity))
 
 
 class Bound:
@@ -113,7 +113,7 @@ class Binding:
         identity: Identity,
         program: tuple[int, str],
         known: Container[bytes],
-        suspects: Suspects,
+        suspects: Verdicts,
         most_bytes: int,
     ) -> None:
         self.result: list[Bound] = []
@@ -131,23 +131,22 @@ class Binding:
     def steps(self, sources: list[str]) -> Iterator[int]:
         """Yields the number of bytes read. Raises OSError. Writes no pack if there is no pipeline."""
         try:
-            for magics in ((format.NOTE,), format.PIPELINES):
-                for path in sources:
-                    for part in Reader(path).verified(self._identity.digest, []):
-                        self._take(part, magics)
-                        yield len(part.data)
+            for path in sources:
+                for part in Reader(path).verified(self._identity.digest, []):
+                    self._take(part)
+                    yield len(part.data)
             self._finish()
         finally:
             if self._writer is not None:
                 self._writer.abandon()
 
-    def _take(self, part: Part, magics: tuple[bytes, ...]) -> None:
+    def _take(self, part: Part) -> None:
         for record in part.records:
             digest = record[6]
-            if record[0] not in magics or digest in self._seen or digest in self._known:
+            if record[0] not in format.PIPELINES or digest in self._seen or digest in self._known:
                 continue
             self._seen.add(digest)
-            if record[0] in format.PIPELINES and self._aside.takes_record(digest, record[7]):
+            if self._aside.takes_record(digest, record[7]):
                 self.suspects += 1
                 continue
             self._add(record, memoryview(part.data)[record[3] : record[3] + record[4]])

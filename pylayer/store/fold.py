@@ -49,7 +49,7 @@ SMALL_PACK_BYTES = 8 << 20
 MAX_PACK_RECORDS = 32768
 MAX_PACK_BYTES = 128 << 20
 #: Order of a pack's records, after the USED records.
-ORDER = (format.NOTE, format.CELL, format.BINARIES)
+ORDER = (format.CELL, format.BINARIES)
 
 
 class Planned:

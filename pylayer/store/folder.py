@@ -25,12 +25,10 @@ if TYPE_CHECKING:
 
     from ..values import Attested
     from .reader import Part
-    from .suspects import Suspects
+    from .verdicts import Verdicts
 
 #: Most listings of one load, so that it ends even while files keep appearing.
 MAX_LISTINGS = 8
-#: Longer notes are not ours. Parsed into mappings, they would take a hundred times as much memory.
-MAX_NOTE_BYTES = 64 << 10
 
 
 class Loaded:
@@ -40,8 +38,6 @@ class Loaded:
         self.digests: set[bytes] = set()
         #: How many records the layer reads itself; their digests are not known here.
         self.stored_cells = 0
-        self.plain_kinds = 0
-        self.stub = False
         self.bytes = 0
         self.create_ns = 0
         self.timed_cells = 0
@@ -56,8 +52,9 @@ class Loaded:
         #: When a run last wrote a USED record.
         self.last_run = 0
         self.now = int(time.time())
-        #: Suspects, whose records are left out; None if there are none.
-        self.suspects: Suspects | None = None
+        #: Whose suspects are left out, and how many were. None if nothing is decided.
+        self.verdicts: Verdicts | None = None
+        self.left_out = 0
 
     @property
     def mean_create_ns(self) -> float:
@@ -193,7 +190,7 @@ class Folder:
                 return
             seen.update(new)
             for path in new:
-                if loaded.suspects and path.endswith(file_kinds.SNAPSHOT) and loaded.suspects.takes_snapshot(path):
+                if loaded.verdicts and path.endswith(file_kinds.SNAPSHOT) and loaded.verdicts.takes_snapshot(path):
                     continue
                 try:
                     yield from self._load_file(path, loaded)
@@ -257,7 +254,10 @@ def _take_records(part: Part, batch: Batch, loaded: Loaded) -> None:
     """Adds to the batch each record whose digest was not loaded yet. A program waits for this: 0.3 us a record."""
     cell, binaries, snapshot, digests = format.CELL, format.BINARIES, format.SNAPSHOT, loaded.digests
     offsets, sizes, names, fingerprints = batch.offsets, batch.sizes, batch.digests, batch.fingerprints
-    records = loaded.suspects.without(part.records) if loaded.suspects else part.records
+    records = part.records
+    if loaded.verdicts is not None:
+        records, left = loaded.verdicts.without(records)
+        loaded.left_out += len(left)
     size_sum = create_sum = timed = 0
     for magic, _kind, flags, start, size, create_ns, digest, fingerprint, last_used in records:
         if digest in digests:
@@ -275,9 +275,7 @@ def _take_records(part: Part, batch: Batch, loaded: Loaded) -> None:
             batch.binary_sizes.append(size)
             continue
         elif magic != snapshot:
-            if magic == format.NOTE and size <= MAX_NOTE_BYTES:
-                _read_note(bytes(part.data[start : start + size]), loaded)
-            elif magic == format.USED:
+            if magic == format.USED:
                 _read_used(bytes(part.data[start : start + size]), last_used, loaded)
             continue
         digests.add(digest)
@@ -289,27 +287,6 @@ def _take_records(part: Part, batch: Batch, loaded: Loaded) -> None:
     loaded.bytes += size_sum
     loaded.create_ns += create_sum
     loaded.timed_cells += timed
-
-
-def note_parts(note: dict[str, Any]) -> list[bytes | memoryview]:
-    """Returns a note as the pieces of a record."""
-    data = flat.dumps(note).encode()
-    kind = note.get("plain_kind")
-    if isinstance(kind, int) and 0 <= kind < 8:
-        return format.record_parts(format.NOTE, data, kind=kind, flags=format.PLAIN_KIND_NOTE)
-    return format.record_parts(format.NOTE, data, flags=format.STUB_NOTE if note.get("stub") is True else 0)
-
-
-def _read_note(data: bytes, loaded: Loaded) -> None:
-    try:
-        note = flat.loads(data.decode())
-    except ValueError:
-        return
-    kind = note.get("plain_kind")
-    if isinstance(kind, int) and 0 <= kind < 8:
-        loaded.plain_kinds |= 1 << kind
-    if note.get("stub") is True:
-        loaded.stub = True
 
 
 def _read_used(data: bytes, when: int, loaded: Loaded) -> None:

@@ -28,16 +28,17 @@ VERSION = 3
 #: Kinds of files, as their headers name them.
 JOURNAL, PACK, EVENTS_FILE = file_kinds.JOURNAL.magic, file_kinds.PACK.magic, file_kinds.EVENTS.magic
 SNAPSHOT_FILE, BLOB_FILE, ATTEST_FILE = file_kinds.SNAPSHOT.magic, file_kinds.BLOB.magic, file_kinds.ATTEST.magic
-APPLICATION_BINARIES_FILE, SUSPECTS_FILE = file_kinds.BINARIES.magic, file_kinds.SUSPECTS.magic
+APPLICATION_BINARIES_FILE, VERDICT_FILE = file_kinds.BINARIES.magic, file_kinds.VERDICT.magic
 #: It may lie anywhere and have any name.
 EXPORT = b"XPRT"
 
-#: Magics of records. CELL, BINR and SNAP go to a driver. NOTE is settings text, BLOB an application's cache as it read
-#: it, ABIN a pipeline binary as it read it, ATST an attestation. USED has fingerprints of the pipelines that a run
-#: created, EVTS has timed events of a run.
+#: Magics of records. CELL, BINR and SNAP go to a driver. NOTE is settings text; in journals and packs only older
+#: versions wrote it. BLOB is an application's cache as it read it, ABIN a pipeline binary as it read it, ATST an
+#: attestation. USED has fingerprints of the pipelines that a run created, EVTS has timed events of a run, VRDT has
+#: verdicts.
 CELL, SNAPSHOT, NOTE, BLOB, ATTEST, USED = b"CELL", b"SNAP", b"NOTE", b"BLOB", b"ATST", b"USED"
 BINARIES, APPLICATION_BINARY = b"BINR", b"ABIN"
-EVENTS = b"EVTS"
+EVENTS, VERDICTS = b"EVTS", b"VRDT"
 #: The records of a pack in the order of fingerprints: TABLE_ENTRY each. It is a pack's last record.
 TABLE = b"TABL"
 MAGICS = (
@@ -50,6 +51,7 @@ MAGICS = (
     APPLICATION_BINARY,
     USED,
     EVENTS,
+    VERDICTS,
     TABLE,
 )
 #: Records that hold one pipeline each.
@@ -61,8 +63,6 @@ LOADED = (*PIPELINES, SNAPSHOT)
 ADOPTED, PULLED = 1, 2
 #: Last use of a record that came from a fleet and that no run has used here. 0 would mean that nothing is known.
 NEVER_USED = 1
-#: Flags of NOTE: the record's kind is plain; the driver's cache is a stub. shim/layer/store reads these, not the text.
-PLAIN_KIND_NOTE, STUB_NOTE = 1, 2
 
 FILE_HEADER = struct.Struct("<8sII4sI16sIIII16sBBH32s4xQQQQ16sIIQ64sQQ")
 RECORD_HEADER = struct.Struct("<4sHHQQ16sQQQ")

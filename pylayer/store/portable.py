@@ -1,8 +1,8 @@
 """Files that carry pipelines of one driver from one store to another.
 
 An export is a file of the kind XPRT. Its first record is a NOTE with the fields of the identity, from which the reader
-computes the identity anew. Then, for each program, follow a NOTE with its number and name, and its records: CELL, BINR,
-NOTE and USED.
+computes the identity anew. Then, for each program, follow a NOTE with its number and name, and its records: CELL, BINR
+and USED.
 
 Only the command line uses this. An export may come from anybody, so an import trusts only what it can verify. The data
 of every cell must begin with the device and driver that the file is for. Binaries have no such header: they belong to
@@ -17,7 +17,7 @@ import time
 from ..common import file_kinds, flat, outcomes
 from ..common.files import remove
 from ..common.identity import Identity
-from . import checking, crash_notes, format, judging, pack
+from . import checking, format, judging, pack, verdict_files
 from .fold import ORDER
 from .folder import Folder
 from .format import Refused as Refused
@@ -89,7 +89,8 @@ class Export:
         self._sources: list[Reader] = []
         self._plans: dict[int, dict[bytes, _Wanted]] = {program: {} for program in programs}
         self._uses: dict[int, Uses] = {program: Uses() for program in programs}
-        self._suspects = crash_notes.review(folder, read_only=True)[0]
+        self._verdicts = verdict_files.of_everyone(folder)
+        self._left_out: set[bytes] = set()
 
     def steps(self, path: str) -> Iterator[int]:
         """Yields the number of bytes read. Raises OSError; no file is left then. Writes no file if there are no
@@ -98,10 +99,10 @@ class Export:
             for file in self._folder.files(program, file_kinds.FOLDED):
                 yield from self._read(program, file)
             self.result.snapshots += len(self._folder.files(program, (file_kinds.SNAPSHOT,)))
-        self.result.suspects = len(self._suspects.left_out)
+        self.result.suspects = len(self._left_out)
         found = False
         for plan in self._plans.values():
-            for digest in self._suspects.left_out:
+            for digest in self._left_out:
                 plan.pop(digest, None)  # a copy of the record without the suspected fingerprint
             found |= any(wanted.magic in format.PIPELINES for wanted in plan.values())
         if found:
@@ -122,7 +123,9 @@ class Export:
 
     def _take(self, program: int, part: Part) -> None:
         plan = self._plans[program]
-        for record in self._suspects.without(part.records):
+        records, left = self._verdicts.without(part.records)
+        self._left_out.update(record[6] for record in left)
+        for record in records:
             if record[0] == format.USED:
                 data = bytes(part.data[record[3] : record[3] + record[4]])
                 self._uses[program].note(fingerprints_of(data), record[8])
@@ -321,6 +324,8 @@ class Import:
     def _take(self, section: _Section, record: Record, data: memoryview, place: int) -> None:
         now = int(time.time())
         digest = record[6]
+        if record[0] == format.NOTE:
+            return  # of an older version
         if record[0] == format.USED:
             section.last_run = max(section.last_run, min(record[8], now))
             return

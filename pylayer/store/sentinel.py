@@ -21,6 +21,10 @@ from ..common.identity import Identity
 from ..common.paths import make_private
 from . import format
 from .folder import Folder
+from .marks import ADDED as ADDED
+from .marks import ADOPT as ADOPT
+from .marks import COMPILE, RECORDS, Mark
+from .marks import PROBE as PROBE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,38 +33,8 @@ if TYPE_CHECKING:
 #: PYLAYER_LIVE_BYTES, PYLAYER_MARKS_OFFSET and PylayerMark of shim/boundary.h. A test compares them.
 BYTES, OFFSET = 8192, 256
 MARK = struct.Struct("<IHHQ14Q")
-#: PylayerMarkedCall.
-RECORDS, APPLICATION, MERGE, PIPELINES, COMPILE = 2, 3, 4, 5, 6
-PROBE, ADOPT = 11, 12
-#: Calls that the layer added to what the program asked for, and how people know them. Stored data is no cause of a
-#: death in one. The last three concern no kind of pipeline.
-ADDED = {
-    7: "vkGetPipelineKeyKHR",
-    8: "vkCreatePipelineBinariesKHR",
-    9: "vkGetPipelineBinaryDataKHR",
-    10: "a creation with VK_PIPELINE_CREATE_2_CAPTURE_DATA_BIT_KHR",
-    PROBE: "a creation with VK_PIPELINE_CREATE_FAIL_ON_PIPELINE_COMPILE_REQUIRED_BIT",
-    ADOPT: "a second creation of a pipeline",
-    13: "vkGetPipelineCacheData of a compiled pipeline",
-    14: "vkMergePipelineCaches of a compiled pipeline",
-    15: "vkMergePipelineCaches of two caches in use",
-    16: "vkGetPipelineCacheData of all pipelines",
-    17: "vkGetShaderModuleIdentifierEXT",
-}
 #: ``watch`` returns this if a page of the file could be missing when it is written to.
 UNFIT = -2
-
-
-class Mark:
-    """One call to the driver that never returned. ``ids`` are those of PylayerMark. ``call`` may be one of ADDED."""
-
-    __slots__ = ("cache", "call", "ids", "kind")
-
-    def __init__(self, call: int, kind: int, cache: int, ids: tuple[int, ...]) -> None:
-        self.call = call
-        self.kind = kind
-        self.cache = cache
-        self.ids = ids
 
 
 class Death:

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from .portable import Moved as Moved
     from .quarantine import Item
     from .removal import Removal as Removal
-    from .suspects import Suspects as Suspects
     from .timeline import Event as Event
     from .timeline import Follower
     from .timeline import Timeline as Timeline
     from .trimming import Trim as Trim
+    from .verdicts import Told as Told
     from .verification import Repair as Repair
     from .verification import TakesIdentity
     from .verification import Verification as Verification
@@ -184,27 +184,30 @@ class Store:
 
         return items(self.root)
 
-    def suspects(self) -> list[tuple[Identity, Suspects]]:
-        """Returns what processes died over, by identity. Only reads: a death that no later start of the layer has
-        recorded is missing."""
-        from . import crash_notes
+    def verdicts(self) -> list[Told]:
+        """Returns what makes later runs worse, and what did until lately, by identity and program. Only reads: what
+        follows from a death that no later start of the layer has found is missing."""
+        from . import verdict_files, verdicts
         from .folder import Folder, read_identity
 
         found = []
         for name in self.identities():
             identity = read_identity(self.root, name)
             if identity is not None:
-                known = crash_notes.read(Folder(self.root, identity), keep=True)
-                if known.notes:
-                    found.append((identity, known))
+                for program, (application, known) in verdict_files.read_all(Folder(self.root, identity)).items():
+                    word = (application or f"program {program:016x}") if program else "all programs"
+                    found += verdicts.tell(identity, word, known)
         return found
 
-    def forget_suspects(self, identity: Identity) -> None:
-        """Deletes the notes of what processes died over. What cannot be deleted stays."""
-        from . import crash_notes
-        from .folder import Folder
+    def forget_verdicts(self) -> None:
+        """Ends all verdicts. What cannot be deleted stays."""
+        from . import verdict_files
+        from .folder import Folder, read_identity
 
-        crash_notes.forget(Folder(self.root, identity))
+        for name in self.identities():
+            identity = read_identity(self.root, name)
+            if identity is not None:
+                verdict_files.forget(Folder(self.root, identity))
 
     def empty_quarantine(self) -> int:
         """Deletes the damaged files; returns how many."""

@@ -20,12 +20,12 @@ from pylayer.common.identity import Identity, program_id
 from pylayer.store import format
 from pylayer.store.attestation import Attestation
 from pylayer.store.fold import Fold
-from pylayer.store.folder import Folder, Loaded, note_parts
+from pylayer.store.folder import Folder, Loaded
 from pylayer.store.recency import used_parts
+from pylayer.store.verdicts import DAY, DECIDED, RECORD, Verdict, number_of
 from pylayer.values import DeviceFacts
 
 GAME, TOOL, OTHER = ("game", "The Game"), ("tool", ""), ("other", "")
-DAY = 24 * 3600
 NOW = int(time.time())
 
 
@@ -59,8 +59,16 @@ def record(magic: bytes, data: bytes, **fields: int) -> bytes:
     return b"".join(format.record_parts(magic, data, **fields))
 
 
-def note(**values: Any) -> bytes:
-    return b"".join(note_parts(values))
+def note(text: bytes = b"plain_kind=i:2\n") -> bytes:
+    """Returns what an older version wrote about the driver."""
+    return record(format.NOTE, text)
+
+
+def verdict(type: int = RECORD, subject: int = 11, **changes: int) -> bytes:
+    """Returns a record with a verdict that was just decided."""
+    now = time.time_ns()
+    values = {"kind": 0, "runs": 1, "flags": DECIDED, "decided_ns": now, "until_s": now // 10**9 + DAY, "found_ns": now}
+    return record(format.VERDICTS, Verdict(type=type, subject=subject, **{**values, **changes}).pack())
 
 
 def used(fingerprints: list[int], when: int = NOW) -> bytes:
@@ -98,8 +106,9 @@ class Store:
     def blob(self, program: tuple[str, str], data: bytes) -> Path:
         return self.file(".blob", program, record(format.BLOB, data))
 
-    def suspects(self, program: tuple[str, str], **values: Any) -> Path:
-        return self.file(".suspects", program, b"".join(note_parts(values)))
+    def suspects(self, program: tuple[str, str], *digests: bytes) -> Path:
+        """Sets records aside for a program."""
+        return self.file(".verdict", program, *(verdict(subject=number_of(digest)) for digest in digests))
 
     def pack(self) -> None:
         """Folds everything into one pack for each program."""
@@ -141,7 +150,7 @@ def ended(head: bytes) -> bytes:
 def filled(root: Path) -> Store:
     """Returns a store of two programs: a pack each, with some equal records, a journal, and one of each other file."""
     store = Store(root)
-    store.journal(GAME, *(cell(number) for number in range(40)), note(plain_kind=2), used([1, 2, 3]))
+    store.journal(GAME, *(cell(number) for number in range(40)), note(), used([1, 2, 3]))
     store.journal(TOOL, *(cell(number) for number in range(30, 60)), used([31]))
     store.pack()
     store.journal(GAME, *(cell(number) for number in range(100, 105)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -100,8 +99,7 @@ def full(user: User) -> User:
     pack = store.files("*.pack")[0]
     flip(pack, pack.stat().st_size // 2)
     store.journal(GAME, stores.cell(7), alive=True)
-    death = {"death": "1-2-3", "time": time.time(), "program": "game", "records": [], "pipelines": []}
-    store.file(".suspects", GAME, stores.note(**death))
+    store.file(".verdict", GAME, stores.verdict())
     (store.files("*.blob")[0].parent / "0123456789abcdef-0123456789abcdef-0123456789abcdef.journal").write_bytes(
         b"none"
     )

@@ -16,7 +16,7 @@ from cli.user import User
 from unit.things import binary_read
 
 from pylayer.common.identity import program_id
-from pylayer.store import application_binaries, format, quarantine
+from pylayer.store import application_binaries, format, quarantine, verdicts
 from pylayer.store.folder import Folder
 from pylayer.store.reader import Reader
 
@@ -50,7 +50,7 @@ def test_fine(user: User, store: Store) -> None:
     found = user.json("verify")
     assert found["fine"] and found["problems"] == []
     assert found["file_bytes"] == store.sizes()
-    assert found["records"] == 70 + 1 + 2 + 5 + 3  # pipelines, note, uses, the journal's, and single files
+    assert found["records"] == 70 + 2 + 5 + 3  # pipelines, uses, the journal's, and single files
     assert found["bytes_per_s"] > 0 and found["files"] == 7
     assert "Everything is fine" in user.pylayer("verify").stdout
 
@@ -178,7 +178,7 @@ def test_every_part_of_a_pack(user: User, store: Store) -> None:
             assert problems(user)
             path.write_bytes(whole)
         at += format.record_size(head[3])
-    assert magics == {format.CELL, format.NOTE, format.USED, format.TABLE}
+    assert magics == {format.CELL, format.USED, format.TABLE}
 
 
 def test_identity_file(user: User, store: Store) -> None:
@@ -289,7 +289,7 @@ def test_torn_end_of_a_file_that_is_not_folded(user: User, store: Store, suffix:
     assert user.json("verify", "--repair")["fine"] and path.stat().st_size == size
 
 
-@pytest.mark.parametrize("suffix", [".attest", ".binaries", ".suspects"])
+@pytest.mark.parametrize("suffix", [".attest", ".binaries", ".verdict"])
 def test_file_cut_in_its_header(user: User, store: Store, suffix: str) -> None:
     """A file that is appended to and whose header is cut off cannot be repaired. It goes to quarantine."""
     path = store.file(suffix, GAME)
@@ -299,29 +299,29 @@ def test_file_cut_in_its_header(user: User, store: Store, suffix: str) -> None:
     assert done["repair"]["quarantined"] == 1 and done["repair"]["problems_left"] == [] and not path.exists()
 
 
-def test_damaged_note_of_a_death(user: User, store: Store) -> None:
-    """A damaged note of a death goes to quarantine, like any file that is not folded."""
-    path = store.file(".suspects", GAME, stores.note(death="1-2-3", time=1.0))
+def test_damaged_verdict(user: User, store: Store) -> None:
+    """A damaged file of verdicts goes to quarantine, like any file that is not folded."""
+    path = store.file(".verdict", GAME, stores.verdict())
     flip(path, 300)
     assert user.pylayer("verify").returncode == 1
     done = user.json("verify", "--repair")
     assert done["repair"]["quarantined"] == 1 and done["repair"]["problems_left"] == [] and not path.exists()
 
 
-# ---- what programs died over -----------------------------------------------------------------------
+# ---- verdicts --------------------------------------------------------------------------------------
 
 
-def test_deaths_are_listed_and_forgotten(user: User, store: Store) -> None:
-    """Pipelines that were set aside after a crash are listed with the program's name. The note verifies, and `forget`
-    removes it."""
-    values = {"death": "1-2-3", "program": "game \x1b[2J", "time": time.time(), "pipelines": ["b"], "records": []}
-    store.file(".suspects", GAME, stores.note(**values))
+def test_verdicts_are_listed_and_forgotten(user: User, store: Store) -> None:
+    """What is set aside or switched off is listed with the program's name, its reason and its end. The file verifies,
+    and `forget` ends it."""
+    records = [stores.verdict(subject=number, found_ns=5) for number in (1, 2)]
+    store.file(".verdict", ("game \x1b[2J", ""), *records, stores.verdict(verdicts.STUB, flags=0))
     listed = user.pylayer("quarantine", "ls").stdout
-    assert "died while the driver created pipelines; set aside: the stored data of 1 pipeline" in listed
-    assert "\x1b" not in listed
-    (shelf,) = user.json("quarantine", "ls")["suspects"]
-    assert [death["pipelines"] for death in shelf["deaths"]] == [1] and not shelf["left_alone"]
+    assert "2 stored records are set aside, because the program died" in listed and "; until 2" in listed
+    assert "this is not decided yet" in listed and "\x1b" not in listed
+    found = user.json("quarantine", "ls")["verdicts"]
+    assert [(one["type"], one["state"]) for one in found] == [("record", "in force"), ("stub", "evidence")]
     assert user.pylayer("verify").returncode == 0
-    assert user.json("quarantine", "forget", "--dry-run")["deaths"] == 1
+    assert user.json("quarantine", "forget", "--dry-run")["verdicts"] == 2
     assert user.json("quarantine", "forget", "--yes")["left"] == 0
-    assert user.json("quarantine", "ls")["suspects"] == []
+    assert user.json("quarantine", "ls")["verdicts"] == []

@@ -34,6 +34,7 @@ from pylayer.store import (
     recency,
     runs,
     timeline,
+    verdicts,
 )
 from pylayer.store.claim import Claim
 from pylayer.store.folder import Folder, Loaded
@@ -441,10 +442,13 @@ def own_binaries(data: bytes) -> None:
 
 
 def notes(data: bytes) -> None:
-    """NOTE, USED and GRUP records' data."""
+    """USED and VRDT records' data."""
     loaded = Loaded()
-    folder._read_note(data, loaded)
-    require(0 <= loaded.plain_kinds < 256 and loaded.stub in (True, False), "a note that cannot be")
+    known = verdicts.Verdicts()
+    for fields in verdicts.ENTRY.iter_unpack(data[: len(data) // verdicts.ENTRY.size * verdicts.ENTRY.size]):
+        known.add(verdicts.Verdict(*fields))
+    require(len(known.memorable()) <= verdicts.MAX_ENTRIES, "too many verdicts")
+    verdicts.tell(shapes.IDENTITY, "a program", known)
     when = chosen(data, 0, loaded.now, 1 << 63, (1 << 64) - 1)
     folder._read_used(data, when, loaded)
     require(len(loaded.used) <= len(data) // 8, "more fingerprints than were stored")

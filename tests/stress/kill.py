@@ -57,10 +57,8 @@ WAYS: list[list[str]] = [
     ["--no-destroy", "--exit", "exit"],
 ]
 
-#: Deaths in the driver after which the notes are deleted. After a third one the layer would be off.
-FORGOTTEN_DEATHS = 2
 #: What the next start says of a process that was killed there.
-DIED_IN_THE_DRIVER = re.compile(r" died while the driver (created pipelines|loaded pipeline caches); set aside: .*;")
+DIED_IN_THE_DRIVER = re.compile(r": .*, because (the|a) program died .*; pylayer quarantine ls shows more")
 
 
 class Child:
@@ -192,16 +190,13 @@ class Killing:
     def missing(self, content: Content) -> int:
         return sum(len(digests - content.get(key, set())) for key, digests in self.seen.items())
 
-    def forget_deaths(self, least: int) -> None:
-        """Does what a person does whose programs are killed all the time: pylayer quarantine forget."""
-        store = Store(str(self.world.store))
-        for identity, known in store.suspects():
-            if len(known.notes) >= least:
-                store.forget_suspects(identity)
+    def forget_deaths(self) -> None:
+        """Does what `pylayer quarantine forget` does: what nobody creates again would stay set aside."""
+        Store(str(self.world.store)).forget_verdicts()
 
     def check(self) -> None:
         self.counts["checks"] += 1
-        self.forget_deaths(FORGOTTEN_DEATHS)
+        self.forget_deaths()
         content, damage = self.store.read()
         for what in damage:
             if not is_torn_tail(what):
@@ -243,7 +238,7 @@ class Killing:
                 break
 
     def finish(self) -> None:
-        self.forget_deaths(1)
+        self.forget_deaths()
         self.check_runs()
         self.fold_all()
         self.check()

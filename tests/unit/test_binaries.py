@@ -30,7 +30,7 @@ from pylayer.common.settings import DEFAULTS
 from pylayer.inhost.session import DeviceSession
 from pylayer.store import bounds, checking, fold, format, journal, pack, quarantine
 from pylayer.store.binaries import problem
-from pylayer.store.folder import Folder, Loaded, note_parts
+from pylayer.store.folder import Folder, Loaded
 from pylayer.store.reader import Reader
 from pylayer.values import (
     CARRIER_BINARIES,
@@ -219,7 +219,6 @@ def test_stub_cache_beside_binaries(make: Make, commands: FakeCommands) -> None:
     session = make()
     for _ in range(8):
         keep(session, cell(b"", CELL_EMPTY))
-    session.storing.write(note_parts({"stub": True}))
     load(make())
     assert commands.switched_off == []
 

@@ -27,8 +27,9 @@ from unit.things import (
     write_journal,
 )
 
+from pylayer.common import file_kinds
 from pylayer.common.settings import DEFAULTS
-from pylayer.inhost import storing
+from pylayer.inhost import learning, storing
 from pylayer.inhost.session import DeviceSession
 from pylayer.report.counters import RUN_VALUES
 from pylayer.store import format, journal, runs
@@ -41,12 +42,14 @@ from pylayer.values import (
     CELL_AFTER_LOAD,
     CELL_EMPTY,
     CELL_INTERNALS,
-    LOG_INFO,
+    CELL_NOT_FOUND,
+    CELL_STORED,
     LOG_WARN,
     Cell,
 )
 
 SERIAL = 5
+KEEPS_NOTHING = "because the driver's VkPipelineCache keeps nothing"
 
 
 @pytest.fixture
@@ -151,20 +154,102 @@ def test_own_duplicate(make: Make, commands: FakeCommands, root: str) -> None:
     assert (session.keeping.duplicates, commands.plain) == (2, [])
 
 
-def test_duplicate_of_a_loaded_cell(make: Make, commands: FakeCommands, root: str) -> None:
-    """If a probe misses what the store already gave to the driver, it always will. The kind becomes plain, once, for
-    later processes too."""
-    keep(make(), cell(b"one", kind=KIND_GRAPHICS))
+NOT_FOUND = CELL_AFTER_LOAD | CELL_NOT_FOUND
+
+
+def hits(commands: FakeCommands, kind: int, count: int) -> None:
+    """Has the layer say how many pipelines of a kind it found in this run."""
+    assert commands.doing is not None
+    commands.doing.kind_hits[kind] = count
+
+
+def another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What follows happens in a process that begins now."""
+    monkeypatch.setattr(learning, "BEGAN_NS", time.time_ns())
+
+
+def run(make: Make, *cells: Cell) -> DeviceSession:
+    """Returns a run that loaded the store, compiled these cells, and then was judged."""
     session = make()
+    session.commands.loaded.clear()
+    session.watch()
     load(session)
-    keep(session, *[cell(b"one", CELL_AFTER_LOAD, KIND_GRAPHICS)] * 3)
+    keep(session, *cells)
+    session.read_counters()
+    session.judge()
+    return session
+
+
+def test_kind_that_is_never_found(
+    make: Make, commands: FakeCommands, root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If in two runs the driver does not find what it was given, the kind becomes plain, once, for later processes
+    too."""
+    keep(make(), cell(b"one", kind=KIND_GRAPHICS))
+    session = run(make, *[cell(b"one", NOT_FOUND, KIND_GRAPHICS)] * 3)
+    assert (session.keeping.duplicates, len(stored(session, root))) == (3, 1)
+    run(make, cell(b"one", NOT_FOUND, KIND_GRAPHICS))  # of the same process
+    assert commands.plain == []
+    another_process(monkeypatch)
+    run(make, cell(b"one", NOT_FOUND, KIND_GRAPHICS))
     assert commands.plain == [(SERIAL, KIND_GRAPHICS)]
-    assert session.keeping.duplicates == 3
-    assert len(stored(session, root)) == 1
-    assert reloaded(session, root).plain_kinds == 1 << KIND_GRAPHICS
     commands.plain.clear()
-    load(make())
+    run(make)
     assert commands.plain == [(SERIAL, KIND_GRAPHICS)]
+
+
+def test_hits_outweigh_misses(make: Make, commands: FakeCommands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hit of the kind, in the same run or in the next one, refutes that the driver never finds it. Nothing is left of
+    the evidence."""
+    keep(make(), cell(b"one", kind=KIND_GRAPHICS))
+    hits(commands, KIND_GRAPHICS, 1)
+    session = run(make, cell(b"one", NOT_FOUND, KIND_GRAPHICS))
+    assert session.folder is not None and session.folder.files(None, (file_kinds.VERDICT,)) == []
+    hits(commands, KIND_GRAPHICS, 0)
+    another_process(monkeypatch)
+    run(make, cell(b"one", NOT_FOUND, KIND_GRAPHICS))
+    assert len(session.folder.files(None, (file_kinds.VERDICT,))) == 1
+    hits(commands, KIND_GRAPHICS, 1)
+    another_process(monkeypatch)
+    run(make)
+    assert session.folder.files(None, (file_kinds.VERDICT,)) == []
+    hits(commands, KIND_GRAPHICS, 0)
+    another_process(monkeypatch)
+    run(make, cell(b"one", NOT_FOUND, KIND_GRAPHICS))
+    assert commands.plain == []
+
+
+@pytest.mark.parametrize("flags", [CELL_AFTER_LOAD, CELL_NOT_FOUND, CELL_AFTER_LOAD | CELL_STORED])
+def test_no_evidence_of_a_kind(make: Make, commands: FakeCommands, monkeypatch: pytest.MonkeyPatch, flags: int) -> None:
+    """A probe that failed in another way than by VK_PIPELINE_COMPILE_REQUIRED, or before everything was loaded, says
+    nothing about the driver."""
+    keep(make(), cell(b"one", kind=KIND_GRAPHICS))
+    for _ in range(3):
+        another_process(monkeypatch)
+        session = run(make, cell(b"one", flags, KIND_GRAPHICS))
+    assert session.folder is not None and session.folder.files(None, (file_kinds.VERDICT,)) == []
+    assert commands.plain == []
+
+
+@pytest.mark.parametrize("variable", ["RADV_DEBUG", "RADV_PERFTEST", "ACO_DEBUG", "__GL_ThreadedOptimizations"])
+def test_variables_that_change_the_driver(
+    make: Make, commands: FakeCommands, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    """What a driver does under such a variable is no evidence, neither for a verdict nor against one."""
+    keep(make(), cell(b"one", kind=KIND_GRAPHICS))
+    for setting in (True, True, True, False, True):
+        if setting:
+            monkeypatch.setenv(variable, "x")
+        else:
+            monkeypatch.delenv(variable)
+        another_process(monkeypatch)
+        hits(commands, KIND_GRAPHICS, 0)
+        session = run(make, cell(b"one", NOT_FOUND, KIND_GRAPHICS))
+    assert commands.plain == []
+    assert session.folder is not None and len(session.folder.files(None, (file_kinds.VERDICT,))) == 1
+    hits(commands, KIND_GRAPHICS, 1)
+    run(make)
+    assert len(session.folder.files(None, (file_kinds.VERDICT,))) == 1
 
 
 @pytest.mark.parametrize("data", [b"one", b""])
@@ -183,30 +268,35 @@ def test_adoptions_in_vain(make: Make, commands: FakeCommands, data: bytes) -> N
 def test_duplicate_compiled_before_the_load(make: Make, commands: FakeCommands, root: str) -> None:
     """A pipeline compiled while the store was still being read says nothing about the driver."""
     keep(make(), cell(b"one"))
-    session = make()
-    load(session)
-    keep(session, cell(b"one"), cell(b"one", CELL_ADOPTED))
+    session = run(make, cell(b"one", CELL_NOT_FOUND), cell(b"one", CELL_ADOPTED))
     assert (commands.plain, session.keeping.duplicates) == ([], 2)
-    assert reloaded(session, root).plain_kinds == 0
 
 
 @pytest.mark.parametrize("kind", [0, 1, 5])
-def test_empty_cell_of_a_whole_pipeline(make: Make, commands: FakeCommands, root: str, kind: int) -> None:
-    """A driver that puts nothing into a cell is a stub. Policy switches the layer off, logs this once, and stores a
-    note of it."""
-    session = make()
-    load(session)
-    keep(session, *[cell(b"", CELL_EMPTY, kind)] * 4)
-    assert commands.switched_off == [SERIAL]
-    assert len([line for line in commands.lines(LOG_INFO) if "keeps nothing" in line]) == 1
-    assert session.reason == "this driver's VkPipelineCache keeps nothing"
-    assert len(Folder(root, session.identity).files(None)) == 1
-    assert reloaded(session, root).stub is True
+def test_empty_cells_of_whole_pipelines(
+    make: Make, commands: FakeCommands, monkeypatch: pytest.MonkeyPatch, kind: int
+) -> None:
+    """A driver that puts nothing into the first four cells of a run is given up for this run. After two such runs the
+    layer is off for the program, and says so once."""
+    for number in (1, 2):
+        another_process(monkeypatch)
+        session = run(make, *[cell(b"", CELL_EMPTY, kind)] * 5)
+        assert commands.switched_off == [SERIAL] * number
+        assert "keeps nothing" in session.reason
+        assert session.learning.told == (["the layer is off, " + KEEPS_NOTHING] if number == 2 else [])
     commands.switched_off.clear()
-    following = make()
-    load(following)
-    assert commands.switched_off == [SERIAL]
-    assert "found to keep nothing" in following.reason
+    following = run(make)
+    assert commands.switched_off == [SERIAL] and following.left_alone
+    assert following.reason == "the layer is off, " + KEEPS_NOTHING and following.learning.told == []
+
+
+def test_cell_with_data_refutes_a_stub(make: Make, commands: FakeCommands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run whose cells have data refutes that the driver's cache is a stub. No file is left."""
+    session = run(make, *[cell(b"", CELL_EMPTY)] * 4)
+    assert session.folder is not None and len(session.folder.files(None, (file_kinds.VERDICT,))) == 1
+    another_process(monkeypatch)
+    run(make, cell(b"one"))
+    assert session.folder.files(None, (file_kinds.VERDICT,)) == []
 
 
 @pytest.mark.parametrize("kind", [2, 3, 4, 6, 7])

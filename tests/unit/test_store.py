@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import xxhash
@@ -17,7 +16,7 @@ from pylayer.common import files, flat
 from pylayer.common.identity import Identity
 from pylayer.store import fold, format, reader, runs
 from pylayer.store import folder as folder_module
-from pylayer.store.folder import Folder, Loaded, note_parts, read_identity
+from pylayer.store.folder import Folder, Loaded, read_identity
 
 IDENTITY = Identity.of(facts())
 
@@ -211,28 +210,6 @@ def test_mean_counts_compiled_cells_only(folder: Folder) -> None:
     loaded = Loaded()
     assert len(records_of(folder, loaded)) == 3
     assert loaded.mean_create_ns == 4000
-
-
-def test_notes(folder: Folder) -> None:
-    """Notes set plain kinds and the stub; nonsense in a note is passed over."""
-    notes: list[dict[str, Any]] = [
-        {"plain_kind": 1},
-        {"plain_kind": 4},
-        {"plain_kind": 8},
-        {"plain_kind": -1},
-        {"plain_kind": "2"},
-        {},
-    ]
-    records = [b"".join(note_parts(note)) for note in notes]
-    records += [record(b"\xff no settings text", format.NOTE), record(b".".join([b"a"] * 5000), format.NOTE)]
-    journal_in(folder, f"{7:016x}-1.journal", *records)
-    loaded = Loaded()
-    assert records_of(folder, loaded) == []
-    assert (loaded.plain_kinds, loaded.stub, loaded.damage) == (1 << 1 | 1 << 4, False, [])
-    journal_in(folder, f"{7:016x}-2.journal", b"".join(note_parts({"stub": True})))
-    loaded = Loaded()
-    records_of(folder, loaded)
-    assert loaded.stub is True
 
 
 def test_unknown_record_stays_with_the_store(folder: Folder) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import xxhash
 
-from pylayer.common import flat
 from pylayer.common.identity import Identity
 from pylayer.store import attestation, bounds, fold, format, pack, quarantine, reader
 from pylayer.store.claim import Claim
@@ -207,12 +206,3 @@ def test_record_larger_than_any() -> None:
     assert reader.Scan("x", damage, 0).part(data, len(data), 0, 1 << 33, found) == len(data)
     assert [what.outcome for what in damage] == ["impossible"]
     assert len(found) == 1
-
-
-def test_long_note_is_not_read(folder: Folder) -> None:
-    """A note needs a hundred times its size in memory, so a note that is too long is never accepted."""
-    text = flat.dumps({"plain_kind": 2, "filling": "x" * (1 << 16)}).encode()
-    put(folder, f"{7:016x}-1-1.closed", file_of(record(format.NOTE, text), record(format.NOTE, b"stub=b:1\n")))
-    loaded = Loaded()
-    list(folder.load(7, loaded))
-    assert (loaded.plain_kinds, loaded.stub) == (0, True)

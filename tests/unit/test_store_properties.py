@@ -120,9 +120,9 @@ def stretches(path: str) -> list[tuple[int, int, bytes]]:
     return found
 
 
-def loads(folder: Folder) -> dict[int | None, tuple[set[bytes], int, bool]]:
-    """Returns everything that a load hands over, for each program and for all, and what its notes say."""
-    result: dict[int | None, tuple[set[bytes], int, bool]] = {}
+def loads(folder: Folder) -> dict[int | None, set[bytes]]:
+    """Returns everything that a load hands over, for each program and for all."""
+    result: dict[int | None, set[bytes]] = {}
     for program in (*PROGRAMS, None):
         loaded = Loaded()
         found = {
@@ -130,7 +130,7 @@ def loads(folder: Folder) -> dict[int | None, tuple[set[bytes], int, bool]]:
             for batch in folder.load(program, loaded)
             for start, size in zip(batch.offsets, batch.sizes, strict=True)
         }
-        result[program] = (found, loaded.plain_kinds, loaded.stub)
+        result[program] = found
     return result
 
 
@@ -360,7 +360,7 @@ def test_two_folds_and_a_reader(
             for _ in one:
                 pass
         assert loads(folder) == before
-        assert seen == before[None][0]
+        assert seen == before[None]
 
 
 # ---- settings text -----------------------------------------------------------------------------------

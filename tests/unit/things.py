@@ -128,6 +128,7 @@ def device_state(**changes: Any) -> DeviceState:
         "empty_cache_bytes": 32,
         "feedback": True,
         "global_key": b"",
+        "off_by": 0,
         "reads_store": False,
         "stored_cells": 0,
         "used_recently": False,
@@ -253,6 +254,8 @@ class FakeCommands:
         self.plain: list[tuple[int, int]] = []
         self.switched_off: list[int] = []
         self.not_adopted: list[tuple[int, int]] = []
+        #: All calls that are switched off.
+        self.off: list[tuple[int, int, int]] = []
         self.totals: dict[str, int] | None = counters()
         self.merged: bytes | None = None
         self.merged_reads = 0
@@ -323,7 +326,8 @@ class FakeCommands:
 
     def call_off(self, device: int, call: int, kind: int) -> None:
         calls = {sentinel.PROBE: self.plain, sentinel.ADOPT: self.not_adopted}
-        calls[call].append((device, kind))
+        calls.get(call, []).append((device, kind))
+        self.off.append((device, call, kind))
 
     def switch_off(self, device: int) -> None:
         self.switched_off.append(device)

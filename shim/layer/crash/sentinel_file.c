@@ -31,13 +31,13 @@ static bool find_outside(const char *folder, char directory[PATH_BYTES], char be
     return true;
 }
 
-/* Returns true if the process was in a call to the driver with stored or application data. */
-static bool has_marks(const uint8_t *file)
+/* Returns true if the process was in a call to the driver that is marked with `least` or a higher number. */
+static bool has_marks(const uint8_t *file, unsigned least)
 {
     for (unsigned i = 0; i < PYLAYER_MARK_COUNT; i++) {
         PylayerMark mark;
         memcpy(&mark, file + PYLAYER_MARKS_OFFSET + i * sizeof mark, sizeof mark);
-        if (mark.call > PYLAYER_MARK_TAKEN)
+        if (mark.call >= least)
             return true;
     }
     return false;
@@ -54,7 +54,7 @@ static OwnerState state_of_mapping(int fd)
     return errno == EAGAIN ? OWNER_ALIVE : OWNER_ELSEWHERE;
 }
 
-bool sentinel_may_be_dead(int directory, const char *name)
+bool sentinel_may_be_dead(int directory, const char *name, bool own)
 {
     uint8_t file[PYLAYER_LIVE_BYTES] = {0};
     FileHeader header;
@@ -70,15 +70,16 @@ bool sentinel_may_be_dead(int directory, const char *name)
     if (state == OWNER_ALIVE)
         return false;
     /* A program that ends by _exit or by a kill leaves such a file each time. */
-    bool harmless = readable && !has_marks(file);
+    bool harmless = readable && !has_marks(file, PYLAYER_MARK_RECORDS);
     if (harmless && state == OWNER_DEAD)
         unlinkat(directory, name, 0);
-    return !harmless;
+    return !harmless && (own || has_marks(file, PYLAYER_MARK_ADDED));
 }
 
-bool sentinels_outside_may_be_dead(const char *folder)
+bool sentinels_outside_may_be_dead(const char *folder, uint64_t program)
 {
-    char path[PATH_BYTES], beginning[20];
+    char path[PATH_BYTES], beginning[20], own[18];
+    snprintf(own, sizeof own, "%016llx-", (unsigned long long)program);
     if (!find_outside(folder, path, beginning) || !is_own_directory(path))
         return false;
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -86,7 +87,9 @@ bool sentinels_outside_may_be_dead(const char *folder)
     const struct dirent *entry;
     bool dead = false;
     while (directory && !dead && (entry = readdir(directory)))
-        dead = strncmp(entry->d_name, beginning, strlen(beginning)) == 0 && sentinel_may_be_dead(fd, entry->d_name);
+        dead =
+            strncmp(entry->d_name, beginning, strlen(beginning)) == 0 &&
+            sentinel_may_be_dead(fd, entry->d_name, strncmp(entry->d_name + strlen(beginning), own, strlen(own)) == 0);
     if (directory)
         closedir(directory);
     else if (fd >= 0)

@@ -10,9 +10,10 @@
 bool sentinel_create(Device *device, const char *folder, FileHeader header, bool outside);
 /* Deletes the file if the layer made it. */
 void sentinel_remove(Device *device);
-/* Returns true if the process that made this sentinel may have died over what the driver was working on. */
-bool sentinel_may_be_dead(int directory, const char *name);
+/* Returns true if the process that made this sentinel may have died over what the driver was working on. own: it is the
+ * same program. Another's death matters only in a call that the layer adds. */
+bool sentinel_may_be_dead(int directory, const char *name, bool own);
 /* The same for all of this folder's sentinels in the runtime directory. */
-bool sentinels_outside_may_be_dead(const char *folder);
+bool sentinels_outside_may_be_dead(const char *folder, uint64_t program);
 
 #endif

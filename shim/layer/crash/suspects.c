@@ -1,34 +1,68 @@
 /*
- * suspects.c - pipelines during whose creation an earlier process died. They are created without stored data: their
- * records are not loaded, and no cache is probed that may hold, under another name, what the driver crashed on.
+ * suspects.c - what earlier processes died over. Suspected records are not given to the driver. Suspected pipelines are
+ * created without stored data: their records are not loaded, and no cache is probed that may hold, under another name,
+ * what the driver crashed on.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "crash/sentinel.h"
 #include "crash/suspects.h"
 
 typedef struct Suspects {
     uint32_t kinds; /* bit mask of the kinds of suspects whose fingerprint is unknown */
-    uint64_t count;
-    uint64_t fingerprints[]; /* ascending */
+    uint64_t count, record_count;
+    uint64_t numbers[]; /* fingerprints, then records by the beginning of their digests; both ascending */
 } Suspects;
 
-bool suspects_set(Device *device, const uint64_t *fingerprints, uint64_t count, uint32_t kinds)
+static bool publish(Device *device, Suspects *suspects)
 {
-    if (count > SIZE_MAX / sizeof *fingerprints - sizeof(Suspects))
-        return false;
-    Suspects *suspects = malloc(sizeof *suspects + count * sizeof *fingerprints);
-    if (!suspects)
-        return false;
-    suspects->kinds = kinds;
-    suspects->count = count;
-    if (count > 0)
-        memcpy(suspects->fingerprints, fingerprints, count * sizeof *fingerprints);
     struct Suspects *none = NULL;
     if (atomic_compare_exchange_strong(&device->suspects, &none, suspects))
         return true;
     free(suspects); /* threads may be reading the first list */
     return false;
+}
+
+static Suspects *make(uint64_t count, uint64_t record_count, uint32_t kinds)
+{
+    const uint64_t most = SIZE_MAX / sizeof(uint64_t) / 4;
+    Suspects *suspects = count < most && record_count < most
+                             ? malloc(sizeof *suspects + (count + record_count) * sizeof(uint64_t))
+                             : NULL;
+    if (suspects)
+        *suspects = (Suspects){.kinds = kinds, .count = count, .record_count = record_count};
+    return suspects;
+}
+
+bool suspects_set(Device *device, const uint64_t *fingerprints, uint64_t count, uint32_t kinds)
+{
+    Suspects *suspects = make(count, 0, kinds);
+    if (!suspects)
+        return false;
+    if (count > 0)
+        memcpy(suspects->numbers, fingerprints, count * sizeof *fingerprints);
+    return publish(device, suspects);
+}
+
+bool suspects_take(Device *device, const Verdicts *verdicts)
+{
+    size_t count, record_count, kind_count;
+    const VerdictEntry *pipelines = verdicts_of(verdicts, VERDICT_PIPELINE, &count);
+    const VerdictEntry *records = verdicts_of(verdicts, VERDICT_RECORD, &record_count);
+    const VerdictEntry *kinds = verdicts_of(verdicts, VERDICT_KIND, &kind_count);
+    if (count + record_count + kind_count == 0)
+        return true;
+    Suspects *suspects = make(count, record_count, 0);
+    if (!suspects)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        suspects->numbers[i] = pipelines[i].subject;
+    for (size_t i = 0; i < record_count; i++)
+        suspects->numbers[count + i] = records[i].subject;
+    for (size_t i = 0; i < kind_count; i++)
+        suspects->kinds |= kinds[i].kind < PYLAYER_KIND_COUNT ? 1u << kinds[i].kind : 0;
+    return publish(device, suspects);
 }
 
 static int compare(const void *left, const void *right)
@@ -44,7 +78,16 @@ bool suspects_find(const Device *device, uint64_t fingerprint, enum PylayerPipel
         return false;
     if (fingerprint == 0)
         return suspects->kinds >> kind & 1;
-    return bsearch(&fingerprint, suspects->fingerprints, suspects->count, sizeof fingerprint, compare) != NULL;
+    return bsearch(&fingerprint, suspects->numbers, suspects->count, sizeof fingerprint, compare) != NULL;
+}
+
+bool suspects_find_record(const Device *device, const uint8_t digest[PYLAYER_DIGEST_BYTES])
+{
+    const Suspects *suspects = atomic_load_explicit(&device->suspects, memory_order_acquire);
+    if (!suspects || suspects->record_count == 0)
+        return false;
+    uint64_t id = digest_id(digest);
+    return bsearch(&id, suspects->numbers + suspects->count, suspects->record_count, sizeof id, compare) != NULL;
 }
 
 void suspects_free(Device *device)

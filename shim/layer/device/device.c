@@ -286,11 +286,18 @@ static void open_carrier(Device *device)
     bool loads = carrier_keeps(carrier) || checks_binaries(device);
     StoredFound found = {0};
     bool reads_store = read_store(device, carrier, &found);
+    if (found.off) {
+        carrier = PYLAYER_CARRIER_OFF;
+        atomic_store(&device->carrier, carrier);
+        loads = checks_binaries(device);
+        snprintf(device->kept.reason, sizeof device->kept.reason, "%s", verdict_reason(found.off));
+    }
     PylayerMessage *message = message_new(PYLAYER_MSG_DEVICE_CREATED, device->serial);
     if (message) {
         message->created.reads_store = reads_store;
         message->created.needs_nothing = !loads || reads_store;
         message->created.used_recently = found.used_recently;
+        message->created.off_by = found.off;
         message->created.stored_cells = found.records;
         message->created.carrier = (uint8_t)carrier;
         message->created.cache_control = device->cache_control;

@@ -52,6 +52,11 @@ static Mark mark_call(Batch *batch, VkPipelineCache cache, enum Purpose purpose,
                       element->fingerprint);
 }
 
+static void note_probe(Batch *batch, bool absent)
+{
+    batch->probed = absent && batch->probed != PROBED_UNCLEAR ? PROBED_ABSENT : PROBED_UNCLEAR;
+}
+
 /* Does what merging into that cache and the crash sentinel need. */
 static VkResult create_part(Batch *batch, VkPipelineCache cache, enum Purpose purpose, const Part *part,
                             uint64_t *duration_ns)
@@ -59,6 +64,7 @@ static VkResult create_part(Batch *batch, VkPipelineCache cache, enum Purpose pu
     CacheUse *use = use_of(batch, cache);
     if (use && !cache_use_begin(use, part->may_compile)) {
         if (!part->may_compile) {
+            note_probe(batch, false);
             memset(part->pipelines, 0, part->count * sizeof *part->pipelines);
             return VK_PIPELINE_COMPILE_REQUIRED_EXT;
         }
@@ -71,6 +77,8 @@ static VkResult create_part(Batch *batch, VkPipelineCache cache, enum Purpose pu
     if (duration_ns)
         *duration_ns = now_ns() - start;
     mark_end(mark);
+    if (purpose == CREATE_BY_PROBE)
+        note_probe(batch, result == VK_PIPELINE_COMPILE_REQUIRED_EXT);
     if (use)
         cache_use_end(batch->call->device, use, cache, part->may_compile);
     return result;
@@ -84,6 +92,8 @@ VkResult batch_create_one(Batch *batch, uint32_t index, VkPipelineCache cache, e
     AnyCreateInfo info;
     uint64_t set = purpose == CREATE_BY_PROBE || purpose == CREATE_TO_ADOPT ? FAIL_ON_COMPILE : 0;
     bool built = element_build(element, call, index, (Change){.set = set, .alone = true, .feedback = true}, &info);
+    if (!built)
+        note_probe(batch, false);
     if (!built)
         return set ? VK_PIPELINE_COMPILE_REQUIRED_EXT : VK_ERROR_OUT_OF_HOST_MEMORY;
     *pipeline = VK_NULL_HANDLE;
@@ -180,6 +190,8 @@ void batch_about_cell(const Batch *batch, uint32_t index, uint8_t flags, uint64_
         flags |= PYLAYER_CELL_INTERNALS;
     if (batch->after_load && !atomic_load_explicit(&batch->call->device->loading.refused, memory_order_relaxed))
         flags |= PYLAYER_CELL_AFTER_LOAD;
+    if (batch->probed == PROBED_ABSENT)
+        flags |= PYLAYER_CELL_NOT_FOUND;
     *about = (PylayerCell){.flags = flags};
     creation_describe(about, batch->call, index, element, create_ns);
 }
@@ -232,6 +244,7 @@ void batch_create_each(Batch *batch, CreateFn create)
     for (uint32_t i = 0; i < call->count; i++) {
         if (call->pipelines[i] != VK_NULL_HANDLE)
             continue;
+        batch->probed = PROBED_NOT;
         VkResult result = create(batch, i);
         batch->result = worse(batch->result, result);
         if (result == VK_SUCCESS)

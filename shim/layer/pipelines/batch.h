@@ -11,6 +11,13 @@
 
 #include "pipelines/creations.h"
 
+/* What the driver answered to probes of one element. Only VK_PIPELINE_COMPILE_REQUIRED says that a cache lacks it. */
+enum Probed {
+    PROBED_NOT,
+    PROBED_ABSENT,
+    PROBED_UNCLEAR, /* another result, or a probe that could not be made */
+};
+
 typedef struct Batch {
     PipelineCall *call;
     AppCache *app_cache; /* NULL: the application passed no cache, or one the layer does not know */
@@ -20,6 +27,7 @@ typedef struct Batch {
     uint64_t given_before; /* Device::last_given when the last probe of the layer's cache began */
     bool suspects;         /* Element::suspect of any element */
     bool after_load;       /* the probe searched everything that the store holds */
+    enum Probed probed;    /* what the probes of this element said */
     /* Of the pipelines created without a probe: how many were compiled, and the first of them. Telling policy
      * (creation_tell_plain) resets the number. */
     uint32_t plain_compiled, first_compiled;

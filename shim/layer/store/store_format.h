@@ -51,9 +51,6 @@ typedef struct TableEntry {
     uint64_t offset; /* of the record in the file */
 } TableEntry;
 
-/* NOTE records repeat what they say in their header, for readers that do not parse settings text. */
-#define NOTE_PLAIN_KIND 1 /* the driver's caches never find pipelines of `kind` */
-#define NOTE_STUB 2       /* the driver's caches keep nothing */
 /* CELL, BINR: the driver's own cache had the pipeline. Flag 2, which the layer does not read: it came from a fleet. */
 #define RECORD_ADOPTED 1
 

@@ -19,6 +19,8 @@
 #define TABLE_IN_MEMORY 4096
 /* Reading the headers of more files is work for each process. */
 #define MANY_FILES 16
+/* How names of files begin that concern all programs. */
+#define EVERY_PROGRAM "0000000000000000-"
 
 static void tell_damage(const Device *device, const char *name)
 {
@@ -71,10 +73,8 @@ static int by_fingerprint(const void *left, const void *right)
 /* What a record that is no pipeline says. Returns false if policy must read the folder. */
 static bool take_note(Device *device, int fd, const RecordHeader *header, uint64_t offset, StoredFound *found)
 {
-    if (record_is(header, "SNAP") || (record_is(header, "NOTE") && header->flags & NOTE_STUB))
+    if (record_is(header, "SNAP"))
         return false;
-    if (record_is(header, "NOTE") && header->flags & NOTE_PLAIN_KIND && header->kind < PYLAYER_KIND_COUNT)
-        call_switch_off(&device->added_calls, PYLAYER_MARK_PROBE, header->kind);
     if (!record_is(header, "USED") || !record_is_recent(header))
         return true;
     found->used_recently = true;
@@ -249,9 +249,12 @@ static bool look_at(Device *device, int directory, const char *name, StoredFound
     const Stored *stored = &device->stored;
     char program[18];
     snprintf(program, sizeof program, "%016llx-", (unsigned long long)stored->program);
-    if (ends_in(name, ".suspects") || (ends_in(name, ".live") && sentinel_may_be_dead(directory, name)))
+    bool own = strncmp(name, program, strlen(program)) == 0;
+    if (ends_in(name, ".live") && sentinel_may_be_dead(directory, name, own))
         return false;
-    if (!stored->every_program && strncmp(name, program, strlen(program)) != 0)
+    if (ends_in(name, ".verdict") && (own || strncmp(name, EVERY_PROGRAM, strlen(EVERY_PROGRAM)) == 0))
+        verdicts_read(&found->verdicts, stored->directory, name, stored->identity);
+    if (!stored->every_program && !own)
         return true;
     if (ends_in(name, ".snapshot"))
         return false;
@@ -302,6 +305,7 @@ bool index_read_again(Device *device, uint64_t *give_up)
     bool fine = true;
     atomic_store(&stored->behind, false);
     bool read = read_names(device, &found, &fine);
+    verdicts_free(&found.verdicts); /* what they said at the start holds for this process */
     if (!read)
         atomic_store(&stored->behind, true);
     pthread_mutex_lock(&stored->mutex);

@@ -15,6 +15,7 @@
 #include "process/trusted.h"
 #include "store/patient_read.h"
 #include "store/store_format.h"
+#include "store/verdicts.h"
 
 typedef struct StoredFile {
     char name[PYLAYER_STORE_NAME_BYTES];
@@ -52,6 +53,8 @@ typedef struct StoredFound {
     bool blobs;             /* the program's own cache data may be restored */
     uint32_t without_table; /* journals */
     bool work;              /* so many of these, or so many records in one, that policy should fold them */
+    uint8_t off;            /* VerdictType by which the layer is off; 0: it is on */
+    Verdicts verdicts;      /* of this program and of all programs, as they were read */
 } StoredFound;
 
 /* A file's number and the offset of a record in it. */
@@ -63,8 +66,8 @@ typedef struct Places {
     size_t count, room;
 } Places;
 
-/* Reads what was not read yet. Returns false if policy must read the folder instead: processes died over something in
- * it, it holds snapshots, or the driver's caches keep nothing. One thread at a time may call it. */
+/* Reads what was not read yet. Returns false if policy must read the folder instead: a process died over something in it
+ * since the last start, or it holds snapshots. One thread at a time may call it, and frees found->verdicts. */
 bool index_read_folder(Device *device, StoredFound *found);
 /* Reads the folder again because it is `behind`: another process may have folded a journal, so that neither its name nor
  * the pack's was listed. One thread reads, without Stored::mutex; others wait for it as for the disk. Returns false if

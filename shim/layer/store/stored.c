@@ -6,10 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "caches/cells.h"
 #include "crash/sentinel_file.h"
+#include "crash/suspects.h"
 #include "device/counters.h"
 #include "store/patient_read.h"
 #include "process/process.h"
@@ -53,6 +55,27 @@ void stored_free(Device *device)
     pthread_mutex_destroy(&stored->mutex);
 }
 
+/* Does what the verdicts say. Returns false if the layer is off, or if policy must see to it. */
+static bool obey(Device *device, StoredFound *found)
+{
+    Verdicts *verdicts = &found->verdicts;
+    size_t count;
+    verdicts_settle(verdicts, (uint64_t)time(NULL));
+    found->work |= verdicts->undecided;
+    const VerdictEntry *off = verdicts_off(verdicts);
+    if (off) {
+        found->off = off->type;
+        return false;
+    }
+    const VerdictEntry *entry = verdicts_of(verdicts, VERDICT_PLAIN_KIND, &count);
+    for (size_t i = 0; i < count; i++)
+        call_switch_off(&device->added_calls, PYLAYER_MARK_PROBE, entry[i].kind);
+    entry = verdicts_of(verdicts, VERDICT_ADDED_CALL, &count);
+    for (size_t i = 0; i < count; i++)
+        call_switch_off(&device->added_calls, (unsigned)entry[i].subject, entry[i].kind);
+    return suspects_take(device, verdicts);
+}
+
 bool stored_open(Device *device, const FileHeader *header, bool every_program, bool sentinel_outside,
                  StoredFound *found)
 {
@@ -69,8 +92,9 @@ bool stored_open(Device *device, const FileHeader *header, bool every_program, b
         return false;
     }
     bool read = is_own_directory(above) && is_own_directory(stored->directory) && index_read_folder(device, found) &&
-                !sentinels_outside_may_be_dead(stored->directory) &&
+                !sentinels_outside_may_be_dead(stored->directory, stored->program) && obey(device, found) &&
                 sentinel_create(device, stored->directory, *header, sentinel_outside);
+    verdicts_free(&found->verdicts);
     if (!read)
         index_forget(stored);
     atomic_store(&stored->open, read);
@@ -224,6 +248,12 @@ static void add_to_slice(Slice *slice, Place place, uint64_t at, const RecordHea
     memcpy(slice->digests + (size_t)i * PYLAYER_DIGEST_BYTES, header->digest, PYLAYER_DIGEST_BYTES);
 }
 
+static bool is_suspect(const Device *device, const RecordHeader *header)
+{
+    return suspects_find_record(device, header->digest) ||
+           (header->fingerprint && suspects_find(device, header->fingerprint, PYLAYER_KIND_COMPUTE));
+}
+
 /* Takes records from *at on, until one that somebody else has taken. The caller has taken the chunk's first. Returns
  * false if no more follow. */
 static bool take_slice(Device *device, Chunk *chunk, uint64_t *at, Slice *slice)
@@ -235,7 +265,7 @@ static bool take_slice(Device *device, Chunk *chunk, uint64_t *at, Slice *slice)
         if (!record_at(chunk, *at, &header))
             return false;
         Place place = place_of(chunk->number, chunk->offset + *at);
-        if (!record_is(&header, "CELL"))
+        if (!record_is(&header, "CELL") || is_suspect(device, &header))
             continue;
         if (*at > 0 && !take(&device->stored, place))
             return false;
@@ -361,7 +391,7 @@ static enum ReadResult make_cell(Device *device, Place place, Fetched *fetched, 
     Chunk chunk;
     RecordHeader header;
     enum ReadResult result = read_cell(device, place, &chunk, &header, give_up);
-    if (result == READ_DONE) {
+    if (result == READ_DONE && !is_suspect(device, &header)) {
         atomic_store(&device->holds_stored, true);
         fetched->cell = cells_cell(device, chunk.data + sizeof header, header.size, header.digest);
     }
@@ -429,7 +459,7 @@ static bool give_one(Device *device, AppCache *app_cache, Place place)
     Chunk chunk;
     RecordHeader header;
     uint64_t give_up = 0;
-    bool given = read_cell(device, place, &chunk, &header, &give_up) == READ_DONE &&
+    bool given = read_cell(device, place, &chunk, &header, &give_up) == READ_DONE && !is_suspect(device, &header) &&
                  cells_give(device, app_cache, chunk.data + sizeof header, header.size, header.digest);
     release_chunk(&device->stored, &chunk);
     return given;

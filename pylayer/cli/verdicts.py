@@ -1,0 +1,32 @@
+"""How commands show verdicts: what makes later runs of a program worse, since when, until when and why."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..store.store import Told
+
+
+def when(seconds: float) -> str:
+    """Returns a time for people; a question mark if there is no such time."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds)) if seconds > 0 else "?"
+    except (OverflowError, ValueError, OSError):
+        return "?"
+
+
+def line(told: Told) -> str:
+    """Returns a line about a verdict."""
+    after = {
+        "in force": f"; until {when(told.until_s)}",
+        "on trial": f"; this ended {when(told.until_s)} and is tried again",
+        "evidence": "; this is not decided yet",
+    }
+    return f"{when(told.since_s)}  {told.program}: {told.text}{after.get(told.state, '')}"
+
+
+def as_json(told: Told) -> dict[str, Any]:
+    """Returns a verdict as JSON."""
+    return {name: getattr(told, name) for name in told.__slots__}

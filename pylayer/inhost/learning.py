@@ -1,0 +1,204 @@
+"""One device's verdicts: what earlier runs decided for it, what this run learns, and who is told."""
+
+from __future__ import annotations
+
+import time
+
+from ..store import sentinel, verdict_files
+from ..store import verdicts as policy
+from ..store.verdicts import (
+    ADDED_CALL,
+    APPLICATION,
+    EMPTY_CELLS,
+    KIND,
+    LAYER_OFF,
+    OFF,
+    PIPELINE,
+    PLAIN_KIND,
+    RECORD,
+    SNAPSHOTS,
+    STUB,
+    SUCCESSES,
+    Verdict,
+    Verdicts,
+    number_of,
+)
+from ..values import LOG_WARN
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..values import Cell
+    from .device import Device
+
+#: When this process began to learn. A run that began before a decision says nothing new about it.
+BEGAN_NS = time.time_ns()
+
+
+class Learning:
+    """What is decided for one device and program. Nothing is decided without a store. What a read-only store cannot
+    keep holds for this process."""
+
+    def __init__(self, device: Device, began_ns: int | None = None) -> None:
+        self._device = device
+        self._began_ns = BEGAN_NS if began_ns is None else began_ns
+        self._known: Verdicts | None = None
+        self._calls: Verdicts | None = None
+        #: Decisions that are not stored yet.
+        self._new: list[Verdict] = []
+        #: Numbers of records that were set aside when this run began and that the driver made anew.
+        self._made_anew: set[int] = set()
+        self._empty_cells = 0
+        self._cells = 0
+        #: Kinds of which the driver did not find a pipeline that it had been given, as bits.
+        self._not_found = 0
+        #: Sentences about decisions of this run, for its statistics.
+        self.told: list[str] = []
+
+    @property
+    def known(self) -> Verdicts:
+        """What is decided for the program. The first use looks for processes that died."""
+        if self._known is None:
+            changing = policy.changing_variable()
+            self._known, self._calls = Verdicts(changing=changing), Verdicts(changing=changing)
+            folder, program = self._device.folder, self._device.program_id
+            if folder is not None:
+                findings = verdict_files.review(folder, self._device.read_only, changing)
+                for finding in findings.values():
+                    self._tell(finding.new, finding.application or "a program")
+                self._known, self._calls = (
+                    findings[each].known if each in findings else verdict_files.read(folder, each, changing)
+                    for each in (program, verdict_files.EVERY_PROGRAM)
+                )
+        return self._known
+
+    @property
+    def calls_off(self) -> list[tuple[int, int]]:
+        """Calls that the layer must not add, and for which kinds."""
+        _ = self.known
+        assert self._calls is not None
+        return [(one.subject, one.kind) for one in self._calls.in_force(ADDED_CALL)]
+
+    # ---- decisions -------------------------------------------------------------------------------
+
+    def _tell(self, new: list[Verdict], program: str) -> None:
+        """Says what takes effect and what ends."""
+        now = time.time()
+        begin = [one for one in new if one.holds(now)]
+        end = [one for one in new if one.until_s == 0 and one.flags & policy.DECIDED]
+        lines = [policy.sentence(group) for group in policy.grouped(begin)]
+        lines += [policy.sentence(group, ended=True) for group in policy.grouped(end)]
+        self.told += lines
+        for line in lines:
+            self._device.log(LOG_WARN, f"{program}: {line}; pylayer quarantine ls shows more")
+
+    def _decide(self, *new: Verdict | None) -> None:
+        self._new += [one for one in new if one is not None]
+
+    def store(self) -> None:
+        """Stores new decisions at once, so that a process that is killed does not lose them."""
+        new, self._new = self._new, []
+        folder = self._device.folder
+        if not new:
+            return
+        self._tell(new, self._device.program.name)
+        if folder is None or self._device.read_only:
+            return
+        try:
+            verdict_files.write(folder, self._device.program_id, self._device.program.name, new)
+        except OSError:
+            pass  # later runs learn it again
+
+    # ---- what was set aside and is made anew -----------------------------------------------------
+
+    def allows(self, cell: Cell, digest: bytes) -> bool:
+        """Returns whether to store a record that was just compiled. False if the store has it already, set aside. What
+        is set aside is compiled without stored data, so this compile clears it."""
+        number = number_of(digest)
+        aside = self.known.holds(RECORD, 0, number) or number in self._made_anew
+        if aside and number not in self._made_anew:
+            cleared = self.known.acquit(RECORD, 0, number)
+            self._decide(cleared)
+            if cleared is not None:
+                self._made_anew.add(number)
+        return self.created_anew(cell) and not aside
+
+    def created_anew(self, cell: Cell) -> bool:
+        """Clears the pipeline of a cell that was compiled. Returns False if it stays set aside."""
+        key = (PIPELINE, 0, cell.fingerprint) if cell.fingerprint else (KIND, cell.kind, 0)
+        if self.known.holds(*key):
+            self._decide(self.known.acquit(*key))
+        return not self.known.holds(*key)
+
+    def given_out(self, digest: bytes) -> None:
+        """Clears suspected data that the driver has just returned: a snapshot, or data of an application's cache."""
+        if self._known is None:
+            return
+        for type in (APPLICATION, RECORD):
+            if self._known.holds(type, 0, number_of(digest)):
+                self._decide(self._known.acquit(type, 0, number_of(digest)))
+        self.store()
+
+    # ---- what the run shows about the driver -----------------------------------------------------
+
+    def empty_cell(self) -> bool:
+        """Counts a whole pipeline that added nothing to its cell. Returns True if so many have, and no other cell came,
+        that nothing can be stored in this run."""
+        self._empty_cells += 1
+        if self._empty_cells < EMPTY_CELLS or self._cells:
+            return False
+        if self._empty_cells == EMPTY_CELLS:
+            self._decide(self.known.accuse(STUB, began_ns=self._began_ns))
+            self.store()
+        return True
+
+    def full_cell(self) -> None:
+        """Counts a cell with data."""
+        self._cells += 1
+        if self._cells == 1:
+            self._decide(self.known.acquit(STUB))
+
+    def not_found(self, kind: int) -> None:
+        """Notes that the driver did not find a pipeline of this kind that it had been given."""
+        self._not_found |= 1 << kind
+
+    def settle(self, counters: dict[str, int], kind_hits: list[int], snapshots: bool) -> None:
+        """Judges what the run has shown so far. ``snapshots``: the driver was given some."""
+        if not (self._not_found or self._new or (self._device.keeps and self._is_undecided)):
+            return
+        for kind, hits in enumerate(kind_hits):
+            if hits:
+                self._decide(self.known.acquit(PLAIN_KIND, kind))
+            elif self._not_found >> kind & 1:
+                decision = self.known.accuse(PLAIN_KIND, kind, began_ns=self._began_ns)
+                self._decide(decision)
+                if decision is not None and decision.flags & policy.DECIDED:
+                    self._device.commands.call_off(self._device.serial, sentinel.PROBE, kind)
+        if counters["fetched"] + sum(kind_hits) >= SUCCESSES:
+            self._end_trial(LAYER_OFF)
+        if snapshots and counters["plain"] - counters["plain_compiled"] >= SUCCESSES:
+            if not self.known.holds(SNAPSHOTS):
+                self._decide(self.known.acquit(SNAPSHOTS))
+            self._end_trial(LAYER_OFF)
+        self.store()
+
+    @property
+    def _is_undecided(self) -> bool:
+        """Whether there is evidence that does not suffice, or a verdict on trial, which a success ends."""
+        now = time.time()
+        known = self.known.entries.values()
+        return any(one.is_pending(now) or one.is_on_trial(now) for one in known)
+
+    def _end_trial(self, type: int) -> None:
+        known = self.known.entries.get((type, 0, 0))
+        if known is not None and known.is_on_trial(time.time()):
+            self._decide(self.known.acquit(type))
+
+    @property
+    def off(self) -> Verdict | None:
+        """The verdict by which the layer is off for the program; None if it is on."""
+        off = self.known.off
+        # Binaries do not need a VkPipelineCache.
+        return None if off is not None and off.type == STUB and self._device.has_binaries else off
+
+
+__all__ = ["OFF", "Learning"]

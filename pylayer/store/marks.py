@@ -1,0 +1,34 @@
+"""What the marks of a crash sentinel say: PylayerMarkedCall and PylayerMark of shim/boundary.h."""
+
+from __future__ import annotations
+
+#: PylayerMarkedCall.
+RECORDS, APPLICATION, MERGE, PIPELINES, COMPILE = 2, 3, 4, 5, 6
+PROBE, ADOPT = 11, 12
+#: Calls that the layer added to what the program asked for, and how people know them. Stored data is no cause of a
+#: death in one. The last three concern no kind of pipeline.
+ADDED = {
+    7: "vkGetPipelineKeyKHR",
+    8: "vkCreatePipelineBinariesKHR",
+    9: "vkGetPipelineBinaryDataKHR",
+    10: "a creation with VK_PIPELINE_CREATE_2_CAPTURE_DATA_BIT_KHR",
+    PROBE: "a creation with VK_PIPELINE_CREATE_FAIL_ON_PIPELINE_COMPILE_REQUIRED_BIT",
+    ADOPT: "a second creation of a pipeline",
+    13: "vkGetPipelineCacheData of a compiled pipeline",
+    14: "vkMergePipelineCaches of a compiled pipeline",
+    15: "vkMergePipelineCaches of two caches in use",
+    16: "vkGetPipelineCacheData of all pipelines",
+    17: "vkGetShaderModuleIdentifierEXT",
+}
+
+
+class Mark:
+    """One call to the driver that never returned. ``ids`` are those of PylayerMark. ``call`` may be one of ADDED."""
+
+    __slots__ = ("cache", "call", "ids", "kind")
+
+    def __init__(self, call: int, kind: int, cache: int, ids: tuple[int, ...]) -> None:
+        self.call = call
+        self.kind = kind
+        self.cache = cache
+        self.ids = ids

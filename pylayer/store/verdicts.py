@@ -1,0 +1,492 @@
+"""Verdicts: everything that one run learns and that makes later runs worse. This module is the one policy for them.
+
+``TABLE`` has a row for each type: which outcomes are evidence, in how many runs, how long a verdict lasts, and what
+people are told. Every verdict has an end. After it the verdict is *on trial*: what it forbade is tried again, the first
+new evidence renews it, and a success ends it.
+
+A process that was killed leaves the same mark as one that the driver crashed. So as little as possible is set aside for
+a death, and it is used again as soon as the driver has made the same data anew. Data at which processes died twice
+stays aside until the verdict ends.
+
+Nothing here touches the disk: ``verdict_files`` does. shim/layer/store/verdicts.c reads the same entries.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+
+from ..values import KIND_NAMES
+from . import format
+from .marks import ADDED, COMPILE, MERGE, PIPELINES, RECORDS
+from .marks import APPLICATION as APPLICATION_MARK
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..common.identity import Identity
+    from .marks import Mark
+    from .reader import Record
+
+#: Types of verdicts: enum VerdictType of shim/layer/store/verdicts.h. A test compares them.
+PLAIN_KIND, STUB, RECORD, PIPELINE, KIND, APPLICATION, SNAPSHOTS, ADDED_CALL, LAYER_OFF = range(1, 10)
+
+#: Flags: the verdict is decided, not just evidence for it; the process died where the driver may have compiled.
+DECIDED, COMPILING = 1, 2
+
+#: One entry of a file: type, kind, runs, flags, subject, decided_ns, until_s, found_ns.
+ENTRY = struct.Struct("<BBHIQQQQ")
+#: Beyond this many entries of a program the oldest are dropped.
+MAX_ENTRIES = 1024
+
+HOUR = 3600
+DAY = 24 * HOUR
+#: Clocks of machines that share a store may differ by this much.
+CLOCK_SECONDS = HOUR
+
+#: A run in which the layer used so much stored data has shown that using it works.
+SUCCESSES = 8
+#: A whole pipeline that adds nothing to a cell is evidence of a stub if a run has this many and no other cell.
+EMPTY_CELLS = 4
+#: Starts that found deaths over stored data, none of them cleared, after which the layer is off for the program.
+DEATHS = 3
+
+#: Variables that change what a driver gives, by how their names begin. What a driver does under them is no evidence
+#: about the driver without them.
+CHANGING = (
+    "ACO_", "AGX_", "AMD_DEBUG", "ANV_", "DZN_", "ETNA_", "GALLIVM_", "HASVK_", "HK_", "INTEL_", "IR3_", "LP_", "LVP_",
+    "MESA_", "NAK_", "NIR_", "NVK_", "PAN_", "PANVK_", "PVR_", "RADV_", "TU_", "V3D_", "V3DV_", "VN_", "__GL_",
+)  # fmt: skip
+#: Exceptions: where caches on disk are, which device is used, and how frames are presented.
+HARMLESS = (
+    "MESA_DISK_CACHE_", "MESA_GLSL_CACHE_", "MESA_LOADER_", "MESA_SHADER_CACHE_", "MESA_VK_DEVICE_SELECT",
+    "MESA_VK_WSI_", "RADV_FORCE_FAMILY", "__GL_SHADER_DISK_CACHE", "__GL_SYNC_", "__GL_VRR", "__GL_GSYNC",
+)  # fmt: skip
+
+
+class Row:
+    """The policy for one type of verdict.
+
+    ``runs``: so many different runs must have evidence. ``seconds``: how long the verdict lasts. ``again``: how long if
+    evidence comes after its end or after it was cleared. ``stays``: from this many runs with evidence on a success no
+    longer clears it; 0 is never. ``about_driver``: evidence and successes do not count while a variable of ``CHANGING``
+    is set. ``effect`` and ``end`` are what people are told.
+    """
+
+    __slots__ = ("about_driver", "again", "effect", "end", "name", "runs", "seconds", "stays")
+
+    def __init__(
+        self,
+        name: str,
+        runs: int,
+        seconds: int,
+        effect: str,
+        end: str,
+        again: int = 0,
+        stays: int = 0,
+        about_driver: bool = False,
+    ) -> None:
+        self.name = name
+        self.runs = runs
+        self.seconds = seconds
+        self.again = again or seconds
+        self.stays = stays
+        self.about_driver = about_driver
+        self.effect = effect
+        self.end = end
+
+
+TABLE = {
+    # Evidence: a cell that the driver had been given was not found, by VK_PIPELINE_COMPILE_REQUIRED and nothing else,
+    # and compiled to the same bytes; the run has no hit of this kind. Success: a hit of this kind.
+    PLAIN_KIND: Row(
+        "plain-kind", 2, 14 * DAY, about_driver=True,
+        effect="{kind} pipelines are created without a probe, as the driver did not find stored ones in {runs} runs",
+        end="{kind} pipelines are looked up in the store again",
+    ),
+    # Evidence: the first EMPTY_CELLS whole pipelines of a run add nothing to their cells, and nothing is stored.
+    # Success: a cell with data.
+    STUB: Row(
+        "stub", 2, 14 * DAY, about_driver=True,
+        effect="the layer is off, because the driver's VkPipelineCache keeps nothing",
+        end="the layer is on again: the driver's VkPipelineCache keeps pipelines",
+    ),
+    # Evidence: a process died while the driver was given these records. Success: compiled to the same bytes.
+    RECORD: Row(
+        "record", 1, 14 * DAY, stays=2,
+        effect="{count} stored {records} set aside, because the program died while the driver handled {them}",
+        end="{count} stored {records} used again",
+    ),
+    # Evidence: a process died while it created this pipeline with stored data. Success: compiled.
+    PIPELINE: Row(
+        "pipeline", 1, 14 * DAY, stays=2,
+        effect="the stored data of {count} {pipelines} set aside, because the program died when it created {them}",
+        end="the stored data of {count} {pipelines} used again",
+    ),
+    # The same for pipelines without a fingerprint: those of their kind.
+    KIND: Row(
+        "kind", 1, 14 * DAY, stays=2,
+        effect="{kind} pipelines without a fingerprint are created without stored data, because the program died when "
+        "it created one",
+        end="{kind} pipelines without a fingerprint are created with stored data again",
+    ),
+    # Evidence: a process died while the driver was given this cache data of the program's. Success: the driver returns
+    # the same data.
+    APPLICATION: Row(
+        "application-cache", 1, 14 * DAY, stays=2,
+        effect="the data of {count} {caches} of the program refused, because the program died while the driver handled "
+        "it",
+        end="the data of {count} {caches} of the program accepted again",
+    ),
+    # Evidence: a process died at the creation of pipelines while there were snapshots, which may hold any pipeline.
+    # Success: a run that created SUCCESSES pipelines from snapshots. Concerns snapshots older than the verdict.
+    SNAPSHOTS: Row(
+        "snapshots", 2, 14 * DAY,
+        effect="snapshots made so far are not used, because the program died {runs} times when it created pipelines",
+        end="snapshots are used again",
+    ),
+    # Evidence: a process died in a call that the layer adds, for a pipeline of this kind. For all programs.
+    ADDED_CALL: Row(
+        "added-call", 1, DAY, again=90 * DAY,
+        effect="{call} is not called for {kind} pipelines, because a program died in this call",
+        end="{call} is called for {kind} pipelines again",
+    ),
+    # Evidence: DEATHS starts found deaths over records or at creations that cannot compile, and nothing cleared them.
+    # Success: a run that created SUCCESSES pipelines from stored data.
+    LAYER_OFF: Row(
+        "layer-off", 1, 7 * DAY,
+        effect="the layer is off, because the program died repeatedly while the driver handled stored data",
+        end="the layer is on again",
+    ),
+}  # fmt: skip
+
+#: Types that say that the layer is off for the program.
+OFF = (STUB, LAYER_OFF)
+#: Types that a death leads to.
+SUSPECTED = (RECORD, PIPELINE, KIND, APPLICATION)
+
+Key = tuple[int, int, int]
+Accusation = tuple[int, int, int, int]
+
+
+def changing_variable(names: Iterable[str] | None = None) -> str:
+    """Returns the name of an environment variable that changes what a driver gives; empty if there is none.
+    ``names``: of the variables that are set, by default this process's."""
+    for name in os.environ if names is None else names:
+        if name.startswith(CHANGING) and not name.startswith(HARMLESS):
+            return name
+    return ""
+
+
+def number_of(digest: bytes) -> int:
+    """Returns the number that names a digest in marks and verdicts: its first eight bytes."""
+    return int.from_bytes(digest[:8], "little")
+
+
+class Verdict:
+    """A verdict, evidence for one, or the memory of one. ``until_s`` is 0 if it was cleared."""
+
+    __slots__ = ("decided_ns", "flags", "found_ns", "kind", "runs", "subject", "type", "until_s")
+
+    def __init__(
+        self, type: int, kind: int, runs: int, flags: int, subject: int, decided_ns: int, until_s: int, found_ns: int
+    ) -> None:
+        self.type = type
+        self.kind = kind
+        #: Different runs with evidence.
+        self.runs = runs
+        self.flags = flags
+        self.subject = subject
+        #: The newest decision about a key is in force, whoever wrote it.
+        self.decided_ns = decided_ns
+        self.until_s = until_s
+        #: When the start that found the death began to look; the same for everything that it found.
+        self.found_ns = found_ns
+
+    @property
+    def key(self) -> Key:
+        """What the verdict is about."""
+        return self.type, self.kind, self.subject
+
+    @property
+    def row(self) -> Row:
+        """The policy for it."""
+        return TABLE[self.type]
+
+    def pack(self) -> bytes:
+        """Returns the bytes of the entry."""
+        return ENTRY.pack(
+            self.type, self.kind, self.runs, self.flags, self.subject, self.decided_ns, self.until_s, self.found_ns
+        )
+
+    def holds(self, now_s: float) -> bool:
+        """Whether the verdict is in force."""
+        return bool(self.flags & DECIDED) and self.until_s > now_s
+
+    def is_on_trial(self, now_s: float) -> bool:
+        """Whether the verdict has reached its end and nothing has shown since whether it was right."""
+        return bool(self.flags & DECIDED) and 0 < self.until_s <= now_s
+
+    def is_pending(self, now_s: float) -> bool:
+        """Whether this is evidence that does not suffice yet."""
+        return not self.flags & DECIDED and self.until_s > now_s
+
+    def is_believable(self, now_s: float) -> bool:
+        """Whether the clock that decided may have been right. It may have been ahead, and be right again."""
+        row = TABLE.get(self.type)
+        decided_s = self.decided_ns / 1e9
+        return (
+            row is not None
+            and decided_s <= now_s + CLOCK_SECONDS
+            and self.until_s <= decided_s + max(row.seconds, row.again) + CLOCK_SECONDS
+        )
+
+    def is_memorable(self, now_s: float) -> bool:
+        """Whether it can still matter."""
+        if self.until_s == 0:
+            return bool(self.row.stays) and self.runs > 0 and now_s < self.decided_ns / 1e9 + self.row.seconds
+        return now_s < self.until_s + (max(self.row.seconds, self.row.again) if self.flags & DECIDED else 0)
+
+
+class Verdicts:
+    """What is decided for one program, or with program 0 for all. Digests are named by ``number_of``.
+
+    ``changing``: a variable of ``CHANGING`` that is set, or empty text.
+    """
+
+    def __init__(self, now_ns: int | None = None, changing: str = "") -> None:
+        self.entries: dict[Key, Verdict] = {}
+        self.changing = changing
+        self._now_ns = now_ns
+
+    @property
+    def now_ns(self) -> int:
+        """The time at which questions are answered."""
+        return time.time_ns() if self._now_ns is None else self._now_ns
+
+    @property
+    def now_s(self) -> float:
+        """The same in seconds."""
+        return self.now_ns / 1e9
+
+    def add(self, verdict: Verdict) -> None:
+        """Adds a decision, unless a newer one is known or the clock that made it was wrong."""
+        known = self.entries.get(verdict.key)
+        if verdict.is_believable(self.now_s) and (known is None or known.decided_ns < verdict.decided_ns):
+            self.entries[verdict.key] = verdict
+
+    # ---- questions -------------------------------------------------------------------------------
+
+    def holds(self, type: int, kind: int = 0, subject: int = 0) -> bool:
+        """Returns whether a verdict is in force."""
+        known = self.entries.get((type, kind, subject))
+        return known is not None and known.holds(self.now_s)
+
+    def in_force(self, *types: int) -> list[Verdict]:
+        """Returns the verdicts of these types that are in force."""
+        now = self.now_s
+        return [one for one in self.entries.values() if one.type in types and one.holds(now)]
+
+    def memorable(self) -> list[Verdict]:
+        """Returns what is worth storing, the newest ``MAX_ENTRIES`` at most."""
+        now = self.now_s
+        kept = [one for one in self.entries.values() if one.is_memorable(now)]
+        return sorted(kept, key=lambda one: one.decided_ns)[-MAX_ENTRIES:]
+
+    @property
+    def off(self) -> Verdict | None:
+        """The verdict by which the layer is off for the program; None if it is on."""
+        return next(iter(self.in_force(*OFF)), None)
+
+    @property
+    def fingerprints(self) -> list[int]:
+        """Fingerprints of pipelines that are created without stored data, in ascending order."""
+        return sorted(one.subject for one in self.in_force(PIPELINE))
+
+    def kinds(self, type: int) -> int:
+        """Returns a bit mask of the kinds of which a type of verdict is in force."""
+        return sum({1 << one.kind for one in self.in_force(type)})
+
+    def takes_record(self, digest: bytes, fingerprint: int) -> bool:
+        """Returns whether the driver must not get a record."""
+        return self.holds(RECORD, 0, number_of(digest)) or (fingerprint != 0 and self.holds(PIPELINE, 0, fingerprint))
+
+    def takes_application_data(self, digest: bytes) -> bool:
+        """Returns whether to refuse an application's data."""
+        return self.holds(APPLICATION, 0, number_of(digest))
+
+    def takes_snapshot(self, path: str) -> bool:
+        """Returns whether to leave a snapshot out: it is older than the verdict about snapshots."""
+        if not self.holds(SNAPSHOTS):
+            return False
+        try:
+            return int(os.path.basename(path).split("-")[1], 16) <= self.entries[SNAPSHOTS, 0, 0].decided_ns
+        except (IndexError, ValueError):
+            return True
+
+    def without(self, records: list[Record]) -> tuple[list[Record], list[Record]]:
+        """Returns the records that the driver may get, and the others."""
+        if not self.in_force(RECORD, PIPELINE):
+            return records, []
+        kept: list[Record] = []
+        left: list[Record] = []
+        for record in records:
+            aside = record[0] in format.LOADED and self.takes_record(record[6], record[7])
+            (left if aside else kept).append(record)
+        return kept, left
+
+    # ---- decisions -------------------------------------------------------------------------------
+
+    def accuse(
+        self, type: int, kind: int = 0, subject: int = 0, began_ns: int = 0, found_ns: int = 0, flags: int = 0
+    ) -> Verdict | None:
+        """Takes evidence of one run. Returns the new decision; None if nothing changes. ``began_ns``: when that run
+        began. If the last decision is later, the run says nothing new."""
+        row, known, now = TABLE[type], self.entries.get((type, kind, subject)), self.now_s
+        if known is not None and not known.is_memorable(now):
+            known = None
+        if (row.about_driver and self.changing) or (known is not None and began_ns <= known.decided_ns):
+            return None
+        runs = min(known.runs + 1, 0xFFFF) if known is not None else 1
+        decided = runs >= row.runs or (known is not None and known.is_on_trial(now))
+        lasts = row.again if decided and known is not None and known.flags & DECIDED else row.seconds
+        now_ns, flags = self._after(known), flags | (DECIDED if decided else 0)
+        new = Verdict(type, kind, runs, flags, subject, now_ns, int(now) + lasts, found_ns or now_ns)
+        self.entries[new.key] = new
+        return new
+
+    def acquit(self, type: int, kind: int = 0, subject: int = 0) -> Verdict | None:
+        """Takes a success. Returns the decision that clears a verdict, or the evidence for one; None if there is
+        neither, or if the verdict stays."""
+        row, known = TABLE[type], self.entries.get((type, kind, subject))
+        if known is None or known.until_s == 0 or (row.about_driver and self.changing):
+            return None
+        if row.stays and known.runs >= row.stays and known.holds(self.now_s):
+            return None
+        cleared = Verdict(type, kind, known.runs, known.flags, subject, self._after(known), 0, known.found_ns)
+        self.entries[cleared.key] = cleared
+        return cleared
+
+    def _after(self, known: Verdict | None) -> int:
+        """Returns the time of a new decision, which is later than the last one even if a clock went backwards."""
+        return max(self.now_ns, known.decided_ns + 1 if known is not None else 0)
+
+    def judge_deaths(self, found_ns: int, snapshots: bool) -> list[Verdict]:
+        """Decides what follows from all deaths together, after a start at ``found_ns`` accused what they name.
+        ``snapshots``: there are some. Returns the new decisions."""
+        new = []
+        found = [one for one in self.in_force(*SUSPECTED) if one.found_ns == found_ns]
+        if snapshots and any(one.type in (PIPELINE, KIND) for one in found):
+            new.append(self.accuse(SNAPSHOTS, began_ns=found_ns, found_ns=found_ns))
+        counted = [one for one in self.in_force(RECORD, PIPELINE) if not one.flags & COMPILING]
+        deaths = {one.found_ns for one in counted}
+        off = self.entries.get((LAYER_OFF, 0, 0))
+        tried = off is not None and off.is_on_trial(self.now_s)
+        if found_ns in deaths and (tried or len(deaths) >= DEATHS):
+            decision = self.accuse(LAYER_OFF, began_ns=found_ns, found_ns=found_ns)
+            if decision is not None:
+                decision.runs = max(len(deaths), 1)
+            new.append(decision)
+        return [one for one in new if one is not None]
+
+
+# ---- deaths --------------------------------------------------------------------------------------------
+
+
+def accusations(marks: Iterable[Mark]) -> list[Accusation]:
+    """Returns what the marks of a dead process accuse: type, kind, subject and flags, each once."""
+    found: dict[Key, int] = {}
+
+    def accuse(type: int, kind: int, subject: int, flags: int = 0) -> None:
+        found[type, kind, subject] = found.get((type, kind, subject), flags) & flags
+
+    for mark in marks:
+        if mark.call == RECORDS:
+            for number in mark.ids:
+                accuse(RECORD, 0, number)
+        elif mark.call in (APPLICATION_MARK, MERGE):
+            for number in mark.ids:
+                accuse(APPLICATION, 0, number)
+        elif mark.call in (PIPELINES, COMPILE):
+            flags = COMPILING if mark.call == COMPILE else 0
+            for fingerprint in mark.ids:
+                if fingerprint:
+                    accuse(PIPELINE, 0, fingerprint, flags)
+                elif mark.kind < len(KIND_NAMES):
+                    accuse(KIND, mark.kind, 0, flags)
+            if mark.cache:
+                accuse(APPLICATION, 0, mark.cache, flags)
+        elif mark.call in ADDED and mark.kind < len(KIND_NAMES):
+            accuse(ADDED_CALL, mark.kind, mark.call)
+    return [(*key, flags) for key, flags in found.items()]
+
+
+# ---- words ---------------------------------------------------------------------------------------------
+
+
+def sentence(verdicts: list[Verdict], ended: bool = False) -> str:
+    """Returns what one or several verdicts of the same type and kind mean, for people."""
+    one, count = verdicts[0], len(verdicts)
+    be = "is" if count == 1 else "are"
+    text = one.row.end if ended else one.row.effect
+    return text.format(
+        kind=KIND_NAMES[one.kind] if one.kind < len(KIND_NAMES) else "unknown",
+        runs=one.runs,
+        count=count,
+        records=f"record{'s' * (count != 1)} {be}",
+        pipelines=f"pipeline{'s' * (count != 1)} {be}",
+        caches=f"cache{'s' * (count != 1)} {be}",
+        them="it" if count == 1 else "them",
+        call=ADDED.get(one.subject, "a call of the layer's"),
+    )
+
+
+def grouped(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
+    """Returns groups of verdicts that one sentence describes: of one type and kind, and of one death."""
+    groups: dict[tuple[int, int, int, int], list[Verdict]] = {}
+    for one in sorted(verdicts, key=lambda each: (each.found_ns, each.key)):
+        call = one.subject if one.type == ADDED_CALL else 0
+        groups.setdefault((one.found_ns, one.type, one.kind, call), []).append(one)
+    return list(groups.values())
+
+
+class Told:
+    """What people are told of one or several verdicts about a program. ``state`` is one of ``STATES``."""
+
+    __slots__ = ("driver", "identity", "program", "since_s", "state", "text", "type", "until_s")
+
+    def __init__(self, identity: Identity, program: str, state: str, group: list[Verdict]) -> None:
+        fields = identity.fields
+        known = [str(fields[key]) for key in ("driver_name", "driver_info") if fields.get(key)]
+        self.identity = identity.name
+        self.driver = ", ".join(known) or "unknown driver"
+        self.program = program
+        self.type = group[0].row.name
+        self.state = state
+        self.text = sentence(group, ended=state == ENDED)
+        self.since_s = max(one.decided_ns for one in group) / 1e9
+        self.until_s = max(one.until_s for one in group)
+
+
+IN_FORCE, TRIAL, EVIDENCE, ENDED = STATES = ("in force", "on trial", "evidence", "ended")
+
+
+def state_of(verdict: Verdict, now_s: float) -> str:
+    """Returns one of ``STATES``; empty if the verdict no longer matters."""
+    if not verdict.is_memorable(now_s):
+        return ""
+    if verdict.until_s == 0:
+        return ENDED
+    return IN_FORCE if verdict.holds(now_s) else TRIAL if verdict.is_on_trial(now_s) else EVIDENCE
+
+
+def tell(identity: Identity, program: str, known: Verdicts) -> list[Told]:
+    """Returns what is decided about a program, by state and then oldest first."""
+    now = known.now_s
+    found = []
+    for state in STATES:
+        mine = [one for one in known.entries.values() if state_of(one, now) == state]
+        found += [Told(identity, program, state, group) for group in grouped(mine)]
+    return found

@@ -1,0 +1,61 @@
+/*
+ * verdicts.h - what earlier runs decided that makes this one do less: pylayer/store/verdicts.py, which has the policy.
+ *
+ * Policy writes the files, and the layer obeys them without the interpreter. Program 0 has what concerns all programs.
+ * For each type, kind and subject the newest decision counts.
+ */
+#ifndef PYLAYER_VERDICTS_H
+#define PYLAYER_VERDICTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../../boundary.h"
+
+enum VerdictType {
+    VERDICT_PLAIN_KIND = 1,  /* kind: is created without a probe */
+    VERDICT_STUB = 2,        /* the driver's caches keep nothing: the layer is off */
+    VERDICT_RECORD = 3,      /* subject: the beginning of a record's digest. The driver must not get it */
+    VERDICT_PIPELINE = 4,    /* subject: a fingerprint. The pipeline is created without stored data */
+    VERDICT_KIND = 5,        /* kind: the same for pipelines without a fingerprint */
+    VERDICT_APPLICATION = 6, /* policy's own: application data that is refused */
+    VERDICT_SNAPSHOTS = 7,   /* policy's own: snapshots that are not used */
+    VERDICT_ADDED_CALL = 8,  /* subject: a PylayerMarkedCall that is not made for this kind */
+    VERDICT_LAYER_OFF = 9,   /* processes died too often: the layer is off */
+};
+
+#define VERDICT_DECIDED 1u /* flags: without it the entry is evidence that does not suffice */
+
+typedef struct VerdictEntry {
+    uint8_t type, kind;
+    uint16_t runs;
+    uint32_t flags;
+    uint64_t subject;
+    uint64_t decided_ns;
+    uint64_t until_s; /* 0: cleared */
+    uint64_t found_ns;
+} VerdictEntry;
+_Static_assert(sizeof(VerdictEntry) == 40, "verdicts.ENTRY");
+
+/* All zero: nothing is decided. */
+typedef struct Verdicts {
+    VerdictEntry *entries;
+    size_t count, room;
+    bool undecided; /* verdicts_settle: policy should watch this run, because it may end a trial or clear evidence */
+} Verdicts;
+
+/* Adds the entries of a file. One that cannot be read, or is a newer version's, has none. */
+void verdicts_read(Verdicts *verdicts, const char *directory, const char *name,
+                   const uint8_t identity[PYLAYER_DIGEST_BYTES]);
+/* Keeps what is in force at this time, one entry for each key, in the order of type, kind and subject. */
+void verdicts_settle(Verdicts *verdicts, uint64_t now_s);
+/* Returns the first entry of a type and sets *count to how many there are. verdicts_settle comes before. */
+const VerdictEntry *verdicts_of(const Verdicts *verdicts, enum VerdictType type, size_t *count);
+/* Returns the verdict by which the layer is off; NULL if there is none. */
+const VerdictEntry *verdicts_off(const Verdicts *verdicts);
+/* Returns what people are told of a type by which the layer is off. */
+const char *verdict_reason(unsigned type);
+void verdicts_free(Verdicts *verdicts);
+
+#endif
