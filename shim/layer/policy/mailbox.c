@@ -51,6 +51,7 @@ static unsigned queued, queued_urgent;
 static bool open_, draining, over;
 static bool (*start_policy)(void);
 static bool started;           /* policy's thread runs, or is being made */
+static bool start_failed;      /* a message that needs policy waits for another attempt */
 static bool exit_has_messages; /* a device has ended, and its messages wait for the end of the process */
 static atomic_bool libraries_open;
 
@@ -280,7 +281,8 @@ static void start(void)
 {
     if (!start_policy()) {
         pthread_mutex_lock(&mutex);
-        started = false; /* the mailbox is closed, so nobody tries again */
+        started = false; /* unless the mailbox is closed, the next message that needs policy tries again */
+        start_failed = true;
         pthread_mutex_unlock(&mutex);
         return;
     }
@@ -293,6 +295,12 @@ bool mailbox_withdraw(uint64_t device, bool at_exit)
 {
     PylayerMessage *end = at_exit ? message_new(PYLAYER_MSG_FLUSH_DEVICE, device) : NULL;
     pthread_mutex_lock(&mutex);
+    if (open_ && start_failed && claim_start_locked()) {
+        start_failed = false;
+        pthread_mutex_unlock(&mutex);
+        start();
+        pthread_mutex_lock(&mutex);
+    }
     bool withdrawn = !started;
     if (withdrawn && open_ && end && !exit_has_messages) {
         append_locked((Envelope *)end);
@@ -381,6 +389,7 @@ bool mailbox_request(PylayerMessage *message, int64_t timeout_ns)
             pthread_mutex_unlock(&mutex);
             start();
             pthread_mutex_lock(&mutex);
+            wait &= started;
         }
         int waited = wait ? 0 : ETIMEDOUT;
         while (open_ && !envelope->answered && waited != ETIMEDOUT)

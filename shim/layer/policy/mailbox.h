@@ -4,8 +4,9 @@
 
 #include "base.h"
 
-/* Messages wait in the queue until one of them needs policy. Then `start` is called, once, on the thread that sends it: it
- * makes the thread that calls mailbox_next, or closes the mailbox and returns false. */
+/* Messages wait in the queue until one of them needs policy. Then `start` is called on the thread that sends it: it
+ * makes the thread that calls mailbox_next. If it cannot, it closes the mailbox and returns false, or only returns false:
+ * then it is called again for the next such message, and when a device ends. */
 void mailbox_open(bool (*start)(void));
 /* A device ends. Returns false if policy was started, so that it has to be told. Otherwise discards what waits in the
  * queue about the device. at_exit: the store wants maintenance, so one device's messages are kept for the end of the
