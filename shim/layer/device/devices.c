@@ -1,5 +1,4 @@
 /* devices.c - see devices.h */
-#define _GNU_SOURCE /* pthread_mutex_clocklock */
 #include "device/devices.h"
 
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 #include "device/device.h"
 #include "device/ending.h"
 #include "policy/mailbox.h"
+#include "process/patience.h"
 #include "process/process.h"
 
 static pthread_mutex_t devices_mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -93,11 +93,12 @@ bool devices_end_quietly(void)
 
 void devices_end_commands(void)
 {
-    struct timespec deadline = deadline_at(now_ns() + COMMAND_END_NS);
+    uint64_t end = now_ns() + COMMAND_END_NS;
     pthread_mutex_lock(&devices_mutex);
     commands_ended = true;
     for (struct DeviceNode *node = devices; node; node = node->next) {
-        bool hangs = pthread_mutex_clocklock(&node->device->command_mutex, CLOCK_MONOTONIC, &deadline) != 0;
+        uint64_t now = now_ns();
+        bool hangs = !mutex_lock_within(&node->device->command_mutex, now < end ? end - now : 0);
         if (!hangs)
             pthread_mutex_unlock(&node->device->command_mutex);
         if (!hangs && !sentinel_marks_records(node->device))
@@ -135,8 +136,7 @@ bool devices_remove(Device *device)
         }
     }
     pthread_mutex_unlock(&devices_mutex);
-    struct timespec deadline = deadline_at(now_ns() + COMMAND_WAIT_NS);
-    if (pthread_mutex_clocklock(&device->command_mutex, CLOCK_MONOTONIC, &deadline) != 0)
+    if (!mutex_lock_within(&device->command_mutex, COMMAND_WAIT_NS))
         return false;
     pthread_mutex_unlock(&device->command_mutex);
     return true;

@@ -4,6 +4,9 @@
 
 #include "base.h"
 
+/* Locks a mutex. Returns false if that takes longer than this. */
+bool mutex_lock_within(pthread_mutex_t *mutex, uint64_t duration_ns);
+
 /* The holder is in the driver with stored data and may never return. */
 typedef struct PatientMutex {
     pthread_mutex_t mutex;

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base.h"
+#include "process/patience.h"
 #include "process/process.h"
 
 static char *nothing[] = {NULL};
@@ -100,8 +101,7 @@ bool process_has_room(void)
 
 bool mutex_can_be_had(pthread_mutex_t *mutex)
 {
-    struct timespec deadline = deadline_at(now_ns() + EXIT_LOCK_NS);
-    if (pthread_mutex_clocklock(mutex, CLOCK_MONOTONIC, &deadline) != 0)
+    if (!mutex_lock_within(mutex, EXIT_LOCK_NS))
         return false;
     pthread_mutex_unlock(mutex);
     return true;
@@ -190,8 +190,7 @@ static void before_fork(void)
     holds_linking = false;
     if (process_is_forked_child())
         return;
-    struct timespec deadline = deadline_at(now_ns() + LINK_WAIT_NS);
-    holds_linking = pthread_mutex_clocklock(&linking, CLOCK_MONOTONIC, &deadline) == 0;
+    holds_linking = mutex_lock_within(&linking, LINK_WAIT_NS);
 }
 
 static void parent_after_fork(void)
