@@ -31,6 +31,8 @@ static bool read_request(const VkPipelineCreateInfoKHR *info, PipelineRequest *r
         else
             continue;
         check_base(request, 0);
+        if (settings.feedback == FEEDBACK_EVERYWHERE)
+            tell(request->feedback, TRAIT_HIT);
         return true;
     }
     return false;

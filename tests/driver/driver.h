@@ -22,7 +22,8 @@
  *   deferral=at-once     the driver does a deferred operation at once and returns VK_OPERATION_DEFERRED_KHR;
  *                        to-join: the threads that join do it;
  *                        never: the driver does it at once and returns VK_OPERATION_NOT_DEFERRED_KHR
- *   feedback=yes         no: creation feedback is left unwritten; no-hits: feedback never reports a hit
+ *   feedback=yes         no: creation feedback is left unwritten; no-hits: feedback never reports a hit;
+ *                        everywhere: each command that is given a create info reports a hit in its feedback
  *   payload=256          approximate size of a pipeline's code in bytes
  *   guilty=0             the number of the pipeline, among those compiled in this process, whose entry is marked as
  *                        guilty and has the text GUILTY in its code
@@ -94,7 +95,7 @@ enum { MAX_DEVICES = 2, KEY_BYTES = 32 };
 
 typedef enum { PART_NO, PART_YES, PART_UNFEATURED, PART_NULL } Part;
 typedef enum { DEFERS_AT_ONCE, DEFERS_TO_JOIN, DEFERS_NEVER } Deferral;
-typedef enum { FEEDBACK_YES, FEEDBACK_NO, FEEDBACK_NO_HITS } Feedback;
+typedef enum { FEEDBACK_YES, FEEDBACK_NO, FEEDBACK_NO_HITS, FEEDBACK_EVERYWHERE } Feedback;
 
 typedef struct {
     uint32_t vendor_id, device_id, device_type, api, driver_version, driver_id, build, abi;
@@ -434,6 +435,8 @@ typedef struct {
     VkPipeline *pipelines;
 } CreateCall;
 
+/* Writes creation feedback, if there is room for it. */
+void tell(const VkPipelineCreationFeedbackCreateInfo *feedback, unsigned traits);
 /* Creates one of the call's pipelines. */
 VkResult create_element(const CreateCall *call, uint32_t index);
 /* Creates all of the call's pipelines. Returns the last error, or else the first result other than VK_SUCCESS. */

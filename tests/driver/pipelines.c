@@ -66,7 +66,7 @@ static SharedEntry *look_up(DriverDevice *device, VkPipelineCache handle, const 
     return found;
 }
 
-static void tell(const VkPipelineCreationFeedbackCreateInfo *feedback, unsigned traits)
+void tell(const VkPipelineCreationFeedbackCreateInfo *feedback, unsigned traits)
 {
     if (!feedback || settings.feedback == FEEDBACK_NO)
         return;

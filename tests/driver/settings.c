@@ -178,7 +178,7 @@ static int read_one_of(const char *value, const char *const *names, int name_cou
 static bool read_common(const char *name, const char *value)
 {
     static const char *const deferrals[] = {"at-once", "to-join", "never"};
-    static const char *const feedbacks[] = {"yes", "no", "no-hits"};
+    static const char *const feedbacks[] = {"yes", "no", "no-hits", "everywhere"};
     if (strcmp(name, "devices") == 0) {
         settings.device_count = script_number(value);
         if (settings.device_count < 1 || settings.device_count > MAX_DEVICES)
@@ -188,7 +188,7 @@ static bool read_common(const char *name, const char *value)
     } else if (strcmp(name, "deferral") == 0) {
         settings.deferral = (Deferral)read_one_of(value, deferrals, 3);
     } else if (strcmp(name, "feedback") == 0) {
-        settings.feedback = (Feedback)read_one_of(value, feedbacks, 3);
+        settings.feedback = (Feedback)read_one_of(value, feedbacks, 4);
     } else {
         return false;
     }

@@ -355,6 +355,26 @@ def test_devices_without_the_carrier_get_another(faulty: ScriptedDriver, script:
         assert counters["compiled"] + counters["plain_compiled"] == compiled
 
 
+@pytest.mark.parametrize(
+    "script",
+    [
+        "feedback=everywhere",
+        "feedback=everywhere;internal-cache=no",
+        "feedback=everywhere;create-binaries=missing?from-create-info",
+        "create-binaries=missing?from-create-info;pipeline=error:unknown?capture",
+    ],
+)
+def test_feedback_is_that_of_the_creation(faulty: ScriptedDriver, script: str) -> None:
+    """What the driver writes into the program's creation feedback in calls that the layer adds (for the key, to read
+    the binaries, to capture them) does not stay there."""
+    arguments = ["--count", 12, "--feedback", *API]
+    alone = faulty.demo(*arguments, layered=False, script=script)
+    for _ in range(2):
+        under = faulty.demo(*arguments, script=script)
+        assert under["feedback"] == alone["feedback"]
+        assert under["feedback"]["application_cache_hit"] == 0
+
+
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("fault", ["pipeline=error:{}?from-binaries", "create-binaries=error:{}?from-data"])
 def test_binaries_that_fail_are_evicted(faulty: ScriptedDriver, fault: str, error: str) -> None:

@@ -273,6 +273,27 @@ def test_crash_over_the_programs_own_cache(scripted: ScriptedDriver) -> None:
     assert world.runs()[-1]["refused"] == {}
 
 
+def test_data_of_a_program_that_is_only_observed(scripted: ScriptedDriver) -> None:
+    """With the observe carrier, too, cache data that crashed the driver is refused in the next run."""
+    world = scripted.world
+    file = world.directory / "program.cache"
+    scripted.settings(carrier="observe")
+    world.demo("--count", COUNT, "--cache", file, "--cache-save", file)
+    dies(world, "--cache", file, PYLAYER_TEST_DRIVER="pipeline=crash?hit@3")
+    result = world.demo("--count", COUNT, "--cache", file)
+    assert result["created"] == COUNT and world.runs()[-1]["refused"] == {"suspect": 1}
+
+
+def test_stored_cell_at_the_address_of_a_new_one(scripted: ScriptedDriver) -> None:
+    """Where each stored cell is probed by itself, a crash on one is attributed to its pipeline, also in a call that
+    compiled another pipeline before."""
+    world = scripted.world
+    nvidia, missing = "driver-id=4", "pipeline=error:1000297000?hit@1-2"
+    world.demo("--count", COUNT, PYLAYER_TEST_DRIVER=nvidia)
+    dies(world, "--batch", COUNT, PYLAYER_TEST_DRIVER=f"{nvidia};{missing};pipeline=crash?hit@3")
+    assert len(reviewed(world).pipelines) == 1
+
+
 # ---- calls that the layer adds ---------------------------------------------------------------------
 
 

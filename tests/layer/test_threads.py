@@ -30,6 +30,17 @@ def test_compile_with_the_layers_cache_keeps_no_merge_waiting(scripted: Scripted
     assert scripted.world.last()["plain_compiled"] == 0
 
 
+def test_a_hit_that_hangs_keeps_no_other_thread_waiting(scripted: ScriptedDriver) -> None:
+    """While a thread hangs in a lookup with the layer's cache, another thread that compiles goes on: what it compiles
+    is merged elsewhere, and looked up there."""
+    scripted.demo("--count", 8, script=ONLY_CACHES)
+    scripted.demo("--count", 16, "--threads", 2, script=f"{ONLY_CACHES};pipeline=wait:merge?hit@1")
+    counters = scripted.world.last()
+    assert (counters["hits"], counters["compiled"], counters["failed"]) == (8, 8, 0)
+    scripted.demo("--count", 16, script=ONLY_CACHES)
+    assert scripted.world.last()["compiled"] == 0
+
+
 # ---- Merges -------------------------------------------------------------------------------------------------
 
 

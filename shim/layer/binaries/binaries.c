@@ -91,12 +91,14 @@ bool binaries_key(PipelineCall *call, uint32_t index, Element *element, VkPipeli
                      .binaries = element->app_binaries ? &none : NULL};
     AnyCreateInfo info;
     bool asked = false;
-    if (element_build(element, call, index, change, &info)) {
+    SavedFeedback saved; /* the driver may write it, though it creates nothing */
+    if (element_build(element, call, index, change, &info) && feedback_save(&saved, element)) {
         VkPipelineCreateInfoKHR of = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CREATE_INFO_KHR, .pNext = &info};
         *key = (VkPipelineBinaryKeyKHR){.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_KEY_KHR};
         Mark mark = mark_added(device, PYLAYER_MARK_KEY, element->kind, element->fingerprint);
         asked = device->get_pipeline_key(device->handle, &of, key) == VK_SUCCESS && tells_apart(key);
         mark_end(mark);
+        feedback_restore(&saved, element);
     }
     element_release(element);
     return asked;
@@ -299,12 +301,15 @@ bool binaries_keep(PipelineCall *call, uint32_t index, Element *element, const V
     Device *device = call->device;
     bool kept = false;
     AnyCreateInfo info;
+    SavedFeedback saved; /* the driver may write it here too, with a hit in its own cache */
     if (device->internal_cache &&
-        element_build(element, call, index, (Change){.clear = FAIL_ON_COMPILE | EARLY_RETURN, .alone = true}, &info)) {
+        element_build(element, call, index, (Change){.clear = FAIL_ON_COMPILE | EARLY_RETURN, .alone = true}, &info) &&
+        feedback_save(&saved, element)) {
         VkPipelineCreateInfoKHR of = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CREATE_INFO_KHR, .pNext = &info};
         VkPipelineBinaryCreateInfoKHR create = {.sType = VK_STRUCTURE_TYPE_PIPELINE_BINARY_CREATE_INFO_KHR,
                                                 .pPipelineCreateInfo = &of};
         kept = keep(device, &create, key, about);
+        feedback_restore(&saved, element);
     }
     element_release(element);
     return kept;

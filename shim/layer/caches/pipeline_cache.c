@@ -88,6 +88,8 @@ static AppCache *app_cache_add(Device *device, VkPipelineCache handle, CacheNumb
  * application's cache holds. */
 static bool is_kept_whole(Device *device, AppCache *cache)
 {
+    if (device->merged == VK_NULL_HANDLE) /* the observe carrier keeps nothing */
+        return false;
     return atomic_load(&device->carrier) == PYLAYER_CARRIER_SNAPSHOT || atomic_load(&cache->holds_plain);
 }
 

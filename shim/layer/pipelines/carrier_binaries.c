@@ -71,10 +71,13 @@ static void capture_belatedly(Batch *batch, uint32_t index, const VkPipelineBina
     VkPipeline again = VK_NULL_HANDLE;
     uint64_t duration = 0;
     /* This concerns one pipeline, so it must not mark the whole kind. */
-    if (!element_flags_can_change(element, call, index))
+    SavedFeedback saved;
+    if (!element_flags_can_change(element, call, index) || !feedback_save(&saved, element))
         return;
     atomic_fetch_or(&device->kinds_captured, 1u << element->kind);
-    if (capture(batch, index, key, &again, &duration))
+    bool captured = capture(batch, index, key, &again, &duration);
+    feedback_restore(&saved, element);
+    if (captured)
         device->destroy_pipeline(device->handle, again, call->allocator);
     else /* the driver can create it, but not capture it */
         call_switch_off(&device->added_calls, PYLAYER_MARK_KEY, element->kind);

@@ -11,9 +11,6 @@
 #include "pipelines/pass.h"
 #include "pipelines/carrier_cells.h"
 
-/* An adoption overwrites the application's stage feedbacks, so they are saved. With more, nothing is adopted. */
-#define SAVED_STAGES 16
-
 /* Tells policy what is in a cell, and merges it. Not inlined: the description is not on the stack while the driver
  * compiles. */
 NOT_INLINED static bool keep_cell(Batch *batch, uint32_t index, VkPipelineCache cell, uint8_t flags, uint64_t create_ns,
@@ -34,23 +31,16 @@ static bool adopt_now(Batch *batch, uint32_t index)
     PipelineCall *call = batch->call;
     Device *device = call->device;
     Element *element = &batch->elements[index];
-    const VkPipelineCreationFeedbackCreateInfoEXT *app = element->app_feedback;
-    uint32_t stages = app ? app->pipelineStageCreationFeedbackCount : 0;
-    VkPipelineCache cell = stages <= SAVED_STAGES ? cell_create(device, element, true) : VK_NULL_HANDLE;
-    if (cell == VK_NULL_HANDLE)
+    SavedFeedback saved;
+    VkPipelineCache cell = cell_create(device, element, true);
+    if (cell == VK_NULL_HANDLE || !feedback_save(&saved, element)) {
+        device->destroy_pipeline_cache(device->handle, cell, NULL);
         return false;
-    VkPipelineCreationFeedbackEXT saved = {0}, saved_stages[SAVED_STAGES];
-    if (app)
-        saved = *app->pPipelineCreationFeedback;
-    if (stages)
-        memcpy(saved_stages, app->pPipelineStageCreationFeedbacks, stages * sizeof *saved_stages);
+    }
     VkPipeline again = VK_NULL_HANDLE;
     uint64_t duration = 0;
     VkResult result = batch_create_one(batch, index, cell, CREATE_TO_ADOPT, &again, &duration);
-    if (app)
-        *app->pPipelineCreationFeedback = saved;
-    if (stages)
-        memcpy(app->pPipelineStageCreationFeedbacks, saved_stages, stages * sizeof *saved_stages);
+    feedback_restore(&saved, element);
     if (again != VK_NULL_HANDLE)
         device->destroy_pipeline(device->handle, again, call->allocator);
     if (result != VK_SUCCESS) {

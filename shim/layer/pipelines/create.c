@@ -46,10 +46,9 @@ static VkResult create_by_carrier(Batch *batch, int carrier)
     bool untouchable = false;
     for (uint32_t i = 0; i < batch->call->count; i++)
         untouchable |= element_is_untouchable(&batch->elements[i]);
+    batch->app_cache = app_cache_find(batch->call->device, batch->call->cache);
     if (carrier == PYLAYER_CARRIER_OBSERVE)
         return carrier_observe_create(batch);
-    /* Not with the observe carrier: it has no cache of the layer's into which compiled pipelines could be merged. */
-    batch->app_cache = app_cache_find(batch->call->device, batch->call->cache);
     if (untouchable || needs_internal_cache(batch->call))
         return pass_untouched(batch);
     if (carrier == PYLAYER_CARRIER_SNAPSHOT)

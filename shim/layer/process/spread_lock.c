@@ -5,6 +5,9 @@
  * as those of a pthread_rwlock_t do. A writer raises a flag and then reads all the counts. Either the reader sees the
  * flag or the writer sees the reader, because both write first and then read, sequentially consistent.
  */
+#define _GNU_SOURCE /* sem_clockwait */
+#include <errno.h>
+
 #include "device/device.h"
 
 /* A reader that holds the lock for long counts this much. A slot always has fewer threads than this. */
@@ -73,6 +76,23 @@ static unsigned most_readers(SpreadLock *lock)
     return most;
 }
 
+/* Half of the time that readers wait for a writer (patience.c), so that the writer is the first who goes on. */
+#define PATIENCE_NS 1000000000ull
+
+/* A reader of a VkPipelineCache is in the driver and may hang there. After the first writer no other waits for it. */
+static bool wait_for_reader(SpreadLock *lock)
+{
+    struct timespec deadline = deadline_at(now_ns() + PATIENCE_NS);
+    if (atomic_load(&lock->hangs))
+        return false;
+    while (sem_clockwait(&lock->left, CLOCK_MONOTONIC, &deadline) != 0)
+        if (errno != EINTR) {
+            atomic_store(&lock->hangs, true);
+            return false;
+        }
+    return true;
+}
+
 bool spread_try_write(SpreadLock *lock)
 {
     /* Without patience, because no other writer hangs: a merge is written under merge_mutex, one at a time, and writers of
@@ -82,12 +102,13 @@ bool spread_try_write(SpreadLock *lock)
         continue; /* discards posts meant for an earlier writer */
     atomic_store(&lock->writing, true);
     for (unsigned readers; (readers = most_readers(lock)) != 0;) {
-        if (readers >= LONG_READER) {
+        if (readers >= LONG_READER || !wait_for_reader(lock)) {
             spread_unlock_write(lock);
             return false;
         }
-        sem_wait(&lock->left);
     }
+    if (atomic_load_explicit(&lock->hangs, memory_order_relaxed))
+        atomic_store(&lock->hangs, false);
     return true;
 }
 

@@ -18,6 +18,7 @@ typedef struct SpreadLock {
         _Alignas(CACHE_LINE_BYTES) atomic_uint readers;
     } slots[THREAD_SLOTS];
     _Alignas(CACHE_LINE_BYTES) atomic_bool writing;
+    atomic_bool hangs;   /* a writer waited in vain for a reader */
     PatientMutex writer; /* held by the writer */
     sem_t left;          /* posted by readers that unlock while a writer waits */
 } SpreadLock;
@@ -28,7 +29,7 @@ void spread_lock_destroy(SpreadLock *lock);
  * waiting writer takes precedence. Returns false, without the lock, if a writer has been writing for seconds. */
 bool spread_lock_read(SpreadLock *lock, bool for_long);
 void spread_unlock_read(SpreadLock *lock, bool for_long);
-/* Waits for the readers to unlock. Returns false, without the lock, if one holds it for long. */
+/* Waits for the readers to unlock. Returns false, without the lock, if one holds it for long, or hangs. */
 bool spread_try_write(SpreadLock *lock);
 void spread_unlock_write(SpreadLock *lock);
 

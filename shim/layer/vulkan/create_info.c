@@ -1,4 +1,5 @@
 /* create_info.c - see create_info.h */
+#include <stdlib.h>
 #include <string.h>
 
 #include "vulkan/create_info.h"
@@ -289,6 +290,31 @@ void element_clear_application_hit(const Element *element)
     info->pPipelineCreationFeedback->flags &= ~hit;
     for (uint32_t i = 0; i < info->pipelineStageCreationFeedbackCount; i++)
         info->pPipelineStageCreationFeedbacks[i].flags &= ~hit;
+}
+
+bool feedback_save(SavedFeedback *saved, const Element *element)
+{
+    const VkPipelineCreationFeedbackCreateInfoEXT *info = element->app_feedback;
+    uint32_t stage_count = info ? info->pipelineStageCreationFeedbackCount : 0;
+    saved->stages = stage_count > FEW_STAGES ? malloc(stage_count * sizeof *saved->stages) : saved->few;
+    if (!saved->stages)
+        return false;
+    if (info)
+        saved->whole = *info->pPipelineCreationFeedback;
+    for (uint32_t i = 0; i < stage_count; i++)
+        saved->stages[i] = info->pPipelineStageCreationFeedbacks[i];
+    return true;
+}
+
+void feedback_restore(SavedFeedback *saved, const Element *element)
+{
+    const VkPipelineCreationFeedbackCreateInfoEXT *info = element->app_feedback;
+    if (info)
+        *info->pPipelineCreationFeedback = saved->whole;
+    for (uint32_t i = 0; info && i < info->pipelineStageCreationFeedbackCount; i++)
+        info->pPipelineStageCreationFeedbacks[i] = saved->stages[i];
+    if (saved->stages != saved->few)
+        free(saved->stages);
 }
 
 void element_fill_feedback(const Element *element, uint64_t duration_ns)

@@ -103,6 +103,15 @@ bool element_flags_can_change(const Element *element, const PipelineCall *call, 
 void element_release(Element *element);
 /* Returns the driver's feedback on the pipeline; NULL if none was requested or the driver gave none. */
 const VkPipelineCreationFeedbackEXT *element_feedback(const Element *element);
+/* The application's feedback on one pipeline, kept while the driver gets the create info for something else. */
+#define FEW_STAGES 16
+typedef struct SavedFeedback {
+    VkPipelineCreationFeedbackEXT whole, few[FEW_STAGES], *stages;
+} SavedFeedback;
+/* Returns false if memory is short; then nothing is saved. */
+bool feedback_save(SavedFeedback *saved, const Element *element);
+/* Restores and frees it. */
+void feedback_restore(SavedFeedback *saved, const Element *element);
 /* Clears the application cache hit bit in the application's feedback, for a pipeline that was not found in a cache
  * that the application passed. The bit means only that (Vulkan,
  * VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT). */
