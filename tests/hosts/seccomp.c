@@ -20,6 +20,7 @@ static const struct {
     /* Files by name, as a process that does everything through a broker has it. */
     {"open", {SYS_open, SYS_openat, SYS_creat, SYS_rename, SYS_renameat, SYS_unlink, SYS_unlinkat, SYS_mkdir, -1}},
     {"thread", {SYS_clone, SYS_clone3, SYS_fork, SYS_vfork, -1}},
+    {"signals", {SYS_rt_sigpending, SYS_rt_sigtimedwait, -1}},
     {"socket", {SYS_socket, SYS_connect, SYS_bind, -1}},
     {"write", {SYS_write, SYS_writev, SYS_pwrite64, SYS_pwritev, -1}},
     {"sync", {SYS_fsync, SYS_fdatasync, SYS_dup, SYS_fstat, SYS_newfstatat, -1}},
@@ -60,6 +61,12 @@ static void step_refuse(char **arguments)
     refuse(arguments[0], SECCOMP_RET_ERRNO | EPERM);
 }
 
+/* As Chromium's sandbox: the process ends. */
+static void step_forbid(char **arguments)
+{
+    refuse(arguments[0], SECCOMP_RET_KILL_PROCESS);
+}
+
 /* What kernels without a call say; a C library then tries the older one. */
 static void step_unknown(char **arguments)
 {
@@ -87,5 +94,6 @@ static void step_trap(char **arguments)
 }
 
 const Step seccomp_steps[] = {
-    {"refuse", 1, step_refuse}, {"unknown", 1, step_unknown}, {"no-more", 1, step_no_more}, {"trap", 1, step_trap}, {0},
+    {"refuse", 1, step_refuse},   {"forbid", 1, step_forbid}, {"unknown", 1, step_unknown},
+    {"no-more", 1, step_no_more}, {"trap", 1, step_trap},     {0},
 };

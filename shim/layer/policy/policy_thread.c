@@ -202,6 +202,7 @@ static void *policy_main(void *unused)
 {
     (void)unused;
     pthread_setname_np(pthread_self(), POLICY_THREAD_NAME);
+    write_quietly_on_own_thread();
     pthread_cleanup_push(ended, NULL);
     run_policy();
     pthread_cleanup_pop(1);
