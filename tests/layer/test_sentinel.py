@@ -328,6 +328,30 @@ def test_crash_in_a_call_that_the_layer_adds(scripted: ScriptedDriver, carrier: 
         again(world, "--compute", "--api", "1.3", PYLAYER_TEST_DRIVER=script)
 
 
+@pytest.mark.parametrize(
+    ("carrier", "script", "call"),
+    [
+        ("binaries", "get-key=crash?!global", "vkGetPipelineKeyKHR"),
+        ("binaries", "create-binaries=crash", "vkCreatePipelineBinariesKHR"),
+        ("binaries", "binary-data=crash", "vkGetPipelineBinaryDataKHR"),
+        ("binaries", "internal-cache=no;release-captured=crash", "CAPTURE_DATA"),
+        ("cells", "pipeline=crash?probe", "FAIL_ON_PIPELINE_COMPILE_REQUIRED"),
+        ("cells", "get-data=crash@4+", "vkGetPipelineCacheData"),
+        ("cells", "merge=crash", "vkMergePipelineCaches"),
+    ],
+)
+def test_one_death_switches_the_call_off(scripted: ScriptedDriver, carrier: str, script: str, call: str) -> None:
+    """A driver that crashes whenever the layer makes a call ends one process. The next one does without that call for
+    this kind of pipeline, says so, and creates all pipelines. So does the one after it."""
+    world = scripted.world
+    scripted.settings(carrier=carrier)
+    arguments = ("--compute", "--api", "1.3")
+    dies(world, *arguments, PYLAYER_TEST_DRIVER=script)
+    second = again(world, *arguments, PYLAYER_TEST_DRIVER=script, PYLAYER_LOG="warn")
+    assert call in second.stderr
+    again(world, *arguments, PYLAYER_TEST_DRIVER=script)
+
+
 # ---- crashes with other causes ---------------------------------------------------------------------
 
 
